@@ -1,0 +1,180 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the scheduler and the judge read of Kubernetes objects, as frozen values.
+
+Field meanings follow the Kubernetes API (core/v1); names are those of the API in snake case.
+Quantities are integers: cpu in millicores, everything else in its base unit (bytes, count).
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+Labels = t.Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Ref:
+    """Names one object of a cluster; `namespace` is empty for cluster-scoped kinds."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        where = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.kind} {where}{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A controller owner reference."""
+
+    kind: str
+    name: str
+    uid: str
+    api_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """`key operator values`, of a label selector or a node expression."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A label selector: all requirements hold. Empty matches everything; None, where a selector
+    is optional, matches nothing (Kubernetes: a null selector)."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTerm:
+    """One of the OR-ed terms of a node selector. A term with neither list matches no node."""
+
+    expressions: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerm:
+    """A pod affinity or anti-affinity term.
+
+    `selector` has matchLabelKeys and mismatchLabelKeys already merged in where the term comes
+    from a stored pod: the API server does that at creation (Kubernetes 1.33).
+    """
+
+    topology_key: str
+    selector: Selector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: Selector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadConstraint:
+    """A topologySpreadConstraint with its API defaults filled in."""
+
+    topology_key: str
+    max_skew: int
+    when_unsatisfiable: str
+    selector: Selector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    min_domains: int | None = None
+    node_affinity_policy: str = "Honor"
+    node_taints_policy: str = "Ignore"
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The placement fields of a pod spec: all that decides where it may run but its resources,
+    ports and volumes. `node_terms` None is no constraint, an empty tuple matches no node."""
+
+    node_selector: tuple[tuple[str, str], ...] = ()
+    node_terms: tuple[NodeTerm, ...] | None = None
+    preferred_node_terms: tuple[tuple[int, NodeTerm], ...] = ()
+    affinity: tuple[PodTerm, ...] = ()
+    anti_affinity: tuple[PodTerm, ...] = ()
+    preferred_affinity: tuple[tuple[int, PodTerm], ...] = ()
+    preferred_anti_affinity: tuple[tuple[int, PodTerm], ...] = ()
+    spread: tuple[SpreadConstraint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod as the scheduler sees it. `node_name` is empty while it is not bound."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    labels: Labels = field(default_factory=dict)
+    annotations: Labels = field(default_factory=dict)
+    node_name: str = ""
+    phase: str = ""
+    terminating: bool = False
+    ready: bool = False
+    placement: Placement = Placement()
+    requests: t.Mapping[str, int] = field(default_factory=dict)
+    host_ports: tuple[tuple[str, str, int], ...] = ()
+    """(protocol, host IP, port) of each host port."""
+    claims: tuple[str, ...] = ()
+    """Names of the PersistentVolumeClaims that it mounts."""
+    priority: int = 0
+    scheduler_name: str = "default-scheduler"
+    required_node_name: str = ""
+    """spec.nodeName of a pod that is still to be judged (the NodeName filter)."""
+    owner: Owner | None = None
+
+    @property
+    def ref(self) -> Ref:
+        return Ref("Pod", self.namespace, self.name)
+
+    @property
+    def finished(self) -> bool:
+        return self.phase in ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    name: str
+    uid: str = ""
+    labels: Labels = field(default_factory=dict)
+    annotations: Labels = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    allocatable: t.Mapping[str, int] = field(default_factory=dict)
+    ready: bool = True
+    boot_id: str = ""
+
+    @property
+    def ref(self) -> Ref:
+        return Ref("Node", "", self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    name: str
+    labels: Labels = field(default_factory=dict)

@@ -1,0 +1,60 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The topology vocabulary: the names that people use for the label keys of nodes."""
+
+from __future__ import annotations
+
+import difflib
+import typing as t
+from dataclasses import dataclass
+
+ZONE = "topology.kubernetes.io/zone"
+REGION = "topology.kubernetes.io/region"
+HOSTNAME = "kubernetes.io/hostname"
+
+DEFAULT_KEYS: t.Mapping[str, str] = {
+    "region": REGION,
+    "zone": ZONE,
+    "host": HOSTNAME,
+    "performance": "performance",
+}
+
+
+class UndeclaredKey(ValueError):
+    """A bare key that the vocabulary does not know. `nearest` are names that it may have meant."""
+
+    def __init__(self, key: str, nearest: tuple[str, ...]) -> None:
+        hint = f"; did you mean {' or '.join(nearest)}?" if nearest else ""
+        super().__init__(
+            f"topology key '{key}' is not declared: add it to topology_keys or write the full"
+            f" label key with its prefix{hint}"
+        )
+        self.key = key
+        self.nearest = nearest
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Names to label keys, the defaults merged with what the user declared."""
+
+    keys: t.Mapping[str, str]
+
+    @classmethod
+    def of(cls, declared: t.Mapping[str, str] | None = None) -> Topology:
+        return cls({**DEFAULT_KEYS, **(declared or {})})
+
+    def resolve(self, name: str) -> str:
+        """The label key for `name`. A key with a slash is taken as it is.
+
+        Raises UndeclaredKey for a bare key that is not declared.
+        """
+        if name in self.keys:
+            return self.keys[name]
+        if "/" in name:
+            return name
+        near = difflib.get_close_matches(name, self.keys, n=3, cutoff=0.5)
+        raise UndeclaredKey(name, tuple(near))
+
+    def name_of(self, key: str) -> str:
+        """The short name of a label key, or the key itself: for messages and tables."""
+        return next((name for name, full in self.keys.items() if full == key), key)
