@@ -1,0 +1,144 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The article's steps B1, B3, B4 and B5 by the collection's playbooks, each with its proof."""
+
+from __future__ import annotations
+
+import pathlib
+import typing as t
+
+import yaml
+
+from demos import board
+from demos.stage import Stage, check, variables
+from sandbox import drain
+
+FOLDER = pathlib.Path(__file__).parent
+NAMESPACE = "shop"
+CLUSTER = "article"
+
+SLOW = ["kni-worker", "kni-worker3", "kni-worker5"]
+FAST = ["kni-worker2", "kni-worker4", "kni-worker6"]
+
+
+def create(stage: Stage, name: str) -> None:
+    stage.sandbox.api.apply(yaml.safe_load((FOLDER / f"{name}.yml").read_text()))
+
+
+def expect(stage: Stage, workload: str, nodes: list[str]) -> None:
+    stage.until(
+        lambda: board.nodes_of(stage.sandbox, NAMESPACE, workload),
+        nodes,
+        f"{workload} on {', '.join(nodes)}",
+    )
+
+
+def label_the_nodes(stage: Stage) -> None:
+    """S17: exact labels on six nodes, the control plane untouched."""
+    stage.sandbox.api.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    )
+    wanted = variables(FOLDER, "topology.yml")
+    before = _labels(stage, "kni-control-plane")
+    stage.play_twice("topology", wanted, identity="labeller")
+    for node, labels in wanted["node_topology_per_node"].items():
+        seen = _labels(stage, node)
+        expected = {
+            "topology.kubernetes.io/region": labels["region"],
+            "topology.kubernetes.io/zone": labels["zone"],
+            "performance": labels.get("performance"),
+        }
+        check(
+            {key: seen.get(key) for key in expected} == expected, f"{node} carries the labels {seen}"
+        )
+    check(_labels(stage, "kni-control-plane") == before, "the control plane's labels changed")
+
+
+def start_the_database(stage: Stage) -> None:
+    """B1: one on each fast node, by luck: no rule asks for it."""
+    create(stage, "mssql")
+    expect(stage, "mssql2016", FAST)
+
+
+def drain_a_fast_node(stage: Stage) -> None:
+    """B2: without a rule two end up in one zone and stay there after the node is back."""
+    drain.drain(stage.sandbox, "kni-worker2")
+    drain.uncordon(stage.sandbox, "kni-worker2")
+    stage.until(
+        lambda: len(board.nodes_of(stage.sandbox, NAMESPACE, "mssql2016")), 3, "three databases run"
+    )
+    nodes = board.nodes_of(stage.sandbox, NAMESPACE, "mssql2016")
+    check(len(set(nodes)) == 2, f"two databases share a node (they run on {nodes})")
+
+
+def heal_the_database(stage: Stage) -> None:
+    """B3: rules, then exactly one instance deleted, on the doubled node."""
+    before = {s.uid: s.node for s in board.seats(stage.sandbox, NAMESPACE)}
+    nodes = list(before.values())
+    mark = stage.sandbox.audit.mark()
+    stage.play_twice("apply", variables(FOLDER, "database_rules.yml"), identity="mover")
+    expect(stage, "mssql2016", FAST)
+    after = {s.uid for s in board.seats(stage.sandbox, NAMESPACE)}
+    gone = [node for uid, node in before.items() if uid not in after]
+    check(len(gone) == 1, f"exactly one instance was replaced (those on {gone} were)")
+    check(nodes.count(gone[0]) == 2, f"it ran on the doubled node (it ran on {gone[0]})")
+    deletes = [e for e in stage.sandbox.audit.writes(since=mark) if e.verb == "delete"]
+    check(len(deletes) == 1, f"exactly one delete stands in the audit log (seen: {deletes})")
+
+
+def spread_the_cache(stage: Stage) -> None:
+    """B4: one cache a zone, on the slow nodes."""
+    create(stage, "varnish")
+    stage.until(
+        lambda: len(board.nodes_of(stage.sandbox, NAMESPACE, "varnish-cache")), 3, "three caches run"
+    )
+    stage.play_twice("apply", variables(FOLDER, "cache_rules.yml"), identity="mover")
+    expect(stage, "varnish-cache", SLOW)
+
+
+def refuse_the_misspelt_key(stage: Stage) -> None:
+    """B5 as printed: refused with a finding, nothing written."""
+    create(stage, "blackbox")
+    stage.until(
+        lambda: len(board.nodes_of(stage.sandbox, NAMESPACE, "blackbox")), 3, "three blackboxes run"
+    )
+    mark = stage.sandbox.audit.mark()
+    wanted = variables(FOLDER, "application_rules_as_printed.yml")
+    result = stage.play("apply", wanted, identity="mover")
+    check(result.rc != 0, "the misspelt key was accepted")
+    check("key_on_no_node" in result.stdout, "the finding key_on_no_node is missing in the output")
+    check(not stage.sandbox.audit.writes(since=mark), "something was written")
+
+
+def bring_the_application_beside_the_cache(stage: Stage) -> None:
+    """B5 with the key that nodes carry: each blackbox on a cache's node, one a zone."""
+    stage.play_twice("apply", variables(FOLDER, "application_rules.yml"), identity="mover")
+    expect(stage, "blackbox", SLOW)
+
+
+def prove_it(stage: Stage) -> None:
+    """The playbook verify finds every rule in force, and writes nothing."""
+    mark = stage.sandbox.audit.mark()
+    wanted = {"placement_verify_namespaces": [NAMESPACE]}
+    result = stage.play("verify", wanted, identity="reader")
+    check(result.rc == 0, f"verify ended with rc {result.rc}")
+    check(not stage.sandbox.audit.writes(since=mark), "verify wrote something")
+    expect(stage, "mssql2016", FAST)
+    expect(stage, "varnish-cache", SLOW)
+
+
+def _labels(stage: Stage, node: str) -> dict[str, str]:
+    manifest = stage.sandbox.api.get(f"/api/v1/nodes/{node}")
+    return t.cast("dict[str, str]", manifest["metadata"]["labels"])
+
+
+STEPS: tuple[t.Callable[[Stage], None], ...] = (
+    label_the_nodes,
+    start_the_database,
+    drain_a_fast_node,
+    heal_the_database,
+    spread_the_cache,
+    refuse_the_misspelt_key,
+    bring_the_application_beside_the_cache,
+    prove_it,
+)

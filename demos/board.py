@@ -1,0 +1,82 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who runs where, read from the API and drawn as zone x node x instances."""
+
+from __future__ import annotations
+
+import typing as t
+from collections import defaultdict
+from dataclasses import dataclass
+
+if t.TYPE_CHECKING:
+    from sandbox import Sandbox
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A running copy: the workload that it belongs to, its name, its node, its uid."""
+
+    workload: str
+    name: str
+    node: str
+    uid: str
+
+
+def seats(sandbox: Sandbox, namespace: str) -> list[Seat]:
+    """The VMIs and the pods of Deployments in `namespace` that have a node and are not ending."""
+    found = []
+    for vmi in sandbox.api.list(f"/apis/kubevirt.io/v1/namespaces/{namespace}/virtualmachineinstances"):
+        if _stays(vmi) and vmi["status"].get("phase") == "Running":
+            found.append(_seat(vmi, vmi["status"].get("nodeName", "")))
+    for pod in sandbox.api.list(f"/api/v1/namespaces/{namespace}/pods"):
+        if _stays(pod) and _owner(pod).get("kind") == "ReplicaSet":
+            found.append(_seat(pod, pod["spec"].get("nodeName", "")))
+    return sorted(found, key=lambda seat: (seat.workload, seat.node, seat.name))
+
+
+def nodes_of(sandbox: Sandbox, namespace: str, workload: str) -> list[str]:
+    """The nodes of one workload's copies, sorted, one entry a copy."""
+    return sorted(s.node for s in seats(sandbox, namespace) if s.workload == workload)
+
+
+def draw(sandbox: Sandbox, namespace: str) -> str:
+    """A table: zone, node, what runs on it."""
+    by_node: dict[str, list[str]] = defaultdict(list)
+    for seat in seats(sandbox, namespace):
+        by_node[seat.node or "(no node)"].append(seat.workload)
+    rows = [("ZONE", "NODE", "PERFORMANCE", "RUNS")]
+    for node in sorted(sandbox.api.list("/api/v1/nodes"), key=_zone_then_name):
+        labels = node["metadata"]["labels"]
+        name = node["metadata"]["name"]
+        cordon = " (cordoned)" if node["spec"].get("unschedulable") else ""
+        runs = "  ".join(by_node.pop(name, []))
+        rows.append((labels.get(ZONE, "-"), name + cordon, labels.get("performance", "-"), runs))
+    rows += [("", node, "", "  ".join(names)) for node, names in by_node.items()]
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows
+    )
+
+
+def _zone_then_name(node: dict[str, t.Any]) -> tuple[str, str]:
+    return node["metadata"]["labels"].get(ZONE, ""), node["metadata"]["name"]
+
+
+def _stays(manifest: dict[str, t.Any]) -> bool:
+    return "deletionTimestamp" not in manifest["metadata"]
+
+
+def _owner(manifest: dict[str, t.Any]) -> dict[str, t.Any]:
+    owners = manifest["metadata"].get("ownerReferences") or [{}]
+    return next((owner for owner in owners if owner.get("controller")), owners[0])
+
+
+def _seat(manifest: dict[str, t.Any], node: str) -> Seat:
+    meta = manifest["metadata"]
+    owner = _owner(manifest)
+    workload = owner.get("name", meta["name"])
+    if owner.get("kind") == "ReplicaSet":
+        workload = workload.rsplit("-", 1)[0]
+    return Seat(workload, meta["name"], node, meta["uid"])

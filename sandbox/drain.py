@@ -1,0 +1,56 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A plain drain, as a person with kubectl would do it: a fixture for tests and demos."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from sandbox.admin_api import ApiFailure
+
+if t.TYPE_CHECKING:
+    from sandbox import Sandbox
+
+
+def cordon(sandbox: Sandbox, node: str) -> None:
+    sandbox.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+
+
+def uncordon(sandbox: Sandbox, node: str) -> None:
+    sandbox.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": None}})
+
+
+def drain(sandbox: Sandbox, node: str, timeout: float = 60) -> None:
+    """Cordon, then evict every pod of `node` again and again until none is left.
+
+    A 429 is an answer like any other: KubeVirt gives it while the virtual machine migrates.
+    """
+    cordon(sandbox, node)
+    deadline = time.monotonic() + timeout
+    while pods := _pods_on(sandbox, node):
+        if time.monotonic() > deadline:
+            left = ", ".join(pod["metadata"]["name"] for pod in pods)
+            raise TimeoutError(f"drain of {node}: still there after {timeout:.0f} s: {left}")
+        for pod in pods:
+            _evict(sandbox, pod)
+        time.sleep(0.5)
+
+
+def _pods_on(sandbox: Sandbox, node: str) -> list[dict[str, t.Any]]:
+    pods = sandbox.api.list(f"/api/v1/pods?fieldSelector=spec.nodeName={node}")
+    return [pod for pod in pods if pod["status"].get("phase") in ("Running", "Pending")]
+
+
+def _evict(sandbox: Sandbox, pod: dict[str, t.Any]) -> None:
+    namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name, "namespace": namespace},
+    }
+    try:
+        sandbox.api.create(f"/api/v1/namespaces/{namespace}/pods/{name}/eviction", body)
+    except ApiFailure as refusal:
+        if refusal.status not in (404, 429):
+            raise
