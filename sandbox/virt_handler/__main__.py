@@ -9,6 +9,7 @@ import pathlib
 import signal
 import sys
 
+from sandbox.layout import Layout
 from sandbox.virt_handler.loop import VirtHandler
 
 
@@ -19,14 +20,9 @@ def main() -> None:
     parser.add_argument(
         "directory", type=pathlib.Path, help="directory of the sandbox that it works for"
     )
-    parser.add_argument(
-        "--kubeconfig",
-        type=pathlib.Path,
-        help="identity to write as, virt-controller's service account (default: virt-controller.kubeconfig there)",
-    )
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    VirtHandler(arguments.kubeconfig or arguments.directory / "virt-controller.kubeconfig").run()
+    VirtHandler(Layout.read(arguments.directory).kubeconfig("kubevirt-controller")).run()
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ class WakeAt:
     time: datetime.datetime
 
 
-Action = t.Union[PatchVmi, EndPod, DeletePod, AnnotatePod, WakeAt]
+Action = PatchVmi | EndPod | DeletePod | AnnotatePod | WakeAt
 
 
 def step(
