@@ -1,0 +1,104 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The article from B1 to B8 by the collection's playbooks, in one story on one control plane."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from demos import board
+from demos.article import steps
+from demos.stage import Stage, variables
+from sandbox import Sandbox, drain
+
+W, W2 = "kni-worker", "kni-worker2"
+BESIDE_W2 = sorted([W2, "kni-worker3", "kni-worker5"])
+SCU_ON_W2 = {"varnish-cache": BESIDE_W2, "blackbox": BESIDE_W2, "mssql2016": steps.FAST}
+
+
+@pytest.fixture(scope="module")
+def stage() -> t.Iterator[Stage]:
+    with Sandbox.start(steps.CLUSTER) as sandbox:
+        yield Stage(sandbox, steps.NAMESPACE, quiet=True)
+
+
+@pytest.mark.parametrize("step", steps.STEPS, ids=lambda step: step.__name__)
+def test_b1_to_b5(stage: Stage, step: t.Callable[[Stage], None]) -> None:
+    """Each step asserts by itself: sets of nodes, writes in the audit log, the second run."""
+    step(stage)
+
+
+def test_b6_a_drain_moves_only_the_pair_on_the_node(stage: Stage) -> None:
+    drain.drain(stage.sandbox, W)
+    _expect(stage, SCU_ON_W2)
+
+
+def test_b7_after_uncordon_only_a_preference_is_unmet(stage: Stage) -> None:
+    drain.uncordon(stage.sandbox, W)
+    wanted = {"placement_verify_namespaces": [steps.NAMESPACE]}
+
+    result = stage.play("verify", wanted, identity="reader")
+
+    assert result.rc == 0, result.stdout
+    summary = _statistics(result.events)["placement_summary"]
+    assert summary["preference_unmet"] == 1
+    assert summary["satisfied"] == 8
+    _expect(stage, SCU_ON_W2)
+
+
+def test_b8_check_mode_names_the_first_move_and_makes_none(stage: Stage) -> None:
+    mark = stage.sandbox.audit.mark()
+
+    result = stage.play("apply", _rebalance(), identity="mover", check=True)
+
+    assert result.rc == 0, result.stdout
+    assert stage.sandbox.audit.writes(since=mark) == []
+    assert "varnish-cache" in result.stdout
+    _expect(stage, SCU_ON_W2)
+
+
+def test_b8_cache_moves_before_blackbox_and_nothing_else(stage: Stage) -> None:
+    before = {seat.uid: seat for seat in board.seats(stage.sandbox, steps.NAMESPACE)}
+    mark = stage.sandbox.audit.mark()
+
+    result = stage.play("apply", _rebalance(), identity="mover")
+
+    assert result.rc == 0, result.stdout
+    _expect(stage, {"varnish-cache": steps.SLOW, "blackbox": steps.SLOW, "mssql2016": steps.FAST})
+    after = {seat.uid for seat in board.seats(stage.sandbox, steps.NAMESPACE)}
+    replaced = sorted(s.workload for uid, s in before.items() if uid not in after)
+    assert replaced == ["blackbox", "varnish-cache"]
+    disruptive = [
+        event.resource
+        for event in stage.sandbox.audit.writes(since=mark)
+        if event.subresource == "eviction" or event.verb == "delete"
+    ]
+    assert disruptive == ["pods", "virtualmachineinstances"]
+
+
+def test_b8_second_run_writes_nothing(stage: Stage) -> None:
+    mark = stage.sandbox.audit.mark()
+
+    result = stage.play("apply", _rebalance(), identity="mover")
+
+    assert (result.rc, result.changed) == (0, 0), result.stdout
+    assert stage.sandbox.audit.writes(since=mark) == []
+
+
+def _rebalance() -> dict[str, t.Any]:
+    return {
+        **variables(steps.FOLDER, "cache_rules.yml"),
+        "placement_rules_scope": "unmet",
+        "placement_rules_allow": ["recreate"],
+    }
+
+
+def _expect(stage: Stage, placement: dict[str, list[str]]) -> None:
+    for workload, nodes in placement.items():
+        steps.expect(stage, workload, nodes)
+
+
+def _statistics(events: t.Iterable[dict[str, t.Any]]) -> dict[str, t.Any]:
+    stats = [e for e in events if e["event"] == "playbook_on_stats"]
+    return t.cast("dict[str, t.Any]", stats[-1]["event_data"]["artifact_data"])

@@ -1,0 +1,79 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Playbooks as job templates run them: through ansible-runner, with what surveys deliver."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+import yaml
+from demos import board
+from demos.article import steps
+from demos.stage import PlayResult, Stage, variables
+from sandbox import Sandbox
+
+
+@pytest.fixture(scope="module")
+def stage() -> t.Iterator[Stage]:
+    with Sandbox.start(steps.CLUSTER) as sandbox:
+        yield Stage(sandbox, steps.NAMESPACE, quiet=True)
+
+
+def as_survey(wanted: dict[str, t.Any]) -> dict[str, str]:
+    """Every answer as text, as a survey's text areas and inputs deliver them."""
+    return {
+        key: value if isinstance(value, str) else yaml.safe_dump(value, default_flow_style=True)
+        for key, value in wanted.items()
+    }
+
+
+def progress(result: PlayResult) -> list[str]:
+    """Lines that an action plugin printed while the play ran: verbose events."""
+    return [e["stdout"] for e in result.events if e["event"] == "verbose" and e["stdout"].strip()]
+
+
+def test_topology_takes_a_survey(stage: Stage) -> None:
+    stage.sandbox.api.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": steps.NAMESPACE}}
+    )
+    wanted = variables(steps.FOLDER, "topology.yml")
+
+    result = stage.play(
+        "topology", as_survey({**wanted, "node_topology_force": "no"}), identity="labeller"
+    )
+
+    assert result.rc == 0, result.stdout
+    node = stage.sandbox.api.get("/api/v1/nodes/kni-worker6")
+    assert node["metadata"]["labels"]["performance"] == "high"
+
+
+def test_apply_takes_a_survey_and_shows_each_move(stage: Stage) -> None:
+    steps.create(stage, "mssql")
+    steps.expect(stage, "mssql2016", steps.FAST)
+    steps.drain_a_fast_node(stage)
+    doubled = _doubled(stage)
+    wanted = variables(steps.FOLDER, "database_rules.yml")
+    survey = as_survey({**wanted, "placement_rules_max_unavailable": "1"})
+
+    result = stage.play("apply", survey, identity="mover")
+
+    assert result.rc == 0, result.stdout
+    lines = [line for line in progress(result) if "mssql2016" in line]
+    assert any(doubled in line and "1/1" in line for line in lines), progress(result)
+    steps.expect(stage, "mssql2016", steps.FAST)
+
+
+def test_verify_publishes_its_summary(stage: Stage) -> None:
+    result = stage.play(
+        "verify", as_survey({"placement_verify_namespaces": [steps.NAMESPACE]}), identity="reader"
+    )
+
+    assert result.rc == 0, result.stdout
+    stats = [e for e in result.events if e["event"] == "playbook_on_stats"][-1]
+    assert stats["event_data"]["artifact_data"]["placement_summary"]["satisfied"] == 3
+
+
+def _doubled(stage: Stage) -> str:
+    nodes = board.nodes_of(stage.sandbox, steps.NAMESPACE, "mssql2016")
+    return next(node for node in nodes if nodes.count(node) == 2)
