@@ -1,0 +1,82 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``python -m sandbox up|down|status``: a control plane to play with."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from . import Sandbox, cluster_file, layout, processes
+from .binaries import BinariesError
+from .processes import ProcessError
+
+
+def main() -> int:
+    arguments = _parser().parse_args()
+    try:
+        return int(arguments.action(arguments) or 0)
+    except (BinariesError, ProcessError, cluster_file.ClusterFileError, FileExistsError) as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m sandbox", description=__doc__)
+    verbs = parser.add_subparsers(required=True)
+    for name, action, text in (
+        ("up", _up, "start a sandbox that goes on after this command"),
+        ("down", _down, "end it"),
+        ("status", _status, "say what runs"),
+    ):
+        verb = verbs.add_parser(name, help=text, description=text)
+        verb.set_defaults(action=action)
+        verb.add_argument(
+            "--cluster",
+            default="article",
+            help=f"one of {', '.join(cluster_file.known())}, or a file (default: %(default)s)",
+        )
+        verb.add_argument("--dir", type=Path, help="its directory (default: one for each cluster)")
+    return parser
+
+
+def _directory(arguments: argparse.Namespace) -> Path:
+    return arguments.dir or layout.root() / cluster_file.load(arguments.cluster).name
+
+
+def _up(arguments: argparse.Namespace) -> None:
+    started = time.monotonic()
+    sandbox = Sandbox.start(arguments.cluster, _directory(arguments), detached=True)
+    sandbox.release()
+    print(
+        f"cluster {sandbox.cluster.name} is up after {time.monotonic() - started:.1f} s: "
+        f"{sandbox.url}, {sandbox.directory}",
+        file=sys.stderr,
+    )
+    print(f"export KUBECONFIG={sandbox.kubeconfig('admin')}")
+
+
+def _down(arguments: argparse.Namespace) -> None:
+    directory = _directory(arguments)
+    ended = processes.end_recorded(directory)
+    print(f"{directory}: ended {', '.join(ended) or 'nothing, nothing was running'}", file=sys.stderr)
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    directory = _directory(arguments)
+    names = processes.running(directory)
+    for name, code in processes.ended(directory).items():
+        print(f"{name} ended by itself with exit code {code}")
+    if not names:
+        print(f"{directory}: nothing runs")
+        return 1
+    sandbox = Sandbox.attach(directory)
+    print(f"{directory}: {', '.join(names)}")
+    print(f"export KUBECONFIG={sandbox.kubeconfig('admin')}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Cluster files: which nodes a sandbox has and how its KubeVirt is configured.
+
+A file in ``sandbox/clusters/`` (or anywhere) holds::
+
+    kubevirt: true            # false: plain Kubernetes
+    configuration: {}         # KubeVirt's spec.configuration; empty is upstream's default
+    heartbeat_grace: 20       # seconds without a heartbeat until a node is NotReady
+    nodes:
+      - name: w1              # one node, or
+      - prefix: w             # w1 .. w6, two a zone in this order
+        count: 6
+        zones: [zone1, zone2, zone3]
+        labels: {}            # beside the usual ones; null takes a usual one away
+        taints: []
+        allocatable: {}       # beside the usual one; null takes a resource away
+        boot_id: ""           # status.nodeInfo.bootID, made from the name where not given
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+import uuid
+from pathlib import Path
+
+import yaml
+
+FOLDER = Path(__file__).resolve().parent / "clusters"
+ZONE = "topology.kubernetes.io/zone"
+Object = dict[str, t.Any]
+
+
+class ClusterFileError(ValueError):
+    """A cluster file is not there or says something that is not understood."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """A node as it should be made."""
+
+    name: str
+    labels: t.Mapping[str, str]
+    taints: t.Sequence[Object]
+    allocatable: t.Mapping[str, str]
+    boot_id: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """What a cluster file says."""
+
+    name: str
+    kubevirt: bool
+    configuration: Object
+    heartbeat_grace: int
+    nodes: tuple[Node, ...]
+
+
+def known() -> list[str]:
+    """Names of the clusters in the project's own folder."""
+    return sorted(path.stem for path in FOLDER.glob("*.yml"))
+
+
+def load(cluster: str | Path) -> Cluster:
+    """The cluster of this name (of the project's folder), or of this file."""
+    path = Path(cluster) if str(cluster).endswith((".yml", ".yaml")) else FOLDER / f"{cluster}.yml"
+    try:
+        content = yaml.safe_load(path.read_text())
+    except FileNotFoundError:
+        raise ClusterFileError(
+            f"no cluster {cluster}: {path} is missing; known are {', '.join(known())}"
+        ) from None
+    return parse(path.stem, content)
+
+
+def parse(name: str, content: Object) -> Cluster:
+    """The cluster that this content of a cluster file describes."""
+    _only(content, {"kubevirt", "configuration", "heartbeat_grace", "nodes"}, name)
+    kubevirt = content.get("kubevirt", True)
+    return Cluster(
+        name=name,
+        kubevirt=kubevirt,
+        configuration=content.get("configuration") or {},
+        heartbeat_grace=content.get("heartbeat_grace", 20),
+        nodes=tuple(
+            node for entry in content["nodes"] for node in _nodes(entry, kubevirt, name)
+        ),
+    )
+
+
+def _nodes(entry: Object, kubevirt: bool, where: str) -> t.Iterator[Node]:
+    _only(
+        entry,
+        {"name", "prefix", "count", "zones", "labels", "taints", "allocatable", "boot_id"},
+        f"{where}: node",
+    )
+    count, zones = entry.get("count", 1), entry.get("zones", ())
+    for index in range(count):
+        name = entry["name"] if "name" in entry else f"{entry['prefix']}{index + 1}"
+        labels = _usual_labels(name, kubevirt)
+        if zones:
+            labels[ZONE] = zones[index * len(zones) // count]
+        yield Node(
+            name=name,
+            labels=_merged(labels, entry.get("labels")),
+            taints=tuple(entry.get("taints", ())),
+            allocatable=_merged(_usual_allocatable(kubevirt), entry.get("allocatable")),
+            boot_id=entry.get("boot_id") or str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.boot")),
+        )
+
+
+def _usual_labels(name: str, kubevirt: bool) -> dict[str, str]:
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/os": "linux",
+    }
+    if kubevirt:  # what virt-handler and its node labeller set
+        labels |= {
+            "kubevirt.io/schedulable": "true",
+            "machine-type.node.kubevirt.io/q35": "true",
+        }
+    return labels
+
+
+def _usual_allocatable(kubevirt: bool) -> dict[str, str]:
+    resources = {"cpu": "32", "memory": "64Gi", "pods": "110", "ephemeral-storage": "100Gi"}
+    if kubevirt:  # device plugins of virt-handler
+        devices = ("kvm", "tun", "vhost-net")
+        resources |= {f"devices.kubevirt.io/{device}": "1k" for device in devices}
+    return resources
+
+
+def _merged(usual: dict[str, str], given: t.Mapping[str, t.Any] | None) -> dict[str, str]:
+    merged = usual | dict(given or {})
+    return {key: str(value) for key, value in merged.items() if value is not None}
+
+
+def _only(content: Object, allowed: set[str], where: str) -> None:
+    if unknown := sorted(set(content) - allowed):
+        raise ClusterFileError(f"{where}: unknown {unknown}; known are {sorted(allowed)}")

@@ -1,0 +1,121 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who may talk to a sandbox: users of the collection with its shipped rights, and the control plane."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import typing as t
+from pathlib import Path
+
+import yaml
+
+from .layout import Layout
+
+ROLES = Path(__file__).resolve().parent.parent / "rbac"
+_KUBEVIRT = "system:serviceaccount:kubevirt"
+_EVERYTHING = "system:masters"
+
+
+@dataclasses.dataclass(frozen=True)
+class Identity:
+    """A user of the API server; ``roles`` are names of files in rbac/."""
+
+    username: str
+    groups: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+
+
+IDENTITIES: t.Final[dict[str, Identity]] = {
+    "admin": Identity("admin", (_EVERYTHING,)),
+    "reader": Identity("virt-placement:reader", roles=("reader",)),
+    "labeller": Identity("virt-placement:labeller", roles=("reader", "labeller")),
+    "mover": Identity("virt-placement:mover", roles=("reader", "mover")),
+    "maintainer": Identity("virt-placement:maintainer", roles=("reader", "maintainer")),
+    "nobody": Identity("virt-placement:nobody"),
+    # KubeVirt's webhooks know its own parts by these names
+    "kubevirt-controller": Identity(f"{_KUBEVIRT}:kubevirt-controller", (_EVERYTHING,)),
+    "kubevirt-apiserver": Identity(f"{_KUBEVIRT}:kubevirt-apiserver", (_EVERYTHING,)),
+    "kube-controller-manager": Identity("system:kube-controller-manager", (_EVERYTHING,)),
+    "kube-scheduler": Identity("system:kube-scheduler", (_EVERYTHING,)),
+    "kwok": Identity("kwok", (_EVERYTHING,)),
+}
+
+#: users whose requests are the control plane's own life and not worth an audit line
+CONTROL_PLANE: t.Final = (
+    "system:apiserver",
+    *(
+        IDENTITIES[name].username
+        for name in (
+            "kubevirt-controller",
+            "kubevirt-apiserver",
+            "kube-controller-manager",
+            "kube-scheduler",
+            "kwok",
+        )
+    ),
+)
+
+
+def create_all(layout: Layout) -> Path:
+    """Give each identity a token and a kubeconfig; returns the API server's token file."""
+    rows = []
+    for name, identity in IDENTITIES.items():
+        token = secrets.token_hex(16)
+        rows.append(f'{token},{identity.username},{name},"{",".join(identity.groups)}"\n')
+        path = layout.kubeconfig(name)
+        path.touch(mode=0o600)
+        path.write_text(yaml.safe_dump(_kubeconfig(layout, token)))
+    file = layout.directory / "tokens.csv"
+    file.touch(mode=0o600)
+    file.write_text("".join(rows))
+    return file
+
+
+def token(layout: Layout, identity: str) -> str:
+    """The bearer token of an identity."""
+    content = yaml.safe_load(layout.kubeconfig(identity).read_text())
+    return str(content["users"][0]["user"]["token"])
+
+
+def _kubeconfig(layout: Layout, token: str) -> dict[str, t.Any]:
+    cluster = {"server": layout.url, "certificate-authority": str(layout.ca_file)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "sandbox",
+        "contexts": [{"name": "sandbox", "context": {"cluster": "sandbox", "user": "sandbox"}}],
+        "clusters": [{"name": "sandbox", "cluster": cluster}],
+        "users": [{"name": "sandbox", "user": {"token": token}}],
+    }
+
+
+def access_objects() -> list[dict[str, t.Any]]:
+    """The shipped roles, and the bindings that give them to the identities."""
+    roles = [
+        role
+        for file in sorted(ROLES.glob("*.yml"))
+        for role in yaml.safe_load_all(file.read_text())
+        if role
+    ]
+    return roles + [
+        _binding(identity, role)
+        for identity in IDENTITIES.values()
+        for role in roles
+        if role["metadata"]["name"].removeprefix("virt-placement-") in identity.roles
+    ]
+
+
+def _binding(identity: Identity, role: dict[str, t.Any]) -> dict[str, t.Any]:
+    group = "rbac.authorization.k8s.io"
+    name = f"{identity.username}:{role['metadata']['name']}"
+    namespace = role["metadata"].get("namespace")
+    metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
+    return {
+        "apiVersion": f"{group}/v1",
+        "kind": f"{role['kind']}Binding",
+        "metadata": metadata,
+        "roleRef": {"apiGroup": group, "kind": role["kind"], "name": role["metadata"]["name"]},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": identity.username}],
+    }

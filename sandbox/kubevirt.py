@@ -1,0 +1,178 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""KubeVirt on a running control plane: virt-api and virt-controller, real, as plain processes.
+
+The part of virt-operator is played here: definitions, configuration, webhooks, API services.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import typing as t
+from pathlib import Path
+
+import requests
+
+from .admin_api import AdminApi
+from .cluster_file import Cluster
+from .control_plane import ControlPlane
+from .layout import HOST
+
+NAMESPACE = "kubevirt"
+VERSION = "v1.8.4"
+_CHECKOUT = Path(__file__).resolve().parent.parent
+
+Object = dict[str, t.Any]
+
+
+class KubeVirt:
+    """Installs and starts KubeVirt; the two steps are apart since others wait for the first."""
+
+    def __init__(self, control_plane: ControlPlane, api: AdminApi, cluster: Cluster) -> None:
+        self._control_plane = control_plane
+        self._layout = control_plane.layout
+        self._api = api
+        self._cluster = cluster
+        lines = (control_plane.programs / "kubevirt-manifests.jsonl").read_text().splitlines()
+        self._manifests: list[Object] = [json.loads(line) for line in lines]
+
+    def install(self) -> None:
+        """Create namespace, definitions and configuration; returns when all kinds are served."""
+        api = self._api
+        api.create(api.path("Namespace"), {"metadata": {"name": NAMESPACE}})
+        definitions = self._of("CustomResourceDefinition")
+        api.create_all([{**entry, "status": None} for entry in definitions])
+        self._control_plane.wait("KubeVirt's kinds are served", lambda: self._served(definitions))
+        self._configure()
+
+    def _configure(self) -> None:
+        api = self._api
+        path = api.path("KubeVirt", NAMESPACE)
+        body = {
+            "apiVersion": "kubevirt.io/v1",
+            "kind": "KubeVirt",
+            "metadata": {"name": "kubevirt"},
+            "spec": {"configuration": self._cluster.configuration},
+        }
+        api.create(path, body)
+        status = {
+            "phase": "Deployed",
+            # without it every VM is refused: "unsupported architecture"
+            "defaultArchitecture": "amd64",
+            "operatorVersion": VERSION,
+            "observedKubeVirtVersion": VERSION,
+            "targetKubeVirtVersion": VERSION,
+        }
+        api.patch(f"{path}/kubevirt/status", {"status": status})
+        # virt-api is found by a name that resolves to loopback
+        service = {"type": "ExternalName", "externalName": "localhost"}
+        api.create(
+            api.path("Service", NAMESPACE), {"metadata": {"name": "virt-api"}, "spec": service}
+        )
+        authority = {"ca-bundle": self._layout.ca_file.read_text()}
+        api.create(
+            api.path("ConfigMap", NAMESPACE),
+            {"metadata": {"name": "kubevirt-ca"}, "data": authority},
+        )
+
+    def _served(self, definitions: list[Object]) -> bool:
+        """Whether discovery, small beside the definitions themselves, shows each of them."""
+        for group_version in {_group_version(entry) for entry in definitions}:
+            shown = self._api.get(f"/apis/{group_version}")["resources"]
+            wanted = {
+                entry["spec"]["names"]["plural"]
+                for entry in definitions
+                if _group_version(entry) == group_version
+            }
+            if not wanted <= {resource["name"] for resource in shown}:
+                return False
+        return True
+
+    def start(self) -> None:
+        """Start the processes and route requests to them; returns when KubeVirt works."""
+        control_plane = self._control_plane
+        pki, ports = self._layout.pki, self._layout.ports
+        listen = ("--listen", HOST, "--port")
+        control_plane.run(
+            "virt-api",
+            f"--kubeconfig={self._layout.kubeconfig('kubevirt-apiserver')}",
+            *listen,
+            ports["virt-api"],
+            f"--tls-cert-file={pki}/virt-api.crt",
+            f"--tls-key-file={pki}/virt-api.key",
+            f"--handler-cert-file={pki}/virt-controller.crt",
+            f"--handler-key-file={pki}/virt-controller.key",
+        )
+        control_plane.run(
+            "virt-controller",
+            f"--kubeconfig={self._layout.kubeconfig('kubevirt-controller')}",
+            *listen,
+            ports["virt-controller"],
+            "--launcher-image=virt-launcher",
+            f"--prom-cert-file={pki}/virt-controller.crt",
+            f"--prom-key-file={pki}/virt-controller.key",
+        )
+        self._start_virt_handler()
+        control_plane.wait("virt-api answers", lambda: self._answer("virt-api", "/healthz"))
+        self._route_to_virt_api()
+        control_plane.wait("virt-api's subresources are served", self._subresources_served)
+        control_plane.wait("virt-controller leads", self._leads)
+
+    def _start_virt_handler(self) -> None:
+        self._control_plane.run(
+            "virt-handler",
+            "-u",
+            "-m",
+            "sandbox.virt_handler",
+            self._layout.directory,
+            program=Path(sys.executable),
+            environment={"PYTHONPATH": str(_CHECKOUT)},
+        )
+
+    def _route_to_virt_api(self) -> None:
+        port = self._layout.ports["virt-api"]
+        authority = base64.b64encode(self._layout.ca_file.read_bytes()).decode()
+        webhooks = self._of("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+        for configuration in webhooks:
+            for webhook in configuration["webhooks"]:
+                webhook["clientConfig"]["caBundle"] = authority
+                webhook["clientConfig"]["service"]["port"] = port
+        services = self._of("APIService")
+        for service in services:
+            service["spec"]["caBundle"] = authority
+            service["spec"]["service"]["port"] = port
+        self._api.create_all([*webhooks, *services])
+
+    def _subresources_served(self) -> bool:
+        services = self._api.list(self._api.path("APIService"))
+        ours = [entry for entry in services if entry["spec"].get("service")]
+        return bool(ours) and all(_is(entry, "Available") for entry in ours)
+
+    def _leads(self) -> bool:
+        return "true" in self._answer("virt-controller", "/leader")
+
+    def _answer(self, process: str, path: str) -> str:
+        with requests.Session() as session:
+            session.trust_env = False
+            answer = session.get(
+                f"https://{HOST}:{self._layout.ports[process]}{path}",
+                verify=str(self._layout.ca_file),
+                timeout=10,
+            )
+        answer.raise_for_status()
+        return answer.text or "ok"
+
+    def _of(self, *kinds: str) -> list[Object]:
+        return [entry for entry in self._manifests if entry["kind"] in kinds]
+
+
+def _group_version(definition: Object) -> str:
+    spec = definition["spec"]
+    return f"{spec['group']}/{next(v['name'] for v in spec['versions'] if v['storage'])}"
+
+
+def _is(entry: Object, condition: str) -> bool:
+    conditions = entry.get("status", {}).get("conditions") or ()
+    return any(c["type"] == condition and c["status"] == "True" for c in conditions)

@@ -1,0 +1,105 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where things are in the directory of one sandbox, and where its processes listen."""
+
+from __future__ import annotations
+
+import dataclasses
+import getpass
+import json
+import os
+import random
+import socket
+import tempfile
+from pathlib import Path
+
+HOST = "127.0.0.1"
+_STATE_FILE = "sandbox.json"
+_PORTS = ("etcd", "etcd-peer", "kube-apiserver", "kwok", "virt-api", "virt-controller")
+# below the ports that the kernel hands out, so that no passing connection sits on one
+_PORT_RANGE = range(20000, 32000)
+
+
+class NoSandbox(LookupError):
+    """There is no sandbox in this directory."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """Paths and ports of one sandbox."""
+
+    directory: Path
+    cluster: str
+    ports: dict[str, int]
+
+    @classmethod
+    def create(cls, directory: Path, cluster: str) -> Layout:
+        """Prepare an empty directory and choose free ports."""
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (directory / "log").mkdir()
+        layout = cls(directory, cluster, _free_ports())
+        state = {"cluster": cluster, "ports": layout.ports}
+        (directory / _STATE_FILE).write_text(json.dumps(state))
+        return layout
+
+    @classmethod
+    def read(cls, directory: Path) -> Layout:
+        """The layout of a sandbox that somebody started in this directory."""
+        try:
+            state = json.loads((directory / _STATE_FILE).read_text())
+        except FileNotFoundError:
+            raise NoSandbox(f"no sandbox in {directory}") from None
+        return cls(directory, state["cluster"], state["ports"])
+
+    @property
+    def url(self) -> str:
+        """Where the API server answers."""
+        return f"https://{HOST}:{self.ports['kube-apiserver']}"
+
+    @property
+    def pki(self) -> Path:
+        """Folder of keys and certificates."""
+        return self.directory / "pki"
+
+    @property
+    def ca_file(self) -> Path:
+        """Certificate of the authority that signed the servers' certificates."""
+        return self.pki / "ca.crt"
+
+    @property
+    def audit_log(self) -> Path:
+        """Audit log of the API server, one JSON event a line."""
+        return self.directory / "log" / "audit.jsonl"
+
+    def kubeconfig(self, identity: str) -> Path:
+        """Kubeconfig file of an identity."""
+        return self.directory / f"{identity}.kubeconfig"
+
+    def log(self, process: str) -> Path:
+        """Output of a process."""
+        return self.directory / "log" / f"{process}.log"
+
+
+def root() -> Path:
+    """Folder that holds the directories of all sandboxes for which none was named."""
+    return Path(tempfile.gettempdir()) / f"virt-placement-sandbox-{getpass.getuser()}"
+
+
+def own_directory(cluster: str) -> Path:
+    """A directory that no other sandbox uses."""
+    root().mkdir(mode=0o700, parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix=f"{cluster}-{os.getpid()}-", dir=root()))
+
+
+def _free_ports() -> dict[str, int]:
+    found: dict[str, int] = {}
+    for port in random.sample(_PORT_RANGE, len(_PORT_RANGE)):
+        with socket.socket() as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+        found[_PORTS[len(found)]] = port
+        if len(found) == len(_PORTS):
+            return found
+    raise OSError(f"no {len(_PORTS)} free ports in {_PORT_RANGE}")

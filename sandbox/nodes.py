@@ -1,0 +1,121 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Simulated nodes: made at the start, cut off and brought back by tests."""
+
+from __future__ import annotations
+
+import typing as t
+import uuid
+
+from .admin_api import AdminApi
+from .cluster_file import Cluster, Node
+from .control_plane import MANAGED_NODE
+
+Object = dict[str, t.Any]
+_KUBELET_VERSION = "v1.36.2"
+
+
+def create(api: AdminApi, cluster: Cluster) -> None:
+    """Make all nodes of a cluster, Ready as a kubelet registers them."""
+    api.create_all([node_object(node) for node in cluster.nodes])
+
+
+def node_object(node: Node) -> Object:
+    """The Node as its kubelet would register it."""
+    resources = dict(node.allocatable)
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": node.name,
+            "labels": dict(node.labels),
+            "annotations": {MANAGED_NODE: "fake"},
+        },
+        "spec": {"taints": [dict(taint) for taint in node.taints]},
+        "status": {
+            "phase": "Running",  # KWOK's heartbeat wants it
+            "capacity": resources,
+            "allocatable": resources,
+            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+            "addresses": [{"type": "Hostname", "address": node.name}],
+            "nodeInfo": {
+                "bootID": node.boot_id,
+                "machineID": uuid.uuid5(uuid.NAMESPACE_DNS, f"{node.name}.machine").hex,
+                "systemUUID": str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{node.name}.system")),
+                "kernelVersion": "6.12.0",
+                "osImage": "sandbox",
+                "containerRuntimeVersion": "sandbox://1",
+                "kubeletVersion": _KUBELET_VERSION,
+                "kubeProxyVersion": "",
+                "operatingSystem": "linux",
+                "architecture": "amd64",
+            },
+        },
+    }
+
+
+def wait_ready(api: AdminApi, cluster: Cluster) -> None:
+    """Wait until the node controller has taken every node in: Ready and without its taints."""
+    wanted = {node.name: len(node.taints) for node in cluster.nodes}
+
+    def all_ready(nodes: list[Object]) -> bool:
+        settled = {
+            node["metadata"]["name"]
+            for node in nodes
+            if is_ready(node) and len(node["spec"].get("taints", ())) == wanted[node["metadata"]["name"]]
+        }
+        return settled == set(wanted)
+
+    api.wait_list(api.path("Node"), all_ready, timeout=120)
+
+
+def is_ready(node: Object) -> bool:
+    """Whether the Ready condition of a Node is True."""
+    conditions = node.get("status", {}).get("conditions", ())
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+
+def down(api: AdminApi, name: str, timeout: float) -> None:
+    """Cut a node off: its heartbeats stop, and after the grace period it is no longer Ready.
+
+    With a timeout of 0 the call does not wait for that.
+    """
+    path = api.path("Node", name=name)
+    api.patch(path, {"metadata": {"annotations": {MANAGED_NODE: None}}})
+    if timeout:
+        api.wait(lambda node: not is_ready(node), path, timeout)
+
+
+def up(api: AdminApi, name: str, *, new_boot: bool, timeout: float) -> None:
+    """Bring a node back and wait until it is Ready.
+
+    After a new boot its boot id is another one and the launcher pods it ran have failed, since a
+    kubelet does not start containers of a pod with restartPolicy Never again.
+    """
+    path = api.path("Node", name=name)
+    if new_boot:
+        boot = {"status": {"nodeInfo": {"bootID": str(uuid.uuid4())}}}
+        api.patch(f"{path}/status", boot, "strategic")
+        _fail_pods(api, name)
+    api.patch(path, {"metadata": {"annotations": {MANAGED_NODE: "fake"}}})
+    api.wait(is_ready, path, timeout)
+
+
+def _fail_pods(api: AdminApi, node: str) -> None:
+    for pod in api.list(api.path("Pod"), fieldSelector=f"spec.nodeName={node}"):
+        if pod["spec"].get("restartPolicy") == "Never" and pod["status"].get("phase") == "Running":
+            metadata = pod["metadata"]
+            path = api.path("Pod", metadata["namespace"], metadata["name"])
+            failed = {"phase": "Failed", "reason": "NodeRebooted", "message": "the node was rebooted"}
+            api.patch(f"{path}/status", {"status": failed})
+
+
+def restore(api: AdminApi, cluster: Cluster) -> None:
+    """Give every node the labels, taints and schedulability of the cluster file again."""
+    for node in cluster.nodes:
+        path = api.path("Node", name=node.name)
+        current = api.get(path)
+        foreign = set(current["metadata"].get("labels", {})) - set(node.labels)
+        labels = {**dict.fromkeys(foreign), **node.labels}
+        spec = {"unschedulable": None, "taints": [dict(taint) for taint in node.taints] or None}
+        api.patch(path, {"metadata": {"labels": labels}, "spec": spec})

@@ -1,0 +1,300 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Processes that cannot outlive their owner.
+
+Each sandbox has one supervisor, a small process that starts all others on request and is their
+parent. Its standard input is a pipe from the owner: when the owner stops the sandbox, or dies in
+whatever way, the pipe closes and the supervisor ends everything. The kernel ends the rest should
+the supervisor itself be killed (PR_SET_PDEATHSIG). A detached supervisor lives on without its owner.
+
+Every process is a session of its own and is written down in ``pids.json`` with its start time, so
+that a process which merely got a recycled id is never touched.
+
+Run as a program (the supervisor) this file needs the standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import typing as t
+from pathlib import Path
+
+PID_FILE = "pids.json"
+_PR_SET_PDEATHSIG = 1
+_END_TIMEOUT = 20.0
+
+
+class ProcessError(RuntimeError):
+    """A process could not be started, ended too early, or could not be ended."""
+
+
+class Record(t.TypedDict):
+    """One process: its id and when it started, in clock ticks since boot."""
+
+    pid: int
+    started: int
+
+
+def record(pid: int) -> Record | None:
+    """What identifies the process that has this id now; None when there is none (or a zombie)."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # the name (field 2) may hold blanks and brackets: count from its last bracket (proc(5))
+    fields = stat[stat.rindex(")") + 2 :].split()
+    return None if fields[0] in "ZX" else {"pid": pid, "started": int(fields[19])}
+
+
+def alive(known: Record | None) -> bool:
+    """Whether exactly this process still runs."""
+    return known is not None and record(known["pid"]) == known
+
+
+class Supervisor:
+    """The owner's end: starts processes through the supervisor of a directory."""
+
+    def __init__(self, directory: Path, *, detached: bool = False, discard: bool = False) -> None:
+        """Start the supervisor; ``discard`` makes it remove the directory at the end."""
+        self.directory = directory
+        self._lock = threading.Lock()
+        flags = [
+            name for name, on in (("--detached", detached), ("--discard", discard)) if on
+        ]
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", __file__, str(directory), str(os.getpid()), *flags],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def start(self, name: str, arguments: t.Sequence[object], **environment: str) -> int:
+        """Start a process and return its id. Its output goes to ``log/<name>.log``."""
+        request = {
+            "name": name,
+            "arguments": [str(argument) for argument in arguments],
+            "environment": {**os.environ, **environment},
+        }
+        assert self._process.stdin and self._process.stdout
+        with self._lock:
+            try:
+                self._process.stdin.write(json.dumps(request).encode() + b"\n")
+                self._process.stdin.flush()
+                answer = json.loads(self._process.stdout.readline() or '{"error": "it ended"}')
+            except BrokenPipeError:
+                answer = {"error": "it ended"}
+        if "error" in answer:
+            raise ProcessError(f"supervisor of {self.directory}: {name}: {answer['error']}")
+        return int(answer["pid"])
+
+    def stop(self) -> None:
+        """End everything and wait until it is gone."""
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.close()
+        # a detached supervisor does not end with its input
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+        try:
+            self._process.wait(_END_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(_END_TIMEOUT)
+        self._process.stdout.close()
+        end_recorded(self.directory)
+
+    def release(self) -> None:
+        """Let go of a detached supervisor: it and its processes go on."""
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.close()
+        self._process.stdout.close()
+
+
+class PidFile:
+    """The record of a sandbox's processes, written by the supervisor alone."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / PID_FILE
+
+    def read(self) -> dict[str, t.Any] | None:
+        """``{supervisor, owner, processes: {name: record}, ended: {name: exit code}}`` or None."""
+        try:
+            return t.cast("dict[str, t.Any]", json.loads(self.path.read_text()))
+        except FileNotFoundError:
+            return None
+
+    def write(self, content: dict[str, t.Any]) -> None:
+        """Replace the record as a whole."""
+        fresh = self.path.with_suffix(".new")
+        fresh.write_text(json.dumps(content, indent=1))
+        fresh.replace(self.path)
+
+
+def running(directory: Path) -> list[str]:
+    """Names of the recorded processes of this directory that still run."""
+    content = PidFile(directory).read() or {}
+    known = {"supervisor": content.get("supervisor"), **content.get("processes", {})}
+    return [name for name, entry in known.items() if alive(entry)]
+
+
+def ended(directory: Path) -> dict[str, int]:
+    """Exit codes of the processes of this directory that ended by themselves."""
+    return dict((PidFile(directory).read() or {}).get("ended", {}))
+
+
+def abandoned(directory: Path) -> bool:
+    """Whether a sandbox was here whose owner is gone and did not mean it to go on."""
+    content = PidFile(directory).read()
+    return content is not None and not content["detached"] and not alive(content["owner"])
+
+
+def end_recorded(directory: Path) -> list[str]:
+    """End what the pid file of this directory names and still runs; returns the names."""
+    content = PidFile(directory).read()
+    if content is None:
+        return []
+    names = running(directory)
+    if alive(content["supervisor"]):
+        _signal(content["supervisor"], signal.SIGTERM, group=False)
+        _await_end([content["supervisor"]], _END_TIMEOUT)
+    rest = [content["supervisor"], *content["processes"].values()]
+    for entry in rest:
+        if alive(entry):
+            _signal(entry, signal.SIGKILL, group=True)
+    if left := _await_end(rest, _END_TIMEOUT):
+        raise ProcessError(f"{directory}: processes {left} do not end")
+    return names
+
+
+def _signal(known: Record, number: int, *, group: bool) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        if group and os.getpgid(known["pid"]) == known["pid"]:
+            os.killpg(known["pid"], number)
+        else:
+            os.kill(known["pid"], number)
+
+
+def _await_end(entries: list[Record], timeout: float) -> list[int]:
+    deadline = time.monotonic() + timeout
+    while left := [entry["pid"] for entry in entries if alive(entry)]:
+        if time.monotonic() > deadline:
+            return left
+        time.sleep(0.02)
+    return []
+
+
+# ---------------------------------------------------------------------------- the supervisor
+
+
+class _Served:
+    def __init__(self, directory: Path, owner: int, *, detached: bool) -> None:
+        self.directory = directory
+        self.detached = detached
+        self.file = PidFile(directory)
+        self.children: dict[str, subprocess.Popen[bytes]] = {}
+        self.known: dict[str, t.Any] = {
+            "supervisor": record(os.getpid()),
+            "owner": record(owner),
+            "detached": detached,
+            "processes": {},
+            "ended": {},
+        }
+        self.file.write(self.known)
+        (directory / "log").mkdir(exist_ok=True)
+
+    def serve(self) -> None:
+        """Answer requests until the owner is gone or a signal says end."""
+        wake = _signal_pipe()
+        watched, pending = [0, wake], b""
+        while True:
+            ready, _, _ = select.select(watched, [], [])
+            if wake in ready:
+                numbers = os.read(wake, 512)
+                self.reap()
+                if signal.SIGTERM in numbers:
+                    return
+            if 0 in ready:
+                data = os.read(0, 1 << 16)
+                if not data and not self.detached:
+                    return
+                if not data:
+                    watched.remove(0)
+                *lines, pending = (pending + data).split(b"\n")
+                for line in lines:
+                    os.write(1, json.dumps(self.start(json.loads(line))).encode() + b"\n")
+
+    def start(self, request: dict[str, t.Any]) -> dict[str, t.Any]:
+        name = request["name"]
+        try:
+            with (self.directory / "log" / f"{name}.log").open("ab") as log:
+                child = subprocess.Popen(
+                    request["arguments"],
+                    env=request["environment"],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    preexec_fn=_end_with_parent,
+                )
+        except OSError as error:
+            return {"error": str(error)}
+        self.children[name] = child
+        self.known["processes"][name] = record(child.pid) or {"pid": child.pid, "started": 0}
+        self.known["ended"].pop(name, None)
+        self.file.write(self.known)
+        return {"pid": child.pid}
+
+    def reap(self) -> None:
+        for name, child in list(self.children.items()):
+            if (code := child.poll()) is not None:
+                del self.children[name]
+                self.known["ended"][name] = code
+                self.file.write(self.known)
+
+    def end(self) -> None:
+        for child in reversed(self.children.values()):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+        for child in self.children.values():
+            child.wait()
+
+
+def _signal_pipe() -> int:
+    """A descriptor that gets the number of each signal, so that select() wakes up for it."""
+    readable, writable = os.pipe()
+    os.set_blocking(writable, False)
+    signal.set_wakeup_fd(writable)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    return readable
+
+
+_libc = ctypes.CDLL(None)
+
+
+def _end_with_parent() -> None:
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def main(arguments: list[str]) -> None:
+    directory, owner, *flags = arguments
+    served = _Served(Path(directory), int(owner), detached="--detached" in flags)
+    try:
+        served.serve()
+    finally:
+        served.end()
+        if "--discard" in flags:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

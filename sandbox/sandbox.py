@@ -1,0 +1,205 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A whole sandbox: start it, use it, stop it."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import functools
+import os
+import shutil
+import typing as t
+from pathlib import Path
+
+from . import binaries, certificates, cluster_file, identities, layout, nodes, processes
+from .admin_api import AdminApi
+from .cluster_file import Cluster
+from .control_plane import ControlPlane
+from .kubevirt import KubeVirt
+
+_KEEP = "VIRT_PLACEMENT_SANDBOX_KEEP"
+
+
+class Sandbox:
+    """A running control plane with simulated nodes; a context manager that stops it.
+
+    Made by :meth:`start` or :meth:`attach`.
+    """
+
+    def __init__(self, where: layout.Layout, supervisor: processes.Supervisor | None) -> None:
+        self._layout = where
+        self._supervisor = supervisor
+        self.cluster: Cluster = cluster_file.load(where.cluster)
+
+    @classmethod
+    def start(
+        cls, cluster: str | Path, directory: Path | None = None, *, detached: bool = False
+    ) -> Sandbox:
+        """Start a cluster (a name in sandbox/clusters, or a file) and return when all of it works.
+
+        Without a directory it gets one of its own that is gone after the end, unless the variable
+        VIRT_PLACEMENT_SANDBOX_KEEP is set. A sandbox that is still in the given directory is ended
+        first. Everything ends with this process, except when it is detached.
+        """
+        wanted = cluster_file.load(cluster)
+        programs = binaries.directory()
+        _discard_abandoned()
+        own = directory is None
+        directory = layout.own_directory(wanted.name) if directory is None else directory.resolve()
+        _clear(directory)
+        file = wanted.name if cluster == wanted.name else str(Path(cluster).resolve())
+        where = layout.Layout.create(directory, file)
+        supervisor = processes.Supervisor(
+            directory, detached=detached, discard=own and not os.environ.get(_KEEP)
+        )
+        sandbox = cls(where, supervisor)
+        try:
+            sandbox._start(programs)
+        except BaseException:
+            sandbox.stop()
+            raise
+        return sandbox
+
+    @classmethod
+    def attach(cls, directory: Path) -> Sandbox:
+        """The sandbox that runs in this directory; stopping it ends it for its owner too."""
+        return cls(layout.Layout.read(directory.resolve()), None)
+
+    def stop(self) -> None:
+        """End every process of the sandbox and wait until they are gone."""
+        if self._supervisor is not None:
+            self._supervisor.stop()
+        else:
+            processes.end_recorded(self.directory)
+
+    def release(self) -> None:
+        """Leave a detached sandbox running."""
+        if self._supervisor is not None:
+            self._supervisor.release()
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def directory(self) -> Path:
+        """Where its keys, kubeconfigs and logs are."""
+        return self._layout.directory
+
+    @property
+    def url(self) -> str:
+        """Where the API server answers."""
+        return self._layout.url
+
+    @property
+    def ca_file(self) -> Path:
+        """Certificate authority of the API server."""
+        return self._layout.ca_file
+
+    @property
+    def audit_log(self) -> Path:
+        """The API server's audit log, one JSON event a line."""
+        return self._layout.audit_log
+
+    def kubeconfig(self, identity: str = "admin") -> Path:
+        """Kubeconfig file of admin, reader, labeller, mover, maintainer or nobody."""
+        return self._layout.kubeconfig(_known(identity))
+
+    def token(self, identity: str) -> str:
+        """Bearer token of an identity."""
+        return identities.token(self._layout, _known(identity))
+
+    def username(self, identity: str) -> str:
+        """What the API server calls an identity."""
+        return identities.IDENTITIES[_known(identity)].username
+
+    @functools.cached_property
+    def api(self) -> AdminApi:
+        """Client with all rights."""
+        return self.api_as("admin")
+
+    def api_as(self, identity: str) -> AdminApi:
+        """Client with the rights of an identity."""
+        return AdminApi(self.url, self.ca_file, self.token(identity), f"sandbox-{identity}")
+
+    def kubectl(self, *arguments: str, identity: str = "admin") -> list[str]:
+        """Command line of the kubectl that belongs to this Kubernetes."""
+        program = binaries.directory() / "kubectl"
+        return [str(program), f"--kubeconfig={self.kubeconfig(identity)}", *arguments]
+
+    def running(self) -> list[str]:
+        """Names of its processes that run."""
+        return processes.running(self.directory)
+
+    def node_down(self, name: str, timeout: float = 60) -> None:
+        """Cut a node off and wait until it is no longer Ready; timeout 0 does not wait."""
+        nodes.down(self.api, name, timeout)
+
+    def node_up(self, name: str, *, new_boot: bool = False, timeout: float = 60) -> None:
+        """Bring a node back and wait until it is Ready; ``new_boot``: it was rebooted."""
+        nodes.up(self.api, name, new_boot=new_boot, timeout=timeout)
+
+    def restore_nodes(self) -> None:
+        """Give all nodes their first labels and taints again and make them schedulable."""
+        nodes.restore(self.api, self.cluster)
+
+    def _start(self, programs: Path) -> None:
+        assert self._supervisor is not None
+        certificates.issue_all(self._layout.pki)
+        tokens = identities.create_all(self._layout)
+        control_plane = ControlPlane(self._layout, programs, self._supervisor)
+        control_plane.start_api_server(tokens)
+        control_plane.wait_api_server(self.api)
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            steps = [
+                pool.submit(nodes.create, self.api, self.cluster),
+                pool.submit(self.api.create_all, identities.access_objects()),
+                pool.submit(self._start_controllers, control_plane),
+            ]
+            for step in concurrent.futures.as_completed(steps):
+                step.result()
+        nodes.wait_ready(self.api, self.cluster)
+        control_plane.check_processes()
+
+    def _start_controllers(self, control_plane: ControlPlane) -> None:
+        if not self.cluster.kubevirt:
+            control_plane.start_controllers(self.cluster)
+            return
+        kubevirt = KubeVirt(control_plane, self.api, self.cluster)
+        kubevirt.install()
+        # now, since its garbage collector learns of later kinds only every 30 seconds
+        control_plane.start_controllers(self.cluster)
+        kubevirt.start()
+
+
+def _known(identity: str) -> str:
+    if identity not in identities.IDENTITIES:
+        raise KeyError(f"no identity {identity}; known are {', '.join(identities.IDENTITIES)}")
+    return identity
+
+
+def _clear(directory: Path) -> None:
+    """End the sandbox of this directory and remove what it left; refuse anything else."""
+    if not directory.exists() or not any(directory.iterdir()):
+        return
+    try:
+        layout.Layout.read(directory)
+    except layout.NoSandbox:
+        raise FileExistsError(
+            f"{directory} holds something that is no sandbox; give an empty or a new directory"
+        ) from None
+    processes.end_recorded(directory)
+    if directory.exists():  # its supervisor may have removed it
+        shutil.rmtree(directory)
+
+
+def _discard_abandoned() -> None:
+    """Remove what sandboxes left whose supervisor was killed before it could."""
+    if not layout.root().is_dir():
+        return
+    for directory in layout.root().iterdir():
+        if processes.abandoned(directory):
+            processes.end_recorded(directory)
+            shutil.rmtree(directory, ignore_errors=True)
