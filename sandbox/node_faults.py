@@ -29,7 +29,7 @@ class NodeApi(t.Protocol):
 
     def list(self, path: str) -> list[Object]: ...
 
-    def patch(self, path: str, body: t.Any, type: str = "merge") -> Object: ...  # noqa: A002
+    def patch(self, path: str, body: t.Any, type: str = "merge") -> Object: ...
 
 
 def node_down(api: NodeApi, name: str, *, at_once: bool = True) -> None:

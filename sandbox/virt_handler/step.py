@@ -315,8 +315,9 @@ def _after_migration(seen: _Seen, state: Object) -> list[Action]:
         ]
     if seen.faults.source_pod_stays or state.get("targetNode") != seen.status.get("nodeName"):
         return []
-    source = state.get("sourceNode")
-    return [EndPod(pod, "Succeeded") for pod in running if pod["spec"]["nodeName"] == source]
+    # By name: the next migration's target pod may already stand on this one's source node.
+    source = state.get("sourcePod")
+    return [EndPod(pod, "Succeeded") for pod in running if pod["metadata"]["name"] == source]
 
 
 def _phase(pod: Object) -> str:
