@@ -1,0 +1,94 @@
+# Each verb works on a fresh clone and says in one line what it is doing.
+# The tools live in a cache outside the checkout (dev/prepare.py); `make clean` leaves that alone.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+SYSTEM ?= article
+CASES ?= tests/conformance/cases
+RUN := .venv/bin/python
+
+# Nothing here may reach a cluster that it did not start: no inherited credentials, and an empty
+# file in place of ~/.kube/config.
+export KUBECONFIG := /dev/null
+$(foreach name,$(filter K8S_AUTH_%,$(.VARIABLES)),$(eval unexport $(name)))
+export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/build/collections:$(CURDIR)/build/dependencies
+export ANSIBLE_HOME := $(CURDIR)/build/ansible
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export PYTHONUNBUFFERED := 1
+
+.PHONY: help
+help: ## list the verbs
+	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
+
+.PHONY: prepare
+prepare: ## install what the other verbs need
+	@"$(PYTHON)" dev/prepare.py
+
+.PHONY: prepare-python
+prepare-python:
+	@"$(PYTHON)" dev/prepare.py --only python
+
+.PHONY: demo
+demo: prepare ## run the main job on a sandbox and assert each step (SYSTEM=article)
+	@echo "demo: the playbooks against the system '$(SYSTEM)' on a control plane of its own"
+	@$(RUN) -m demos "$(SYSTEM)"
+
+.PHONY: test
+test: prepare ## everything CI runs: lint, sanity, units, conformance, cluster tests, molecule
+	@echo "test: every suite, one after the other"
+	@$(RUN) -m dev.test
+
+.PHONY: faults
+faults: prepare ## the full fault sweeps
+	@echo "faults: every write cut off at every point, against the sandbox"
+	@$(RUN) -m pytest tests/faults
+
+.PHONY: conformance
+conformance: prepare-python ## the engine against recorded scheduler verdicts (CASES=dir)
+	@echo "conformance: the engine against every file in $(CASES)"
+	@$(RUN) -m tests.conformance "$(CASES)"
+
+.PHONY: bench
+bench: prepare ## time the modules and the engine beside their peers
+	@echo "bench: modules and engine beside their peers, to build/bench.json"
+	@$(RUN) -m tests.bench
+
+.PHONY: sandbox-up
+sandbox-up: prepare ## start a control plane to play with
+	@echo "sandbox-up: starting a control plane on loopback"
+	@$(RUN) -m sandbox up
+
+.PHONY: sandbox-down
+sandbox-down: prepare-python ## stop it
+	@echo "sandbox-down: stopping the control plane"
+	@$(RUN) -m sandbox down
+
+.PHONY: format
+format: prepare-python ## let ruff write the layout
+	@echo "format: ruff sorts imports and lays out the code"
+	@$(RUN) -m ruff check --fix --select I --quiet .
+	@$(RUN) -m ruff format .
+
+.PHONY: lint
+lint: prepare-python ## ruff, mypy, yamllint, ansible-lint, antsibull
+	@echo "lint: code, YAML, roles, documentation and changelog"
+	@$(RUN) -m dev.lint
+
+.PHONY: sanity
+sanity: prepare-python ## ansible-test sanity on each supported ansible-core
+	@echo "sanity: ansible-test on each supported ansible-core"
+	@$(RUN) -m dev.sanity
+
+.PHONY: unit
+unit: prepare-python ## tests/unit on each supported ansible-core
+	@echo "unit: tests/unit on each supported ansible-core"
+	@$(RUN) -m dev.unit_matrix
+
+.PHONY: clean
+clean: ## remove what the verbs left in the checkout
+	@echo "clean: removing build/, .venv and tool caches from the checkout"
+	@rm -rf build .venv .ansible .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,80 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Virtual environments and dependency collections, each made from a file of pins."""
+
+from __future__ import annotations
+
+import shutil
+import typing as t
+import zipfile
+from pathlib import Path
+
+from dev import cache
+from dev.pythons import Python
+
+HERE = Path(__file__).resolve().parent
+COLLECTIONS = ("kubernetes/core", "kubevirt/core")
+
+
+def main_pins(python: Python) -> Path:
+    """The pins of the main environment; 3.12's hold for every newer Python."""
+    version = min(python.version, (3, 12))
+    return HERE / "requirements-main-{}.{}.txt".format(*version)
+
+
+def venv(name: str, python: Python, pins: Path) -> tuple[Path, bool]:
+    """A virtual environment that holds exactly `pins`, and whether it was made now."""
+
+    def build(place: Path) -> None:
+        cache.run(
+            [python.path, "-m", "venv", place],
+            f"{python.path} -m venv (Debian keeps it in the package python3-venv)",
+        )
+        pip = [place / "bin" / "python", "-m", "pip", "--disable-pip-version-check"]
+        cache.run([*pip, "install", "--quiet", "-r", pins], f"pip install -r dev/{pins.name}")
+
+    key = cache.digest(pins.read_bytes(), python.path, python.label)
+    saying = f"python: installing dev/{pins.name} with Python {python.label}"
+    return cache.entry(name, key, build, saying)
+
+
+def collections(python: Path, pins: Path) -> tuple[Path, bool]:
+    """The collections we depend on, unpacked from the PyPI package `ansible`.
+
+    Ansible Galaxy is not a given; a package index is. `pins` names one version of `ansible`.
+    The wheel is taken whatever Python it asks for, since only its data is used.
+    """
+    pin = pins.read_text().split()[-1]
+
+    def build(place: Path) -> None:
+        download = place / "download"
+        pip = [python, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"]
+        anywhere = ["--no-deps", "--only-binary=:all:", "--python-version=3.14"]
+        cache.run([*pip, *anywhere, f"--dest={download}", pin], f"pip download {pin}")
+        (wheel,) = download.glob("ansible-*.whl")
+        _unpack(wheel, place)
+        shutil.rmtree(download)
+
+    key = cache.digest(pin, *COLLECTIONS)
+    saying = f"collections: unpacking {', '.join(COLLECTIONS)} from {pin}"
+    return cache.entry("collections", key, build, saying)
+
+
+def _unpack(wheel: Path, place: Path) -> None:
+    wanted = tuple(f"ansible_collections/{name}/" for name in COLLECTIONS)
+    with zipfile.ZipFile(wheel) as archive:
+        members = [name for name in archive.namelist() if name.startswith(wanted)]
+        archive.extractall(place, members)
+    missing = [name for name in COLLECTIONS if not (place / "ansible_collections" / name).is_dir()]
+    if missing:
+        raise SystemExit(f"{wheel.name} holds no collection {', '.join(missing)}")
+
+
+def pinned(pins: Path, package: str) -> str:
+    """The version of `package` that `pins` names, for a line that says what is used."""
+    versions: t.Iterator[str] = (
+        line.partition("==")[2].strip()
+        for line in pins.read_text().splitlines()
+        if line.lower().startswith(f"{package}==")
+    )
+    return next(versions, "?")

@@ -1,0 +1,84 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Make everything that a verb of the Makefile needs: python3 dev/prepare.py [--only python].
+
+Needs nothing but a Python >= 3.10 and a package index. What takes long lives in a cache outside
+the checkout (see dev/cache.py), so that the second run, and the next clone, take no time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import typing as t
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+if __package__ in (None, ""):  # started as a file: import our package, not the files beside us
+    sys.path[0] = str(CHECKOUT)
+
+from dev import binaries, environments, pythons  # noqa: E402  the line above makes it importable
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _options(arguments)
+    python = pythons.preferred()
+    if python is None:
+        print("No Python >= 3.10 found on PATH or under pyenv. Install one.", file=sys.stderr)
+        return 1
+    pins = environments.main_pins(python)
+    venv, new_venv = environments.venv("venv", python, pins)
+    newest = environments.HERE / "requirements-collections-newest.txt"
+    tree, new_tree = environments.collections(venv / "bin" / "python", newest)
+    link(CHECKOUT / ".venv", venv)
+    link(CHECKOUT / "build" / "dependencies", tree)
+    link_collection(CHECKOUT)
+    core = environments.pinned(pins, "ansible-core")
+    _say("python", f"Python {python.label}, ansible-core {core}", new_venv)
+    _say("collections", newest.read_text().split()[-1], new_tree)
+    if options.only != "python":
+        _say("sandbox", "control plane", binaries.build(venv / "bin" / "python"))
+    return 0
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", choices=["python"], help="leave the sandbox's binaries out")
+    return parser.parse_args(arguments)
+
+
+def _say(what: str, state: str, new: bool) -> None:
+    print(f"{what}: {state} ({'made now' if new else 'ready'})", flush=True)
+
+
+def link(place: Path, target: Path) -> None:
+    """Point the symlink `place` to `target`, in one step, never over something that is no link."""
+    if place.is_symlink() and os.readlink(place) == str(target):
+        return
+    if place.exists() and not place.is_symlink():
+        raise SystemExit(f"{place} is not ours (no symbolic link). Move it away and run again.")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    beside = place.with_name(f"{place.name}.{os.getpid()}")
+    beside.symlink_to(target)
+    beside.replace(place)
+
+
+def link_collection(checkout: Path) -> None:
+    """Let Ansible and Python find the checkout as virt.placement, whatever its folder is called."""
+    up = Path("..", "..", "..", "..")  # relative: the checkout may be moved
+    link(checkout / "build" / "collections" / "ansible_collections" / "virt" / "placement", up)
+
+
+def restart_with_a_newer_python() -> t.NoReturn:
+    """`python3` may be older than what the tools need, with a newer one beside it."""
+    python = pythons.preferred()
+    if python is None:
+        raise SystemExit("No Python >= 3.10 found on PATH or under pyenv. Install one.")
+    os.execv(python.path, [python.path, os.path.abspath(__file__), *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    if sys.version_info[:2] < pythons.MINIMUM:
+        restart_with_a_newer_python()
+    sys.exit(main())

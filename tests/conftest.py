@@ -1,0 +1,120 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every suite shares: importable collections, no inherited cluster, and run_module."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import sys
+import typing as t
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+SANDBOX_LIBRARIES = ("cryptography", "requests", "yaml")
+
+
+def _drop_inherited_clusters() -> None:
+    """Tests reach the clusters that they started, and no other; not even ~/.kube/config."""
+    for name in [name for name in os.environ if name.startswith("K8S_AUTH_")]:
+        del os.environ[name]
+    os.environ["KUBECONFIG"] = os.devnull
+
+
+def _link_checkout() -> Path:
+    """A tree in which the checkout is virt.placement, whatever its folder is called."""
+    tree = CHECKOUT / "build" / "collections"
+    link = tree / "ansible_collections" / "virt" / "placement"
+    link.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        link.symlink_to(Path("..", "..", "..", ".."))
+    return tree
+
+
+def _make_collections_importable() -> None:
+    """Our own tree first, then the dependencies: those named by the caller, else the prepared."""
+    named = os.environ.get("ANSIBLE_COLLECTIONS_PATH", "").split(os.pathsep)
+    trees = [str(_link_checkout()), *named, str(CHECKOUT / "build" / "dependencies")]
+    present = list(dict.fromkeys(tree for tree in trees if tree and Path(tree).is_dir()))
+    os.environ["ANSIBLE_COLLECTIONS_PATH"] = os.pathsep.join(present)
+    os.environ.setdefault("ANSIBLE_HOME", str(CHECKOUT / "build" / "ansible"))
+    sys.path[:0] = present
+
+
+def _sandbox_plugins() -> list[str]:
+    """The sandbox's fixtures, where its libraries are: unit tests run in bare environments too."""
+    if not (CHECKOUT / "sandbox" / "pytest_plugin.py").is_file():
+        return []
+    if any(importlib.util.find_spec(name) is None for name in SANDBOX_LIBRARIES):
+        return []
+    return ["sandbox.pytest_plugin"]
+
+
+_drop_inherited_clusters()
+_make_collections_importable()
+pytest_plugins = _sandbox_plugins()
+
+
+class RunModule(t.Protocol):
+    """How run_module is called."""
+
+    def __call__(
+        self,
+        main: t.Callable[[], None],
+        params: dict[str, t.Any],
+        check: bool = False,
+        diff: bool = False,
+    ) -> dict[str, t.Any]: ...
+
+
+@pytest.fixture
+def run_module(capsys: pytest.CaptureFixture[str]) -> RunModule:
+    """Run a module's main() in this process and return the JSON that Ansible would receive.
+
+    The real exit_json and fail_json run, so the result has been serialised as in production; a
+    failed module's result has `failed` set. An exception that the module does not turn into a
+    result is a failure of the test.
+    """
+
+    def run(
+        main: t.Callable[[], None],
+        params: dict[str, t.Any],
+        check: bool = False,
+        diff: bool = False,
+    ) -> dict[str, t.Any]:
+        capsys.readouterr()
+        _forget_warnings()
+        flags = {"_ansible_check_mode": check, "_ansible_diff": diff}
+        with _module_arguments({**params, **flags}), pytest.raises(SystemExit) as ended:
+            main()
+        output = capsys.readouterr().out.strip().splitlines()
+        result: dict[str, t.Any] = json.loads(output[-1])
+        assert bool(result.get("failed")) == bool(ended.value.code), result
+        return result
+
+    return run
+
+
+def _module_arguments(arguments: dict[str, t.Any]) -> contextlib.AbstractContextManager[t.Any]:
+    try:
+        from ansible.module_utils.testing import patch_module_args
+    except ImportError:  # ansible-core 2.16 to 2.18
+        from ansible.module_utils import basic
+
+        encoded = json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode()
+        return mock.patch.object(basic, "_ANSIBLE_ARGS", encoded)
+    return t.cast("contextlib.AbstractContextManager[t.Any]", patch_module_args(arguments))
+
+
+def _forget_warnings() -> None:
+    """Warnings gather in the process; in production each module run is a process of its own."""
+    from ansible.module_utils.common import warnings
+
+    for name in ("_global_warnings", "_global_deprecations"):
+        gathered = getattr(warnings, name)
+        gathered.clear()
