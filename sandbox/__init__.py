@@ -7,7 +7,7 @@ Only what needs a kernel or a hypervisor is simulated: kubelets (KWOK) and virt-
 
 from __future__ import annotations
 
-from .admin_api import AdminApi, ApiError, WaitTimeout
+from .admin_api import AdminApi, ApiFailure, WaitTimeout
 from .sandbox import Sandbox
 
-__all__ = ["AdminApi", "ApiError", "Sandbox", "WaitTimeout"]
+__all__ = ["AdminApi", "ApiFailure", "Sandbox", "WaitTimeout"]

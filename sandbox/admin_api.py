@@ -28,7 +28,7 @@ _PATCH_TYPES = {
 }
 
 
-class ApiError(Exception):
+class ApiFailure(Exception):
     """The API server answered with an error."""
 
     def __init__(self, method: str, path: str, status: int, body: str) -> None:
@@ -72,7 +72,7 @@ class AdminApi:
         query: t.Mapping[str, str] | None = None,
         content_type: str = "application/json",
     ) -> requests.Response:
-        """Send a request; ApiError for an answer of 400 and up."""
+        """Send a request; ApiFailure for an answer of 400 and up."""
         answer = self._session.request(
             method,
             self.url + path,
@@ -82,7 +82,7 @@ class AdminApi:
             timeout=_TIMEOUT,
         )
         if answer.status_code >= 400:
-            raise ApiError(method, path, answer.status_code, answer.text)
+            raise ApiFailure(method, path, answer.status_code, answer.text)
         return answer
 
     def get(self, path: str) -> Object:
@@ -93,7 +93,7 @@ class AdminApi:
         """The object at this path, None when there is none."""
         try:
             return self.get(path)
-        except ApiError as error:
+        except ApiFailure as error:
             if error.status == 404:
                 return None
             raise
@@ -136,7 +136,7 @@ class AdminApi:
         """
         try:
             self.request("DELETE", path, options or None)
-        except ApiError as error:
+        except ApiFailure as error:
             if error.status != 404:
                 raise
 
@@ -154,7 +154,7 @@ class AdminApi:
     ) -> Object:
         """Read the object again and again until the predicate holds; returns it.
 
-        An object that is not there does not satisfy any predicate.
+        No predicate holds for an object that is not there, or lacks a key that the predicate reads.
         """
         seen = self._until(lambda: self.find(path), lambda got: got and predicate(got), path, timeout)
         return t.cast(Object, seen)
@@ -185,7 +185,7 @@ class AdminApi:
     def _apply(self, entry: Object) -> Object:
         try:
             return self.create(self.collection_of(entry), entry)
-        except ApiError as error:
+        except ApiFailure as error:
             if error.reason != "AlreadyExists":
                 raise
         path = self.path_of(entry)
@@ -200,8 +200,14 @@ class AdminApi:
         what: str,
         timeout: float,
     ) -> t.Any:
+        def holds(seen: t.Any) -> bool:
+            try:
+                return bool(predicate(seen))
+            except KeyError:  # a status that is still to come
+                return False
+
         deadline = time.monotonic() + timeout
-        while not predicate(seen := read()):
+        while not holds(seen := read()):
             if time.monotonic() > deadline:
                 raise WaitTimeout(
                     f"{what}: not as expected after {timeout:g} s; last seen: "

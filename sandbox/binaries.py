@@ -189,12 +189,12 @@ def _locked(path: Path, say: t.Callable[[str], None]) -> t.Iterator[None]:
 
 
 def main(arguments: list[str]) -> int:
-    if arguments == ["build"]:
+    if arguments in ([], ["build"]):
         action: t.Callable[[], Path] = lambda: build(lambda line: print(line, flush=True))  # noqa: E731
     elif arguments == ["path"]:
         action = directory
     else:
-        print("usage: binaries.py build | path", file=sys.stderr)
+        print("usage: binaries.py [build | path]", file=sys.stderr)
         return 2
     try:
         found = action()

@@ -13,7 +13,7 @@ import requests
 import yaml
 
 from . import identities, processes
-from .admin_api import AdminApi, ApiError
+from .admin_api import AdminApi, ApiFailure
 from .cluster_file import Cluster
 from .layout import HOST, Layout
 
@@ -31,9 +31,8 @@ Object = dict[str, t.Any]
 class ControlPlane:
     """Starts the parts of one control plane, in their order, through its supervisor."""
 
-    def __init__(self, layout: Layout, programs: Path, supervisor: processes.Supervisor) -> None:
+    def __init__(self, layout: Layout, supervisor: processes.Supervisor) -> None:
         self.layout = layout
-        self.programs = programs
         self._supervisor = supervisor
 
     def run(
@@ -44,7 +43,7 @@ class ControlPlane:
         environment: t.Mapping[str, str] | None = None,
     ) -> None:
         """Start one of the sandbox's programs, or another one under a name."""
-        command = [program or self.programs / name, *flags]
+        command = [program or self.layout.programs / name, *flags]
         self._supervisor.start(name, command, **_ENVIRONMENT, **(environment or {}))
 
     def start_api_server(self, token_file: Path) -> None:
@@ -75,7 +74,7 @@ class ControlPlane:
             f"--server-address={HOST}:{layout.ports['kwok']}",
             f"--cidr={_POD_RANGE}",
             f"--config={STAGES}",
-            f"--config={self.programs / 'kwok-node-stages.yml'}",
+            f"--config={layout.programs / 'kwok-node-stages.yml'}",
         )
 
     def wait_api_server(self, api: AdminApi) -> None:
@@ -89,7 +88,7 @@ class ControlPlane:
         """
         deadline = time.monotonic() + _READY_TIMEOUT
         while True:
-            with contextlib.suppress(requests.RequestException, ApiError):
+            with contextlib.suppress(requests.RequestException, ApiFailure):
                 if check():
                     return
             self.check_processes()

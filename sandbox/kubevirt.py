@@ -35,7 +35,7 @@ class KubeVirt:
         self._layout = control_plane.layout
         self._api = api
         self._cluster = cluster
-        lines = (control_plane.programs / "kubevirt-manifests.jsonl").read_text().splitlines()
+        lines = (control_plane.layout.programs / "kubevirt-manifests.jsonl").read_text().splitlines()
         self._manifests: list[Object] = [json.loads(line) for line in lines]
 
     def install(self) -> None:

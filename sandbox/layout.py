@@ -20,6 +20,11 @@ _PORTS = ("etcd", "etcd-peer", "kube-apiserver", "kwok", "virt-api", "virt-contr
 _PORT_RANGE = range(20000, 32000)
 
 
+def holds_sandbox(directory: Path) -> bool:
+    """Whether a sandbox was made in this directory, running or not."""
+    return (directory / _STATE_FILE).is_file()
+
+
 class NoSandbox(LookupError):
     """There is no sandbox in this directory."""
 
@@ -31,14 +36,15 @@ class Layout:
     directory: Path
     cluster: str
     ports: dict[str, int]
+    programs: Path
 
     @classmethod
-    def create(cls, directory: Path, cluster: str) -> Layout:
+    def create(cls, directory: Path, cluster: str, programs: Path) -> Layout:
         """Prepare an empty directory and choose free ports."""
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         (directory / "log").mkdir()
-        layout = cls(directory, cluster, _free_ports())
-        state = {"cluster": cluster, "ports": layout.ports}
+        layout = cls(directory, cluster, _free_ports(), programs)
+        state = {"cluster": cluster, "ports": layout.ports, "programs": str(programs)}
         (directory / _STATE_FILE).write_text(json.dumps(state))
         return layout
 
@@ -49,7 +55,7 @@ class Layout:
             state = json.loads((directory / _STATE_FILE).read_text())
         except FileNotFoundError:
             raise NoSandbox(f"no sandbox in {directory}") from None
-        return cls(directory, state["cluster"], state["ports"])
+        return cls(directory, state["cluster"], state["ports"], Path(state["programs"]))
 
     @property
     def url(self) -> str:

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Simulated nodes: made at the start, cut off and brought back by tests."""
+"""Simulated nodes: made at the start, given their first state again by tests."""
 
 from __future__ import annotations
 
@@ -73,41 +73,6 @@ def is_ready(node: Object) -> bool:
     """Whether the Ready condition of a Node is True."""
     conditions = node.get("status", {}).get("conditions", ())
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
-
-
-def down(api: AdminApi, name: str, timeout: float) -> None:
-    """Cut a node off: its heartbeats stop, and after the grace period it is no longer Ready.
-
-    With a timeout of 0 the call does not wait for that.
-    """
-    path = api.path("Node", name=name)
-    api.patch(path, {"metadata": {"annotations": {MANAGED_NODE: None}}})
-    if timeout:
-        api.wait(lambda node: not is_ready(node), path, timeout)
-
-
-def up(api: AdminApi, name: str, *, new_boot: bool, timeout: float) -> None:
-    """Bring a node back and wait until it is Ready.
-
-    After a new boot its boot id is another one and the launcher pods it ran have failed, since a
-    kubelet does not start containers of a pod with restartPolicy Never again.
-    """
-    path = api.path("Node", name=name)
-    if new_boot:
-        boot = {"status": {"nodeInfo": {"bootID": str(uuid.uuid4())}}}
-        api.patch(f"{path}/status", boot, "strategic")
-        _fail_pods(api, name)
-    api.patch(path, {"metadata": {"annotations": {MANAGED_NODE: "fake"}}})
-    api.wait(is_ready, path, timeout)
-
-
-def _fail_pods(api: AdminApi, node: str) -> None:
-    for pod in api.list(api.path("Pod"), fieldSelector=f"spec.nodeName={node}"):
-        if pod["spec"].get("restartPolicy") == "Never" and pod["status"].get("phase") == "Running":
-            metadata = pod["metadata"]
-            path = api.path("Pod", metadata["namespace"], metadata["name"])
-            failed = {"phase": "Failed", "reason": "NodeRebooted", "message": "the node was rebooted"}
-            api.patch(f"{path}/status", {"status": failed})
 
 
 def restore(api: AdminApi, cluster: Cluster) -> None:

@@ -11,7 +11,7 @@ import shutil
 import typing as t
 from pathlib import Path
 
-from . import binaries, certificates, cluster_file, identities, layout, nodes, processes
+from . import certificates, cluster_file, identities, layout, node_faults, nodes, processes
 from .admin_api import AdminApi
 from .cluster_file import Cluster
 from .control_plane import ControlPlane
@@ -41,6 +41,8 @@ class Sandbox:
         VIRT_PLACEMENT_SANDBOX_KEEP is set. A sandbox that is still in the given directory is ended
         first. Everything ends with this process, except when it is detached.
         """
+        from . import binaries  # at the top, `python -m sandbox.binaries` would meet itself
+
         wanted = cluster_file.load(cluster)
         programs = binaries.directory()
         _discard_abandoned()
@@ -48,13 +50,13 @@ class Sandbox:
         directory = layout.own_directory(wanted.name) if directory is None else directory.resolve()
         _clear(directory)
         file = wanted.name if cluster == wanted.name else str(Path(cluster).resolve())
-        where = layout.Layout.create(directory, file)
+        where = layout.Layout.create(directory, file, programs)
         supervisor = processes.Supervisor(
             directory, detached=detached, discard=own and not os.environ.get(_KEEP)
         )
         sandbox = cls(where, supervisor)
         try:
-            sandbox._start(programs)
+            sandbox._start()
         except BaseException:
             sandbox.stop()
             raise
@@ -126,30 +128,34 @@ class Sandbox:
 
     def kubectl(self, *arguments: str, identity: str = "admin") -> list[str]:
         """Command line of the kubectl that belongs to this Kubernetes."""
-        program = binaries.directory() / "kubectl"
+        program = self._layout.programs / "kubectl"
         return [str(program), f"--kubeconfig={self.kubeconfig(identity)}", *arguments]
 
     def running(self) -> list[str]:
         """Names of its processes that run."""
         return processes.running(self.directory)
 
-    def node_down(self, name: str, timeout: float = 60) -> None:
-        """Cut a node off and wait until it is no longer Ready; timeout 0 does not wait."""
-        nodes.down(self.api, name, timeout)
+    def node_down(self, name: str, *, at_once: bool = True) -> None:
+        """The node dies; see :func:`sandbox.node_faults.node_down`."""
+        node_faults.node_down(self.api, name, at_once=at_once)
 
-    def node_up(self, name: str, *, new_boot: bool = False, timeout: float = 60) -> None:
-        """Bring a node back and wait until it is Ready; ``new_boot``: it was rebooted."""
-        nodes.up(self.api, name, new_boot=new_boot, timeout=timeout)
+    def node_up(
+        self, name: str, *, new_boot: bool = False, virt_handler_ready: bool = True
+    ) -> None:
+        """The node is back, after a reboot or not; see :func:`sandbox.node_faults.node_up`."""
+        node_faults.node_up(
+            self.api, name, new_boot=new_boot, virt_handler_ready=virt_handler_ready
+        )
 
     def restore_nodes(self) -> None:
         """Give all nodes their first labels and taints again and make them schedulable."""
         nodes.restore(self.api, self.cluster)
 
-    def _start(self, programs: Path) -> None:
+    def _start(self) -> None:
         assert self._supervisor is not None
         certificates.issue_all(self._layout.pki)
         tokens = identities.create_all(self._layout)
-        control_plane = ControlPlane(self._layout, programs, self._supervisor)
+        control_plane = ControlPlane(self._layout, self._supervisor)
         control_plane.start_api_server(tokens)
         control_plane.wait_api_server(self.api)
         with concurrent.futures.ThreadPoolExecutor() as pool:
@@ -184,12 +190,10 @@ def _clear(directory: Path) -> None:
     """End the sandbox of this directory and remove what it left; refuse anything else."""
     if not directory.exists() or not any(directory.iterdir()):
         return
-    try:
-        layout.Layout.read(directory)
-    except layout.NoSandbox:
+    if not layout.holds_sandbox(directory):
         raise FileExistsError(
             f"{directory} holds something that is no sandbox; give an empty or a new directory"
-        ) from None
+        )
     processes.end_recorded(directory)
     if directory.exists():  # its supervisor may have removed it
         shutil.rmtree(directory)
