@@ -1,0 +1,62 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One line of the bench: our figure, the peers' and the floor, and the ratios that we hold."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Promise:
+    """`ratio` of what was measured against `limit`: at least, or at most."""
+
+    text: str
+    ratio: float
+    limit: float
+    at_least: bool = False
+
+    @property
+    def kept(self) -> bool:
+        return self.ratio >= self.limit if self.at_least else self.ratio <= self.limit
+
+    def __str__(self) -> str:
+        sign = ">=" if self.at_least else "<="
+        verdict = "kept" if self.kept else "BROKEN"
+        return f"{verdict}: {self.text}: {self.ratio:.2f} ({sign} {self.limit:g})"
+
+
+@dataclass(frozen=True)
+class Row:
+    """`ours`, `peers` and `floor` are in `unit`, measured in the same run."""
+
+    name: str
+    unit: str
+    ours: float
+    peers: t.Mapping[str, float] = field(default_factory=dict)
+    floor: float | None = None
+    peak_rss_mb: float | None = None
+    promises: tuple[Promise, ...] = ()
+
+    def as_json(self) -> dict[str, t.Any]:
+        return {
+            "name": self.name,
+            "unit": self.unit,
+            "ours": round(self.ours, 3),
+            "peers": {name: round(value, 3) for name, value in self.peers.items()},
+            "floor": None if self.floor is None else round(self.floor, 3),
+            "peak_rss_mb": None if self.peak_rss_mb is None else round(self.peak_rss_mb, 1),
+            "promises": [str(promise) for promise in self.promises],
+        }
+
+
+def table(rows: t.Sequence[Row]) -> str:
+    """Rows for people, each promise on a line of its own below its row."""
+    lines = [f"{'':44}  {'ours':>9}  {'floor':>9}  peers"]
+    for row in rows:
+        floor = "" if row.floor is None else f"{row.floor:.2f}"
+        peers = ", ".join(f"{name} {value:.2f}" for name, value in row.peers.items())
+        lines.append(f"{row.name:44}  {row.ours:>7.2f} {row.unit}  {floor:>9}  {peers}")
+        lines += [f"    {promise}" for promise in row.promises]
+    return "\n".join(lines)
