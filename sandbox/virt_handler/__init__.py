@@ -2,43 +2,45 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The simulated virt-handler: the one part of KubeVirt that cannot run without a hypervisor.
 
-It does for every node what the DaemonSet of that name reports to the API server: VirtualMachineInstances
-become Running, migrations run their phases, guests shut down, and launcher pods end. virt-controller and
-virt-api are real and see no difference, as long as the order and the fields are those of KubeVirt
-(``pkg/virt-handler``). A kubelet (KWOK) makes the launcher pods Running.
+It does for every node what the DaemonSet of that name reports to the API server:
+VirtualMachineInstances become Running, migrations run their phases, guests shut down, and launcher
+pods end. virt-controller and virt-api are real and see no difference, as long as the order and the
+fields are those of KubeVirt (``pkg/virt-handler``). A kubelet (KWOK) makes the launcher pods
+Running.
 
 Run ``python -m sandbox.virt_handler <sandbox directory>``; it ends on SIGTERM.
 
 Faults
 ======
-Each is an annotation on the VirtualMachineInstance. On the template of a VirtualMachine, replica set or pool
-it reaches the instances that start from then on; on a running instance it works at once. The same names
-without the prefix, as keys of ConfigMap ``kubevirt/sandbox-virt-handler``, are the defaults of every instance:
-that is the "slow world" (``migration-seconds: "180"``, ``shutdown-seconds: "60"``).
+Each is an annotation on the VirtualMachineInstance. On the template of a VirtualMachine, replica
+set or pool it reaches the instances that start from then on; on a running instance it works at
+once. The same names without the prefix, as keys of ConfigMap ``kubevirt/sandbox-virt-handler``, are
+the defaults of every instance: that is the "slow world" (``migration-seconds: "180"``,
+``shutdown-seconds: "60"``).
 
-=========================================  ========  ======================================================
-annotation                                 value     effect
-=========================================  ========  ======================================================
-``sandbox.virt/not-migratable``            reason    condition LiveMigratable is False with this reason,
-                                                     e.g. ``DisksNotLiveMigratable``
-``sandbox.virt/live-migratable-missing``   true      there is no condition LiveMigratable
-``sandbox.virt/migration-fails``           n         the next n migrations fail; counted down on the
-                                                     instance with each failure
-``sandbox.virt/migration-seconds``         seconds   a migration needs so long from its start to its end
-                                                     (or to its failure)
-``sandbox.virt/source-pod-stays``          true      the source pod goes on running after the migration,
-                                                     until the annotation is taken away
-``sandbox.virt/shutdown-seconds``          seconds   the guest needs so long to shut down when the instance
-                                                     or its pod is deleted; never longer than the grace
-                                                     period that the deletion gave
-=========================================  ========  ======================================================
+========================================  =======  =============================================
+annotation                                value    effect
+========================================  =======  =============================================
+``sandbox.virt/not-migratable``           reason   condition LiveMigratable is False with it,
+                                                   e.g. ``DisksNotLiveMigratable``
+``sandbox.virt/live-migratable-missing``  true     there is no condition LiveMigratable
+``sandbox.virt/migration-fails``          n        the next n migrations fail; counted down on
+                                                   the instance with each failure
+``sandbox.virt/migration-seconds``        seconds  a migration needs so long from its start to
+                                                   its end (or to its failure)
+``sandbox.virt/source-pod-stays``         true     the source pod goes on running after the
+                                                   migration, until the annotation is taken away
+``sandbox.virt/shutdown-seconds``         seconds  the guest needs so long to shut down when the
+                                                   instance or its pod is deleted; never longer
+                                                   than the grace period of the deletion
+========================================  =======  =============================================
 
-Kubernetes keeps times in whole seconds, so a duration may end up to one second early.
-A node that died (see :mod:`sandbox.node_faults`) does nothing: what it should do stays undone until it is back.
+Kubernetes keeps times in whole seconds, so a duration may end up to one second early. A node that
+died (:mod:`sandbox.node_faults`) does nothing: what it should do stays undone until it is back.
 
-So that a slow guest's pod is not gone at once, KWOK must leave deleted pods that carry
-``sandbox.virt/shutdown-seconds`` alone; KubeVirt copies the annotation from the instance to its pods, and this
-process adds it where it came later.
+So that a slow guest's pod is not gone at once, KWOK leaves deleted pods that carry
+``sandbox.virt/shutdown-seconds`` alone (``stages.yml``); KubeVirt copies the annotation from the
+instance to its pods, and this process adds it where it came later.
 """
 
 from __future__ import annotations

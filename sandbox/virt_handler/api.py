@@ -1,6 +1,8 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The API server as the simulated virt-handler needs it: list and watch, and writes that lose to newer ones."""
+"""The API server as the simulated virt-handler needs it: list and watch, and writes that lose to
+newer ones.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +22,18 @@ ANSWER_SECONDS = 30
 WATCH_SECONDS = 240
 
 
-class Conflict(Exception):
+class ConflictError(Exception):
     """Somebody wrote the object first, or it is gone or another one: read it again."""
 
 
-class Gone(Exception):
+class GoneError(Exception):
     """The watch asked for a history that the server no longer has: list again."""
 
 
 class Api:
-    """Requests with the identity of one kubeconfig; one HTTP session a thread, as sessions are not thread-safe."""
+    """Requests with the identity of one kubeconfig; one HTTP session a thread, as sessions are
+    not thread-safe.
+    """
 
     def __init__(self, kubeconfig: pathlib.Path) -> None:
         config = yaml.safe_load(kubeconfig.read_text())
@@ -67,7 +71,7 @@ class Api:
     def watch(
         self, path: str, query: t.Mapping[str, str], version: str
     ) -> t.Iterator[tuple[str, Object]]:
-        """Events (type, object) after ``version``, until the server ends the watch. Raises Gone."""
+        """Events (type, object) after ``version``, until the server ends the watch. Raises GoneError."""
         params = {
             **query,
             "watch": "true",
@@ -78,18 +82,18 @@ class Api:
         url = self._url + path
         with self._session.get(url, params=params, timeout=timeout, stream=True) as answer:
             if answer.status_code == 410:
-                raise Gone(path)
+                raise GoneError(path)
             answer.raise_for_status()
             for line in answer.iter_lines():
                 event = json.loads(line)
                 if event["type"] == "ERROR":
                     if event["object"].get("code") == 410:
-                        raise Gone(path)
+                        raise GoneError(path)
                     raise requests.RequestException(f"watch of {path}: {event['object']}")
                 yield event["type"], event["object"]
 
     def patch(self, path: str, seen: Object, patch: t.Mapping[str, t.Any]) -> None:
-        """Merge ``patch`` if the object is still as ``seen``. Raises Conflict."""
+        """Merge ``patch`` if the object is still as ``seen``. Raises ConflictError."""
         metadata = {
             **patch.get("metadata", {}),
             "resourceVersion": seen["metadata"]["resourceVersion"],
@@ -99,7 +103,7 @@ class Api:
         self._write("PATCH", path, body, headers)
 
     def delete_now(self, path: str, seen: Object) -> None:
-        """Delete without grace, if it is still the object that was ``seen``. Raises Conflict."""
+        """Delete without grace, if it is still the object that was ``seen``. Raises ConflictError."""
         preconditions = {"uid": seen["metadata"]["uid"]}
         self._write("DELETE", path, {"gracePeriodSeconds": 0, "preconditions": preconditions}, {})
 
@@ -110,15 +114,17 @@ class Api:
             method, self._url + path, data=json.dumps(body), headers=headers, timeout=timeout
         )
         if answer.status_code in (404, 409):
-            raise Conflict(answer.text)
+            raise ConflictError(answer.text)
         if answer.status_code >= 400:
             raise requests.HTTPError(f"{method} {path}: {answer.status_code} {answer.text[:500]}")
 
 
 class Reflector(threading.Thread):
-    """Keeps ``objects`` (by uid) equal to a collection; ``changed`` is told each new and each last state.
+    """Keeps ``objects`` (by uid) equal to a collection; ``changed`` is told each new and each last
+    state.
 
-    It lists again after 410, and tries for ever while the API server is away: its life is the process's.
+    It lists again after 410, and tries for ever while the API server is away: its life is the
+    process's.
     """
 
     def __init__(
@@ -145,7 +151,7 @@ class Reflector(threading.Thread):
                     version = item["metadata"]["resourceVersion"]
                     self._take(kind, item)
                     pause = 0.2
-            except Gone:
+            except GoneError:
                 version = ""
             except (requests.RequestException, OSError, ValueError) as error:
                 self._log(f"watch of {self._path}: {error}; again in {pause:g} s")

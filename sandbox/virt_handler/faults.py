@@ -1,6 +1,8 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an instance's annotations, over the cluster's defaults, ask the simulated virt-handler to do wrong."""
+"""What an instance's annotations, over the cluster's defaults, ask the simulated virt-handler to
+do wrong.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ MIGRATION_FAILS = PREFIX + "migration-fails"
 
 @dataclasses.dataclass(frozen=True)
 class Faults:
-    """The faults of one instance; see the table in :mod:`sandbox.virt_handler`. Times are in seconds."""
+    """The faults of one instance; see the table in :mod:`sandbox.virt_handler`. Times are in
+    seconds.
+    """
 
     not_migratable: str = ""
     live_migratable_missing: bool = False
@@ -30,7 +34,8 @@ NO_FAULTS = Faults()
 def parse_faults(
     annotations: t.Mapping[str, str] | None, defaults: t.Mapping[str, str] | None = None
 ) -> Faults:
-    """Read faults from the annotations of an instance over ``defaults`` (the same names without prefix).
+    """Read faults from the annotations of an instance over ``defaults`` (the same names without
+    prefix).
 
     Raises ValueError that names every unknown fault and every value that cannot be read.
     """

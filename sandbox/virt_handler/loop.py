@@ -13,7 +13,7 @@ import typing as t
 
 import requests
 
-from sandbox.virt_handler.api import Api, Conflict, Object, Reflector
+from sandbox.virt_handler.api import Api, ConflictError, Object, Reflector
 from sandbox.virt_handler.faults import parse_faults
 from sandbox.virt_handler.step import Action, AnnotatePod, DeletePod, EndPod, PatchVmi, WakeAt, step
 
@@ -93,7 +93,7 @@ class VirtHandler:
             uid = self._agenda.take()
             try:
                 self._work(uid)
-            except Conflict:
+            except ConflictError:
                 self._agenda.add(uid, 0.02)  # the watch brings the newer state
             except requests.RequestException as error:
                 log(f"{error}; again in {RETRY_SECONDS} s")

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What virt-handler would do next for one instance: a pure decision from what is seen.
 
-One call gives the next actions only. Whoever applies them calls again with what the API server then shows, so
-that virt-controller sees every stage of a migration, as it does with KubeVirt's own virt-handler
-(``pkg/virt-handler/vm.go``, ``migration-source.go``, ``migration-target.go``).
+One call gives the next actions only. Whoever applies them calls again with what the API server
+then shows, so that virt-controller sees every stage of a migration, as it does with KubeVirt's own
+virt-handler (``pkg/virt-handler/vm.go``, ``migration-source.go``, ``migration-target.go``).
 """
 
 from __future__ import annotations
@@ -275,7 +275,9 @@ def _progress(why: str, state: dict[str, t.Any]) -> PatchVmi:
 
 
 def _handoff(seen: _Seen, target: str) -> PatchVmi:
-    """The guest now runs on the target: one patch, as no state between old and new node may be seen."""
+    """The guest now runs on the target: one patch, as no state between old and new node may be
+    seen.
+    """
     labels = {
         "kubevirt.io/nodeName": target,
         TARGET_NODE_LABEL: None,

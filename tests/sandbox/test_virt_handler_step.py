@@ -1,0 +1,286 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the simulated virt-handler decides, without a cluster."""
+
+from __future__ import annotations
+
+import datetime
+import typing as t
+
+import pytest
+
+from sandbox.virt_handler.faults import NO_FAULTS, Faults, parse_faults
+from sandbox.virt_handler.step import (
+    Action,
+    AnnotatePod,
+    DeletePod,
+    EndPod,
+    PatchVmi,
+    WakeAt,
+    step,
+)
+
+NOW = datetime.datetime(2026, 3, 1, 12, 0, 0, tzinfo=datetime.timezone.utc)
+MIGRATABLE = [
+    {
+        "type": kind,
+        "status": "True",
+        "lastProbeTime": "2026-03-01T11:00:00Z",
+        "lastTransitionTime": "2026-03-01T11:00:00Z",
+    }
+    for kind in ("LiveMigratable", "StorageLiveMigratable")
+]
+TARGET_LABEL = "kubevirt.io/migrationTargetNodeName"
+
+
+def stamp(seconds: float) -> str:
+    """The time so many seconds from NOW, in Kubernetes' form."""
+    return (NOW + datetime.timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def instance(phase: str = "Running", **status: t.Any) -> dict[str, t.Any]:
+    return {
+        "metadata": {"name": "vm", "namespace": "shop", "uid": "1", "labels": {}},
+        "spec": {},
+        "status": {"phase": phase, "nodeName": "a", "conditions": MIGRATABLE, **status},
+    }
+
+
+def migrating(**state: t.Any) -> dict[str, t.Any]:
+    start = {"migrationUid": "job", "sourceNode": "a", "sourcePod": "pod-a", "targetNode": "b"}
+    vmi = instance(migrationState={**start, **state})
+    vmi["metadata"]["labels"][TARGET_LABEL] = "b"
+    return vmi
+
+
+def pod(node: str, phase: str = "Running", **metadata: t.Any) -> dict[str, t.Any]:
+    return {
+        "metadata": {"name": f"pod-{node}", "labels": {}, "annotations": {}, **metadata},
+        "spec": {"nodeName": node},
+        "status": {"phase": phase},
+    }
+
+
+def patch_of(actions: list[Action]) -> dict[str, t.Any]:
+    """The one patch of the instance among the actions."""
+    (found,) = [action.patch for action in actions if isinstance(action, PatchVmi)]
+    return found
+
+
+def test_a_scheduled_instance_starts_with_all_that_virt_controller_needs() -> None:
+    status = patch_of(step(instance("Scheduled", conditions=[]), [pod("a")], NO_FAULTS, NOW))[
+        "status"
+    ]
+    assert status["phase"] == "Running"
+    assert status["phaseTransitionTimestamps"][-1]["phase"] == "Running"
+    assert status["selinuxContext"] == "none"
+    assert status["machine"] == {"type": "q35"}
+    assert [(c["type"], c["status"]) for c in status["conditions"]] == [
+        ("LiveMigratable", "True"),
+        ("StorageLiveMigratable", "True"),
+    ]
+    assert all(c["lastProbeTime"] and c["lastTransitionTime"] for c in status["conditions"])
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Scheduling", "Succeeded", "Failed"])
+def test_other_phases_are_virt_controllers(phase: str) -> None:
+    assert step(instance(phase), [pod("a")], NO_FAULTS, NOW) == []
+
+
+def test_a_running_instance_that_is_as_it_should_be_is_left_alone() -> None:
+    assert step(instance(), [pod("a")], NO_FAULTS, NOW) == []
+
+
+def test_conditions_of_others_are_kept_when_migratable_changes() -> None:
+    ready = {"type": "Ready", "status": "True"}
+    vmi = instance(conditions=[ready, *MIGRATABLE])
+    faults = Faults(not_migratable="DisksNotLiveMigratable")
+    conditions = patch_of(step(vmi, [pod("a")], faults, NOW))["status"]["conditions"]
+    assert conditions[0] == ready
+    assert conditions[-1]["status"] == "False"
+    assert conditions[-1]["reason"] == "DisksNotLiveMigratable"
+    assert len(conditions) == 3
+
+
+def test_live_migratable_goes_missing() -> None:
+    actions = step(instance(), [pod("a")], Faults(live_migratable_missing=True), NOW)
+    assert [c["type"] for c in patch_of(actions)["status"]["conditions"]] == [
+        "StorageLiveMigratable"
+    ]
+
+
+def migration_to_its_end(
+    vmi: dict[str, t.Any], pods: list[dict[str, t.Any]], faults: Faults, now: datetime.datetime
+) -> list[str]:
+    """Apply each patch to the instance until the migration is over; what was done, in order."""
+    done = []
+    while not vmi["status"]["migrationState"].get("completed"):
+        (action,) = step(vmi, pods, faults, now)
+        assert isinstance(action, PatchVmi), action
+        done.append(action.why)
+        labels = action.patch.get("metadata", {}).get("labels", {})
+        vmi["metadata"]["labels"].update(labels)
+        status = dict(action.patch.get("status", {}))
+        vmi["status"]["migrationState"].update(status.pop("migrationState", {}))
+        vmi["status"].update(status)
+    return done
+
+
+def test_a_migration_shows_each_of_its_stages() -> None:
+    vmi, pods = migrating(), [pod("a"), pod("b")]
+    assert migration_to_its_end(vmi, pods, NO_FAULTS, NOW) == [
+        "target prepared",
+        "migration started",
+        "target domain is ready",
+        "migration completed",
+    ]
+    assert vmi["status"]["nodeName"] == "b"
+    assert vmi["metadata"]["labels"]["kubevirt.io/nodeName"] == "b"
+    assert vmi["metadata"]["labels"][TARGET_LABEL] is None
+    assert vmi["status"]["evacuationNodeName"] is None
+    assert step(vmi, pods, NO_FAULTS, NOW) == [EndPod(pods[0], "Succeeded")]
+
+
+def test_the_target_is_prepared_only_when_virt_controller_has_labelled_it() -> None:
+    vmi = migrating()
+    del vmi["metadata"]["labels"][TARGET_LABEL]
+    assert step(vmi, [pod("a"), pod("b")], NO_FAULTS, NOW) == []
+
+
+def test_a_migration_takes_its_time() -> None:
+    vmi = migrating(targetNodeAddress="127.0.0.1", startTimestamp=stamp(-3))
+    faults = Faults(migration_seconds=5)
+    assert step(vmi, [pod("a"), pod("b")], faults, NOW) == [
+        WakeAt(NOW + datetime.timedelta(seconds=2))
+    ]
+
+
+def test_a_failing_migration_counts_down_and_ends_its_target_pod() -> None:
+    vmi = migrating(targetNodeAddress="127.0.0.1", startTimestamp=stamp(0))
+    patch = patch_of(step(vmi, [pod("a"), pod("b")], Faults(migration_fails=2), NOW))
+    assert patch["metadata"]["annotations"] == {"sandbox.virt/migration-fails": "1"}
+    assert patch["metadata"]["labels"] == {TARGET_LABEL: None}
+    state = patch["status"]["migrationState"]
+    assert state["failed"] and state["completed"] and state["failureReason"]
+
+    target = pod("b", labels={"kubevirt.io/migrationJobUID": "job"})
+    failed = migrating(**state)
+    assert step(failed, [pod("a"), target], Faults(migration_fails=1), NOW) == [
+        EndPod(target, "Failed")
+    ]
+
+
+def test_an_abort_ends_the_migration_on_its_source() -> None:
+    vmi = migrating(targetNodeAddress="127.0.0.1", startTimestamp=stamp(-1), abortRequested=True)
+    patch = patch_of(step(vmi, [pod("a"), pod("b")], Faults(migration_seconds=60), NOW))
+    state = patch["status"]["migrationState"]
+    assert (state["abortStatus"], state["failed"], state["completed"]) == ("Succeeded", True, True)
+    assert "nodeName" not in patch["status"]
+
+
+def test_the_source_pod_stays_as_long_as_it_is_asked_to() -> None:
+    vmi = migrating(completed=True)
+    vmi["status"]["nodeName"] = "b"
+    pods = [pod("a"), pod("b")]
+    assert step(vmi, pods, Faults(source_pod_stays=True), NOW) == []
+    assert step(vmi, pods, NO_FAULTS, NOW) == [EndPod(pods[0], "Succeeded")]
+
+
+def test_the_next_target_pod_on_the_old_source_node_lives() -> None:
+    vmi = migrating(completed=True)
+    vmi["status"]["nodeName"] = "b"
+    next_target = pod("a", name="next", labels={"kubevirt.io/migrationJobUID": "later"})
+    assert step(vmi, [pod("a", "Succeeded"), pod("b"), next_target], NO_FAULTS, NOW) == []
+
+
+def test_a_deleted_instance_ends_with_its_pods() -> None:
+    vmi = instance()
+    vmi["metadata"]["deletionTimestamp"] = stamp(0)
+    live = pod("a")
+    first, *rest = step(vmi, [live, pod("b", "Succeeded")], NO_FAULTS, NOW)
+    assert isinstance(first, PatchVmi)
+    assert first.patch["status"]["phase"] == "Succeeded"
+    assert rest == [EndPod(live, "Succeeded")]
+
+
+@pytest.mark.parametrize(("grace", "left"), [(30, 8), (5, 3)])
+def test_a_slow_guest_ends_after_its_time_or_its_grace(grace: int, left: int) -> None:
+    vmi = instance()
+    vmi["metadata"]["deletionTimestamp"] = stamp(-2)
+    vmi["spec"]["terminationGracePeriodSeconds"] = grace
+    slow = Faults(shutdown_seconds=10)
+    marked = pod("a", annotations={"sandbox.virt/shutdown-seconds": "10"})
+    assert step(vmi, [marked], slow, NOW) == [WakeAt(NOW + datetime.timedelta(seconds=left))]
+    later = NOW + datetime.timedelta(seconds=left)
+    assert patch_of(step(vmi, [marked], slow, later))["status"]["phase"] == "Succeeded"
+
+
+def test_a_deleted_instance_without_a_pod_does_not_wait() -> None:
+    vmi = instance()
+    vmi["metadata"]["deletionTimestamp"] = stamp(0)
+    actions = step(vmi, [], Faults(shutdown_seconds=10), NOW)
+    assert patch_of(actions)["status"]["phase"] == "Succeeded"
+
+
+def test_a_slow_guests_pod_is_marked_and_goes_when_the_guest_has() -> None:
+    slow = Faults(shutdown_seconds=10)
+    plain = pod("a")
+    assert step(instance(), [plain], slow, NOW) == [
+        AnnotatePod(plain, {"sandbox.virt/shutdown-seconds": "10"})
+    ]
+    # A pod's deletionTimestamp is the end of its grace period: this one was deleted 4 seconds ago.
+    evicted = pod(
+        "a",
+        annotations={"sandbox.virt/shutdown-seconds": "10"},
+        deletionTimestamp=stamp(41),
+        deletionGracePeriodSeconds=45,
+    )
+    assert step(instance(), [evicted], slow, NOW) == [WakeAt(NOW + datetime.timedelta(seconds=6))]
+    actions = step(instance(), [evicted], slow, NOW + datetime.timedelta(seconds=6))
+    assert patch_of(actions)["status"]["phase"] == "Succeeded"
+    assert actions[-1] == DeletePod(evicted)
+
+
+def test_pods_outlive_their_instance_no_longer_than_their_time() -> None:
+    left = pod(
+        "a",
+        annotations={"sandbox.virt/shutdown-seconds": "10"},
+        deletionTimestamp=stamp(20),
+        deletionGracePeriodSeconds=30,
+    )
+    slow = Faults(shutdown_seconds=10)
+    assert step(None, [left], slow, NOW) == [DeletePod(left)]
+
+
+def test_an_instance_whose_launcher_failed_has_failed() -> None:
+    actions = step(instance(), [pod("a", "Failed")], NO_FAULTS, NOW)
+    assert patch_of(actions)["status"]["phase"] == "Failed"
+    assert step(instance(), [pod("a", "Failed"), pod("a")], NO_FAULTS, NOW) == []
+
+
+def test_a_dead_node_does_nothing() -> None:
+    deleted = instance()
+    deleted["metadata"]["deletionTimestamp"] = stamp(-100)
+    for vmi in (instance("Scheduled"), deleted, migrating()):
+        assert step(vmi, [pod("a")], NO_FAULTS, NOW, {"a"}) == []
+    assert step(migrating(), [pod("a"), pod("b")], NO_FAULTS, NOW, {"b"}) == []
+
+
+def test_faults_are_read_over_defaults() -> None:
+    annotations = {"sandbox.virt/migration-fails": "0", "other": "x"}
+    defaults = {"migration-fails": "3", "migration-seconds": "2.5", "source-pod-stays": "true"}
+    expected = Faults(migration_fails=0, migration_seconds=2.5, source_pod_stays=True)
+    assert parse_faults(annotations, defaults) == expected
+    assert parse_faults(None) == NO_FAULTS
+
+
+def test_every_bad_fault_is_named() -> None:
+    annotations = {
+        "sandbox.virt/migration-seconds": "-1",
+        "sandbox.virt/source-pod-stays": "yes",
+        "sandbox.virt/migraton-fails": "1",
+    }
+    with pytest.raises(ValueError, match="below zero") as error:
+        parse_faults(annotations)
+    assert "'yes'" in str(error.value)
+    assert "'migraton-fails'" in str(error.value)
