@@ -38,7 +38,7 @@ def drain(sandbox: Sandbox, node: str, timeout: float = 60) -> None:
 
 
 def _pods_on(sandbox: Sandbox, node: str) -> list[dict[str, t.Any]]:
-    pods = sandbox.api.list(f"/api/v1/pods?fieldSelector=spec.nodeName={node}")
+    pods = sandbox.api.list("/api/v1/pods", fieldSelector=f"spec.nodeName={node}")
     return [pod for pod in pods if pod["status"].get("phase") in ("Running", "Pending")]
 
 
