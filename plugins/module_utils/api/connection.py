@@ -1,0 +1,148 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one place that leans on kubernetes.core and on the kubernetes client: for authentication.
+
+What is used of kubernetes.core, in the hope that it stays:
+
+- `args_common.AUTH_ARG_SPEC`: the options;
+- `k8s.client._create_auth_spec`, `_create_configuration`, `_create_headers`: options, environment
+  and kubeconfig to a client configuration. Where one of them is missing,
+  `k8s.client.get_api_client`, which does the same and then also asks the server for its API groups,
+  two round trips that nothing here needs.
+
+What is used of the client: `Configuration.host`, `.connection_pool_maxsize`, `.auth_settings()`,
+and the urllib3 pool of its REST client, which has the certificates and the proxy.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+import typing as t
+
+from ansible.module_utils.basic import missing_required_lib
+
+from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
+
+from .deadline import Deadline
+from .errors import NoConfiguration, cut
+from .requests import Api
+from .retry import RetryPolicy
+from .transport import Session, Transport
+
+USER_AGENT = "virt-placement"
+
+POOL_SIZE = 16
+"""Connections that are kept: more than any part of us has threads."""
+
+_TOKEN_SECONDS = 20.0
+"""How long a token is used before the client is asked for it again: it may run a program."""
+
+_BUILDERS = ("_create_auth_spec", "_create_configuration", "_create_headers")
+
+
+def auth_argument_spec() -> dict[str, dict[str, t.Any]]:
+    """The authentication options of kubernetes.core. A kubeconfig is never logged."""
+    spec: dict[str, dict[str, t.Any]] = copy.deepcopy(AUTH_ARG_SPEC)
+    spec["kubeconfig"]["no_log"] = True
+    return spec
+
+
+def connect(module: t.Any, policy: RetryPolicy | None = None) -> Api:
+    """The API server that the options of `module` name, under the deadline of its `timeout`.
+
+    Nothing is read or sent before the first request, which raises NoConfiguration where the
+    options do not lead to a server.
+    """
+    options = {name: module.params.get(name) for name in AUTH_ARG_SPEC}
+    deadline = Deadline(module.params["timeout"])
+    return Api(Transport(lambda: open_session(options)), deadline, policy)
+
+
+def open_session(options: t.Mapping[str, t.Any]) -> Session:
+    """Options (kubernetes.core's names), environment and kubeconfig to a session.
+
+    Raises NoConfiguration.
+    """
+    try:
+        import kubernetes  # noqa: F401 pylint: disable=unused-import
+
+        from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client
+    except ImportError as error:
+        raise NoConfiguration(missing_required_lib("kubernetes")) from error
+    given = {name: value for name, value in options.items() if value is not None}
+    try:
+        if all(hasattr(client, name) for name in _BUILDERS):
+            configuration, headers, pool = _build(client, given)
+        else:
+            configuration, headers, pool = _build_with_discovery(client, given)
+    except Exception as error:
+        # Whatever a kubeconfig, a certificate file or a credential plugin can bring up.
+        raise NoConfiguration(
+            "no usable connection in the options, the K8S_AUTH_ variables or a kubeconfig:"
+            f" {cut(str(error) or type(error).__name__)}"
+        ) from error
+    found = _Headers(configuration, headers)
+    return Session(pool, configuration.host.rstrip("/"), found, lambda: found.secrets)
+
+
+def _build(client: t.Any, given: dict[str, t.Any]) -> tuple[t.Any, list[tuple[str, str]], t.Any]:
+    from kubernetes.client import rest
+
+    configuration = client._create_configuration(client._create_auth_spec(None, **given))
+    configuration.connection_pool_maxsize = POOL_SIZE
+    headers = [
+        (name, value)
+        for name, values in client._create_headers(None, **given).items()
+        for value in (values if isinstance(values, list) else [values])
+    ]
+    return configuration, headers, rest.RESTClientObject(configuration).pool_manager
+
+
+def _build_with_discovery(
+    client: t.Any, given: dict[str, t.Any]
+) -> tuple[t.Any, list[tuple[str, str]], t.Any]:
+    found = client.get_api_client(None, **given)
+    raw = found.client.client
+    headers = [
+        (str(name), value)
+        for name, value in raw.default_headers.items()
+        if name.lower().startswith("impersonate-")
+    ]
+    return found.configuration, headers, raw.rest_client.pool_manager
+
+
+class _Headers:
+    """Who we are, for each request. The client renews tokens that are about to expire, so it is
+    asked again from time to time, by one thread at once."""
+
+    def __init__(self, configuration: t.Any, fixed: t.Sequence[tuple[str, str]]) -> None:
+        self._configuration = configuration
+        self._fixed = (("User-Agent", USER_AGENT), *fixed)
+        self._lock = threading.Lock()
+        self._token: tuple[tuple[str, str], ...] = ()
+        self._fresh_until = 0.0
+
+    def __call__(self) -> t.Sequence[tuple[str, str]]:
+        with self._lock:
+            if time.monotonic() >= self._fresh_until:
+                self._token = self._read_token()
+                self._fresh_until = time.monotonic() + _TOKEN_SECONDS
+        return (*self._fixed, *self._token)
+
+    def _read_token(self) -> tuple[tuple[str, str], ...]:
+        try:
+            settings = self._configuration.auth_settings().values()
+        except Exception as error:
+            raise NoConfiguration(f"the token cannot be renewed: {cut(str(error))}") from error
+        return tuple(
+            (setting["key"], setting["value"])
+            for setting in settings
+            if setting["in"] == "header" and setting["value"]
+        )
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must never be printed: the tokens without their scheme."""
+        return tuple(value.split(" ", 1)[-1] for _name, value in self._token)

@@ -1,0 +1,310 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What can go wrong with a request, one class per outcome.
+
+The message of each names the verb, the resource and its namespace, what was seen, and what to
+do. Text that comes from the server or from anything in between is cut, so that no large answer
+and no secret inside one ends up in a log.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from dataclasses import dataclass
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+
+TEXT_LIMIT = 256
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One of `details.causes` of a Status: what is wrong with which field."""
+
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request, as far as messages and retries need to know it."""
+
+    method: str
+    path: str
+    content_type: str = ""
+    watch: bool = False
+    dry_run: bool = False
+    preconditioned: bool = False
+    """Carries a uid, so that sending it twice does no more than sending it once."""
+
+    @property
+    def reads(self) -> bool:
+        return self.method == "GET"
+
+    @property
+    def repeatable(self) -> bool:
+        return self.reads or self.dry_run or self.preconditioned
+
+    @property
+    def verb(self) -> str:
+        """The verb that RBAC knows this request by."""
+        if self.reads:
+            if self.watch:
+                return "watch"
+            return "get" if self.name else "list"
+        return {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}.get(
+            self.method, self.method.lower()
+        )
+
+    @property
+    def _parts(self) -> list[str]:
+        """The path behind the group and version: [namespaces, NAMESPACE,] resource, name..."""
+        parts = self.path.strip("/").split("/")
+        return parts[2:] if parts[0] == "api" else parts[3:] if parts[0] == "apis" else []
+
+    @property
+    def group(self) -> str:
+        parts = self.path.strip("/").split("/")
+        return parts[1] if parts[0] == "apis" and len(parts) > 1 else ""
+
+    @property
+    def namespace(self) -> str:
+        parts = self._parts
+        return parts[1] if len(parts) > 2 and parts[0] == "namespaces" else ""
+
+    @property
+    def _object(self) -> list[str]:
+        """resource, name, subresource: as many of them as there are."""
+        return self._parts[2:] if self.namespace else self._parts
+
+    @property
+    def resource(self) -> str:
+        """Plural with subresource as RBAC names it, for example `pods/eviction`; the path
+        itself where there is no resource, for example /version."""
+        found = self._object
+        if not found:
+            return self.path
+        return "/".join([found[0], *found[2:]])
+
+    @property
+    def name(self) -> str:
+        found = self._object
+        return found[1] if len(found) > 1 else "" if found else self.path
+
+    def __str__(self) -> str:
+        group = f".{self.group}" if self.group else ""
+        name = f" {self.name}" if self._object and self.name else ""
+        where = f" in namespace {self.namespace}" if self.namespace else ""
+        return f"{self.verb} {self.resource}{group}{name}{where}"
+
+
+class ApiError(Exception):
+    """A request that did not do what it was for.
+
+    `status` is the HTTP status, 0 where there was no usable answer. `outcome_unknown` says that
+    a write may have been made all the same: read before sending it again.
+    """
+
+    advice = "see the message of the server"
+    outcome_unknown = False
+
+    def __init__(
+        self,
+        request: Request,
+        message: str = "",
+        *,
+        status: int = 0,
+        reason: str = "",
+        causes: tuple[Cause, ...] = (),
+        retry_after: float | None = None,
+        is_status: bool = False,
+    ) -> None:
+        self.request = request
+        self.status = status
+        self.reason = reason
+        self.message = cut(message)
+        self.causes = causes
+        self.retry_after = retry_after
+        self.is_status = is_status
+        """The body was a Status object: the API server or a webhook of it said so."""
+        super().__init__(str(self))
+
+    @property
+    def verb(self) -> str:
+        return self.request.verb
+
+    @property
+    def path(self) -> str:
+        return self.request.path
+
+    def __str__(self) -> str:
+        seen = " ".join(filter(None, [str(self.status or ""), self.reason]))
+        told = ": ".join(filter(None, [seen, self.message]))
+        return f"cannot {self.request}: {told or type(self).__name__}; {self.advise()}"
+
+    def advise(self) -> str:
+        return self.advice
+
+
+class NotFound(ApiError):
+    advice = "check the name and the namespace, and that the cluster serves this kind"
+
+
+class Forbidden(ApiError):
+    def advise(self) -> str:
+        group = f" of API group {self.request.group}" if self.request.group else ""
+        return f"grant this identity the verb '{self.verb}' on '{self.request.resource}'{group}" + (
+            f" in namespace {self.request.namespace}" if self.request.namespace else ""
+        )
+
+
+class Unauthorized(ApiError):
+    advice = "the credentials were refused: renew the token or the certificate and run again"
+
+
+class Conflict(ApiError):
+    """409: the object changed meanwhile, exists already, or has another uid."""
+
+    advice = "something else changed it at the same time: run again"
+
+
+class TestFailed(Conflict):
+    """A `test` of a JSON patch does not hold any more, or a path of it is gone."""
+
+    __test__ = False
+    advice = "it is no longer as it was read: run again"
+
+
+class Gone(ApiError):
+    """410: the resource version or the page is too old. List again."""
+
+    advice = "list again"
+
+
+class Invalid(ApiError):
+    advice = "correct the fields that the message names"
+
+
+class Throttled(ApiError):
+    """429: too many requests, or an eviction that may not be made now."""
+
+    advice = "try again later"
+
+
+class ServerFault(ApiError):
+    """5xx. A write may have been made."""
+
+    advice = "the API server or something in front of it failed: look at its health, run again"
+    outcome_unknown = True
+
+
+class BadAnswer(ApiError):
+    """The answer is no JSON object: an HTML page, half a body, nothing."""
+
+    advice = "something between here and the API server answered: check host and proxy"
+    outcome_unknown = True
+
+
+class AnswerLost(ApiError):
+    """The request was sent and no answer came. A write may have been made."""
+
+    advice = "whether it was done is not known: run again"
+    outcome_unknown = True
+
+
+class Unreachable(ApiError):
+    """There was no connection, so nothing was sent. `final` is not worth another try."""
+
+    advice = "check host, port, proxy and network"
+
+    def __init__(self, request: Request, message: str = "", *, final: bool = False) -> None:
+        super().__init__(request, message)
+        self.final = final
+
+
+class DeadlineExceeded(ApiError):
+    """The time of the whole call is over. `last` is what stood in the way, if anything."""
+
+    advice = "raise timeout, or look at what slows the API server down"
+
+    def __init__(self, request: Request, seconds: float, last: ApiError | None = None) -> None:
+        self.last = last
+        self.outcome_unknown = bool(last and last.outcome_unknown)
+        because = f", last: {last.status or ''} {last.message or last.reason}" if last else ""
+        super().__init__(request, f"not done within {seconds:.0f} s{because}")
+
+
+class NoConfiguration(Exception):
+    """There is no usable way to the cluster in the options, the environment or a kubeconfig."""
+
+
+_BY_STATUS: t.Mapping[int, type[ApiError]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    422: Invalid,
+    429: Throttled,
+}
+
+
+def cut(text: str) -> str:
+    """One line of at most TEXT_LIMIT characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= TEXT_LIMIT else f"{line[: TEXT_LIMIT - 3]}..."
+
+
+def from_answer(
+    request: Request, status: int, headers: t.Mapping[str, str], body: bytes
+) -> ApiError:
+    """The error that an answer with a status of 300 or more stands for."""
+    told = _status_object(body)
+    causes = tuple(
+        Cause(str(c.get("reason") or ""), str(c.get("message") or ""), str(c.get("field") or ""))
+        for c in (told.get("details") or {}).get("causes") or ()
+    )
+    error = _BY_STATUS.get(status) or _by_class(status)
+    if error is Invalid and request.content_type == JSON_PATCH and not causes:
+        # The server answers a patch that cannot be applied with 422 and names no field; a
+        # validation error always has causes (apiserver endpoints/handlers/patch.go).
+        error = TestFailed
+    text = str(told.get("message") or "") if told else _text(body)
+    return error(
+        request,
+        text,
+        status=status,
+        reason=str(told.get("reason") or ""),
+        causes=causes,
+        retry_after=_seconds(headers.get("Retry-After")),
+        is_status=bool(told),
+    )
+
+
+def _by_class(status: int) -> type[ApiError]:
+    """A redirect is not followed: an API server sends none, a login page in front of it does."""
+    return BadAnswer if status < 400 else ServerFault if status >= 500 else ApiError
+
+
+def _status_object(body: bytes) -> dict[str, t.Any]:
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) and found.get("kind") == "Status" else {}
+
+
+def _text(body: bytes) -> str:
+    text = body.decode("utf-8", "replace").strip()
+    return f"the answer is no JSON, it begins with {text[:60]!r}" if text else ""
+
+
+def _seconds(header: str | None) -> float | None:
+    """Retry-After in seconds. Kubernetes sends a number; a date is as good as none."""
+    try:
+        return max(0.0, float(header)) if header is not None else None
+    except ValueError:
+        return None

@@ -1,0 +1,160 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One request, one answer, over the connection pool that kubernetes.core configured.
+
+Nothing is decided here: what came of a request is an Answer or one of three errors, told apart by
+what is known about a write: Unreachable (not sent), AnswerLost (sent, nothing known), and
+DeadlineExceeded is left to the caller.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import typing as t
+from dataclasses import dataclass
+
+from .deadline import Deadline
+from .errors import AnswerLost, Request, Unreachable
+
+CONNECT_SECONDS = 5.0
+READ_SECONDS = 15.0
+"""The longest silence of the server in a read."""
+WRITE_SECONDS = 35.0
+"""In a write: admission webhooks may take 30 s (admissionregistration/v1 timeoutSeconds)."""
+
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Session:
+    """A pool of connections to `host` (a URL), and who we are. `headers` is asked each time,
+    because tokens are renewed while a run goes on. `secrets` is what of them is never printed."""
+
+    pool: t.Any
+    host: str
+    headers: t.Callable[[], t.Sequence[tuple[str, str]]]
+    secrets: t.Callable[[], t.Sequence[str]] = tuple
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: t.Mapping[str, str]
+    body: bytes
+
+
+class Transport:
+    """Sends requests. Safe for several threads; `open` makes the session when it is needed."""
+
+    def __init__(self, open_session: t.Callable[[], Session]) -> None:
+        self._open = open_session
+        self._session: Session | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def session(self) -> Session:
+        with self._lock:
+            if self._session is None:
+                self._session = self._open()
+            return self._session
+
+    @property
+    def secrets(self) -> t.Sequence[str]:
+        session = self._session
+        return session.secrets() if session is not None else ()
+
+    def renew(self, refused: Session) -> None:
+        """Reads the configuration again, unless another thread has done so since `refused`."""
+        with self._lock:
+            if self._session is refused:
+                self._session = self._open()
+
+    def send(
+        self,
+        request: Request,
+        target: str,
+        deadline: Deadline,
+        *,
+        headers: t.Mapping[str, str],
+        body: bytes | None = None,
+    ) -> Answer:
+        """`target` is path and query. Raises Unreachable or AnswerLost."""
+        silence = READ_SECONDS if request.reads else WRITE_SECONDS
+        response = self.start(request, target, deadline, silence, headers=headers, body=body)
+        with _told_apart(request):
+            try:
+                chunks = []
+                for chunk in response.stream(_CHUNK):
+                    chunks.append(chunk)
+                    if deadline.expired:
+                        raise AnswerLost(request, "the answer did not end in time")
+            except BaseException:
+                response.close()
+                raise
+            response.release_conn()
+        return Answer(response.status, response.headers, b"".join(chunks))
+
+    def start(
+        self,
+        request: Request,
+        target: str,
+        deadline: Deadline,
+        silence: float,
+        *,
+        headers: t.Mapping[str, str],
+        body: bytes | None = None,
+    ) -> t.Any:
+        """The response with its body still to be read, `silence` being the longest pause in it.
+
+        Raises Unreachable or AnswerLost.
+        """
+        import urllib3
+
+        session = self.session
+        with _told_apart(request):
+            sent = urllib3.HTTPHeaderDict(headers)
+            for name, value in session.headers():
+                sent.add(name, value)
+            return session.pool.urlopen(
+                request.method,
+                session.host + target,
+                body=body,
+                headers=sent,
+                retries=False,
+                redirect=False,
+                preload_content=False,
+                timeout=urllib3.Timeout(
+                    connect=max(0.001, min(CONNECT_SECONDS, deadline.remaining)),
+                    read=max(0.001, min(silence, deadline.remaining)),
+                ),
+            )
+
+
+@contextlib.contextmanager
+def _told_apart(request: Request) -> t.Iterator[None]:
+    """Turns what urllib3 raises into Unreachable (nothing was sent) or AnswerLost."""
+    import urllib3.exceptions as seen
+
+    try:
+        yield
+    except (seen.HTTPError, OSError) as error:
+        text = _first_line(error)
+        if _is_certificate_fault(error) or isinstance(error, seen.LocationValueError):
+            raise Unreachable(request, text, final=True) from error
+        if isinstance(error, (seen.NewConnectionError, seen.ConnectTimeoutError, seen.ProxyError)):
+            raise Unreachable(request, text) from error
+        raise AnswerLost(request, text) from error
+
+
+def _is_certificate_fault(error: BaseException) -> bool:
+    import ssl
+
+    return any(isinstance(arg, ssl.SSLCertVerificationError) for arg in error.args)
+
+
+def _first_line(error: BaseException) -> str:
+    """What urllib3 says, without the address of the Python object in front of it."""
+    text = str(error).strip().splitlines()
+    line = text[0] if text else type(error).__name__
+    return line.split(": ", 1)[1] if line.startswith("<") and ": " in line else line

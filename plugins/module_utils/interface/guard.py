@@ -1,0 +1,137 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one place where a module ends: results out, errors to fail_json, secrets to nobody."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..api.connection import connect
+from ..api.errors import ApiError, Forbidden, NoConfiguration, NotFound
+from ..api.requests import METADATA, Api
+from ..model.finding import Refused
+from ..model.pointer import JSON
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+Result = dict[str, t.Any]
+Run = t.Callable[["AnsibleModule", Api], Result]
+
+IDENTITY_PATH = "/api/v1/namespaces/kube-system"
+"""Its uid is the cluster's: the namespace is as old as the cluster and cannot be deleted."""
+
+
+class PartialFailure(Exception):
+    """Some of it was done: `result` says what, `errors` what was not and why."""
+
+    def __init__(self, result: Result, errors: t.Sequence[Exception | str]) -> None:
+        super().__init__(f"{len(errors)} of it failed")
+        self.result = result
+        self.errors = tuple(str(error) for error in errors)
+
+
+class WrongCluster(Exception):
+    """The connection leads to another cluster than `cluster_uid` says."""
+
+
+def guarded(module: AnsibleModule, run: Run) -> None:
+    """Runs `run(module, api)` and ends the module with what it returns, or with the error.
+
+    The result gets `cluster`. With `cluster_uid` the cluster is checked before anything else. Where
+    `run` refuses its input before it asks the server, no server is needed for that.
+    """
+    api = connect(module)
+    _narrow_secrets(module)
+    cluster: Result = {"api": None, "uid": None}
+    try:
+        if module.params["cluster_uid"]:
+            cluster.update(_checked(api, module.params["cluster_uid"]))
+        result = run(module, api)
+        if not cluster["uid"]:
+            cluster.update(_identity(module, api))
+    except Refused as error:
+        faults = [str(fault) for fault in error.faults]
+        _end(module, api, cluster, msg=_list(faults), faults=faults)
+    except PartialFailure as error:
+        _end(module, api, cluster, **_partial(error))
+    except (ApiError, NoConfiguration, WrongCluster) as error:
+        _end(module, api, cluster, msg=str(error))
+    _hide_tokens(module, api)
+    module.exit_json(**{"changed": False, **result, "cluster": cluster})
+
+
+def cluster_uid(api: Api) -> str:
+    """The uid of the cluster. Raises ApiError."""
+    return str(api.get(IDENTITY_PATH, accept=METADATA)["metadata"]["uid"])
+
+
+def _checked(api: Api, expected: str) -> Result:
+    seen = cluster_uid(api)
+    if seen != expected:
+        raise WrongCluster(
+            f"{api.host} is cluster {seen}, and cluster_uid says {expected}: nothing was done;"
+            " check kubeconfig and context, or correct cluster_uid"
+        )
+    return {"api": api.host, "uid": seen}
+
+
+def _identity(module: AnsibleModule, api: Api) -> Result:
+    try:
+        return {"uid": cluster_uid(api), "api": api.host}
+    except (Forbidden, NotFound) as error:
+        module.warn(f"the uid of the cluster is not known: {error}")
+    except ApiError as error:
+        module.warn(f"the uid of the cluster could not be read after the work was done: {error}")
+    return {"uid": None, "api": api.host}
+
+
+def _partial(error: PartialFailure) -> Result:
+    return {**error.result, "msg": _list(error.errors), "errors": list(error.errors)}
+
+
+def _list(lines: t.Sequence[str]) -> str:
+    """One message of all lines: the count first where there is more than one."""
+    if len(lines) == 1:
+        return lines[0]
+    return "\n".join([f"{len(lines)} errors:", *(f"- {line}" for line in lines)])
+
+
+def _end(module: AnsibleModule, api: Api, cluster: Result, **result: t.Any) -> None:
+    _hide_tokens(module, api)
+    module.fail_json(**{"changed": False, **result, "cluster": cluster})
+
+
+def _narrow_secrets(module: AnsibleModule) -> None:
+    """Ansible takes every value in a kubeconfig for a secret and blanks it out of all results,
+    `v1` and the names of clusters with it. Secret are the credentials of its users; the rest of
+    a kubeconfig is shown as little, but does not blank out anything else."""
+    given = module.params.get("kubeconfig")
+    if given is None:
+        return
+    others = [module.params.get(name) for name in ("api_key", "password", "proxy_headers")]
+    module.no_log_values -= _leaves(given)
+    module.no_log_values |= _leaves(others)
+    if isinstance(given, dict):
+        module.no_log_values |= _leaves(given.get("users"), _NO_SECRETS)
+        module.params["kubeconfig"] = "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER"
+
+
+_NO_SECRETS = frozenset(
+    {"name", "username", "apiVersion", "command", "args", "installHint", "interactiveMode"}
+)
+"""Fields of a user of a kubeconfig that hold words which may stand anywhere."""
+
+
+def _leaves(value: JSON, without: t.Container[str] = ()) -> set[str]:
+    """Every string in `value` but those under the keys in `without`."""
+    if isinstance(value, dict):
+        kept = (item for key, item in value.items() if key not in without)
+        return {leaf for item in kept for leaf in _leaves(item, without)}
+    if isinstance(value, list):
+        return {leaf for item in value for leaf in _leaves(item, without)}
+    return {value} if isinstance(value, str) and value else set()
+
+
+def _hide_tokens(module: AnsibleModule, api: Api) -> None:
+    module.no_log_values |= set(api.secrets)

@@ -1,0 +1,51 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Writes to what a module returns."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..model.finding import Finding
+from ..model.pointer import JSON
+from ..model.write import Write
+
+
+def written(writes: t.Sequence[Write], *, diff: bool) -> dict[str, JSON]:
+    """`changed` and `writes`; with `diff` also before and after of each object, of nothing but
+    what is ours in it."""
+    result: dict[str, JSON] = {
+        "changed": bool(writes),
+        "writes": [write_as_json(write) for write in writes],
+    }
+    if diff:
+        result["diff"] = [
+            {
+                "before_header": str(write.target),
+                "before": write.before,
+                "after_header": str(write.target),
+                "after": write.after,
+            }
+            for write in writes
+        ]
+    return result
+
+
+def write_as_json(write: Write) -> dict[str, JSON]:
+    return {
+        "kind": write.target.kind,
+        "namespace": write.target.namespace,
+        "name": write.target.name,
+        "patch": write.patch(),
+    }
+
+
+def warn_once(warn: t.Callable[[str], None], findings: t.Iterable[Finding]) -> None:
+    """One warning for each name of a finding: the first of its kind, and how many more."""
+    by_name: dict[str, list[Finding]] = {}
+    for finding in findings:
+        if finding.severity != "info":
+            by_name.setdefault(finding.name, []).append(finding)
+    for name, same in by_name.items():
+        more = f" (and {len(same) - 1} more)" if len(same) > 1 else ""
+        warn(f"{name}: {same[0].why} {same[0].advice}{more}")
