@@ -50,7 +50,14 @@ def _release(text: str) -> tuple[int, int]:
 
 def _go_from_pypi(python: Path) -> Path:
     def install(place: Path) -> None:
-        pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        pip: list[str | Path] = [
+            python,
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "install",
+            "--quiet",
+        ]
         what = f"pip install -r dev/{GO_PINS.name}"
         cache.run([*pip, f"--target={place}", "-r", GO_PINS], what)
 

@@ -30,7 +30,12 @@ def venv(name: str, python: Python, pins: Path) -> tuple[Path, bool]:
             [python.path, "-m", "venv", place],
             f"{python.path} -m venv (Debian keeps it in the package python3-venv)",
         )
-        pip = [place / "bin" / "python", "-m", "pip", "--disable-pip-version-check"]
+        pip: list[str | Path] = [
+            place / "bin" / "python",
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+        ]
         cache.run([*pip, "install", "--quiet", "-r", pins], f"pip install -r dev/{pins.name}")
 
     key = cache.digest(pins.read_bytes(), python.path, python.label)
@@ -48,7 +53,14 @@ def collections(python: Path, pins: Path) -> tuple[Path, bool]:
 
     def build(place: Path) -> None:
         download = place / "download"
-        pip = [python, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"]
+        pip: list[str | Path] = [
+            python,
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "download",
+            "--quiet",
+        ]
         anywhere = ["--no-deps", "--only-binary=:all:", "--python-version=3.14"]
         cache.run([*pip, *anywhere, f"--dest={download}", pin], f"pip download {pin}")
         (wheel,) = download.glob("ansible-*.whl")

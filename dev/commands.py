@@ -1,0 +1,92 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run the commands of a verb, each said in one line with its duration."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import typing as t
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+class Command(t.NamedTuple):
+    """What to run, in the checkout, and what it is for."""
+
+    name: str
+    arguments: t.Sequence[str | Path]
+    env: t.Mapping[str, str] | None = None
+    folder: Path = CHECKOUT
+
+
+class Outcome(t.NamedTuple):
+    name: str
+    status: int
+    seconds: float
+    output: str
+
+    @property
+    def line(self) -> str:
+        verdict = "ok" if self.status == 0 else f"FAILED (exit {self.status})"
+        return f"{self.name}: {verdict}, {self.seconds:.0f} s"
+
+
+def environment(**more: str) -> dict[str, str]:
+    """What the Makefile exports, for verbs that are started without it.
+
+    Nothing of ours may reach a cluster that it did not start.
+    """
+    env = {name: value for name, value in os.environ.items() if not name.startswith("K8S_AUTH_")}
+    build = CHECKOUT / "build"
+    env["KUBECONFIG"] = os.devnull
+    env["ANSIBLE_HOME"] = str(build / "ansible")
+    env["ANSIBLE_COLLECTIONS_PATH"] = f"{build / 'collections'}:{build / 'dependencies'}"
+    env["PATH"] = f"{CHECKOUT / '.venv' / 'bin'}{os.pathsep}{env.get('PATH', os.defpath)}"
+    return {**env, **more}
+
+
+def run(command: Command) -> Outcome:
+    """Run one command to its end, its output kept."""
+    started = time.monotonic()
+    done = subprocess.run(
+        [str(argument) for argument in command.arguments],
+        cwd=command.folder,
+        env=dict(command.env or environment()),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    return Outcome(command.name, done.returncode, time.monotonic() - started, done.stdout)
+
+
+def run_all(
+    commands: t.Sequence[Command],
+    at_once: int = 2,
+    show: t.Callable[[Outcome], bool] = lambda outcome: outcome.status != 0,
+) -> list[Outcome]:
+    """Run them side by side, print each as it ends, with its output where `show` says so."""
+    outcomes = []
+    with ThreadPoolExecutor(max_workers=at_once) as pool:
+        for outcome in pool.map(run, commands):
+            print(outcome.line, flush=True)
+            if show(outcome):
+                print(outcome.output.rstrip(), flush=True)
+            outcomes.append(outcome)
+    return outcomes
+
+
+def finish(outcomes: t.Sequence[Outcome]) -> int:
+    """The last line and the exit code."""
+    failed = [outcome.name for outcome in outcomes if outcome.status]
+    print(f"{len(outcomes) - len(failed)} passed, {len(failed)} failed", end="")
+    print(f": {', '.join(failed)}" if failed else "")
+    sys.stdout.flush()
+    return 1 if failed else 0
