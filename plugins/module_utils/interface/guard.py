@@ -8,7 +8,8 @@ import typing as t
 
 from ..api.connection import connect
 from ..api.errors import ApiError, Forbidden, NoConfiguration, NotFound
-from ..api.requests import METADATA, Api
+from ..api.requests import Api
+from ..cluster.platform import cluster_uid
 from ..model.finding import Refused
 from ..model.pointer import JSON
 
@@ -17,9 +18,6 @@ if t.TYPE_CHECKING:
 
 Result = dict[str, t.Any]
 Run = t.Callable[["AnsibleModule", Api], Result]
-
-IDENTITY_PATH = "/api/v1/namespaces/kube-system"
-"""Its uid is the cluster's: the namespace is as old as the cluster and cannot be deleted."""
 
 
 class PartialFailure(Exception):
@@ -59,11 +57,6 @@ def guarded(module: AnsibleModule, run: Run) -> None:
         _end(module, api, cluster, msg=str(error))
     _hide_tokens(module, api)
     module.exit_json(**{"changed": False, **result, "cluster": cluster})
-
-
-def cluster_uid(api: Api) -> str:
-    """The uid of the cluster. Raises ApiError."""
-    return str(api.get(IDENTITY_PATH, accept=METADATA)["metadata"]["uid"])
 
 
 def _checked(api: Api, expected: str) -> Result:
