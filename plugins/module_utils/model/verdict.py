@@ -14,7 +14,13 @@ from .snapshot import Unreadable
 
 
 class Verdict(str, enum.Enum):
-    """From best to worst, in the order in which an instance takes the worst of its rules."""
+    """From best to worst, in the order in which an instance takes the worst of its rules.
+
+    satisfied: holds where it runs, and is in effect. preference_unmet: a preferred rule does not
+    hold where it runs. not_in_effect: the running pod was scheduled without what is declared now,
+    and nothing required is broken: the right place by luck. violated: what is declared is broken
+    where it runs, in effect or not.
+    """
 
     SATISFIED = "satisfied"
     PREFERENCE_UNMET = "preference_unmet"
@@ -29,12 +35,23 @@ class Verdict(str, enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class RuleVerdict:
-    """One rule (or, with an empty `rule`, terms that no rule of ours owns) for one instance."""
+    """One rule (or, with an empty `rule`, a term that no rule of ours owns) for one instance."""
 
     rule: str
     verdict: Verdict
     reason: str = ""
     better_nodes: tuple[str, ...] = ()
+    in_effect: bool = True
+    """False: the running pod was scheduled without it."""
+    as_declared: Verdict | None = None
+    """What the declared terms would give where it runs, if that is not `verdict`: satisfied or
+    preference_unmet for what is not in effect; satisfied for a rule that a foreign term bypasses
+    and that holds all the same."""
+
+    @property
+    def placed(self) -> Verdict:
+        """The verdict on the place alone, in effect or not: who moves goes by this."""
+        return self.as_declared or self.verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +67,19 @@ class InstanceVerdict:
     feasible_if_restarted: tuple[str, ...] = ()
     feasible_if_migrated: tuple[str, ...] = ()
 
+    @property
+    def misplaced(self) -> bool:
+        """A required rule is broken where it runs: it must move."""
+        return any(rule.placed is Verdict.VIOLATED for rule in self.rules)
+
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
-    """True today, but no rule is broken: cordon, taint, over-commit, unknown domain."""
+    """True today, but no rule is broken: cordon, taint, over-commit, unknown domain.
+
+    Kinds: cordoned, taint, not_ready, not_schedulable_for_kubevirt, resources, too_many_pods,
+    ports, unknown_domain.
+    """
 
     instance: Ref
     node: str
@@ -75,5 +101,6 @@ class Verdicts:
     hazards: tuple[Hazard, ...] = ()
     findings: tuple[Finding, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
-    moves_needed: t.Mapping[str, int] = field(default_factory=dict)
-    """Rule to the fewest moves that would heal it."""
+    moves_needed: t.Mapping[str, int | None] = field(default_factory=dict)
+    """Violated rule (or the term, where no rule owns it) to the fewest moves that would heal it;
+    None: no arrangement would."""

@@ -38,7 +38,11 @@ def test_keep_apart(homes: str, needed: int | None) -> None:
 
 
 def test_keep_apart_chains_a_move_through_a_member_that_was_well_placed() -> None:
-    group = [Member("a", frozenset("a")), Member("a", frozenset("ab")), Member("b", frozenset("bc"))]
+    group = [
+        Member("a", frozenset("a")),
+        Member("a", frozenset("ab")),
+        Member("b", frozenset("bc")),
+    ]
 
     found = healing.keep_apart(group, ZONES)
 

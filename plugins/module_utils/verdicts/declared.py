@@ -1,0 +1,191 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a workload declares: its template's terms, each with the rules that it belongs to."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field, replace
+
+from ..model.manifest import placement_from_spec
+from ..model.names import RULES
+from ..model.objects import Labels, Placement, Ref, Requirement
+from ..model.pointer import JSON
+from ..model.snapshot import Workload
+from ..rules import node_terms
+from ..rules.fingerprint import Fingerprint
+from ..rules.ownership import Ownership, UnreadableAnnotation, read_ownership, rules_of_term
+from ..rules.slots import FIELDS, IN_NODE_TERM, LISTS, MAPS, NODE_TERMS, Slot
+from .terms import Term, terms_of
+
+NodePart = t.Tuple[Slot, Requirement]
+"""An expression or field that a rule put into the required node terms."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleTerms:
+    """What one rule put on a workload, as it stands there now.
+
+    `bypasses` are the numbers of the required node terms that lack an expression of the rule:
+    terms are OR-ed, so a node that fits one of them need not obey the rule. `gone` is true where
+    a term that the rule wrote stands there no more.
+    """
+
+    rule: str
+    terms: tuple[Term, ...] = ()
+    nodes: tuple[NodePart, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+    bypasses: tuple[int, ...] = ()
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """`placement` is the template's, matchLabelKeys not resolved. `damaged` says why the
+    annotation with the rules could not be used."""
+
+    workload: Ref
+    placement: Placement
+    labels: Labels
+    terms: frozenset[Term]
+    rules: tuple[RuleTerms, ...] = ()
+    owners: t.Mapping[Term, tuple[str, ...]] = field(default_factory=dict)
+    cloned_from: str = ""
+    damaged: str = ""
+
+
+class Reader:
+    """Reads workloads, and parses what many of them say alike only once."""
+
+    def __init__(self) -> None:
+        self._placements: dict[str, tuple[Placement, frozenset[Term]]] = {}
+        self._read: dict[Ref, Declared] = {}
+
+    def placement(self, spec: t.Mapping[str, JSON]) -> tuple[Placement, frozenset[Term]]:
+        """The placement of a pod-like spec and its terms."""
+        key = repr([spec.get(name) for name in FIELDS])
+        found = self._placements.get(key)
+        if found is None:
+            placement = placement_from_spec(dict(spec))
+            found = placement, frozenset(terms_of(placement, {}))
+            self._placements[key] = found
+        return found
+
+    def declared(self, workload: Workload) -> Declared:
+        found = self._read.get(workload.ref)
+        if found is None:
+            found = self._read[workload.ref] = self._declared(workload)
+        return found
+
+    def _declared(self, workload: Workload) -> Declared:
+        template = workload.template
+        placement, terms = self.placement(template.get("spec") or {})
+        plain = Declared(workload.ref, placement, workload.template_labels, terms)
+        if RULES not in workload.annotations:
+            return plain
+        try:
+            ownership = read_ownership(workload)
+        except UnreadableAnnotation as error:
+            return replace(plain, damaged=str(error))
+        if ownership.uid != workload.uid:
+            return replace(plain, cloned_from=ownership.uid)
+        return _with_rules(plain, ownership, template)
+
+
+def _with_rules(plain: Declared, ownership: Ownership, template: t.Mapping[str, JSON]) -> Declared:
+    owners: dict[Term, tuple[str, ...]] = {}
+    for slot, entry, term in _standing(plain.placement, template):
+        names = tuple(map(str, rules_of_term(ownership, slot, entry)))
+        if names:
+            owners[term] = (*owners.get(term, ()), *names)
+    rules = tuple(
+        _rule_terms(str(rule), marks, owners, template) for rule, marks in ownership.rules.items()
+    )
+    return replace(plain, rules=rules, owners=owners)
+
+
+def _standing(
+    placement: Placement, template: t.Mapping[str, JSON]
+) -> t.Iterator[tuple[Slot, JSON, Term]]:
+    """Each entry of a list and each pair of the nodeSelector, with the term that it makes."""
+    parsed: dict[Slot, Placement] = {
+        slot: Placement(**{name: getattr(placement, name)}) for slot, name in _FIELD_OF.items()
+    }
+    for slot, pointer in LISTS.items():
+        terms = terms_of(parsed[slot], {})
+        yield from ((slot, e, x) for e, x in zip(pointer.read(template, None) or (), terms))
+    selector = MAPS[Slot.NODE_SELECTOR].read(template, None) or {}
+    by_pair = {term.said: term for term in terms_of(parsed[Slot.NODE_SELECTOR], {})}
+    for key, value in selector.items():
+        yield Slot.NODE_SELECTOR, {"key": key, "value": value}, by_pair[key, value]
+
+
+_FIELD_OF: t.Mapping[Slot, str] = {
+    Slot.PREFERRED_NODE: "preferred_node_terms",
+    Slot.AFFINITY: "affinity",
+    Slot.PREFERRED_AFFINITY: "preferred_affinity",
+    Slot.ANTI_AFFINITY: "anti_affinity",
+    Slot.PREFERRED_ANTI_AFFINITY: "preferred_anti_affinity",
+    Slot.SPREAD: "spread",
+    Slot.TOLERATION: "tolerations",
+    Slot.NODE_SELECTOR: "node_selector",
+}
+
+
+def _rule_terms(
+    rule: str,
+    marks: tuple[Fingerprint, ...],
+    owners: t.Mapping[Term, tuple[str, ...]],
+    template: t.Mapping[str, JSON],
+) -> RuleTerms:
+    terms = tuple(term for term, names in owners.items() if rule in names)
+    wanted = [mark for mark in marks if mark.slot in IN_NODE_TERM]
+    nodes, bypasses = _node_parts(wanted, NODE_TERMS.read(template, None) or ())
+    labels = _labels(marks, MAPS[Slot.LABEL].read(template, None) or {})
+    lost_nodes = len(nodes) < _meanings(marks, IN_NODE_TERM)
+    gone = (
+        lost_nodes
+        or len(terms) < _meanings(marks, _FIELD_OF)
+        or len(labels) < _meanings(marks, (Slot.LABEL,))
+    )
+    return RuleTerms(rule, terms, nodes, labels, () if lost_nodes else bypasses, gone)
+
+
+def _meanings(marks: t.Iterable[Fingerprint], slots: t.Container[Slot]) -> int:
+    return len({(mark.slot, mark.meaning) for mark in marks if mark.slot in slots})
+
+
+def _node_parts(
+    wanted: t.Collection[Fingerprint], any_of: t.Sequence[t.Mapping[str, JSON]]
+) -> tuple[tuple[NodePart, ...], tuple[int, ...]]:
+    """The rule's expressions, and the terms that lack one of them and yet match some node."""
+    if not wanted:
+        return (), ()
+    parts: dict[str, NodePart] = {}
+    bypasses = []
+    for number, term in enumerate(any_of):
+        missing = {mark.meaning for mark in wanted}
+        for slot, entry, found in node_terms.standing(term):
+            if any(mark.says_the_same(found) for mark in wanted):
+                parts[found.meaning] = slot, _requirement(entry)
+                missing.discard(found.meaning)
+        if missing and not node_terms.is_empty(term):
+            bypasses.append(number)
+    return tuple(parts.values()), tuple(bypasses)
+
+
+def _labels(
+    marks: t.Iterable[Fingerprint], labels: t.Mapping[str, str]
+) -> tuple[tuple[str, str], ...]:
+    wanted = {mark.meaning for mark in marks if mark.slot is Slot.LABEL}
+    if not wanted:
+        return ()
+    return tuple(
+        (key, value)
+        for key, value in labels.items()
+        if Fingerprint.of(Slot.LABEL, {"key": key, "value": value}).meaning in wanted
+    )
+
+
+def _requirement(entry: t.Mapping[str, JSON]) -> Requirement:
+    return Requirement(entry["key"], entry["operator"], tuple(entry.get("values") or ()))
