@@ -1,0 +1,66 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A scripted server and an Api that talks to it, with a clock that only moves when it waits."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+import urllib3
+from ansible_collections.virt.placement.plugins.module_utils.api.deadline import Deadline
+from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
+from ansible_collections.virt.placement.plugins.module_utils.api.retry import RetryPolicy
+from ansible_collections.virt.placement.plugins.module_utils.api.transport import (
+    Session,
+    Transport,
+)
+
+from .scripted_server import ScriptedServer
+
+
+class Clock:
+    """Time that passes by waiting only; `waits` are the pauses that were made."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+        self.waits: list[float] = []
+
+    def __call__(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.time += seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def server() -> t.Iterator[ScriptedServer]:
+    with ScriptedServer() as running:
+        yield running
+
+
+@pytest.fixture
+def tokens() -> list[str]:
+    """The tokens that the configuration gives, one after the other."""
+    return ["first", "second"]
+
+
+@pytest.fixture
+def api(server: ScriptedServer, clock: Clock, tokens: list[str]) -> t.Iterator[Api]:
+    pools: list[urllib3.PoolManager] = []
+
+    def open_session() -> Session:
+        pools.append(urllib3.PoolManager(maxsize=16))
+        token = tokens[len(pools) - 1]
+        return Session(pools[-1], server.url, lambda: [("Authorization", f"Bearer {token}")])
+
+    deadline = Deadline(100, clock=clock, sleep=clock.sleep)
+    yield Api(Transport(open_session), deadline, RetryPolicy(draw=lambda: 1.0))
+    for pool in pools:
+        pool.clear()

@@ -1,0 +1,271 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The retry table: what is sent again, what is not, and what the caller is told."""
+
+from __future__ import annotations
+
+import socket
+import typing as t
+
+import pytest
+import urllib3
+from ansible_collections.virt.placement.plugins.module_utils.api import (
+    errors,
+    transport,
+)
+from ansible_collections.virt.placement.plugins.module_utils.api.deadline import Deadline
+from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
+from ansible_collections.virt.placement.plugins.module_utils.api.retry import RetryPolicy
+from ansible_collections.virt.placement.plugins.module_utils.api.transport import (
+    Session,
+    Transport,
+)
+
+from .conftest import Clock
+from .scripted_server import RESET, Reply, ScriptedServer, answer, status
+
+NODE = "/api/v1/nodes/w1"
+POD = "/api/v1/namespaces/shop/pods/p"
+THERE = answer({"metadata": {"name": "w1"}})
+HTML = Reply(200, b"<html><body>Welcome to the hotel network</body></html>")
+CUT_OFF = Reply(200, b'{"items": [{"metad', cut_off=True)
+PATCH = [{"op": "test", "path": "/metadata/uid", "value": "u"}]
+
+PASSING = {
+    "500 leader changed": status(500, "InternalError", "etcdserver: leader changed"),
+    "502 of a proxy": Reply(502, b"<html>Bad Gateway</html>"),
+    "503": status(503, "ServiceUnavailable"),
+    "504": Reply(504, b""),
+    "reset": RESET,
+    "HTML page": HTML,
+    "half an answer": CUT_OFF,
+    "empty answer": Reply(200, b""),
+}
+
+
+@pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING)
+def test_a_read_survives_what_passes(server: ScriptedServer, api: Api, fault: Reply) -> None:
+    server.plays(fault, fault, THERE)
+    assert api.get(NODE) == {"metadata": {"name": "w1"}}
+    assert api.counts.as_json() == {"by_verb": {"get": 3}, "retries": 2}
+
+
+@pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING)
+def test_a_write_whose_outcome_is_unknown_is_not_sent_again(
+    server: ScriptedServer, api: Api, fault: Reply
+) -> None:
+    server.plays(fault, THERE)
+    if fault.body == b"" and fault.status == 200:
+        assert api.patch(NODE, PATCH) == {}
+        return
+    with pytest.raises(errors.ApiError) as caught:
+        api.patch(NODE, PATCH)
+    assert caught.value.outcome_unknown
+    assert server.requests == [f"PATCH {NODE}?fieldManager=virt-placement&fieldValidation=Strict"]
+
+
+@pytest.mark.parametrize("fault", [RESET, PASSING["503"]], ids=["reset", "503"])
+def test_a_dry_run_and_a_delete_of_one_uid_are_sent_again(
+    server: ScriptedServer, api: Api, fault: Reply
+) -> None:
+    server.plays(fault, THERE)
+    api.patch(NODE, PATCH, dry_run=True)
+    assert server.requests[1].endswith("&dryRun=All")
+    server.plays(fault, status(404, "NotFound"))
+    with pytest.raises(errors.NotFound):
+        api.delete(POD, uid="u1", body={"gracePeriodSeconds": 0})
+    assert server.seen[-1].body == {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "gracePeriodSeconds": 0,
+        "preconditions": {"uid": "u1"},
+    }
+
+
+@pytest.mark.parametrize("method", ["get", "patch"])
+def test_429_waits_as_long_as_it_is_told(
+    server: ScriptedServer, api: Api, clock: Clock, method: str
+) -> None:
+    server.plays(Reply(429, b"Too many requests", {"Retry-After": "7"}), THERE)
+    assert api.get(NODE) if method == "get" else api.patch(NODE, PATCH)
+    assert clock.waits == [7.0]
+
+
+def test_429_without_retry_after_backs_off(
+    server: ScriptedServer, api: Api, clock: Clock
+) -> None:
+    server.plays(*[status(429, "TooManyRequests")] * 7, THERE)
+    api.get(NODE)
+    assert clock.waits == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+
+
+def test_an_eviction_that_is_refused_is_the_callers_but_overload_is_not(
+    server: ScriptedServer, api: Api
+) -> None:
+    budget = {"causes": [{"reason": "DisruptionBudget", "message": "needs 2 healthy pods"}]}
+    server.plays(
+        Reply(429, b"Too many requests", {"Retry-After": "1"}),
+        status(429, "TooManyRequests", "Cannot evict pod", details=budget),
+    )
+    with pytest.raises(errors.Throttled) as caught:
+        api.create(f"{POD}/eviction", {})
+    assert len(server.seen) == 2
+    assert caught.value.causes == (errors.Cause("DisruptionBudget", "needs 2 healthy pods"),)
+
+
+def test_401_is_tried_once_more_with_a_new_token(server: ScriptedServer, api: Api) -> None:
+    server.plays(status(401, "Unauthorized"), THERE)
+    api.patch(NODE, PATCH)
+    assert [seen.headers["Authorization"] for seen in server.seen] == [
+        "Bearer first",
+        "Bearer second",
+    ]
+
+
+def test_401_twice_names_the_credentials(server: ScriptedServer, api: Api) -> None:
+    server.plays(status(401, "Unauthorized", "Unauthorized"))
+    with pytest.raises(errors.Unauthorized) as caught:
+        api.get(NODE)
+    assert len(server.seen) == 2
+    assert str(caught.value) == (
+        "cannot get nodes w1: 401 Unauthorized: Unauthorized; the credentials were refused: renew"
+        " the token or the certificate and run again"
+    )
+
+
+FINAL: dict[str, tuple[Reply, type[errors.ApiError]]] = {
+    "400": (status(400, "BadRequest"), errors.ApiError),
+    "403": (status(403, "Forbidden"), errors.Forbidden),
+    "404": (status(404, "NotFound"), errors.NotFound),
+    "409": (status(409, "Conflict"), errors.Conflict),
+    "410": (status(410, "Expired"), errors.Gone),
+    "422": (
+        status(422, "Invalid", details={"causes": [{"field": "spec.x", "message": "no"}]}),
+        errors.Invalid,
+    ),
+    "422 of a patch without causes": (status(422, "Invalid"), errors.TestFailed),
+    "501": (Reply(501, b""), errors.ServerFault),
+    "redirect to a login page": (
+        Reply(302, b"", {"Location": "https://login.example.org/"}),
+        errors.BadAnswer,
+    ),
+}
+
+
+@pytest.mark.parametrize(("reply", "error"), FINAL.values(), ids=FINAL)
+def test_what_will_not_pass_is_not_sent_again(
+    server: ScriptedServer, api: Api, reply: Reply, error: type[errors.ApiError]
+) -> None:
+    server.plays(reply, THERE)
+    with pytest.raises(error):
+        api.patch(NODE, PATCH)
+    assert len(server.seen) == 1
+
+
+def test_a_refusal_names_verb_resource_group_and_namespace(
+    server: ScriptedServer, api: Api
+) -> None:
+    server.plays(status(403, "Forbidden", "no"))
+    with pytest.raises(errors.Forbidden) as caught:
+        api.put("/apis/subresources.kubevirt.io/v1/namespaces/shop/virtualmachines/db/restart", {})
+    assert str(caught.value) == (
+        "cannot update virtualmachines/restart.subresources.kubevirt.io db in namespace shop: 403"
+        " Forbidden: no; grant this identity the verb 'update' on 'virtualmachines/restart' of API"
+        " group subresources.kubevirt.io in namespace shop"
+    )
+
+
+def test_server_text_is_cut(server: ScriptedServer, api: Api) -> None:
+    server.plays(status(400, "BadRequest", "x" * 9000))
+    with pytest.raises(errors.ApiError) as caught:
+        api.get(NODE)
+    assert len(caught.value.message) == errors.TEXT_LIMIT
+    assert len(str(caught.value)) < 400
+
+
+def test_retries_end_with_patience(server: ScriptedServer, api: Api, clock: Clock) -> None:
+    server.plays(THERE, status(503, "ServiceUnavailable"))
+    api.get(NODE)
+    with pytest.raises(errors.ServerFault):
+        api.get(NODE)
+    assert 60 <= clock.time < 66
+
+
+def test_the_deadline_bounds_all_and_says_what_stood_in_the_way(
+    server: ScriptedServer, api: Api, clock: Clock
+) -> None:
+    server.plays(Reply(429, b"", {"Retry-After": "99"}))
+    clock.time = 2.0
+    with pytest.raises(errors.DeadlineExceeded, match="not done within 100 s, last: 429"):
+        api.get(NODE)
+    clock.time = 100.0
+    with pytest.raises(errors.DeadlineExceeded):
+        api.get(NODE)
+    assert len(server.seen) == 1, "nothing is sent after the end"
+
+
+def test_the_budget_bounds_the_retries_of_a_run(server: ScriptedServer, api: Api) -> None:
+    api.policy = RetryPolicy(budget=3, draw=lambda: 0.0)
+    server.plays(THERE, PASSING["503"])
+    api.get(NODE)
+    for _ in range(2):
+        with pytest.raises(errors.ServerFault):
+            api.get(NODE)
+    assert api.counts.retries == 3
+
+
+def test_silence_is_an_error_and_reads_are_tried_again(
+    server: ScriptedServer, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "READ_SECONDS", 0.1)
+    monkeypatch.setattr(transport, "WRITE_SECONDS", 0.1)
+    server.plays(Reply(silent=2), THERE)
+    assert api.get(NODE)
+    server.plays(Reply(silent=2), THERE)
+    with pytest.raises(errors.AnswerLost):
+        api.patch(NODE, PATCH)
+
+
+def test_no_server_fails_soon_and_says_where_to_look(clock: Clock) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    api = _api_at(f"http://127.0.0.1:{port}", clock)
+    with pytest.raises(errors.Unreachable) as caught:
+        api.get(NODE)
+    assert "refused" in str(caught.value)
+    assert str(caught.value).endswith("check host, port, proxy and network")
+    assert clock.time < 10
+
+
+@pytest.mark.parametrize("host", ["http://[", "gopher://x", "http://no-such-host.invalid"])
+def test_a_useless_host_is_unreachable(clock: Clock, host: str) -> None:
+    with pytest.raises(errors.Unreachable):
+        _api_at(host, clock).get(NODE)
+
+
+def test_an_outage_is_survived_once_the_server_was_met(clock: Clock) -> None:
+    with ScriptedServer() as first:
+        api = _api_at(first.url, clock)
+        api.get(NODE)
+    with pytest.raises(errors.ApiError):
+        api.get(NODE)
+    assert clock.time >= 60
+
+
+def test_several_values_of_a_header_stay_several(server: ScriptedServer, clock: Clock) -> None:
+    groups = [("Impersonate-Group", "a"), ("Impersonate-Group", "b")]
+    api = _api_at(server.url, clock, groups)
+    api.patch(NODE, PATCH)
+    assert server.seen[0].headers.get_all("Impersonate-Group") == ["a", "b"]
+
+
+def _api_at(
+    host: str, clock: Clock, headers: t.Sequence[tuple[str, str]] = (), seconds: float = 1000
+) -> Api:
+    pool = urllib3.PoolManager()
+    deadline = Deadline(seconds, clock=clock, sleep=clock.sleep)
+    return Api(
+        Transport(lambda: Session(pool, host, lambda: headers)),
+        deadline,
+        RetryPolicy(draw=lambda: 1.0),
+    )
