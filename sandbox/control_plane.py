@@ -18,6 +18,7 @@ from .cluster_file import Cluster
 from .layout import HOST, Layout
 
 STAGES = Path(__file__).resolve().parent / "stages.yml"
+#: a label, not an annotation: KWOK drops a node only when its watch does, by selector
 MANAGED_NODE = "kwok.x-k8s.io/node"
 _READY_TIMEOUT = 90.0
 _SERVICE_RANGE = "10.0.0.0/24"
@@ -69,7 +70,7 @@ class ControlPlane:
         self.run(
             "kwok",
             f"--kubeconfig={layout.kubeconfig('kwok')}",
-            f"--manage-nodes-with-annotation-selector={MANAGED_NODE}=fake",
+            f"--manage-nodes-with-label-selector={MANAGED_NODE}=fake",
             f"--node-lease-duration-seconds={cluster.heartbeat_grace}",
             f"--server-address={HOST}:{layout.ports['kwok']}",
             f"--cidr={_POD_RANGE}",

@@ -2,16 +2,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Nodes that die and come back, with the marks that a real node leaves in the API.
 
-KWOK keeps a node and its pods going while it holds the node's Lease, so a dead node is one whose
-Lease somebody else holds. (Without the annotation ``kwok.x-k8s.io/node`` alone it would go on
-renewing the Lease, and the node would stay Ready.) The simulated virt-handler goes by the
-annotation.
+KWOK looks after the nodes that carry the label ``kwok.x-k8s.io/node``, and so does the simulated
+virt-handler: without it there are no heartbeats, and pods of the node stay as they are.
 """
 
 from __future__ import annotations
 
 import datetime
-import time
 import typing as t
 import uuid
 
@@ -19,8 +16,6 @@ from .admin_api import AdminApi
 from .control_plane import MANAGED_NODE
 
 SCHEDULABLE = "kubevirt.io/schedulable"
-THIEF = "nobody: the node is dead"
-FOR_EVER = 2**31 - 1
 
 Object = dict[str, t.Any]
 
@@ -32,9 +27,8 @@ def node_down(api: AdminApi, name: str, *, at_once: bool = True) -> None:
     controller does when its grace period is over. That controller then taints the node and counts
     the pods' tolerations.
     """
-    node, lease = _node(api, name), _lease(api, name)
-    api.patch(node, {"metadata": {"annotations": {MANAGED_NODE: None}}})
-    api.patch(lease, {"spec": {"holderIdentity": THIEF, "leaseDurationSeconds": FOR_EVER}})
+    node = _node(api, name)
+    api.patch(node, {"metadata": {"labels": {MANAGED_NODE: None}}})
     if at_once:
         unknown = _ready("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
         _set_condition(api, node, {**unknown, "lastHeartbeatTime": _now()})
@@ -43,12 +37,7 @@ def node_down(api: AdminApi, name: str, *, at_once: bool = True) -> None:
 
 
 def node_up(
-    api: AdminApi,
-    name: str,
-    *,
-    new_boot: bool = False,
-    virt_handler_ready: bool = True,
-    timeout: float = 60.0,
+    api: AdminApi, name: str, *, new_boot: bool = False, virt_handler_ready: bool = True
 ) -> None:
     """The node is back: after a lost connection (same bootID), or after a reboot with ``new_boot``.
 
@@ -56,12 +45,11 @@ def node_up(
     have failed, the containers of others were started again. ``virt_handler_ready=False`` leaves
     label ``kubevirt.io/schedulable`` at "false", as on a node that is Ready before virt-handler is.
 
-    Returns when KWOK looks after the node again, which takes up to a quarter of its lease time.
-    Raises ValueError for a node that is not down, and TimeoutError after ``timeout`` seconds.
+    Raises ValueError for a node that is not down.
     """
-    node, lease = _node(api, name), _lease(api, name)
+    node = _node(api, name)
     seen = api.get(node)
-    if api.get(lease)["spec"].get("holderIdentity") != THIEF:
+    if MANAGED_NODE in seen["metadata"]["labels"]:
         raise ValueError(f"node {name} is not down: it was not taken away with node_down")
     if new_boot:
         boot = {**seen["status"]["nodeInfo"], "bootID": str(uuid.uuid4())}
@@ -73,16 +61,10 @@ def node_up(
             _set_condition(api, api.path_of(pod), _ready("True", "", ""))
     back = _ready("True", "KubeletReady", "kubelet is posting ready status")
     _set_condition(api, node, {**back, "lastHeartbeatTime": _now()})
-    metadata: Object = {"annotations": {MANAGED_NODE: "fake"}}
-    if SCHEDULABLE in seen["metadata"].get("labels", {}):
-        metadata["labels"] = {SCHEDULABLE: "true" if virt_handler_ready else "false"}
-    api.patch(node, {"metadata": metadata})
-    api.patch(lease, {"spec": {"holderIdentity": None}})
-    deadline = time.monotonic() + timeout
-    while not api.get(lease)["spec"].get("holderIdentity"):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"KWOK has not taken node {name} back in {timeout:g} s")
-        time.sleep(0.1)
+    labels = {MANAGED_NODE: "fake"}
+    if SCHEDULABLE in seen["metadata"]["labels"]:
+        labels[SCHEDULABLE] = "true" if virt_handler_ready else "false"
+    api.patch(node, {"metadata": {"labels": labels}})
 
 
 def _reboot(api: AdminApi, pod: Object) -> None:
@@ -126,10 +108,6 @@ def _ready(status: str, reason: str, message: str) -> Object:
 
 def _node(api: AdminApi, name: str) -> str:
     return api.path("Node", name=name)
-
-
-def _lease(api: AdminApi, node: str) -> str:
-    return api.path("Lease", "kube-node-lease", node)
 
 
 def _now() -> str:

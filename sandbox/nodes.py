@@ -28,8 +28,7 @@ def node_object(node: Node) -> Object:
         "kind": "Node",
         "metadata": {
             "name": node.name,
-            "labels": dict(node.labels),
-            "annotations": {MANAGED_NODE: "fake"},
+            "labels": dict(node.labels) | {MANAGED_NODE: "fake"},
         },
         "spec": {"taints": [dict(taint) for taint in node.taints]},
         "status": {
@@ -81,6 +80,6 @@ def restore(api: AdminApi, cluster: Cluster) -> None:
         path = api.path("Node", name=node.name)
         current = api.get(path)
         foreign = set(current["metadata"].get("labels", {})) - set(node.labels)
-        labels = {**dict.fromkeys(foreign), **node.labels}
+        labels = {**dict.fromkeys(foreign - {MANAGED_NODE}), **node.labels}
         spec = {"unschedulable": None, "taints": [dict(taint) for taint in node.taints] or None}
         api.patch(path, {"metadata": {"labels": labels}, "spec": spec})

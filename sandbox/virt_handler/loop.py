@@ -21,7 +21,7 @@ NAMESPACE = "kubevirt"
 DEFAULTS = "sandbox-virt-handler"
 LAUNCHER_LABELS = "kubevirt.io=virt-launcher"
 CREATED_BY = "kubevirt.io/created-by"
-KWOK_ANNOTATION = "kwok.x-k8s.io/node"
+MANAGED_NODE = "kwok.x-k8s.io/node"
 RETRY_SECONDS = 0.5
 
 
@@ -185,7 +185,7 @@ class VirtHandler:
 
 
 def _alive(node: Object) -> bool:
-    return KWOK_ANNOTATION in node["metadata"].get("annotations", {})
+    return MANAGED_NODE in node["metadata"].get("labels", {})
 
 
 def _path(group: str, item: Object, plural: str) -> str:
