@@ -16,7 +16,9 @@ and the urllib3 pool of its REST client, which has the certificates and the prox
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import logging
 import threading
 import time
 import typing as t
@@ -66,25 +68,47 @@ def open_session(options: t.Mapping[str, t.Any]) -> Session:
     Raises NoConfiguration.
     """
     try:
-        import kubernetes  # noqa: F401 pylint: disable=unused-import
+        from kubernetes.client import Configuration
 
         from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client
     except ImportError as error:
         raise NoConfiguration(missing_required_lib("kubernetes")) from error
+    # The client keeps what was loaded last for the whole process.
+    Configuration.set_default(None)
     given = {name: value for name, value in options.items() if value is not None}
-    try:
-        if all(hasattr(client, name) for name in _BUILDERS):
-            configuration, headers, pool = _build(client, given)
-        else:
-            configuration, headers, pool = _build_with_discovery(client, given)
-    except Exception as error:
-        # Whatever a kubeconfig, a certificate file or a credential plugin can bring up.
-        raise NoConfiguration(
-            "no usable connection in the options, the K8S_AUTH_ variables or a kubeconfig:"
-            f" {cut(str(error) or type(error).__name__)}"
-        ) from error
-    found = _Headers(configuration, headers)
+    build = _build if all(hasattr(client, name) for name in _BUILDERS) else _build_with_discovery
+    with _logged_errors() as logged:
+        try:
+            configuration, headers, pool = build(client, given)
+            found = _Headers(configuration, headers)
+            anonymous = not found.token and not configuration.cert_file
+        except Exception as error:
+            # Whatever a kubeconfig, a certificate file or a credential program can bring up.
+            raise _unusable(str(error) or type(error).__name__) from error
+    if anonymous and logged:
+        raise _unusable(logged[-1])
     return Session(pool, configuration.host.rstrip("/"), found, lambda: found.secrets)
+
+
+def _unusable(why: str) -> NoConfiguration:
+    return NoConfiguration(
+        f"no usable connection in the options, the K8S_AUTH_ variables or a kubeconfig: {cut(why)}"
+    )
+
+
+@contextlib.contextmanager
+def _logged_errors() -> t.Iterator[list[str]]:
+    """Messages of level ERROR: the client logs that a credential program failed, and goes on
+    without credentials."""
+    found: list[str] = []
+    handler = logging.Handler(logging.ERROR)
+    handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        yield found
+    finally:
+        root.removeHandler(handler)
 
 
 def _build(client: t.Any, given: dict[str, t.Any]) -> tuple[t.Any, list[tuple[str, str]], t.Any]:
@@ -125,11 +149,21 @@ class _Headers:
         self._fresh_until = 0.0
 
     def __call__(self) -> t.Sequence[tuple[str, str]]:
+        return (*self._fixed, *self.token)
+
+    @property
+    def token(self) -> tuple[tuple[str, str], ...]:
+        """The header with the token, as it is now; nothing where there is none."""
         with self._lock:
             if time.monotonic() >= self._fresh_until:
                 self._token = self._read_token()
                 self._fresh_until = time.monotonic() + _TOKEN_SECONDS
-        return (*self._fixed, *self._token)
+            return self._token
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must never be printed: the tokens without their scheme."""
+        return tuple(value.split(" ", 1)[-1] for _name, value in self._token)
 
     def _read_token(self) -> tuple[tuple[str, str], ...]:
         try:
@@ -141,8 +175,3 @@ class _Headers:
             for setting in settings
             if setting["in"] == "header" and setting["value"]
         )
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """What must never be printed: the tokens without their scheme."""
-        return tuple(value.split(" ", 1)[-1] for _name, value in self._token)

@@ -52,6 +52,8 @@ class Reading:
     renewed: str = ""
     journal: str = ""
     resource_version: str = ""
+    annotated: bool = True
+    """It has annotations, so that one can be added to them."""
 
     @property
     def exists(self) -> bool:
@@ -156,6 +158,7 @@ def _take(api: Api, reading: Reading, run: str, journal: str) -> Held:
         _operation("add", _TERM, reading.term + 1),
         _operation("add", Pointer(("spec", "leaseDurationSeconds")), DURATION),
         _operation("add", Pointer(("spec", "acquireTime")), _timestamp()),
+        *([] if reading.annotated else [_operation("add", _ANNOTATIONS, {})]),
         *_renewal(journal),
     ]
     api.patch(PATH, patch)
@@ -188,10 +191,9 @@ def _write_again(api: Api, held: Held, patch: list[JSON]) -> None:
 
 
 def _renewal(journal: str) -> list[JSON]:
-    """A Lease that was made by somebody else may have no annotations, hence no plain `add`."""
     return [
         _operation("add", _RENEWED, _timestamp()),
-        _operation("add", _ANNOTATIONS, {names.JOURNAL: journal} if journal else {}),
+        _operation("add", _ANNOTATIONS / names.JOURNAL, journal),
     ]
 
 
@@ -207,6 +209,7 @@ def _reading(lease: t.Mapping[str, JSON]) -> Reading:
         renewed=spec.get("renewTime") or "",
         journal=(metadata.get("annotations") or {}).get(names.JOURNAL, ""),
         resource_version=metadata["resourceVersion"],
+        annotated=bool(metadata.get("annotations")),
     )
 
 

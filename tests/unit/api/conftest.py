@@ -8,6 +8,7 @@ import typing as t
 
 import pytest
 import urllib3
+
 from ansible_collections.virt.placement.plugins.module_utils.api.deadline import Deadline
 from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
 from ansible_collections.virt.placement.plugins.module_utils.api.retry import RetryPolicy

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ansible_collections.virt.placement.plugins.module_utils.api import errors
 from ansible_collections.virt.placement.plugins.module_utils.api.lists import Listing, list_all
 from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api

@@ -9,6 +9,7 @@ import typing as t
 
 import pytest
 import urllib3
+
 from ansible_collections.virt.placement.plugins.module_utils.api import (
     errors,
     transport,
@@ -91,9 +92,7 @@ def test_429_waits_as_long_as_it_is_told(
     assert clock.waits == [7.0]
 
 
-def test_429_without_retry_after_backs_off(
-    server: ScriptedServer, api: Api, clock: Clock
-) -> None:
+def test_429_without_retry_after_backs_off(server: ScriptedServer, api: Api, clock: Clock) -> None:
     server.plays(*[status(429, "TooManyRequests")] * 7, THERE)
     api.get(NODE)
     assert clock.waits == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]

@@ -9,6 +9,7 @@ import json
 import typing as t
 
 import pytest
+
 from ansible_collections.virt.placement.plugins.module_utils.api import errors
 from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
 from ansible_collections.virt.placement.plugins.module_utils.api.watches import (
@@ -59,9 +60,7 @@ def test_it_goes_on_where_the_last_connection_ended(server: ScriptedServer, api:
 
 
 @pytest.mark.parametrize("reply", [_stream(GONE), status(410, "Expired")], ids=["event", "status"])
-def test_a_version_that_is_too_old_is_gone(
-    server: ScriptedServer, api: Api, reply: Reply
-) -> None:
+def test_a_version_that_is_too_old_is_gone(server: ScriptedServer, api: Api, reply: Reply) -> None:
     server.plays(reply)
     with pytest.raises(errors.Gone):
         list(watch(api, NODES, "3", until=api.deadline.within(50)))
@@ -72,9 +71,7 @@ def test_a_version_that_is_too_old_is_gone(
     [Reply(200, b'{"type": "ADDED", "obj', cut_off=True), Reply(200, b"<html>\n"), Reply(503)],
     ids=["cut off", "HTML", "503"],
 )
-def test_a_broken_stream_is_opened_again(
-    server: ScriptedServer, api: Api, broken: Reply
-) -> None:
+def test_a_broken_stream_is_opened_again(server: ScriptedServer, api: Api, broken: Reply) -> None:
     server.plays(broken, _stream(_event("ADDED", "a", 5)))
     events = watch(api, NODES, "3", until=api.deadline.within(50))
     assert next(events).object == _node("a", 5)

@@ -1,0 +1,144 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a module ends."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
+    argument_spec,
+)
+from ansible_collections.virt.placement.plugins.module_utils.interface.guard import (
+    PartialFailure,
+    Run,
+    guarded,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.finding import Fault, Refused
+from tests.conftest import RunModule
+from tests.unit.api.scripted_server import ScriptedServer, answer, status
+
+KUBE_SYSTEM = answer({"metadata": {"name": "kube-system", "uid": "cluster-1"}})
+
+
+@pytest.fixture
+def ends(run_module: RunModule, server: ScriptedServer) -> t.Any:
+    """Runs a module made of `run` against the scripted server."""
+    server.plays(KUBE_SYSTEM)
+
+    def call(run: Run, **params: t.Any) -> dict[str, t.Any]:
+        auth = {"host": server.url, "api_key": "secret-token"}
+        given = params if "kubeconfig" in params else {**auth, **params}
+        return run_module(lambda: guarded(AnsibleModule(argument_spec()), run), given)
+
+    return call
+
+
+def test_a_result_names_the_cluster(ends: t.Any, server: ScriptedServer) -> None:
+    result = ends(lambda module, api: {"changed": True, "nodes": []})
+    del result["invocation"]
+    assert result == {
+        "changed": True,
+        "nodes": [],
+        "cluster": {"api": server.url, "uid": "cluster-1"},
+    }
+
+
+def test_another_cluster_is_refused_before_anything_is_done(ends: t.Any) -> None:
+    result = ends(lambda module, api: pytest.fail("must not run"), cluster_uid="cluster-2")
+    assert result["failed"]
+    assert "is cluster cluster-1, and cluster_uid says cluster-2" in result["msg"]
+
+
+def test_the_right_cluster_is_asked_once(ends: t.Any, server: ScriptedServer) -> None:
+    ends(lambda module, api: {}, cluster_uid="cluster-1")
+    assert server.requests == ["GET /api/v1/namespaces/kube-system"]
+
+
+def test_all_faults_are_named_and_no_server_is_asked(
+    ends: t.Any,
+    server: ScriptedServer,
+) -> None:
+    def run(module: t.Any, api: t.Any) -> t.Any:
+        raise Refused([Fault("per_node.w1.zone", "is empty"), Fault("remove[0]", "is unknown")])
+
+    result = ends(run)
+    assert result["failed"]
+    assert result["faults"] == ["per_node.w1.zone: is empty", "remove[0]: is unknown"]
+    assert result["msg"] == "2 errors:\n- per_node.w1.zone: is empty\n- remove[0]: is unknown"
+    assert not server.seen
+
+
+def test_a_partial_failure_returns_what_was_done(ends: t.Any) -> None:
+    def run(module: t.Any, api: t.Any) -> t.Any:
+        raise PartialFailure({"changed": True, "nodes": ["w1"]}, [ValueError("w2: no")])
+
+    result = ends(run)
+    assert (result["failed"], result["changed"], result["nodes"]) == (True, True, ["w1"])
+    assert (result["msg"], result["errors"]) == ("w2: no", ["w2: no"])
+
+
+def test_a_refused_request_names_verb_and_resource(
+    ends: t.Any,
+    server: ScriptedServer,
+) -> None:
+    server.plays(status(403, "Forbidden", 'nodes is forbidden: User "nobody"'))
+    result = ends(lambda module, api: api.get("/api/v1/nodes"))
+    assert result["msg"] == (
+        'cannot list nodes: 403 Forbidden: nodes is forbidden: User "nobody"; grant this identity'
+        " the verb 'list' on 'nodes'"
+    )
+
+
+def test_a_cluster_whose_uid_may_not_be_read_has_none(
+    ends: t.Any,
+    server: ScriptedServer,
+) -> None:
+    server.plays(status(403, "Forbidden"))
+    result = ends(lambda module, api: {})
+    assert result["cluster"]["uid"] is None
+    assert len(result["warnings"]) == 1
+
+
+def test_a_defect_stays_a_traceback(ends: t.Any) -> None:
+    with pytest.raises(ZeroDivisionError):
+        ends(lambda module, api: {"changed": 1 // 0})
+
+
+def test_credentials_are_nowhere_and_plain_words_are_left_alone(
+    ends: t.Any,
+    server: ScriptedServer,
+) -> None:
+    user = {
+        "token": "very-secret-token",
+        "exec": {"command": "aws", "args": ["eks"], "env": [{"name": "A", "value": "env-secret"}]},
+    }
+    kubeconfig = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "prod",
+        "contexts": [{"name": "prod", "context": {"cluster": "prod", "user": "jane"}}],
+        "clusters": [{"name": "prod", "cluster": {"server": server.url}}],
+        "users": [{"name": "jane", "user": {"token": user["token"]}}],
+        "unused": [user],
+    }
+    seen = {"namespace": "prod", "kind": "v1 Config", "leak": "a very-secret-token b"}
+    result = ends(lambda module, api: dict(seen), kubeconfig=kubeconfig)
+    text = json.dumps(result)
+    assert "very-secret-token" not in text
+    assert "env-secret" not in text
+    assert (result["namespace"], result["kind"]) == ("prod", "v1 Config")
+
+
+def test_a_token_is_blanked_out_of_messages(
+    ends: t.Any,
+    server: ScriptedServer,
+) -> None:
+    server.plays(status(400, "BadRequest", "cannot read header Bearer secret-token"))
+    result = ends(lambda module, api: api.get("/api/v1/nodes"))
+    assert result["failed"]
+    assert "secret-token" not in json.dumps(result)
