@@ -13,6 +13,7 @@ from pathlib import Path
 
 from . import certificates, cluster_file, identities, layout, node_faults, nodes, processes
 from .admin_api import AdminApi
+from .audit import AuditLog
 from .cluster_file import Cluster
 from .control_plane import ControlPlane
 from .kubevirt import KubeVirt
@@ -104,6 +105,12 @@ class Sandbox:
     def audit_log(self) -> Path:
         """The API server's audit log, one JSON event a line."""
         return self._layout.audit_log
+
+    @functools.cached_property
+    def audit(self) -> AuditLog:
+        """What the API server was asked, by whom."""
+        names = {name: identity.username for name, identity in identities.IDENTITIES.items()}
+        return AuditLog(self.audit_log, names, self.api)
 
     def kubeconfig(self, identity: str = "admin") -> Path:
         """Kubeconfig file of admin, reader, labeller, mover, maintainer or nobody."""
