@@ -27,7 +27,9 @@ class Seat:
 def seats(sandbox: Sandbox, namespace: str) -> list[Seat]:
     """The VMIs and the pods of Deployments in `namespace` that have a node and are not ending."""
     found = []
-    for vmi in sandbox.api.list(f"/apis/kubevirt.io/v1/namespaces/{namespace}/virtualmachineinstances"):
+    for vmi in sandbox.api.list(
+        f"/apis/kubevirt.io/v1/namespaces/{namespace}/virtualmachineinstances"
+    ):
         if _stays(vmi) and vmi["status"].get("phase") == "Running":
             found.append(_seat(vmi, vmi["status"].get("nodeName", "")))
     for pod in sandbox.api.list(f"/api/v1/namespaces/{namespace}/pods"):
@@ -56,7 +58,8 @@ def draw(sandbox: Sandbox, namespace: str) -> str:
     rows += [("", node, "", "  ".join(names)) for node, names in by_node.items()]
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
     return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
     )
 
 

@@ -49,7 +49,8 @@ def label_the_nodes(stage: Stage) -> None:
             "performance": labels.get("performance"),
         }
         check(
-            {key: seen.get(key) for key in expected} == expected, f"{node} carries the labels {seen}"
+            {key: seen.get(key) for key in expected} == expected,
+            f"{node} carries the labels {seen}",
         )
     check(_labels(stage, "kni-control-plane") == before, "the control plane's labels changed")
 
@@ -90,7 +91,9 @@ def spread_the_cache(stage: Stage) -> None:
     """B4: one cache a zone, on the slow nodes."""
     create(stage, "varnish")
     stage.until(
-        lambda: len(board.nodes_of(stage.sandbox, NAMESPACE, "varnish-cache")), 3, "three caches run"
+        lambda: len(board.nodes_of(stage.sandbox, NAMESPACE, "varnish-cache")),
+        3,
+        "three caches run",
     )
     stage.play_twice("apply", variables(FOLDER, "cache_rules.yml"), identity="mover")
     expect(stage, "varnish-cache", SLOW)

@@ -104,7 +104,7 @@ def _patches(
 def _change(old: tuple[t.Any, t.Any], new: tuple[t.Any, t.Any]) -> list[dict[str, t.Any]]:
     places = ("/metadata/annotations", "/spec/template/spec/affinity")
     changes = []
-    for path, was, becomes in zip(places, old, new):
+    for path, was, becomes in zip(places, old, new, strict=True):
         changes.append({"op": "test", "path": path, "value": was})
         if becomes is None and was is not None:
             changes.append({"op": "remove", "path": path})

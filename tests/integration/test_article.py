@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+
 from demos import board
 from demos.article import steps
 from demos.stage import Stage, variables

@@ -8,6 +8,7 @@ import typing as t
 
 import pytest
 import yaml
+
 from demos import board
 from demos.article import steps
 from demos.stage import PlayResult, Stage, variables

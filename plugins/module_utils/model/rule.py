@@ -46,7 +46,7 @@ class PodSelector:
     namespaces: tuple[str, ...]
 
 
-Target = t.Union[WorkloadSelector, PodSelector]
+Target: t.TypeAlias = WorkloadSelector | PodSelector
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Terms:
     fields: t.Mapping[str, JSON]
 
 
-Verb = t.Union[RunOn, Avoid, KeepApart, KeepTogether, SpreadOver, Terms]
+Verb: t.TypeAlias = RunOn | Avoid | KeepApart | KeepTogether | SpreadOver | Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,8 @@ class Rule:
     preferred: bool = False
     weight: int = 100
     allow_findings: frozenset[str] = field(default_factory=frozenset)
+    everywhere: bool = False
+    """No workloads were named. A rule that is to be absent goes from every carrier then."""
 
     @property
     def where(self) -> str:

@@ -129,5 +129,5 @@ class Snapshot:
     """Uid of a ReplicaSet to the Deployment that owns it."""
     claim_terms: t.Mapping[tuple[str, str], tuple[NodeTerm, ...]] = field(default_factory=dict)
     """(namespace, claim) to the required node terms of the PersistentVolume bound to it."""
-    platform: Platform = Platform()
+    platform: Platform = field(default_factory=Platform)
     unreadable: tuple[Unreadable, ...] = ()
