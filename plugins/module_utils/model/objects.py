@@ -76,6 +76,10 @@ class PodTerm:
     namespace_selector: Selector | None = None
     match_label_keys: tuple[str, ...] = ()
     mismatch_label_keys: tuple[str, ...] = ()
+    differs_in: str = ""
+    """A label in which a pod must differ from the owner of the term to be matched; a pod without
+    the label differs. It stands for the requirement `NotIn [own value]` of the stored selector,
+    which is taken out of `selector`: so the terms of many owners are one equal value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +151,10 @@ class Pod:
     required_node_name: str = ""
     """spec.nodeName of a pod that is still to be judged (the NodeName filter)."""
     owner: Owner | None = None
+    may_preempt: bool = True
+    """preemptionPolicy is not Never."""
+    nominated_node_name: str = ""
+    """The node on which the scheduler is making room for this pending pod by preemption."""
 
     @property
     def ref(self) -> Ref:
@@ -178,3 +186,12 @@ class Node:
 class Namespace:
     name: str
     labels: Labels = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A Service as cluster default spread constraints read it. None selects nothing."""
+
+    namespace: str
+    name: str
+    selector: Labels | None = None

@@ -1,0 +1,234 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The placement fields of a pod spec as JSON, turned into a Placement."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from .objects import (
+    Labels,
+    NodeTerm,
+    Placement,
+    PodTerm,
+    Requirement,
+    Selector,
+    SpreadConstraint,
+    Toleration,
+)
+from .pointer import JSON
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+CREATED_BY = "kubevirt.io/created-by"
+"""The label of launcher pods whose value (the VMI's uid) is every virtual machine's own."""
+
+Object = t.Mapping[str, JSON]
+
+
+def selector_from_json(selector: Object | None) -> Selector | None:
+    """A label selector; matchLabels come first, ordered by key. None stays None: it selects
+    nothing, where an empty selector selects everything."""
+    if selector is None:
+        return None
+    pairs = sorted((selector.get("matchLabels") or {}).items())
+    return Selector(
+        (
+            *(Requirement(key, "In", (value,)) for key, value in pairs),
+            *_requirements(selector.get("matchExpressions")),
+        )
+    )
+
+
+def node_term_from_json(term: Object) -> NodeTerm:
+    """One entry of nodeSelectorTerms, or the `preference` of a preferred one."""
+    return NodeTerm(
+        _requirements(term.get("matchExpressions")), _requirements(term.get("matchFields"))
+    )
+
+
+def placement_from_spec(spec: Object) -> Placement:
+    """The placement fields of a pod spec (or of a VMI spec), read as they stand: matchLabelKeys
+    and mismatchLabelKeys are not merged into the selectors."""
+    affinity: Object = spec.get("affinity") or {}
+    nodes: Object = affinity.get("nodeAffinity") or {}
+    together: Object = affinity.get("podAffinity") or {}
+    apart: Object = affinity.get("podAntiAffinity") or {}
+    return Placement(
+        node_selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
+        node_terms=_node_terms(nodes.get(REQUIRED)),
+        preferred_node_terms=tuple(
+            (each.get("weight", 0), node_term_from_json(each.get("preference") or {}))
+            for each in nodes.get(PREFERRED) or ()
+        ),
+        affinity=_pod_terms(together),
+        anti_affinity=_pod_terms(apart),
+        preferred_affinity=_weighted_pod_terms(together),
+        preferred_anti_affinity=_weighted_pod_terms(apart),
+        spread=tuple(map(spread_from_json, spec.get("topologySpreadConstraints") or ())),
+        tolerations=tuple(map(_toleration, spec.get("tolerations") or ())),
+    )
+
+
+def spread_from_json(constraint: Object) -> SpreadConstraint:
+    """One topologySpreadConstraint."""
+    return SpreadConstraint(
+        topology_key=constraint.get("topologyKey") or "",
+        max_skew=constraint.get("maxSkew", 0),
+        when_unsatisfiable=constraint.get("whenUnsatisfiable") or "",
+        selector=selector_from_json(constraint.get("labelSelector")),
+        match_label_keys=tuple(constraint.get("matchLabelKeys") or ()),
+        min_domains=constraint.get("minDomains"),
+        node_affinity_policy=constraint.get("nodeAffinityPolicy") or "Honor",
+        node_taints_policy=constraint.get("nodeTaintsPolicy") or "Ignore",
+    )
+
+
+def merge_match_label_keys(placement: Placement, labels: Labels) -> Placement:
+    """What the API server stores when a pod with these labels is created with `placement`.
+
+    Each key of matchLabelKeys that the pod has becomes `key In [own value]` of the selector, each
+    of mismatchLabelKeys `key NotIn [own value]` (Kubernetes 1.31 for pod terms, 1.34 for spread).
+    Doing it twice changes nothing.
+    """
+    return dataclasses.replace(
+        placement,
+        affinity=tuple(_merged(term, labels) for term in placement.affinity),
+        anti_affinity=tuple(_merged(term, labels) for term in placement.anti_affinity),
+        preferred_affinity=_merged_weighted(placement.preferred_affinity, labels),
+        preferred_anti_affinity=_merged_weighted(placement.preferred_anti_affinity, labels),
+        spread=tuple(_merged_spread(constraint, labels) for constraint in placement.spread),
+    )
+
+
+def recognise_own_values(placement: Placement, labels: Labels) -> tuple[Placement, int]:
+    """Take `created-by NotIn [own value]` out of the selectors of a stored pod's terms: see
+    PodTerm.differs_in. The second value is how many such requirements there were."""
+    own = labels.get(CREATED_BY)
+    if own is None:
+        return placement, 0
+    found = 0
+
+    def recognised(term: PodTerm) -> PodTerm:
+        nonlocal found
+        without = _without_own(term, own)
+        found += without is not term
+        return without
+
+    changed = dataclasses.replace(
+        placement,
+        affinity=tuple(map(recognised, placement.affinity)),
+        anti_affinity=tuple(map(recognised, placement.anti_affinity)),
+        preferred_affinity=tuple((w, recognised(each)) for w, each in placement.preferred_affinity),
+        preferred_anti_affinity=tuple(
+            (w, recognised(each)) for w, each in placement.preferred_anti_affinity
+        ),
+    )
+    return (changed, found) if found else (placement, 0)
+
+
+def full_selector(term: PodTerm, labels: Labels) -> Selector | None:
+    """The selector as the API server stores it for an owner with these labels."""
+    if not term.differs_in or term.selector is None or term.differs_in not in labels:
+        return term.selector
+    own = Requirement(term.differs_in, "NotIn", (labels[term.differs_in],))
+    return Selector((*term.selector.requirements, own))
+
+
+def _requirements(listed: t.Iterable[Object] | None) -> tuple[Requirement, ...]:
+    return tuple(
+        Requirement(
+            each.get("key") or "", each.get("operator") or "", tuple(each.get("values") or ())
+        )
+        for each in listed or ()
+    )
+
+
+def _node_terms(required: Object | None) -> tuple[NodeTerm, ...] | None:
+    if required is None:
+        return None
+    return tuple(map(node_term_from_json, required.get("nodeSelectorTerms") or ()))
+
+
+def _pod_terms(affinity: Object) -> tuple[PodTerm, ...]:
+    return tuple(map(pod_term_from_json, affinity.get(REQUIRED) or ()))
+
+
+def _weighted_pod_terms(affinity: Object) -> tuple[tuple[int, PodTerm], ...]:
+    return tuple(
+        (each.get("weight", 0), pod_term_from_json(each.get("podAffinityTerm") or {}))
+        for each in affinity.get(PREFERRED) or ()
+    )
+
+
+def pod_term_from_json(term: Object) -> PodTerm:
+    """One required pod affinity or anti-affinity term, or the `podAffinityTerm` of another."""
+    return PodTerm(
+        topology_key=term.get("topologyKey") or "",
+        selector=selector_from_json(term.get("labelSelector")),
+        namespaces=tuple(term.get("namespaces") or ()),
+        namespace_selector=selector_from_json(term.get("namespaceSelector")),
+        match_label_keys=tuple(term.get("matchLabelKeys") or ()),
+        mismatch_label_keys=tuple(term.get("mismatchLabelKeys") or ()),
+    )
+
+
+def _toleration(toleration: Object) -> Toleration:
+    return Toleration(
+        key=toleration.get("key") or "",
+        operator=toleration.get("operator") or "Equal",
+        value=toleration.get("value") or "",
+        effect=toleration.get("effect") or "",
+    )
+
+
+def _merged(term: PodTerm, labels: Labels) -> PodTerm:
+    keys = (*term.match_label_keys, *term.mismatch_label_keys)
+    if term.selector is None or not keys:
+        return term
+    listed = list(term.selector.requirements)
+    own = [
+        *(Requirement(k, "In", (labels[k],)) for k in term.match_label_keys if k in labels),
+        *(Requirement(k, "NotIn", (labels[k],)) for k in term.mismatch_label_keys if k in labels),
+    ]
+    listed += [each for each in own if each not in listed and not _is_held(each, term.differs_in)]
+    merged = dataclasses.replace(term, selector=Selector(tuple(listed)))
+    return _without_own(merged, labels[CREATED_BY]) if CREATED_BY in labels else merged
+
+
+def _is_held(requirement: Requirement, differs_in: str) -> bool:
+    return requirement.operator == "NotIn" and requirement.key == differs_in
+
+
+def _merged_weighted(
+    terms: tuple[tuple[int, PodTerm], ...], labels: Labels
+) -> tuple[tuple[int, PodTerm], ...]:
+    return tuple((weight, _merged(term, labels)) for weight, term in terms)
+
+
+def _merged_spread(constraint: SpreadConstraint, labels: Labels) -> SpreadConstraint:
+    selector = with_own_values(constraint.selector, constraint.match_label_keys, labels)
+    return dataclasses.replace(constraint, selector=selector)
+
+
+def with_own_values(
+    selector: Selector | None, keys: tuple[str, ...], labels: Labels
+) -> Selector | None:
+    """The selector with `key In [own value]` for each of `keys` that `labels` have."""
+    if selector is None or not keys:
+        return selector
+    own = (Requirement(key, "In", (labels[key],)) for key in keys if key in labels)
+    listed = selector.requirements
+    return Selector(listed + tuple(each for each in own if each not in listed))
+
+
+def _without_own(term: PodTerm, own: str) -> PodTerm:
+    if term.selector is None or term.differs_in:
+        return term
+    taken = Requirement(CREATED_BY, "NotIn", (own,))
+    kept = tuple(each for each in term.selector.requirements if each != taken)
+    if len(kept) == len(term.selector.requirements):
+        return term
+    return dataclasses.replace(term, selector=Selector(kept), differs_in=CREATED_BY)

@@ -1,0 +1,310 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The scheduler's view of a cluster, built once: what may run where, and what changes by a move.
+
+One structure serves verification, forecasts, plans and drills. Placing a pod and taking it out
+touch only the counters that the pod has a part in, and leave exactly the state that building the
+index from the resulting cluster would give.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import typing as t
+
+from ..model.objects import Namespace, Node, Placement, Pod, Selector, Service
+from .candidate import Candidate, Spec
+from .failure import Failure
+from .matching import Matching
+from .node_affinity import NodeAffinity, nodes_of_placement
+from .node_state import NodeName, NodeUnschedulable
+from .node_table import NodeSet, NodeTable
+from .options import Options
+from .pod_affinity import InterPodAffinity, read_rules
+from .ports import NodePorts
+from .resources import NodeResourcesFit
+from .spread import DefaultSelectors, PodTopologySpread
+from .taints import TaintToleration
+from .volumes import ClaimTerms, VolumeBinding
+
+
+class Filter(t.Protocol):
+    """One filter plugin of the scheduler."""
+
+    name: str
+
+    def nodes(self, candidate: Candidate) -> NodeSet:
+        """The nodes that pass."""
+
+    def failure(self, candidate: Candidate, n: int) -> Failure | None:
+        """Why node number n does not pass, or None."""
+
+
+def pod_key(pod: Pod) -> str:
+    """How the index names a pod: its uid, or namespace/name where it has none."""
+    return pod.uid or f"{pod.namespace}/{pod.name}"
+
+
+class Index:
+    """Build one with `Index.build`. Nodes and namespaces are fixed; pods come and go."""
+
+    def __init__(
+        self,
+        nodes: t.Iterable[Node],
+        namespaces: t.Iterable[Namespace],
+        *,
+        claim_terms: ClaimTerms,
+        services: t.Iterable[Service],
+        owner_selectors: t.Mapping[tuple[str, str, str], Selector],
+        options: Options,
+    ) -> None:
+        table = NodeTable(nodes)
+        self.table = table
+        self.options = options
+        self.matching = Matching(namespaces)
+        self.resources = NodeResourcesFit(table, options)
+        self.ports = NodePorts(table)
+        self.spread = PodTopologySpread(
+            table, self.matching, options, DefaultSelectors(services, owner_selectors)
+        )
+        self.pod_affinity = InterPodAffinity(table, self.matching)
+        self._taints = TaintToleration(table, comparison=options.taint_comparison)
+        filters: tuple[Filter, ...] = (
+            NodeName(table),
+            NodeUnschedulable(table, comparison=options.taint_comparison),
+            self._taints,
+            NodeAffinity(table, options.added_affinity),
+            self.ports,
+            self.resources,
+            VolumeBinding(table, claim_terms),
+            self.spread,
+            self.pod_affinity,
+        )
+        self._filters = tuple(each for each in filters if each.name in options.plugins)
+        self._placed: dict[str, Candidate] = {}
+        self._specs: dict[tuple[str, Placement], Spec] = {}
+        self._specs_by_id: dict[tuple[str, int], tuple[Placement, Spec]] = {}
+        self._node_rules: dict[t.Hashable, NodeSet] = {}
+
+    @classmethod
+    def build(
+        cls,
+        nodes: t.Iterable[Node],
+        pods: t.Iterable[Pod],
+        namespaces: t.Iterable[Namespace],
+        *,
+        claim_terms: ClaimTerms | None = None,
+        services: t.Iterable[Service] = (),
+        owner_selectors: t.Mapping[tuple[str, str, str], Selector] | None = None,
+        options: Options | None = None,
+    ) -> Index:
+        """The index of a cluster. Pods that the scheduler does not see are passed over: those
+        that have finished, have no node, or are on a node that does not exist.
+
+        `claim_terms`: (namespace, claim) to the node terms of its PersistentVolume. `services`
+        and `owner_selectors` ((kind, namespace, name) to the selector of a ReplicaSet,
+        StatefulSet or ReplicationController) matter for cluster default spread constraints only.
+        """
+        index = cls(
+            nodes,
+            namespaces,
+            claim_terms=claim_terms or {},
+            services=services,
+            owner_selectors=owner_selectors or {},
+            options=options or Options(),
+        )
+        index._fill(pods)
+        return index
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        return self.table.nodes
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        """The placed pods."""
+        return tuple(each.pod for each in self._placed.values())
+
+    def pod(self, key: str) -> Pod:
+        """A placed pod by its uid, or namespace/name where it has none. Raises KeyError."""
+        return self._placed[key].pod
+
+    def node_of(self, key: str) -> str:
+        """The node on which a pod is placed. Raises KeyError."""
+        return self.table.names[self._placed[key].node]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._placed
+
+    def place(self, pod: Pod, node_name: str) -> None:
+        """Put a pod on a node, whether or not it may run there.
+
+        Raises KeyError for an unknown node, ValueError for a pod that is placed already.
+        """
+        n = self.table.numbers[node_name]
+        key = pod_key(pod)
+        if key in self._placed:
+            raise ValueError(f"{pod.ref} is already placed on {self.node_of(key)}")
+        candidate = self._candidate(pod)
+        self._placed[key] = candidate
+        self._enter(candidate, n)
+
+    def take_out(self, key: str) -> Pod:
+        """Remove a pod and give it back. Raises KeyError for one that is not placed."""
+        candidate = self._placed.pop(key)
+        self._leave(candidate)
+        return candidate.pod
+
+    def move(self, key: str, node_name: str) -> None:
+        """Put a placed pod on another node. Raises KeyError."""
+        n = self.table.numbers[node_name]
+        candidate = self._placed[key]
+        self._leave(candidate)
+        self._enter(candidate, n)
+
+    @contextlib.contextmanager
+    def without(self, key: str | None) -> t.Iterator[None]:
+        """While it lasts, a placed pod is not there. A key that is not placed changes nothing."""
+        candidate = self._placed.get(key) if key is not None else None
+        if candidate is None:
+            yield
+            return
+        self._leave(candidate)
+        try:
+            yield
+        finally:
+            self._enter(candidate, candidate.node)
+
+    def failures(
+        self,
+        pod: Pod,
+        node_name: str,
+        *,
+        without: str | None = None,
+        plugins: t.Container[str] | None = None,
+    ) -> tuple[Failure, ...]:
+        """Why a pod may not run on a node: one Failure for each filter that refuses, in the
+        scheduler's order. Empty: it may.
+
+        `without`: uid (or namespace/name) of a placed pod that is taken out first: the pod itself
+        for "may it come back?", nothing for a live migration, where its source is still there.
+        `plugins`: the filters to ask; all that the options have by default. Raises KeyError for
+        an unknown node.
+        """
+        n = self.table.numbers[node_name]
+        with self.without(without):
+            return self._failures(self._candidate(pod), n, plugins)
+
+    def verify(self, key: str) -> tuple[Failure, ...]:
+        """Take a placed pod out: why might it not come back to its node? Raises KeyError."""
+        candidate = self._placed[key]
+        self._leave(candidate)
+        try:
+            return self._failures(candidate, candidate.node, None)
+        finally:
+            self._enter(candidate, candidate.node)
+
+    def feasible(
+        self,
+        pod: Pod,
+        *,
+        without: str | None = None,
+        exclude: t.Collection[str] = frozenset(),
+        plugins: t.Container[str] | None = None,
+    ) -> tuple[str, ...]:
+        """The names of the nodes that pass every filter, in the order of the nodes."""
+        with self.without(without):
+            found = self._feasible(self._candidate(pod), plugins)
+        for name in exclude:
+            n = self.table.numbers.get(name)
+            if n is not None:
+                found &= ~(1 << n)
+        return self.table.names_of(found)
+
+    def _failures(
+        self, candidate: Candidate, n: int, plugins: t.Container[str] | None
+    ) -> tuple[Failure, ...]:
+        found = []
+        for each in self._filters:
+            if plugins is None or each.name in plugins:
+                failure = each.failure(candidate, n)
+                if failure is not None:
+                    found.append(failure)
+        return tuple(found)
+
+    def _feasible(self, candidate: Candidate, plugins: t.Container[str] | None) -> NodeSet:
+        found = self.table.all
+        for each in self._filters:
+            if found and (plugins is None or each.name in plugins):
+                found &= each.nodes(candidate)
+        return found
+
+    def _fill(self, pods: t.Iterable[Pod]) -> None:
+        """Look all rules up before the first pod is placed: then no Match is filled twice."""
+        numbers = self.table.numbers
+        placed = [
+            (Candidate(pod_key(pod), pod, self._spec(pod)), numbers[pod.node_name])
+            for pod in pods
+            if pod.node_name in numbers and not pod.finished
+        ]
+        for candidate, _ in placed:
+            candidate.constraints = self.spread.constraints(candidate.pod, candidate.spec)
+        for candidate, n in placed:
+            pod = candidate.pod
+            candidate.matches = self.matching.selecting(pod.namespace, pod.labels)
+            self._placed[candidate.key] = candidate
+            self._enter(candidate, n)
+
+    def _candidate(self, pod: Pod) -> Candidate:
+        """The pod with its rules looked up; the placed one itself if it is this very pod."""
+        key = pod_key(pod)
+        placed = self._placed.get(key)
+        if placed is not None and placed.pod is pod:
+            return placed
+        candidate = Candidate(key, pod, self._spec(pod))
+        candidate.constraints = self.spread.constraints(pod, candidate.spec)
+        candidate.matches = self.matching.selecting(pod.namespace, pod.labels)
+        return candidate
+
+    def _spec(self, pod: Pod) -> Spec:
+        placement = pod.placement
+        known = self._specs_by_id.get((pod.namespace, id(placement)))
+        if known is not None and known[0] is placement:
+            return known[1]
+        spec = self._specs.get((pod.namespace, placement))
+        if spec is None:
+            spec = Spec(
+                placement,
+                self._nodes_of(placement),
+                self._taints.tolerating(placement.tolerations),
+                read_rules(
+                    placement,
+                    pod.namespace,
+                    self.matching,
+                    self.options.hard_pod_affinity_weight,
+                ),
+            )
+            self._specs[pod.namespace, placement] = spec
+        self._specs_by_id[pod.namespace, id(placement)] = (placement, spec)
+        return spec
+
+    def _nodes_of(self, placement: Placement) -> NodeSet:
+        rule = (placement.node_selector, placement.node_terms)
+        found = self._node_rules.get(rule)
+        if found is None:
+            found = self._node_rules[rule] = nodes_of_placement(placement, self.table)
+        return found
+
+    def _enter(self, candidate: Candidate, n: int) -> None:
+        candidate.node = n
+        candidate.node_labels = self.table.labels[n]
+        self.matching.enter(candidate)
+        self.resources.enter(candidate)
+        if candidate.pod.host_ports:
+            self.ports.enter(candidate)
+
+    def _leave(self, candidate: Candidate) -> None:
+        self.matching.leave(candidate)
+        self.resources.leave(candidate)
+        if candidate.pod.host_ports:
+            self.ports.leave(candidate)

@@ -1,0 +1,206 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NodeAffinity: nodeSelector, required node affinity, and what the scheduler's configuration adds.
+
+Source: component-helpers scheduling/corev1/nodeaffinity, scheduler plugin nodeaffinity.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..model.objects import Node, NodeTerm, Placement, Requirement
+from .candidate import Candidate
+from .failure import Code, Failure, Kind, Reason
+from .node_table import NodeSet, NodeTable
+from .options import NODE_AFFINITY
+from .selectors import holds, is_readable
+from .syntax import parse_integer
+
+NAME_FIELD = "metadata.name"
+
+
+def is_readable_term(term: NodeTerm) -> bool:
+    """Whether the scheduler can parse a term; one that it cannot matches no node."""
+    return all(is_readable(each, of_nodes=True) for each in term.expressions) and all(
+        each.operator in ("In", "NotIn") and len(each.values) == 1 for each in term.fields
+    )
+
+
+def matches_term(term: NodeTerm, node: Node) -> bool:
+    """Whether a term matches: everything in it holds. An empty or malformed one never does."""
+    if not (term.expressions or term.fields) or not is_readable_term(term):
+        return False
+    return all(holds(each, node.labels) for each in term.expressions) and (
+        not node.name or all(_field_holds(each, node.name) for each in term.fields)
+    )
+
+
+def matches_terms(terms: t.Iterable[NodeTerm], node: Node) -> bool:
+    """Whether any of OR-ed terms matches."""
+    return any(matches_term(term, node) for term in terms)
+
+
+def matches_node(placement: Placement, node: Node) -> bool:
+    """Whether a node satisfies nodeSelector and required node affinity."""
+    if any(node.labels.get(key) != value for key, value in placement.node_selector):
+        return False
+    return placement.node_terms is None or matches_terms(placement.node_terms, node)
+
+
+def narrowed_names(terms: t.Iterable[NodeTerm] | None) -> frozenset[str] | None:
+    """The node names that `metadata.name In` leaves, where every term has such a field: the union
+    over terms of the intersection inside each. None: not narrowed; empty: the terms conflict."""
+    names: frozenset[str] = frozenset()
+    for term in terms or ():
+        named = [
+            frozenset(each.values)
+            for each in term.fields
+            if each.key == NAME_FIELD and each.operator == "In"
+        ]
+        if not named:
+            return None
+        names |= frozenset.intersection(*named)
+    return names if terms else None
+
+
+def nodes_of_term(term: NodeTerm, table: NodeTable, *, with_fields: bool = True) -> NodeSet:
+    """The nodes that a term matches. Without fields, matchFields are passed over: so the volume
+    filter reads the terms of a PersistentVolume."""
+    if not (term.expressions or term.fields) or not is_readable_term(term):
+        return 0
+    found = table.all
+    for each in term.expressions:
+        found &= _nodes_of_expression(each, table)
+    if with_fields:
+        for each in term.fields:
+            found &= _nodes_of_field(each, table) | table.nameless
+    return found
+
+
+def nodes_of_terms(
+    terms: t.Iterable[NodeTerm], table: NodeTable, *, with_fields: bool = True
+) -> NodeSet:
+    """The nodes that any of OR-ed terms matches."""
+    found = 0
+    for term in terms:
+        found |= nodes_of_term(term, table, with_fields=with_fields)
+    return found
+
+
+def nodes_of_placement(placement: Placement, table: NodeTable) -> NodeSet:
+    """The nodes that satisfy nodeSelector and required node affinity."""
+    found = table.all
+    for key, value in placement.node_selector:
+        found &= table.domains(key).get(value, 0)
+    if placement.node_terms is not None:
+        found &= nodes_of_terms(placement.node_terms, table)
+    return found
+
+
+class NodeAffinity:
+    """The filter."""
+
+    name = NODE_AFFINITY
+
+    def __init__(self, table: NodeTable, added: Placement | None) -> None:
+        self._table = table
+        self._added = added
+        self._enforced = table.all
+        if added is not None and added.node_terms is not None:
+            self._enforced = nodes_of_terms(added.node_terms, table)
+
+    def nodes(self, candidate: Candidate) -> NodeSet:
+        return candidate.spec.nodes & self._enforced
+
+    def failure(self, candidate: Candidate, n: int) -> Failure | None:
+        if (candidate.spec.nodes & self._enforced) >> n & 1:
+            return None
+        return Failure(self.name, Code.UNRESOLVABLE, tuple(self._reasons(candidate, n)))
+
+    def _reasons(self, candidate: Candidate, n: int) -> t.Iterator[Reason]:
+        placement = candidate.pod.placement
+        node = self._table.nodes[n]
+        conflict = narrowed_names(placement.node_terms) == frozenset()
+        if conflict:
+            yield Reason(
+                "name-conflict", "no node name satisfies the metadata.name fields of any term"
+            )
+        if not self._enforced >> n & 1:
+            yield Reason(
+                "enforced-node-affinity",
+                f"node {node.name} does not match what the scheduler's configuration adds",
+            )
+        for key, value in placement.node_selector:
+            if node.labels.get(key) != value:
+                yield _mismatch(Requirement(key, "In", (value,)), node)
+        if placement.node_terms is None or conflict or matches_terms(placement.node_terms, node):
+            return
+        if not placement.node_terms:
+            yield Reason("node-affinity", "the list of node terms is empty: it matches no node")
+        for term in placement.node_terms:
+            yield Reason("node-affinity", _why_not(term, node), term)
+
+
+def _mismatch(requirement: Requirement, node: Node, kind: Kind = "node-affinity") -> Reason:
+    return Reason(kind, f"nodeSelector wants {_seen(requirement, node)}", requirement)
+
+
+def _why_not(term: NodeTerm, node: Node) -> str:
+    if not (term.expressions or term.fields):
+        return "an empty node term matches no node"
+    if not is_readable_term(term):
+        return "a node term that the scheduler cannot parse matches no node"
+    failing = [_seen(each, node) for each in term.expressions if not holds(each, node.labels)]
+    failing += [
+        f"{each.key} {each.operator} {list(each.values)}, which is {node.name}"
+        for each in term.fields
+        if not _field_holds(each, node.name)
+    ]
+    return "node affinity wants " + " and ".join(failing)
+
+
+def _seen(requirement: Requirement, node: Node) -> str:
+    values = f" [{', '.join(requirement.values)}]" if requirement.values else ""
+    value = node.labels.get(requirement.key)
+    has = "has no such label" if value is None else f"has '{value}'"
+    return f"{requirement.key} {requirement.operator}{values}; node {node.name} {has}"
+
+
+def _field_holds(requirement: Requirement, name: str) -> bool:
+    value = name if requirement.key == NAME_FIELD else ""
+    return (value == requirement.values[0]) == (requirement.operator == "In")
+
+
+def _nodes_of_field(requirement: Requirement, table: NodeTable) -> NodeSet:
+    wanted = requirement.values[0]
+    if requirement.key != NAME_FIELD:
+        named = table.all if wanted == "" else 0
+    else:
+        n = table.numbers.get(wanted)
+        named = 0 if n is None else 1 << n
+    return named if requirement.operator == "In" else table.all & ~named
+
+
+def _nodes_of_expression(requirement: Requirement, table: NodeTable) -> NodeSet:
+    operator, key = requirement.operator, requirement.key
+    if operator == "In":
+        return table.in_domains(key, requirement.values)
+    if operator == "NotIn":
+        return table.all & ~table.in_domains(key, requirement.values)
+    if operator == "Exists":
+        return table.carrying(key)
+    if operator == "DoesNotExist":
+        return table.all & ~table.carrying(key)
+    bound = parse_integer(requirement.values[0])
+    values = ((value, parse_integer(value)) for value in table.domains(key))
+    return table.in_domains(
+        key,
+        (
+            value
+            for value, number in values
+            if number is not None
+            and bound is not None
+            and (number > bound if operator == "Gt" else number < bound)
+        ),
+    )

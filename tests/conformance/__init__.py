@@ -1,0 +1,3 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The placement engine against recorded verdicts of the real scheduler."""
