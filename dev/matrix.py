@@ -27,8 +27,12 @@ class Release(t.NamedTuple):
         return environments.HERE / f"requirements-collections-{self.collections}.txt"
 
     @property
+    def python_label(self) -> str:
+        return f"{self.python[0]}.{self.python[1]}"
+
+    @property
     def label(self) -> str:
-        return f"ansible-core {self.core} on Python {self.python[0]}.{self.python[1]}"
+        return f"ansible-core {self.core} on Python {self.python_label}"
 
 
 # The oldest release runs with the oldest libraries that galaxy.yml and requirements.txt allow.

@@ -8,6 +8,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import random
 import sys
 import typing as t
 from pathlib import Path
@@ -39,8 +40,10 @@ def _link_checkout() -> Path:
 def _make_collections_importable() -> None:
     """Our own tree first, then the dependencies: those named by the caller, else the prepared."""
     named = os.environ.get("ANSIBLE_COLLECTIONS_PATH", "").split(os.pathsep)
-    trees = [str(_link_checkout()), *named, str(CHECKOUT / "build" / "dependencies")]
-    present = list(dict.fromkeys(tree for tree in trees if tree and Path(tree).is_dir()))
+    trees = [str(_link_checkout()), *filter(None, named)]
+    if not any(Path(tree, "ansible_collections", "kubernetes", "core").is_dir() for tree in trees):
+        trees.append(str(CHECKOUT / "build" / "dependencies"))
+    present = list(dict.fromkeys(tree for tree in trees if Path(tree).is_dir()))
     os.environ["ANSIBLE_COLLECTIONS_PATH"] = os.pathsep.join(present)
     os.environ.setdefault("ANSIBLE_HOME", str(CHECKOUT / "build" / "ansible"))
     sys.path[:0] = present
@@ -60,8 +63,35 @@ _make_collections_importable()
 pytest_plugins = _sandbox_plugins()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("faults")
+    group.addoption("--fault-sample", type=int, metavar="N", help="only N tests of tests/faults")
+    seed = random.SystemRandom().randrange(10**6)
+    group.addoption("--fault-seed", type=int, default=seed, help="chooses the sample")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    if config.option.fault_sample is None:
+        return None
+    return (
+        f"faults: a sample of {config.option.fault_sample}, --fault-seed={config.option.fault_seed}"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A full sweep of faults takes long; a sample of it, chosen anew each time, does not."""
+    wanted = config.option.fault_sample
+    sweep = [item for item in items if CHECKOUT / "tests" / "faults" in item.path.parents]
+    if wanted is None or wanted >= len(sweep):
+        return
+    chosen = random.Random(config.option.fault_seed).sample(sweep, wanted)
+    left_out = [item for item in sweep if item not in chosen]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
+
+
 class RunModule(t.Protocol):
-    """How run_module is called."""
+    """What the fixture run_module gives."""
 
     def __call__(
         self,
@@ -69,7 +99,8 @@ class RunModule(t.Protocol):
         params: dict[str, t.Any],
         check: bool = False,
         diff: bool = False,
-    ) -> dict[str, t.Any]: ...
+    ) -> dict[str, t.Any]:
+        """The result of the module, as Ansible would receive it."""
 
 
 @pytest.fixture

@@ -1,0 +1,134 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every suite, one after the other, whatever fails: python -m dev.test [--only STEP,...].
+
+The last line counts what passed and failed: each test of pytest, and each other step as one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import time
+import typing as t
+from pathlib import Path
+from xml.etree import ElementTree
+
+from dev.commands import CHECKOUT, environment
+from dev.unit_matrix import REPORTS
+
+PYTHON = CHECKOUT / ".venv" / "bin" / "python"
+FAULTS = 25
+
+
+class Step(t.NamedTuple):
+    name: str
+    saying: str
+    arguments: t.Sequence[str | Path]
+    folder: Path = CHECKOUT
+
+
+class Result(t.NamedTuple):
+    step: Step
+    status: int
+    seconds: float
+
+
+class Counts(t.NamedTuple):
+    """Tests that passed, failed and were skipped."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+
+def steps() -> list[Step]:
+    return [
+        Step("lint", "all linters", [PYTHON, "-m", "dev.lint"]),
+        Step("sanity", "ansible-test sanity, no ignore file", [PYTHON, "-m", "dev.sanity"]),
+        Step("unit", "pure code, each ansible-core", [PYTHON, "-m", "dev.unit_matrix"]),
+        _pytest("conformance", "the engine against recorded verdicts", "tests/conformance"),
+        _pytest("sandbox", "the control plane that the next steps use", "tests/sandbox"),
+        _pytest("modules", "each module in process, on a real API", "tests/modules"),
+        _pytest("integration", "playbooks and roles, on a real API", "tests/integration"),
+        Step(
+            "molecule",
+            "scenarios: converge, again, drift, again",
+            [PYTHON, "-m", "molecule", "test", "--all"],
+            CHECKOUT / "extensions",
+        ),
+        Step("bench", "each row once, small", [PYTHON, "-m", "tests.bench", "--small"]),
+        _pytest("faults", f"{FAULTS} faults by chance", "tests/faults", f"--fault-sample={FAULTS}"),
+    ]
+
+
+def _pytest(name: str, saying: str, *arguments: str) -> Step:
+    report = f"--junitxml={REPORTS / f'{name}.xml'}"
+    return Step(name, saying, [PYTHON, "-m", "pytest", "-q", report, *arguments])
+
+
+def main() -> int:
+    known = {step.name: step for step in steps()}
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", metavar="STEP,...", help=f"some of {', '.join(known)}")
+    only = parser.parse_args().only
+    names = only.split(",") if only else list(known)
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        parser.error(f"no step {', '.join(unknown)}; there are {', '.join(known)}")
+    shutil.rmtree(REPORTS, ignore_errors=True)
+    REPORTS.mkdir(parents=True)
+    results = [_run(known[name]) for name in names]
+    return _summary(results)
+
+
+def _run(step: Step) -> Result:
+    print(f"\n== {step.name}: {step.saying}", flush=True)
+    started = time.monotonic()
+    command = [str(argument) for argument in step.arguments]
+    done = subprocess.run(command, cwd=step.folder, env=environment(), check=False)
+    seconds = time.monotonic() - started
+    verdict = "ok" if done.returncode == 0 else f"FAILED (exit {done.returncode})"
+    print(f"== {step.name}: {verdict}, {seconds:.0f} s", flush=True)
+    return Result(step, done.returncode, seconds)
+
+
+def _summary(results: list[Result]) -> int:
+    print("\n== summary")
+    total = Counts()
+    for result in results:
+        counts = _counts(result)
+        total = Counts(*map(sum, zip(total, counts, strict=True)))
+        verdict = "FAILED" if result.status else "ok"
+        print(f"{result.step.name:12} {verdict:7} {result.seconds:5.0f} s  {_words(counts)}")
+    seconds = sum(result.seconds for result in results)
+    print(f"{_words(total)} in {seconds:.0f} s", flush=True)
+    return 1 if any(result.status for result in results) else 0
+
+
+def _counts(result: Result) -> Counts:
+    """From pytest's reports where the step wrote some, else the step as one."""
+    name = result.step.name
+    reports = [*REPORTS.glob(f"{name}.xml"), *REPORTS.glob(f"{name}-*.xml")]
+    if not reports:
+        return Counts(failed=1) if result.status else Counts(passed=1)
+    total = failed = skipped = 0
+    for report in reports:
+        for suite in ElementTree.parse(report).iter("testsuite"):
+            total += int(suite.get("tests", 0))
+            failed += int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+            skipped += int(suite.get("skipped", 0))
+    if result.status and not failed:  # pytest itself failed, or one of several did not report
+        failed, total = 1, total + 1
+    return Counts(max(total - failed - skipped, 0), failed, skipped)
+
+
+def _words(counts: Counts) -> str:
+    words = f"{counts.passed} passed, {counts.failed} failed"
+    return f"{words}, {counts.skipped} skipped" if counts.skipped else words
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""tests/unit on each release of dev/matrix.py: python -m dev.unit_matrix [pytest arguments]."""
+
+from __future__ import annotations
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from dev import matrix
+from dev.commands import CHECKOUT, Command, Outcome, environment, finish, run
+
+REPORTS = CHECKOUT / "build" / "reports"
+
+
+def main(pytest_arguments: list[str]) -> int:
+    ready, skipped = matrix.prepare()
+    for release in skipped:
+        print(f"unit: {release.label} skipped, no Python {release.python_label} here")
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        outcomes = list(pool.map(lambda prepared: check(prepared, pytest_arguments), ready))
+    return finish(outcomes)
+
+
+def check(prepared: matrix.Prepared, pytest_arguments: list[str]) -> Outcome:
+    """Run the unit tests on one release, with the dependencies of its time."""
+    release = prepared.release
+    trees = [CHECKOUT / "build" / "collections", prepared.collections]
+    env = environment(ANSIBLE_COLLECTIONS_PATH=os.pathsep.join(map(str, trees)))
+    env["PATH"] = f"{prepared.venv / 'bin'}{os.pathsep}{env['PATH']}"
+    env["PYTHONDONTWRITEBYTECODE"] = "1"  # several Pythons read the same checkout at once
+    arguments: list[str | Path] = [
+        prepared.venv / "bin" / "python",
+        "-m",
+        "pytest",
+        "tests/unit",
+        "-q",
+        "--tb=short",
+    ]
+    arguments += ["-p", "no:cacheprovider", f"--junitxml={REPORTS / f'unit-{release.core}.xml'}"]
+    outcome = run(Command(f"unit, {release.label}", [*arguments, *pytest_arguments], env))
+    lines = outcome.output.rstrip().splitlines() or ["no output"]
+    print(f"{outcome.line}: {lines[-1].strip('= ')}", flush=True)
+    if outcome.status:
+        print("\n".join(lines), flush=True)
+    return outcome
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
