@@ -42,13 +42,15 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """An instance that ought to move and does not, with the reason."""
+    """An instance that ought to move and does not, with the reason. `passing`: it will go away
+    by itself, so that waiting helps."""
 
     instance: Ref
     uid: str
     workload: Ref | None
     node: str
     reason: str
+    passing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

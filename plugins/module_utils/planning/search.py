@@ -1,0 +1,114 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The fewest single moves that heal a small group, by searching all sequences of them.
+
+Pure. Exact as long as `limit` states suffice; what is asked for is small, since everything else is
+healed by `healing`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import typing as t
+from dataclasses import dataclass
+
+from ..model.plan import Method
+from .world import World
+
+Uid = str
+Sequence = tuple[tuple[Uid, str], ...]
+"""(instance, node) in order."""
+
+LIMIT = 600
+"""States that are looked at before the search is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """`moves` None: no sequence. `exhausted` False: the limit came first, so nobody knows."""
+
+    moves: Sequence | None
+    exhausted: bool = True
+
+
+def fewest_moves(
+    world: World,
+    members: t.Sequence[Uid],
+    methods: t.Mapping[Uid, Method],
+    *,
+    once: bool = True,
+    limit: int = LIMIT,
+    choices: t.Callable[[Uid, t.Collection[str]], t.Collection[str]] | None = None,
+) -> Found:
+    """A shortest sequence after which no member breaks a rule. The world is left as it was.
+
+    Only members with a method move; with `once` each at most once (no stop-overs). `choices`
+    narrows the nodes that are tried for a move.
+    """
+    start = tuple(world.node_of[uid] for uid in members)
+    queue: list[tuple[int, int, Sequence]] = []
+    order = itertools.count()
+    seen: set[tuple[tuple[str, ...], frozenset[Uid]]] = {(start, frozenset())}
+    heapq.heappush(queue, (0, next(order), ()))
+    while queue:
+        _cost, _number, done = heapq.heappop(queue)
+        with _tried(world, done):
+            if not any(world.failures(uid) for uid in members):
+                return Found(done)
+            spent = {uid for uid, _ in done} if once else ()
+            following = _next(world, members, methods, spent, choices or _all)
+        for step in following:
+            state = _state(members, start, (*done, step))
+            if state in seen:
+                continue
+            if len(seen) >= limit:
+                return Found(None, exhausted=False)
+            seen.add(state)
+            heapq.heappush(queue, (len(done) + 1, next(order), (*done, step)))
+    return Found(None)
+
+
+class _tried:  # noqa: N801 - reads as a phrase
+    """A world with some moves made, for as long as it is looked at."""
+
+    def __init__(self, world: World, moves: Sequence) -> None:
+        self.world, self.moves = world, moves
+
+    def __enter__(self) -> None:
+        for uid, node in self.moves:
+            self.world.move(uid, node)
+
+    def __exit__(self, *_raised: object) -> None:
+        for _ in self.moves:
+            self.world.undo()
+
+
+def _next(
+    world: World,
+    members: t.Sequence[Uid],
+    methods: t.Mapping[Uid, Method],
+    spent: t.Collection[Uid],
+    choices: t.Callable[[Uid, t.Collection[str]], t.Collection[str]],
+) -> list[tuple[Uid, str]]:
+    movable = [uid for uid in members if uid in methods and uid not in spent]
+    return [
+        (uid, node)
+        for uid in movable
+        for node in choices(
+            uid, [n for n in world.open_to(uid, methods[uid]) if n != world.node_of[uid]]
+        )
+    ]
+
+
+def _all(_uid: Uid, nodes: t.Collection[str]) -> t.Collection[str]:
+    return nodes
+
+
+def _state(
+    members: t.Sequence[Uid], start: tuple[str, ...], moves: Sequence
+) -> tuple[tuple[str, ...], frozenset[Uid]]:
+    """Where all are, and who runs under his new terms: what a sequence comes to."""
+    where = dict(zip(members, start, strict=True))
+    where.update(moves)
+    return tuple(where.values()), frozenset(uid for uid, _ in moves)

@@ -1,0 +1,132 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two readings of one cluster that moves are tried out on, one as it runs, one as it is declared.
+
+Whether a place is open is asked of the first: who has not moved still runs under his old terms.
+Whether somebody must move is asked of the second: there all have what their workloads declare. A
+move changes both; `undo` takes the last one back, so that several plans can be tried.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import typing as t
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from ..model.objects import Pod
+from ..model.plan import Method
+from ..model.snapshot import Snapshot
+from ..scheduling.failure import Failure
+from ..scheduling.index import Index
+from .candidates import Candidate
+
+Uid = str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A move that was tried: enough to take it back."""
+
+    uid: Uid
+    before: Pod
+    declared_before: Pod
+    node: str
+
+
+class World:
+    """`running` and `declared` hold the same pods on the same nodes."""
+
+    def __init__(self, running: Index, declared: Index, candidates: t.Iterable[Candidate]) -> None:
+        self.running = running
+        self.declared = declared
+        self.candidates = {found.uid: found for found in candidates}
+        self.node_of = {uid: found.node for uid, found in self.candidates.items()}
+        self.labels = {node.name: node.labels for node in running.nodes}
+        self.load = Counter(pod.node_name for pod in running.pods)
+        self._pods = {uid: found.pod for uid, found in self.candidates.items()}
+        self._done: list[Done] = []
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, candidates: t.Sequence[Candidate]) -> World:
+        """The world of a snapshot in which `candidates` may be moved."""
+        as_declared = {found.pod.uid: found.wanted for found in candidates}
+        pods = tuple(as_declared.get(pod.uid, pod) for pod in snapshot.pods)
+        return cls(
+            _index(snapshot, snapshot.pods),
+            _index(snapshot, pods),
+            (found for found in candidates if found.node),
+        )
+
+    def failures(self, uid: Uid, node: str | None = None) -> tuple[Failure, ...]:
+        """Why the instance may not be on `node` (where it is) when all have what is declared."""
+        found = self.candidates[uid]
+        where = self.node_of[uid] if node is None else node
+        return self.declared.failures(found.wanted, where, without=found.pod.uid)
+
+    def open_to(self, uid: Uid, method: Method) -> tuple[str, ...]:
+        """The nodes that the scheduler could choose for this move now."""
+        found = self.candidates[uid]
+        if method is Method.MIGRATE:
+            here = frozenset({self.node_of[uid]})
+            return self.running.feasible(self._target(found), exclude=here)
+        return self.running.feasible(found.probe(method), without=found.pod.uid)
+
+    def good(self, uid: Uid, nodes: t.Iterable[str]) -> tuple[str, ...]:
+        """Those of `nodes` where the instance would break no rule."""
+        return tuple(node for node in nodes if not self.failures(uid, node))
+
+    @property
+    def tried(self) -> int:
+        """How many moves could be taken back."""
+        return len(self._done)
+
+    def move(self, uid: Uid, node: str) -> None:
+        found = self.candidates[uid]
+        key = found.pod.uid
+        self._done.append(Done(uid, self._pods[uid], found.wanted, self.node_of[uid]))
+        self.running.take_out(key)
+        self.declared.take_out(key)
+        moved = replace(found.wanted, node_name=node)
+        self.running.place(moved, node)
+        self.declared.place(moved, node)
+        self._settle(uid, moved, node)
+
+    def undo(self) -> None:
+        last = self._done.pop()
+        key = self.candidates[last.uid].pod.uid
+        self.running.take_out(key)
+        self.declared.take_out(key)
+        self.running.place(last.before, last.node)
+        self.declared.place(last.declared_before, last.node)
+        self._settle(last.uid, last.before, last.node)
+
+    @contextlib.contextmanager
+    def without(self, uids: t.Collection[Uid]) -> t.Iterator[None]:
+        """The declared cluster as it would be without these instances."""
+        gone = [(self.candidates[uid], self.node_of[uid]) for uid in uids]
+        for found, _node in gone:
+            self.declared.take_out(found.pod.uid)
+        try:
+            yield
+        finally:
+            for found, node in gone:
+                self.declared.place(replace(found.wanted, node_name=node), node)
+
+    def declared_places(self, uid: Uid) -> tuple[str, ...]:
+        """The nodes that pass all filters for an instance that is nowhere, as all are declared."""
+        return self.declared.feasible(self.candidates[uid].probe(Method.RECREATE))
+
+    def _settle(self, uid: Uid, pod: Pod, node: str) -> None:
+        self.load[self.node_of[uid]] -= 1
+        self.load[node] += 1
+        self.node_of[uid] = node
+        self._pods[uid] = pod
+
+    def _target(self, found: Candidate) -> Pod:
+        assert found.target is not None
+        return found.target
+
+
+def _index(snapshot: Snapshot, pods: t.Iterable[Pod]) -> Index:
+    return Index.build(snapshot.nodes, pods, snapshot.namespaces, claim_terms=snapshot.claim_terms)

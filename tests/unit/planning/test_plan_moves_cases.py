@@ -1,0 +1,103 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The fewest moves, against what an exhaustive search with the real scheduler's filters found."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from ansible_collections.virt.placement.plugins.module_utils.model.manifest import (
+    namespace_from_manifest,
+    node_from_manifest,
+    pod_from_manifest,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod, Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Instance,
+    Snapshot,
+)
+from ansible_collections.virt.placement.plugins.module_utils.planning.candidates import Candidate
+from ansible_collections.virt.placement.plugins.module_utils.planning.effects import Effect
+from ansible_collections.virt.placement.plugins.module_utils.planning.healing import Healer
+from ansible_collections.virt.placement.plugins.module_utils.planning.links import Links
+from ansible_collections.virt.placement.plugins.module_utils.planning.search import fewest_moves
+from ansible_collections.virt.placement.plugins.module_utils.planning.world import World
+
+CASES = Path(__file__).parents[2] / "conformance" / "cases" / "sample-plan-moves.json"
+METHODS = {"restart": Method.RESTART, "liveMigrate": Method.MIGRATE}
+
+
+def _cases() -> list[dict[str, t.Any]]:
+    return json.loads(CASES.read_text())["cases"] if CASES.exists() else []
+
+
+def _world(case: dict[str, t.Any], method: Method) -> tuple[World, dict[str, Candidate]]:
+    pods = [_named(pod_from_manifest(item)) for item in case["pods"]]
+    found = {}
+    for item, pod in zip(case["newPods"], pods, strict=False):
+        new = pod_from_manifest(item)
+        wanted = replace(new, uid=pod.uid, name=pod.name, node_name=pod.node_name)
+        found[pod.uid] = Candidate(
+            Instance(Ref("VirtualMachineInstance", pod.namespace, pod.name), pod.uid, None, pod),
+            None,
+            pod,
+            wanted,
+            replace(new, uid="", name=f"{pod.name}-next"),
+            Effect((method,)),
+            outdated=True,
+        )
+    snapshot = Snapshot(
+        nodes=tuple(map(node_from_manifest, case["nodes"])),
+        pods=tuple(pods),
+        namespaces=tuple(map(namespace_from_manifest, case["namespaces"])),
+    )
+    return World.of(snapshot, list(found.values())), found
+
+
+def _named(pod: Pod) -> Pod:
+    return replace(pod, uid=f"uid-{pod.name}")
+
+
+@pytest.mark.parametrize("mode", METHODS)
+@pytest.mark.parametrize("case", _cases(), ids=lambda case: case["id"])
+def test_the_shortest_sequence_is_as_long_as_exhaustive_search_found(
+    case: dict[str, t.Any], mode: str
+) -> None:
+    world, found = _world(case, METHODS[mode])
+
+    result = fewest_moves(
+        world, list(found), dict.fromkeys(found, METHODS[mode]), once=False, limit=50_000
+    )
+
+    assert result.exhausted
+    assert (-1 if result.moves is None else len(result.moves)) == case["expect"][mode]["minMoves"]
+
+
+@pytest.mark.parametrize("mode", METHODS)
+@pytest.mark.parametrize("case", _cases(), ids=lambda case: case["id"])
+def test_healing_needs_no_more_moves_than_the_shortest_sequence(
+    case: dict[str, t.Any], mode: str
+) -> None:
+    """Healing makes no stop-overs: where one is needed it heals less, and breaks nothing more."""
+    world, found = _world(case, METHODS[mode])
+    broken = {uid for uid in found if world.failures(uid)}
+    links = Links({uid: candidate.wanted for uid, candidate in found.items()})
+    healer = Healer(world, links, dict.fromkeys(found, (METHODS[mode],)), lambda _uid, _node: 0)
+    fewest = case["expect"][mode]["minMoves"]
+    once = fewest_moves(
+        world, list(found), dict.fromkeys(found, METHODS[mode]), once=True, limit=50_000
+    )
+
+    moves = healer.heal(found)
+
+    healed = {uid for uid in found if world.failures(uid)}
+    if once.moves is not None:
+        assert not healed
+        assert len(moves) == fewest
+    else:
+        assert healed <= broken
