@@ -63,7 +63,8 @@ def create_all(layout: Layout) -> Path:
     rows = []
     for name, identity in IDENTITIES.items():
         token = secrets.token_hex(16)
-        rows.append(f'{token},{identity.username},{name},"{",".join(identity.groups)}"\n')
+        groups = f',"{",".join(identity.groups)}"' if identity.groups else ""
+        rows.append(f"{token},{identity.username},{name}{groups}\n")
         path = layout.kubeconfig(name)
         path.touch(mode=0o600)
         path.write_text(yaml.safe_dump(_kubeconfig(layout, token)))

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import requests
 
-from .admin_api import AdminApi
+from .admin_api import AdminApi, ApiFailure
 from .cluster_file import Cluster
 from .control_plane import ControlPlane
 from .layout import HOST
+from .objects import virtual_machine
 
 NAMESPACE = "kubevirt"
 VERSION = "v1.8.4"
@@ -35,47 +36,30 @@ class KubeVirt:
         self._layout = control_plane.layout
         self._api = api
         self._cluster = cluster
-        lines = (control_plane.layout.programs / "kubevirt-manifests.jsonl").read_text().splitlines()
+        lines = (self._layout.programs / "kubevirt-manifests.jsonl").read_text().splitlines()
         self._manifests: list[Object] = [json.loads(line) for line in lines]
 
     def install(self) -> None:
-        """Create namespace, definitions and configuration; returns when all kinds are served."""
-        api = self._api
-        api.create(api.path("Namespace"), {"metadata": {"name": NAMESPACE}})
+        """Create the definitions; returns when all kinds are served."""
         definitions = self._of("CustomResourceDefinition")
-        api.create_all([{**entry, "status": None} for entry in definitions])
+        self._api.create_all([{**entry, "status": None} for entry in definitions])
         self._control_plane.wait("KubeVirt's kinds are served", lambda: self._served(definitions))
-        self._configure()
 
-    def _configure(self) -> None:
-        api = self._api
-        path = api.path("KubeVirt", NAMESPACE)
-        body = {
-            "apiVersion": "kubevirt.io/v1",
-            "kind": "KubeVirt",
-            "metadata": {"name": "kubevirt"},
-            "spec": {"configuration": self._cluster.configuration},
-        }
-        api.create(path, body)
-        status = {
-            "phase": "Deployed",
-            # without it every VM is refused: "unsupported architecture"
-            "defaultArchitecture": "amd64",
-            "operatorVersion": VERSION,
-            "observedKubeVirtVersion": VERSION,
-            "targetKubeVirtVersion": VERSION,
-        }
-        api.patch(f"{path}/kubevirt/status", {"status": status})
-        # virt-api is found by a name that resolves to loopback
-        service = {"type": "ExternalName", "externalName": "localhost"}
-        api.create(
-            api.path("Service", NAMESPACE), {"metadata": {"name": "virt-api"}, "spec": service}
-        )
-        authority = {"ca-bundle": self._layout.ca_file.read_text()}
-        api.create(
-            api.path("ConfigMap", NAMESPACE),
-            {"metadata": {"name": "kubevirt-ca"}, "data": authority},
-        )
+    def start(self) -> None:
+        """Start the processes and route requests to them; returns when KubeVirt works."""
+        self._prepare_namespace()
+        self._start_virt_api()
+        # The API server holds the first object of a new kind back for two seconds, in case another
+        # server has not heard of the kind: virt-api, the slowest to start, uses them.
+        self._configure()
+        self._start_virt_controller()
+        self._start_virt_handler()
+        wait = self._control_plane.wait
+        wait("virt-api answers", lambda: self._answer("virt-api", "/healthz"))
+        self._route_to_virt_api()
+        wait("virt-api's subresources are served", self._subresources_served)
+        wait("virt-api's webhooks are asked", self._webhooks_asked)
+        wait("virt-controller leads", lambda: "true" in self._answer("virt-controller", "/leader"))
 
     def _served(self, definitions: list[Object]) -> bool:
         """Whether discovery, small beside the definitions themselves, shows each of them."""
@@ -90,35 +74,64 @@ class KubeVirt:
                 return False
         return True
 
-    def start(self) -> None:
-        """Start the processes and route requests to them; returns when KubeVirt works."""
-        control_plane = self._control_plane
-        pki, ports = self._layout.pki, self._layout.ports
-        listen = ("--listen", HOST, "--port")
-        control_plane.run(
+    def _prepare_namespace(self) -> None:
+        api = self._api
+        api.create(api.path("Namespace"), {"metadata": {"name": NAMESPACE}})
+        # virt-api is found by a name that resolves to loopback
+        service = {"type": "ExternalName", "externalName": "localhost"}
+        api.create(
+            api.path("Service", NAMESPACE), {"metadata": {"name": "virt-api"}, "spec": service}
+        )
+        authority = {"ca-bundle": self._layout.ca_file.read_text()}
+        api.create(
+            api.path("ConfigMap", NAMESPACE),
+            {"metadata": {"name": "kubevirt-ca"}, "data": authority},
+        )
+
+    def _configure(self) -> None:
+        path = self._api.path("KubeVirt", NAMESPACE)
+        body = {
+            "apiVersion": "kubevirt.io/v1",
+            "kind": "KubeVirt",
+            "metadata": {"name": "kubevirt"},
+            "spec": {"configuration": self._cluster.configuration},
+        }
+        self._api.create(path, body)
+        status = {
+            "phase": "Deployed",
+            # without it every VM is refused: "unsupported architecture"
+            "defaultArchitecture": "amd64",
+            "operatorVersion": VERSION,
+            "observedKubeVirtVersion": VERSION,
+            "targetKubeVirtVersion": VERSION,
+        }
+        self._api.patch(f"{path}/kubevirt/status", {"status": status})
+
+    def _start_virt_api(self) -> None:
+        pki = self._layout.pki
+        self._control_plane.run(
             "virt-api",
             f"--kubeconfig={self._layout.kubeconfig('kubevirt-apiserver')}",
-            *listen,
-            ports["virt-api"],
+            *self._listen("virt-api"),
             f"--tls-cert-file={pki}/virt-api.crt",
             f"--tls-key-file={pki}/virt-api.key",
             f"--handler-cert-file={pki}/virt-controller.crt",
             f"--handler-key-file={pki}/virt-controller.key",
         )
-        control_plane.run(
+
+    def _start_virt_controller(self) -> None:
+        pki = self._layout.pki
+        self._control_plane.run(
             "virt-controller",
             f"--kubeconfig={self._layout.kubeconfig('kubevirt-controller')}",
-            *listen,
-            ports["virt-controller"],
+            *self._listen("virt-controller"),
             "--launcher-image=virt-launcher",
             f"--prom-cert-file={pki}/virt-controller.crt",
             f"--prom-key-file={pki}/virt-controller.key",
         )
-        self._start_virt_handler()
-        control_plane.wait("virt-api answers", lambda: self._answer("virt-api", "/healthz"))
-        self._route_to_virt_api()
-        control_plane.wait("virt-api's subresources are served", self._subresources_served)
-        control_plane.wait("virt-controller leads", self._leads)
+
+    def _listen(self, process: str) -> tuple[str, str]:
+        return f"--listen={HOST}", f"--port={self._layout.ports[process]}"
 
     def _start_virt_handler(self) -> None:
         self._control_plane.run(
@@ -150,8 +163,17 @@ class KubeVirt:
         ours = [entry for entry in services if entry["spec"].get("service")]
         return bool(ours) and all(_is(entry, "Available") for entry in ours)
 
-    def _leads(self) -> bool:
-        return "true" in self._answer("virt-controller", "/leader")
+    def _webhooks_asked(self) -> bool:
+        """Whether one webhook completes an object and the other refuses one, which nobody else does."""
+        path = self._api.path("VirtualMachine", "default") + "?dryRun=All"
+        good = virtual_machine("probe")
+        answer = self._api.create(path, good)
+        bad = virtual_machine("probe", placement={"networks": []})
+        try:
+            self._api.create(path, bad)
+        except ApiFailure as refusal:
+            return refusal.status == 422 and "architecture" in answer["spec"]["template"]["spec"]
+        return False
 
     def _answer(self, process: str, path: str) -> str:
         with requests.Session() as session:

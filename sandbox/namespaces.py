@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from .admin_api import AdminApi
+from .admin_api import AdminApi, WaitTimeout
 from .kinds import KINDS
 
 #: owners before what they own, so that nothing is made again
@@ -20,21 +20,35 @@ _WORKLOADS = (
     "VirtualMachineInstanceMigration",
     "VirtualMachineInstance",
 )
+_PATIENCE = 5
 _TIMEOUT = 60
 
 
 def delete_namespace(api: AdminApi, name: str) -> None:
     """Delete a namespace with all that is in it, and return when its pods are gone.
 
-    The rest, which takes no room on nodes, goes in the background. Guests do not get their grace.
+    The rest, which takes no room on nodes, goes in the background. Guests do not get their grace,
+    and what does not end, such as an instance on a dead node, is let go.
     """
     kubevirt = api.find("/apis/kubevirt.io/v1") is not None
     for kind in _WORKLOADS:
         if kubevirt or "kubevirt" not in KINDS[kind].api_version:
             api.delete(api.path(kind, name), propagationPolicy="Background")
+    if kubevirt:
+        _await_instances(api, name)
     pods = api.path("Pod", name)
     api.delete(pods, gracePeriodSeconds=0)
-    if kubevirt:
-        api.wait_list(api.path("VirtualMachineInstance", name), lambda left: not left, _TIMEOUT)
     api.wait_list(pods, lambda left: not left, _TIMEOUT)
     api.delete(api.path("Namespace", name=name))
+
+
+def _await_instances(api: AdminApi, name: str) -> None:
+    path = api.path("VirtualMachineInstance", name)
+    try:
+        api.wait_list(path, lambda left: not left, _PATIENCE)
+    except WaitTimeout:
+        for kind in ("VirtualMachineInstanceMigration", "VirtualMachineInstance"):
+            for entry in api.list(api.path(kind, name)):
+                release = {"metadata": {"finalizers": None}}
+                api.patch(api.path(kind, name, entry["metadata"]["name"]), release)
+        api.wait_list(path, lambda left: not left, _TIMEOUT)

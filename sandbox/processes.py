@@ -68,15 +68,16 @@ class Supervisor:
         """Start the supervisor; ``discard`` makes it remove the directory at the end."""
         self.directory = directory
         self._lock = threading.Lock()
-        flags = [
-            name for name, on in (("--detached", detached), ("--discard", discard)) if on
-        ]
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", __file__, str(directory), str(os.getpid()), *flags],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
+        flags = [name for name, on in (("--detached", detached), ("--discard", discard)) if on]
+        # its own log: an inherited one would keep the pipe of whoever reads our errors open
+        with (directory / "log" / "supervisor.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", __file__, str(directory), str(os.getpid()), *flags],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+            )
 
     def start(self, name: str, arguments: t.Sequence[object], **environment: str) -> int:
         """Start a process and return its id. Its output goes to ``log/<name>.log``."""
@@ -209,7 +210,6 @@ class _Served:
             "ended": {},
         }
         self.file.write(self.known)
-        (directory / "log").mkdir(exist_ok=True)
 
     def serve(self) -> None:
         """Answer requests until the owner is gone or a signal says end."""
