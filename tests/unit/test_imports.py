@@ -1,0 +1,179 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Imports go one way (docs/architecture.md): read from the source, nothing is run."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+COLLECTION = "ansible_collections.virt.placement"
+UTILS = f"{COLLECTION}.plugins.module_utils"
+
+# Each may import what stands after it; an effect also everything pure, never the reverse.
+EFFECTS = ("action", "modules", "interface", "runs", "movement", "cluster", "api")
+PURE = ("lint", "planning", "verdicts", "rules", "systems", "scheduling", "model")
+WITHOUT_LAYER = {"doc_fragments"}
+
+# api/ owns what speaks to the cluster.
+ONLY_IN_API = {"kubernetes", "urllib3"}
+NOT_PURE = {"asyncio", "http", "select", "socket", "ssl", "subprocess", "urllib.request"}
+
+
+class Import(t.NamedTuple):
+    """One imported name, absolute: `from ..model import write` is `<UTILS>.model.write`."""
+
+    name: str
+    line: int
+
+    def within(self, package: str) -> bool:
+        return self.name == package or self.name.startswith(f"{package}.")
+
+
+def imports_of(module: str, source: str) -> list[Import]:
+    """Every import in a module of this dotted name, also those inside functions."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [Import(alias.name, node.lineno) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = module.split(".")[: -node.level] if node.level else []
+            package = ".".join([*base, *filter(None, [node.module])])
+            found += [Import(f"{package}.{alias.name}", node.lineno) for alias in node.names]
+    return found
+
+
+def layer_of(name: str) -> str | None:
+    """The layer that a dotted name of the collection is in, None for what has none."""
+    if not name.startswith(f"{COLLECTION}.plugins."):
+        return None
+    parts = name.removeprefix(f"{COLLECTION}.plugins.").split(".")
+    layer = parts[1] if parts[0] == "module_utils" and len(parts) > 1 else parts[0]
+    return None if layer in WITHOUT_LAYER else layer
+
+
+def allowed_from(layer: str) -> tuple[str, ...]:
+    """The layers that this one may import, itself among them."""
+    if layer in PURE:
+        return PURE[PURE.index(layer) :]
+    return (*EFFECTS[EFFECTS.index(layer) :], *PURE)
+
+
+def fault_of(layer: str, imported: Import) -> str | None:
+    """Why a module of this layer may not import that, None where it may."""
+    target = layer_of(imported.name)
+    if target is not None:
+        return None if target in allowed_from(layer) else f"{layer} may not import {target}"
+    top = imported.name.split(".")[0]
+    foreign = imported.within("ansible_collections") and not imported.within(COLLECTION)
+    if layer != "api" and (foreign or top in ONLY_IN_API):
+        return f"only api may import {imported.name}"
+    if layer not in PURE:
+        known = {"ansible", "ansible_collections", *ONLY_IN_API, *sys.stdlib_module_names}
+        return None if top in known else f"{imported.name} is no dependency of the collection"
+    if top not in sys.stdlib_module_names:
+        return f"{layer} is pure and may not import {imported.name}"
+    if any(imported.within(name) for name in NOT_PURE):
+        return f"{layer} is pure and may not import {imported.name}"
+    return None
+
+
+def faults_of(module: str, source: str) -> list[str]:
+    """What is wrong with the imports of one module of the collection."""
+    layer = layer_of(module)
+    if layer is None:
+        return []
+    if layer not in EFFECTS and layer not in PURE:
+        return [f"{module}: no layer is called {layer}; name its place in EFFECTS or PURE"]
+    found = [(imported, fault_of(layer, imported)) for imported in imports_of(module, source)]
+    return [f"{module}:{imported.line}: {fault}" for imported, fault in found if fault]
+
+
+def python_files(folder: str) -> list[Path]:
+    return sorted((CHECKOUT / folder).rglob("*.py"))
+
+
+def test_every_plugin_imports_in_one_direction() -> None:
+    faults = []
+    for file in python_files("plugins"):
+        name = ".".join(file.relative_to(CHECKOUT).with_suffix("").parts)
+        faults += faults_of(f"{COLLECTION}.{name}", file.read_text())
+    assert faults == []
+
+
+@pytest.mark.parametrize("folder", ["dev", "sandbox", "demos"])
+def test_what_surrounds_the_collection_imports_nothing_of_it(folder: str) -> None:
+    files = python_files(folder)
+    inside = [
+        f"{file.relative_to(CHECKOUT)}:{imported.line}: {imported.name}"
+        for file in files
+        for imported in imports_of(".".join(file.relative_to(CHECKOUT).parts), file.read_text())
+        if imported.within("ansible_collections.virt") or imported.within("plugins")
+    ]
+    assert files
+    assert inside == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "fault"),
+    [
+        pytest.param("rules.merge", "from ..model import write", None, id="to-the-right"),
+        pytest.param(
+            "model.node",
+            "from ..rules import merge",
+            "model may not import rules",
+            id="to-the-left",
+        ),
+        pytest.param("model.node", "from . import labels", None, id="in-the-same-layer"),
+        pytest.param("runs.step", "from ..planning.order import first", None, id="effect-to-pure"),
+        pytest.param(
+            "planning.order",
+            "from ..runs import step",
+            "planning may not import runs",
+            id="pure-to-effect",
+        ),
+        pytest.param(
+            "lint.keys", f"from {UTILS}.api import lists", "lint may not import api", id="absolute"
+        ),
+        pytest.param(
+            "lint.keys",
+            "def f():\n  from ..api import x",
+            "lint may not import api",
+            id="in-a-function",
+        ),
+        pytest.param(
+            "cluster.read", "import kubernetes", "only api may import kubernetes", id="client"
+        ),
+        pytest.param("api.connection", "import kubernetes.client", None, id="client-in-api"),
+        pytest.param(
+            "cluster.read",
+            "from ansible_collections.kubernetes.core.plugins import x",
+            "only api may import ansible_collections.kubernetes.core.plugins.x",
+            id="another-collection",
+        ),
+        pytest.param(
+            "model.node",
+            "import yaml",
+            "model is pure and may not import yaml.",
+            id="library-in-pure",
+        ),
+        pytest.param("runs.step", "import requests", "requests is no dependency", id="library"),
+        pytest.param(
+            "rules.merge",
+            "import ssl",
+            "rules is pure and may not import ssl",
+            id="network-in-pure",
+        ),
+        pytest.param("rules.merge", "import json", None, id="standard-library"),
+        pytest.param("stuff.all", "", "no layer is called stuff", id="new-package"),
+    ],
+)
+def test_a_wrong_import_is_found(module: str, source: str, fault: str | None) -> None:
+    faults = faults_of(f"{UTILS}.{module}", source)
+    assert len(faults) == (1 if fault else 0)
+    assert fault is None or fault.rstrip(".") in faults[0]
