@@ -1,1 +1,0 @@
-node_labels.py
