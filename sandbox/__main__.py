@@ -61,7 +61,9 @@ def _up(arguments: argparse.Namespace) -> None:
 def _down(arguments: argparse.Namespace) -> None:
     directory = _directory(arguments)
     ended = processes.end_recorded(directory)
-    print(f"{directory}: ended {', '.join(ended) or 'nothing, nothing was running'}", file=sys.stderr)
+    print(
+        f"{directory}: ended {', '.join(ended) or 'nothing, nothing was running'}", file=sys.stderr
+    )
 
 
 def _status(arguments: argparse.Namespace) -> int:

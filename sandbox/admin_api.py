@@ -16,6 +16,7 @@ import requests.adapters
 from .kinds import KINDS
 
 Object = dict[str, t.Any]
+Objects = list[Object]  # inside the class, list is a method
 
 _TIMEOUT = 60
 _PAGE = 500
@@ -55,9 +56,7 @@ class AdminApi:
         self._session = requests.Session()
         self._session.trust_env = False  # no proxy, no netrc
         self._session.verify = str(ca_file)
-        self._session.headers.update(
-            {"Authorization": f"Bearer {token}", "User-Agent": user_agent}
-        )
+        self._session.headers.update({"Authorization": f"Bearer {token}", "User-Agent": user_agent})
         adapter = requests.adapters.HTTPAdapter(
             pool_maxsize=_CONNECTIONS, pool_block=True, max_retries=0
         )
@@ -98,9 +97,9 @@ class AdminApi:
                 return None
             raise
 
-    def list(self, path: str, **query: str) -> list[Object]:
+    def list(self, path: str, **query: str) -> Objects:
         """All objects of a collection; ``query``: labelSelector, fieldSelector."""
-        items: list[Object] = []
+        items: Objects = []
         token = ""
         while True:
             page = {"limit": str(_PAGE), **query, **({"continue": token} if token else {})}
@@ -140,14 +139,16 @@ class AdminApi:
             if error.status != 404:
                 raise
 
-    def apply(self, objects: Object | t.Sequence[Object]) -> list[Object]:
+    def apply(self, objects: Object | t.Sequence[Object]) -> Objects:
         """Create these objects, or replace those that are there, in the given order."""
         return [self._apply(entry) for entry in _as_list(objects)]
 
-    def create_all(self, objects: t.Sequence[Object]) -> list[Object]:
+    def create_all(self, objects: t.Sequence[Object]) -> Objects:
         """Create these objects at once, in no order."""
         with concurrent.futures.ThreadPoolExecutor(_CONNECTIONS) as pool:
-            return list(pool.map(lambda entry: self.create(self.collection_of(entry), entry), objects))
+            return list(
+                pool.map(lambda entry: self.create(self.collection_of(entry), entry), objects)
+            )
 
     def wait(
         self, predicate: t.Callable[[Object], object], path: str, timeout: float = 30
@@ -156,14 +157,17 @@ class AdminApi:
 
         No predicate holds for an object that is not there, or lacks a key that the predicate reads.
         """
-        seen = self._until(lambda: self.find(path), lambda got: got and predicate(got), path, timeout)
+        seen = self._until(
+            lambda: self.find(path), lambda got: got and predicate(got), path, timeout
+        )
         return t.cast(Object, seen)
 
     def wait_list(
-        self, path: str, predicate: t.Callable[[list[Object]], object], timeout: float = 30
-    ) -> list[Object]:
+        self, path: str, predicate: t.Callable[[Objects], object], timeout: float = 30
+    ) -> Objects:
         """Read the collection again and again until the predicate holds for its items."""
-        return self._until(lambda: self.list(path), predicate, path, timeout)
+        seen = self._until(lambda: self.list(path), predicate, path, timeout)
+        return t.cast(Objects, seen)
 
     def wait_gone(self, path: str, timeout: float = 30) -> None:
         """Wait until there is no object at this path."""

@@ -167,8 +167,7 @@ def _run(go: Path, module: str, arguments: list[str]) -> bytes:
         [str(go), *arguments],
         cwd=GO_MODULES / module,
         env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         check=False,
     )
     if done.returncode:

@@ -84,9 +84,7 @@ def parse(name: str, content: Object) -> Cluster:
         kubevirt=kubevirt,
         configuration=content.get("configuration") or {},
         heartbeat_grace=content.get("heartbeat_grace", 20),
-        nodes=tuple(
-            node for entry in content["nodes"] for node in _nodes(entry, kubevirt, name)
-        ),
+        nodes=tuple(node for entry in content["nodes"] for node in _nodes(entry, kubevirt, name)),
     )
 
 

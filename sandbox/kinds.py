@@ -110,5 +110,7 @@ KINDS: t.Final[dict[str, Kind]] = {
         VirtualMachineClusterPreference="virtualmachineclusterpreferences",
         namespaced=False,
     ),
-    **_group("migrations.kubevirt.io/v1alpha1", MigrationPolicy="migrationpolicies", namespaced=False),
+    **_group(
+        "migrations.kubevirt.io/v1alpha1", MigrationPolicy="migrationpolicies", namespaced=False
+    ),
 }

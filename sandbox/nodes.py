@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import datetime
 import typing as t
 import uuid
 
@@ -23,6 +24,14 @@ def create(api: AdminApi, cluster: Cluster) -> None:
 def node_object(node: Node) -> Object:
     """The Node as its kubelet would register it."""
     resources = dict(node.allocatable)
+    now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "KubeletReady",
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": now,
+    }
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -35,7 +44,7 @@ def node_object(node: Node) -> Object:
             "phase": "Running",  # KWOK's heartbeat wants it
             "capacity": resources,
             "allocatable": resources,
-            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+            "conditions": [ready],
             "addresses": [{"type": "Hostname", "address": node.name}],
             "nodeInfo": {
                 "bootID": node.boot_id,
@@ -53,19 +62,16 @@ def node_object(node: Node) -> Object:
     }
 
 
-def wait_ready(api: AdminApi, cluster: Cluster) -> None:
-    """Wait until the node controller has taken every node in: Ready and without its taints."""
-    wanted = {node.name: len(node.taints) for node in cluster.nodes}
-
-    def all_ready(nodes: list[Object]) -> bool:
-        settled = {
-            node["metadata"]["name"]
-            for node in nodes
-            if is_ready(node) and len(node["spec"].get("taints", ())) == wanted[node["metadata"]["name"]]
-        }
-        return settled == set(wanted)
-
-    api.wait_list(api.path("Node"), all_ready, timeout=120)
+def all_ready(api: AdminApi, cluster: Cluster) -> bool:
+    """Whether the node controller has taken every node in: Ready, and with its own taints only."""
+    taints = {node.name: len(node.taints) for node in cluster.nodes}
+    ready = {
+        node["metadata"]["name"]
+        for node in api.list(api.path("Node"))
+        if is_ready(node)
+        and len(node["spec"].get("taints", ())) == taints[node["metadata"]["name"]]
+    }
+    return ready == set(taints)
 
 
 def is_ready(node: Object) -> bool:

@@ -156,9 +156,7 @@ def stateful_set(
     return {**made, "kind": "StatefulSet", "spec": {**made["spec"], "serviceName": name}}
 
 
-def daemon_set(
-    name: str, namespace: str = "default", *, labels: Labels | None = None
-) -> Object:
+def daemon_set(name: str, namespace: str = "default", *, labels: Labels | None = None) -> Object:
     """A DaemonSet on every node that it can use."""
     made = deployment(name, namespace, labels=labels, cpu="100m", memory="64Mi")
     spec = {key: value for key, value in made["spec"].items() if key != "replicas"}

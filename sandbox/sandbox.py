@@ -18,6 +18,9 @@ from .cluster_file import Cluster
 from .control_plane import ControlPlane
 from .kubevirt import KubeVirt
 
+if t.TYPE_CHECKING:
+    from .fault_proxy import FaultProxy, Rule
+
 _KEEP = "VIRT_PLACEMENT_SANDBOX_KEEP"
 
 
@@ -138,6 +141,19 @@ class Sandbox:
         program = self._layout.programs / "kubectl"
         return [str(program), f"--kubeconfig={self.kubeconfig(identity)}", *arguments]
 
+    def fault_proxy(self, rules: t.Iterable[Rule] = ()) -> FaultProxy:
+        """A proxy before the API server that misbehaves by these rules, to be used in a with block."""
+        from .fault_proxy import FaultProxy  # needs aiohttp, which nothing else here does
+
+        return FaultProxy(
+            rules,
+            upstream=self.url,
+            ca_file=self.ca_file,
+            certificate=self._layout.pki / "kube-apiserver.crt",
+            key=self._layout.pki / "kube-apiserver.key",
+            kubeconfig_of=self.kubeconfig,
+        )
+
     def running(self) -> list[str]:
         """Names of its processes that run."""
         return processes.running(self.directory)
@@ -166,14 +182,14 @@ class Sandbox:
         control_plane.start_api_server(tokens)
         control_plane.wait_api_server(self.api)
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            steps = [
+            steps: list[concurrent.futures.Future[t.Any]] = [
                 pool.submit(nodes.create, self.api, self.cluster),
                 pool.submit(self.api.create_all, identities.access_objects()),
                 pool.submit(self._start_controllers, control_plane),
             ]
             for step in concurrent.futures.as_completed(steps):
                 step.result()
-        nodes.wait_ready(self.api, self.cluster)
+        control_plane.wait("the nodes are Ready", lambda: nodes.all_ready(self.api, self.cluster))
         control_plane.check_processes()
 
     def _start_controllers(self, control_plane: ControlPlane) -> None:

@@ -1,0 +1,169 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Each shipped role gives what it must and nothing else, by the API server's own answers."""
+
+from __future__ import annotations
+
+import itertools
+import typing as t
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from sandbox import Sandbox
+
+READ = frozenset({"get", "list", "watch"})
+VERBS = (*sorted(READ), "create", "update", "patch", "delete", "deletecollection")
+EVERYTHING_READ = {
+    "nodes": "",
+    "pods": "",
+    "namespaces": "",
+    "persistentvolumes": "",
+    "persistentvolumeclaims": "",
+    "services": "",
+    "resourcequotas": "",
+    "deployments": "apps",
+    "replicasets": "apps",
+    "statefulsets": "apps",
+    "daemonsets": "apps",
+    "poddisruptionbudgets": "policy",
+    "volumeattachments": "storage.k8s.io",
+    "kubevirts": "kubevirt.io",
+    "virtualmachines": "kubevirt.io",
+    "virtualmachineinstances": "kubevirt.io",
+    "virtualmachineinstancereplicasets": "kubevirt.io",
+    "virtualmachineinstancemigrations": "kubevirt.io",
+    "virtualmachinepools": "pool.kubevirt.io",
+    "virtualmachineinstancetypes": "instancetype.kubevirt.io",
+    "virtualmachineclusterinstancetypes": "instancetype.kubevirt.io",
+}
+NEVER_READ = {
+    "secrets": "",
+    "configmaps": "",
+    "serviceaccounts": "",
+    "nodes/status": "",
+    "nodes/proxy": "",
+    "pods/exec": "",
+    "pods/status": "",
+    "pods/eviction": "",
+    "events": "",
+    "leases": "coordination.k8s.io",
+    "clusterroles": "rbac.authorization.k8s.io",
+    "clusterrolebindings": "rbac.authorization.k8s.io",
+    "customresourcedefinitions": "apiextensions.k8s.io",
+    "deployments/scale": "apps",
+    "virtualmachines/restart": "subresources.kubevirt.io",
+    "virtualmachines/start": "subresources.kubevirt.io",
+    "virtualmachines/stop": "subresources.kubevirt.io",
+    "virtualmachines/migrate": "subresources.kubevirt.io",
+    "virtualmachineinstances/console": "subresources.kubevirt.io",
+    "virtualmachineinstances/evacuate": "subresources.kubevirt.io",
+    "virtualmachineinstances/evacuate/cancel": "subresources.kubevirt.io",
+}
+RESOURCES = {**EVERYTHING_READ, **NEVER_READ}
+
+#: what an identity may write, beside reading
+WRITES: dict[str, dict[str, set[str]]] = {
+    "reader": {},
+    "labeller": {"nodes": {"patch"}},
+    "mover": {
+        "virtualmachines": {"patch"},
+        "virtualmachineinstancereplicasets": {"patch"},
+        "virtualmachinepools": {"patch"},
+        "deployments": {"patch"},
+        "statefulsets": {"patch"},
+        "virtualmachineinstances": {"patch", "delete"},
+        "pods": {"patch"},
+        "virtualmachineinstancemigrations": {"create", "delete"},
+        "virtualmachines/restart": {"update"},
+        "virtualmachineinstances/evacuate": {"update"},
+        "virtualmachineinstances/evacuate/cancel": {"update"},
+        "pods/eviction": {"create"},
+        "events": {"create", "patch"},
+    },
+    "maintainer": {
+        "nodes": {"patch"},
+        "pods/eviction": {"create"},
+        "virtualmachineinstancemigrations": {"create", "delete"},
+        "virtualmachineinstances/evacuate": {"update"},
+        "virtualmachineinstances/evacuate/cancel": {"update"},
+        "events": {"create", "patch"},
+    },
+}
+
+
+def may(
+    sandbox: Sandbox, identity: str, verb: str, resource: str, namespace: str = "", name: str = ""
+) -> bool:
+    plural, _, subresource = resource.partition("/")
+    attributes = {
+        "verb": verb,
+        "group": RESOURCES[resource],
+        "resource": plural,
+        "subresource": subresource,
+        "namespace": namespace,
+        "name": name,
+    }
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    api = sandbox.api_as(identity)
+    answer = api.create(api.path("SelfSubjectAccessReview"), review)
+    return bool(answer["status"]["allowed"])
+
+
+def allowed(sandbox: Sandbox, identity: str) -> set[tuple[str, str]]:
+    """(verb, resource) of everything that this identity may do in the whole cluster."""
+    questions = list(itertools.product(VERBS, RESOURCES))
+    with ThreadPoolExecutor(8) as pool:
+        answers = pool.map(lambda question: may(sandbox, identity, *question), questions)
+        return {question for question, yes in zip(questions, answers, strict=True) if yes}
+
+
+@pytest.mark.parametrize("identity", WRITES)
+def test_identity_has_just_its_rights(plain: Sandbox, identity: str) -> None:
+    expected = {(verb, resource) for verb in READ for resource in EVERYTHING_READ}
+    expected |= {(verb, res) for res, verbs in WRITES[identity].items() for verb in verbs}
+    assert allowed(plain, identity) == expected
+
+
+def test_nobody_has_none(plain: Sandbox) -> None:
+    assert allowed(plain, "nobody") == set()
+
+
+@pytest.mark.parametrize(
+    ("identity", "resource", "verbs"),
+    [
+        ("mover", "leases", {"create", "get", "update", "patch"}),
+        ("maintainer", "leases", {"create", "get", "update", "patch"}),
+        ("maintainer", "configmaps", {"create", "get", "update", "patch"}),
+        ("mover", "configmaps", set()),
+        ("reader", "leases", set()),
+        ("labeller", "leases", set()),
+    ],
+)
+def test_lease_and_memory_by_name(
+    plain: Sandbox, identity: str, resource: str, verbs: set[str]
+) -> None:
+    def ask(namespace: str, name: str) -> set[str]:
+        return {verb for verb in VERBS if may(plain, identity, verb, resource, namespace, name)}
+
+    assert ask("kube-system", "virt-placement") == verbs
+    assert ask("kube-system", "something-else") == verbs & {"create"}
+    assert ask("default", "virt-placement") == set()
+
+
+def test_roles_are_what_a_user_applies(plain: Sandbox) -> None:
+    """As `kubectl apply -f rbac/` does: four ClusterRoles and two Roles, no wildcard in any."""
+    roles: list[dict[str, t.Any]] = [
+        role
+        for kind in ("ClusterRole", "Role")
+        for role in plain.api.list(plain.api.path(kind))
+        if role["metadata"]["name"].startswith("virt-placement-")
+    ]
+    assert len(roles) == 6
+    for role in roles:
+        for rule in role["rules"]:
+            assert "*" not in rule["verbs"] + rule["resources"] + rule["apiGroups"]
