@@ -26,10 +26,7 @@ def venv(name: str, python: Python, pins: Path) -> tuple[Path, bool]:
     """A virtual environment that holds exactly `pins`, and whether it was made now."""
 
     def build(place: Path) -> None:
-        cache.run(
-            [python.path, "-m", "venv", place],
-            f"{python.path} -m venv (Debian keeps it in the package python3-venv)",
-        )
+        cache.run([python.path, "-m", "venv", place], f"{python.path} -m venv")
         pip: list[str | Path] = [
             place / "bin" / "python",
             "-m",

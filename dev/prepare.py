@@ -25,7 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
     python = pythons.preferred()
     if python is None:
-        print("No Python >= 3.10 found on PATH or under pyenv. Install one.", file=sys.stderr)
+        print(pythons.NONE_FOUND, file=sys.stderr)
         return 1
     pins = environments.main_pins(python)
     venv, new_venv = environments.venv("venv", python, pins)
@@ -74,7 +74,7 @@ def restart_with_a_newer_python() -> t.NoReturn:
     """`python3` may be older than what the tools need, with a newer one beside it."""
     python = pythons.preferred()
     if python is None:
-        raise SystemExit("No Python >= 3.10 found on PATH or under pyenv. Install one.")
+        raise SystemExit(pythons.NONE_FOUND)
     os.execv(python.path, [python.path, os.path.abspath(__file__), *sys.argv[1:]])
 
 

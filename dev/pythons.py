@@ -16,9 +16,14 @@ MINIMUM = (3, 10)
 # release in the middle of the tested range, and of most execution environments.
 PREFERRED = ((3, 11), (3, 13), (3, 12), (3, 14), (3, 10))
 
+NONE_FOUND = (
+    "No Python >= 3.10 that can make virtual environments was found on PATH or under pyenv. "
+    "Install one; Debian keeps the second half in the package python3-venv."
+)
+
 # The base executable: the python3 on PATH may be that of a virtual environment, even of ours.
 _QUESTION = (
-    "import os, sys; print(sys.version_info[0], sys.version_info[1], "
+    "import os, sys, ensurepip, venv; print(sys.version_info[0], sys.version_info[1], "
     "os.path.realpath(getattr(sys, '_base_executable', sys.executable)))"
 )
 
@@ -35,7 +40,7 @@ class Python(t.NamedTuple):
 
 
 def ask(path: str) -> Python | None:
-    """The interpreter at `path`, or None when it does not run (a pyenv shim without a version)."""
+    """The interpreter at `path`, or None when it is of no use: a pyenv shim without a version, no venv."""
     try:
         answer = subprocess.run(
             [path, "-c", _QUESTION], capture_output=True, text=True, timeout=30, check=True
