@@ -20,6 +20,8 @@ from .layout import HOST, Layout
 STAGES = Path(__file__).resolve().parent / "stages.yml"
 #: a label, not an annotation: KWOK drops a node only when its watch does, by selector
 MANAGED_NODE = "kwok.x-k8s.io/node"
+#: environment variable: directories of sandboxes are not removed at their end
+KEEP = "VIRT_PLACEMENT_SANDBOX_KEEP"
 _READY_TIMEOUT = 90.0
 _SERVICE_RANGE = "10.0.0.0/24"
 _POD_RANGE = "10.128.0.0/16"
@@ -95,7 +97,8 @@ class ControlPlane:
             self.check_processes()
             if time.monotonic() > deadline:
                 raise processes.ProcessError(
-                    f"not within {_READY_TIMEOUT:g} s: {what}; logs are in {self.layout.directory}/log"
+                    f"not within {_READY_TIMEOUT:g} s: {what}; logs are in "
+                    f"{self.layout.directory}/log (set {KEEP}=1 to keep them)"
                 )
             time.sleep(0.05)
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import getpass
 import json
@@ -99,7 +100,10 @@ def own_directory(cluster: str) -> Path:
 
 def _free_ports() -> dict[str, int]:
     found: dict[str, int] = {}
+    taken = _ports_of_others()
     for port in random.sample(_PORT_RANGE, len(_PORT_RANGE)):
+        if port in taken:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind((HOST, port))
@@ -109,3 +113,12 @@ def _free_ports() -> dict[str, int]:
         if len(found) == len(_PORTS):
             return found
     raise OSError(f"no {len(_PORTS)} free ports in {_PORT_RANGE}")
+
+
+def _ports_of_others() -> set[int]:
+    """Ports that other sandboxes chose, which some of their processes may still be about to take."""
+    ports: set[int] = set()
+    for file in root().glob(f"*/{_STATE_FILE}"):
+        with contextlib.suppress(FileNotFoundError, ValueError):  # just made, or just gone
+            ports.update(json.loads(file.read_text())["ports"].values())
+    return ports

@@ -15,13 +15,11 @@ from . import certificates, cluster_file, identities, layout, node_faults, nodes
 from .admin_api import AdminApi
 from .audit import AuditLog
 from .cluster_file import Cluster
-from .control_plane import ControlPlane
+from .control_plane import KEEP, ControlPlane
 from .kubevirt import KubeVirt
 
 if t.TYPE_CHECKING:
     from .fault_proxy import FaultProxy, Rule
-
-_KEEP = "VIRT_PLACEMENT_SANDBOX_KEEP"
 
 
 class Sandbox:
@@ -56,7 +54,7 @@ class Sandbox:
         file = wanted.name if cluster == wanted.name else str(Path(cluster).resolve())
         where = layout.Layout.create(directory, file, programs)
         supervisor = processes.Supervisor(
-            directory, detached=detached, discard=own and not os.environ.get(_KEEP)
+            directory, detached=detached, discard=own and not os.environ.get(KEEP)
         )
         sandbox = cls(where, supervisor)
         try:

@@ -205,6 +205,26 @@ def test_a_virtual_machine_runs_migrates_and_restarts(
     api.wait(lambda i: i["metadata"]["uid"] != uid and is_running(i), path)
 
 
+@pytest.mark.parametrize(
+    "build",
+    [
+        objects.virtual_machine,
+        objects.replica_set,
+        objects.pool,
+        objects.deployment,
+        objects.stateful_set,
+        objects.daemon_set,
+        objects.pod,
+        lambda name: objects.disruption_budget(name, labels={"app": "web"}),
+    ],
+)
+def test_built_objects_are_what_the_api_server_accepts(
+    six: Sandbox, build: t.Callable[[str], dict[str, t.Any]]
+) -> None:
+    made = build("probe")
+    six.api.create(f"{six.api.collection_of(made)}?dryRun=All&fieldValidation=Strict", made)
+
+
 def test_a_namespace_is_emptied_even_of_an_instance_on_a_dead_node(
     six: Sandbox, namespace: MakeNamespace
 ) -> None:
