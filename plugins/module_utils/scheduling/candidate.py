@@ -37,13 +37,15 @@ class Candidate:
     -1 and nothing for a pod that is only being judged.
     """
 
-    __slots__ = ("constraints", "key", "matches", "node", "node_labels", "pod", "spec")
+    __slots__ = ("as_of", "constraints", "key", "matches", "node", "node_labels", "pod", "spec")
 
     def __init__(self, key: str, pod: Pod, spec: Spec) -> None:
         self.key = key
         self.pod = pod
         self.spec = spec
         self.matches: tuple[Match, ...] = ()
+        self.as_of = -1
+        """The generation of Matching that `matches` were found in."""
         self.constraints: tuple[Constraint, ...] = ()
         self.node = -1
         self.node_labels: Labels = {}

@@ -145,7 +145,7 @@ class Index:
         key = pod_key(pod)
         if key in self._placed:
             raise ValueError(f"{pod.ref} is already placed on {self.node_of(key)}")
-        candidate = self._candidate(pod)
+        candidate = self.candidate(pod)
         self._placed[key] = candidate
         self._enter(candidate, n)
 
@@ -193,7 +193,7 @@ class Index:
         """
         n = self.table.numbers[node_name]
         with self.without(without):
-            return self._failures(self._candidate(pod), n, plugins)
+            return self._failures(self.candidate(pod), n, plugins)
 
     def verify(self, key: str) -> tuple[Failure, ...]:
         """Take a placed pod out: why might it not come back to its node? Raises KeyError."""
@@ -214,12 +214,32 @@ class Index:
     ) -> tuple[str, ...]:
         """The names of the nodes that pass every filter, in the order of the nodes."""
         with self.without(without):
-            found = self._feasible(self._candidate(pod), plugins)
+            found = self.feasible_set(self.candidate(pod), plugins)
         for name in exclude:
             n = self.table.numbers.get(name)
             if n is not None:
                 found &= ~(1 << n)
         return self.table.names_of(found)
+
+    def candidate(self, pod: Pod) -> Candidate:
+        """The pod with its rules looked up; the placed one itself if it is this very pod."""
+        key = pod_key(pod)
+        placed = self._placed.get(key)
+        if placed is None or placed.pod is not pod:
+            placed = Candidate(key, pod, self._spec(pod))
+            placed.constraints = self.spread.constraints(pod, placed.spec)
+        self.matching.find(placed)
+        return placed
+
+    def feasible_set(
+        self, candidate: Candidate, plugins: t.Container[str] | None = None
+    ) -> NodeSet:
+        """The nodes that pass every filter, as a set of the table."""
+        found = self.table.all
+        for each in self._filters:
+            if found and (plugins is None or each.name in plugins):
+                found &= each.nodes(candidate)
+        return found
 
     def _failures(
         self, candidate: Candidate, n: int, plugins: t.Container[str] | None
@@ -232,13 +252,6 @@ class Index:
                     found.append(failure)
         return tuple(found)
 
-    def _feasible(self, candidate: Candidate, plugins: t.Container[str] | None) -> NodeSet:
-        found = self.table.all
-        for each in self._filters:
-            if found and (plugins is None or each.name in plugins):
-                found &= each.nodes(candidate)
-        return found
-
     def _fill(self, pods: t.Iterable[Pod]) -> None:
         """Look all rules up before the first pod is placed: then no Match is filled twice."""
         numbers = self.table.numbers
@@ -250,21 +263,8 @@ class Index:
         for candidate, _ in placed:
             candidate.constraints = self.spread.constraints(candidate.pod, candidate.spec)
         for candidate, n in placed:
-            pod = candidate.pod
-            candidate.matches = self.matching.selecting(pod.namespace, pod.labels)
             self._placed[candidate.key] = candidate
             self._enter(candidate, n)
-
-    def _candidate(self, pod: Pod) -> Candidate:
-        """The pod with its rules looked up; the placed one itself if it is this very pod."""
-        key = pod_key(pod)
-        placed = self._placed.get(key)
-        if placed is not None and placed.pod is pod:
-            return placed
-        candidate = Candidate(key, pod, self._spec(pod))
-        candidate.constraints = self.spread.constraints(pod, candidate.spec)
-        candidate.matches = self.matching.selecting(pod.namespace, pod.labels)
-        return candidate
 
     def _spec(self, pod: Pod) -> Spec:
         placement = pod.placement

@@ -143,6 +143,8 @@ class Matching:
 
     def __init__(self, namespaces: t.Iterable[Namespace]) -> None:
         self.namespaces: dict[str, Labels] = {each.name: each.labels for each in namespaces}
+        self.generation = 0
+        """How many Matches there are: what selects a pod is found again when it has grown."""
         self._scopes: dict[tuple[frozenset[str], Selector | None], Scope] = {}
         self._matches: dict[frozenset[Part], Match] = {}
         self._owners: dict[tuple[Match, str, str, int], Owners] = {}
@@ -182,6 +184,7 @@ class Matching:
         found = self._matches.get(key)
         if found is None:
             found = self._matches[key] = Match(key)
+            self.generation += 1
             self._anchor(found)
             self._fill(found)
         return found
@@ -211,7 +214,14 @@ class Matching:
             self._keep(self._loose.get(where), namespace, labels, found)
         return tuple(found)
 
+    def find(self, candidate: Candidate) -> None:
+        """Bring what selects a pod up to date."""
+        if candidate.as_of != self.generation:
+            candidate.matches = self.selecting(candidate.pod.namespace, candidate.pod.labels)
+            candidate.as_of = self.generation
+
     def enter(self, candidate: Candidate) -> None:
+        self.find(candidate)
         self._placed.add(candidate)
         for match in candidate.matches:
             match.enter(candidate)

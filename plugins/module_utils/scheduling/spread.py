@@ -125,6 +125,25 @@ class Constraint(t.NamedTuple):
         """1 where the pod matches its own selector."""
         return int(self.selects_all or self.match in candidate.matches)
 
+    def skew(self, candidate: Candidate, domain: str) -> int:
+        """How far above the smallest domain the pod would raise this one."""
+        own = self.own(candidate)
+        if self.tally is None:
+            return own
+        return self.tally.counts.get(domain, 0) + own - self.tally.minimum(self.min_domains)
+
+    def nodes(self, candidate: Candidate, table: NodeTable) -> NodeSet:
+        """The nodes on which the skew stays within bounds."""
+        if self.unreadable:
+            return 0
+        found = table.carrying(self.key)
+        lowest = 0 if self.tally is None else self.tally.minimum(self.min_domains)
+        counts = {} if self.tally is None else self.tally.counts
+        room = self.max_skew - self.own(candidate) + lowest
+        if room < 0:
+            return 0
+        return found & ~table.in_domains(self.key, [d for d, n in counts.items() if n > room])
+
 
 class DefaultSelectors:
     """The selector that the scheduler deduces for a pod without constraints of its own: from the
@@ -168,6 +187,7 @@ class PodTopologySpread:
         self._matching = matching
         defaults = options.default_constraints
         self._defaults = SYSTEM_CONSTRAINTS if defaults is None else defaults
+        self._system = defaults is None
         self._selectors = selectors
         self._eligible: dict[NodeSet, Eligible] = {}
         self._counts: dict[tuple[Match, str, Eligible], SpreadCount] = {}
@@ -197,13 +217,20 @@ class PodTopologySpread:
             for each in defaults
         )
 
-    def constraints(self, pod: Pod, spec: Spec) -> tuple[Constraint, ...]:
-        """The hard constraints of a pod, looked up."""
-        listed = self.sources(pod, HARD)
+    def all_keys(self, pod: Pod) -> bool:
+        """Whether a node must carry the keys of all constraints to count: not for the defaults
+        that the scheduler brings along itself."""
+        return bool(pod.placement.spread) or not self._system
+
+    def constraints(self, pod: Pod, spec: Spec, action: str = HARD) -> tuple[Constraint, ...]:
+        """The constraints of a pod with this action, looked up. One that cannot be read stands
+        alone: the scheduler looks at no other."""
+        listed = self.sources(pod, action)
         if not listed:
             return ()
         own = tuple((key, pod.labels.get(key)) for each in listed for key in each.match_label_keys)
-        identity = (pod.namespace, spec, listed if not pod.placement.spread else None, own)
+        defaults = None if pod.placement.spread else listed
+        identity = (pod.namespace, spec, action, defaults, own)
         found = self._read.get(identity)
         if found is None:
             found = self._look_up(listed, pod, spec)
@@ -230,48 +257,18 @@ class PodTopologySpread:
     def nodes(self, candidate: Candidate) -> NodeSet:
         found = self._table.all
         for each in candidate.constraints:
-            if each.unreadable:
-                return 0
-            found &= self._table.carrying(each.key)
-            room = self._room(candidate, each)
-            if room < 0:
-                open_ = (
-                    []
-                    if each.tally is None
-                    else [
-                        d
-                        for d in self._table.domains(each.key)
-                        if each.tally.counts.get(d, 0) <= room
-                    ]
-                )
-                found &= self._table.in_domains(each.key, open_)
-            elif each.tally is not None:
-                full = [d for d, count in each.tally.counts.items() if count > room]
-                found &= ~self._table.in_domains(each.key, full)
+            found &= each.nodes(candidate, self._table)
         return found
 
     def failure(self, candidate: Candidate, n: int) -> Failure | None:
         labels = self._table.labels[n]
         for each in candidate.constraints:
             domain = labels.get(each.key)
-            if domain is None or self._skew(candidate, each, domain) > each.max_skew:
+            if domain is None or each.skew(candidate, domain) > each.max_skew:
                 return self._failure(candidate, labels)
             if each.unreadable:
                 return self._failure(candidate, labels)
         return None
-
-    def _room(self, candidate: Candidate, constraint: Constraint) -> int:
-        """The highest count that a domain may have for the pod to be let in."""
-        tally = constraint.tally
-        minimum = 0 if tally is None else tally.minimum(constraint.min_domains)
-        return constraint.max_skew - constraint.own(candidate) + minimum
-
-    def _skew(self, candidate: Candidate, constraint: Constraint, domain: str) -> int:
-        tally = constraint.tally
-        own = constraint.own(candidate)
-        if tally is None:
-            return own
-        return tally.counts.get(domain, 0) + own - tally.minimum(constraint.min_domains)
 
     def _failure(self, candidate: Candidate, labels: Labels) -> Failure:
         if candidate.constraints[0].unreadable:
@@ -290,7 +287,7 @@ class PodTopologySpread:
                     "missing-label", f"the node has no label {each.key}", each.source, each.key
                 )
                 continue
-            skew = self._skew(candidate, each, domain)
+            skew = each.skew(candidate, domain)
             if skew > each.max_skew:
                 text = f"skew of {each.key} '{domain}' would be {skew}, above {each.max_skew}"
                 yield Reason("skew", text, each.source, each.key)
@@ -316,7 +313,7 @@ class PodTopologySpread:
             match = self._matching.match(
                 [self._matching.part_for_namespace(pod.namespace, selector)]
             )
-            eligible = self.eligible(source, listed, spec)
+            eligible = self.eligible(source, listed if self.all_keys(pod) else (source,), spec)
             tally = self._count(match, source.topology_key, eligible)
         return Constraint(
             source.topology_key,

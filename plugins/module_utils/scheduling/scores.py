@@ -1,0 +1,183 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Preferred rules: how the scheduler scores nodes by them, and which of them a node leaves unmet.
+
+Scores say what the scheduler would rather do, never what it will do: other plugins score, too, and
+above 100 nodes only a changing part of the feasible nodes is scored at all. So decide by sets of
+feasible nodes, and use these to tell better from worse.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ..model.objects import NodeTerm, Pod, PodTerm, SpreadConstraint
+from .candidate import Candidate
+from .index import Index
+from .node_affinity import nodes_of_term
+from .node_table import NodeSet
+from .options import INTER_POD_AFFINITY, NODE_AFFINITY, POD_TOPOLOGY_SPREAD, TAINT_TOLERATION
+from .score_nodes import effective_preferences, node_affinity_scores, normalized, taint_scores
+from .score_pods import counts_of, pod_affinity_scores, pulls, spanned
+from .score_spread import inverted, spread_scores
+from .spread import SOFT
+
+Status = t.Literal["Success", "Skip", "Error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """One plugin's scores by node: `raw`, and `normalized` to 0..100. Skip: the plugin has nothing
+    to say. Error: the scheduler gives up on the pod, unless just one node is feasible."""
+
+    status: Status
+    raw: t.Mapping[str, int] | None = None
+    normalized: t.Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """One preferred rule of a pod. `weight` is 0 for a soft spread constraint: it has none."""
+
+    kind: t.Literal["node-affinity", "affinity", "anti", "skew"]
+    term: NodeTerm | PodTerm | SpreadConstraint
+    weight: int = 0
+
+
+def score(
+    index: Index,
+    pod: Pod,
+    plugin: str,
+    node_names: t.Sequence[str],
+    *,
+    without: str | None = None,
+) -> Scores:
+    """How one plugin scores nodes, as the scheduler does for those that passed the filters.
+
+    Raises KeyError for an unknown node or a plugin that scores no rule.
+    """
+    numbers = [index.table.numbers[name] for name in node_names]
+    with index.without(without):
+        raw, scaled = _SCORERS[plugin](index, index.candidate(pod), numbers)
+    if raw is None:
+        return Scores(scaled)
+    return Scores(
+        "Success",
+        dict(zip(node_names, raw, strict=True)),
+        dict(zip(node_names, scaled, strict=True)),
+    )
+
+
+def preferences(index: Index, pod: Pod) -> tuple[Preference, ...]:
+    """The preferred rules of a pod itself (not those of others about it)."""
+    placement = pod.placement
+    return (
+        *(
+            Preference("node-affinity", term, weight)
+            for weight, term in effective_preferences(placement.preferred_node_terms)
+        ),
+        *(Preference("affinity", term, weight) for weight, term in placement.preferred_affinity),
+        *(Preference("anti", term, weight) for weight, term in placement.preferred_anti_affinity),
+        *(Preference("skew", each) for each in index.spread.sources(pod, SOFT)),
+    )
+
+
+def unmet(
+    index: Index, pod: Pod, node_name: str, *, without: str | None = None
+) -> tuple[Preference, ...]:
+    """The preferred rules of a pod that a node does not meet. Raises KeyError."""
+    n = index.table.numbers[node_name]
+    with index.without(without):
+        candidate = index.candidate(pod)
+        return tuple(
+            each
+            for each in preferences(index, pod)
+            if not _meeting(index, candidate, each) >> n & 1
+        )
+
+
+def better_nodes(
+    index: Index, pod: Pod, preference: Preference, *, without: str | None = None
+) -> tuple[str, ...]:
+    """The feasible nodes that meet a preferred rule."""
+    with index.without(without):
+        candidate = index.candidate(pod)
+        found = index.feasible_set(candidate) & _meeting(index, candidate, preference)
+    return index.table.names_of(found)
+
+
+def _meeting(index: Index, candidate: Candidate, preference: Preference) -> NodeSet:
+    term = preference.term
+    if isinstance(term, NodeTerm):
+        return nodes_of_term(term, index.table)
+    if isinstance(term, PodTerm):
+        near = _near(index, candidate, term)
+        return near if preference.kind == "affinity" else index.table.all & ~near
+    found = index.table.all
+    for each in index.spread.constraints(candidate.pod, candidate.spec, SOFT):
+        if each.source == term:
+            found &= each.nodes(candidate, index.table)
+    return found
+
+
+def _near(index: Index, candidate: Candidate, term: PodTerm) -> NodeSet:
+    part = index.matching.part_for_incoming(term, candidate.pod.namespace)
+    if part is None:
+        return 0
+    counts = counts_of(candidate, index.matching, index.matching.match([part]), term)
+    return index.table.in_domains(term.topology_key, counts)
+
+
+_Raw = tuple[t.Sequence[int] | None, t.Any]
+"""Raw and scaled scores, or None and the status."""
+
+
+def _score_node_affinity(index: Index, candidate: Candidate, numbers: t.Sequence[int]) -> _Raw:
+    placement, added = candidate.pod.placement, index.options.added_affinity
+    if not placement.preferred_node_terms and not (added and added.preferred_node_terms):
+        return None, "Skip"
+    raw = node_affinity_scores(placement, added, [index.table.nodes[n] for n in numbers])
+    return (None, "Error") if raw is None else (raw, normalized(raw))
+
+
+def _score_taints(index: Index, candidate: Candidate, numbers: t.Sequence[int]) -> _Raw:
+    raw = taint_scores(
+        candidate.pod.placement,
+        [index.table.nodes[n] for n in numbers],
+        comparison=index.options.taint_comparison,
+    )
+    return raw, normalized(raw, reverse=True)
+
+
+def _score_pods(index: Index, candidate: Candidate, numbers: t.Sequence[int]) -> _Raw:
+    if candidate.spec.rules.problem is not None:
+        return None, "Error"
+    ignore = index.options.ignore_preferred_terms_of_existing_pods
+    found = pulls(candidate, index.matching, ignore_placed=ignore)
+    if not found:
+        return None, "Skip"
+    raw = pod_affinity_scores(found, [index.table.labels[n] for n in numbers])
+    return raw, spanned(raw)
+
+
+def _score_spread(index: Index, candidate: Candidate, numbers: t.Sequence[int]) -> _Raw:
+    constraints = index.spread.constraints(candidate.pod, candidate.spec, SOFT)
+    if not constraints:
+        return None, "Skip"
+    if constraints[0].unreadable:
+        return None, "Error"
+    all_keys = index.spread.all_keys(candidate.pod)
+    raw = spread_scores(constraints, index.table, numbers, all_keys=all_keys)
+    return [each or 0 for each in raw], inverted(raw)
+
+
+_SCORERS: t.Mapping[str, t.Callable[[Index, Candidate, t.Sequence[int]], _Raw]] = {
+    NODE_AFFINITY: _score_node_affinity,
+    TAINT_TOLERATION: _score_taints,
+    INTER_POD_AFFINITY: _score_pods,
+    POD_TOPOLOGY_SPREAD: _score_spread,
+}
+
+SCORING_PLUGINS = tuple(_SCORERS)
+"""The plugins that score rules."""
