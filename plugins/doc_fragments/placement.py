@@ -23,4 +23,10 @@ options:
       - The UID of the namespace C(kube-system) of the cluster that is meant, as returned in RV(ignore:cluster.uid).
       - The module refuses to work on any other cluster.
     type: str
+  timeout:
+    description:
+      - Seconds after which the module gives up. Requests that fail for a passing reason are tried again until then,
+        writes only after it was read that they have not been made.
+    type: int
+    default: 120
 """

@@ -10,6 +10,7 @@ and no secret inside one ends up in a log.
 from __future__ import annotations
 
 import json
+import re
 import typing as t
 from dataclasses import dataclass
 
@@ -252,9 +253,13 @@ _BY_STATUS: t.Mapping[int, type[ApiError]] = {
 }
 
 
+_WHOLE_OBJECT = re.compile(r'"\{.*\}"', re.DOTALL)
+"""Servers quote the object that they cannot decode: it may be long, and hold secrets."""
+
+
 def cut(text: str) -> str:
-    """One line of at most TEXT_LIMIT characters."""
-    line = " ".join(text.split())
+    """One line of at most TEXT_LIMIT characters, without the JSON of whole objects."""
+    line = " ".join(_WHOLE_OBJECT.sub('"{...}"', text).split())
     return line if len(line) <= TEXT_LIMIT else f"{line[: TEXT_LIMIT - 3]}..."
 
 
@@ -264,7 +269,9 @@ def from_answer(
     """The error that an answer with a status of 300 or more stands for."""
     told = _status_object(body)
     causes = tuple(
-        Cause(str(c.get("reason") or ""), str(c.get("message") or ""), str(c.get("field") or ""))
+        Cause(
+            str(c.get("reason") or ""), cut(str(c.get("message") or "")), str(c.get("field") or "")
+        )
         for c in (told.get("details") or {}).get("causes") or ()
     )
     error = _BY_STATUS.get(status) or _by_class(status)

@@ -1,0 +1,67 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Labels nodes: one list, a plan, and a patch for each node that differs."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..api.errors import ApiError
+from ..api.lists import list_all
+from ..api.requests import Api
+from ..cluster.apply import Applied, apply
+from ..model.finding import Fault, Refused
+from ..model.pointer import JSON
+from ..model.write import Write
+from ..rules.node_label_request import LabelRequest
+from ..rules.node_labels import LabelledNode, LabelPlan, plan_labels, replan_node
+
+NODES = "/api/v1/nodes"
+
+
+def label_nodes(api: Api, request: LabelRequest, *, check: bool) -> Applied:
+    """Makes the labels as `request` wants them; in check mode nothing is sent.
+
+    Raises Refused with all faults before anything is written, and ApiError.
+    """
+    nodes, selected = _read(api, request)
+    plan = plan_labels(request, nodes, selected)
+    faults = (*plan.faults, *_dependants(api, request, plan))
+    if faults:
+        raise Refused(faults)
+    meant = {*request.named, *selected}
+
+    def recompute(write: Write, manifest: JSON) -> Write | None:
+        node = LabelledNode.of(manifest)
+        return replan_node(request, node, plan.changes, meant=node.name in meant)
+
+    return apply(api, plan.writes, recompute=recompute, check=check, metadata_only=True)
+
+
+def _read(api: Api, request: LabelRequest) -> tuple[dict[str, LabelledNode], t.Collection[str]]:
+    """The nodes, and the names of those that the selector chooses. All nodes are read only where
+    the request is about more than the selector's."""
+    selected = _list(api, {"labelSelector": request.selector}) if request.selector else []
+    only_selected = request.selector and not request.exclusive
+    nodes = selected if only_selected else _list(api, {})
+    return {node.name: node for node in nodes}, {node.name for node in selected}
+
+
+def _list(api: Api, params: t.Mapping[str, str]) -> list[LabelledNode]:
+    try:
+        listing = list_all(api, NODES, params=params, metadata_only=True)
+    except ApiError as error:
+        if error.status == 400 and params:
+            raise Refused([Fault("selector", error.message)]) from error
+        raise
+    return [LabelledNode.of(item) for item in listing.items]
+
+
+def _dependants(api: Api, request: LabelRequest, plan: LabelPlan) -> tuple[Fault, ...]:
+    """Asked only where a value changes or goes: the usual run reads no more than the nodes."""
+    if request.force or not plan.disturbing:
+        return ()
+    from ..cluster.read import Scope, read_snapshot
+    from ..rules.label_dependants import dependant_faults
+
+    return dependant_faults(read_snapshot(api, Scope(instances=False)), plan.disturbing)
