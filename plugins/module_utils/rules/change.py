@@ -1,0 +1,96 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a request changes on one workload and on what runs of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..model.names import JOURNAL, RULES
+from ..model.objects import Ref
+from ..model.pointer import JSON
+from ..model.snapshot import Workload
+from ..model.write import Write
+from ..systems.gitops import managed_by
+from .claims import Wanted
+from .effect import takes_effect
+from .inventory import Inventory
+from .labels import MACHINE_INSTANCE, Relabel, relabels
+from .merge import Merged, merge
+from .patch import ANNOTATIONS
+from .slots import Slot
+
+_OURS = (ANNOTATIONS, ANNOTATIONS / RULES, ANNOTATIONS / JOURNAL)
+
+
+@dataclass(frozen=True)
+class Change:
+    """`stages` are the writes in their order, empty where nothing changes: labels leave pods, then
+    VMIs; the workload; labels reach VMIs, then pods."""
+
+    workload: Workload
+    merged: Merged
+    takes_effect: str
+    stages: tuple[tuple[Write, ...], ...]
+    relabels: tuple[Relabel, ...]
+
+    @property
+    def ref(self) -> Ref:
+        return self.workload.ref
+
+    def as_json(self, refused: bool) -> dict[str, JSON]:
+        """For the result. Where the write is refused because somebody else manages the object,
+        `patch` is what to commit there: without tests and annotations of this cluster."""
+        return {
+            "kind": self.ref.kind,
+            "namespace": self.ref.namespace,
+            "name": self.ref.name,
+            "changed": True,
+            "added": [rule.name for rule in self.merged.added],
+            "updated": [rule.name for rule in self.merged.updated],
+            "removed": [rule.name for rule in self.merged.removed],
+            "takes_effect": self.takes_effect,
+            "patch": self._patch(to_commit=refused and managed_by(self.workload) is not None),
+        }
+
+    def _patch(self, to_commit: bool) -> list[dict[str, JSON]]:
+        write = self.merged.write
+        if write is None:
+            return []
+        if not to_commit:
+            return write.patch()
+        return [op.as_json() for op in write.operations if op.pointer not in _OURS]
+
+
+def change_of(workload: Workload, wanted: Wanted, inventory: Inventory) -> Change:
+    """Raises UnreadableAnnotation."""
+    merged = merge(workload, wanted)
+    labels = labels_of_terms(wanted)
+    found = relabels(workload, inventory, labels, merged.gone)
+    writes = [relabel.write(seen) for relabel, seen in found]
+    leaving = [write for write in writes if write is not None and not labels]
+    arriving = [write for write in writes if write is not None and labels]
+    write = merged.write
+    if write is not None and not merged.slots and managed_by(workload) is not None:
+        write = None
+    stages = (
+        tuple(each for each in leaving if each.target.kind != MACHINE_INSTANCE),
+        tuple(each for each in leaving if each.target.kind == MACHINE_INSTANCE),
+        (write,) if write is not None else (),
+        tuple(each for each in arriving if each.target.kind == MACHINE_INSTANCE),
+        tuple(each for each in arriving if each.target.kind != MACHINE_INSTANCE),
+    )
+    return Change(
+        workload=workload,
+        merged=merged,
+        takes_effect=takes_effect(workload, merged, inventory),
+        stages=stages if any(stages) else (),
+        relabels=tuple(relabel for relabel, _seen in found),
+    )
+
+
+def labels_of_terms(wanted: Wanted) -> tuple[tuple[str, str], ...]:
+    """The labels that the listed rules put on the workload."""
+    terms = [term for each in wanted.listed.values() for term in each or ()]
+    pairs = [(term.value["key"], term.value["value"]) for term in terms if term.slot is Slot.LABEL]
+    return tuple(sorted(set(pairs)))

@@ -1,0 +1,120 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Findings about terms that cannot stand beside what is already in a template."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..model.finding import Finding, Severity
+from ..model.objects import Ref
+from ..model.pointer import JSON
+from ..model.rule import Rule, RuleId
+
+DUPLICATE_SPREAD = "duplicate_spread"
+LABEL_CONFLICT = "label_conflict"
+NODE_SELECTOR_CONFLICT = "node_selector_conflict"
+NODE_TERMS_CONFLICT = "node_terms_conflict"
+EMPTY_NODE_TERM = "empty_node_term"
+SECOND_REQUIRED_AFFINITY = "second_required_affinity"
+
+NEVER_ALLOWED = frozenset(
+    {DUPLICATE_SPREAD, LABEL_CONFLICT, NODE_SELECTOR_CONFLICT, NODE_TERMS_CONFLICT}
+)
+"""The term could not be written at all, so no `allow_findings` helps."""
+
+
+def is_refused(finding: Finding, rules: t.Sequence[Rule]) -> bool:
+    """Whether an error stands against writing: unless the rule that it is about allows it."""
+    if finding.severity != "error":
+        return False
+    concerned = [rule for rule in rules if finding.rule in ("", rule.id.name)]
+    allowed = [finding.name in rule.allow_findings for rule in concerned]
+    return finding.name in NEVER_ALLOWED or not allowed or not all(allowed)
+
+
+def for_rules(
+    rules: t.Iterable[RuleId],
+    ref: Ref,
+    name: str,
+    why: str,
+    advice: str,
+    severity: Severity = "error",
+) -> list[Finding]:
+    """The same finding for each rule that is concerned."""
+    return [Finding(name, severity, why, advice, (ref,), rule.name) for rule in rules]
+
+
+def duplicate_spread(rules: t.Iterable[RuleId], ref: Ref, constraint: JSON) -> list[Finding]:
+    """The API takes one constraint for each pair of topologyKey and whenUnsatisfiable."""
+    key, action = constraint["topologyKey"], constraint["whenUnsatisfiable"]
+    return for_rules(
+        rules,
+        ref,
+        DUPLICATE_SPREAD,
+        f"{ref} already has a topologySpreadConstraint over {key} with {action}, and the API takes"
+        " only one of each.",
+        "Set adopt to true if it says the same, or remove the other one, or spread over another"
+        " key.",
+    )
+
+
+def other_value(
+    rules: t.Iterable[RuleId], ref: Ref, name: str, what: str, wanted: JSON, seen: str
+) -> list[Finding]:
+    """A key of a map that somebody else has set to another value."""
+    return for_rules(
+        rules,
+        ref,
+        name,
+        f"{ref} has {what} {wanted['key']}={seen} in its template, the rule wants {wanted['value']}.",
+        f"Change the value there by hand if nothing depends on it, or use another {what} key.",
+    )
+
+
+def node_terms_of_others(rules: t.Iterable[RuleId], ref: Ref) -> list[Finding]:
+    """OR-ed node terms of a rule, and other node terms or expressions."""
+    return for_rules(
+        rules,
+        ref,
+        NODE_TERMS_CONFLICT,
+        f"{ref} would have several OR-ed required node terms of a rule and others beside them,"
+        " which together allow other nodes than either asks for.",
+        "Say it with run_on or avoid, whose expressions are added to every term, or say it all in"
+        " one rule with terms; set adopt to true if the terms that are there say the same.",
+    )
+
+
+def empty_node_term(rules: t.Iterable[RuleId], ref: Ref, whole: bool) -> list[Finding]:
+    """An empty term matches no node; a list of nothing but empty terms lets the pod run nowhere."""
+    if whole:
+        return for_rules(
+            rules,
+            ref,
+            EMPTY_NODE_TERM,
+            f"{ref} has required node affinity without a single expression, so it can run on no"
+            " node at all; an expression of a rule there would change that.",
+            "Remove the empty required node affinity from the template (a form of a console leaves"
+            " it behind), then write the rule again.",
+        )
+    return for_rules(
+        rules,
+        ref,
+        EMPTY_NODE_TERM,
+        f"{ref} has an empty required node term, which matches no node; it was left as it is.",
+        "Remove the empty term, or give it an expression.",
+        "warning",
+    )
+
+
+def second_affinity(rules: t.Iterable[RuleId], ref: Ref, count: int) -> list[Finding]:
+    """kube-scheduler counts only pods that match all required affinity terms at once."""
+    return for_rules(
+        rules,
+        ref,
+        SECOND_REQUIRED_AFFINITY,
+        f"{ref} would have {count} required pod affinity terms, and only a pod that matches all of"
+        " them at once counts, so it would most likely run nowhere.",
+        "Make all but one keep_together preferred, or let one rule name both targets by a label"
+        " that they share.",
+    )

@@ -1,0 +1,102 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A group's label on what runs already: VMIs and their launcher pods.
+
+KubeVirt does not carry a template's labels over to a running VMI, and a migration makes its
+target pod from the labels of the VMI. So a label counts at once, and stays after a migration,
+only if it stands on the template, on the VMI and on the pod. A Deployment's pods get it by its
+own roll-out.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..model.objects import Labels, Ref
+from ..model.pointer import JSON, Pointer
+from ..model.snapshot import Workload
+from ..model.write import Operation, Write
+from .fingerprint import Fingerprint
+from .inventory import Inventory
+from .slots import Slot
+
+MACHINE_INSTANCE = "VirtualMachineInstance"
+_LABELS = Pointer(("metadata", "labels"))
+
+
+class Relabel(t.NamedTuple):
+    """What an object's labels are to become: `wanted` set, those that `gone` names removed."""
+
+    target: Ref
+    uid: str
+    wanted: tuple[tuple[str, str], ...] = ()
+    gone: tuple[Fingerprint, ...] = ()
+
+    def write(self, labels: Labels) -> Write | None:
+        """The write, given the labels that the object has; None where they are right."""
+        leaving = {key for key, value in labels.items() if self._is_gone(key, value)}
+        adding = {key: value for key, value in self.wanted if labels.get(key) != value}
+        leaving -= {key for key, _value in self.wanted}
+        if not leaving and not adding:
+            return None
+        keys = sorted({*leaving, *adding})
+        if labels:
+            tests = [Operation("test", _LABELS / key, labels.get(key)) for key in keys]
+            operations = [_operation(key, labels, adding) for key in keys]
+        else:
+            tests = [Operation("test", _LABELS)]
+            operations = [Operation("add", _LABELS, dict(sorted(adding.items())))]
+        before = {key: labels[key] for key in keys if key in labels}
+        return Write(
+            target=self.target,
+            path=_path(self.target),
+            uid=self.uid,
+            tests=tuple(tests),
+            operations=tuple(operations),
+            before={"labels": before},
+            after={"labels": dict(sorted(adding.items()))},
+        )
+
+    def _is_gone(self, key: str, value: str) -> bool:
+        if not self.gone:
+            return False
+        mark = Fingerprint.of(Slot.LABEL, {"key": key, "value": value})
+        return any(mark.says_the_same(gone) for gone in self.gone)
+
+
+def relabels(
+    workload: Workload,
+    inventory: Inventory,
+    wanted: t.Sequence[tuple[str, str]],
+    gone: t.Sequence[Fingerprint],
+) -> tuple[tuple[Relabel, Labels], ...]:
+    """For each VMI and each of its pods that runs: what its labels become, and what they are."""
+    marks = tuple(mark for mark in gone if mark.slot is Slot.LABEL)
+    if not workload.kind.virtual_machines or not (wanted or marks):
+        return ()
+    objects: list[tuple[Ref, str, Labels]] = []
+    for vmi in inventory.machines_of(workload):
+        if not vmi.terminating:
+            objects.append((vmi.ref, vmi.uid, vmi.labels))
+    for pod in inventory.pods_of(workload):
+        if not pod.terminating:
+            objects.append((pod.ref, pod.uid, pod.labels))
+    return tuple((Relabel(ref, uid, tuple(wanted), marks), labels) for ref, uid, labels in objects)
+
+
+def labels_of(manifest: t.Mapping[str, JSON]) -> Labels:
+    return manifest["metadata"].get("labels") or {}
+
+
+def _operation(key: str, labels: Labels, adding: Labels) -> Operation:
+    if key not in adding:
+        return Operation("remove", _LABELS / key)
+    return Operation("replace" if key in labels else "add", _LABELS / key, adding[key])
+
+
+def _path(target: Ref) -> str:
+    if target.kind == MACHINE_INSTANCE:
+        group, plural = "/apis/kubevirt.io/v1", "virtualmachineinstances"
+    else:
+        group, plural = "/api/v1", "pods"
+    return f"{group}/namespaces/{target.namespace}/{plural}/{target.name}"

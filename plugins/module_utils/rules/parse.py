@@ -1,0 +1,168 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From the list that a user writes to rules; every fault is found at once."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ..model.finding import Fault, Refused
+from ..model.pointer import JSON
+from ..model.rule import Rule, RuleId, SpreadOver, Terms, Verb, WorkloadSelector
+from ..model.topology import Topology
+from . import references
+from .values import Notes
+from .verbs import VERBS, Context
+
+OPTIONS = ("name", "workloads", *VERBS, "label", "preferred", "weight", "allow_findings")
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """The rules that could be understood, and what is wrong with the others."""
+
+    rules: tuple[Rule, ...]
+    faults: tuple[Fault, ...]
+
+
+def parse_rules(
+    raw: JSON, *, namespace: str, set: str, topology: Topology, absent: bool = False
+) -> tuple[Rule, ...]:
+    """See read_rules. Raises Refused with every fault."""
+    parsed = read_rules(raw, namespace=namespace, set_name=set, topology=topology, absent=absent)
+    if parsed.faults:
+        raise Refused(parsed.faults)
+    return parsed.rules
+
+
+def read_rules(
+    raw: JSON, *, namespace: str, set_name: str, topology: Topology, absent: bool = False
+) -> Parsed:
+    """`raw` is a list of maps. With `absent` a rule needs only its name."""
+    faults: list[Fault] = []
+    notes = Notes("rules", faults)
+    for option, value in (("namespace", namespace), ("set", set_name)):
+        if not value.strip() or "/" in value:
+            faults.append(Fault(option, f"must be a name without a slash, not {value!r}"))
+    items = raw if isinstance(raw, list) else None
+    if items is None:
+        notes.fault("must be a list of rules, or the YAML or JSON text of one")
+        return Parsed((), tuple(faults))
+    context = Context(namespace, topology)
+    found = [
+        _rule(index, item, set_name, context, absent, faults) for index, item in enumerate(items)
+    ]
+    _no_duplicates(items, faults)
+    return Parsed(tuple(rule for rule in found if rule is not None), tuple(faults))
+
+
+def _rule(
+    index: int, item: JSON, set_name: str, context: Context, absent: bool, faults: list[Fault]
+) -> Rule | None:
+    before = len(faults)
+    name = _name(index, item, faults)
+    notes = Notes(f"rules[{index}] {name}" if name else f"rules[{index}]", faults)
+    given = notes.mapping(item, OPTIONS)
+    if given is None:
+        return None
+    verb = _verb(notes, given, context, absent)
+    workloads = _workloads(notes.at("workloads"), given, context, absent)
+    label = _label(notes.at("label"), given.get("label")) if "label" in given else None
+    preferred, weight = _preference(notes, given, verb)
+    allowed = notes.at("allow_findings").texts(given.get("allow_findings", []))
+    if len(faults) > before or name is None:
+        return None
+    return Rule(
+        id=RuleId(context.namespace, set_name, name),
+        index=index,
+        workloads=workloads or (),
+        verb=verb,
+        label=label,
+        preferred=preferred,
+        weight=weight,
+        allow_findings=frozenset(allowed or ()),
+        everywhere="workloads" not in given,
+    )
+
+
+def _name(index: int, item: JSON, faults: list[Fault]) -> str | None:
+    notes = Notes(f"rules[{index}]", faults)
+    if not isinstance(item, dict):
+        return None
+    if "name" not in item:
+        notes.fault("needs a name")
+        return None
+    name = notes.at("name").text(item["name"])
+    if name is not None and not name.isprintable():
+        notes.at("name").fault("must be printable text on one line")
+        return None
+    return name
+
+
+def _no_duplicates(items: t.Sequence[JSON], faults: list[Fault]) -> None:
+    first: dict[str, int] = {}
+    for index, item in enumerate(items):
+        name = str(item.get("name")).strip() if isinstance(item, dict) and "name" in item else ""
+        if name and name in first:
+            faults.append(
+                Fault(
+                    f"rules[{index}] {name}",
+                    f"has the same name as rules[{first[name]}]: names are unique in a set",
+                )
+            )
+        first.setdefault(name, index)
+
+
+def _verb(notes: Notes, given: t.Mapping[str, JSON], context: Context, absent: bool) -> Verb | None:
+    used = [verb for verb in VERBS if verb in given]
+    if len(used) > 1:
+        notes.fault(f"has {len(used)} verbs ({', '.join(used)}): make one rule of each")
+    if not used and "label" not in given and not absent:
+        notes.fault(f"says nothing: give it one of {', '.join(VERBS)}, or a label")
+    found = [VERBS[verb](notes.at(verb), given[verb], context) for verb in used]
+    return found[0] if len(found) == 1 else None
+
+
+def _workloads(
+    notes: Notes, given: t.Mapping[str, JSON], context: Context, absent: bool
+) -> tuple[WorkloadSelector, ...] | None:
+    """An empty list is nobody: then the rule is taken from whoever carries it."""
+    if "workloads" not in given:
+        if not absent:
+            notes.fault("is missing: say whom the rule is about; an empty list is nobody")
+        return None
+    items = notes.sequence(given["workloads"])
+    found = []
+    for index, item in enumerate(items or ()):
+        one = notes.item(index)
+        reference = references.workload(one, item, context.namespace)
+        if reference is not None and reference.namespace != context.namespace:
+            one.at("namespace").fault(
+                f"a rule is about workloads of its own namespace, {context.namespace}: write the"
+                f" ones in {reference.namespace} in a task of theirs, or as target of from or with"
+            )
+        found.append(reference)
+    return tuple(reference for reference in found if reference is not None)
+
+
+def _label(notes: Notes, value: JSON) -> tuple[str, str] | None:
+    found = references.labels(notes, value)
+    if found is not None and len(found) != 1:
+        notes.fault(f"takes one key with its value, not {len(found)}")
+        return None
+    return next(iter(found.items())) if found else None
+
+
+def _preference(notes: Notes, given: t.Mapping[str, JSON], verb: Verb | None) -> tuple[bool, int]:
+    preferred = notes.at("preferred").boolean(given.get("preferred", False))
+    weight = notes.at("weight").integer(given.get("weight", 100), 1, 100)
+    if preferred and isinstance(verb, Terms):
+        notes.at("preferred").fault("does not go with terms, which say themselves what they prefer")
+    if preferred and not any(name in given for name in VERBS):
+        notes.at("preferred").fault("needs a verb: a label alone prefers nothing")
+    if "weight" in given and isinstance(verb, SpreadOver):
+        notes.at("weight").fault("does not go with spread: the scheduler knows no weight there")
+    elif "weight" in given and preferred is False:
+        notes.at("weight").fault("goes only with preferred: a required rule has no weight")
+    return bool(preferred), weight or 100

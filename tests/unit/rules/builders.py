@@ -1,0 +1,170 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Small clusters for tests of rules, as snapshots."""
+
+from __future__ import annotations
+
+import typing as t
+
+import jsonpatch
+
+from ansible_collections.virt.placement.plugins.module_utils.model.machine_manifest import (
+    controller_of,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    Namespace,
+    Node,
+    Owner,
+    Pod,
+    Ref,
+    Taint,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
+from ansible_collections.virt.placement.plugins.module_utils.model.pointer import Pointer
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    MachineInstance,
+    Snapshot,
+    Workload,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.model.write import Write
+from ansible_collections.virt.placement.plugins.module_utils.rules.machine_labels import (
+    hostname,
+    machine_id,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rules.parse import parse_rules
+from ansible_collections.virt.placement.plugins.module_utils.rules.request import (
+    RulesPlan,
+    RulesRequest,
+    plan_rules,
+)
+from sandbox import objects
+
+NAMESPACE = "shop"
+PLATFORM = Platform(uid="c", kubernetes=(1, 36), kubevirt="v1.8.4")
+Object = dict[str, t.Any]
+
+
+def workload(manifest: Object, uid: str = "") -> Workload:
+    """The manifest as the API server would return it: with a uid."""
+    metadata = manifest["metadata"]
+    metadata.setdefault("namespace", NAMESPACE)
+    metadata.setdefault("uid", uid or f"uid-{metadata['name']}")
+    ref = Ref(manifest["kind"], metadata["namespace"], metadata["name"])
+    return Workload(ref, metadata["uid"], manifest, controller_of(metadata))
+
+
+def vm(name: str, **options: t.Any) -> Workload:
+    return workload(objects.virtual_machine(name, NAMESPACE, **options))
+
+
+def vmirs(name: str, **options: t.Any) -> Workload:
+    return workload(objects.replica_set(name, NAMESPACE, **options))
+
+
+def deployment(name: str, **options: t.Any) -> Workload:
+    return workload(objects.deployment(name, NAMESPACE, **options))
+
+
+def node(name: str, zone: str = "", *, taint: bool = False, **labels: str) -> Node:
+    found = {"kubernetes.io/hostname": name, **labels}
+    if zone:
+        found["topology.kubernetes.io/zone"] = zone
+    taints = (Taint("node-role.kubernetes.io/control-plane", "", "NoSchedule"),) if taint else ()
+    return Node(name, f"uid-{name}", found, taints=taints)
+
+
+NODES = tuple(
+    node(f"w{number}", zone, performance="high" if number % 2 else "low")
+    for number, zone in enumerate(("a", "a", "b", "b", "c", "c"), 1)
+)
+
+
+def running(
+    owner: Workload, *, number: int = 0, without: t.Collection[str] = (), **labels: str
+) -> tuple[MachineInstance, Pod]:
+    """A VMI of a VM or replica set with its launcher pod, labelled as KubeVirt does it."""
+    name = owner.ref.name if owner.ref.kind == "VirtualMachine" else f"{owner.ref.name}-{number}"
+    uid = f"vmi-{name}"
+    own = {**owner.template_labels, **labels}
+    host = hostname(owner) if owner.ref.kind == "VirtualMachine" else name
+    pod_labels = {
+        **own,
+        "kubevirt.io": "virt-launcher",
+        "kubevirt.io/created-by": uid,
+        "vm.kubevirt.io/name": host,
+        "vmi.kubevirt.io/id": machine_id(name),
+    }
+    machine = MachineInstance(
+        ref=Ref("VirtualMachineInstance", owner.ref.namespace, name),
+        uid=uid,
+        phase="Running",
+        node_name="w1",
+        labels=own,
+        spec=dict(owner.template["spec"]),
+        owner=Owner(owner.ref.kind, owner.ref.name, owner.uid),
+        live_migratable=True,
+    )
+    pod = Pod(
+        owner.ref.namespace,
+        f"virt-launcher-{name}",
+        f"pod-{name}",
+        labels={key: value for key, value in pod_labels.items() if key not in without},
+        node_name="w1",
+        phase="Running",
+        owner=Owner("VirtualMachineInstance", name, uid),
+    )
+    return machine, pod
+
+
+def snapshot(
+    *workloads: Workload,
+    run: t.Iterable[tuple[MachineInstance, Pod]] = (),
+    pods: t.Iterable[Pod] = (),
+    **fields: t.Any,
+) -> Snapshot:
+    pairs = tuple(run)
+    given = {
+        "nodes": NODES,
+        "namespaces": (Namespace(NAMESPACE), Namespace("other")),
+        "platform": PLATFORM,
+        "workloads": workloads,
+        "machine_instances": tuple(machine for machine, _pod in pairs),
+        "pods": (*(pod for _machine, pod in pairs), *pods),
+        **fields,
+    }
+    return Snapshot(**given)
+
+
+def request(
+    *rules: Object, topology_keys: t.Mapping[str, str] | None = None, **options: t.Any
+) -> RulesRequest:
+    absent = options.get("state") == "absent"
+    set_name = options.pop("set", "default")
+    parsed = parse_rules(
+        list(rules),
+        namespace=NAMESPACE,
+        set=set_name,
+        topology=Topology.of(topology_keys),
+        absent=absent,
+    )
+    return RulesRequest(NAMESPACE, set_name, parsed, **options)
+
+
+def plan(seen: Snapshot, *rules: Object, **options: t.Any) -> RulesPlan:
+    return plan_rules(seen, request(*rules, **options))
+
+
+def applied(manifest: Object, write: Write) -> Object:
+    """The object after a write, as the API server makes it; AssertionError for a failed test.
+
+    Its JSON Patch library (evanphx/json-patch) reads a missing last part as null and refuses a
+    path whose parent is missing.
+    """
+    for test in write.tests:
+        parent = Pointer(test.pointer.parts[:-1]).read(manifest)
+        assert isinstance(parent, dict), f"{test.pointer} has no parent"
+        assert parent.get(test.pointer.parts[-1]) == test.value, f"{test.pointer} was not so"
+    operations = [operation.as_json() for operation in write.operations]
+    found: Object = jsonpatch.apply_patch(manifest, operations)
+    return found

@@ -1,0 +1,154 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What merging promises for whatever stands in a template already."""
+
+from __future__ import annotations
+
+import copy
+import json
+import typing as t
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
+from ansible_collections.virt.placement.plugins.module_utils.rules.claims import Wanted
+from ansible_collections.virt.placement.plugins.module_utils.rules.conflicts import NEVER_ALLOWED
+from ansible_collections.virt.placement.plugins.module_utils.rules.merge import merge
+from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import read_ownership
+from ansible_collections.virt.placement.plugins.module_utils.rules.slots import (
+    NODE_TERMS,
+    CompiledTerm,
+    terms_of,
+)
+
+from . import strategies
+from .builders import applied, workload
+
+JSON = t.Any
+Rules = dict[RuleId, tuple[CompiledTerm, ...]]
+
+
+def _object(template: JSON) -> JSON:
+    return {
+        "kind": "VirtualMachineInstanceReplicaSet",
+        "metadata": {"name": "a", "namespace": "shop", "uid": "1"},
+        "spec": {"template": copy.deepcopy(template)},
+    }
+
+
+def _after(manifest: JSON, listed: t.Mapping[RuleId, t.Any], **options: t.Any) -> JSON:
+    """What a caller would have written: terms that cannot stand there are refused."""
+    merged = merge(_workload(manifest), Wanted(listed, **options))
+    assume(not any(finding.name in NEVER_ALLOWED for finding in merged.findings))
+    return manifest if merged.write is None else applied(manifest, merged.write)
+
+
+def _workload(manifest: JSON) -> Workload:
+    return workload(copy.deepcopy(manifest))
+
+
+def _bytes(value: JSON) -> str:
+    return json.dumps(value)
+
+
+def _placement(manifest: JSON) -> str:
+    """Lists in their order; the order of keys in a map is no part of a JSON value."""
+    return json.dumps(manifest["spec"]["template"], sort_keys=True)
+
+
+def _gone(rules: Rules) -> dict[RuleId, None]:
+    return dict.fromkeys(rules)
+
+
+@settings(max_examples=400, deadline=None)
+@given(strategies.templates, strategies.rule_maps)
+def test_taking_all_rules_away_restores_every_byte(template: JSON, rules: Rules) -> None:
+    before = _object(template)
+    there = _after(before, rules)
+    back = _after(there, _gone(rules))
+    assert _placement(back) == _placement(before)
+    assert "annotations" not in back["metadata"] or not back["metadata"]["annotations"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(strategies.templates, strategies.rule_maps, st.randoms(use_true_random=False))
+def test_rules_taken_away_one_by_one_restore_every_byte(
+    template: JSON, rules: Rules, random: t.Any
+) -> None:
+    before = _object(template)
+    seen = before
+    order = list(rules)
+    for rule in order:
+        seen = _after(seen, {rule: rules[rule]})
+    random.shuffle(order)
+    for rule in order:
+        seen = _after(seen, {rule: None})
+    assert _placement(seen) == _placement(before)
+
+
+@settings(max_examples=300, deadline=None)
+@given(strategies.templates, strategies.rule_maps, st.booleans())
+def test_a_second_merge_writes_nothing(template: JSON, rules: Rules, adopt: bool) -> None:
+    there = _after(_object(template), rules, adopt=adopt)
+    again = merge(_workload(there), Wanted(rules, adopt=adopt))
+    assert again.write is None
+    assert not (again.added or again.updated or again.removed)
+
+
+@settings(max_examples=300, deadline=None)
+@given(strategies.templates, strategies.rule_maps, st.randoms(use_true_random=False))
+def test_the_order_of_the_list_decides_nothing(template: JSON, rules: Rules, random: t.Any) -> None:
+    order = list(rules)
+    random.shuffle(order)
+    shuffled = {rule: rules[rule] for rule in order}
+    assert _bytes(_after(_object(template), rules)) == _bytes(_after(_object(template), shuffled))
+
+
+@settings(max_examples=300, deadline=None)
+@given(strategies.templates, strategies.rule_maps, st.booleans())
+def test_what_others_wrote_stays_in_its_order(template: JSON, rules: Rules, adopt: bool) -> None:
+    before = _object(template)
+    after = _after(before, rules, adopt=adopt)
+    old, new = (each["spec"]["template"] for each in (before, after))
+    for slot in {slot for slot, _entry in terms_of(old)}:
+        theirs = [_bytes(entry) for found, entry in terms_of(old) if found is slot]
+        all_of_them = iter(_bytes(entry) for found, entry in terms_of(new) if found is slot)
+        assert all(entry in all_of_them for entry in theirs), slot
+
+
+@settings(max_examples=300, deadline=None)
+@given(strategies.templates, strategies.rule_maps)
+def test_no_empty_node_term_begins_to_match(template: JSON, rules: Rules) -> None:
+    before = _object(template)
+    after = _after(before, rules)
+    old, new = (NODE_TERMS.read(e["spec"]["template"], None) for e in (before, after))
+    if old is None or not any(map(_speaks, old)):
+        assert old is None or new == old
+        return
+    assert [term for term in new if not _speaks(term)] == [t for t in old if not _speaks(t)]
+    assert sum(map(_speaks, new)) == sum(map(_speaks, old))
+
+
+def _speaks(term: JSON) -> bool:
+    return bool(term.get("matchExpressions") or term.get("matchFields"))
+
+
+@settings(max_examples=300, deadline=None)
+@given(strategies.templates, strategies.rule_maps, strategies.rule_maps)
+def test_changing_rules_is_the_same_as_writing_the_new_ones(
+    template: JSON, first: Rules, second: Rules
+) -> None:
+    """Up to the order of ours among themselves: what stood there already keeps its place."""
+    straight = _after(_object(template), second)
+    detour = _after(_after(_object(template), first), {**_gone(first), **second})
+    assert _terms(straight) == _terms(detour)
+    assert set(read_ownership(_workload(detour)).rules) == set(second)
+    assert _placement(_after(detour, _gone(second))) == _placement(_object(template))
+
+
+def _terms(manifest: JSON) -> list[tuple[str, str]]:
+    template = manifest["spec"]["template"]
+    terms = [(str(s), json.dumps(e, sort_keys=True)) for s, e in terms_of(template)]
+    return sorted(terms)
