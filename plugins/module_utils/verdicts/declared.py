@@ -4,38 +4,31 @@
 
 from __future__ import annotations
 
+import marshal
 import typing as t
 from dataclasses import dataclass, field, replace
 
 from ..model.manifest import placement_from_spec
 from ..model.names import RULES
-from ..model.objects import Labels, Placement, Ref, Requirement
+from ..model.objects import Labels, Placement, Ref
 from ..model.pointer import JSON
 from ..model.snapshot import Workload
-from ..rules import node_terms
 from ..rules.fingerprint import Fingerprint
 from ..rules.ownership import Ownership, UnreadableAnnotation, read_ownership, rules_of_term
-from ..rules.slots import FIELDS, IN_NODE_TERM, LISTS, MAPS, NODE_TERMS, Slot
-from .terms import Term, terms_of
-
-NodePart = t.Tuple[Slot, Requirement]
-"""An expression or field that a rule put into the required node terms."""
+from ..rules.slots import FIELDS, LISTS, MAPS, Slot
+from .node_rules import Foreign, NodeRule, foreign, read_node_rules
+from .terms import Kind, Term, terms_of
 
 
 @dataclass(frozen=True, slots=True)
 class RuleTerms:
-    """What one rule put on a workload, as it stands there now.
-
-    `bypasses` are the numbers of the required node terms that lack an expression of the rule:
-    terms are OR-ed, so a node that fits one of them need not obey the rule. `gone` is true where
-    a term that the rule wrote stands there no more.
-    """
+    """What one rule put on a workload, as it stands there now. `gone` is true where a term that
+    the rule wrote stands there no more."""
 
     rule: str
     terms: tuple[Term, ...] = ()
-    nodes: tuple[NodePart, ...] = ()
+    nodes: NodeRule | None = None
     labels: tuple[tuple[str, str], ...] = ()
-    bypasses: tuple[int, ...] = ()
     gone: bool = False
 
 
@@ -50,6 +43,7 @@ class Declared:
     terms: frozenset[Term]
     rules: tuple[RuleTerms, ...] = ()
     owners: t.Mapping[Term, tuple[str, ...]] = field(default_factory=dict)
+    foreign: Foreign = field(default_factory=Foreign)
     cloned_from: str = ""
     damaged: str = ""
 
@@ -58,12 +52,12 @@ class Reader:
     """Reads workloads, and parses what many of them say alike only once."""
 
     def __init__(self) -> None:
-        self._placements: dict[str, tuple[Placement, frozenset[Term]]] = {}
+        self._placements: dict[bytes, tuple[Placement, frozenset[Term]]] = {}
         self._read: dict[Ref, Declared] = {}
 
     def placement(self, spec: t.Mapping[str, JSON]) -> tuple[Placement, frozenset[Term]]:
         """The placement of a pod-like spec and its terms."""
-        key = repr([spec.get(name) for name in FIELDS])
+        key = marshal.dumps([spec.get(name) for name in FIELDS], 2)
         found = self._placements.get(key)
         if found is None:
             placement = placement_from_spec(dict(spec))
@@ -80,7 +74,13 @@ class Reader:
     def _declared(self, workload: Workload) -> Declared:
         template = workload.template
         placement, terms = self.placement(template.get("spec") or {})
-        plain = Declared(workload.ref, placement, workload.template_labels, terms)
+        plain = Declared(
+            workload.ref,
+            placement,
+            workload.template_labels,
+            terms,
+            foreign=Foreign(placement.node_selector, placement.node_terms),
+        )
         if RULES not in workload.annotations:
             return plain
         try:
@@ -98,10 +98,12 @@ def _with_rules(plain: Declared, ownership: Ownership, template: t.Mapping[str, 
         names = tuple(map(str, rules_of_term(ownership, slot, entry)))
         if names:
             owners[term] = (*owners.get(term, ()), *names)
+    nodes = {rule.rule: rule for rule in read_node_rules(ownership, template)}
     rules = tuple(
-        _rule_terms(str(rule), marks, owners, template) for rule, marks in ownership.rules.items()
+        _rule_terms(str(rule), marks, owners, nodes.get(str(rule)), template)
+        for rule, marks in ownership.rules.items()
     )
-    return replace(plain, rules=rules, owners=owners)
+    return replace(plain, rules=rules, owners=owners, foreign=foreign(ownership, template))
 
 
 def _standing(
@@ -113,7 +115,9 @@ def _standing(
     }
     for slot, pointer in LISTS.items():
         terms = terms_of(parsed[slot], {})
-        yield from ((slot, e, x) for e, x in zip(pointer.read(template, None) or (), terms))
+        yield from (
+            (slot, e, x) for e, x in zip(pointer.read(template, None) or (), terms, strict=True)
+        )
     selector = MAPS[Slot.NODE_SELECTOR].read(template, None) or {}
     by_pair = {term.said: term for term in terms_of(parsed[Slot.NODE_SELECTOR], {})}
     for key, value in selector.items():
@@ -136,42 +140,25 @@ def _rule_terms(
     rule: str,
     marks: tuple[Fingerprint, ...],
     owners: t.Mapping[Term, tuple[str, ...]],
+    nodes: NodeRule | None,
     template: t.Mapping[str, JSON],
 ) -> RuleTerms:
-    terms = tuple(term for term, names in owners.items() if rule in names)
-    wanted = [mark for mark in marks if mark.slot in IN_NODE_TERM]
-    nodes, bypasses = _node_parts(wanted, NODE_TERMS.read(template, None) or ())
+    terms = tuple(
+        term
+        for term, names in owners.items()
+        if rule in names and term.kind is not Kind.NODE_SELECTOR
+    )
     labels = _labels(marks, MAPS[Slot.LABEL].read(template, None) or {})
-    lost_nodes = len(nodes) < _meanings(marks, IN_NODE_TERM)
     gone = (
-        lost_nodes
-        or len(terms) < _meanings(marks, _FIELD_OF)
+        (nodes is not None and nodes.gone)
+        or len(terms) < _meanings(marks, LISTS)
         or len(labels) < _meanings(marks, (Slot.LABEL,))
     )
-    return RuleTerms(rule, terms, nodes, labels, () if lost_nodes else bypasses, gone)
+    return RuleTerms(rule, terms, nodes, labels, gone)
 
 
 def _meanings(marks: t.Iterable[Fingerprint], slots: t.Container[Slot]) -> int:
     return len({(mark.slot, mark.meaning) for mark in marks if mark.slot in slots})
-
-
-def _node_parts(
-    wanted: t.Collection[Fingerprint], any_of: t.Sequence[t.Mapping[str, JSON]]
-) -> tuple[tuple[NodePart, ...], tuple[int, ...]]:
-    """The rule's expressions, and the terms that lack one of them and yet match some node."""
-    if not wanted:
-        return (), ()
-    parts: dict[str, NodePart] = {}
-    bypasses = []
-    for number, term in enumerate(any_of):
-        missing = {mark.meaning for mark in wanted}
-        for slot, entry, found in node_terms.standing(term):
-            if any(mark.says_the_same(found) for mark in wanted):
-                parts[found.meaning] = slot, _requirement(entry)
-                missing.discard(found.meaning)
-        if missing and not node_terms.is_empty(term):
-            bypasses.append(number)
-    return tuple(parts.values()), tuple(bypasses)
 
 
 def _labels(
@@ -185,7 +172,3 @@ def _labels(
         for key, value in labels.items()
         if Fingerprint.of(Slot.LABEL, {"key": key, "value": value}).meaning in wanted
     )
-
-
-def _requirement(entry: t.Mapping[str, JSON]) -> Requirement:
-    return Requirement(entry["key"], entry["operator"], tuple(entry.get("values") or ()))

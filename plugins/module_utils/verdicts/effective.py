@@ -12,10 +12,11 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ..model.objects import Labels, Placement, Pod
+from ..model.objects import Labels, Placement, Pod, Selector
 from ..model.snapshot import MachineInstance, Workload
 from .declared import Declared, Reader
-from .terms import Kind, Term, added_by_platform, terms_of
+from .platform_terms import CREATED_BY
+from .terms import Kind, Term, added_by_platform, pod_terms_of, terms_of
 
 _FROM_INSTANCE = (Kind.NODE_SELECTOR, Kind.TOLERATION)
 """Kinds that a migration (addedNodeSelector) or admission may add to a pod for its lifetime."""
@@ -43,25 +44,26 @@ class Comparison:
     def __init__(self, reader: Reader, selecting: frozenset[str]) -> None:
         self._reader = reader
         self._selecting = selecting
-        self._terms: dict[int, tuple[Placement, frozenset[Term]]] = {}
-        self._alike: set[tuple[int, int]] = set()
+        self._own_keys: dict[int, tuple[Placement, tuple[str, ...]]] = {}
+        self._terms: dict[t.Hashable, frozenset[Term]] = {}
+        self._alike: set[t.Hashable] = set()
 
     def gap(
         self, declared: Declared, pod: Pod, vmi: MachineInstance | None, workload: Workload
     ) -> Gap | None:
         """None: in effect, all of it."""
         labels = self.missing_labels(declared.labels, pod.labels)
-        pair = id(declared.placement), id(pod.placement)
+        identity = self._identity(pod)
+        pair = id(declared.placement), identity
         if pair in self._alike and not labels:
             return None
-        running = self.effective_terms(pod)
+        running = self._effective_terms(pod, identity)
         missing = declared.terms - running
         stale = self._stale(declared, running, vmi, workload)
         if missing or stale or labels:
             reached = vmi is not None and self._reached(missing, stale, labels, vmi)
             return Gap(missing, stale, labels, reached)
-        if not _has_key_terms(pod.placement):
-            self._alike.add(pair)
+        self._alike.add(pair)
         return None
 
     def missing_labels(self, wanted: Labels, carried: Labels) -> tuple[str, ...]:
@@ -71,15 +73,20 @@ class Comparison:
             if carried.get(key) != value and key in self._selecting
         )
 
-    def effective_terms(self, pod: Pod) -> frozenset[Term]:
-        """The terms of a running pod. Those of pods with one placement are worked out once."""
-        if _has_key_terms(pod.placement):
-            return frozenset(terms_of(pod.placement, pod.labels))
-        found = self._terms.get(id(pod.placement))
+    def _identity(self, pod: Pod) -> t.Hashable:
+        """Equal for pods whose placement says the same: it is the same object, and its
+        matchLabelKeys resolve to the same values."""
+        placement = pod.placement
+        known = self._own_keys.get(id(placement))
+        if known is None:
+            known = self._own_keys[id(placement)] = placement, _own_keys(placement)
+        return id(placement), tuple(pod.labels.get(key) for key in known[1])
+
+    def _effective_terms(self, pod: Pod, identity: t.Hashable) -> frozenset[Term]:
+        found = self._terms.get(identity)
         if found is None:
-            found = pod.placement, frozenset(terms_of(pod.placement, pod.labels))
-            self._terms[id(pod.placement)] = found
-        return found[1]
+            found = self._terms[identity] = frozenset(terms_of(pod.placement, pod.labels))
+        return found
 
     def _stale(
         self,
@@ -114,30 +121,24 @@ def selecting_keys(placements: t.Iterable[Placement]) -> frozenset[str]:
     """The label keys that terms of these placements select pods by."""
     found: set[str] = set()
     for placement in placements:
-        pod_terms = (
-            *placement.affinity,
-            *placement.anti_affinity,
-            *(term for _weight, term in placement.preferred_affinity),
-            *(term for _weight, term in placement.preferred_anti_affinity),
-        )
-        for term in (*pod_terms, *placement.spread):
-            if term.selector is not None:
-                found.update(requirement.key for requirement in term.selector.requirements)
-            found.update(term.match_label_keys)
-        for term in pod_terms:
-            found.update(term.mismatch_label_keys)
+        for term in pod_terms_of(placement):
+            found.update(_selected(term.selector), term.match_label_keys, term.mismatch_label_keys)
+        for constraint in placement.spread:
+            found.update(_selected(constraint.selector), constraint.match_label_keys)
     return frozenset(found)
 
 
-def _has_key_terms(placement: Placement) -> bool:
-    """Some term means something else on each pod: matchLabelKeys, mismatchLabelKeys."""
-    return any(
-        term.match_label_keys or term.mismatch_label_keys
-        for terms in (
-            placement.anti_affinity,
-            placement.affinity,
-            (term for _weight, term in placement.preferred_anti_affinity),
-            (term for _weight, term in placement.preferred_affinity),
-        )
-        for term in terms
-    ) or any(constraint.match_label_keys for constraint in placement.spread)
+def _selected(selector: Selector | None) -> tuple[str, ...]:
+    return tuple(each.key for each in selector.requirements) if selector is not None else ()
+
+
+def _own_keys(placement: Placement) -> tuple[str, ...]:
+    """Keys that mean another value on each pod. Created-by is none: the value stands apart from
+    the selector in a placement (PodTerm.differs_in)."""
+    keys = [
+        key
+        for term in pod_terms_of(placement)
+        for key in (*term.match_label_keys, *term.mismatch_label_keys)
+    ]
+    keys += [key for constraint in placement.spread for key in constraint.match_label_keys]
+    return tuple(key for key in dict.fromkeys(keys) if key != CREATED_BY)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from .flow import Network
 
 Domain = t.Hashable
-Bounds = t.Tuple[int, int]
+Bounds = tuple[int, int]
 """The fewest and the most members that a domain takes."""
 
 
@@ -55,7 +55,7 @@ def assign(members: t.Sequence[Member], bounds: t.Mapping[Domain, Bounds]) -> He
     if counts is None:
         return None
     domains = _deal(classes, groups, counts, len(members))
-    moves = sum(member.stays != domain for member, domain in zip(members, domains))
+    moves = sum(member.stays != domain for member, domain in zip(members, domains, strict=True))
     return Healing(moves, domains)
 
 
@@ -70,7 +70,7 @@ def spread_evenly(
     max_skew: int,
     *,
     min_domains: int = 1,
-    others: t.Mapping[Domain, int] | None = None,
+    others: t.Mapping[t.Any, int] | None = None,
 ) -> Healing | None:
     """Counts of `domains` at most `max_skew` above the smallest one.
 
@@ -107,16 +107,23 @@ def keep_together(members: t.Sequence[Member], domains: t.Collection[Domain]) ->
 
 
 def keep_from(
-    repelling: t.Sequence[Member], repelled: t.Sequence[Member], domains: t.Collection[Domain]
+    repelling: t.Sequence[Member],
+    repelled: t.Sequence[Member],
+    domains: t.Collection[Domain],
+    both: t.Sequence[Member] = (),
 ) -> int:
-    """No domain with members of both groups, while each group may share one with itself.
+    """No member of `repelling` in a domain with one of `repelled`. Those of `both` repel all others
+    and one another; each of the first two groups may share a domain with itself.
 
-    In each domain the smaller side leaves. That is the least that can do; where those that leave
+    In each domain the largest side stays. That is the least that can do; where those that leave
     compete for the last free domains it takes more.
     """
-    sides = [Counter(member.stays for member in side) for side in (repelling, repelled)]
-    must_leave = sides[0][None] + sides[1][None]
-    return must_leave + sum(min(sides[0][domain], sides[1][domain]) for domain in domains)
+    sides = [Counter(member.stays for member in side) for side in (repelling, repelled, both)]
+    moves = sum(side[None] for side in sides)
+    for domain in domains:
+        here = [side[domain] for side in sides]
+        moves += sum(here) - max(here[0], here[1], min(here[2], 1))
+    return moves
 
 
 def _alike(members: t.Sequence[Member]) -> dict[Member, list[int]]:

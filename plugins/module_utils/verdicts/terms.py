@@ -90,6 +90,16 @@ def terms_of(placement: Placement, labels: Labels) -> tuple[Term, ...]:
     return tuple(found)
 
 
+def pod_terms_of(placement: Placement) -> tuple[PodTerm, ...]:
+    """All terms about other pods, required and preferred."""
+    return (
+        *placement.affinity,
+        *placement.anti_affinity,
+        *(term for _weight, term in placement.preferred_affinity),
+        *(term for _weight, term in placement.preferred_anti_affinity),
+    )
+
+
 def added_by_platform(term: Term) -> bool:
     """Whether the term may stand on a pod that nobody declared it for."""
     said = term.said
@@ -110,12 +120,12 @@ def node_terms(any_of: t.Iterable[NodeTerm]) -> frozenset[t.Hashable]:
 
 
 def pod_term(term: PodTerm, labels: Labels) -> t.Hashable:
+    """The canonical form of a pod term of a pod with these labels."""
+    resolved = _resolved(term.match_label_keys, "In", labels)
+    resolved |= _resolved(term.mismatch_label_keys, "NotIn", labels)
     return (
         term.topology_key,
-        _selector(term.selector, _resolved(term.match_label_keys, "In", labels))
-        - _resolved(term.mismatch_label_keys, "NotIn", labels)
-        if term.selector is not None
-        else None,
+        _selector(term.selector, resolved),
         frozenset(term.namespaces),
         _selector(term.namespace_selector, frozenset()),
         frozenset(term.match_label_keys),
@@ -124,6 +134,7 @@ def pod_term(term: PodTerm, labels: Labels) -> t.Hashable:
 
 
 def spread_term(constraint: SpreadConstraint, labels: Labels) -> Term:
+    """The term of a topology spread constraint of a pod with these labels."""
     hard = constraint.when_unsatisfiable == "DoNotSchedule"
     resolved = _resolved(constraint.match_label_keys, "In", labels)
     value = (

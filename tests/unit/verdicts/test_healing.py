@@ -10,6 +10,7 @@ import typing as t
 from collections import Counter
 
 import pytest
+
 from ansible_collections.virt.placement.plugins.module_utils.verdicts import healing
 from ansible_collections.virt.placement.plugins.module_utils.verdicts.healing import Member
 
@@ -125,8 +126,10 @@ def test_agrees_with_trying_every_arrangement(seed: int) -> None:
     assert moves(together) == _fewest(group, zones, lambda c: len(c) == 1)
     for found in (apart, spread, together):
         if found is not None:
-            assert all(m.may_be_in(d) for m, d in zip(group, found.domains))
-            assert found.moves == sum(m.stays != d for m, d in zip(group, found.domains))
+            assert all(m.may_be_in(d) for m, d in zip(group, found.domains, strict=True))
+            assert found.moves == sum(
+                m.stays != d for m, d in zip(group, found.domains, strict=True)
+            )
     if spread is not None:
         assert even(Counter(spread.domains))
 
@@ -135,9 +138,9 @@ def _fewest(
     group: list[Member], zones: str, legal: t.Callable[[Counter[t.Hashable]], bool]
 ) -> int | None:
     costs = [
-        sum(member.stays != zone for member, zone in zip(group, zones_of))
+        sum(member.stays != zone for member, zone in zip(group, zones_of, strict=True))
         for zones_of in itertools.product(zones, repeat=len(group))
-        if all(member.may_be_in(zone) for member, zone in zip(group, zones_of))
+        if all(member.may_be_in(zone) for member, zone in zip(group, zones_of, strict=True))
         and legal(Counter(zones_of))
     ]
     return min(costs, default=None)
