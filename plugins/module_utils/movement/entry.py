@@ -59,6 +59,8 @@ class Entry:
     begun: float
     phase: Phase = Phase.INTENDED
     note: str = ""
+    pin: tuple[tuple[str, str], ...] = ()
+    """Node labels that the migration's target is held to beside the VM's own rules."""
 
 
 @dataclass(frozen=True, slots=True)

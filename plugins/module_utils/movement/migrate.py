@@ -56,7 +56,10 @@ def migration_body(entry: Entry, settings: Settings) -> dict[str, JSON]:
             "labels": {names.RUN: settings.run},
             "annotations": {UNSCHEDULABLE_TIMEOUT: str(int(settings.unschedulable_timeout))},
         },
-        "spec": {"vmiName": entry.instance.name},
+        "spec": {
+            "vmiName": entry.instance.name,
+            **({"addedNodeSelector": dict(entry.pin)} if entry.pin else {}),
+        },
     }
 
 

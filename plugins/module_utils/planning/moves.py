@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 from ..model.plan import Left, Method, Move, Plan
 from ..model.snapshot import Snapshot
+from ..scheduling.scores import unmet
 from .candidates import Candidate, Wanted, candidates
 from .feasible import arrange
 from .healing import Chosen, Healer, why
 from .links import Links
 from .order import order
-from .preferences import unmet_weight
 from .world import World
 
 Uid = str
@@ -41,13 +41,19 @@ class Request:
     spent: t.Mapping[Uid, str] = field(default_factory=dict)
 
 
-def plan_moves(snapshot: Snapshot, request: Request) -> Plan:
-    """The fewest moves that do what the scope asks for, and who is left, with the reason."""
-    found = candidates(
-        snapshot,
-        request.wanted,
-        activate_foreign_changes=request.activate_foreign_changes,
-    )
+def plan_moves(
+    snapshot: Snapshot, request: Request, found: t.Sequence[Candidate] | None = None
+) -> Plan:
+    """The fewest moves that do what the scope asks for, and who is left, with the reason.
+
+    `found` are the candidates of the snapshot, where the caller has them already.
+    """
+    if found is None:
+        found = candidates(
+            snapshot,
+            request.wanted,
+            activate_foreign_changes=request.activate_foreign_changes,
+        )
     return _Planner(snapshot, request, [x for x in found if x.uid not in request.busy]).plan()
 
 
@@ -87,8 +93,11 @@ class _Planner:
         }
 
     def _worse(self, uid: Uid, node: str) -> int:
+        """The weight of what the instance prefers and would not have on the node. A soft spread
+        constraint has no weight of its own and counts as the least."""
         found = self.candidates[uid]
-        return unmet_weight(self.world.declared, found.wanted, node, without=found.pod.uid)
+        left = unmet(self.world.declared, found.wanted, node, without=found.pod.uid)
+        return sum(preference.weight or 1 for preference in left)
 
     def _improve(self) -> list[Chosen]:
         """Unmet preferences, leaders first; whatever a move breaks is healed before the next."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from ..model.objects import Ref
 from ..model.plan import Method
 from ..model.pointer import JSON
-from ..movement.entry import Entry, Phase
+from ..movement.entry import Entry, Outcome, Phase
 
 VERSION = 1
 
@@ -44,10 +44,25 @@ class Journal:
     entries: tuple[Entry, ...] = ()
     tried: t.Mapping[str, int] = field(default_factory=dict)
     known: t.Mapping[Ref, frozenset[str]] = field(default_factory=dict)
+    done: frozenset[str] = frozenset()
+    """Digests of instances that were moved, and of those that came in their place."""
     moved: int = 0
     failed: int = 0
+    gone: int = 0
     settled_at: float = 0.0
     """The clock when the last move ended."""
+    barrier: float = 0.0
+    """The clock before which no move begins (the soak after the canary)."""
+    domain: str = ""
+    """The domain that moves are made away from."""
+
+    @property
+    def ended(self) -> int:
+        return self.moved + self.failed + self.gone
+
+    @property
+    def started(self) -> int:
+        return self.ended + len(self.entries)
 
     def attempts(self, uid: str) -> int:
         return self.tried.get(digest(uid), 0)
@@ -68,17 +83,31 @@ class Journal:
             known[entry.workload] = frozenset(digest(uid) for uid in siblings)
         return replace(self.with_entry(entry), tried=tried, known=known)
 
-    def end(self, uid: str, now: float, *, moved: bool, failed: bool) -> Journal:
-        """A move ended. What was known of its workload goes when nothing of it is in flight."""
-        left = self.without(uid)
-        busy = {entry.workload for entry in left.entries if entry.method is not Method.MIGRATE}
+    def end(self, entry: Entry, now: float, *, outcome: Outcome, successor: str = "") -> Journal:
+        """A move ended, well or not. `successor` is the uid of what came in the instance's place:
+        it counts as known and as moved. What was known of a workload goes when nothing of it is
+        in flight any more."""
+        left = self.without(entry.uid)
+        busy = {found.workload for found in left.entries if found.method is not Method.MIGRATE}
+        known = {ref: uids for ref, uids in self.known.items() if ref in busy}
+        if successor and entry.workload in known:
+            known[entry.workload] |= {digest(successor)}
+        moved = outcome is Outcome.MOVED
+        settled = {digest(uid) for uid in (entry.uid, successor) if uid} if moved else set()
         return replace(
             left,
-            known={ref: uids for ref, uids in self.known.items() if ref in busy},
+            known=known,
+            done=self.done | settled,
             moved=self.moved + moved,
-            failed=self.failed + failed,
+            failed=self.failed + (outcome is Outcome.FAILED),
+            gone=self.gone + (outcome is Outcome.GONE),
             settled_at=now,
         )
+
+    def forget(self, uid: str) -> Journal:
+        """A move that was intended and is not needed any more."""
+        tried = {key: count for key, count in self.tried.items() if key != digest(uid)}
+        return replace(self.without(uid), tried=tried)
 
 
 def write(journal: Journal) -> str:
@@ -90,9 +119,13 @@ def write(journal: Journal) -> str:
         "entries": [_entry_json(entry) for entry in journal.entries],
         "tried": dict(sorted(journal.tried.items())),
         "known": {_text(ref): sorted(uids) for ref, uids in sorted(journal.known.items())},
+        "done": sorted(journal.done),
         "moved": journal.moved,
         "failed": journal.failed,
+        "gone": journal.gone,
         "settled_at": round(journal.settled_at, 1),
+        "barrier": round(journal.barrier, 1),
+        "domain": journal.domain,
     }
     return json.dumps(body, separators=(",", ":"))
 
@@ -114,9 +147,13 @@ def read(text: str) -> Journal:
             entries=tuple(_entry(item) for item in body["entries"]),
             tried={str(key): int(count) for key, count in body["tried"].items()},
             known={_ref(key): frozenset(uids) for key, uids in body["known"].items()},
+            done=frozenset(body["done"]),
             moved=int(body["moved"]),
             failed=int(body["failed"]),
+            gone=int(body["gone"]),
             settled_at=float(body["settled_at"]),
+            barrier=float(body["barrier"]),
+            domain=str(body["domain"]),
         )
     except UnreadableJournal:
         raise
@@ -137,6 +174,7 @@ def _entry_json(entry: Entry) -> dict[str, JSON]:
         "attempt": entry.attempt,
         "begun": round(entry.begun, 1),
         "phase": str(entry.phase),
+        "pin": dict(entry.pin),
     }
 
 
@@ -150,6 +188,7 @@ def _entry(item: t.Mapping[str, JSON]) -> Entry:
         attempt=int(item["attempt"]),
         begun=float(item["begun"]),
         phase=Phase(item["phase"]),
+        pin=tuple(sorted(item["pin"].items())),
     )
 
 

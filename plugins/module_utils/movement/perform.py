@@ -1,0 +1,58 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Carry out the request of a state machine, and put the API server's answer into its words.
+
+Errors that say nothing about the move itself (no rights, no server, no time left) are raised.
+"""
+
+from __future__ import annotations
+
+from ..api.errors import ApiError, Conflict, Forbidden, NotFound, Throttled, Unauthorized
+from ..api.requests import Api
+from .entry import Answer, Reply, Request
+
+
+def perform(api: Api, request: Request) -> Answer:
+    """Send one request, once. Raises ApiError where it could not be sent or is not allowed."""
+    try:
+        _send(api, request)
+    except NotFound as error:
+        return Answer(Reply.GONE, error.message)
+    except (Forbidden, Unauthorized):
+        raise
+    except Conflict as error:
+        return _conflict(request, error)
+    except Throttled as error:
+        return Answer(Reply.BLOCKED, _refused_by_budget(error))
+    except ApiError as error:
+        if error.outcome_unknown:
+            return Answer(Reply.DOUBTFUL, str(error))
+        if 400 <= error.status < 500:
+            return Answer(Reply.REFUSED, error.message)
+        raise
+    return Answer(Reply.ACCEPTED)
+
+
+def _send(api: Api, request: Request) -> None:
+    if request.verb == "create":
+        api.create(request.path, request.body)
+    elif request.verb == "put":
+        api.put(request.path, request.body)
+    else:
+        body = dict(request.body or {})
+        api.delete(request.path, uid=body["preconditions"]["uid"], body=body)
+
+
+def _conflict(request: Request, error: Conflict) -> Answer:
+    """A create of what is there already was done before; KubeVirt says 409 to a restart that the
+    VM's state does not allow; else the object changed since it was looked at."""
+    if error.reason == "AlreadyExists":
+        return Answer(Reply.ACCEPTED)
+    if request.verb == "put":
+        return Answer(Reply.REFUSED, error.message)
+    return Answer(Reply.BLOCKED, "it changed at this moment")
+
+
+def _refused_by_budget(error: Throttled) -> str:
+    budgets = [cause.message for cause in error.causes if cause.reason == "DisruptionBudget"]
+    return "; ".join(filter(None, budgets)) or error.message or "the API server asks to wait"

@@ -1,0 +1,51 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""After a roll-out that ended well: what is effective now needs no way back.
+
+Pure. A workload keeps its journal as long as one of its instances runs by terms of before, or none
+runs at all: then nothing of it is effective yet.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..model.kinds import KINDS
+from ..model.names import JOURNAL
+from ..model.pointer import JSON, Pointer
+from ..model.snapshot import Workload
+from ..model.write import Operation, Write
+from ..planning.candidates import Candidate
+
+_ANNOTATION = Pointer(("metadata", "annotations", JOURNAL))
+
+
+def clearing(candidates: t.Iterable[Candidate]) -> tuple[Write, ...]:
+    """Take the journal off every workload all of whose instances run by its declared terms."""
+    settled: dict[t.Any, tuple[Workload, bool]] = {}
+    for found in candidates:
+        if found.workload is None or JOURNAL not in found.workload.annotations:
+            continue
+        ref = found.workload.ref
+        _, so_far = settled.get(ref, (found.workload, True))
+        settled[ref] = found.workload, so_far and bool(found.node) and not found.outdated
+    return tuple(_write(workload) for workload, effective in settled.values() if effective)
+
+
+def cleared_again(write: Write, manifest: t.Mapping[str, JSON]) -> Write | None:
+    """For a workload that was read again: the journal goes only if it is the one that was seen."""
+    seen = (manifest["metadata"].get("annotations") or {}).get(JOURNAL)
+    return write if seen is not None and seen == write.tests[0].value else None
+
+
+def _write(workload: Workload) -> Write:
+    text = workload.annotations[JOURNAL]
+    return Write(
+        target=workload.ref,
+        path=KINDS[workload.ref.kind].path(workload.ref.namespace, workload.ref.name),
+        uid=workload.uid,
+        tests=(Operation("test", _ANNOTATION, text),),
+        operations=(Operation("remove", _ANNOTATION),),
+        before={"journal": "kept"},
+        after={"journal": "cleared"},
+    )

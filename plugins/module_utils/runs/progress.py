@@ -1,0 +1,79 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run says while it goes on: one line for each thing that changed.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..model.objects import Labels, Ref
+from ..model.plan import Left, Move, Plan
+from ..movement.entry import Ended, Entry, Outcome
+
+_PAST = {"migrate": "migrated", "restart": "restarted", "recreate": "recreated"}
+_NOW = {"migrate": "migrating", "restart": "restarting", "recreate": "recreating"}
+
+
+class Places:
+    """Nodes as people name them: with the domain that they are in."""
+
+    def __init__(self, labels: t.Mapping[str, Labels], zone_key: str) -> None:
+        self._labels = labels
+        self._zone_key = zone_key
+
+    def domain(self, node: str) -> str:
+        return self._labels.get(node, {}).get(self._zone_key, "")
+
+    def named(self, node: str) -> str:
+        zone = self.domain(node)
+        return f"{node} ({zone})" if zone else node or "no node"
+
+
+def planned(run: str, plan: Plan) -> str:
+    if not plan.left:
+        return f"run {run}: {_count(len(plan.moves), 'move')} planned"
+    return f"run {run}: {_count(len(plan.moves), 'move')} planned, {len(plan.left)} left behind"
+
+
+def began(number: int, total: int, move: Move, places: Places) -> str:
+    targets = _some([places.named(node) for node in move.targets])
+    verb = _NOW[str(move.method)]
+    where = f" from {places.named(move.source)}" if move.source else ""
+    name = short(move.workload, move.instance)
+    return f"[{number}/{total}] {verb} {name}{where}, open: {targets}; {move.reason}"
+
+
+def ended(number: int, total: int, entry: Entry, end: Ended, seconds: float, places: Places) -> str:
+    name = short(entry.workload, entry.instance)
+    if end.outcome is Outcome.MOVED:
+        verb = _PAST[str(entry.method)]
+        way = f"{places.named(entry.source)} -> {places.named(end.node)}"
+        return f"[{number}/{total}] {name} {verb}: {way} in {seconds:.0f} s"
+    if end.outcome is Outcome.GONE:
+        return f"[{number}/{total}] {name}: {end.reason}"
+    return f"[{number}/{total}] {name} FAILED to {entry.method}: {end.reason} ({seconds:.0f} s)"
+
+
+def left_behind(left: Left) -> str:
+    ref = left.workload or left.instance
+    return f"left: {short(ref, left.instance)} on {left.node or 'no node'}: {left.reason}"
+
+
+def short(workload: Ref, instance: Ref) -> str:
+    """The workload, and the instance where its name says more."""
+    if workload.name == instance.name:
+        return str(workload)
+    return f"{workload} ({instance.name})"
+
+
+def _some(names: t.Sequence[str]) -> str:
+    if len(names) <= 3:
+        return ", ".join(names) or "none"
+    return f"{', '.join(names[:3])} and {len(names) - 3} more"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

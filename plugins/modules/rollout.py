@@ -1,0 +1,433 @@
+#!/usr/bin/python
+# Copyright (c) 2026, virt.placement contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rollout
+short_description: Move running instances until their placement rules hold
+version_added: 1.0.0
+author:
+  - virt.placement contributors (@virt-placement)
+description:
+  - Makes rules that were written to workloads effective for what is running, with as few moves as can be.
+  - A move is a live migration of a virtual machine, a restart of it, or the deletion of an instance whose
+    controller makes another one (pods leave through the eviction API, which respects disruption budgets).
+  - Instances move in an order in which each of them finds a place; leaders before their followers; never two at
+    once of a group that keeps apart. After each move the cluster is read and the rest is planned again.
+  - A place that the scheduler could only make by preempting something is no place.
+  - No virtual machine is started or stopped. One that is halted stays halted, one with run strategy C(Once) is not
+    restarted.
+  - While it goes on it prints a line for everything that changes, and it holds the Lease C(virt-placement) in
+    C(kube-system), so that one run at a time disrupts a cluster. What is in flight is written to that Lease before
+    it is begun. A run that was killed is continued by the next one with the same options, and nothing is moved
+    twice.
+options:
+  namespaces:
+    description:
+      - Move instances of all workloads in these namespaces.
+      - One of O(namespaces) and O(workloads) is required. An empty list is nothing.
+      - A single namespace is also the default for O(workloads[].namespace); then only the workloads named there
+        are moved.
+    type: list
+    elements: str
+  workloads:
+    description:
+      - Move instances of these workloads only. One of O(namespaces) and O(workloads) is required.
+      - Name them by one of O(workloads[].name), O(workloads[].names) and O(workloads[].labels).
+    type: list
+    elements: dict
+    suboptions:
+      kind:
+        description: Kind of workload.
+        type: str
+        default: VirtualMachine
+        choices: [VirtualMachine, VirtualMachineInstanceReplicaSet, Deployment]
+      namespace:
+        description: Its namespace, by default the only one in O(namespaces).
+        type: str
+      name:
+        description: One name.
+        type: str
+      names:
+        description: Several names.
+        type: list
+        elements: str
+      labels:
+        description: Labels of the template; all must be there.
+        type: dict
+  scope:
+    description:
+      - V(violating) moves instances that break a required rule, or that would not come up again where they are by
+        what their workload declares.
+      - V(unmet) also moves those for which a preferred rule is unmet and a node is open where it would be met.
+        Each is tried once.
+      - V(outdated) also moves those that are well placed and still run by terms of before.
+      - V(all) moves every instance once.
+    type: str
+    choices: [violating, unmet, outdated, all]
+    default: violating
+  allow:
+    description:
+      - The ways in which instances may be moved. The gentlest one that is allowed and possible is used.
+      - V(migrate) keeps the virtual machine running. V(restart) restarts a VirtualMachine. V(recreate) deletes the
+        instance of a replica set or evicts a pod, and its controller makes another.
+      - What needs more than is allowed is left where it is and returned in RV(left), with the reason.
+    type: list
+    elements: str
+    choices: [migrate, restart, recreate]
+    default: [migrate]
+  max_in_flight:
+    description:
+      - Moves at once. V(0) is as many as KubeVirt migrates at once on the cluster and from one node, less those of
+        others.
+    type: int
+    default: 0
+  max_unavailable:
+    description:
+      - No restart or recreation begins while this many instances among those that may be moved are missing, not
+        ready, or being replaced.
+    type: int
+    default: 1
+  canary:
+    description: Make this many moves first, and no other before they have ended. V(0) is no canary.
+    type: int
+    default: 0
+  soak:
+    description: Seconds to wait after the canary, and before moves away from another zone begin.
+    type: int
+    default: 0
+  max_moves:
+    description:
+      - Stop after this many moves and return the others in RV(remaining), so that somebody can look before the
+        next run. V(0) is no limit.
+    type: int
+    default: 0
+  window:
+    description:
+      - Moves begin only between these times of day. Outside of the window the run ends and returns what it did not
+        begin in RV(remaining).
+      - The clock is that of the host on which the module runs.
+    type: dict
+    suboptions:
+      start:
+        description: Time of day such as V("22:00"). Quote it, YAML takes it for a number.
+        type: str
+        required: true
+      end:
+        description: Time of day. One before O(window.start) is on the next day.
+        type: str
+        required: true
+      timezone:
+        description: Name of a time zone such as V(Europe/Madrid).
+        type: str
+        default: UTC
+  failures_allowed:
+    description:
+      - With more failed moves than this no other begins, those in flight are waited for, and the run fails.
+      - An instance whose move failed is not tried again in the same run.
+    type: int
+    default: 0
+  on_failure:
+    description:
+      - What to do when more moves failed than are allowed. V(stop) leaves everything as it is.
+      - V(undo), back to the terms that were last effective, is not supported yet and refused.
+    type: str
+    choices: [stop, undo]
+    default: stop
+  add_node_selector:
+    description:
+      - Hold the target of each live migration to the zone that the plan counts on. KubeVirt forgets this when the
+        migration has ended. Needs KubeVirt 1.6.
+    type: bool
+    default: false
+  activate_foreign_changes:
+    description:
+      - A restart also applies changes of the VirtualMachine that somebody else has staged, such as other devices.
+        Unless this is set, virtual machines with such changes are left, and the changes are named.
+    type: bool
+    default: false
+  timeout:
+    description: Seconds for the whole run. When they are over it fails and names each instance that is left, and why.
+    type: int
+    default: 3600
+  move_timeout:
+    description: Seconds for one move. A migration that takes longer is cancelled, and the move has failed.
+    type: int
+    default: 600
+  run:
+    description:
+      - What the action plugin hands from step to step of one run. Nothing for users.
+    type: dict
+    default: {}
+notes:
+  - The module does one step of some seconds. Its action plugin repeats the step and prints what changed, so
+    C(async) is refused. With C(no_log) nothing is printed.
+  - Needs the rights of the ClusterRoles C(virt-placement-reader) and C(virt-placement-mover), and those of the
+    Role of that name on the Lease.
+seealso:
+  - module: virt.placement.rules
+  - module: virt.placement.placement_info
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - virt.placement.placement
+  - virt.placement.attributes
+attributes:
+  check_mode:
+    support: full
+    details: Returns the moves that a run would make if the scheduler chose the likeliest nodes, and makes none.
+  diff_mode:
+    support: none
+    details: Moves change no declared state.
+  idempotent:
+    support: full
+    details: Where no rule is broken (and nothing else is in O(scope)) nothing is written.
+"""
+
+EXAMPLES = r"""
+- name: Migrate what breaks a rule
+  virt.placement.rollout:
+    namespaces: [shop]
+
+- name: See which moves that would be
+  virt.placement.rollout:
+    namespaces: [shop]
+    allow: [migrate, recreate]
+  check_mode: true
+  register: plan
+
+- name: Replace instances of one replica set at night, one to try, then at most two at a time
+  virt.placement.rollout:
+    workloads:
+      - kind: VirtualMachineInstanceReplicaSet
+        namespace: shop
+        name: mssql2016
+    allow: [recreate]
+    canary: 1
+    soak: 120
+    max_unavailable: 2
+    window:
+      start: "22:00"
+      end: "04:00"
+      timezone: Europe/Madrid
+
+- name: Bring everything back to where it prefers to be
+  virt.placement.rollout:
+    namespaces: [shop]
+    scope: unmet
+    allow: [migrate, recreate]
+"""
+
+RETURN = r"""
+cluster:
+  description: The cluster that was worked on.
+  returned: always
+  type: dict
+  contains:
+    api:
+      description: URL of its API server.
+      type: str
+    uid:
+      description: UID of its namespace C(kube-system).
+      type: str
+moves:
+  description:
+    - The moves that were made, in the order in which they ended.
+    - In check mode the moves that would be made, with C(targets), C(after) and C(reason) in place of what came of them.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - kind: VirtualMachineInstanceReplicaSet
+      namespace: shop
+      name: mssql2016
+      instance: mssql2016k7x9d
+      uid: 0d7ff1a4-2f0b-4f0c-8a57-4c9a0c1d9b11
+      method: recreate
+      from: kni-worker4
+      to: kni-worker2
+      outcome: moved
+      reason: ""
+      seconds: 2.4
+  contains:
+    kind:
+      description: Kind of the workload.
+      type: str
+    namespace:
+      description: Namespace of the workload.
+      type: str
+    name:
+      description: Name of the workload.
+      type: str
+    instance:
+      description: Name of the instance that moved.
+      type: str
+    uid:
+      description: UID of the instance that moved.
+      type: str
+    method:
+      description: V(migrate), V(restart) or V(recreate).
+      type: str
+    from:
+      description: The node that it left. Empty for an instance that was waiting for a node.
+      type: str
+    to:
+      description: The node that it, or the instance in its place, runs on.
+      type: str
+    outcome:
+      description: V(moved), V(failed), or V(gone) where the instance ended by itself.
+      type: str
+    reason:
+      description: Why it failed. In check mode why it has to move.
+      type: str
+    seconds:
+      description: How long it took.
+      type: float
+    targets:
+      description: In check mode the nodes open to it in its turn, the likeliest first.
+      type: list
+      elements: str
+    after:
+      description: In check mode the UIDs of instances whose moves must have ended before.
+      type: list
+      elements: str
+left:
+  description: Instances that ought to move and do not.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - kind: VirtualMachine
+      namespace: shop
+      name: db1
+      instance: db1
+      uid: 5f0c7c0e-0a64-4a0e-9d0f-0d9d1f1f6c55
+      node: w2
+      reason: >-
+        moving it takes restart (a change of topologySpreadConstraints takes effect at a
+        restart), and allowed is migrate
+remaining:
+  description: Moves that were not begun, because of O(max_moves), O(window) or a failure. Like RV(moves) in check mode.
+  returned: always
+  type: list
+  elements: dict
+stopped:
+  description: Why the run ended before all moves were made. Empty where it did not.
+  returned: always
+  type: str
+  sample: max_moves (2) is reached
+cleared:
+  description: Workloads all of whose instances run by their declared terms now, so that the way back was forgotten.
+  returned: always
+  type: list
+  elements: str
+  sample: [VirtualMachineInstanceReplicaSet shop/mssql2016]
+progress:
+  description: The lines that were printed.
+  returned: always
+  type: list
+  elements: str
+  sample:
+    - "[1/1] VirtualMachine shop/db1 migrated: w4 (bcn) -> w2 (scu) in 2 s"
+finished:
+  description: Whether the run has ended. Always true, once the action plugin returns.
+  returned: always
+  type: bool
+run:
+  description: What one step hands to the next.
+  returned: always
+  type: dict
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
+from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
+    argument_spec,
+    topology_of,
+)
+from ansible_collections.virt.placement.plugins.module_utils.interface.guard import (
+    PartialFailure,
+    guarded,
+)
+from ansible_collections.virt.placement.plugins.module_utils.runs.listening import (
+    somebody_listens,
+)
+from ansible_collections.virt.placement.plugins.module_utils.runs.parameters import (
+    parse_parameters,
+)
+from ansible_collections.virt.placement.plugins.module_utils.runs.rollout import rollout_step
+from ansible_collections.virt.placement.plugins.module_utils.runs.state import State
+
+WORKLOAD = {
+    "kind": {
+        "type": "str",
+        "default": "VirtualMachine",
+        "choices": ["VirtualMachine", "VirtualMachineInstanceReplicaSet", "Deployment"],
+    },
+    "namespace": {"type": "str"},
+    "name": {"type": "str"},
+    "names": {"type": "list", "elements": "str"},
+    "labels": {"type": "dict"},
+}
+
+WINDOW = {
+    "start": {"type": "str", "required": True},
+    "end": {"type": "str", "required": True},
+    "timezone": {"type": "str", "default": "UTC"},
+}
+
+OPTIONS: dict[str, dict[str, t.Any]] = {
+    "namespaces": {"type": "list", "elements": "str"},
+    "workloads": {"type": "list", "elements": "dict", "options": WORKLOAD},
+    "scope": {
+        "type": "str",
+        "choices": ["violating", "unmet", "outdated", "all"],
+        "default": "violating",
+    },
+    "allow": {
+        "type": "list",
+        "elements": "str",
+        "choices": ["migrate", "restart", "recreate"],
+        "default": ["migrate"],
+    },
+    "max_in_flight": {"type": "int", "default": 0},
+    "max_unavailable": {"type": "int", "default": 1},
+    "canary": {"type": "int", "default": 0},
+    "soak": {"type": "int", "default": 0},
+    "max_moves": {"type": "int", "default": 0},
+    "window": {"type": "dict", "options": WINDOW},
+    "failures_allowed": {"type": "int", "default": 0},
+    "on_failure": {"type": "str", "choices": ["stop", "undo"], "default": "stop"},
+    "add_node_selector": {"type": "bool", "default": False},
+    "activate_foreign_changes": {"type": "bool", "default": False},
+    "timeout": {"type": "int", "default": 3600},
+    "move_timeout": {"type": "int", "default": 600},
+    "run": {"type": "dict", "default": {}},
+}
+
+
+def step(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
+    topology = topology_of(module.params)
+    result = rollout_step(
+        api,
+        parse_parameters(module.params, topology.resolve("zone")),
+        State.read(module.params["run"]),
+        check=module.check_mode,
+        listening=somebody_listens,
+    )
+    if result.failure:
+        raise PartialFailure(result.as_json(), [result.failure])
+    return result.as_json()
+
+
+def main() -> None:
+    guarded(AnsibleModule(argument_spec(**OPTIONS), supports_check_mode=True), step)
+
+
+if __name__ == "__main__":
+    main()
