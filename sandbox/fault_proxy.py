@@ -254,10 +254,10 @@ class FaultProxy:
             await asyncio.sleep(seconds)
             await self._listen()
 
-        if self._return is None or self._return.done():
-            await self._site.stop()
-        else:
+        if self._return is not None and not self._return.done():
             self._return.cancel()
+        else:
+            await self._site.stop()
         self._return = asyncio.create_task(come_back())
         self._reset_all()
 
@@ -267,6 +267,10 @@ class FaultProxy:
             reset_connection(connection.transport)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
+        if self._return is not None and not self._return.done():
+            # It was being set up while the others were reset.
+            reset_connection(request.transport)
+            return web.Response()
         body = await request.read()
         index, action = self._record(request, body)
         exchange = ProxyExchange(self, request, body)

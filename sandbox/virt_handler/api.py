@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import pathlib
 import threading
-import time
 import typing as t
 
 import requests
@@ -74,6 +73,7 @@ class Api:
         """Events (type, object) after ``version``, until the server ends the watch. Raises GoneError."""
         params = {
             **query,
+            "allowWatchBookmarks": "true",
             "watch": "true",
             "resourceVersion": version,
             "timeoutSeconds": str(WATCH_SECONDS),
@@ -82,23 +82,26 @@ class Api:
         url = self._url + path
         with self._session.get(url, params=params, timeout=timeout, stream=True) as answer:
             if answer.status_code == 410:
-                raise GoneError(path)
+                raise GoneError("410, list again")
             answer.raise_for_status()
             for line in answer.iter_lines():
                 event = json.loads(line)
                 if event["type"] == "ERROR":
                     if event["object"].get("code") == 410:
-                        raise GoneError(path)
+                        raise GoneError("410, list again")
                     raise requests.RequestException(f"watch of {path}: {event['object']}")
                 yield event["type"], event["object"]
 
     def patch(self, path: str, seen: Object, patch: t.Mapping[str, t.Any]) -> None:
         """Merge ``patch`` if the object is still as ``seen``. Raises ConflictError."""
-        metadata = {
-            **patch.get("metadata", {}),
-            "resourceVersion": seen["metadata"]["resourceVersion"],
-        }
-        body = {**patch, "metadata": {**metadata, "uid": seen["metadata"]["uid"]}}
+        version = {"resourceVersion": seen["metadata"]["resourceVersion"]}
+        self.patch_any_version(
+            path, seen, {**patch, "metadata": {**patch.get("metadata", {}), **version}}
+        )
+
+    def patch_any_version(self, path: str, seen: Object, patch: t.Mapping[str, t.Any]) -> None:
+        """Merge ``patch`` if it is still the object that was ``seen``. Raises ConflictError."""
+        body = {**patch, "metadata": {**patch.get("metadata", {}), "uid": seen["metadata"]["uid"]}}
         headers = {"Content-Type": "application/merge-patch+json"}
         self._write("PATCH", path, body, headers)
 
@@ -120,11 +123,10 @@ class Api:
 
 
 class Reflector(threading.Thread):
-    """Keeps ``objects`` (by uid) equal to a collection; ``changed`` is told each new and each last
-    state.
+    """Keeps ``objects`` (by uid) equal to a collection.
 
-    It lists again after 410, and tries for ever while the API server is away: its life is the
-    process's.
+    ``changed`` is told each new and each last state, with the one before. After an error, 410 among
+    them, it lists again; while the API server is away it tries until it is stopped.
     """
 
     def __init__(
@@ -138,12 +140,13 @@ class Reflector(threading.Thread):
         super().__init__(daemon=True, name=f"watch {path}")
         self.objects: dict[str, Object] = {}
         self.synced = threading.Event()
+        self._stopped = threading.Event()
         self._api, self._path, self._query = api, path, query
         self._changed, self._log = changed, log
 
     def run(self) -> None:
         version, pause = "", 0.2
-        while True:
+        while not self._stopped.is_set():
             try:
                 if not version:
                     version = self._relist()
@@ -151,13 +154,15 @@ class Reflector(threading.Thread):
                     version = item["metadata"]["resourceVersion"]
                     self._take(kind, item)
                     pause = 0.2
-            except GoneError:
-                version = ""
-            except (requests.RequestException, OSError, ValueError) as error:
+            except (GoneError, requests.RequestException, OSError, ValueError) as error:
                 self._log(f"watch of {self._path}: {error}; again in {pause:g} s")
-                time.sleep(pause)
+                self._stopped.wait(pause)
                 # The server may be a new one: what it shows is compared with a fresh list.
                 version, pause = "", min(pause * 2, 2.0)
+
+    def stop(self) -> None:
+        """End when the watch that is open does."""
+        self._stopped.set()
 
     def _relist(self) -> str:
         items, version = self._api.list(self._path, self._query)

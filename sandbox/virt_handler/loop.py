@@ -134,11 +134,8 @@ class VirtHandler:
             )
         elif isinstance(action, EndPod):
             log(f"{self._name(uid)}: pod {action.pod['metadata']['name']} {action.phase}")
-            self._api.patch(
-                _path("api/v1", action.pod, "pods") + "/status",
-                action.pod,
-                _ended(action.pod, action.phase, now),
-            )
+            path = _path("api/v1", action.pod, "pods") + "/status"
+            self._api.patch_any_version(path, action.pod, _ended(action.pod, action.phase, now))
         elif isinstance(action, DeletePod):
             self._api.delete_now(_path("api/v1", action.pod, "pods"), action.pod)
         elif isinstance(action, AnnotatePod):

@@ -267,7 +267,8 @@ def _migration(seen: _Seen, dead_nodes: t.Container[str]) -> list[Action]:
     if not state.get("targetNodeDomainDetected"):
         ready = {"targetNodeDomainDetected": True, "targetNodeDomainReadyTimestamp": seen.stamp}
         return [_progress("target domain is ready", ready)]
-    return [_handoff(seen, target)]
+    # Together, since the next migration may replace what the instance says about this one.
+    return [_handoff(seen, target), *_leave_source(seen, state)]
 
 
 def _progress(why: str, state: dict[str, t.Any]) -> PatchVmi:
@@ -299,27 +300,36 @@ def _end_migration(
     if annotations:
         metadata["annotations"] = annotations
     state = {"failed": True, "completed": True, "endTimestamp": seen.stamp, **outcome}
-    return [
-        PatchVmi(
-            outcome["failureReason"], {"metadata": metadata, "status": {"migrationState": state}}
-        )
-    ]
+    patch = {"metadata": metadata, "status": {"migrationState": state}}
+    job = seen.status["migrationState"]["migrationUid"]
+    return [PatchVmi(outcome["failureReason"], patch), *_fail_target(seen, job)]
 
 
 def _after_migration(seen: _Seen, state: Object) -> list[Action]:
-    running = [pod for pod in seen.pods if _phase(pod) == "Running"]
     if state.get("failed"):
-        job = state["migrationUid"]
-        return [
-            EndPod(pod, "Failed")
-            for pod in running
-            if pod["metadata"]["labels"].get(MIGRATION_JOB_LABEL) == job
-        ]
-    if seen.faults.source_pod_stays or state.get("targetNode") != seen.status.get("nodeName"):
+        return _fail_target(seen, state["migrationUid"])
+    if state.get("targetNode") != seen.status.get("nodeName"):
+        return []
+    return _leave_source(seen, state)
+
+
+def _leave_source(seen: _Seen, state: Object) -> list[Action]:
+    if seen.faults.source_pod_stays:
         return []
     # By name: the next migration's target pod may already stand on this one's source node.
-    source = state.get("sourcePod")
-    return [EndPod(pod, "Succeeded") for pod in running if pod["metadata"]["name"] == source]
+    return [
+        EndPod(pod, "Succeeded")
+        for pod in seen.pods
+        if _phase(pod) == "Running" and pod["metadata"]["name"] == state.get("sourcePod")
+    ]
+
+
+def _fail_target(seen: _Seen, job: str) -> list[Action]:
+    return [
+        EndPod(pod, "Failed")
+        for pod in seen.pods
+        if _phase(pod) == "Running" and pod["metadata"]["labels"].get(MIGRATION_JOB_LABEL) == job
+    ]
 
 
 def _phase(pod: Object) -> str:

@@ -115,7 +115,7 @@ def migration_to_its_end(
     """Apply each patch to the instance until the migration is over; what was done, in order."""
     done = []
     while not vmi["status"]["migrationState"].get("completed"):
-        (action,) = step(vmi, pods, faults, now)
+        action, *rest = step(vmi, pods, faults, now)
         assert isinstance(action, PatchVmi), action
         done.append(action.why)
         labels = action.patch.get("metadata", {}).get("labels", {})
@@ -123,6 +123,9 @@ def migration_to_its_end(
         status = dict(action.patch.get("status", {}))
         vmi["status"]["migrationState"].update(status.pop("migrationState", {}))
         vmi["status"].update(status)
+        assert all(isinstance(other, EndPod) for other in rest) and bool(rest) == (
+            "nodeName" in status
+        )
     return done
 
 
@@ -157,13 +160,15 @@ def test_a_migration_takes_its_time() -> None:
 
 def test_a_failing_migration_counts_down_and_ends_its_target_pod() -> None:
     vmi = migrating(targetNodeAddress="127.0.0.1", startTimestamp=stamp(0))
-    patch = patch_of(step(vmi, [pod("a"), pod("b")], Faults(migration_fails=2), NOW))
+    target = pod("b", labels={"kubevirt.io/migrationJobUID": "job"})
+    actions = step(vmi, [pod("a"), target], Faults(migration_fails=2), NOW)
+    assert actions[1:] == [EndPod(target, "Failed")]
+    patch = patch_of(actions)
     assert patch["metadata"]["annotations"] == {"sandbox.virt/migration-fails": "1"}
     assert patch["metadata"]["labels"] == {TARGET_LABEL: None}
     state = patch["status"]["migrationState"]
     assert state["failed"] and state["completed"] and state["failureReason"]
 
-    target = pod("b", labels={"kubevirt.io/migrationJobUID": "job"})
     failed = migrating(**state)
     assert step(failed, [pod("a"), target], Faults(migration_fails=1), NOW) == [
         EndPod(target, "Failed")
