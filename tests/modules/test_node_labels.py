@@ -1,0 +1,405 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""node_labels against a real control plane, with the rights that are shipped for it."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.modules import node_labels
+from sandbox import Sandbox, objects
+from tests.conftest import RunModule
+
+ZONE = "topology.kubernetes.io/zone"
+REGION = "topology.kubernetes.io/region"
+NOTE = "placement.virt/node-labels"
+
+BLOG = {
+    "kni-worker": {"region": "iberia", "zone": "scu"},
+    "kni-worker2": {"region": "iberia", "zone": "scu", "performance": "high"},
+    "kni-worker3": {"region": "iberia", "zone": "izz"},
+    "kni-worker4": {"region": "iberia", "zone": "izz", "performance": "high"},
+    "kni-worker5": {"region": "iberia", "zone": "bmx"},
+    "kni-worker6": {"region": "iberia", "zone": "bmx", "performance": "high"},
+}
+FULL = {"region": REGION, "zone": ZONE, "performance": "performance"}
+
+Result = dict[str, t.Any]
+
+
+class Label(t.Protocol):
+    """How the fixture label is called."""
+
+    def __call__(
+        self, check: bool = False, diff: bool = False, identity: str = "labeller", **options: t.Any
+    ) -> Result: ...
+
+
+@pytest.fixture
+def label(article: Sandbox, run_module: RunModule) -> t.Iterator[Label]:
+    """Runs the module on the article's nodes, which are as at the start after each test."""
+
+    def run(
+        check: bool = False, diff: bool = False, identity: str = "labeller", **options: t.Any
+    ) -> Result:
+        params = {"kubeconfig": str(article.kubeconfig(identity)), **options}
+        return run_module(node_labels.main, params, check=check, diff=diff)
+
+    yield run
+    article.restore_nodes()
+    for node in article.api.list("/api/v1/nodes"):
+        if NOTE in node["metadata"]["annotations"]:
+            forget = {"metadata": {"annotations": {NOTE: None}}}
+            article.api.patch(f"/api/v1/nodes/{node['metadata']['name']}", forget)
+
+
+def _labels(sandbox: Sandbox, node: str) -> dict[str, str]:
+    found: dict[str, str] = sandbox.api.get(f"/api/v1/nodes/{node}")["metadata"]["labels"]
+    return found
+
+
+def _set(sandbox: Sandbox, node: str, labels: dict[str, str | None], manager: str = "") -> None:
+    sandbox.api.request(
+        "PATCH",
+        f"/api/v1/nodes/{node}",
+        {"metadata": {"labels": labels}},
+        query={"fieldManager": manager} if manager else {},
+        content_type="application/merge-patch+json",
+    ).raise_for_status()
+
+
+def test_the_article_is_labelled_in_one_task_and_a_second_run_reads_one_list(
+    article: Sandbox, label: Label
+) -> None:
+    before = _labels(article, "kni-control-plane")
+    start = article.audit.mark()
+    result = label(per_node=BLOG, exclusive=["performance"])
+    assert result["changed"]
+    assert result["counts"] == {"changed": 6, "changed_by_others": 0, "failed": 0}
+    for node, labels in BLOG.items():
+        seen = _labels(article, node)
+        assert {name: seen.get(key) for name, key in FULL.items()} == {
+            **dict.fromkeys(FULL),
+            **labels,
+        }
+    assert _labels(article, "kni-control-plane") == before
+    assert len(article.audit.writes("labeller", start)) == 6
+
+    again = article.audit.mark()
+    result = label(per_node=BLOG, exclusive=["performance"])
+    assert (result["changed"], result["nodes"], result["writes"]) == (False, [], [])
+    requests = article.audit.requests(again, article.username("labeller"))
+    assert sorted((seen.verb, seen.resource) for seen in requests) == [
+        ("get", "namespaces"),
+        ("list", "nodes"),
+    ]
+
+
+def test_check_mode_names_exactly_the_writes_that_are_then_made(
+    article: Sandbox, label: Label
+) -> None:
+    start = article.audit.mark()
+    foretold = label(check=True, diff=True, per_node=BLOG)
+    assert foretold["changed"]
+    assert not article.audit.writes(since=start)
+    made = label(diff=True, per_node=BLOG)
+    assert made["writes"] == foretold["writes"]
+    assert made["diff"] == foretold["diff"]
+    patched = {event.name for event in article.audit.writes("labeller", start)}
+    assert patched == {write["name"] for write in foretold["writes"]}
+
+
+def test_the_difference_shows_labels_only(label: Label) -> None:
+    result = label(diff=True, nodes=["kni-worker"], labels={"zone": "scu"})
+    assert result["diff"] == [
+        {
+            "before_header": "Node kni-worker",
+            "before": {},
+            "after_header": "Node kni-worker",
+            "after": {ZONE: "scu"},
+        }
+    ]
+    assert "diff" not in label(nodes=["kni-worker2"], labels={"zone": "scu"})
+
+
+def test_what_was_set_is_remembered_on_the_node(article: Sandbox, label: Label) -> None:
+    label(per_node={"kni-worker": {"zone": "scu"}})
+    label(per_node={"kni-worker": {"performance": "low"}})
+    annotations = article.api.get("/api/v1/nodes/kni-worker")["metadata"]["annotations"]
+    assert json.loads(annotations[NOTE]) == {ZONE: "scu", "performance": "low"}
+    label(nodes=["kni-worker"], remove=["zone", "performance"])
+    assert NOTE not in article.api.get("/api/v1/nodes/kni-worker")["metadata"]["annotations"]
+    assert ZONE not in _labels(article, "kni-worker")
+
+
+def test_a_selector_chooses_nodes_and_exclusive_takes_from_the_others(
+    article: Sandbox, label: Label
+) -> None:
+    label(per_node=BLOG)
+    result = label(
+        selector="zone in (scu, izz),performance=high",
+        labels={"performance": "high"},
+        exclusive=["performance"],
+    )
+    assert {node["name"]: (node["before"], node["after"]) for node in result["nodes"]} == {
+        "kni-worker6": ({"performance": "high"}, {})
+    }
+
+
+def test_labels_of_other_hands_stay(article: Sandbox, label: Label) -> None:
+    _set(article, "kni-worker", {"example.com/row": "7"})
+    before = _labels(article, "kni-worker")
+    label(nodes=["kni-worker"], labels={"zone": "scu"})
+    assert _labels(article, "kni-worker") == {**before, ZONE: "scu"}
+
+
+BAD_INPUT: dict[str, tuple[Result, list[str]]] = {
+    "unknown node": (
+        {"per_node": {"kni-worke": {"zone": "a"}}},
+        [
+            "per_node: there is no node kni-worke; did you mean kni-worker or kni-worker6 or"
+            " kni-worker5?"
+        ],
+    ),
+    "undeclared key": (
+        {"per_node": {"kni-worker": {"zoen": "a"}}},
+        [
+            "per_node, kni-worker.zoen: topology key 'zoen' is not declared: add it to"
+            " topology_keys or write the full label key with its prefix; did you mean zone?"
+        ],
+    ),
+    "values that are no strings": (
+        {"per_node": {"kni-worker": {"zone": None, "region": True, "performance": 1.5}}},
+        [
+            "per_node, kni-worker.zone: must be text, not null: quote it if it is meant as text",
+            "per_node, kni-worker.region: must be text, not the boolean true: quote it if it is"
+            " meant as text",
+            "per_node, kni-worker.performance: must be text, not the number 1.5: quote it if it is"
+            " meant as text",
+        ],
+    ),
+    "empty value": (
+        {"nodes": ["kni-worker"], "labels": {"zone": ""}},
+        ["labels, zone: must not be empty"],
+    ),
+    "empty selector": (
+        {"selector": "", "labels": {"zone": "a"}},
+        [
+            "selector: is empty, and would choose every node: name the label that chooses them",
+        ],
+    ),
+    "selector that matches nothing": (
+        {"selector": "zone=none", "labels": {"region": "a"}},
+        [f"selector: no node matches {ZONE}=none"],
+    ),
+    "selector that is none": (
+        {"selector": "zone in scu", "labels": {"region": "a"}},
+        ["selector: unable to parse requirement: found 'scu' expected: '('"],
+    ),
+    "empty node name": (
+        {"nodes": [""], "labels": {"zone": "a"}},
+        ["nodes[0]: '' is no name of a node"],
+    ),
+    "a vocabulary that is none": (
+        {"topology_keys": {"rack": 7}, "nodes": ["kni-worker"], "labels": {"zone": "a"}},
+        ["topology_keys.rack: must be a label key, not 7"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "faults"), BAD_INPUT.values(), ids=BAD_INPUT)
+def test_bad_input_is_refused_with_nothing_written(
+    article: Sandbox, label: Label, options: Result, faults: list[str]
+) -> None:
+    start = article.audit.mark()
+    result = label(**options)
+    assert result["failed"]
+    assert not result["changed"]
+    assert result["faults"] == faults
+    assert all(fault in result["msg"] for fault in faults)
+    assert not article.audit.writes(since=start)
+
+
+def test_one_bad_node_stops_all_and_all_faults_are_named(article: Sandbox, label: Label) -> None:
+    _set(article, "kni-worker", {REGION: "cloud"}, manager="aws-cloud-controller-manager")
+    _set(article, "kni-worker2", {ZONE: "x"})
+    article.api.apply(
+        objects.deployment(
+            "web",
+            labels={"app": "web"},
+            replicas=0,
+            placement={"nodeSelector": {ZONE: "x"}},
+        )
+    )
+    start = article.audit.mark()
+    result = label(per_node={**BLOG, "kni-worker9": {"zone": "a"}})
+    assert [fault.split(": ")[0] for fault in result["faults"]] == [
+        "per_node",
+        f"kni-worker {REGION}",
+        f"kni-worker2 {ZONE}",
+    ]
+    assert not article.audit.writes(since=start)
+    article.api.delete(article.api.path("Deployment", "default", "web"))
+
+
+class TestProtection:
+    def test_a_value_of_the_kubelet(self, article: Sandbox, label: Label) -> None:
+        _set(article, "kni-worker", {ZONE: "cloud-a"}, manager="kubelet")
+        result = label(nodes=["kni-worker"], labels={"zone": "scu"})
+        assert result["faults"] == [
+            f"kni-worker {ZONE}: changing 'cloud-a' to 'scu': it was last written by kubelet,"
+            " which may write it again; set force to change it all the same"
+        ]
+        assert label(nodes=["kni-worker"], labels={"zone": "scu"}, force=True)["changed"]
+        assert not label(nodes=["kni-worker"], labels={"zone": "scu"})["changed"]
+
+    def test_a_rule_a_volume_and_a_pod(
+        self, article: Sandbox, label: Label, namespace: t.Any
+    ) -> None:
+        where = namespace(article)
+        _set(article, "kni-worker", {ZONE: "old", "rack": "r1", "row": "1"})
+        term = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": ZONE}
+        apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        article.api.apply(
+            objects.virtual_machine(
+                "db", where, placement={"affinity": apart}, run_strategy="Halted"
+            )
+        )
+        article.api.apply(_volume_and_claim(where))
+        article.api.wait(
+            lambda volume: volume["status"]["phase"] == "Bound", "/api/v1/persistentvolumes/disk"
+        )
+        article.api.apply(objects.pod("p", where, placement={"nodeSelector": {"row": "1"}}))
+        article.api.wait(
+            lambda pod: pod["spec"].get("nodeName") == "kni-worker",
+            article.api.path("Pod", where, "p"),
+        )
+        keys = {"rack": "rack", "row": "row"}
+        options: Result = {
+            "nodes": ["kni-worker"],
+            "labels": {"zone": "new", "rack": "r2"},
+            "remove": ["row"],
+            "topology_keys": keys,
+        }
+        start = article.audit.mark()
+        faults = label(**options)["faults"]
+        assert len(faults) == 3
+        assert f"taking '1' away: Pod {where}/p on the node depend on it" in faults[1]
+        assert f"the volume of PersistentVolumeClaim {where}/data depend on it" in faults[0]
+        assert f"the rules of VirtualMachine {where}/db depend on it" in faults[2]
+        assert not article.audit.writes(since=start)
+        assert label(force=True, **options)["changed"]
+        article.api.delete("/api/v1/persistentvolumes/disk")
+
+    def test_healing_drift_is_no_change(
+        self, article: Sandbox, label: Label, namespace: t.Any
+    ) -> None:
+        label(nodes=["kni-worker"], labels={"zone": "scu"})
+        selector = {"nodeSelector": {ZONE: "scu"}}
+        article.api.apply(
+            objects.deployment("web", namespace(article), labels={"app": "w"}, placement=selector)
+        )
+        _set(article, "kni-worker", {ZONE: "drift"})
+        result = label(nodes=["kni-worker"], labels={"zone": "scu"})
+        assert result["nodes"] == [
+            {"name": "kni-worker", "before": {ZONE: "drift"}, "after": {ZONE: "scu"}}
+        ]
+        faults = label(nodes=["kni-worker"], labels={"zone": "izz"})["faults"]
+        assert "the rules of Deployment" in faults[0]
+
+    def test_a_new_label_needs_no_look_at_who_depends_on_it(
+        self, article: Sandbox, label: Label
+    ) -> None:
+        start = article.audit.mark()
+        label(per_node=BLOG)
+        requests = article.audit.requests(start, article.username("labeller"))
+        assert {seen.resource for seen in requests} == {"nodes", "namespaces"}
+
+
+def _volume_and_claim(namespace: str) -> list[Result]:
+    expression = {"key": "rack", "operator": "In", "values": ["r1"]}
+    shared = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+    size = {"storage": "1Gi"}
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "disk"},
+        "spec": {
+            **shared,
+            "capacity": size,
+            "local": {"path": "/data"},
+            "claimRef": {"namespace": namespace, "name": "data"},
+            "nodeAffinity": {
+                "required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+            },
+        },
+    }
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"namespace": namespace, "name": "data"},
+        "spec": {**shared, "resources": {"requests": size}, "volumeName": "disk"},
+    }
+    return [volume, claim]
+
+
+class TestAccess:
+    OPTIONS: t.ClassVar[Result] = {"nodes": ["kni-worker"], "labels": {"zone": "scu"}}
+
+    def test_without_any_right(self, article: Sandbox, label: Label) -> None:
+        start = article.audit.mark()
+        result = label(identity="nobody", **self.OPTIONS)
+        assert result["failed"]
+        assert result["msg"].startswith("cannot list nodes: 403 Forbidden: ")
+        assert result["msg"].endswith("; grant this identity the verb 'list' on 'nodes'")
+        requests = article.audit.requests(start, article.username("nobody"))
+        assert [seen.verb for seen in requests] == ["list"]
+
+    def test_with_the_right_to_read_only(self, article: Sandbox, label: Label) -> None:
+        result = label(identity="reader", **self.OPTIONS)
+        assert (result["failed"], result["changed"]) == (True, False)
+        assert result["msg"].endswith("; grant this identity the verb 'patch' on 'nodes'")
+        assert ZONE not in _labels(article, "kni-worker")
+
+    def test_unreachable(self, article: Sandbox, label: Label, run_module: RunModule) -> None:
+        params = {"host": "https://127.0.0.1:1", "api_key": "some-token", **self.OPTIONS}
+        result = run_module(node_labels.main, params)
+        assert result["failed"]
+        assert "refused" in result["msg"]
+        assert result["msg"].endswith("check host, port, proxy and network")
+
+    def test_an_expired_token(self, article: Sandbox, run_module: RunModule) -> None:
+        access = {"host": article.url, "api_key": "expired", "ca_cert": str(article.ca_file)}
+        result = run_module(node_labels.main, {**access, **self.OPTIONS})
+        assert result["msg"] == (
+            "cannot list nodes: 401 Unauthorized: Unauthorized; the credentials were refused:"
+            " renew the token or the certificate and run again"
+        )
+
+    def test_an_unknown_authority(self, article: Sandbox, run_module: RunModule) -> None:
+        access = {"host": article.url, "api_key": article.token("labeller")}
+        result = run_module(node_labels.main, {**access, **self.OPTIONS})
+        assert result["failed"]
+        assert "certificate verify failed" in result["msg"]
+
+    def test_no_kubeconfig(self, tmp_path: pathlib.Path, run_module: RunModule) -> None:
+        params = {"kubeconfig": str(tmp_path / "none"), **self.OPTIONS}
+        assert "no usable connection" in run_module(node_labels.main, params)["msg"]
+
+    def test_another_cluster(self, article: Sandbox, label: Label) -> None:
+        start = article.audit.mark()
+        result = label(cluster_uid="5f0c5b5e-0000-0000-0000-000000000000", **self.OPTIONS)
+        assert result["failed"]
+        assert "nothing was done" in result["msg"]
+        assert not article.audit.writes(since=start)
+        uid = result["cluster"]["uid"]
+        assert uid is None
+
+    def test_the_cluster_that_is_meant(self, article: Sandbox, label: Label) -> None:
+        uid = article.api.get("/api/v1/namespaces/kube-system")["metadata"]["uid"]
+        result = label(cluster_uid=uid, **self.OPTIONS)
+        assert result["cluster"] == {"api": article.url, "uid": uid}
