@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import typing as t
 from dataclasses import dataclass
 
 from ..model.names import JOURNAL, RULES
@@ -38,28 +39,25 @@ class Change:
     def ref(self) -> Ref:
         return self.workload.ref
 
-    def as_json(self, refused: bool) -> dict[str, JSON]:
-        """For the result. Where the write is refused because somebody else manages the object,
-        `patch` is what to commit there: without tests and annotations of this cluster."""
+    def as_json(self, made: t.Sequence[Write], *, refused: bool) -> dict[str, JSON]:
+        """For the result. `made` are the writes that were made; where none was made to the workload
+        the patch is the planned one. Where it is refused because somebody else manages the object,
+        it is what to commit there: without tests and without annotations of this cluster."""
+        sent = next((write for write in made if write.target == self.ref), self.merged.write)
+        patch = sent.patch() if sent is not None else []
+        if sent is not None and refused and managed_by(self.workload) is not None:
+            patch = [op.as_json() for op in sent.operations if op.pointer not in _OURS]
         return {
             "kind": self.ref.kind,
             "namespace": self.ref.namespace,
             "name": self.ref.name,
-            "changed": True,
+            "changed": bool(made),
             "added": [rule.name for rule in self.merged.added],
             "updated": [rule.name for rule in self.merged.updated],
             "removed": [rule.name for rule in self.merged.removed],
             "takes_effect": self.takes_effect,
-            "patch": self._patch(to_commit=refused and managed_by(self.workload) is not None),
+            "patch": patch,
         }
-
-    def _patch(self, to_commit: bool) -> list[dict[str, JSON]]:
-        write = self.merged.write
-        if write is None:
-            return []
-        if not to_commit:
-            return write.patch()
-        return [op.as_json() for op in write.operations if op.pointer not in _OURS]
 
 
 def change_of(workload: Workload, wanted: Wanted, inventory: Inventory) -> Change:

@@ -50,7 +50,8 @@ class RulesPlan:
     """`stages` are made one after the other: a label leaves pods and VMIs before the template
     and reaches them after it. `refused` are the errors among the findings that no rule allows:
     while there are any, nothing may be written. `recompute` serves a write whose object has
-    changed meanwhile. `owner_of` leads from a VMI or pod that is written to to its workload."""
+    changed meanwhile. `owner_of` leads from a VMI or pod that is written to to its workload.
+    `about` counts the workloads that carry one of the rules, are to, or did."""
 
     stages: tuple[tuple[Write, ...], ...]
     workloads: tuple[Change, ...]
@@ -58,7 +59,7 @@ class RulesPlan:
     refused: tuple[Finding, ...]
     recompute: t.Callable[[Write, JSON], Write | None]
     owner_of: t.Mapping[Ref, Ref]
-    counts: t.Mapping[str, int]
+    about: int = 0
 
     @property
     def writes(self) -> tuple[Write, ...]:
@@ -94,11 +95,7 @@ def plan_rules(
         refused=tuple(finding for finding in found if is_refused(finding, request.rules)),
         recompute=Recompute(wanted, changed, request.rules),
         owner_of={each.target: change.ref for change in changed for each in change.relabels},
-        counts={
-            "workloads": len(wanted),
-            "changed": len(changed),
-            "unchanged": len(wanted) - len(changed),
-        },
+        about=len(wanted),
     )
 
 

@@ -15,6 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.rule import R
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
 from ansible_collections.virt.placement.plugins.module_utils.rules.claims import Wanted
 from ansible_collections.virt.placement.plugins.module_utils.rules.conflicts import NEVER_ALLOWED
+from ansible_collections.virt.placement.plugins.module_utils.rules.fingerprint import Fingerprint
 from ansible_collections.virt.placement.plugins.module_utils.rules.merge import merge
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import read_ownership
 from ansible_collections.virt.placement.plugins.module_utils.rules.slots import (
@@ -150,5 +151,4 @@ def test_changing_rules_is_the_same_as_writing_the_new_ones(
 
 def _terms(manifest: JSON) -> list[tuple[str, str]]:
     template = manifest["spec"]["template"]
-    terms = [(str(s), json.dumps(e, sort_keys=True)) for s, e in terms_of(template)]
-    return sorted(terms)
+    return sorted((str(s), Fingerprint.of(s, e).meaning) for s, e in terms_of(template))

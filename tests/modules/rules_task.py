@@ -1,0 +1,98 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module rules against a sandbox, as the identity that is shipped for it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import typing as t
+
+from ansible_collections.virt.placement.plugins.modules import rules
+from sandbox import Sandbox
+from tests.conftest import RunModule
+
+JSON = t.Any
+OURS = ("placement.virt/rules", "placement.virt/journal")
+
+
+class RulesTask:
+    """One namespace of a sandbox, and the module run on it."""
+
+    def __init__(self, sandbox: Sandbox, run_module: RunModule, namespace: str) -> None:
+        self.sandbox = sandbox
+        self.api = sandbox.api
+        self.namespace = namespace
+        self._run = run_module
+
+    def __call__(
+        self,
+        *listed: dict[str, t.Any],
+        check: bool = False,
+        diff: bool = False,
+        identity: str = "mover",
+        **options: t.Any,
+    ) -> dict[str, t.Any]:
+        """Run the module with these rules, or with option rules as it is given."""
+        params = {
+            "kubeconfig": str(self.sandbox.kubeconfig(identity)),
+            "namespace": self.namespace,
+            "rules": list(listed),
+            **options,
+        }
+        return self._run(rules.main, params, check=check, diff=diff)
+
+    def create(self, manifest: JSON) -> JSON:
+        manifest = copy.deepcopy(manifest)
+        manifest["metadata"]["namespace"] = self.namespace
+        path = self.api.path(manifest["kind"], self.namespace)
+        return self.api.create(path, manifest)
+
+    def get(self, kind: str, name: str) -> JSON:
+        return self.api.get(self.api.path(kind, self.namespace, name))
+
+    def patch(self, kind: str, name: str, operations: list[JSON]) -> JSON:
+        return self.api.patch(self.api.path(kind, self.namespace, name), operations, type="json")
+
+    def running(self, *names: str) -> dict[str, JSON]:
+        """The VMIs of these names once they run."""
+        return {
+            name: self.api.wait(
+                lambda vmi: (vmi.get("status") or {}).get("phase") == "Running",
+                self.api.path("VirtualMachineInstance", self.namespace, name),
+                timeout=60,
+            )
+            for name in names
+        }
+
+    def launchers(self, vmi: JSON) -> list[JSON]:
+        """The launcher pods of a VMI that have not ended."""
+        uid = vmi["metadata"]["uid"]
+        pods = self.api.list(self.api.path("Pod", self.namespace))
+        return [
+            pod
+            for pod in pods
+            if pod["metadata"].get("labels", {}).get("kubevirt.io/created-by") == uid
+            and pod["status"]["phase"] not in ("Succeeded", "Failed")
+        ]
+
+    def placement(self, kind: str, name: str) -> str:
+        """The template without what KubeVirt itself writes there, as text."""
+        template = copy.deepcopy(self.get(kind, name)["spec"]["template"])
+        fields = ("affinity", "nodeSelector", "tolerations", "topologySpreadConstraints")
+        spec = {key: template["spec"][key] for key in fields if key in template["spec"]}
+        labels = (template.get("metadata") or {}).get("labels")
+        return json.dumps({"labels": labels, "spec": spec}, sort_keys=True)
+
+    def ours(self, kind: str, name: str) -> dict[str, JSON]:
+        """Our annotations, decoded."""
+        annotations = self.get(kind, name)["metadata"].get("annotations") or {}
+        return {key: json.loads(annotations[key]) for key in OURS if key in annotations}
+
+
+def anti_affinity(manifest: JSON) -> list[JSON]:
+    affinity = manifest["spec"]["template"]["spec"].get("affinity") or {}
+    found: list[JSON] = (affinity.get("podAntiAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution", []
+    )
+    return found
