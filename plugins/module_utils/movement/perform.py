@@ -7,6 +7,7 @@ Errors that say nothing about the move itself (no rights, no server, no time lef
 
 from __future__ import annotations
 
+from ..api.calls import call_subresource, delete_as_read
 from ..api.errors import ApiError, Conflict, Forbidden, NotFound, Throttled, Unauthorized
 from ..api.requests import Api
 from .entry import Answer, Reply, Request
@@ -37,10 +38,18 @@ def _send(api: Api, request: Request) -> None:
     if request.verb == "create":
         api.create(request.path, request.body)
     elif request.verb == "put":
-        api.put(request.path, request.body)
+        call_subresource(api, request.path, request.body)
     else:
-        body = dict(request.body or {})
-        api.delete(request.path, uid=body["preconditions"]["uid"], body=body)
+        _delete(api, request)
+
+
+def _delete(api: Api, request: Request) -> None:
+    asked = (request.body or {})["preconditions"]
+    if "resourceVersion" in asked:
+        version = asked["resourceVersion"]
+        delete_as_read(api, request.path, uid=asked["uid"], resource_version=version)
+    else:
+        api.delete(request.path, uid=asked["uid"])
 
 
 def _conflict(request: Request, error: Conflict) -> Answer:
