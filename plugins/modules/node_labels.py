@@ -82,8 +82,7 @@ requirements:
   - python >= 3.10
   - kubernetes >= 28.1.0
 notes:
-  - Needs the rights of the cluster role C(virt-placement-labeller) and, to change or remove what is there without O(force),
-    those of C(virt-placement-reader).
+  - Needs the rights of the cluster roles C(virt-placement-reader) and C(virt-placement-labeller).
 seealso:
   - module: virt.placement.topology_info
 """
@@ -139,7 +138,7 @@ nodes:
       before: {performance: low}
       after: {performance: high, topology.kubernetes.io/zone: scu}
 counts:
-  description: How many nodes changed, and how many that were to be changed came to be as wanted by somebody else's hand.
+  description: How many nodes came to be as wanted, and how many did not.
   returned: success
   type: dict
   contains:

@@ -1,0 +1,198 @@
+#!/usr/bin/python
+# Copyright (c) 2026, virt.placement contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: topology_info
+short_description: Show the topology that node labels tell of
+version_added: 0.1.0
+author:
+  - virt.placement contributors (@virt-placement)
+description:
+  - Shows the domains of each topology key with their nodes, the nodes that lack a key, and what is wrong with the
+    labels.
+  - Reads the nodes and nothing else.
+options: {}
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - virt.placement.attributes
+  - virt.placement.attributes.info
+  - virt.placement.placement
+requirements:
+  - python >= 3.10
+  - kubernetes >= 28.1.0
+notes:
+  - Needs the rights of the cluster role C(virt-placement-reader).
+seealso:
+  - module: virt.placement.node_labels
+"""
+
+EXAMPLES = r"""
+- name: Read the topology, with physical hosts in it
+  virt.placement.topology_info:
+    topology_keys:
+      physical-host: example.com/physical-host
+  register: topology
+
+- name: Show it
+  ansible.builtin.debug:
+    msg: "{{ topology.table.splitlines() }}"
+
+- name: Go on only where every node that takes pods has a zone
+  ansible.builtin.assert:
+    that: topology.findings | selectattr('name', 'equalto', 'topology_incomplete') | list | length == 0
+"""
+
+RETURN = r"""
+domains:
+  description: For each name of O(topology_keys) its domains, and for each domain its nodes.
+  returned: success
+  type: dict
+  sample:
+    zone:
+      scu: {nodes: [kni-worker, kni-worker2], count: 2, takes_pods: 2}
+      izz: {nodes: [kni-worker3], count: 1, takes_pods: 1}
+    performance:
+      high: {nodes: [kni-worker2], count: 1, takes_pods: 1}
+missing:
+  description: For each name of O(topology_keys) the nodes that have no such label, those that take no pods among them.
+  returned: success
+  type: dict
+  sample:
+    zone: [kni-control-plane]
+    performance: [kni-control-plane, kni-worker, kni-worker3]
+counts:
+  description: How many nodes there are.
+  returned: success
+  type: dict
+  contains:
+    nodes:
+      description: All nodes.
+      type: int
+    takes_pods:
+      description: Nodes without a lasting taint that keeps ordinary pods off. A cordoned node is one of them.
+      type: int
+  sample: {nodes: 4, takes_pods: 3}
+findings:
+  description:
+    - What is wrong with the labels, or may be. There is one warning for each name of a finding that is not V(info).
+    - C(topology_incomplete), nodes that take pods lack a key that others have.
+    - C(key_on_no_node), no node that takes pods has the key.
+    - C(single_domain), there is only one domain.
+    - C(duplicate_hostname), several nodes have the same host name.
+    - C(zone_in_two_regions), the nodes of a zone name different regions.
+    - C(deprecated_label), nodes carry a label that Kubernetes has replaced.
+    - C(domains_alike), two domains differ in spelling only.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the finding, which stays the same from release to release.
+      type: str
+    severity:
+      description: V(error), V(warning) or V(info).
+      type: str
+    why:
+      description: What was seen.
+      type: str
+    advice:
+      description: What to do.
+      type: str
+    objects:
+      description: Where it was seen.
+      type: list
+      elements: str
+    rule:
+      description: The rule that it is about, here always empty.
+      type: str
+  sample:
+    - name: topology_incomplete
+      severity: warning
+      why: kni-worker5 takes pods and has no label topology.kubernetes.io/zone (zone).
+      advice: >-
+        Rules to keep apart are void there, rules to spread or to keep together never use it: label these nodes too.
+      objects: [Node kni-worker5]
+      rule: ""
+table:
+  description: The domains for people, a line for each. A dash stands for the nodes without the key.
+  returned: success
+  type: str
+  sample: |-
+    KEY   DOMAIN  COUNT  NODES
+    zone  izz     1      kni-worker3
+          scu     2      kni-worker, kni-worker2
+          -       1      kni-control-plane
+cluster:
+  description: The cluster that was read.
+  returned: always
+  type: dict
+  contains:
+    api:
+      description: URL of the API server.
+      type: str
+    uid:
+      description: UID of the namespace C(kube-system), which is the same for the life of a cluster.
+      type: str
+  sample: {api: "https://api.example.com:6443", uid: 9c1f3b8e-6a55-4a3c-8a3b-3d0b2f1d7c11}
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.virt.placement.plugins.module_utils.api.lists import list_all
+from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
+    argument_spec,
+    topology_of,
+)
+from ansible_collections.virt.placement.plugins.module_utils.interface.guard import guarded
+from ansible_collections.virt.placement.plugins.module_utils.interface.results import warn_once
+from ansible_collections.virt.placement.plugins.module_utils.lint.topology import (
+    table,
+    takes_pods,
+    topology_report,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.manifest import (
+    node_from_manifest,
+)
+
+if t.TYPE_CHECKING:
+    from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
+
+
+def run(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
+    topology = topology_of(module.params)
+    nodes = [node_from_manifest(item) for item in list_all(api, "/api/v1/nodes").items]
+    report = topology_report(nodes, topology)
+    warn_once(module.warn, report.findings)
+    return {
+        "domains": {
+            name: {
+                domain: {
+                    "nodes": [node.name for node in members],
+                    "count": len(members),
+                    "takes_pods": sum(map(takes_pods, members)),
+                }
+                for domain, members in domains.items()
+            }
+            for name, domains in report.domains.items()
+        },
+        "missing": {
+            name: [node.name for node in without] for name, without in report.missing.items()
+        },
+        "counts": {"nodes": len(nodes), "takes_pods": sum(map(takes_pods, nodes))},
+        "findings": [finding.as_json() for finding in report.findings],
+        "table": table(report),
+    }
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
+    guarded(module, run)
+
+
+if __name__ == "__main__":
+    main()
