@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -50,21 +51,38 @@ def environment(**more: str) -> dict[str, str]:
     return {**env, **more}
 
 
-def run(command: Command) -> Outcome:
-    """Run one command to its end, its output kept."""
+def run(command: Command, shown: bool = False) -> Outcome:
+    """Run one command to its end, its output kept, or shown as it comes."""
     started = time.monotonic()
-    done = subprocess.run(
+    to = None if shown else subprocess.PIPE
+    process = subprocess.Popen(
         [str(argument) for argument in command.arguments],
         cwd=command.folder,
         env=dict(command.env or environment()),
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stdout=to,
+        stderr=None if shown else subprocess.STDOUT,
         text=True,
         errors="replace",
-        check=False,
     )
-    return Outcome(command.name, done.returncode, time.monotonic() - started, done.stdout)
+    _running.append(process)
+    output, _nothing = process.communicate()
+    _running.remove(process)
+    return Outcome(command.name, process.returncode, time.monotonic() - started, output or "")
+
+
+_running: list[subprocess.Popen[str]] = []
+
+
+def end_with_us() -> None:
+    """Let SIGTERM end what we run as well; Ctrl-C reaches it without us."""
+
+    def end(number: int, _frame: object) -> t.NoReturn:
+        for process in list(_running):
+            process.terminate()
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
 
 
 def run_all(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 
-from dev.commands import CHECKOUT, Command, finish, run_all
+from dev.commands import CHECKOUT, Command, end_with_us, finish, run_all
 
 # Through the link, so that mypy sees the package names that Ansible imports by.
 PLUGINS = "build/collections/ansible_collections/virt/placement/plugins"
@@ -30,4 +30,5 @@ def commands() -> list[Command]:
 
 
 if __name__ == "__main__":
+    end_with_us()
     sys.exit(finish(run_all(commands())))

@@ -4,10 +4,9 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
-from dev.commands import CHECKOUT, environment
+from dev.commands import CHECKOUT, Command, end_with_us, run
 
 MOLECULE = [sys.executable, "-m", "molecule"]
 
@@ -16,21 +15,15 @@ def main(arguments: list[str]) -> int:
     if not any((CHECKOUT / "extensions" / "molecule").glob("*/molecule.yml")):
         print("molecule: no scenario in extensions/molecule", file=sys.stderr)
         return 1
+    end_with_us()
     # A run that was cut off left its control plane and a note that it is there; Molecule would
     # believe the note.
-    left = subprocess.run(
-        [*MOLECULE, "destroy", "-s", "default"],
-        cwd=CHECKOUT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if left.returncode:
-        print(left.stdout + left.stderr, file=sys.stderr)
-        return left.returncode
-    command = [*MOLECULE, "test", *(arguments or ["--all"])]
-    return subprocess.run(command, cwd=CHECKOUT, env=environment(), check=False).returncode
+    left = run(Command("molecule destroy", [*MOLECULE, "destroy", "-s", "default"]))
+    if left.status:
+        print(left.output, file=sys.stderr)
+        return left.status
+    test = [*MOLECULE, "test", *(arguments or ["--all"])]
+    return run(Command("molecule test", test), shown=True).status
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from configparser import RawConfigParser
 from pathlib import Path
 
 from dev import cache, matrix
-from dev.commands import CHECKOUT, Command, Outcome, environment, finish, run
+from dev.commands import CHECKOUT, Command, Outcome, end_with_us, environment, finish, run
 
 # ansible-test downloads this script from a host that many machines cannot reach. The venv module
 # holds a pip already, which can install the pip that ansible-test asks for from the index.
@@ -41,6 +41,7 @@ def main() -> int:
     parser.add_argument("--test", action="append", default=[], help="one sanity test alone")
     parser.add_argument("--core", choices=[release.core for release in matrix.RELEASES])
     options = parser.parse_args()
+    end_with_us()
     ready, skipped = matrix.prepare()
     for release in skipped:
         print(f"sanity: {release.label} skipped, no Python {release.python_label} here")

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import subprocess
 import sys
-import time
 import typing as t
 from pathlib import Path
 from xml.etree import ElementTree
 
-from dev.commands import CHECKOUT, environment
+from dev.commands import CHECKOUT, Command, end_with_us, run
 from dev.unit_matrix import REPORTS
 
 PYTHON = CHECKOUT / ".venv" / "bin" / "python"
@@ -74,6 +72,7 @@ def main() -> int:
     unknown = sorted(set(names) - set(known))
     if unknown:
         parser.error(f"no step {', '.join(unknown)}; there are {', '.join(known)}")
+    end_with_us()
     shutil.rmtree(REPORTS, ignore_errors=True)
     REPORTS.mkdir(parents=True)
     results = [_run(known[name]) for name in names]
@@ -82,13 +81,9 @@ def main() -> int:
 
 def _run(step: Step) -> Result:
     print(f"\n== {step.name}: {step.saying}", flush=True)
-    started = time.monotonic()
-    command = [str(argument) for argument in step.arguments]
-    done = subprocess.run(command, cwd=CHECKOUT, env=environment(), check=False)
-    seconds = time.monotonic() - started
-    verdict = "ok" if done.returncode == 0 else f"FAILED (exit {done.returncode})"
-    print(f"== {step.name}: {verdict}, {seconds:.0f} s", flush=True)
-    return Result(step, done.returncode, seconds)
+    outcome = run(Command(step.name, step.arguments), shown=True)
+    print(f"== {outcome.line}", flush=True)
+    return Result(step, outcome.status, outcome.seconds)
 
 
 def _summary(results: list[Result]) -> int:

@@ -10,12 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from dev import matrix
-from dev.commands import CHECKOUT, Command, Outcome, environment, finish, run
+from dev.commands import CHECKOUT, Command, Outcome, end_with_us, environment, finish, run
 
 REPORTS = CHECKOUT / "build" / "reports"
 
 
 def main(pytest_arguments: list[str]) -> int:
+    end_with_us()
     ready, skipped = matrix.prepare()
     for release in skipped:
         print(f"unit: {release.label} skipped, no Python {release.python_label} here")
