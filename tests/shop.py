@@ -1,0 +1,154 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Workloads in a namespace of a sandbox, and what roll-outs did to them."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import threading
+import time
+import typing as t
+
+from ansible_collections.virt.placement.plugins.modules import rollout
+from sandbox import Sandbox, drain
+
+Object = dict[str, t.Any]
+ZONE = "topology.kubernetes.io/zone"
+HOSTNAME = "kubernetes.io/hostname"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/virt-placement"
+
+
+class Shop:
+    """Workloads in a namespace of their own, and roll-outs of them as the identity mover."""
+
+    def __init__(self, sandbox: Sandbox, namespace: str, run_module: t.Any) -> None:
+        self.sandbox, self.api, self.namespace = sandbox, sandbox.api, namespace
+        self._run_module = run_module
+
+    def path(self, kind: str, name: str | None = None) -> str:
+        return self.api.path(kind, self.namespace, name)
+
+    def instances(self) -> dict[str, Object]:
+        """VMIs by name that stay."""
+        found = self.api.list(self.path("VirtualMachineInstance"))
+        return {i["metadata"]["name"]: i for i in found if not _ends(i)}
+
+    def nodes(self) -> dict[str, str]:
+        return {name: vmi["status"].get("nodeName", "") for name, vmi in self.instances().items()}
+
+    def uids(self) -> set[str]:
+        return {vmi["metadata"]["uid"] for vmi in self.instances().values()}
+
+    def zones(self) -> list[str]:
+        return sorted(self.zone(node) for node in self.nodes().values())
+
+    def zone(self, node: str) -> str:
+        return t.cast(str, self.api.get(f"/api/v1/nodes/{node}")["metadata"]["labels"][ZONE])
+
+    def start(self, *wanted: Object, nodes: t.Collection[str] | None = None) -> None:
+        """Create workloads and wait until they run; on `nodes` only, where those are given."""
+        shut = self._cordon_all_but(nodes)
+        for workload in wanted:
+            self.api.create(self.api.collection_of(workload), workload)
+        self.wait_ready(sum(w["spec"].get("replicas", 1) for w in wanted))
+        for node in shut:
+            drain.uncordon(self.sandbox, node)
+
+    def wait_ready(self, count: int) -> None:
+        """Until that many pods of the namespace are Ready and no others are left."""
+        self.api.wait_list(
+            self.path("Pod"),
+            lambda pods: (
+                len([p for p in pods if not _ends(p) and _ready(p)]) >= count
+                and all(_ready(p) for p in pods if not _ends(p))
+            ),
+            60,
+        )
+
+    def patch_template(self, kind: str, name: str, spec: Object) -> None:
+        self.api.patch(self.path(kind, name), {"spec": {"template": {"spec": spec}}})
+
+    def roll(self, check: bool = False, seconds: float = 60, **options: t.Any) -> Object:
+        """Steps until the run has ended, as the action plugin makes them."""
+        params: Object = {
+            "kubeconfig": str(self.sandbox.kubeconfig("mover")),
+            "namespaces": [self.namespace],
+            "timeout": 60,
+            "move_timeout": 40,
+            **options,
+        }
+        run: Object = {}
+        moves: list[Object] = []
+        progress: list[str] = []
+        began = time.monotonic()
+        while True:
+            result = self._run_module(rollout.main, {**params, "run": run}, check=check)
+            moves += result.get("moves") or []
+            progress += result.get("progress") or []
+            if result.get("failed") or result["finished"]:
+                return {**result, "moves": moves, "progress": progress}
+            assert time.monotonic() - began < seconds, progress
+            run = {**result["run"], "elapsed": time.monotonic() - began}
+
+    def disruptions(self, since: t.Any) -> list[tuple[str, str]]:
+        """What was deleted, evicted, restarted or migrated by the collection, from the audit log."""
+        return [
+            (event.verb, f"{event.resource}/{event.subresource}".strip("/"))
+            for event in self.sandbox.audit.writes(since=since)
+            if event.verb == "delete"
+            or event.subresource in ("eviction", "restart")
+            or event.resource == "virtualmachineinstancemigrations"
+        ]
+
+    def lease(self) -> Object:
+        return self.api.get(LEASE)
+
+    def hold_lease(self, run: str) -> None:
+        """As a run that has just renewed."""
+        now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        spec = {"holderIdentity": run, "renewTime": now, "leaseTransitions": 7}
+        metadata = {"name": "virt-placement", "namespace": "kube-system"}
+        if self.api.find(LEASE):
+            self.api.patch(LEASE, {"spec": spec})
+        else:
+            body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": spec}
+            self.api.create(LEASE.rpartition("/")[0], {**body, "metadata": metadata})
+
+    @contextlib.contextmanager
+    def another_run(self, run: str) -> t.Iterator[None]:
+        """A run that renews the Lease as long as it lasts."""
+        ended = threading.Event()
+
+        def renew() -> None:
+            while not ended.wait(0.5):
+                self.hold_lease(run)
+
+        self.hold_lease(run)
+        thread = threading.Thread(target=renew)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+            self.api.patch(LEASE, {"spec": {"holderIdentity": ""}})
+
+    def _cordon_all_but(self, nodes: t.Collection[str] | None) -> list[str]:
+        if nodes is None:
+            return []
+        names = [node["metadata"]["name"] for node in self.api.list("/api/v1/nodes")]
+        shut = [name for name in names if name not in nodes]
+        for name in shut:
+            drain.cordon(self.sandbox, name)
+        return shut
+
+
+def _ends(manifest: Object) -> bool:
+    final = manifest.get("status", {}).get("phase") in ("Succeeded", "Failed")
+    return final or "deletionTimestamp" in manifest["metadata"]
+
+
+def _ready(manifest: Object) -> bool:
+    conditions = manifest.get("status", {}).get("conditions") or []
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
