@@ -1,0 +1,92 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Labels of a thousand nodes in one task, beside a kubernetes.core loop and bare patches."""
+
+from __future__ import annotations
+
+import typing as t
+
+from sandbox import Sandbox
+
+from . import floor, playbooks
+from .row import Promise, Row
+
+LOOPED = 50
+"""Nodes that the peer's loop labels; its time is extrapolated from them."""
+
+MERGE_PATCH = "application/merge-patch+json"
+KEYS = {
+    "region": "topology.kubernetes.io/region",
+    "zone": "topology.kubernetes.io/zone",
+    "performance": "performance",
+}
+
+
+def rows(*, small: bool = False) -> list[Row]:
+    """Bench row 1. `small` only shows that it runs: its ratios mean nothing."""
+    with Sandbox.start("thousand") as sandbox:
+        names = sorted(node["metadata"]["name"] for node in sandbox.api.list("/api/v1/nodes"))
+        labels = {
+            name: _labels(number) for number, name in enumerate(names[: 60 if small else None])
+        }
+        ping = playbooks.best_of(3, playbooks.PING).seconds
+        looped = min(LOOPED, len(labels))
+        first = dict(list(labels.items())[:looped])
+        peer = playbooks.run(_peer_task(first), sandbox.kubeconfig("admin"))
+        loop = ping + (peer.seconds - ping) * len(labels) / looped
+        _take_away(sandbox, labels)
+        least = floor.patch_all(sandbox, _patches(labels)) + ping
+        _take_away(sandbox, labels)
+        task = [{"virt.placement.node_labels": {"per_node": labels}}]
+        ours = playbooks.run(task, sandbox.kubeconfig("labeller"))
+        again = playbooks.best_of(3, task, sandbox.kubeconfig("labeller")).seconds
+    promises = (
+        Promise("times faster than the loop", loop / ours.seconds, 100, at_least=True),
+        Promise("times the floor with start-up", ours.seconds / least, 3),
+        Promise("second run, times a playbook with one ping", again / ping, 2),
+    )
+    return [
+        Row(
+            f"three labels each on {len(labels)} nodes, whole playbook",
+            "s",
+            ours.seconds,
+            {"kubernetes.core loop": loop, "second run": again, "ping playbook": ping},
+            least,
+            ours.peak_rss_mb,
+            () if small else promises,
+        )
+    ]
+
+
+def _labels(number: int) -> dict[str, str]:
+    zone = number % 3
+    return {"region": "r1", "zone": f"z{zone}", "performance": ("high", "low")[number % 2]}
+
+
+def _full(labels: t.Mapping[str, str | None]) -> dict[str, str | None]:
+    return {KEYS[name]: value for name, value in labels.items()}
+
+
+def _patches(
+    labels: t.Mapping[str, t.Mapping[str, str | None]],
+) -> list[tuple[str, str, dict[str, t.Any]]]:
+    return [
+        (f"/api/v1/nodes/{name}", MERGE_PATCH, {"metadata": {"labels": _full(mine)}})
+        for name, mine in labels.items()
+    ]
+
+
+def _take_away(sandbox: Sandbox, labels: t.Mapping[str, t.Mapping[str, str]]) -> None:
+    floor.patch_all(sandbox, _patches({name: dict.fromkeys(KEYS) for name in labels}))
+
+
+def _peer_task(labels: t.Mapping[str, t.Mapping[str, str]]) -> list[dict[str, t.Any]]:
+    """The way that kubernetes.core's documentation shows: a definition for each node."""
+    loop = [{"name": name, "labels": _full(mine)} for name, mine in labels.items()]
+    definition = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "{{ item.name }}", "labels": "{{ item.labels }}"},
+    }
+    task = {"kubernetes.core.k8s": {"state": "patched", "definition": definition}, "loop": loop}
+    return [task]
