@@ -46,7 +46,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The names in the tarball that would be published."""
     folder = tmp_path_factory.mktemp("built")
     galaxy = Path(sys.executable).with_name("ansible-galaxy")
-    command = [galaxy, "collection", "build", str(CHECKOUT), "--output-path", str(folder)]
+    command: list[str | Path] = [
+        galaxy,
+        "collection",
+        "build",
+        str(CHECKOUT),
+        "--output-path",
+        str(folder),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     (archive,) = folder.glob("virt-placement-*.tar.gz")
