@@ -404,6 +404,7 @@ def request_of(params: t.Mapping[str, t.Any]) -> RulesRequest:
         adopt=params["adopt"],
         self_rolling=params["self_rolling"],
         faults=parsed.faults,
+        broken=parsed.broken,
     )
 
 

@@ -46,7 +46,11 @@ class RulesTask:
         manifest = copy.deepcopy(manifest)
         manifest["metadata"]["namespace"] = self.namespace
         path = self.api.path(manifest["kind"], self.namespace)
-        return self.api.create(path, manifest)
+        made = self.api.create(path, manifest)
+        if manifest["kind"] == "VirtualMachineInstanceReplicaSet":
+            # virt-controller writes each one once by itself, without the empty lists in it.
+            made = self.api.wait(lambda each: each["status"], f"{path}/{made['metadata']['name']}")
+        return made
 
     def get(self, kind: str, name: str) -> JSON:
         return self.api.get(self.api.path(kind, self.namespace, name))

@@ -63,3 +63,168 @@ def test_a_rule_is_written_once_to_each_machine(web: RulesTask) -> None:
     assert (result["changed"], result["writes"], result["workloads"]) == (False, [], [])
     assert result["counts"]["unchanged"] == 3
     assert not web.sandbox.audit.writes(since=again)
+
+
+def test_check_mode_names_exactly_the_writes_that_are_then_made(web: RulesTask) -> None:
+    start = web.sandbox.audit.mark()
+    foretold = web(APART, FAST, check=True, diff=True)
+    assert foretold["changed"]
+    assert not web.sandbox.audit.writes(since=start)
+    made = web(APART, FAST, diff=True)
+    assert made["writes"] == foretold["writes"]
+    assert made["diff"] == foretold["diff"]
+    assert made["workloads"] == foretold["workloads"]
+    assert not web(APART, FAST, check=True)["changed"]
+
+
+def test_the_difference_shows_placement_fields_and_names_of_rules(web: RulesTask) -> None:
+    result = web(FAST, diff=True)
+    term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["zone1", "zone2"]}]}
+    required = {"nodeSelectorTerms": [term]}
+    assert result["diff"] == [
+        {
+            "before_header": f"VirtualMachine {web.namespace}/web-a",
+            "before": {"rules": []},
+            "after_header": f"VirtualMachine {web.namespace}/web-a",
+            "after": {
+                "rules": [f"{web.namespace}/default/fast"],
+                "affinity": {
+                    "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}
+                },
+            },
+        }
+    ]
+
+
+def test_a_second_rule_keeps_the_first_and_the_last_removal_restores_every_byte(
+    web: RulesTask,
+) -> None:
+    before = web.get(VM, "web-a")
+    placement = web.placement(VM, "web-a")
+    web(APART)
+    web(FAST, set="other")
+    both = web.get(VM, "web-a")
+    assert anti_affinity(both)
+    assert "nodeAffinity" in both["spec"]["template"]["spec"]["affinity"]
+    result = web({"name": "web-apart"}, state="absent")
+    assert [each["removed"] for each in result["workloads"]] == [["web-apart"]] * 3
+    assert "podAntiAffinity" not in web.get(VM, "web-a")["spec"]["template"]["spec"]["affinity"]
+    web(set="other", prune=True)
+    assert web.placement(VM, "web-a") == placement
+    after = web.get(VM, "web-a")
+    assert after["metadata"].get("annotations") == before["metadata"].get("annotations")
+    assert after["spec"]["runStrategy"] == "Halted"
+
+
+def test_who_is_no_longer_listed_loses_the_terms(web: RulesTask) -> None:
+    placement = web.placement(VM, "web-c")
+    web(APART)
+    result = web({**APART, "workloads": [{"names": ["web-a", "web-b"]}]})
+    changes = {each["name"]: (each["updated"], each["removed"]) for each in result["workloads"]}
+    assert changes == {
+        "web-a": (["web-apart"], []),
+        "web-b": (["web-apart"], []),
+        "web-c": ([], ["web-apart"]),
+    }
+    assert web.placement(VM, "web-c") == placement
+    assert web({**APART, "workloads": []})["counts"]["changed"] == 2
+    assert web.placement(VM, "web-a") == placement
+
+
+def test_absent_with_workloads_leaves_the_others(web: RulesTask) -> None:
+    web(APART)
+    web({"name": "web-apart", "workloads": [{"name": "web-a"}]}, state="absent")
+    assert not anti_affinity(web.get(VM, "web-a"))
+    assert anti_affinity(web.get(VM, "web-b"))
+    again = web({"name": "web-apart", "workloads": [{"name": "gone-long-ago"}]}, state="absent")
+    assert not again["changed"]
+
+
+def test_prune_makes_the_set_exact_and_leaves_other_sets(web: RulesTask) -> None:
+    web(APART, FAST)
+    web({**FAST, "name": "elsewhere"}, set="other")
+    result = web(APART, prune=True)
+    assert [(each["name"], each["removed"]) for each in result["workloads"]] == [
+        ("web-a", ["fast"])
+    ]
+    rules = web.ours(VM, "web-a")["placement.virt/rules"]["rules"]
+    assert set(rules) == {f"{web.namespace}/default/web-apart", f"{web.namespace}/other/elsewhere"}
+    spec = web.get(VM, "web-a")["spec"]["template"]["spec"]
+    assert spec["affinity"]["nodeAffinity"], "the term that both rules asked for"
+
+
+def test_an_equal_term_stands_twice_or_is_adopted(web: RulesTask) -> None:
+    web(APART)
+    theirs = anti_affinity(web.get(VM, "web-a"))[0]
+    web(prune=True)
+    selector = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [theirs]}}
+    affinity = {"op": "add", "path": "/spec/template/spec/affinity", "value": selector}
+    web.patch(VM, "web-a", [affinity])
+    web(APART)
+    assert anti_affinity(web.get(VM, "web-a")) == [theirs, theirs]
+    web(prune=True)
+    assert anti_affinity(web.get(VM, "web-a")) == [theirs]
+    web(APART, adopt=True)
+    assert anti_affinity(web.get(VM, "web-a")) == [theirs]
+    web(prune=True)
+    assert anti_affinity(web.get(VM, "web-a")) == []
+
+
+def test_rules_come_as_text_with_numbers_and_booleans_as_text(web: RulesTask) -> None:
+    wish = {**APART, "preferred": "true", "weight": "10"}
+    result = web(rules=json.dumps([wish]))
+    assert result["counts"]["changed"] == 3
+    again = web(rules="- " + json.dumps({**wish, "preferred": True, "weight": 10}))
+    assert not again["changed"]
+    affinity = web.get(VM, "web-a")["spec"]["template"]["spec"]["affinity"]
+    wishes = affinity["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert [wish["weight"] for wish in wishes] == [10]
+
+
+def test_the_journal_holds_what_was_effective_until_it_is_cleared(web: RulesTask) -> None:
+    web(FAST)
+    first = web.ours(VM, "web-a")["placement.virt/journal"]
+    assert (first["placement"], first["rules"]) == ({}, None)
+    web(FAST, APART)
+    assert web.ours(VM, "web-a")["placement.virt/journal"] == first
+    web.patch(
+        VM, "web-a", [{"op": "remove", "path": "/metadata/annotations/placement.virt~1journal"}]
+    )
+    web({**FAST, "run_on": {"zone": "zone3"}}, APART)
+    second = web.ours(VM, "web-a")["placement.virt/journal"]
+    assert set(second["placement"]["affinity"]) == {"nodeAffinity", "podAntiAffinity"}
+    assert f"{web.namespace}/default/fast" in json.loads(second["rules"])["rules"]
+
+
+def test_a_copy_with_its_annotation_is_refused_until_it_is_allowed(web: RulesTask) -> None:
+    web(APART)
+    copy = web.get(VM, "web-a")
+    copy["metadata"] = {"name": "web-d", "annotations": copy["metadata"]["annotations"]}
+    web.create(copy)
+    rule: dict[str, t.Any] = {**APART, "workloads": [{"names": [*WEB, "web-d"]}]}
+    start = web.sandbox.audit.mark()
+    refused = web(rule)
+    assert refused["failed"]
+    assert "cloned" in refused["msg"]
+    assert not web.sandbox.audit.writes(since=start)
+    left = web(APART)
+    assert not left["changed"]
+    assert [(f["name"], f["severity"]) for f in left["findings"]] == [("cloned", "warning")]
+    web({**rule, "allow_findings": ["cloned"]})
+    uid = web.get(VM, "web-d")["metadata"]["uid"]
+    assert web.ours(VM, "web-d")["placement.virt/rules"]["uid"] == uid
+    assert len(anti_affinity(web.get(VM, "web-d"))) == 1
+
+
+@pytest.mark.parametrize("text", ["{", '{"version": 9}', '{"version": 1, "rules": 3}', "[]"])
+def test_a_damaged_annotation_fails_its_object_alone(web: RulesTask, text: str) -> None:
+    note = {"metadata": {"annotations": {"placement.virt/rules": text}}}
+    web.api.patch(web.api.path(VM, web.namespace, "web-a"), note)
+    start = web.sandbox.audit.mark()
+    refused = web(APART)
+    assert refused["failed"]
+    assert "web-a: annotation placement.virt/rules" in refused["msg"]
+    assert not web.sandbox.audit.writes(since=start)
+    others = web({**APART, "workloads": [{"names": ["web-b", "web-c"]}]})
+    assert others["counts"]["changed"] == 2
+    assert [finding["name"] for finding in others["findings"]] == ["unreadable_ownership"]

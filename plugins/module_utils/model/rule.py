@@ -116,4 +116,4 @@ class Rule:
     @property
     def where(self) -> str:
         """For messages: the rule with its index."""
-        return f"rules[{self.index}] {self.id.name}"
+        return f"rules[{self.index}] {self.id.name}".rstrip()

@@ -137,7 +137,7 @@ def unread_carriers(
     """A kind that could not be listed may hide carriers. That spoils a promise to remove a rule
     from all of them; for one that is written it is worth a warning."""
     gaps = inventory.gaps(map(plural, SUPPORTED), request.namespace)
-    removing = request.prune or any(rule.everywhere for rule in request.rules)
+    removing = request.prune or request.state == "absent"
     for gap in gaps:
         if removing:
             faults.append(Fault("state" if request.state == "absent" else "prune", str(gap)))

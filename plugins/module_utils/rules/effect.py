@@ -15,6 +15,7 @@ from ..model.kinds import DEPLOYMENT, REPLICA_SET
 from ..model.pointer import JSON
 from ..model.snapshot import MachineInstance, Workload
 from .inventory import Inventory
+from .machine_labels import can_migrate_by_name
 from .merge import Merged
 from .slots import Slot
 
@@ -75,6 +76,7 @@ def _needs_restart(
         or inventory.snapshot.platform.rollout_strategy != "LiveUpdate"
         or _condition(workload, "RestartRequired")
         or any(machine.live_migratable is False for machine in machines)
+        or not all(can_migrate_by_name(machine.ref.name) for machine in machines)
     )
 
 

@@ -38,13 +38,20 @@ def key_findings(rule: Rule, inventory: Inventory) -> t.Iterator[Finding]:
                 KEY_ON_NO_NODE,
                 severity,
                 f"No node has the label {key}, so the rule would {_void(rule, key, over)}.",
-                f"Label the nodes first, or correct the key{nearest(key, carried)}.",
+                f"Label the nodes first, or correct the key{_like(key, carried)}.",
                 rule=rule.id.name,
             )
     for key in dict.fromkeys(over):
         without = [node for node in nodes if _takes_pods(node) and key not in node.labels]
         if key in carried and without:
             yield _on_some(rule, key, without)
+
+
+def _like(key: str, carried: t.Collection[str]) -> str:
+    """Keys that may have been meant: those of the same name under another prefix before others."""
+    name = key.rpartition("/")[2]
+    same = [other for other in carried if other.rpartition("/")[2] == name]
+    return nearest(key, same or carried, 0.4 if same else 0.75)
 
 
 def _keys_of(rule: Rule) -> tuple[list[str], list[str], list[str]]:

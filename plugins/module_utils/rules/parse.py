@@ -20,10 +20,12 @@ OPTIONS = ("name", "workloads", *VERBS, "label", "preferred", "weight", "allow_f
 
 @dataclass(frozen=True)
 class Parsed:
-    """The rules that could be understood, and what is wrong with the others."""
+    """The rules that could be understood, and what is wrong with the others. `broken` are those
+    others, with the workloads that could be read: they can be looked up all the same."""
 
     rules: tuple[Rule, ...]
     faults: tuple[Fault, ...]
+    broken: tuple[Rule, ...] = ()
 
 
 def parse_rules(
@@ -50,17 +52,21 @@ def read_rules(
         notes.fault("must be a list of rules, or the YAML or JSON text of one")
         return Parsed((), tuple(faults))
     context = Context(namespace, topology)
-    found = [
-        _rule(index, item, set_name, context, absent, faults) for index, item in enumerate(items)
-    ]
+    rules: list[Rule] = []
+    broken: list[Rule] = []
+    for index, item in enumerate(items):
+        before = len(faults)
+        rule = _rule(index, item, set_name, context, absent, faults)
+        if rule is not None:
+            (rules if len(faults) == before else broken).append(rule)
     _no_duplicates(items, faults)
-    return Parsed(tuple(rule for rule in found if rule is not None), tuple(faults))
+    return Parsed(tuple(rules), tuple(faults), tuple(broken))
 
 
 def _rule(
     index: int, item: JSON, set_name: str, context: Context, absent: bool, faults: list[Fault]
 ) -> Rule | None:
-    before = len(faults)
+    """The rule as far as it can be read; None where it is no map."""
     name = _name(index, item, faults)
     notes = Notes(f"rules[{index}] {name}" if name else f"rules[{index}]", faults)
     given = notes.mapping(item, OPTIONS)
@@ -71,10 +77,8 @@ def _rule(
     label = _label(notes.at("label"), given.get("label")) if "label" in given else None
     preferred, weight = _preference(notes, given, verb)
     allowed = notes.at("allow_findings").texts(given.get("allow_findings", []))
-    if len(faults) > before or name is None:
-        return None
     return Rule(
-        id=RuleId(context.namespace, set_name, name),
+        id=RuleId(context.namespace, set_name, name or ""),
         index=index,
         workloads=workloads or (),
         verb=verb,

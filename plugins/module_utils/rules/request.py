@@ -33,7 +33,8 @@ ExtraFindings = t.Callable[[Snapshot, tuple[Rule, ...], tuple[Write, ...]], t.It
 
 @dataclass(frozen=True)
 class RulesRequest:
-    """`faults` are those that were found while the rules were read."""
+    """`faults` are those that were found while the rules were read, `broken` the rules that have
+    them: their workloads are looked up, so that every fault is named at once."""
 
     namespace: str
     set: str
@@ -43,6 +44,7 @@ class RulesRequest:
     adopt: bool = False
     self_rolling: str = "refuse"
     faults: tuple[Fault, ...] = ()
+    broken: tuple[Rule, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,11 +119,15 @@ def _option_faults(request: RulesRequest, inventory: Inventory) -> list[Fault]:
         faults.append(
             Fault("prune", "goes with state present: an empty list of rules removes the whole set")
         )
-    known_namespaces = inventory.namespaces
-    if request.namespace not in known_namespaces and inventory.gap("namespaces", "") is None:
-        hint = nearest(request.namespace, known_namespaces)
+    if _is_missing(request.namespace, inventory):
+        hint = nearest(request.namespace, inventory.namespaces)
         faults.append(Fault("namespace", f"there is no namespace {request.namespace!r}{hint}"))
     return faults
+
+
+def _is_missing(namespace: str, inventory: Inventory) -> bool:
+    """Whether there is no such namespace, as far as namespaces could be read."""
+    return namespace not in inventory.namespaces and inventory.gap("namespaces", "") is None
 
 
 def _compile(
@@ -132,8 +138,10 @@ def _compile(
     found: list[Finding],
 ) -> list[Compiled]:
     """The terms of each rule. Rules that are to be absent have none, and name whom they like."""
-    if request.state == "absent" or request.namespace not in inventory.namespaces:
+    if request.state == "absent" or _is_missing(request.namespace, inventory):
         return []
+    for rule in request.broken:
+        resolve(rule, inventory, faults)
     chooser = Chooser(inventory, book.ownership)
     resolved = [resolve(rule, inventory, faults) for rule in request.rules]
     compiled = [compile_rule(each, chooser, inventory.snapshot.platform) for each in resolved]

@@ -21,9 +21,9 @@ _FALSE = ("false", "no", "off", "0", "n", "f")
 """What Ansible takes for a boolean (ansible.module_utils.parsing.convert_bool)."""
 
 
-def nearest(name: str, known: t.Iterable[str]) -> str:
-    """`; did you mean ...?`, or nothing."""
-    found = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+def nearest(name: str, known: t.Iterable[str], cutoff: float = 0.5) -> str:
+    """`; did you mean ...?`, or nothing. `cutoff` is how alike they must be, from 0 to 1."""
+    found = difflib.get_close_matches(name, sorted(known), n=3, cutoff=cutoff)
     return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""
 
 

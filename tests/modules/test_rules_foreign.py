@@ -1,0 +1,218 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What others wrote, and other kinds of workloads: nothing of theirs is lost, and no roll-out is
+started that nobody asked for."""
+
+from __future__ import annotations
+
+import copy
+import typing as t
+
+import pytest
+
+from sandbox import Sandbox, objects
+from sandbox.pytest_plugin import MakeNamespace
+from tests.conftest import RunModule
+
+from .rules_task import RulesTask, anti_affinity
+
+VM = "VirtualMachine"
+VMIRS = "VirtualMachineInstanceReplicaSet"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+ZONE = "topology.kubernetes.io/zone"
+HARVESTER = {"key": "network.harvesterhci.io/mgmt", "operator": "In", "values": ["true"]}
+ARCH = {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}
+THEIRS = {
+    "labelSelector": {"matchLabels": {"app": "other"}},
+    "topologyKey": "kubernetes.io/hostname",
+}
+RULES: tuple[dict[str, t.Any], ...] = (
+    {"name": "zones", "run_on": {"zone": ["zone1", "zone2"]}},
+    {"name": "apart", "keep_apart": {"over": "zone"}},
+    {"name": "hosts", "keep_apart": {"over": "host"}, "preferred": True, "weight": 5},
+    {"name": "not-three", "avoid": {"zone": "zone3"}, "preferred": True},
+    {"name": "even", "spread": {"over": "zone"}, "preferred": True},
+    {"name": "own", "terms": {"tolerations": [{"key": "a.example/b", "operator": "Exists"}]}},
+)
+FOREIGN: dict[str, t.Any] = {
+    "nothing": {},
+    "empty affinity": {"affinity": {}},
+    "a console's empty lists": {
+        "affinity": {
+            "nodeAffinity": {PREFERRED: []},
+            "podAffinity": {REQUIRED: [], PREFERRED: []},
+            "podAntiAffinity": {REQUIRED: []},
+        },
+        "tolerations": [],
+        "topologySpreadConstraints": [],
+    },
+    "terms of others": {
+        "affinity": {
+            "nodeAffinity": {
+                REQUIRED: {
+                    "nodeSelectorTerms": [
+                        {"matchExpressions": [HARVESTER, ARCH]},
+                        {"matchExpressions": [ARCH]},
+                        {
+                            "matchFields": [
+                                {"key": "metadata.name", "operator": "NotIn", "values": ["w9"]}
+                            ]
+                        },
+                    ]
+                }
+            },
+            "podAntiAffinity": {
+                REQUIRED: [THEIRS],
+                PREFERRED: [{"weight": 1, "podAffinityTerm": THEIRS}],
+            },
+        },
+        "nodeSelector": {"kubernetes.io/arch": "amd64"},
+        "tolerations": [{"key": "x", "operator": "Exists"}],
+    },
+}
+
+
+@pytest.fixture
+def task(six: Sandbox, run_module: RunModule, namespace: MakeNamespace) -> RulesTask:
+    return RulesTask(six, run_module, namespace(six, "rules"))
+
+
+def _rules(kind: str, name: str) -> list[dict[str, t.Any]]:
+    return [{**rule, "workloads": [{"kind": kind, "name": name}]} for rule in RULES]
+
+
+@pytest.mark.parametrize("foreign", FOREIGN)
+@pytest.mark.parametrize("kind", [VM, VMIRS, "Deployment"])
+def test_what_others_wrote_survives_and_removal_restores_it(
+    task: RulesTask, kind: str, foreign: str
+) -> None:
+    placement = copy.deepcopy(FOREIGN[foreign])
+    make = {
+        VM: lambda: objects.virtual_machine("a", placement=placement, run_strategy="Halted"),
+        VMIRS: lambda: objects.replica_set("a", placement=placement, replicas=0),
+        "Deployment": lambda: objects.deployment("a", placement=placement, replicas=0),
+    }
+    task.create(make[kind]())
+    before = task.placement(kind, "a")
+    result = task(*_rules(kind, "a"))
+    assert sorted(result["workloads"][0]["added"]) == sorted(rule["name"] for rule in RULES)
+    spec = task.get(kind, "a")["spec"]["template"]["spec"]
+    terms = spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    zones = {"key": ZONE, "operator": "In", "values": ["zone1", "zone2"]}
+    assert all(term["matchExpressions"][-1] == zones for term in terms)
+    if foreign == "terms of others":
+        theirs = placement["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+        assert [{**t, "matchExpressions": t["matchExpressions"][:-1]} for t in terms] == [
+            {**t, "matchExpressions": t.get("matchExpressions", [])} for t in theirs
+        ]
+        assert anti_affinity(task.get(kind, "a"))[0] == THEIRS
+        assert spec["tolerations"][0] == placement["tolerations"][0]
+    again = task(*_rules(kind, "a"))
+    assert (again["changed"], again["writes"]) == (False, [])
+    for rule in RULES:
+        task({"name": rule["name"]}, state="absent")
+    assert task.placement(kind, "a") == before
+
+
+def test_an_or_term_that_somebody_adds_gets_the_expression_and_stays(task: RulesTask) -> None:
+    task.create(objects.replica_set("a", replicas=0))
+    rule = _rules(VMIRS, "a")[0]
+    task(rule)
+    path = f"/spec/template/spec/affinity/nodeAffinity/{REQUIRED}/nodeSelectorTerms/-"
+    task.patch(VMIRS, "a", [{"op": "add", "path": path, "value": {"matchExpressions": [ARCH]}}])
+    healed = task(rule)
+    assert healed["workloads"][0]["updated"] == ["zones"]
+    spec = task.get(VMIRS, "a")["spec"]["template"]["spec"]
+    terms = spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    assert [[e["key"] for e in term["matchExpressions"]] for term in terms] == [
+        [ZONE],
+        ["kubernetes.io/arch", ZONE],
+    ]
+    assert not task(rule)["changed"]
+    task(prune=True)
+    spec = task.get(VMIRS, "a")["spec"]["template"]["spec"]
+    terms = spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    assert terms == [{"matchExpressions": [ARCH]}]
+
+
+def test_an_empty_node_term_is_never_given_an_expression(task: RulesTask) -> None:
+    required: dict[str, t.Any] = {REQUIRED: {"nodeSelectorTerms": [{}]}}
+    placement = {"affinity": {"nodeAffinity": required}}
+    task.create(objects.replica_set("a", replicas=0, placement=placement))
+    start = task.sandbox.audit.mark()
+    refused = task(_rules(VMIRS, "a")[0])
+    assert refused["failed"]
+    assert "empty_node_term" in refused["msg"]
+    assert not task.sandbox.audit.writes(since=start)
+    assert task(_rules(VMIRS, "a")[1])["counts"]["changed"] == 1
+    spec = task.get(VMIRS, "a")["spec"]["template"]["spec"]
+    assert spec["affinity"]["nodeAffinity"] == required
+    allowed = {**_rules(VMIRS, "a")[0], "allow_findings": "empty_node_term"}
+    task(allowed)
+    spec = task.get(VMIRS, "a")["spec"]["template"]["spec"]
+    assert spec["affinity"]["nodeAffinity"] == required
+    assert not task(allowed)["changed"]
+
+
+def test_a_deployment_is_written_only_where_its_roll_out_is_wanted(task: RulesTask) -> None:
+    task.create(objects.deployment("cache", replicas=2))
+    rule = {
+        "name": "apart",
+        "workloads": [{"kind": "Deployment", "name": "cache"}],
+        "keep_apart": {"over": "zone"},
+    }
+    start = task.sandbox.audit.mark()
+    refused = task(rule)
+    assert refused["failed"]
+    assert "self_rolling" in refused["msg"]
+    assert [each["patch"][0]["op"] for each in refused["workloads"]] == ["test"]
+    assert not task.sandbox.audit.writes(since=start)
+    made = task(rule, self_rolling="now")
+    assert [each["takes_effect"] for each in made["workloads"]] == ["own_rollout"]
+    assert anti_affinity(task.get("Deployment", "cache"))[0]["matchLabelKeys"] == [
+        "pod-template-hash"
+    ]
+    assert not task(rule)["changed"], "nothing to write, nothing to refuse"
+
+
+def test_a_replica_set_takes_effect_by_recreation(task: RulesTask) -> None:
+    task.create(objects.replica_set("db", replicas=1))
+    path = task.api.path("VirtualMachineInstance", task.namespace)
+    task.api.wait_list(path, lambda vmis: any(v["status"]["phase"] == "Running" for v in vmis), 60)
+    result = task(_rules(VMIRS, "db")[1])
+    assert [each["takes_effect"] for each in result["workloads"]] == ["recreation"]
+    assert anti_affinity(task.get(VMIRS, "db"))[0]["labelSelector"] == {
+        "matchExpressions": [{"key": "kubevirt.io/domain", "operator": "In", "values": ["db"]}]
+    }
+
+
+@pytest.mark.parametrize(
+    ("metadata", "manager"),
+    [
+        ({"annotations": {"argocd.argoproj.io/tracking-id": "app:x"}}, "Argo CD"),
+        ({"labels": {"kustomize.toolkit.fluxcd.io/name": "app"}}, "Flux"),
+        ({"annotations": {"meta.helm.sh/release-name": "app"}}, "Helm"),
+    ],
+)
+def test_what_others_manage_is_refused_with_the_patch_to_commit(
+    task: RulesTask, metadata: dict[str, t.Any], manager: str
+) -> None:
+    machine = objects.virtual_machine("a", run_strategy="Halted")
+    machine["metadata"].update(metadata)
+    task.create(machine)
+    rule = _rules(VM, "a")[1]
+    start = task.sandbox.audit.mark()
+    refused = task(rule)
+    assert refused["failed"]
+    assert f"managed by {manager}" in refused["msg"]
+    assert not task.sandbox.audit.writes(since=start)
+    patch = refused["workloads"][0]["patch"]
+    assert [(each["op"], each["path"]) for each in patch] == [
+        ("add", "/spec/template/spec/affinity")
+    ]
+    task.patch(VM, "a", patch)
+    settled = task(rule, adopt=True)
+    assert not settled["changed"], "the terms are there, and the annotation is theirs to manage"
+    other = {**_rules(VM, "a")[4], "allow_findings": ["managed_by"]}
+    assert task(other)["counts"]["changed"] == 1

@@ -1,0 +1,229 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules on virtual machines that run: what reaches them at once, and by which label they are told
+from others."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import typing as t
+
+import pytest
+
+from sandbox import Sandbox, objects
+from sandbox.pytest_plugin import MakeNamespace
+from tests.conftest import RunModule
+
+from .rules_task import RulesTask, anti_affinity
+
+ZONE = "topology.kubernetes.io/zone"
+VM = "VirtualMachine"
+VMI = "VirtualMachineInstance"
+LONG = "a-machine-whose-name-is-as-long-as-people-make-them-for-big-systems-70"
+NAMES: dict[str, tuple[tuple[str, dict[str, t.Any]], ...]] = {
+    "plain": (("web-a", {}), ("web-b", {}), ("web-c", {})),
+    "own hostnames": (("h-a", {"hostname": "alpha"}), ("h-b", {"hostname": "beta"}), ("h-c", {})),
+    "one hostname": (("s-a", {"hostname": "same"}), ("s-b", {"hostname": "same"}), ("s-c", {})),
+    "dots": (("dot.a.example", {}), ("dot.b.example", {}), ("dot.c", {})),
+    "long": ((LONG, {}), ("short-b", {}), ("short-c", {})),
+}
+
+
+@pytest.fixture
+def task(six: Sandbox, run_module: RunModule, namespace: MakeNamespace) -> RulesTask:
+    return RulesTask(six, run_module, namespace(six, "rules"))
+
+
+def _start(task: RulesTask, machines: t.Iterable[tuple[str, dict[str, t.Any]]]) -> dict[str, t.Any]:
+    names = []
+    for name, placement in machines:
+        task.create(objects.virtual_machine(name, placement=placement))
+        names.append(name)
+    return task.running(*names)
+
+
+def _zone(task: RulesTask, vmi: t.Any) -> str:
+    node = task.api.get(f"/api/v1/nodes/{vmi['status']['nodeName']}")
+    return str(node["metadata"]["labels"][ZONE])
+
+
+def _wait_for_affinity(task: RulesTask, path: str, wanted: t.Any) -> None:
+    task.api.wait(lambda vmi: vmi["spec"]["affinity"] == wanted, path)
+
+
+def _migrate(task: RulesTask, name: str) -> t.Any:
+    made = task.create(objects.migration(name))
+    path = task.api.path(
+        "VirtualMachineInstanceMigration", task.namespace, made["metadata"]["name"]
+    )
+    task.api.wait(lambda m: m["status"]["phase"] == "Succeeded", path, timeout=60)
+    return task.get(VMI, name)
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_apart_over_zones_reaches_running_machines_live_and_lets_them_migrate(
+    task: RulesTask, kind: str
+) -> None:
+    before = _start(task, NAMES[kind])
+    labels = {name: task.launchers(vmi)[0]["metadata"]["labels"] for name, vmi in before.items()}
+    start = task.sandbox.audit.mark()
+    rule = {"name": "apart", "workloads": [{"names": list(before)}], "keep_apart": {"over": "zone"}}
+    result = task(rule)
+    assert result["counts"]["changed"] == 3
+    effects = {each["name"]: each["takes_effect"] for each in result["workloads"]}
+    assert effects == {name: "restart" if name == LONG else "migration" for name in before}
+    assert not result["findings"]
+    resources = {write.resource for write in task.sandbox.audit.writes(since=start)}
+    assert resources == {"virtualmachines"}
+
+    for name in before:
+        affinity = task.get(VM, name)["spec"]["template"]["spec"]["affinity"]
+        path = task.api.path(VMI, task.namespace, name)
+        _wait_for_affinity(task, path, affinity)
+    # KubeVirt cannot migrate a machine with such a long name; the others keep away from it.
+    movable = [name for name in before if name != LONG]
+    for name in movable:
+        _migrate(task, name)
+    zones = {name: _zone(task, task.get(VMI, name)) for name in before}
+    assert len(set(zones.values())) == 3
+    for name in movable:
+        node = task.get(VMI, name)["status"]["nodeName"]
+        after = _migrate(task, name)
+        assert after["status"]["nodeName"] != node
+        assert _zone(task, after) == zones[name], "it stays in its zone, the others are taken"
+        assert after["metadata"]["uid"] == before[name]["metadata"]["uid"]
+        kept = task.launchers(after)[0]["metadata"]["labels"]
+        assert not [key for key in kept if key.startswith("placement.virt/")]
+        assert kept["vmi.kubevirt.io/id"] == labels[name]["vmi.kubevirt.io/id"]
+    assert not task(rule)["changed"]
+
+
+def test_a_long_name_is_selected_as_kubevirt_shortens_it(task: RulesTask) -> None:
+    task.create(objects.virtual_machine(LONG, run_strategy="Halted"))
+    workloads = [{"name": LONG}]
+    task({"name": "apart", "workloads": workloads, "keep_apart": {"over": "zone"}})
+    expression = anti_affinity(task.get(VM, LONG))[0]["labelSelector"]["matchExpressions"][0]
+    short = f"{LONG[:54]}-{hashlib.sha1(LONG.encode()).hexdigest()[:8]}"
+    assert expression == {"key": "vmi.kubevirt.io/id", "operator": "In", "values": [short]}
+
+
+def _drop_label(task: RulesTask, vmi: t.Any, key: str) -> None:
+    """As if KubeVirt had made the pod before it knew the label."""
+    pod = task.launchers(vmi)[0]["metadata"]["name"]
+    patch = {"metadata": {"labels": {key: None}}}
+    task.api.patch(task.api.path("Pod", task.namespace, pod), patch)
+
+
+def test_without_the_id_the_hostname_tells_machines_apart_where_it_is_their_own(
+    task: RulesTask,
+) -> None:
+    machines = _start(task, NAMES["own hostnames"])
+    _drop_label(task, machines["h-a"], "vmi.kubevirt.io/id")
+    workloads = [{"names": ["h-a", "h-b"]}]
+    task({"name": "apart", "workloads": workloads, "keep_apart": {"over": "zone"}})
+    selector = anti_affinity(task.get(VM, "h-a"))[0]["labelSelector"]
+    assert selector["matchExpressions"] == [
+        {"key": "vm.kubevirt.io/name", "operator": "In", "values": ["alpha", "beta"]}
+    ]
+
+
+def test_where_nothing_tells_them_apart_they_get_a_label_and_lose_it_with_the_rule(
+    task: RulesTask,
+) -> None:
+    machines = _start(task, NAMES["one hostname"])
+    for vmi in machines.values():
+        _drop_label(task, vmi, "vmi.kubevirt.io/id")
+    workloads = [{"names": ["s-a", "s-c"]}]
+    rule = {"name": "apart", "workloads": workloads, "keep_apart": {"over": "zone"}}
+    foretold = task(rule, check=True)
+    start = task.sandbox.audit.mark()
+    made = task(rule)
+    assert made["writes"] == foretold["writes"]
+    kinds = [write["kind"] for write in made["writes"]]
+    assert kinds == [VM, VM, VMI, VMI, "Pod", "Pod"], "the template first, the pods last"
+    assert len(task.sandbox.audit.writes("mover", start)) == 6
+    label = anti_affinity(task.get(VM, "s-a"))[0]["labelSelector"]["matchExpressions"][0]
+    assert label["key"].startswith("placement.virt/group-")
+    for name in ("s-a", "s-c"):
+        vmi = task.get(VMI, name)
+        carried = [
+            task.get(VM, name)["spec"]["template"]["metadata"]["labels"],
+            vmi["metadata"]["labels"],
+            task.launchers(vmi)[0]["metadata"]["labels"],
+        ]
+        assert [each.get(label["key"]) for each in carried] == ["member"] * 3
+        assert vmi["metadata"]["uid"] == machines[name]["metadata"]["uid"]
+    assert not task(rule)["changed"]
+    # A group that has a label keeps it, even if its pods come to carry their ids.
+    assert label["key"] not in task.get(VMI, "s-b")["metadata"]["labels"]
+
+    gone = task({"name": "apart"}, state="absent")
+    kinds = [write["kind"] for write in gone["writes"]]
+    assert kinds == ["Pod", "Pod", VMI, VMI, VM, VM], "the template last: it remembers the label"
+    for name in ("s-a", "s-c"):
+        vmi, machine = task.get(VMI, name), task.get(VM, name)
+        seen = [machine["metadata"].get("annotations"), machine["spec"], vmi["metadata"]["labels"]]
+        seen += [pod["metadata"]["labels"] for pod in task.launchers(vmi)]
+        assert "placement.virt" not in json.dumps(seen)
+
+
+def test_a_label_of_the_user_reaches_template_instance_and_pod(task: RulesTask) -> None:
+    machines = _start(task, NAMES["plain"])
+    label = {"harvesterhci.io/machineSetName": "guests-pool1"}
+    names = ["web-a", "web-b"]
+    rule = {"name": "pool", "workloads": [{"names": names}], "label": label}
+    made = task(rule)
+    assert {each["takes_effect"] for each in made["workloads"]} == {"now"}
+    for name in names:
+        vmi = task.get(VMI, name)
+        for labels in (
+            task.get(VM, name)["spec"]["template"]["metadata"]["labels"],
+            vmi["metadata"]["labels"],
+            task.launchers(vmi)[0]["metadata"]["labels"],
+        ):
+            assert labels.items() >= label.items()
+        assert vmi["metadata"]["uid"] == machines[name]["metadata"]["uid"]
+    assert not task(rule)["changed"]
+    after = _migrate(task, "web-a")
+    kept = [pod["metadata"]["labels"] for pod in task.launchers(after)]
+    assert all(labels.items() >= label.items() for labels in kept)
+    # Somebody takes it off a pod: the next run heals that, and nothing else.
+    _drop_label(task, after, "harvesterhci.io/machineSetName")
+    healed = task(rule)
+    assert [write["kind"] for write in healed["writes"]] == ["Pod"]
+    assert healed["counts"]["changed"] == 1
+
+
+def test_a_spread_on_a_running_machine_needs_a_restart_and_says_so(task: RulesTask) -> None:
+    machines = _start(task, NAMES["plain"])
+    rule = {
+        "name": "even",
+        "workloads": [{"names": list(machines)}],
+        "spread": {"over": "zone", "max_skew": "1"},
+    }
+    result = task(rule)
+    assert {each["takes_effect"] for each in result["workloads"]} == {"restart"}
+    assert {each["name"] for each in result["findings"]} == {"spread_needs_restart"}
+    assert len(result["warnings"]) == 1, "one warning for each name of a finding"
+    constraint = task.get(VM, "web-a")["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    assert [(c["whenUnsatisfiable"], c["nodeTaintsPolicy"]) for c in constraint] == [
+        ("DoNotSchedule", "Honor")
+    ]
+    for name, vmi in machines.items():
+        assert task.get(VMI, name)["metadata"]["uid"] == vmi["metadata"]["uid"]
+
+
+def test_labels_that_running_pods_lack_are_a_finding(task: RulesTask) -> None:
+    task.create(objects.virtual_machine("web-a", labels={"tier": "web"}))
+    task.running("web-a")
+    label = {"op": "add", "path": "/spec/template/metadata/labels/new", "value": "yes"}
+    task.patch(VM, "web-a", [label])
+    rule = {
+        "name": "even",
+        "workloads": [{"labels": {"new": "yes"}}],
+        "keep_apart": {"over": "zone"},
+    }
+    result = task(rule)
+    assert [each["name"] for each in result["findings"]] == ["selector_misses_members"]
+    assert result["counts"]["changed"] == 1

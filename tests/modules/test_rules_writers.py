@@ -1,0 +1,121 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Several writers of the same objects at the same time, and servers that fail: nothing is lost."""
+
+from __future__ import annotations
+
+import threading
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.api.connection import open_session
+from ansible_collections.virt.placement.plugins.module_utils.api.deadline import Deadline
+from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
+from ansible_collections.virt.placement.plugins.module_utils.api.transport import Transport
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.rules.parse import parse_rules
+from ansible_collections.virt.placement.plugins.module_utils.rules.request import RulesRequest
+from ansible_collections.virt.placement.plugins.module_utils.runs.write_rules import write_rules
+from sandbox import Sandbox, objects
+from sandbox.pytest_plugin import MakeNamespace
+from tests.conftest import RunModule
+
+from .rules_task import RulesTask, anti_affinity
+
+ROUNDS = 200
+VM = "VirtualMachine"
+NAMES = ["a", "b"]
+
+
+@pytest.fixture
+def task(six: Sandbox, run_module: RunModule, namespace: MakeNamespace) -> RulesTask:
+    task = RulesTask(six, run_module, namespace(six, "rules"))
+    for name in NAMES:
+        task.create(objects.virtual_machine(name, run_strategy="Halted"))
+    return task
+
+
+class Writer:
+    """Puts its rule on the machines in odd rounds and takes it away in even ones."""
+
+    def __init__(self, task: RulesTask, name: str, verb: dict[str, t.Any]) -> None:
+        self.task = task
+        self.rule = {"name": name, "workloads": [{"names": NAMES}], **verb}
+        config = str(task.sandbox.kubeconfig("mover"))
+        self._transport = Transport(lambda: open_session({"kubeconfig": config}))
+        self.problems: list[t.Any] = []
+
+    def write(self, absent: bool) -> None:
+        api = Api(self._transport, Deadline(60))
+        namespace = self.task.namespace
+        rules = parse_rules(
+            [self.rule], namespace=namespace, set="s", topology=Topology.of(), absent=absent
+        )
+        state = "absent" if absent else "present"
+        found = write_rules(api, RulesRequest(namespace, "s", rules, state=state), check=False)
+        self.problems += [*found.errors.values(), *found.plan.refused]
+
+
+def test_two_writers_lose_nothing_in_two_hundred_rounds(task: RulesTask) -> None:
+    before = {name: task.placement(VM, name) for name in NAMES}
+    writers = [
+        Writer(task, "nodes", {"run_on": {"zone": "zone1"}}),
+        Writer(task, "apart", {"keep_apart": {"over": "zone"}}),
+    ]
+    barrier = threading.Barrier(len(writers))
+
+    def work(writer: Writer) -> None:
+        for number in range(ROUNDS):
+            barrier.wait(timeout=60)
+            writer.write(absent=bool(number % 2))
+            barrier.wait(timeout=60)
+            _expect(writer, number)
+
+    def _expect(writer: Writer, number: int) -> None:
+        spec = task.get(VM, NAMES[number % len(NAMES)])["spec"]["template"]["spec"]
+        terms = spec.get("affinity") or {}
+        wanted = set() if number % 2 else {"nodeAffinity", "podAntiAffinity"}
+        if set(terms) != wanted:
+            writer.problems.append((number, terms))
+
+    threads = [threading.Thread(target=work, args=(writer,), daemon=True) for writer in writers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=300)
+    assert not [thread for thread in threads if thread.is_alive()]
+    assert [writer.problems for writer in writers] == [[], []]
+    assert {name: task.placement(VM, name) for name in NAMES} == before
+    conflicts = [write for write in task.sandbox.audit.writes("mover") if write.code in (409, 422)]
+    assert conflicts, "the writers never met, so nothing was shown"
+
+
+def test_somebody_else_changes_the_affinity_between_reading_and_writing(task: RulesTask) -> None:
+    """The foreign term comes in while the plan is made; it stays, and ours comes beside it."""
+    foreign = {
+        "labelSelector": {"matchLabels": {"app": "x"}},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [foreign]}
+    writer = Writer(task, "apart", {"keep_apart": {"over": "zone"}})
+
+    def interfere(*_seen: t.Any) -> tuple[()]:
+        affinity = {"op": "add", "path": "/spec/template/spec/affinity"}
+        task.patch(VM, "a", [{**affinity, "value": {"podAntiAffinity": required}}])
+        return ()
+
+    rules = parse_rules([writer.rule], namespace=task.namespace, set="s", topology=Topology.of())
+    found = write_rules(
+        Api(writer._transport, Deadline(60)),
+        RulesRequest(task.namespace, "s", rules),
+        check=False,
+        extra_findings=interfere,
+    )
+    assert not found.errors
+    terms = anti_affinity(task.get(VM, "a"))
+    assert terms[0] == foreign
+    assert len(terms) == 2
+    assert not task({**writer.rule}, set="s")["changed"]
+    task(set="s", prune=True)
+    assert anti_affinity(task.get(VM, "a")) == [foreign]
