@@ -36,12 +36,13 @@ def check(prepared: matrix.Prepared, pytest_arguments: list[str]) -> Outcome:
         prepared.venv / "bin" / "python",
         "-m",
         "pytest",
-        "tests/unit",
         "-q",
         "--tb=short",
     ]
     arguments += ["-p", "no:cacheprovider", f"--junitxml={REPORTS / f'unit-{release.core}.xml'}"]
-    outcome = run(Command(f"unit, {release.label}", [*arguments, *pytest_arguments], env))
+    outcome = run(
+        Command(f"unit, {release.label}", [*arguments, *(pytest_arguments or ["tests/unit"])], env)
+    )
     lines = outcome.output.rstrip().splitlines() or ["no output"]
     print(f"{outcome.line}: {lines[-1].strip('= ')}", flush=True)
     if outcome.status:

@@ -1,0 +1,112 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Authentication as kubernetes.core does it, from a play: vault, module_defaults, every module."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import subprocess
+import sys
+import threading
+import typing as t
+from pathlib import Path
+
+import pytest
+
+TOKEN = "from-the-vaulted-kubeconfig"
+PLAY = """\
+- name: Every module with the same authentication
+  hosts: localhost
+  connection: local
+  gather_facts: false
+  vars:
+    ansible_python_interpreter: "{{ ansible_playbook_python }}"
+  module_defaults:
+    group/virt.placement.auth:
+      kubeconfig: kubeconfig.yml
+  tasks:
+    - name: Ours
+      virt.placement.topology_info:
+      ignore_errors: true
+    - name: Of kubernetes.core
+      kubernetes.core.k8s_info:
+        kind: Node
+      ignore_errors: true
+"""
+
+
+class Refusing(http.server.BaseHTTPRequestHandler):
+    """Refuses every request and keeps who asked."""
+
+    seen: t.ClassVar[list[tuple[str, str | None]]] = []
+
+    def do_GET(self) -> None:
+        self.seen.append((self.path, self.headers.get("Authorization")))
+        body = json.dumps({"kind": "Status", "code": 403, "reason": "Forbidden"}).encode()
+        self.send_response(403)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def server() -> t.Iterator[str]:
+    Refusing.seen.clear()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as listening:
+        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{listening.server_port}"
+        listening.shutdown()
+
+
+def kubeconfig(url: str) -> str:
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "here",
+            "clusters": [{"name": "here", "cluster": {"server": url}}],
+            "users": [{"name": "here", "user": {"token": TOKEN}}],
+            "contexts": [{"name": "here", "context": {"cluster": "here", "user": "here"}}],
+        }
+    )
+
+
+def ansible(program: str, *arguments: str, folder: Path) -> str:
+    """Run a program of the ansible-core that runs this test, and return what it said."""
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name(program)), *arguments],
+        cwd=folder,
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_vaulted_kubeconfig_from_module_defaults_reaches_our_modules_and_theirs(
+    server: str, tmp_path: Path
+) -> None:
+    (tmp_path / "password").write_text("secret\n")
+    (tmp_path / "kubeconfig.yml").write_text(kubeconfig(server))
+    (tmp_path / "play.yml").write_text(PLAY)
+    password = "--vault-password-file=password"
+    ansible("ansible-vault", "encrypt", password, "kubeconfig.yml", folder=tmp_path)
+    assert TOKEN not in (tmp_path / "kubeconfig.yml").read_text()
+
+    output = ansible("ansible-playbook", password, "play.yml", folder=tmp_path)
+
+    ours, theirs = output.split("TASK [Of kubernetes.core]")
+    assert "Forbidden" in ours or "403" in ours
+    assert "Forbidden" in theirs or "403" in theirs
+    paths = [path for path, _who in Refusing.seen]
+    assert [path for path in paths if path.startswith("/api/v1/nodes?limit=")], "ours did not ask"
+    assert [path for path in paths if not path.startswith("/api/v1/nodes?limit=")], "theirs did not"
+    assert {who for _path, who in Refusing.seen} == {f"Bearer {TOKEN}"}
