@@ -45,7 +45,7 @@ def selector(**labels: str) -> Object:
     return {"matchLabels": labels}
 
 
-def apart(over: str = ZONE, *, plain: bool = False, **labels: str) -> Object:
+def apart(over: str = ZONE, *, plain: bool = False, **labels: t.Any) -> Object:
     """A term that keeps pods with `labels` away; in the form that leaves migration possible."""
     term: Object = {"labelSelector": selector(**labels), "topologyKey": over}
     return term if plain else {**term, "mismatchLabelKeys": [CREATED_BY]}
@@ -68,7 +68,7 @@ def expression(key: str, operator: str, *values: str) -> Object:
     return {**found, "values": list(values)} if values else found
 
 
-def spread(over: str = ZONE, max_skew: int = 1, **labels: str) -> Object:
+def spread(over: str = ZONE, max_skew: int = 1, **labels: t.Any) -> Object:
     constraint = {
         "topologyKey": over,
         "maxSkew": max_skew,

@@ -1,0 +1,63 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lint of rules that are about to be written: of the workloads as they would be afterwards."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+from ..model.finding import Finding
+from ..model.rule import Rule
+from ..model.snapshot import Snapshot
+from ..model.topology import Topology
+from ..model.write import Write
+from ..planning.what_if import what_if
+from .online import scene_of
+from .report import lint_scene
+
+OF_RULES = frozenset(
+    {
+        "bypassed",
+        "cloned",
+        "key_on_no_node",
+        "key_on_some_nodes",
+        "managed_by",
+        "mutual_affinity",
+        "restart_required",
+        "server_lacks_feature",
+    }
+)
+"""What the rules look for themselves while they are planned: it is not said twice."""
+
+Check = t.Callable[[Snapshot, tuple[Rule, ...], tuple[Write, ...]], tuple[Finding, ...]]
+
+
+def check_of(topology: Topology) -> Check:
+    """The check that `plan_rules` takes as `extra_findings`."""
+
+    def check(
+        snapshot: Snapshot, rules: tuple[Rule, ...], writes: tuple[Write, ...]
+    ) -> tuple[Finding, ...]:
+        return lint_request(snapshot, rules, writes, topology)
+
+    return check
+
+
+def lint_request(
+    snapshot: Snapshot,
+    rules: t.Iterable[Rule],
+    writes: t.Iterable[Write],
+    topology: Topology,
+) -> tuple[Finding, ...]:
+    """The findings about terms of `rules` on the workloads that carry them after `writes`."""
+    after = what_if(snapshot, writes=tuple(writes))
+    ids = {str(rule.id): rule.id.name for rule in rules}
+    scene = scene_of(after, topology)
+    carriers = tuple(
+        subject
+        for subject in scene.subjects
+        if any(rule.rule in ids for rule in subject.declared.rules)
+    )
+    found = lint_scene(replace(scene, subjects=carriers))
+    return tuple(f for f in found if f.rule in ids.values() and f.name not in OF_RULES)

@@ -1,0 +1,185 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Findings about the label selectors of terms: whom they select, and whom they were meant to."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..model.finding import Finding, Severity
+from ..model.objects import PodTerm, Requirement, Selector, SpreadConstraint
+from ..model.placement_manifest import selector_from_json
+from ..model.pointer import JSON
+from ..scheduling.selectors import matches
+from ..verdicts import wording
+from ..verdicts.terms import Kind, Term
+from .scene import Scene, Subject
+
+_SPREADS = (Kind.SPREAD, Kind.PREFERRED_SPREAD)
+_AFFINITIES = (Kind.AFFINITY, Kind.PREFERRED_AFFINITY)
+
+
+def findings(scene: Scene) -> t.Iterator[Finding]:
+    for subject in scene.subjects:
+        yield from _own_selector(subject)
+        for term in subject.terms:
+            if isinstance(term.said, (PodTerm, SpreadConstraint)):
+                yield from _of_term(scene, subject, term, term.said.selector)
+            if isinstance(term.said, PodTerm):
+                yield from _namespaces(scene, subject, term, term.said)
+
+
+def _of_term(
+    scene: Scene, subject: Subject, term: Term, selector: Selector | None
+) -> t.Iterator[Finding]:
+    if selector is None:
+        yield _nothing(subject, term, "has no labelSelector, which selects no pod", "error")
+    elif contradiction := _contradiction(selector):
+        yield _nothing(subject, term, f"asks for {contradiction}, which no pod has", "error")
+    elif not selector.requirements and not _resolves_keys(term):
+        yield _everything(subject, term)
+    elif term.kind in _SPREADS:
+        if not scene.selects_itself(subject, term):
+            yield _counts_others(subject, term, selector)
+    elif scene.selects_somebody(subject, term) is False:
+        severity: Severity = "error" if term.kind is Kind.AFFINITY else "warning"
+        seen = f"selects {wording.pods_of(t.cast(PodTerm, term.said))}, and there is no such pod"
+        yield _nothing(subject, term, seen, severity)
+    elif _nearly_itself(scene, subject, term, selector):
+        yield _near_miss(subject, term, selector)
+
+
+def _resolves_keys(term: Term) -> bool:
+    """matchLabelKeys put requirements into an empty selector when a pod is made."""
+    return bool(t.cast("PodTerm | SpreadConstraint", term.said).match_label_keys)
+
+
+def _nothing(subject: Subject, term: Term, seen: str, severity: Severity) -> Finding:
+    harm = "has no effect"
+    if term.kind is Kind.AFFINITY:
+        harm = "leaves every pod of it Pending"
+    return subject.finding(
+        term,
+        "selector_matches_nothing",
+        "warning" if term.preferred else severity,
+        f"The {term.kind} term over {_key(term)} {seen}, so it {harm}.",
+        "Give it a labelSelector that the labels of the pods' template satisfy.",
+    )
+
+
+def _everything(subject: Subject, term: Term) -> Finding:
+    harm = "any pod of the namespace stands in its way"
+    if term.kind in _AFFINITIES:
+        harm = "any pod of the namespace will do"
+    if term.kind in _SPREADS:
+        harm = "the scheduler counts nothing, and it never keeps a pod out"
+    return subject.finding(
+        term,
+        "selector_matches_everything",
+        "warning" if term.preferred else "error",
+        f"The {term.kind} term over {_key(term)} has an empty labelSelector: {harm}.",
+        "Select the pods that are meant by a label of theirs.",
+    )
+
+
+def _counts_others(subject: Subject, term: Term, selector: Selector) -> Finding:
+    return subject.finding(
+        term,
+        "template_and_selector_disagree",
+        "warning",
+        f"The {term.kind} constraint counts {wording.selector(selector)}, which the pods of its own"
+        " template are not, so they are placed by counts of others.",
+        "Put the label into the template, or select by a label that the template has.",
+    )
+
+
+def _near_miss(subject: Subject, term: Term, selector: Selector) -> Finding:
+    return subject.finding(
+        term,
+        "template_and_selector_disagree",
+        "warning",
+        f"The {term.kind} term asks for {wording.selector(selector)}; its own template has the"
+        " same keys with other values, and no other template fits.",
+        "If the workload's own pods are meant, make the values equal.",
+    )
+
+
+def _nearly_itself(scene: Scene, subject: Subject, term: Term, selector: Selector) -> bool:
+    """Nobody is selected, and only the values differ from the subject's own labels."""
+    own = subject.declared.labels
+    return (
+        term.kind is not Kind.AFFINITY
+        and scene.pods is None
+        and scene.selected(subject, term) == ()
+        and all(part.operator == "In" and part.key in own for part in selector.requirements)
+    )
+
+
+def _own_selector(subject: Subject) -> t.Iterator[Finding]:
+    """The selector by which the workload finds its own pods."""
+    if subject.workload is None:
+        return
+    said: JSON = (subject.workload.manifest.get("spec") or {}).get("selector")
+    labels = _selected_labels(subject)
+    if isinstance(said, dict) and labels is not None:
+        selector = selector_from_json(said)
+        if not matches(selector, labels):
+            yield subject.finding(
+                None,
+                "template_and_selector_disagree",
+                "error",
+                f"It finds its own pods by {wording.selector(selector)}, and its template does not"
+                " carry that.",
+                "Make the labels of the template satisfy the selector.",
+            )
+
+
+def _selected_labels(subject: Subject) -> t.Mapping[str, str] | None:
+    """The labels that the workload's own selector is about. A pool selects VirtualMachines."""
+    workload = subject.workload
+    if workload is None or workload.ref.kind == "VirtualMachine":
+        return None
+    if workload.ref.kind == "VirtualMachinePool":
+        spec = workload.manifest.get("spec") or {}
+        made = (spec.get("virtualMachineTemplate") or {}).get("metadata") or {}
+        return made.get("labels") or {}
+    return workload.template_labels
+
+
+def _namespaces(scene: Scene, subject: Subject, term: Term, said: PodTerm) -> t.Iterator[Finding]:
+    chosen = said.namespace_selector
+    if chosen is None or not any(_negative(part) for part in chosen.requirements):
+        return
+    if scene.platform is None or scene.platform.negative_namespace_selector_fault:
+        yield subject.finding(
+            term,
+            "negative_namespace_selector",
+            "warning",
+            "From Kubernetes 1.34 on the scheduler takes NotIn and DoesNotExist of a"
+            " namespaceSelector of a new pod for every namespace (kubernetes issue 141526).",
+            "Say which namespaces are meant, by namespaces or by a label that they have.",
+        )
+
+
+def _negative(part: Requirement) -> bool:
+    return part.operator in ("NotIn", "DoesNotExist")
+
+
+def _contradiction(selector: Selector) -> str:
+    """Two requirements on one key that exclude each other, in words."""
+    by_key: dict[str, list[Requirement]] = {}
+    for part in selector.requirements:
+        by_key.setdefault(part.key, []).append(part)
+    for key, parts in by_key.items():
+        allowed = [set(part.values) for part in parts if part.operator == "In"]
+        wanted = set.intersection(*allowed) if allowed else None
+        barred = {value for part in parts if part.operator == "NotIn" for value in part.values}
+        exists = any(part.operator in ("In", "Exists") for part in parts)
+        absent = any(part.operator == "DoesNotExist" for part in parts)
+        if (wanted is not None and not wanted - barred) or (exists and absent):
+            return " and ".join(map(wording.requirement, parts)) or key
+    return ""
+
+
+def _key(term: Term) -> str:
+    return str(t.cast("PodTerm | SpreadConstraint", term.said).topology_key)

@@ -1,0 +1,61 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One cluster linted in both ways: as it stands, and as manifests in a folder."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.virt.placement.plugins.module_utils.lint.offline import lint_manifests
+from ansible_collections.virt.placement.plugins.module_utils.lint.online import lint
+from ansible_collections.virt.placement.plugins.module_utils.model.finding import Finding
+from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
+from tests.unit.verdicts.cluster import Cluster
+
+Found = dict[str, Finding]
+
+
+def online(cluster: Cluster, **changes: t.Any) -> Found:
+    """Findings by name; a test of one finding wants one of each at most."""
+    return _by_name(lint(cluster.snapshot(**changes)))
+
+
+def offline(cluster: Cluster, *, nodes: bool = False, platform: Platform | None = None) -> Found:
+    """Findings of the workloads' manifests alone, or with those of the nodes."""
+    return _by_name(lint_manifests(manifests(cluster, nodes=nodes), platform=platform))
+
+
+def manifests(cluster: Cluster, *, nodes: bool = False) -> list[dict[str, t.Any]]:
+    versions = {"VirtualMachine": "kubevirt.io/v1", "Deployment": "apps/v1"}
+    found = [
+        {"apiVersion": versions.get(ref.kind, "v1"), **manifest}
+        for ref, manifest in cluster.workloads.items()
+    ]
+    if nodes:
+        found += [{"kind": "Node", **manifest} for manifest in cluster.nodes.values()]
+    return found
+
+
+def _by_name(found: t.Iterable[Finding]) -> Found:
+    by_name: Found = {}
+    for finding in found:
+        assert finding.name not in by_name, (by_name[finding.name], finding)
+        assert finding.why.endswith(".") and finding.advice.endswith("."), finding
+        by_name[finding.name] = finding
+    return by_name
+
+
+def deployment(
+    cluster: Cluster, name: str, spec: dict[str, t.Any], replicas: int = 3, **more: t.Any
+) -> None:
+    """A Deployment whose pods have the label app."""
+    cluster.workload(
+        "Deployment",
+        name,
+        {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": spec},
+            **more,
+        },
+    )

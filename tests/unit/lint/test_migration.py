@@ -1,0 +1,109 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What virtual machines cannot do because of their terms."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.lint.finds import offline, online
+from tests.unit.verdicts.cluster import (
+    HOST,
+    ZONE,
+    Cluster,
+    anti_affinity,
+    apart,
+    node_affinity,
+    spread,
+)
+
+
+def test_a_plain_term_over_zone_blocks_migration_inside_the_zone() -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1", anti_affinity(apart(tier="db", plain=True)), tier="db")
+
+    for found in (online(cluster), offline(cluster)):
+        assert set(found) == {"blocks_live_migration"}
+        assert (
+            "mismatchLabelKeys: [kubevirt.io/created-by]" in found["blocks_live_migration"].advice
+        )
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        pytest.param(apart(tier="db"), id="the safe form"),
+        pytest.param(apart(HOST, plain=True, tier="db"), id="over hosts nothing is lost"),
+    ],
+)
+def test_terms_that_leave_migration_possible(term: dict[str, object]) -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1", anti_affinity(term), tier="db")
+
+    assert online(cluster) == {}
+    assert offline(cluster) == {}
+
+
+def test_over_domains_of_one_node_nothing_is_lost() -> None:
+    cluster = Cluster("abc")
+    cluster.run("db", "n1", anti_affinity(apart(tier="db", plain=True)), tier="db")
+
+    assert online(cluster) == {}
+    assert offline(cluster, nodes=True) == {}
+
+
+def test_a_term_about_others_blocks_nothing() -> None:
+    cluster = Cluster()
+    cluster.run("web", "n3", tier="web")
+    cluster.run("db", "n1", anti_affinity(apart(tier="web", plain=True)), tier="db")
+
+    assert online(cluster) == {}
+    assert offline(cluster) == {}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"nodeSelector": {HOST: "n1"}}, id="nodeSelector"),
+        pytest.param(
+            node_affinity(
+                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+            ),
+            id="matchFields",
+        ),
+    ],
+)
+def test_a_machine_pinned_to_one_node_has_no_target(spec: dict[str, object]) -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1", spec)
+
+    for found in (online(cluster), offline(cluster)):
+        assert set(found) == {"blocks_live_migration"}
+        assert "name a single node" in found["blocks_live_migration"].why
+
+
+def test_spread_patched_onto_a_running_machine_wants_a_restart() -> None:
+    cluster = Cluster()
+    ref = cluster.run("web", "n1", tier="web")
+    cluster.template(ref)["spec"].update(spread(tier="web"))
+    cluster.workloads[ref]["status"] = {"printableStatus": "Running"}
+
+    for found in (online(cluster), offline(cluster)):
+        assert found["restart_required"].severity == "warning"
+
+
+def test_spread_taken_off_a_running_machine_wants_a_restart() -> None:
+    cluster = Cluster()
+    ref = cluster.run("web", "n1", spread(tier="web"), tier="web")
+    del cluster.template(ref)["spec"]["topologySpreadConstraints"]
+
+    assert set(online(cluster)) == {"restart_required"}
+
+
+def test_spread_that_a_machine_started_with_is_in_effect() -> None:
+    cluster = Cluster()
+    ref = cluster.run("web", "n1", spread(over=ZONE, tier="web"), tier="web")
+    cluster.workloads[ref]["status"] = {"printableStatus": "Stopped"}
+
+    assert "restart_required" not in online(cluster)
+    assert "restart_required" not in offline(cluster)

@@ -1,0 +1,135 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Node terms that say nothing or that nothing satisfies."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.lint.finds import offline, online
+from tests.unit.verdicts.cluster import (
+    HOST,
+    PREFERRED,
+    ZONE,
+    Cluster,
+    affinity,
+    anti_affinity,
+    apart,
+    expression,
+    node_affinity,
+)
+
+EMPTY: dict[str, object] = {"matchExpressions": [], "matchFields": []}
+
+
+def preferred(*terms: dict[str, object]) -> dict[str, object]:
+    weighted = [{"weight": 1, "preference": term} for term in terms]
+    return {"affinity": {"nodeAffinity": {PREFERRED: weighted}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "severity"),
+    [
+        pytest.param(node_affinity(), "error", id="no term"),
+        pytest.param(node_affinity(EMPTY), "error", id="one that says nothing"),
+        pytest.param(
+            node_affinity(EMPTY, {"matchExpressions": [expression(ZONE, "Exists")]}),
+            "warning",
+            id="one beside another",
+        ),
+        pytest.param(preferred(EMPTY), "warning", id="preferred"),
+    ],
+)
+def test_an_empty_term(spec: dict[str, object], severity: str) -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1", spec)
+
+    for found in (online(cluster), offline(cluster)):
+        assert {name: f.severity for name, f in found.items()} == {"empty_term": severity}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param(
+            node_affinity(
+                {"matchExpressions": [expression(ZONE, "In", "a"), expression(ZONE, "In", "b")]}
+            ),
+            id="two values",
+        ),
+        pytest.param(
+            node_affinity(
+                {"matchExpressions": [expression(ZONE, "In", "a"), expression(ZONE, "NotIn", "a")]}
+            ),
+            id="wanted and barred",
+        ),
+        pytest.param(
+            node_affinity(
+                {"matchExpressions": [expression(ZONE, "Exists"), expression(ZONE, "DoesNotExist")]}
+            ),
+            id="there and not there",
+        ),
+        pytest.param(
+            node_affinity(
+                {"matchExpressions": [expression(HOST, "Gt", "4"), expression(HOST, "Lt", "5")]}
+            ),
+            id="no number between",
+        ),
+        pytest.param(
+            node_affinity({"matchExpressions": [expression(HOST, "Gt", "x")]}), id="no number"
+        ),
+        pytest.param(
+            {
+                "nodeSelector": {ZONE: "a"},
+                **node_affinity({"matchExpressions": [expression(ZONE, "In", "b")]}),
+            },
+            id="selector and term",
+        ),
+    ],
+)
+def test_terms_that_contradict_themselves_are_never_met(spec: dict[str, object]) -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1", spec)
+
+    for found in (online(cluster), offline(cluster)):
+        assert {name: f.severity for name, f in found.items()} == {"never_met": "error"}
+
+
+def test_one_of_or_ed_terms_is_enough() -> None:
+    cluster = Cluster()
+    never = {"matchExpressions": [expression(ZONE, "In", "a"), expression(ZONE, "In", "b")]}
+    cluster.run(
+        "db", "n1", node_affinity(never, {"matchExpressions": [expression(ZONE, "Exists")]})
+    )
+
+    assert online(cluster) == {}
+    assert offline(cluster) == {}
+
+
+def test_a_value_that_no_node_has_is_never_met_where_nodes_are_known() -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1", {"nodeSelector": {ZONE: "z"}})
+
+    for found in (online(cluster), offline(cluster, nodes=True)):
+        assert found["never_met"].severity == "error"
+        assert f"no node satisfies {ZONE} In (z)" in found["never_met"].why
+    assert offline(cluster) == {}
+
+
+def test_a_preference_that_no_node_meets_has_no_effect() -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1", preferred({"matchExpressions": [expression(ZONE, "In", "z")]}))
+
+    for found in (online(cluster), offline(cluster, nodes=True)):
+        assert found["never_met"].severity == "warning"
+
+
+def test_near_and_away_from_the_same_is_never_met() -> None:
+    cluster = Cluster()
+    near = apart(HOST, plain=True, tier="db")
+    away = anti_affinity(apart(ZONE, plain=True, tier="db"))["affinity"]
+    cluster.run("db", "n1", tier="db")
+    cluster.run("app", "n3", {"affinity": {**affinity(near)["affinity"], **away}})
+
+    for found in (online(cluster), offline(cluster)):
+        assert "keep away from the same" in found["never_met"].why

@@ -1,0 +1,106 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules linted as they are about to stand on a cluster."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.lint.request import check_of
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
+from ansible_collections.virt.placement.plugins.module_utils.rules.request import (
+    RulesPlan,
+    RulesRequest,
+    plan_rules,
+)
+from tests.unit.verdicts.cluster import HOST, ZONE, Cluster, anti_affinity, apart, expression
+
+TOPOLOGY = Topology.of()
+
+
+def plan(cluster: Cluster, *rules: dict[str, t.Any]) -> RulesPlan:
+    listed = [{"name": f"r{number}", **rule} for number, rule in enumerate(rules)]
+    parsed = read_rules(listed, namespace="shop", set_name="default", topology=TOPOLOGY)
+    request = RulesRequest("shop", "default", parsed.rules, faults=parsed.faults)
+    return plan_rules(cluster.snapshot(), request, extra_findings=check_of(TOPOLOGY))
+
+
+def test_a_rule_as_the_harvester_test_had_it_is_refused() -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1")
+    term = anti_affinity({"topologyKey": ZONE})
+
+    found = plan(cluster, {"workloads": [{"name": "db"}], "terms": term})
+
+    assert [(f.name, f.rule) for f in found.refused] == [("selector_matches_nothing", "r0")]
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_rule_that_is_fine_passes(running: bool) -> None:
+    cluster = Cluster()
+    for number, node in enumerate(["n1", "n3", "n5"]):
+        cluster.start(cluster.vm(f"db{number}"), node) if running else cluster.vm(f"db{number}")
+    names = [f"db{number}" for number in range(3)]
+
+    found = plan(cluster, {"workloads": [{"names": names}], "keep_apart": {"over": "zone"}})
+
+    assert found.writes
+    assert [f for f in found.findings if f.severity != "info"] == []
+
+
+def test_a_rule_that_what_is_there_makes_impossible_is_refused() -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1", {"nodeSelector": {ZONE: "a"}})
+
+    found = plan(cluster, {"workloads": [{"name": "db"}], "avoid": {ZONE: "a"}})
+
+    assert [(f.name, f.rule) for f in found.refused] == [("never_met", "r0")]
+
+
+def test_what_is_wrong_with_the_terms_of_others_refuses_no_rule() -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1", anti_affinity({"topologyKey": ZONE}))
+
+    found = plan(cluster, {"workloads": [{"name": "db"}], "run_on": {HOST: ["n1", "n2"]}})
+
+    assert found.writes
+    assert found.refused == ()
+
+
+def test_an_allowed_finding_lets_the_rule_pass() -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1")
+    rule = {
+        "workloads": [{"name": "db"}],
+        "terms": anti_affinity({"topologyKey": ZONE}),
+        "allow_findings": ["selector_matches_nothing"],
+    }
+
+    found = plan(cluster, rule)
+
+    assert found.refused == ()
+    assert "selector_matches_nothing" in {f.name for f in found.findings}
+
+
+def test_a_plain_term_over_zone_is_warned_of_and_written() -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1", tier="db")
+    term = anti_affinity(apart(plain=True, tier="db"))
+
+    found = plan(cluster, {"workloads": [{"name": "db"}], "terms": term})
+
+    assert [(f.name, f.severity) for f in found.findings] == [("blocks_live_migration", "warning")]
+
+
+def test_nothing_is_said_twice() -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1")
+    part = expression("example.com/disk", "In", "ssd")
+    rule = {"workloads": [{"name": "db"}], "run_on": {part["key"]: "ssd"}}
+
+    names = [f.name for f in plan(cluster, rule).findings]
+
+    assert names == ["key_on_no_node"]

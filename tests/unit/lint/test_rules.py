@@ -1,0 +1,127 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules linted by themselves, before anything is looked up."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.lint.offline import lint_rules
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
+from tests.unit.verdicts.cluster import HOST, REQUIRED, ZONE, affinity, anti_affinity, apart
+
+VM = {"name": "db"}
+PAIR = [{"name": "db"}, {"name": "app"}]
+WEB = {"kind": "Deployment", "name": "web"}
+
+
+def lint(*rules: dict[str, t.Any]) -> dict[str, tuple[str, str]]:
+    """Name to severity and rule of each finding."""
+    listed = [{"name": f"r{number}", **rule} for number, rule in enumerate(rules)]
+    parsed = read_rules(listed, namespace="shop", set_name="default", topology=Topology.of())
+    assert not parsed.faults, parsed.faults
+    return {f.name: (f.severity, f.rule) for f in lint_rules(parsed.rules)}
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param({"workloads": [VM], "run_on": {"performance": "high"}}, id="run_on"),
+        pytest.param({"workloads": [VM], "avoid": {"performance": "high"}}, id="avoid"),
+        pytest.param({"workloads": PAIR, "keep_apart": {"over": "zone"}}, id="keep_apart"),
+        pytest.param({"workloads": [WEB], "keep_apart": {"over": "host"}}, id="of a Deployment"),
+        pytest.param(
+            {"workloads": [VM], "keep_apart": {"over": "zone", "from": WEB}}, id="from another"
+        ),
+        pytest.param(
+            {"workloads": PAIR, "keep_together": {"over": "zone"}, "preferred": True},
+            id="preferred together",
+        ),
+    ],
+)
+def test_the_verbs_make_terms_that_are_fine(rule: dict[str, t.Any]) -> None:
+    assert lint(rule) == {}
+
+
+def test_a_leader_is_told_of_its_followers() -> None:
+    rule = {"workloads": [{"name": "app"}], "keep_together": {"leader": VM, "over": "host"}}
+
+    assert lint(rule) == {"follower_depends_on_leader": ("info", "r0")}
+
+
+def test_two_rules_that_tie_two_machines_to_each_other() -> None:
+    one = {"workloads": [{"name": "app"}], "keep_together": {"with": VM, "over": "host"}}
+    other = {"workloads": [VM], "keep_together": {"with": {"name": "app"}, "over": "host"}}
+
+    assert lint(one, other)["mutual_affinity"][0] == "error"
+
+
+def test_members_that_must_all_share_a_node() -> None:
+    rule = {"workloads": PAIR, "keep_together": {"over": "host"}}
+
+    assert lint(rule) == {"mutual_affinity": ("error", "r0")}
+
+
+def test_spread_of_running_machines_and_what_its_skew_means() -> None:
+    rule = {"workloads": PAIR, "spread": {"over": "zone", "max_skew": 1}}
+
+    assert lint(rule) == {
+        "restart_required": ("warning", "r0"),
+        "max_skew_is_not_max_count": ("info", "r0"),
+    }
+
+
+def test_strict_deadlocks_roll_outs() -> None:
+    rule = {"workloads": [WEB], "keep_apart": {"over": "zone", "strict": True}}
+
+    assert lint(rule) == {"own_rollout_deadlock": ("warning", "r0")}
+
+
+def test_run_on_and_avoid_that_leave_no_node() -> None:
+    one = {"workloads": [VM], "run_on": {"performance": "high"}}
+    other = {"workloads": [VM], "avoid": {"performance": "high"}}
+
+    assert lint(one, other)["never_met"][0] == "error"
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        pytest.param(
+            anti_affinity({"topologyKey": ZONE}), "selector_matches_nothing", id="no selector"
+        ),
+        pytest.param(
+            anti_affinity({"topologyKey": ZONE, "labelSelector": {}}),
+            "selector_matches_everything",
+            id="an empty one",
+        ),
+        pytest.param(
+            affinity(apart("topology.kubernetes.io/hostname", plain=True, app="cache")),
+            "key_on_no_node",
+            id="the article's key",
+        ),
+        pytest.param(
+            anti_affinity(apart("failure-domain.beta.kubernetes.io/zone", plain=True, app="cache")),
+            "deprecated_key",
+            id="an old key",
+        ),
+        pytest.param({"nodeSelector": {"disk": "ssd"}}, "bare_key", id="a bare key"),
+        pytest.param({"nodeSelector": {HOST: "n1"}}, "blocks_live_migration", id="pinned"),
+    ],
+)
+def test_terms_as_kubernetes_says_them(fields: dict[str, t.Any], found: str) -> None:
+    assert found in lint({"workloads": [VM], "terms": fields})
+
+
+def test_an_empty_node_term_in_terms() -> None:
+    empty: dict[str, t.Any] = {
+        "affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{}]}}}
+    }
+    listed = [{"name": "r0", "workloads": [VM], "terms": empty}]
+    parsed = read_rules(listed, namespace="shop", set_name="default", topology=Topology.of())
+
+    found = [f.name for f in lint_rules(parsed.rules)]
+    assert found == ["empty_term"] or parsed.faults

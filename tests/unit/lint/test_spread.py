@@ -1,0 +1,99 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Spread constraints that do not mean what they seem to, and roll-outs that stand still."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from tests.unit.lint.finds import deployment, offline, online
+from tests.unit.verdicts.cluster import ZONE, Cluster, anti_affinity, apart, spread
+
+
+def honoured(**labels: t.Any) -> dict[str, t.Any]:
+    (constraint,) = spread(**labels)["topologySpreadConstraints"]
+    return {"topologySpreadConstraints": [{**constraint, "nodeTaintsPolicy": "Honor"}]}
+
+
+def test_skew_of_one_with_more_copies_than_domains_is_no_maximum() -> None:
+    cluster = Cluster()
+    deployment(cluster, "web", honoured(app="web"), replicas=4)
+
+    for found in (online(cluster), offline(cluster)):
+        assert {name: f.severity for name, f in found.items()} == {
+            "max_skew_is_not_max_count": "info"
+        }
+
+
+def test_skew_of_one_with_as_many_domains_is_fine() -> None:
+    cluster = Cluster()
+    deployment(cluster, "web", honoured(app="web"), replicas=3)
+
+    assert online(cluster) == {}
+    assert offline(cluster, nodes=True) == {}
+
+
+def test_skew_beside_anti_affinity_is_meant_as_it_is() -> None:
+    cluster = Cluster()
+    both = {**honoured(app="web"), **anti_affinity(apart(ZONE, app="web"))}
+    deployment(cluster, "web", both, replicas=3, strategy={"type": "Recreate"})
+
+    assert "max_skew_is_not_max_count" not in offline(cluster)
+
+
+def test_a_spread_that_counts_drained_domains_strands_a_drain() -> None:
+    cluster = Cluster()
+    deployment(cluster, "web", spread(app="web"), replicas=3)
+
+    for found in (online(cluster), offline(cluster)):
+        assert found["spread_strands_drain"].severity == "warning"
+        assert "nodeTaintsPolicy: Honor" in found["spread_strands_drain"].advice
+
+
+@pytest.mark.parametrize(
+    ("zones", "replicas", "rolling", "stands"),
+    [
+        pytest.param("abc", 3, None, True, id="the default strategy, as many copies as zones"),
+        pytest.param("abcd", 3, None, False, id="a zone is free"),
+        pytest.param("abc", 3, {"maxSurge": 0, "maxUnavailable": 1}, False, id="old ones go first"),
+        pytest.param("abc", 3, {"maxSurge": 1, "maxUnavailable": 0}, True, id="new ones first"),
+        pytest.param("abcd", 4, None, False, id="a quarter of four may be missing"),
+    ],
+)
+def test_a_roll_out_that_waits_for_room_that_never_comes(
+    zones: str, replicas: int, rolling: dict[str, int] | None, stands: bool
+) -> None:
+    cluster = Cluster(zones)
+    strategy = {"strategy": {"type": "RollingUpdate", "rollingUpdate": rolling}} if rolling else {}
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
+    deployment(cluster, "web", anti_affinity(term), replicas=replicas, **strategy)
+
+    assert ("own_rollout_deadlock" in online(cluster)) is stands
+    assert ("own_rollout_deadlock" in offline(cluster, nodes=True)) is stands
+    if stands:
+        assert online(cluster)["own_rollout_deadlock"].severity == "error"
+        assert offline(cluster)["own_rollout_deadlock"].severity == "warning"
+
+
+def test_with_match_label_keys_old_and_new_pods_do_not_meet() -> None:
+    cluster = Cluster("abc")
+    term = {
+        "labelSelector": {"matchLabels": {"app": "web"}},
+        "topologyKey": ZONE,
+        "matchLabelKeys": ["pod-template-hash"],
+    }
+    deployment(cluster, "web", anti_affinity(term))
+
+    assert online(cluster) == {}
+    assert offline(cluster) == {}
+
+
+def test_a_deployment_that_stops_everything_first_never_waits() -> None:
+    cluster = Cluster("abc")
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
+    deployment(cluster, "web", anti_affinity(term), strategy={"type": "Recreate"})
+
+    assert online(cluster) == {}
+    assert offline(cluster) == {}

@@ -1,0 +1,100 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whose a workload is, what its rules are worth, and what the server can do."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
+from ansible_collections.virt.placement.plugins.module_utils.rules.slots import Slot
+from tests.unit.lint.finds import offline, online
+from tests.unit.verdicts.cluster import (
+    HOST,
+    ZONE,
+    Cluster,
+    anti_affinity,
+    apart,
+    expression,
+    spread,
+)
+
+IN_A = (Slot.NODE_EXPRESSION, expression(ZONE, "In", "a"))
+
+
+def test_a_foreign_or_term_bypasses_a_rule() -> None:
+    cluster = Cluster()
+    ref = cluster.vm("db")
+    cluster.write(ref, "in-a", IN_A)
+    (required,) = cluster.template(ref)["spec"]["affinity"]["nodeAffinity"].values()
+    required["nodeSelectorTerms"].append({"matchExpressions": [expression(HOST, "Exists")]})
+
+    for found in (online(cluster), offline(cluster)):
+        assert {name: (f.severity, f.rule) for name, f in found.items()} == {
+            "bypassed": ("error", "in-a")
+        }
+
+
+def test_a_copy_carries_the_rules_of_another() -> None:
+    cluster = Cluster()
+    ref = cluster.vm("db")
+    cluster.write(ref, "in-a", IN_A)
+    cluster.workloads[ref]["metadata"]["uid"] = "another"
+
+    for found in (online(cluster), offline(cluster)):
+        assert set(found) == {"cloned"}
+
+
+@pytest.mark.parametrize(
+    ("where", "key"),
+    [("labels", "argocd.argoproj.io/instance"), ("annotations", "meta.helm.sh/release-name")],
+)
+def test_rules_on_an_object_of_somebody_else(where: str, key: str) -> None:
+    cluster = Cluster()
+    ref = cluster.vm("db")
+    cluster.write(ref, "in-a", IN_A)
+    cluster.workloads[ref]["metadata"].setdefault(where, {})[key] = "shop"
+
+    for found in (online(cluster), offline(cluster)):
+        assert set(found) == {"managed_by"}
+        assert key in found["managed_by"].why
+
+
+def test_an_object_of_somebody_else_without_rules_is_nobodys_business() -> None:
+    cluster = Cluster()
+    ref = cluster.vm("db")
+    cluster.workloads[ref]["metadata"]["labels"] = {"argocd.argoproj.io/instance": "shop"}
+
+    assert online(cluster) == {}
+    assert offline(cluster) == {}
+
+
+@pytest.mark.parametrize(
+    ("kubernetes", "kubevirt", "lacks"),
+    [
+        pytest.param((1, 33), "v1.8.4", False, id="both new"),
+        pytest.param((1, 30), "v1.8.4", True, id="an old Kubernetes"),
+        pytest.param((1, 33), "v1.2.0", True, id="an old KubeVirt"),
+    ],
+)
+def test_mismatch_label_keys_on_an_old_server(
+    kubernetes: tuple[int, int], kubevirt: str, lacks: bool
+) -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1", anti_affinity(apart(tier="db")), tier="db")
+    platform = Platform(kubernetes=kubernetes, kubevirt=kubevirt)
+
+    assert ("server_lacks_feature" in online(cluster, platform=platform)) is lacks
+    assert ("server_lacks_feature" in offline(cluster, platform=platform)) is lacks
+    assert "server_lacks_feature" not in offline(cluster)
+
+
+def test_taints_policy_on_an_old_server() -> None:
+    cluster = Cluster()
+    constraint = {**spread(tier="db")["topologySpreadConstraints"][0], "nodeTaintsPolicy": "Honor"}
+    ref = cluster.vm("db", {"topologySpreadConstraints": [constraint]}, tier="db")
+    platform = Platform(kubernetes=(1, 25), kubevirt="v1.8.4")
+
+    for found in (online(cluster, platform=platform), offline(cluster, platform=platform)):
+        assert "nodeTaintsPolicy" in found["server_lacks_feature"].why
+        assert found["server_lacks_feature"].objects == (ref,)
