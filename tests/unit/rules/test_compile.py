@@ -1,0 +1,334 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The compile table: one case for each verb, kind and form."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
+
+from .builders import deployment, plan, running, snapshot, vm, vmirs
+
+JSON = t.Any
+ZONE = "topology.kubernetes.io/zone"
+HOST = "kubernetes.io/hostname"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+CREATED_BY: dict[str, JSON] = {"mismatchLabelKeys": ["kubevirt.io/created-by"]}
+REVISION: dict[str, JSON] = {"matchLabelKeys": ["pod-template-hash"]}
+
+
+def _in(key: str, *values: str) -> JSON:
+    return {"key": key, "operator": "In", "values": list(values)}
+
+
+def _pods(*expressions: JSON, over: str = ZONE, **more: JSON) -> JSON:
+    return {
+        "labelSelector": {"matchExpressions": list(expressions)},
+        "topologyKey": over,
+        **more,
+    }
+
+
+def _written(carrier: Workload, rule: JSON, *others: Workload, **options: JSON) -> JSON:
+    """What the template's placement fields become by one rule."""
+    seen = snapshot(carrier, *others, **options)
+    found = plan(seen, {"name": "r", **rule}, self_rolling="now")
+    change = next(each for each in found.workloads if each.ref == carrier.ref)
+    return change.merged.after
+
+
+DB = _in("kubevirt.io/domain", "db")
+WEB = _in("app", "web")
+IDS = _in("vmi.kubevirt.io/id", "a", "b")
+DB_REF = {"kind": "VirtualMachineInstanceReplicaSet", "name": "db"}
+WEB_REF = {"kind": "Deployment", "name": "web"}
+AB = {"names": ["a", "b"]}
+
+
+def _anti(*terms: JSON) -> JSON:
+    return {"affinity": {"podAntiAffinity": {REQUIRED: list(terms)}}}
+
+
+def _nodes(*expressions: JSON) -> JSON:
+    terms = [{"matchExpressions": list(expressions)}]
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}}
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        pytest.param(
+            {"run_on": {"performance": "high", "zone": ["a", "b"]}},
+            _nodes(_in("performance", "high"), _in(ZONE, "a", "b")),
+            id="run_on",
+        ),
+        pytest.param(
+            {"run_on": {"performance": "high", "zone": "a"}, "preferred": True, "weight": 7},
+            {
+                "affinity": {
+                    "nodeAffinity": {
+                        PREFERRED: [
+                            {
+                                "weight": 7,
+                                "preference": {
+                                    "matchExpressions": [_in("performance", "high"), _in(ZONE, "a")]
+                                },
+                            }
+                        ]
+                    }
+                }
+            },
+            id="run_on preferred",
+        ),
+        pytest.param(
+            {"avoid": {"performance": "high"}},
+            _nodes({"key": "performance", "operator": "NotIn", "values": ["high"]}),
+            id="avoid",
+        ),
+        pytest.param(
+            {"avoid": {"performance": "high"}, "preferred": True},
+            {
+                "affinity": {
+                    "nodeAffinity": {
+                        PREFERRED: [
+                            {
+                                "weight": 100,
+                                "preference": {
+                                    "matchExpressions": [
+                                        {
+                                            "key": "performance",
+                                            "operator": "NotIn",
+                                            "values": ["high"],
+                                        }
+                                    ]
+                                },
+                            }
+                        ]
+                    }
+                }
+            },
+            id="avoid preferred",
+        ),
+        pytest.param(
+            {"keep_apart": {"over": "zone"}}, _anti(_pods(DB, **CREATED_BY)), id="keep_apart"
+        ),
+        pytest.param(
+            {"keep_apart": {"over": "host"}, "preferred": True, "weight": 3},
+            {
+                "affinity": {
+                    "podAntiAffinity": {
+                        PREFERRED: [
+                            {"weight": 3, "podAffinityTerm": _pods(DB, over=HOST, **CREATED_BY)}
+                        ]
+                    }
+                }
+            },
+            id="keep_apart preferred",
+        ),
+        pytest.param(
+            {"keep_apart": {"over": "zone", "from": [WEB_REF, AB]}},
+            _anti(_pods(WEB), _pods(IDS)),
+            id="keep_apart from others",
+        ),
+        pytest.param(
+            {"keep_apart": {"over": "zone", "from": {**AB, "namespace": "other"}}},
+            _anti(_pods(_in("vmi.kubevirt.io/id", "a", "b"), namespaces=["other"])),
+            id="keep_apart from another namespace",
+        ),
+        pytest.param(
+            {
+                "keep_apart": {
+                    "over": "zone",
+                    "pods": {"labels": {"x": "y"}, "namespaces": ["shop", "other"]},
+                }
+            },
+            _anti(_pods(_in("x", "y")), _pods(_in("x", "y"), namespaces=["other"])),
+            id="keep_apart from pods",
+        ),
+        pytest.param(
+            {"keep_apart": {"over": "zone", "pods": {"labels": {"kubevirt.io/domain": "db"}}}},
+            _anti(_pods(DB, **CREATED_BY)),
+            id="keep_apart from pods that are its own too",
+        ),
+        pytest.param(
+            {"keep_together": {"over": "host", "with": WEB_REF}},
+            {"affinity": {"podAffinity": {REQUIRED: [_pods(WEB, over=HOST)]}}},
+            id="keep_together",
+        ),
+        pytest.param(
+            {"keep_together": {"over": "host", "leader": {"name": "a"}}, "preferred": True},
+            {
+                "affinity": {
+                    "podAffinity": {
+                        PREFERRED: [
+                            {
+                                "weight": 100,
+                                "podAffinityTerm": _pods(_in("vmi.kubevirt.io/id", "a"), over=HOST),
+                            }
+                        ]
+                    }
+                }
+            },
+            id="keep_together leader preferred",
+        ),
+        pytest.param(
+            {"keep_together": {"over": "zone"}},
+            {"affinity": {"podAffinity": {REQUIRED: [_pods(DB)]}}},
+            id="keep_together among itself",
+        ),
+        pytest.param(
+            {"spread": {"over": "zone", "max_skew": 2}},
+            {
+                "topologySpreadConstraints": [
+                    {
+                        "maxSkew": 2,
+                        "topologyKey": ZONE,
+                        "whenUnsatisfiable": "DoNotSchedule",
+                        "labelSelector": {"matchExpressions": [DB]},
+                        "nodeTaintsPolicy": "Honor",
+                    }
+                ]
+            },
+            id="spread",
+        ),
+        pytest.param(
+            {"spread": {"over": "zone"}, "preferred": True},
+            {
+                "topologySpreadConstraints": [
+                    {
+                        "maxSkew": 1,
+                        "topologyKey": ZONE,
+                        "whenUnsatisfiable": "ScheduleAnyway",
+                        "labelSelector": {"matchExpressions": [DB]},
+                        "nodeTaintsPolicy": "Honor",
+                    }
+                ]
+            },
+            id="spread preferred",
+        ),
+    ],
+)
+def test_a_verb_becomes_its_terms(rule: JSON, expected: JSON) -> None:
+    db, web = vmirs("db"), deployment("web")
+    there = [vm("a"), vm("b")]
+    for name in ("a", "b"):
+        other = vm(name)
+        other.manifest["metadata"]["namespace"] = "other"
+        there.append(_moved(other))
+    assert _written(db, {"workloads": [DB_REF], **rule}, web, *there) == expected
+
+
+def _moved(workload: Workload) -> Workload:
+    name = workload.ref.name
+    return Workload(Ref(workload.ref.kind, "other", name), f"other-{name}", workload.manifest)
+
+
+def test_terms_are_taken_as_they_are() -> None:
+    terms = {
+        "nodeSelector": {"a": "b"},
+        "tolerations": [{"key": "x", "operator": "Exists"}],
+        "affinity": {"podAntiAffinity": {REQUIRED: [_pods(DB)]}},
+    }
+    written = _written(vmirs("db"), {"workloads": [DB_REF], "terms": terms})
+    assert written == terms
+
+
+def test_one_required_node_term_is_and_ed_into_those_that_are_there() -> None:
+    there = _nodes(_in("arch", "amd64"))
+    db = vmirs("db", placement=there)
+    terms = _nodes(_in(ZONE, "a"))
+    written = _written(db, {"workloads": [DB_REF], "terms": terms})
+    assert written == _nodes(_in("arch", "amd64"), _in(ZONE, "a"))
+
+
+@pytest.mark.parametrize(
+    ("strict", "keys"),
+    [pytest.param(False, REVISION, id="usual"), pytest.param(True, {}, id="strict")],
+)
+def test_revisions_of_a_deployment_keep_apart_only_if_strict(strict: bool, keys: JSON) -> None:
+    rule = {
+        "workloads": [WEB_REF],
+        "keep_apart": {"over": "host", "strict": strict},
+        "allow_findings": ["strict_needs_hold"],
+    }
+    assert _written(deployment("web"), rule) == _anti(_pods(WEB, over=HOST, **keys))
+
+
+def test_a_deployment_among_others_needs_a_term_for_each_of_them() -> None:
+    """With matchLabelKeys a term sees no pod but those of its own revision."""
+    web, api, db = deployment("web"), deployment("api"), vmirs("db")
+    rule = {
+        "workloads": [{"kind": "Deployment", "names": ["web", "api"]}, DB_REF, AB],
+        "keep_apart": {"over": "zone"},
+    }
+    written = _written(web, rule, api, db, vm("a"), vm("b"))
+    assert written == _anti(_pods(WEB, **REVISION), _pods(_in("app", "api")), _pods(DB), _pods(IDS))
+
+
+@pytest.mark.parametrize(
+    ("platform", "lacking"),
+    [
+        (Platform(kubernetes=(1, 30), kubevirt="v1.8.4"), "mismatchLabelKeys"),
+        (Platform(kubernetes=(1, 34), kubevirt="v1.2.0"), "mismatchLabelKeys"),
+    ],
+)
+def test_what_the_server_does_not_know_is_left_out_and_told(
+    platform: Platform, lacking: str
+) -> None:
+    rule = {"name": "r", "workloads": [DB_REF], "keep_apart": {"over": "zone"}}
+    found = plan(snapshot(vmirs("db"), platform=platform), rule)
+    assert [(f.name, f.severity) for f in found.refused] == [("server_lacks_feature", "error")]
+    assert lacking in found.refused[0].why
+    assert found.workloads[0].merged.after == _anti(_pods(DB))
+    wish = plan(snapshot(vmirs("db"), platform=platform), {**rule, "preferred": True})
+    assert not wish.refused
+
+
+def test_the_label_of_a_rule_selects_its_group() -> None:
+    label = {"harvesterhci.io/machineSetName": "pool1"}
+    rule = {"name": "r", "workloads": [AB], "label": label, "keep_apart": {"over": "host"}}
+    found = plan(snapshot(vm("a"), vm("b"), run=[running(vm("a"))]), rule)
+    for change in found.workloads:
+        terms = change.merged.after["affinity"]["podAntiAffinity"][REQUIRED]
+        expression = _in("harvesterhci.io/machineSetName", "pool1")
+        assert terms == [_pods(expression, over=HOST, **CREATED_BY)]
+    assert [write.target.kind for write in found.writes] == [
+        "VirtualMachine",
+        "VirtualMachine",
+        "VirtualMachineInstance",
+        "Pod",
+    ]
+
+
+def test_workloads_given_by_labels_are_selected_by_them() -> None:
+    machines = [vm(name, labels={"tier": "web", "x": name}) for name in ("a", "b")]
+    rule = {"workloads": [{"labels": {"tier": "web"}}], "keep_apart": {"over": "zone"}}
+    assert _written(machines[0], rule, machines[1]) == _anti(
+        _pods(_in("tier", "web"), **CREATED_BY)
+    )
+
+
+def test_replica_sets_of_one_key_share_a_selector() -> None:
+    kind = "VirtualMachineInstanceReplicaSet"
+    rule = {"workloads": [{"kind": kind, "names": ["db", "dc"]}], "keep_apart": {"over": "zone"}}
+    expression = _in("kubevirt.io/domain", "db", "dc")
+    assert _written(vmirs("db"), rule, vmirs("dc")) == _anti(_pods(expression, **CREATED_BY))
+
+
+def test_mixed_kinds_get_a_label_of_ours() -> None:
+    rule = {"name": "r", "workloads": [DB_REF, AB], "spread": {"over": "zone"}}
+    found = plan(snapshot(vmirs("db"), vm("a"), vm("b")), rule)
+    keys = set()
+    for change in found.workloads:
+        constraint = change.merged.after["topologySpreadConstraints"][0]
+        keys |= {each["key"] for each in constraint["labelSelector"]["matchExpressions"]}
+        operations = change.merged.write.operations if change.merged.write else ()
+        assert any("placement.virt~1group-" in str(op.pointer) for op in operations)
+    assert len(keys) == 1
+    assert keys.pop().startswith("placement.virt/group-")

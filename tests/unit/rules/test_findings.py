@@ -1,0 +1,295 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What stands against a rule, and that it says so before anything is written."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.finding import (
+    Finding,
+    Refused,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Pod
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Snapshot,
+    Unreadable,
+    Workload,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rules.request import plan_rules
+
+from .builders import (
+    NAMESPACE,
+    NODES,
+    deployment,
+    node,
+    plan,
+    request,
+    running,
+    snapshot,
+    vm,
+    vmirs,
+    workload,
+)
+
+JSON = t.Any
+AB = [{"names": ["a", "b"]}]
+ZONE = "topology.kubernetes.io/zone"
+
+
+def _machines(**options: t.Any) -> Snapshot:
+    return snapshot(vm("a"), vm("b"), **options)
+
+
+def _names(seen: Snapshot, *rules: JSON, **options: t.Any) -> list[tuple[str, str]]:
+    found = plan(seen, *({"name": "r", "workloads": AB, **rule} for rule in rules), **options)
+    return [(finding.name, finding.severity) for finding in found.findings]
+
+
+@pytest.mark.parametrize(
+    ("rule", "severity"),
+    [
+        ({"keep_apart": {"over": "example.com/rack"}}, "error"),
+        ({"keep_apart": {"over": "example.com/rack"}, "preferred": True}, "error"),
+        ({"keep_together": {"over": "topology.kubernetes.io/hostname"}}, "error"),
+        ({"spread": {"over": "example.com/rack"}}, "error"),
+        ({"run_on": {"example.com/rack": "r1"}}, "error"),
+        ({"avoid": {"example.com/rack": "r1"}}, "warning"),
+        ({"terms": {"nodeSelector": {"example.com/rack": "r1"}}}, "error"),
+        (
+            {
+                "terms": {
+                    "topologySpreadConstraints": [
+                        {
+                            "maxSkew": 1,
+                            "topologyKey": "example.com/rack",
+                            "whenUnsatisfiable": "DoNotSchedule",
+                        }
+                    ]
+                }
+            },
+            "error",
+        ),
+    ],
+)
+def test_a_key_on_no_node(rule: JSON, severity: str) -> None:
+    assert _names(_machines(), rule) == [("key_on_no_node", severity)]
+
+
+def test_a_topology_key_on_some_nodes_that_take_pods() -> None:
+    bare = node("w9")
+    control_plane = node("cp", taint=True)
+    seen = _machines(nodes=(*NODES, bare, control_plane))
+    found = plan(seen, {"name": "r", "workloads": AB, "keep_apart": {"over": "zone"}})
+    assert [(f.name, f.severity, f.objects) for f in found.findings] == [
+        ("key_on_some_nodes", "warning", (bare.ref,))
+    ]
+    assert not _names(_machines(nodes=(*NODES, control_plane)), {"keep_apart": {"over": "zone"}})
+
+
+def test_nodes_that_cannot_be_read_are_no_nodes_without_the_key() -> None:
+    gap = Unreadable("nodes", "", "list", "no right")
+    names = _names(_machines(nodes=(), unreadable=(gap,)), {"keep_apart": {"over": "zone"}})
+    assert names == [("not_checked", "warning")]
+
+
+def test_allow_findings_lets_an_error_pass_for_its_rule_alone() -> None:
+    rule = {"workloads": AB, "run_on": {"example.com/rack": "r1"}}
+    allowed = {**rule, "name": "one", "allow_findings": ["key_on_no_node"]}
+    assert not plan(_machines(), allowed).refused
+    refused = plan(_machines(), allowed, {**rule, "name": "two"}).refused
+    assert [finding.rule for finding in refused] == ["two"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "names"),
+    [
+        pytest.param([{"keep_together": {"over": "host"}}], ["mutual_affinity"], id="all of them"),
+        pytest.param([{"keep_together": {"over": "zone"}}], [], id="zones have room"),
+        pytest.param([{"keep_together": {"over": "host"}, "preferred": True}], [], id="a wish"),
+        pytest.param(
+            [
+                {
+                    "workloads": [{"name": "a"}],
+                    "keep_together": {"over": "host", "leader": {"name": "b"}},
+                }
+            ],
+            [],
+            id="leader",
+        ),
+        pytest.param(
+            [
+                {
+                    "workloads": [{"name": "a"}],
+                    "keep_together": {"over": "host", "with": {"name": "b"}},
+                },
+                {
+                    "workloads": [{"name": "b"}],
+                    "keep_together": {"over": "host", "with": {"name": "a"}},
+                    "name": "s",
+                },
+            ],
+            ["mutual_affinity", "mutual_affinity"],
+            id="two rules",
+        ),
+    ],
+)
+def test_machines_that_need_each_other_on_one_node(rules: list[JSON], names: list[str]) -> None:
+    assert [name for name, _severity in _names(_machines(), *rules)] == names
+
+
+def test_replicas_of_a_deployment_may_need_each_other() -> None:
+    rule = {
+        "workloads": [{"kind": "Deployment", "name": "web"}],
+        "keep_together": {"over": "host"},
+    }
+    assert not _names(snapshot(deployment("web", replicas=0)), rule)
+
+
+def test_a_second_required_keep_together() -> None:
+    one = {"workloads": [{"name": "a"}], "keep_together": {"over": "zone", "with": {"name": "b"}}}
+    two = {
+        "workloads": [{"name": "a"}],
+        "keep_together": {"over": "zone", "with": {"name": "c"}},
+        "name": "s",
+    }
+    seen = snapshot(vm("a"), vm("b"), vm("c"))
+    assert _names(seen, one, two) == [("second_required_affinity", "error")] * 2
+    assert not _names(seen, one, {**two, "preferred": True})
+
+
+@pytest.mark.parametrize(
+    ("manifest", "severity"),
+    [({"replicas": 3}, "error"), ({"replicas": 0}, None), ({"paused": True}, None), ({}, "error")],
+)
+def test_a_deployment_rolls_itself(manifest: JSON, severity: str | None) -> None:
+    web = deployment("web")
+    web.manifest["spec"].pop("replicas")
+    web.manifest["spec"].update(manifest)
+    rule = {"workloads": [{"kind": "Deployment", "name": "web"}], "avoid": {"zone": "a"}}
+    expected = [("self_rolling", severity)] if severity else []
+    assert _names(snapshot(web), rule) == expected
+    assert not _names(snapshot(web), rule, self_rolling="now")
+
+
+def test_a_machine_of_a_pool_is_managed_by_it() -> None:
+    machine = vm("a")
+    owner = Owner("VirtualMachinePool", "pool", "p")
+    owned = Workload(machine.ref, machine.uid, machine.manifest, owner)
+    rule = {"name": "r", "workloads": [{"name": "a"}], "avoid": {"zone": "a"}}
+    found = plan(snapshot(owned), rule)
+    assert [finding.name for finding in found.refused] == ["managed_by"]
+    assert "VirtualMachinePool pool" in found.refused[0].why
+
+
+def test_labels_that_nobody_has() -> None:
+    rule = {"workloads": [{"labels": {"no": "body"}}], "avoid": {"zone": "a"}}
+    assert _names(_machines(), rule) == [("no_members", "error")]
+    target = {"over": "zone", "with": {"labels": {"no": "body"}}}
+    assert _names(_machines(), {"keep_together": target}) == [("no_members", "error")]
+    others = {"over": "zone", "from": {"labels": {"no": "body"}}}
+    assert _names(_machines(), {"keep_apart": others}) == [("no_members", "warning")]
+
+
+def test_pods_of_others_that_a_selector_selects() -> None:
+    machines = [vm(name, labels={"tier": "web"}) for name in ("a", "b")]
+    other = Pod(NAMESPACE, "stray", "s", labels={"tier": "web"}, phase="Running")
+    elsewhere = Pod("other", "stray", "t", labels={"tier": "web"}, phase="Running")
+    seen = snapshot(*machines, run=[running(machines[0])], pods=(other, elsewhere))
+    rule = {"workloads": [{"labels": {"tier": "web"}}], "keep_apart": {"over": "zone"}}
+    found = plan(seen, {"name": "r", **rule})
+    assert [(f.name, f.objects) for f in found.findings] == [
+        ("selector_matches_others", (other.ref,))
+    ]
+
+
+def test_a_spread_on_a_running_machine() -> None:
+    seen = snapshot(vm("a"), vm("b"), run=[running(vm("a"))])
+    found = plan(seen, {"name": "r", "workloads": AB, "spread": {"over": "zone"}})
+    effects = {each.ref.name: each.takes_effect for each in found.workloads}
+    assert effects == {"a": "restart", "b": "next_start"}
+    assert [f.name for f in found.findings] == ["spread_needs_restart"]
+
+
+@pytest.mark.parametrize("other", ["DoNotSchedule", "ScheduleAnyway"])
+def test_one_spread_for_each_key_and_action(other: str) -> None:
+    there = {"maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": other}
+    machine = vm("a", placement={"topologySpreadConstraints": [there]})
+    rule = {
+        "name": "r",
+        "workloads": [{"name": "a"}],
+        "spread": {"over": "zone"},
+        "allow_findings": ["duplicate_spread"],
+    }
+    refused = plan(snapshot(machine), rule).refused
+    assert [finding.name for finding in refused] == (
+        ["duplicate_spread"] if other == "DoNotSchedule" else []
+    )
+
+
+def test_a_label_that_is_something_else_already() -> None:
+    machine = vm("a", labels={"tier": "web"})
+    rule = {"name": "r", "workloads": [{"name": "a"}], "label": {"tier": "api"}}
+    assert [f.name for f in plan(snapshot(machine), rule).refused] == ["label_conflict"]
+    same = plan(snapshot(machine), {**rule, "label": {"tier": "web"}})
+    assert not same.refused
+
+
+def test_or_ed_node_terms_cannot_stand_beside_others() -> None:
+    terms = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": [z]}]} for z in "ab"]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    rule = {
+        "name": "either",
+        "workloads": [{"name": "a"}],
+        "terms": {"affinity": {"nodeAffinity": required}},
+    }
+    assert not plan(snapshot(vm("a")), rule).refused
+    more = {"name": "more", "workloads": [{"name": "a"}], "run_on": {"performance": "high"}}
+    refused = plan(snapshot(vm("a")), rule, more).refused
+    assert {f.name for f in refused} == {"node_terms_conflict"}
+
+
+def test_more_findings_can_be_asked_for_before_anything_is_refused() -> None:
+    seen: list[tuple[int, int]] = []
+
+    def more(_snapshot: Snapshot, rules: t.Sized, writes: t.Sized) -> list[Finding]:
+        seen.append((len(rules), len(writes)))
+        return [Finding("never_met", "error", "It cannot be.", "Change it.", rule="r")]
+
+    rule = {"name": "r", "workloads": AB, "avoid": {"zone": "a"}}
+    found = plan_rules(_machines(), request(rule), extra_findings=more)
+    assert seen == [(1, 2)]
+    assert [finding.name for finding in found.refused] == ["never_met"]
+    allowed = request({**rule, "allow_findings": ["never_met"]})
+    assert not plan_rules(_machines(), allowed, extra_findings=more).refused
+
+
+@pytest.mark.parametrize("options", [{"prune": True}, {"state": "absent"}])
+def test_a_rule_is_not_called_gone_where_carriers_could_not_be_read(options: JSON) -> None:
+    gap = Unreadable("deployments", "", "list", "grant it")
+    rules = [{"name": "r"}] if options.get("state") else []
+    with pytest.raises(Refused, match="cannot list deployments in all namespaces: grant it"):
+        plan(_machines(unreadable=(gap,)), *rules, **options)
+    kept = plan(
+        _machines(unreadable=(gap,)), {"name": "r", "workloads": AB, "avoid": {"zone": "a"}}
+    )
+    assert [finding.name for finding in kept.findings] == ["not_checked"]
+    assert len(kept.writes) == 2
+
+
+def test_members_that_could_not_be_read_are_no_missing_members() -> None:
+    gap = Unreadable("virtualmachines", "", "list", "grant it")
+    with pytest.raises(Refused, match="cannot list virtualmachines"):
+        plan(
+            snapshot(unreadable=(gap,)),
+            {"name": "r", "workloads": AB, "avoid": {"zone": "a"}},
+        )
+
+
+def test_replica_sets_and_deployments_are_found_by_their_kind() -> None:
+    daemon = workload({"kind": "DaemonSet", "metadata": {"name": "d"}, "spec": {}})
+    seen = snapshot(vmirs("db"), daemon, vm("a"), vm("b"))
+    rule = {"workloads": [{"kind": "VirtualMachineInstanceReplicaSet", "name": "db"}]}
+    assert not _names(seen, {**rule, "avoid": {"zone": "a"}})

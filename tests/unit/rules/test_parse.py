@@ -1,0 +1,182 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From what users, templates and surveys write to rules."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.finding import Refused
+from ansible_collections.virt.placement.plugins.module_utils.model.rule import (
+    Avoid,
+    KeepApart,
+    KeepTogether,
+    PodSelector,
+    Rule,
+    RunOn,
+    SpreadOver,
+    Terms,
+    WorkloadSelector,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.rules.parse import (
+    parse_rules,
+    read_rules,
+)
+
+ZONE = "topology.kubernetes.io/zone"
+WHO = {"workloads": [{"name": "a"}]}
+VM = "VirtualMachine"
+
+
+def _parse(*rules: t.Any, absent: bool = False, **keys: str) -> tuple[Rule, ...]:
+    topology = Topology.of(keys)
+    return parse_rules(list(rules), namespace="shop", set="s", topology=topology, absent=absent)
+
+
+def _faults(rule: t.Any) -> list[str]:
+    with pytest.raises(Refused) as refused:
+        _parse(rule)
+    return [str(fault) for fault in refused.value.faults]
+
+
+@pytest.mark.parametrize(
+    ("verb", "expected"),
+    [
+        (
+            {"run_on": {"zone": "a", "x.io/y": ["b", "b", 3]}},
+            RunOn(((ZONE, ("a",)), ("x.io/y", ("b", "3")))),
+        ),
+        ({"avoid": {"performance": "high"}}, Avoid((("performance", ("high",)),))),
+        ({"keep_apart": {"over": "zone"}}, KeepApart(ZONE)),
+        (
+            {"keep_apart": {"over": "zone", "strict": "yes", "from": {"name": "b"}}},
+            KeepApart(ZONE, (WorkloadSelector(VM, "shop", ("b",)),), strict=True),
+        ),
+        (
+            {"keep_apart": {"over": "zone", "pods": [{"labels": {"a": "b"}}]}},
+            KeepApart(ZONE, (PodSelector({"a": "b"}, ("shop",)),)),
+        ),
+        (
+            {"keep_together": {"over": "zone", "with": {"labels": {"a": "b"}, "namespace": "o"}}},
+            KeepTogether(ZONE, WorkloadSelector(VM, "o", labels={"a": "b"})),
+        ),
+        (
+            {"keep_together": {"over": "zone", "leader": {"name": "b"}}},
+            KeepTogether(ZONE, WorkloadSelector(VM, "shop", ("b",)), leader=True),
+        ),
+        ({"spread": {"over": "zone", "max_skew": "2"}}, SpreadOver(ZONE, 2)),
+        (
+            {"terms": {"tolerations": [{"key": "a", "operator": "Exists", "value": None}]}},
+            Terms({"tolerations": [{"key": "a", "operator": "Exists"}]}),
+        ),
+    ],
+)
+def test_each_verb(verb: dict[str, t.Any], expected: t.Any) -> None:
+    (rule,) = _parse({"name": "r", **WHO, **verb})
+    assert rule.verb == expected
+    assert rule.workloads == (WorkloadSelector(VM, "shop", ("a",)),)
+
+
+@pytest.mark.parametrize(
+    ("given", "preferred", "weight"),
+    [
+        ({}, False, 100),
+        ({"preferred": True}, True, 100),
+        ({"preferred": "True", "weight": " 10 "}, True, 10),
+        ({"preferred": "yes", "weight": 1}, True, 1),
+        ({"preferred": "no"}, False, 100),
+    ],
+)
+def test_numbers_and_booleans_may_be_text(
+    given: dict[str, t.Any], preferred: bool, weight: int
+) -> None:
+    (rule,) = _parse({"name": "r", **WHO, "avoid": {"zone": "a"}, **given})
+    assert (rule.preferred, rule.weight) == (preferred, weight)
+
+
+@pytest.mark.parametrize(
+    ("weight", "fault"),
+    [
+        (True, "must be a whole number from 1 to 100, not the boolean true"),
+        ("ten", "must be a whole number from 1 to 100, not 'ten'"),
+        (1.5, "must be a whole number from 1 to 100, not the number 1.5"),
+        (None, "must be a whole number from 1 to 100, not null"),
+        (0, "must be a whole number from 1 to 100, not 0"),
+        ("101", "must be a whole number from 1 to 100, not 101"),
+        ([], "must be a whole number from 1 to 100, not a list"),
+    ],
+)
+def test_a_weight_that_is_none(weight: t.Any, fault: str) -> None:
+    rule = {"name": "r", **WHO, "avoid": {"zone": "a"}, "preferred": True, "weight": weight}
+    assert _faults(rule) == [f"rules[0] r, weight: {fault}"]
+
+
+def test_an_empty_list_is_nobody_and_not_everybody() -> None:
+    (rule,) = _parse({"name": "r", "workloads": [], "avoid": {"zone": "a"}})
+    assert rule.workloads == ()
+    (rule,) = _parse({"name": "r", "workloads": [{"names": []}], "avoid": {"zone": "a"}})
+    assert rule.workloads == (WorkloadSelector(VM, "shop", ()),)
+
+
+def test_names_of_keys_are_those_of_the_task() -> None:
+    (rule,) = _parse({"name": "r", **WHO, "keep_apart": {"over": "rack"}}, rack="x.io/rack")
+    assert rule.verb == KeepApart("x.io/rack")
+
+
+def test_a_key_under_two_names_stands_once() -> None:
+    rule = {"name": "r", **WHO, "run_on": {"zone": "a", ZONE: "b"}}
+    assert _faults(rule) == [
+        f"rules[0] r, run_on.{ZONE}: is the key {ZONE}, which stands here already under another"
+        " name"
+    ]
+
+
+def test_an_absent_rule_needs_only_its_name() -> None:
+    (rule,) = _parse({"name": "r"}, absent=True)
+    assert rule.everywhere
+    (rule,) = _parse({"name": "r", **WHO, "avoid": {"zone": "a"}}, absent=True)
+    assert not rule.everywhere
+
+
+def test_a_broken_rule_still_says_whom_it_is_about() -> None:
+    raw = [{"name": "r", "workloads": [{"name": "a"}, {"nme": "b"}], "avoid": {"zn": "a"}}]
+    parsed = read_rules(raw, namespace="shop", set_name="s", topology=Topology.of())
+    assert [rule.workloads for rule in parsed.broken] == [(WorkloadSelector(VM, "shop", ("a",)),)]
+    assert len(parsed.faults) == 3
+
+
+@pytest.mark.parametrize(
+    ("terms", "fault"),
+    [
+        ("x", "terms: must be a map of affinity, nodeSelector, tolerations,"),
+        ({"affinty": {}}, "terms: unknown option 'affinty'; did you mean 'affinity'?"),
+        ({"nodeSelector": {"a": 1}}, "terms.nodeSelector.a: must be text, not the number 1"),
+        ({"tolerations": {}}, "terms.tolerations: must be a list, not a map"),
+        (
+            {
+                "affinity": {
+                    "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}
+                }
+            },
+            "terms.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]",
+        ),
+        (
+            {"topologySpreadConstraints": [{"maxSkew": 0, "topologyKey": "a"}]},
+            "terms.topologySpreadConstraints[0].maxSkew",
+        ),
+        ({"tolerations": []}, "terms: says nothing"),
+    ],
+)
+def test_terms_are_checked_as_the_api_would(terms: t.Any, fault: str) -> None:
+    found = _faults({"name": "r", **WHO, "terms": terms})
+    assert any(each.startswith(f"rules[0] r, {fault}") for each in found), found
+
+
+def test_numbers_inside_terms_may_be_text() -> None:
+    constraint = {"maxSkew": "1", "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+    (rule,) = _parse({"name": "r", **WHO, "terms": {"topologySpreadConstraints": [constraint]}})
+    assert isinstance(rule.verb, Terms)
+    assert rule.verb.fields["topologySpreadConstraints"][0]["maxSkew"] == 1
