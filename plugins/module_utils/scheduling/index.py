@@ -10,6 +10,7 @@ index from the resulting cluster would give.
 from __future__ import annotations
 
 import contextlib
+import gc
 import typing as t
 
 from ..model.objects import Namespace, Node, Placement, Pod, Selector, Service
@@ -26,6 +27,8 @@ from .resources import NodeResourcesFit
 from .spread import DefaultSelectors, PodTopologySpread
 from .taints import TaintToleration
 from .volumes import ClaimTerms, VolumeBinding
+
+JUDGED_KEPT = 4096
 
 
 class Filter(t.Protocol):
@@ -82,6 +85,7 @@ class Index:
         )
         self._filters = tuple(each for each in filters if each.name in options.plugins)
         self._placed: dict[str, Candidate] = {}
+        self._judged: dict[int, Candidate] = {}
         self._specs: dict[tuple[str, Placement], Spec] = {}
         self._specs_by_id: dict[tuple[str, int], tuple[Placement, Spec]] = {}
         self._node_rules: dict[t.Hashable, NodeSet] = {}
@@ -146,6 +150,7 @@ class Index:
         if key in self._placed:
             raise ValueError(f"{pod.ref} is already placed on {self.node_of(key)}")
         candidate = self.candidate(pod)
+        self._judged.pop(id(pod), None)
         self._placed[key] = candidate
         self._enter(candidate, n)
 
@@ -153,6 +158,7 @@ class Index:
         """Remove a pod and give it back. Raises KeyError for one that is not placed."""
         candidate = self._placed.pop(key)
         self._leave(candidate)
+        self._keep(candidate)
         return candidate.pod
 
     def move(self, key: str, node_name: str) -> None:
@@ -204,6 +210,16 @@ class Index:
         finally:
             self._enter(candidate, candidate.node)
 
+    def verify_all(self) -> dict[str, tuple[Failure, ...]]:
+        """The placed pods that might not come back to their nodes, by key, and why."""
+        found = {}
+        with _collector_paused():
+            for key in self._placed:
+                failures = self.verify(key)
+                if failures:
+                    found[key] = failures
+        return found
+
     def feasible(
         self,
         pod: Pod,
@@ -221,15 +237,23 @@ class Index:
                 found &= ~(1 << n)
         return self.table.names_of(found)
 
+    def open_nodes(self, pod: Pod, *, without: str | None = None) -> NodeSet:
+        """As `feasible`, but as a set of `table`: for whoever asks for thousands of pods."""
+        with self.without(without):
+            return self.feasible_set(self.candidate(pod))
+
     def candidate(self, pod: Pod) -> Candidate:
         """The pod with its rules looked up; the placed one itself if it is this very pod."""
         key = pod_key(pod)
-        placed = self._placed.get(key)
-        if placed is None or placed.pod is not pod:
-            placed = Candidate(key, pod, self._spec(pod))
-            placed.constraints = self.spread.constraints(pod, placed.spec)
-        self.matching.find(placed)
-        return placed
+        found = self._placed.get(key)
+        if found is None or found.pod is not pod:
+            found = self._judged.get(id(pod))
+            if found is None:
+                found = Candidate(key, pod, self._spec(pod))
+                found.constraints = self.spread.constraints(pod, found.spec)
+                self._keep(found)
+        self.matching.find(found)
+        return found
 
     def feasible_set(
         self, candidate: Candidate, plugins: t.Container[str] | None = None
@@ -254,6 +278,10 @@ class Index:
 
     def _fill(self, pods: t.Iterable[Pod]) -> None:
         """Look all rules up before the first pod is placed: then no Match is filled twice."""
+        with _collector_paused():
+            self._fill_at_once(pods)
+
+    def _fill_at_once(self, pods: t.Iterable[Pod]) -> None:
         numbers = self.table.numbers
         placed = [
             (Candidate(pod_key(pod), pod, self._spec(pod)), numbers[pod.node_name])
@@ -265,6 +293,13 @@ class Index:
         for candidate, n in placed:
             self._placed[candidate.key] = candidate
             self._enter(candidate, n)
+
+    def _keep(self, candidate: Candidate) -> None:
+        """Pods are judged, placed and taken out again in turn: look their rules up once. The
+        candidate holds its pod, so that no other can come to have its id."""
+        if len(self._judged) >= JUDGED_KEPT:
+            self._judged.clear()
+        self._judged[id(candidate.pod)] = candidate
 
     def _spec(self, pod: Pod) -> Spec:
         placement = pod.placement
@@ -308,3 +343,16 @@ class Index:
         self.resources.leave(candidate)
         if candidate.pod.host_ports:
             self.ports.leave(candidate)
+
+
+@contextlib.contextmanager
+def _collector_paused() -> t.Iterator[None]:
+    """No search for cyclic garbage: it would visit every object of the process again and again,
+    gigabytes of JSON in a large cluster, while nothing that is built here is garbage."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

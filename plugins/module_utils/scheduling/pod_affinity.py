@@ -309,6 +309,10 @@ class InterPodAffinity:
             domain = labels.get(rule.key)
             if domain in rule.counts and self._meets(candidate, rule, domain):
                 yield self._conflict("anti", candidate, rule, domain, rule.term)
+        theirs = self._conflicts_of_others(candidate, labels)
+        yield from sorted(theirs, key=lambda each: (each.counterpart, each.text))
+
+    def _conflicts_of_others(self, candidate: Candidate, labels: Labels) -> t.Iterator[Reason]:
         for match in candidate.matches:
             for owners in match.owners:
                 domain = labels.get(owners.key)

@@ -38,7 +38,8 @@ class NodeResourcesFit:
         self._options = options
         self._allocatable = tuple(node.allocatable for node in table.nodes)
         self._room = [node.allocatable.get("pods", 0) for node in table.nodes]
-        self._used: list[dict[str, int]] = [{} for _ in table.nodes]
+        self._free: list[dict[str, int]] = [dict(node.allocatable) for node in table.nodes]
+        """What is left of each resource; below zero where a node is over-committed."""
         self._wanted: dict[int, tuple[Requests, Requests]] = {}
         self._distinct: dict[frozenset[tuple[str, int]], Requests] = {}
         self._fits: dict[int, _Fit] = {}
@@ -49,22 +50,23 @@ class NodeResourcesFit:
     def enter(self, candidate: Candidate) -> None:
         n = candidate.node
         self._room[n] -= 1
-        used = self._used[n]
+        free = self._free[n]
         for name, amount in candidate.pod.requests.items():
-            used[name] = used.get(name, 0) + amount
+            free[name] = free.get(name, 0) - amount
         self._log.append(n)
 
     def leave(self, candidate: Candidate) -> None:
         n = candidate.node
         self._room[n] += 1
-        used = self._used[n]
+        free = self._free[n]
         for name, amount in candidate.pod.requests.items():
-            used[name] -= amount
+            free[name] += amount
         self._log.append(n)
 
-    def used(self, n: int) -> Requests:
-        """What the pods placed on node number n request, without zeros."""
-        return {name: amount for name, amount in self._used[n].items() if amount}
+    def free(self, n: int) -> Requests:
+        """What is left on node number n, and under `pods` how many pods still find a place; below
+        zero where it is over-committed."""
+        return {**self._free[n], "pods": self._room[n]}
 
     def failure(self, candidate: Candidate, n: int) -> Failure | None:
         if self._fits_on(self._considered(candidate.pod.requests), n):
@@ -110,7 +112,7 @@ class NodeResourcesFit:
         if known is None or known[0] is not requests:
             kept: Requests = {
                 name: amount
-                for name, amount in requests.items()
+                for name, amount in sorted(requests.items())
                 if amount and not self._is_ignored(name)
             }
             kept = self._distinct.setdefault(frozenset(kept.items()), kept)
@@ -129,17 +131,20 @@ class NodeResourcesFit:
     def _fits_on(self, requests: Requests, n: int) -> bool:
         if self._room[n] < 1:
             return False
-        limits, used = self._allocatable[n], self._used[n]
-        return all(
-            amount <= limits.get(name, 0) - used.get(name, 0) for name, amount in requests.items()
-        )
+        free = self._free[n]
+        fits = True
+        for name, amount in requests.items():
+            if amount > free.get(name, 0):
+                fits = False
+                break
+        return fits
 
     def _reasons(self, candidate: Candidate, n: int) -> t.Iterator[Reason]:
-        limits, used = self._allocatable[n], self._used[n]
+        limits = self._allocatable[n]
         if self._room[n] < 1:
             yield Reason("too-many-pods", f"all {limits.get('pods', 0)} places for pods are taken")
         for name, amount in self._considered(candidate.pod.requests).items():
-            free = limits.get(name, 0) - used.get(name, 0)
+            free = self._free[n].get(name, 0)
             if amount > free:
                 of = f"{free} free of {limits.get(name, 0)}"
                 yield Reason("resources", f"{name}: {amount} requested, {of}", name)

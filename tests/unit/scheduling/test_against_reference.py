@@ -1,0 +1,111 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The engine says what the plain reference says, for random clusters."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import typing as t
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ansible_collections.virt.placement.plugins.module_utils.model.manifest import (
+    namespace_from_manifest,
+    node_from_manifest,
+    pod_from_manifest,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
+from ansible_collections.virt.placement.plugins.module_utils.model.placement_manifest import (
+    full_selector,
+)
+from ansible_collections.virt.placement.plugins.module_utils.scheduling.failure import Failure
+from ansible_collections.virt.placement.plugins.module_utils.scheduling.index import Index
+
+from . import worlds
+from .reference import Verdict, World
+
+thorough = settings(
+    max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", "50")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+def build(cluster: worlds.Cluster) -> Index:
+    return Index.build(
+        map(node_from_manifest, cluster.nodes),
+        map(pod_from_manifest, cluster.pods),
+        map(namespace_from_manifest, cluster.namespaces),
+    )
+
+
+def reported(failures: t.Iterable[Failure]) -> dict[str, Verdict]:
+    return {
+        each.plugin: (str(each.code), frozenset(reason.kind for reason in each.reported))
+        for each in failures
+    }
+
+
+def in_full(pod: Pod) -> Pod:
+    """The same pod with every own value back in the selectors: as if nothing were shared."""
+
+    def spelled_out(terms: t.Any) -> t.Any:
+        return tuple(
+            dataclasses.replace(each, selector=full_selector(each, pod.labels), differs_in="")
+            for each in terms
+        )
+
+    placement = dataclasses.replace(
+        pod.placement,
+        affinity=spelled_out(pod.placement.affinity),
+        anti_affinity=spelled_out(pod.placement.anti_affinity),
+    )
+    return dataclasses.replace(pod, placement=placement)
+
+
+@thorough
+@given(worlds.clusters(), worlds.pod("new"))
+def test_incoming_pod(cluster: worlds.Cluster, manifest: worlds.JSON) -> None:
+    index, world, pod = build(cluster), World(*cluster), pod_from_manifest(manifest)
+    for name in world.nodes:
+        assert reported(index.failures(pod, name)) == world.verdicts(manifest, name)
+    assert set(index.feasible(pod)) == world.feasible(manifest)
+
+
+@thorough
+@given(worlds.clusters())
+def test_running_pods(cluster: worlds.Cluster) -> None:
+    index, world = build(cluster), World(*cluster)
+    for manifest in world.pods:
+        name = manifest["metadata"]["name"]
+        key = f"{manifest['metadata']['namespace']}/{name}"
+        alone = world.without(name)
+        pod = index.pod(key)
+        assert reported(index.verify(key)) == alone.verdicts(manifest, pod.node_name)
+        assert set(index.feasible(pod, without=key)) == alone.feasible(manifest)
+        migrated = index.feasible(pod, exclude={pod.node_name})
+        assert set(migrated) == world.feasible(manifest) - {pod.node_name}
+    assert set(index.verify_all()) == {
+        f"{each['metadata']['namespace']}/{each['metadata']['name']}"
+        for each in world.pods
+        if world.without(each["metadata"]["name"]).verdicts(each, each["spec"]["nodeName"])
+    }
+
+
+@thorough
+@given(worlds.clusters(), worlds.pod("new"), st.data())
+def test_leaving_own_values_out_changes_nothing(
+    cluster: worlds.Cluster, manifest: worlds.JSON, data: st.DataObject
+) -> None:
+    nodes = list(map(node_from_manifest, cluster.nodes))
+    pods = list(map(pod_from_manifest, cluster.pods))
+    spaces = list(map(namespace_from_manifest, cluster.namespaces))
+    shared = Index.build(nodes, pods, spaces)
+    spelled_out = Index.build(nodes, map(in_full, pods), spaces)
+    pod = pod_from_manifest(manifest)
+    name = data.draw(st.sampled_from([node.name for node in nodes]))
+    assert reported(shared.failures(pod, name)) == reported(
+        spelled_out.failures(in_full(pod), name)
+    )
