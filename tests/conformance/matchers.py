@@ -15,7 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Placement,
     Taint,
 )
-from ansible_collections.virt.placement.plugins.module_utils.scheduling.node_affinity import (
+from ansible_collections.virt.placement.plugins.module_utils.scheduling.node_terms import (
     is_readable_term,
     matches_node,
     matches_terms,

@@ -9,7 +9,7 @@ import typing as t
 from ..model.finding import Finding
 from ..model.objects import PodTerm, Requirement
 from ..model.topology import HOSTNAME
-from ..scheduling.node_affinity import NAME_FIELD
+from ..scheduling.node_terms import NAME_FIELD
 from ..verdicts.declared import Reader
 from ..verdicts.platform_terms import CREATED_BY
 from ..verdicts.terms import Kind, Term

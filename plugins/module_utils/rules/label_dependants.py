@@ -17,7 +17,7 @@ from ..model.finding import Fault
 from ..model.manifest import placement_from_spec
 from ..model.objects import Node, NodeTerm, Placement
 from ..model.snapshot import Snapshot
-from ..scheduling.node_affinity import matches_node, matches_terms
+from ..scheduling.node_terms import matches_node, matches_terms
 from .node_labels import Change
 
 _SHOWN = 3

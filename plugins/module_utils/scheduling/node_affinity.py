@@ -13,39 +13,15 @@ from ..model.objects import Node, NodeTerm, Placement, Requirement
 from .candidate import Candidate
 from .failure import Code, Failure, Kind, Reason
 from .node_table import NodeSet, NodeTable
+from .node_terms import (
+    NAME_FIELD,
+    field_holds,
+    is_readable_term,
+    matches_terms,
+)
 from .options import NODE_AFFINITY
-from .selectors import holds, is_readable
+from .selectors import holds
 from .syntax import parse_integer
-
-NAME_FIELD = "metadata.name"
-
-
-def is_readable_term(term: NodeTerm) -> bool:
-    """Whether the scheduler can parse a term; one that it cannot matches no node."""
-    return all(is_readable(each, of_nodes=True) for each in term.expressions) and all(
-        each.operator in ("In", "NotIn") and len(each.values) == 1 for each in term.fields
-    )
-
-
-def matches_term(term: NodeTerm, node: Node) -> bool:
-    """Whether a term matches: everything in it holds. An empty or malformed one never does."""
-    if not (term.expressions or term.fields) or not is_readable_term(term):
-        return False
-    return all(holds(each, node.labels) for each in term.expressions) and (
-        not node.name or all(_field_holds(each, node.name) for each in term.fields)
-    )
-
-
-def matches_terms(terms: t.Iterable[NodeTerm], node: Node) -> bool:
-    """Whether any of OR-ed terms matches."""
-    return any(matches_term(term, node) for term in terms)
-
-
-def matches_node(placement: Placement, node: Node) -> bool:
-    """Whether a node satisfies nodeSelector and required node affinity."""
-    if any(node.labels.get(key) != value for key, value in placement.node_selector):
-        return False
-    return placement.node_terms is None or matches_terms(placement.node_terms, node)
 
 
 def narrowed_names(terms: t.Iterable[NodeTerm] | None) -> frozenset[str] | None:
@@ -155,7 +131,7 @@ def _why_not(term: NodeTerm, node: Node) -> str:
     failing += [
         f"{each.key} {each.operator} {list(each.values)}, which is {node.name}"
         for each in term.fields
-        if not _field_holds(each, node.name)
+        if not field_holds(each, node.name)
     ]
     return "node affinity wants " + " and ".join(failing)
 
@@ -165,11 +141,6 @@ def _seen(requirement: Requirement, node: Node) -> str:
     value = node.labels.get(requirement.key)
     has = "has no such label" if value is None else f"has '{value}'"
     return f"{requirement.key} {requirement.operator}{values}; node {node.name} {has}"
-
-
-def _field_holds(requirement: Requirement, name: str) -> bool:
-    value = name if requirement.key == NAME_FIELD else ""
-    return (value == requirement.values[0]) == (requirement.operator == "In")
 
 
 def _nodes_of_field(requirement: Requirement, table: NodeTable) -> NodeSet:

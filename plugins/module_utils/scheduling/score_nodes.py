@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 
 from ..model.objects import Node, NodeTerm, Placement
-from .node_affinity import is_readable_term, matches_term
+from .node_terms import is_readable_term, matches_term
 from .taints import PREFERENCE_EFFECTS, untolerated
 
 MAX_SCORE = 100

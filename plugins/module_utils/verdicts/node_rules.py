@@ -18,7 +18,7 @@ from ..rules.fingerprint import Fingerprint
 from ..rules.node_terms import foreign_part, is_empty, standing
 from ..rules.ownership import Ownership
 from ..rules.slots import IN_NODE_TERM, MAPS, NODE_TERMS, Slot
-from ..scheduling.node_affinity import matches_term
+from ..scheduling.node_terms import matches_term
 from ..scheduling.selectors import holds
 
 JSONTerm = dict[str, JSON]
