@@ -10,6 +10,7 @@ action plugin of kubernetes.core, which finds and decrypts the kubeconfig on the
 from __future__ import annotations
 
 import os
+import threading
 import time
 import typing as t
 
@@ -21,6 +22,8 @@ AUTHENTICATION = "kubernetes.core.k8s_info"
 
 GATHERED = ("moves", "cleared", "progress")
 """Lists of which each step returns what is new."""
+
+PARENT_POLL = 0.5
 
 Result = dict[str, t.Any]
 
@@ -42,7 +45,8 @@ class ActionModule(ActionBase):
         return result
 
     def _repeat(self, host: str, task_vars: Result) -> Result:
-        began, parent = time.monotonic(), os.getppid()
+        began = time.monotonic()
+        self._end_with_parent()
         gathered: dict[str, list[t.Any]] = {name: [] for name in GATHERED}
         run: Result = {}
         while True:
@@ -52,8 +56,6 @@ class ActionModule(ActionBase):
                 gathered[name] += step.get(name) or []
             if step.get("failed") or step.get("finished", True):
                 return {**step, **gathered}
-            if os.getppid() != parent:
-                return {**step, **gathered, "failed": True, "msg": "the play that ran this is gone"}
             run = {**step["run"], "elapsed": time.monotonic() - began}
 
     def _step(self, run: Result, task_vars: Result) -> Result:
@@ -75,6 +77,20 @@ class ActionModule(ActionBase):
         finally:
             self._loader.cleanup_all_tmp_files()
         return step
+
+    def _end_with_parent(self) -> None:
+        """This runs in a worker process. When the play is killed its workers live on, and nobody
+        would hear of what they do: so end, and the step that is under way finds its output closed.
+        """
+        parent = os.getppid()
+
+        def watch() -> None:
+            while os.getppid() == parent:
+                time.sleep(PARENT_POLL)
+            self._loader.cleanup_all_tmp_files()
+            os._exit(1)
+
+        threading.Thread(target=watch, daemon=True).start()
 
     def _show(self, host: str, lines: t.Iterable[str]) -> None:
         if self._task.no_log:

@@ -9,7 +9,8 @@ import typing as t
 import pytest
 
 from sandbox import Sandbox, drain, objects
-from tests.shop import ZONE, Object, Shop
+from tests.shop import ZONE, Shop
+from tests.terms import keep_machines_apart
 
 
 @pytest.fixture
@@ -18,25 +19,6 @@ def shop(six: Sandbox, namespace: t.Any, run_module: t.Any) -> t.Iterator[Shop]:
     for node in six.api.list("/api/v1/nodes"):
         if node["spec"].get("unschedulable"):
             drain.uncordon(six, node["metadata"]["name"])
-
-
-def apart_over_zone(names: t.Sequence[str]) -> Object:
-    """The required term that keeps VMs apart and lets them migrate inside their zone."""
-    term = {
-        "labelSelector": {
-            "matchExpressions": [
-                {"key": "vmi.kubevirt.io/id", "operator": "In", "values": list(names)}
-            ]
-        },
-        "topologyKey": ZONE,
-        "mismatchLabelKeys": ["kubevirt.io/created-by"],
-    }
-    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-
-
-def keep_machines_apart(shop: Shop, names: t.Sequence[str]) -> None:
-    for name in names:
-        shop.patch_template("VirtualMachine", name, {"affinity": apart_over_zone(names)})
 
 
 def three_in_one_zone(shop: Shop) -> list[str]:

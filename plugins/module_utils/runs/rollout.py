@@ -45,6 +45,10 @@ from .watching import Watcher, paths
 STEP_SECONDS = 10.0
 """A step begins no new turn after this."""
 
+TELL_AFTER = 2.0
+"""A step with something to tell ends after this, so that a line is read soon after it was true. What
+is over by then is told with its beginning."""
+
 STEP_LIMIT = 60.0
 """Nothing in a step takes longer: reading a very large cluster, an API server that is slow."""
 
@@ -89,6 +93,7 @@ class _Step:
         self.state = state
         self.listening = listening
         self.lines: list[str] = []
+        self.told = 0.0
         self.turns: Turns | None = None
 
     @property
@@ -251,13 +256,19 @@ class _Step:
             self._say_waiting(f"waiting: {turns.waiting}" if turns.waiting else "")
             if not self.listening():
                 return self._abandon(turns)
-            if time.monotonic() - self.began >= STEP_SECONDS:
+            left = self._time_left()
+            if left <= 0:
                 turns.keep_lease(force=True)
                 return self._result(finished=False)
-            watcher.wait(self._pause(turns))
+            watcher.wait(left, self.listening)
 
-    def _pause(self, turns: Turns) -> float:
-        return STEP_SECONDS - (time.monotonic() - self.began)
+    def _time_left(self) -> float:
+        """Seconds until this step should end."""
+        now = time.monotonic()
+        if self.lines and not self.told:
+            self.told = now
+        ends = self.began + STEP_SECONDS
+        return (min(ends, self.told + TELL_AFTER) if self.told else ends) - now
 
     def _goes_on(self, turns: Turns, plan: Plan) -> bool:
         if turns.journal.entries:

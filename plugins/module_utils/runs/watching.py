@@ -44,10 +44,15 @@ class Watcher:
         """What changed before now is going to be seen by the next reading."""
         self._changed.clear()
 
-    def wait(self, seconds: float) -> None:
-        """Until a change, at most `seconds` and never past the slow poll."""
-        if self._changed.wait(min(seconds, SLOW_POLL, self._until.remaining)):
-            self._until.pause(SETTLE)
+    def wait(self, seconds: float, listening: t.Callable[[], bool] = lambda: True) -> None:
+        """Until a change, at most `seconds` and never past the slow poll, nor much longer than
+        somebody listens."""
+        left = min(seconds, SLOW_POLL, self._until.remaining)
+        while left > 0 and listening():
+            if self._changed.wait(min(left, 1.0)):
+                self._until.pause(SETTLE)
+                return
+            left -= 1.0
 
     def _follow(self, path: str) -> None:
         while not self._until.expired:

@@ -1,0 +1,249 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""rollout as a task: repeated by its action plugin, with progress as it goes, killed and continued."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import typing as t
+from pathlib import Path
+
+import ansible_runner
+import pytest
+import yaml
+
+from sandbox import Sandbox, objects
+from tests.shop import LEASE, Object, Shop
+from tests.terms import keep_machines_apart
+
+BIN = Path(sys.executable).parent
+INVENTORY = "[cluster]\nlab ansible_connection=local ansible_python_interpreter={python}\n"
+SLOW = {"sandbox.virt/migration-seconds": "5"}
+SLOWER = {"sandbox.virt/migration-seconds": "20"}
+
+
+class Job:
+    """A play with one rollout task, as a person or a job engine runs it."""
+
+    def __init__(self, shop: Shop, folder: Path) -> None:
+        self.shop, self.folder = shop, folder
+        (folder / "hosts").write_text(INVENTORY.format(python=sys.executable))
+
+    def write(self, *, keywords: Object | None = None, **options: t.Any) -> Path:
+        task = {
+            "name": "Roll out",
+            "virt.placement.rollout": {"namespaces": [self.shop.namespace], **options},
+            "register": "rolled_out",
+            **(keywords or {}),
+        }
+        play = {"hosts": "cluster", "gather_facts": False, "tasks": [task]}
+        path = self.folder / "play.yml"
+        path.write_text(yaml.safe_dump([play]))
+        return path
+
+    def environment(self, kubeconfig: Path | None = None) -> dict[str, str]:
+        found = kubeconfig or self.shop.sandbox.kubeconfig("mover")
+        path = os.pathsep.join([str(BIN), os.environ["PATH"]])
+        return {**os.environ, "PATH": path, "KUBECONFIG": str(found), "ANSIBLE_NOCOLOR": "1"}
+
+    def start(self, *arguments: str, **options: t.Any) -> subprocess.Popen[str]:
+        play = self.write(**options)
+        command = [str(BIN / "ansible-playbook"), "-i", str(self.folder / "hosts"), str(play)]
+        return subprocess.Popen(
+            [*command, *arguments],
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, *arguments: str, **options: t.Any) -> tuple[int, str]:
+        process = self.start(*arguments, **options)
+        output, _ = process.communicate(timeout=120)
+        return process.returncode, output
+
+
+@pytest.fixture
+def shop(six: Sandbox, namespace: t.Any, run_module: t.Any) -> Shop:
+    return Shop(six, namespace(six, "job"), run_module)
+
+
+@pytest.fixture
+def job(shop: Shop, tmp_path: Path) -> Job:
+    return Job(shop, tmp_path)
+
+
+def pair_on_one_node(shop: Shop, *, faults: Object | None = None) -> list[str]:
+    names = ["p0", "p1"]
+    machines = [objects.virtual_machine(name, shop.namespace, annotations=faults) for name in names]
+    shop.start(*machines, nodes=["w1"])
+    keep_machines_apart(shop, names)
+    return names
+
+
+def test_progress_is_printed_while_it_happens(shop: Shop, job: Job) -> None:
+    pair_on_one_node(shop, faults=SLOW)
+    process = job.start()
+    assert process.stdout is not None
+
+    seen: list[tuple[float, str]] = []
+    for line in process.stdout:
+        seen.append((time.monotonic(), line))
+    assert process.wait(30) == 0, "".join(line for _, line in seen)
+
+    began = next(at for at, line in seen if "[1/1] migrating VirtualMachine" in line)
+    ended = next(at for at, line in seen if " migrated: w1 (zone1) -> " in line)
+    assert ended - began > 2, "the line about the beginning came with the one about the end"
+    told = "".join(line for _, line in seen)
+    assert "[lab] run r" in told
+    assert "changed=1" in told
+
+
+def test_the_second_run_is_silent_and_writes_nothing(shop: Shop, job: Job) -> None:
+    pair_on_one_node(shop)
+    assert job.run()[0] == 0
+    mark = shop.sandbox.audit.mark()
+
+    code, output = job.run()
+
+    assert code == 0
+    assert "changed=0" in output
+    assert "migrat" not in output
+    assert shop.sandbox.audit.writes(since=mark) == []
+
+
+def test_check_mode_shows_the_plan_and_writes_nothing(shop: Shop, job: Job) -> None:
+    pair_on_one_node(shop)
+    mark = shop.sandbox.audit.mark()
+
+    code, output = job.run("--check", "-v")
+
+    assert code == 0
+    assert "1 move planned" in output
+    assert '"method": "migrate"' in output
+    assert shop.sandbox.audit.writes(since=mark) == []
+
+
+def test_progress_arrives_as_events_of_ansible_runner(shop: Shop, job: Job, tmp_path: Path) -> None:
+    pair_on_one_node(shop)
+    play = job.write()
+    (tmp_path / "runner").mkdir()
+
+    run = ansible_runner.run(
+        private_data_dir=str(tmp_path / "runner"),
+        playbook=str(play),
+        inventory=str(tmp_path / "hosts"),
+        envvars=job.environment(),
+        quiet=True,
+        timeout=120,
+    )
+
+    assert run.rc == 0, run.stdout.read()
+    told = [event["stdout"] for event in run.events if event["event"] == "verbose"]
+    assert any("migrated: w1 (zone1) ->" in line for line in told)
+
+
+def test_no_log_keeps_silent(shop: Shop, job: Job) -> None:
+    pair_on_one_node(shop)
+
+    code, output = job.run(keywords={"no_log": True})
+
+    assert code == 0
+    assert "migrat" not in output
+    assert "changed=1" in output
+
+
+def test_async_is_refused(shop: Shop, job: Job) -> None:
+    pair_on_one_node(shop)
+    mark = shop.sandbox.audit.mark()
+
+    code, output = job.run(keywords={"async": 60, "poll": 1})
+
+    assert code != 0
+    assert "cannot run with async" in output or "does not support async" in output
+    assert shop.sandbox.audit.writes(since=mark) == []
+
+
+def test_a_vaulted_kubeconfig_is_decrypted_for_each_step(
+    shop: Shop, job: Job, tmp_path: Path
+) -> None:
+    pair_on_one_node(shop, faults=SLOWER)
+    password = tmp_path / "password"
+    password.write_text("open sesame\n")
+    vaulted = tmp_path / "vaulted-kubeconfig"
+    vaulted.write_text(shop.sandbox.kubeconfig("mover").read_text())
+    subprocess.run(
+        [str(BIN / "ansible-vault"), "encrypt", "--vault-password-file", password, vaulted],
+        check=True,
+        capture_output=True,
+    )
+
+    code, output = job.run(
+        "--vault-password-file", str(password), kubeconfig=str(vaulted), timeout=90, move_timeout=80
+    )
+
+    assert code == 0, output
+    assert "migrated: w1 (zone1) ->" in output
+
+
+def test_killed_in_the_middle_it_is_continued_and_nothing_moves_twice(shop: Shop, job: Job) -> None:
+    pair_on_one_node(shop, faults=SLOWER)
+    before = shop.uids()
+    mark = shop.sandbox.audit.mark()
+    first = job.start()
+    assert first.stdout is not None
+    for line in first.stdout:
+        if "[1/1] migrating" in line:
+            break
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait(10)
+
+    code, output = job.run()
+
+    assert code == 0, output
+    assert "continuing run r" in output
+    assert shop.uids() == before
+    assert len({shop.zone(node) for node in shop.nodes().values()}) == 2
+    assert shop.disruptions(mark) == [("create", "virtualmachineinstancemigrations")]
+    assert shop.lease()["spec"]["holderIdentity"] == ""
+
+
+def test_the_step_of_a_play_that_is_gone_begins_nothing_more(shop: Shop, job: Job) -> None:
+    """Only the play is killed, not its children: they notice by themselves."""
+    names = [f"q{n}" for n in range(3)]
+    machines = [objects.virtual_machine(name, shop.namespace, annotations=SLOWER) for name in names]
+    shop.start(*machines, nodes=["w1", "w2"])
+    keep_machines_apart(shop, names)
+    mark = shop.sandbox.audit.mark()
+    process = job.start()
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "[1/2] migrating" in line:
+            break
+    process.kill()
+    process.wait(10)
+
+    shop.api.wait(lambda lease: lease["spec"]["holderIdentity"] == "", LEASE, 20)
+    shop.api.wait_list(
+        shop.path("VirtualMachineInstanceMigration"),
+        lambda found: all(m["status"]["phase"] == "Succeeded" for m in found),
+    )
+    assert shop.disruptions(mark) == [("create", "virtualmachineinstancemigrations")]
+    assert _processes_about(str(job.folder)) == []
+
+
+def _processes_about(text: str) -> list[str]:
+    """Command lines of running processes in which `text` stands."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            line = path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+            if text in line:
+                found.append(line)
+    return found

@@ -1,0 +1,28 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Placement terms as a person would patch them in."""
+
+from __future__ import annotations
+
+import typing as t
+
+from tests.shop import ZONE, Object, Shop
+
+
+def apart_over_zone(names: t.Sequence[str]) -> Object:
+    """The required term that keeps VMs apart and lets them migrate inside their zone."""
+    term = {
+        "labelSelector": {
+            "matchExpressions": [
+                {"key": "vmi.kubevirt.io/id", "operator": "In", "values": list(names)}
+            ]
+        },
+        "topologyKey": ZONE,
+        "mismatchLabelKeys": ["kubevirt.io/created-by"],
+    }
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def keep_machines_apart(shop: Shop, names: t.Sequence[str]) -> None:
+    for name in names:
+        shop.patch_template("VirtualMachine", name, {"affinity": apart_over_zone(names)})
