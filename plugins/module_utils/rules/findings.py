@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ..model.finding import Finding, Severity
+from ..model.objects import Ref
 from ..model.rule import KeepApart, KeepTogether, Rule
 from ..model.topology import HOSTNAME
 from .compile import Compiled
@@ -116,13 +117,11 @@ def _strict(compiled: Compiled) -> t.Iterator[Finding]:
 def _mutual(resolved: Resolved, inventory: Inventory) -> t.Iterator[Finding]:
     if not _ties(resolved, inventory):
         return
-    carriers = {workload.ref for workload in resolved.carriers.workloads}
     if not resolved.targets:
         yield _mutual_finding(resolved, "every member needs a pod of the group beside it")
         return
-    members = resolved.targets[0].members
-    targets = {workload.ref for workload in members.workloads} if members else set()
-    if targets and targets <= carriers:
+    targets = _targets(resolved)
+    if targets and targets <= _carriers(resolved):
         yield _mutual_finding(resolved, "its target is one of its own workloads")
 
 
@@ -145,17 +144,17 @@ def _single_nodes(key: str, inventory: Inventory) -> bool:
 
 
 def _cross(one: Resolved, other: Resolved) -> bool:
-    return _needs(one, other) and _needs(other, one)
+    """Whether each has a target among the workloads of the other."""
+    return bool(_targets(one) & _carriers(other)) and bool(_targets(other) & _carriers(one))
 
 
-def _needs(one: Resolved, other: Resolved) -> bool:
-    """Whether a target of one is a workload of the other."""
-    targets = {
-        workload.ref
-        for target in one.targets
-        for workload in (target.members.workloads if target.members else ())
-    }
-    return any(workload.ref in targets for workload in other.carriers.workloads)
+def _carriers(resolved: Resolved) -> set[Ref]:
+    return {workload.ref for workload in resolved.carriers.workloads}
+
+
+def _targets(resolved: Resolved) -> set[Ref]:
+    members = [target.members for target in resolved.targets if target.members is not None]
+    return {workload.ref for each in members for workload in each.workloads}
 
 
 def _mutual_finding(resolved: Resolved, because: str) -> Finding:

@@ -8,6 +8,7 @@ lists left out. It says the same, so it stays the same term.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import typing as t
@@ -45,11 +46,18 @@ class Fingerprint:
 
     @classmethod
     def of(cls, slot: Slot, value: JSON) -> Fingerprint:
-        said = {**_DEFAULTS.get(slot, {}), **value} if slot in _DEFAULTS else value
-        return cls(slot, digest(_meaning(said), 10), digest(without_empties(value), 6))
+        return _of(slot, _text(value))
 
     def says_the_same(self, other: Fingerprint) -> bool:
         return self.slot is other.slot and self.meaning == other.meaning
+
+
+@functools.lru_cache(maxsize=4096)
+def _of(slot: Slot, text: str) -> Fingerprint:
+    """Many workloads carry the same terms, and a group of hundreds has long ones."""
+    value = json.loads(text)
+    said = {**_DEFAULTS[slot], **value} if slot in _DEFAULTS else value
+    return Fingerprint(slot, digest(_meaning(said), 10), digest(without_empties(value), 6))
 
 
 def digest(value: JSON, length: int) -> str:

@@ -9,7 +9,7 @@ import typing as t
 from ..model.kinds import DEPLOYMENT, KINDS, REPLICA_SET, VIRTUAL_MACHINE
 from ..model.pointer import JSON
 from ..model.rule import PodSelector, WorkloadSelector
-from ..scheduling.syntax import is_label_key, is_label_value
+from .label_input import label_key, label_value
 from .values import Notes, nearest
 
 SUPPORTED = (VIRTUAL_MACHINE.name, REPLICA_SET.name, DEPLOYMENT.name)
@@ -92,26 +92,3 @@ def labels(notes: Notes, value: JSON) -> dict[str, str] | None:
     valid = [label_key(notes, key) for key in found]
     kept = {key: text for key, text in found.items() if text is not None}
     return kept if all(valid) and len(kept) == len(found) else None
-
-
-def label_key(notes: Notes, key: str) -> bool:
-    """Whether Kubernetes takes `key` for the key of a label; noted if not."""
-    if is_label_key(key):
-        return True
-    notes.fault(
-        f"{key!r} is no label key: letters, digits, '-', '_' and '.', at most 63, beginning and"
-        " ending with a letter or digit, after an optional DNS prefix and a slash"
-    )
-    return False
-
-
-def label_value(notes: Notes, value: JSON) -> str | None:
-    """A value that is not empty and that Kubernetes takes for the value of a label."""
-    text = notes.text(value)
-    if text is None or is_label_value(text):
-        return text
-    notes.fault(
-        f"{text!r} is no label value: letters, digits, '-', '_' and '.', at most 63, beginning and"
-        " ending with a letter or digit"
-    )
-    return None

@@ -29,6 +29,7 @@ from .builders import vm
 JSON = t.Any
 ONE, TWO = RuleId("shop", "s", "one"), RuleId("shop", "s", "two/with/slashes")
 TERM = {"key": "zone", "operator": "In", "values": ["a", "b"]}
+_SELECTORS: tuple[dict[str, JSON], ...] = ({}, {"labelSelector": {}})
 MARK = Fingerprint.of(Slot.NODE_EXPRESSION, TERM)
 
 
@@ -77,8 +78,7 @@ def test_terms_that_say_the_same(one: JSON, other: JSON) -> None:
 
 def test_no_selector_and_a_selector_of_everything_say_different_things() -> None:
     marks = [
-        Fingerprint.of(Slot.ANTI_AFFINITY, {"topologyKey": "z", **more})
-        for more in ({}, {"labelSelector": {}})
+        Fingerprint.of(Slot.ANTI_AFFINITY, {"topologyKey": "z", **more}) for more in _SELECTORS
     ]
     assert not marks[0].says_the_same(marks[1])
 
