@@ -14,6 +14,11 @@ if t.TYPE_CHECKING:
     from .spread import Constraint
 
 
+def pod_key(pod: Pod) -> str:
+    """How the index names a pod: its uid, or namespace/name where it has none."""
+    return pod.uid or f"{pod.namespace}/{pod.name}"
+
+
 class Spec:
     """What one placement means in one namespace; shared by all pods that have both.
 

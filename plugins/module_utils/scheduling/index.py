@@ -13,22 +13,23 @@ import contextlib
 import gc
 import typing as t
 
-from ..model.objects import Namespace, Node, Placement, Pod, Selector, Service
-from .candidate import Candidate, Spec
+from ..model.objects import Namespace, Node, Pod, Selector, Service
+from .candidate import Candidate, pod_key
 from .failure import Failure
+from .lookup import Lookup
 from .matching import Matching
-from .node_affinity import NodeAffinity, nodes_of_placement
+from .node_affinity import NodeAffinity
 from .node_state import NodeName, NodeUnschedulable
 from .node_table import NodeSet, NodeTable
 from .options import Options
-from .pod_affinity import InterPodAffinity, read_rules
+from .pod_affinity import InterPodAffinity
 from .ports import NodePorts
 from .resources import NodeResourcesFit
 from .spread import DefaultSelectors, PodTopologySpread
 from .taints import TaintToleration
 from .volumes import ClaimTerms, VolumeBinding
 
-JUDGED_KEPT = 4096
+__all__ = ["Index", "pod_key"]
 
 
 class Filter(t.Protocol):
@@ -41,11 +42,6 @@ class Filter(t.Protocol):
 
     def failure(self, candidate: Candidate, n: int) -> Failure | None:
         """Why node number n does not pass, or None."""
-
-
-def pod_key(pod: Pod) -> str:
-    """How the index names a pod: its uid, or namespace/name where it has none."""
-    return pod.uid or f"{pod.namespace}/{pod.name}"
 
 
 class Index:
@@ -71,11 +67,11 @@ class Index:
             table, self.matching, options, DefaultSelectors(services, owner_selectors)
         )
         self.pod_affinity = InterPodAffinity(table, self.matching)
-        self._taints = TaintToleration(table, comparison=options.taint_comparison)
+        taints = TaintToleration(table, comparison=options.taint_comparison)
         filters: tuple[Filter, ...] = (
             NodeName(table),
             NodeUnschedulable(table, comparison=options.taint_comparison),
-            self._taints,
+            taints,
             NodeAffinity(table, options.added_affinity),
             self.ports,
             self.resources,
@@ -85,10 +81,12 @@ class Index:
         )
         self._filters = tuple(each for each in filters if each.name in options.plugins)
         self._placed: dict[str, Candidate] = {}
-        self._judged: dict[int, Candidate] = {}
-        self._specs: dict[tuple[str, Placement], Spec] = {}
-        self._specs_by_id: dict[tuple[str, int], tuple[Placement, Spec]] = {}
-        self._node_rules: dict[t.Hashable, NodeSet] = {}
+        self._on: list[dict[str, Candidate]] = [{} for _ in table.names]
+        self._away: set[str] = set()
+        """Placed pods that are not there for the question being asked."""
+        self._nominated: dict[int, list[Candidate]] = {}
+        """Pending pods for which room is being made by preemption, by node."""
+        self._lookup = Lookup(table, self.matching, taints, self.spread, options)
 
     @classmethod
     def build(
@@ -140,6 +138,10 @@ class Index:
     def __contains__(self, key: object) -> bool:
         return key in self._placed
 
+    def pods_on(self, node_name: str) -> tuple[Pod, ...]:
+        """The pods placed on a node. Raises KeyError for an unknown one."""
+        return tuple(each.pod for each in self._on[self.table.numbers[node_name]].values())
+
     def place(self, pod: Pod, node_name: str) -> None:
         """Put a pod on a node, whether or not it may run there.
 
@@ -150,36 +152,45 @@ class Index:
         if key in self._placed:
             raise ValueError(f"{pod.ref} is already placed on {self.node_of(key)}")
         candidate = self.candidate(pod)
-        self._judged.pop(id(pod), None)
-        self._placed[key] = candidate
+        self._lookup.forget(pod)
+        self._placed[key] = self._on[n][key] = candidate
         self._enter(candidate, n)
 
     def take_out(self, key: str) -> Pod:
         """Remove a pod and give it back. Raises KeyError for one that is not placed."""
-        candidate = self._placed.pop(key)
+        candidate = self._there(key)
+        del self._placed[key]
+        del self._on[candidate.node][key]
         self._leave(candidate)
-        self._keep(candidate)
+        self._lookup.keep(candidate)
         return candidate.pod
 
     def move(self, key: str, node_name: str) -> None:
         """Put a placed pod on another node. Raises KeyError."""
         n = self.table.numbers[node_name]
-        candidate = self._placed[key]
+        candidate = self._there(key)
+        del self._on[candidate.node][key]
+        self._on[n][key] = candidate
         self._leave(candidate)
         self._enter(candidate, n)
 
     @contextlib.contextmanager
-    def without(self, key: str | None) -> t.Iterator[None]:
-        """While it lasts, a placed pod is not there. A key that is not placed changes nothing."""
-        candidate = self._placed.get(key) if key is not None else None
-        if candidate is None:
-            yield
-            return
-        self._leave(candidate)
+    def without(self, *keys: str | None) -> t.Iterator[None]:
+        """While it lasts, placed pods are not there. A key that is not placed changes nothing."""
+        gone = {
+            key: self._placed[key]
+            for key in keys
+            if key is not None and key in self._placed and key not in self._away
+        }
+        for candidate in gone.values():
+            self._leave(candidate)
+        self._away |= gone.keys()
         try:
             yield
         finally:
-            self._enter(candidate, candidate.node)
+            self._away -= gone.keys()
+            for candidate in gone.values():
+                self._enter(candidate, candidate.node)
 
     def failures(
         self,
@@ -204,11 +215,8 @@ class Index:
     def verify(self, key: str) -> tuple[Failure, ...]:
         """Take a placed pod out: why might it not come back to its node? Raises KeyError."""
         candidate = self._placed[key]
-        self._leave(candidate)
-        try:
+        with self.without(key):
             return self._failures(candidate, candidate.node, None)
-        finally:
-            self._enter(candidate, candidate.node)
 
     def verify_all(self) -> dict[str, tuple[Failure, ...]]:
         """The placed pods that might not come back to their nodes, by key, and why."""
@@ -244,14 +252,8 @@ class Index:
 
     def candidate(self, pod: Pod) -> Candidate:
         """The pod with its rules looked up; the placed one itself if it is this very pod."""
-        key = pod_key(pod)
-        found = self._placed.get(key)
-        if found is None or found.pod is not pod:
-            found = self._judged.get(id(pod))
-            if found is None:
-                found = Candidate(key, pod, self._spec(pod))
-                found.constraints = self.spread.constraints(pod, found.spec)
-                self._keep(found)
+        placed = self._placed.get(pod_key(pod))
+        found = placed if placed is not None and placed.pod is pod else self._lookup.judged(pod)
         self.matching.find(found)
         return found
 
@@ -263,9 +265,30 @@ class Index:
         for each in self._filters:
             if found and (plugins is None or each.name in plugins):
                 found &= each.nodes(candidate)
+        for n in self._nominated:
+            if found >> n & 1 and self._failures(candidate, n, plugins):
+                found &= ~(1 << n)
         return found
 
+    def _there(self, key: str) -> Candidate:
+        candidate = self._placed[key]
+        if key in self._away:
+            raise ValueError(f"{candidate.pod.ref} is away: it cannot be moved meanwhile")
+        return candidate
+
     def _failures(
+        self, candidate: Candidate, n: int, plugins: t.Container[str] | None
+    ) -> tuple[Failure, ...]:
+        """What refuses with the pods in place that are nominated for the node, or else without
+        them: they may come to run there or not, so the pod must pass both ways."""
+        if n in self._nominated:
+            with self._expected(candidate, n):
+                failures = self._asked(candidate, n, plugins)
+            if failures:
+                return failures
+        return self._asked(candidate, n, plugins)
+
+    def _asked(
         self, candidate: Candidate, n: int, plugins: t.Container[str] | None
     ) -> tuple[Failure, ...]:
         found = []
@@ -276,6 +299,25 @@ class Index:
                     found.append(failure)
         return tuple(found)
 
+    @contextlib.contextmanager
+    def _expected(self, candidate: Candidate, n: int) -> t.Iterator[None]:
+        """While it lasts, the pods nominated for node number n are on it, but for those of lower
+        priority than the candidate and for the candidate itself."""
+        coming = [
+            each
+            for each in self._nominated[n]
+            if each.pod.priority >= candidate.pod.priority
+            and each.key != candidate.key
+            and each.key not in self._placed
+        ]
+        for each in coming:
+            self._enter(each, n)
+        try:
+            yield
+        finally:
+            for each in coming:
+                self._leave(each)
+
     def _fill(self, pods: t.Iterable[Pod]) -> None:
         """Look all rules up before the first pod is placed: then no Match is filled twice."""
         with _collector_paused():
@@ -283,52 +325,20 @@ class Index:
 
     def _fill_at_once(self, pods: t.Iterable[Pod]) -> None:
         numbers = self.table.numbers
-        placed = [
-            (Candidate(pod_key(pod), pod, self._spec(pod)), numbers[pod.node_name])
-            for pod in pods
-            if pod.node_name in numbers and not pod.finished
-        ]
-        for candidate, _ in placed:
-            candidate.constraints = self.spread.constraints(candidate.pod, candidate.spec)
+        placed, nominated = [], []
+        for pod in pods:
+            if pod.node_name:
+                if pod.node_name in numbers and not pod.finished:
+                    placed.append((self._lookup.new(pod), numbers[pod.node_name]))
+            elif pod.nominated_node_name in numbers:
+                nominated.append((self._lookup.new(pod), numbers[pod.nominated_node_name]))
+        for candidate, _ in (*placed, *nominated):
+            self._lookup.constraints_of(candidate)
         for candidate, n in placed:
-            self._placed[candidate.key] = candidate
+            self._placed[candidate.key] = self._on[n][candidate.key] = candidate
             self._enter(candidate, n)
-
-    def _keep(self, candidate: Candidate) -> None:
-        """Pods are judged, placed and taken out again in turn: look their rules up once. The
-        candidate holds its pod, so that no other can come to have its id."""
-        if len(self._judged) >= JUDGED_KEPT:
-            self._judged.clear()
-        self._judged[id(candidate.pod)] = candidate
-
-    def _spec(self, pod: Pod) -> Spec:
-        placement = pod.placement
-        known = self._specs_by_id.get((pod.namespace, id(placement)))
-        if known is not None and known[0] is placement:
-            return known[1]
-        spec = self._specs.get((pod.namespace, placement))
-        if spec is None:
-            spec = Spec(
-                placement,
-                self._nodes_of(placement),
-                self._taints.tolerating(placement.tolerations),
-                read_rules(
-                    placement,
-                    pod.namespace,
-                    self.matching,
-                    self.options.hard_pod_affinity_weight,
-                ),
-            )
-            self._specs[pod.namespace, placement] = spec
-        self._specs_by_id[pod.namespace, id(placement)] = (placement, spec)
-        return spec
-
-    def _nodes_of(self, placement: Placement) -> NodeSet:
-        rule = (placement.node_selector, placement.node_terms)
-        found = self._node_rules.get(rule)
-        if found is None:
-            found = self._node_rules[rule] = nodes_of_placement(placement, self.table)
-        return found
+        for candidate, n in nominated:
+            self._nominated.setdefault(n, []).append(candidate)
 
     def _enter(self, candidate: Candidate, n: int) -> None:
         candidate.node = n
