@@ -21,6 +21,7 @@ from ..model.rule import (
 )
 from ..model.topology import Topology
 from . import references
+from .label_input import label_key, label_value
 from .raw_terms import read_terms
 from .values import Notes
 
@@ -120,7 +121,7 @@ def _over(notes: Notes, given: t.Mapping[str, JSON], context: Context) -> str | 
         return None
     inner = notes.at("over")
     key = inner.key(given["over"], context.topology)
-    return key if key is not None and references.label_key(inner, key) else None
+    return key if key is not None and label_key(inner, key) else None
 
 
 def _nodes(notes: Notes, value: JSON, context: Context) -> Nodes | None:
@@ -136,7 +137,7 @@ def _nodes(notes: Notes, value: JSON, context: Context) -> Nodes | None:
         inner = notes.at(str(name))
         key = inner.key(name, context.topology)
         values = _node_values(inner, wanted)
-        if key is None or not references.label_key(inner, key) or values is None:
+        if key is None or not label_key(inner, key) or values is None:
             continue
         if key in found:
             inner.fault(f"is the key {key}, which stands here already under another name")
@@ -149,7 +150,7 @@ def _node_values(notes: Notes, value: JSON) -> tuple[str, ...] | None:
         notes.fault("is an empty list: name at least one value")
         return None
     values = value if isinstance(value, list) else [value]
-    found = [references.label_value(notes, item) for item in values]
+    found = [label_value(notes, item) for item in values]
     kept = [item for item in found if item is not None]
     return tuple(dict.fromkeys(kept)) if len(kept) == len(found) else None
 
