@@ -72,8 +72,6 @@ def parse_parameters(given: t.Mapping[str, JSON], zone_key: str) -> Parameters:
         least = 1 if name in POSITIVE else 0
         if given[name] < least:
             faults.append(Fault(name, f"must be at least {least}, not {given[name]}"))
-    if given["move_timeout"] > given["timeout"] > 0:
-        faults.append(Fault("move_timeout", "is longer than timeout, so it could never be reached"))
     if given["on_failure"] == "undo":
         faults.append(Fault("on_failure", "undo is not supported yet: use stop"))
     if faults:

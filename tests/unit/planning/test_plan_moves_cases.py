@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from ansible_collections.virt.placement.plugins.module_utils.model.manifest import (
     namespace_from_manifest,
     node_from_manifest,

@@ -1,0 +1,123 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How much may be in flight: KubeVirt's limits, what others do, what is not Ready."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod, Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Move
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Instance,
+    MachineInstance,
+    Migration,
+    Snapshot,
+    Workload,
+)
+from ansible_collections.virt.placement.plugins.module_utils.movement.entry import Entry
+from ansible_collections.virt.placement.plugins.module_utils.runs.budget import (
+    Limits,
+    load_of,
+    why_not,
+)
+
+SET = Ref("VirtualMachineInstanceReplicaSet", "shop", "web")
+
+
+def machine(name: str, node: str = "w1", **changed: t.Any) -> MachineInstance:
+    ref = Ref("VirtualMachineInstance", "shop", name)
+    return replace(
+        MachineInstance(ref, f"u-{name}", "Running", node, {}, {}, ready=True), **changed
+    )
+
+
+def instance(vmi: MachineInstance, ready: bool = True) -> Instance:
+    pod = Pod("shop", vmi.ref.name, f"p-{vmi.uid}", node_name=vmi.node_name, ready=ready)
+    return Instance(vmi.ref, vmi.uid, SET, pod, vmi)
+
+
+def entry(vmi: MachineInstance, method: Method) -> Entry:
+    return Entry(vmi.ref, vmi.uid, SET, method, vmi.node_name, 1, 0.0)
+
+
+def move(method: Method, source: str = "w1") -> Move:
+    ref = Ref("VirtualMachineInstance", "shop", "next")
+    return Move(ref, "u-next", SET, method, source, ("w9",), "")
+
+
+def replica_set(replicas: int) -> Workload:
+    return Workload(SET, "u-set", {"metadata": {}, "spec": {"replicas": replicas}})
+
+
+def test_migrations_of_others_fill_the_cluster() -> None:
+    machines = tuple(machine(f"m{n}", f"n{n}") for n in range(5))
+    migrations = tuple(
+        Migration(Ref("VirtualMachineInstanceMigration", "shop", f"x{n}"), f"x{n}", f"m{n}", "")
+        for n in range(5)
+    )
+    snapshot = Snapshot(machine_instances=machines, migrations=migrations)
+    load = load_of(snapshot, (), ())
+    told = why_not(move(Method.MIGRATE), load, Limits(), snapshot)
+    assert told == "5 migrations are in flight on the cluster"
+    assert why_not(move(Method.RECREATE), load, Limits(), snapshot) == ""
+
+
+def test_two_migrations_leave_a_node_at_most() -> None:
+    machines = tuple(machine(f"m{n}") for n in range(2))
+    entries = [entry(vmi, Method.MIGRATE) for vmi in machines]
+    snapshot = Snapshot(machine_instances=machines)
+    load = load_of(snapshot, entries, ())
+    told = why_not(move(Method.MIGRATE), load, Limits(), snapshot)
+    assert told == "2 migrations away from w1 are in flight"
+    assert why_not(move(Method.MIGRATE, "w2"), load, Limits(), snapshot) == ""
+
+
+def test_a_mark_for_evacuation_is_a_migration_to_come() -> None:
+    machines = tuple(machine(f"m{n}", evacuation_node_name="w1") for n in range(2))
+    snapshot = Snapshot(machine_instances=machines)
+    assert why_not(move(Method.MIGRATE), load_of(snapshot, (), ()), Limits(), snapshot) != ""
+
+
+def test_our_own_limit() -> None:
+    vmi = machine("m0", "w5")
+    snapshot = Snapshot(machine_instances=(vmi,))
+    load = load_of(snapshot, [entry(vmi, Method.MIGRATE)], ())
+    told = why_not(move(Method.MIGRATE), load, Limits(in_flight=1), snapshot)
+    assert told == "1 moves are in flight (max_in_flight)"
+
+
+def test_an_instance_that_is_missing_counts_as_unavailable() -> None:
+    there = [instance(machine("a")), instance(machine("b"))]
+    snapshot = Snapshot(workloads=(replica_set(3),))
+    load = load_of(snapshot, (), there)
+    assert load.unavailable == 1
+    told = why_not(move(Method.RECREATE), load, Limits(), snapshot)
+    assert told == f"1 instances are not Ready or being replaced: 1 of {SET}"
+    assert why_not(move(Method.RECREATE), load, Limits(unavailable=2), snapshot) == ""
+
+
+def test_one_that_we_take_away_counts_once_before_and_after_it_is_gone() -> None:
+    victim = machine("a")
+    entries = [entry(victim, Method.RECREATE)]
+    snapshot = Snapshot(workloads=(replica_set(2),))
+    before = load_of(snapshot, entries, [instance(victim), instance(machine("b"))])
+    after = load_of(snapshot, entries, [instance(machine("b"))])
+    assert before.unavailable == after.unavailable == 1
+
+
+def test_what_runs_nowhere_takes_nothing_away() -> None:
+    waiting = instance(machine("a", ""), ready=False)
+    snapshot = Snapshot(workloads=(replica_set(1),))
+    load = load_of(snapshot, (), [waiting])
+    assert load.unavailable == 1
+    assert why_not(move(Method.RECREATE, ""), load, Limits(), snapshot) == ""
+
+
+def test_moves_chosen_together_count_together() -> None:
+    snapshot = Snapshot(workloads=(replica_set(2),))
+    load = load_of(snapshot, (), [instance(machine("a")), instance(machine("b"))])
+    chosen = move(Method.RECREATE)
+    assert why_not(chosen, load, Limits(), snapshot) == ""
+    assert why_not(chosen, load.beside(chosen), Limits(), snapshot) != ""

@@ -1,0 +1,96 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run remembers, and that it reads it back as it wrote it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.movement.entry import (
+    Entry,
+    Outcome,
+    Phase,
+)
+from ansible_collections.virt.placement.plugins.module_utils.runs import journal as journals
+from ansible_collections.virt.placement.plugins.module_utils.runs.journal import (
+    Journal,
+    UnreadableJournal,
+    digest,
+)
+
+SET = Ref("VirtualMachineInstanceReplicaSet", "shop", "web")
+
+
+def entry(uid: str, method: Method = Method.RECREATE) -> Entry:
+    ref = Ref("VirtualMachineInstance", "shop", f"web-{uid}")
+    return Entry(ref, uid, SET, method, "w1", 1, 2.5, Phase.INTENDED, pin=(("zone", "a"),))
+
+
+def test_it_reads_back_what_it_wrote() -> None:
+    journal = Journal("r1", "digest", 12.5, barrier=3.0, domain="zone1", gone=1)
+    journal = journal.begin(entry("a"), ["a", "b"]).begin(entry("c", Method.MIGRATE), ["c"])
+    journal = journal.end(entry("c"), 13.0, outcome=Outcome.MOVED)
+    assert journals.read(journals.write(journal)) == journal
+
+
+def test_a_move_begun_and_ended() -> None:
+    journal = Journal("r1", "x").begin(entry("a"), ["a", "b"])
+    assert journal.attempts("a") == 1
+    assert journal.known == {SET: frozenset({digest("a"), digest("b")})}
+    assert (journal.started, journal.ended) == (1, 0)
+
+    ended = journal.end(entry("a"), 9.0, outcome=Outcome.MOVED, successor="n")
+    assert ended.entries == ()
+    assert ended.known == {}
+    assert ended.done == {digest("a"), digest("n")}
+    assert (ended.started, ended.moved, ended.failed) == (1, 1, 0)
+
+
+def test_a_successor_is_known_while_other_moves_of_its_workload_are_in_flight() -> None:
+    journal = Journal("r1", "x").begin(entry("a"), ["a", "b"]).begin(entry("b"), ["a", "b"])
+    ended = journal.end(entry("a"), 9.0, outcome=Outcome.MOVED, successor="n")
+    assert digest("n") in ended.known[SET]
+
+
+def test_a_failed_move_is_tried_and_not_done() -> None:
+    journal = Journal("r1", "x").begin(entry("a"), ["a"])
+    ended = journal.end(entry("a"), 9.0, outcome=Outcome.FAILED)
+    assert ended.attempts("a") == 1
+    assert ended.done == frozenset()
+    assert ended.failed == 1
+
+
+def test_what_was_intended_and_is_not_needed_leaves_no_trace() -> None:
+    journal = Journal("r1", "x").begin(entry("a"), ["a"]).forget("a")
+    assert journal.entries == ()
+    assert journal.attempts("a") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "cannot be read"),
+        (json.dumps({"version": 1}), "cannot be read (KeyError: 'run')"),
+        (json.dumps({"version": 2, "run": "r"}), "has version 2, this release reads 1"),
+    ],
+)
+def test_a_journal_that_nobody_can_read_is_not_taken_for_none(text: str, told: str) -> None:
+    with pytest.raises(UnreadableJournal) as raised:
+        journals.read(text)
+    assert told in str(raised.value)
+
+
+def test_ten_thousand_moves_fit_into_an_annotation() -> None:
+    uids = [f"{number:036d}" for number in range(10_000)]
+    journal = replace(
+        Journal("r1", "x"),
+        tried={digest(uid): 1 for uid in uids[:500]},
+        done=frozenset(map(digest, uids)),
+    )
+    assert len(journals.write(journal)) < 200_000
