@@ -1,0 +1,135 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether all goals of a filling find a place: guaranteed, possible, impossible or unknown.
+
+Pure. A ladder from cheap to dear: proofs against it, an argument that nothing can prevent it, a
+course found greedily, then every course within a limit. No answer claims more than was shown.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import typing as t
+from dataclasses import dataclass
+
+from ..scheduling.node_table import NodeSet
+from .certainty import Certainty
+from .fill import Filling, Run
+from .outcomes import LIMIT, Outcomes, outcomes
+from .proof import Proof, examine
+from .reach import reach
+from .witness import witness
+
+SEARCHABLE = 40.0
+"""Binary logarithm of the combinations up to which all courses are worth trying."""
+
+
+class Answer(str, enum.Enum):
+    """guaranteed: whatever the scheduler chooses, in whatever order. possible: some course leads
+    there, and not every one was shown to. impossible: none does. unknown: nobody can say."""
+
+    GUARANTEED = "guaranteed"
+    POSSIBLE = "possible"
+    UNKNOWN = "unknown"
+    IMPOSSIBLE = "impossible"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+WORSE: t.Final = (Answer.GUARANTEED, Answer.POSSIBLE, Answer.UNKNOWN, Answer.IMPOSSIBLE)
+"""Answers, each worse than those before."""
+
+
+def worst_of(answers: t.Iterable[Answer]) -> Answer:
+    """The answer to several questions at once."""
+    return max(answers, key=WORSE.index, default=Answer.GUARANTEED)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`best` is the fullest course known. `worst` is one that leaves a goal without a place, None
+    where none is known. `least`: at least so many goals stay without a place. `exact`: every
+    course was looked at."""
+
+    answer: Answer
+    proofs: tuple[Proof, ...] = ()
+    best: Run = ()
+    worst: Run | None = None
+    least: int = 0
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How the game is played. `ordered`: one turn each, in list order. `fair` false: more may
+    happen than a course shows, so that looking at all of them does not prove a guarantee; `tight`
+    false: nor that it is impossible."""
+
+    ordered: bool = False
+    fair: bool = True
+    tight: bool = True
+    limit: int = LIMIT
+
+
+def decide(filling: Filling, rules: Rules = Rules()) -> Decision:
+    """The answer for a filling. It is left as it was."""
+    if not filling.goals:
+        return Decision(Answer.GUARANTEED, exact=True)
+    certainty = Certainty(filling)
+    goals = [n for n, seeker in enumerate(filling.seekers) if seeker.goal]
+    if all(certainty.sure(n) for n in goals):
+        return Decision(Answer.GUARANTEED, best=_any_course(filling, rules))
+    within = reach(filling)
+    examined = examine(filling, within)
+    if examined.proofs:
+        best = _any_course(filling, rules, within, examined.hints)
+        least = examined.least
+        return Decision(Answer.IMPOSSIBLE, examined.proofs, best, best, least)
+    best = _any_course(filling, rules, within, examined.hints)
+    found = _search(filling, within, rules)
+    return _decision(filling, rules, best, found)
+
+
+def _any_course(
+    filling: Filling,
+    rules: Rules,
+    within: t.Sequence[NodeSet] | None = None,
+    hints: t.Mapping[int, NodeSet] | None = None,
+) -> Run:
+    if rules.ordered:
+        return ()
+    if within is None:
+        within = [filling.open_nodes(n) for n in range(len(filling.seekers))]
+    return witness(filling, within, hints or {})
+
+
+def _search(filling: Filling, within: t.Sequence[NodeSet], rules: Rules) -> Outcomes:
+    size = sum(math.log2(1 + nodes.bit_count()) for nodes in within)
+    if size > SEARCHABLE:
+        return Outcomes(None, None, exhausted=False)
+    return outcomes(filling, ordered=rules.ordered, limit=rules.limit)
+
+
+def _decision(filling: Filling, rules: Rules, best: Run, found: Outcomes) -> Decision:
+    goals = filling.goals
+    if found.best is not None and placed(filling, found.best) > placed(filling, best):
+        best = found.best
+    full = placed(filling, best) == goals and bool(best)
+    worst = (
+        found.worst if found.worst is not None and placed(filling, found.worst) < goals else None
+    )
+    if full:
+        proven = found.exhausted and worst is None and rules.fair
+        answer = Answer.GUARANTEED if proven else Answer.POSSIBLE
+        return Decision(answer, (), best, worst, 0, found.exhausted)
+    if found.exhausted and rules.tight:
+        least = goals - placed(filling, best)
+        return Decision(Answer.IMPOSSIBLE, (), best, best, least, exact=True)
+    return Decision(Answer.UNKNOWN, (), best, best)
+
+
+def placed(filling: Filling, run: Run) -> int:
+    """How many goals a course places."""
+    return sum(1 for number, _ in run if filling.seekers[number].goal)

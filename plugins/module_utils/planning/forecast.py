@@ -1,0 +1,453 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What would come of a change: two snapshots compared, before it and after it.
+
+Pure. Whoever has to find a place is a game of its own (`decide`); whoever runs and breaks what is
+declared now is healed by the planner. The answer is the worst of both, and of what cannot leave.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+from ..model.finding import Finding
+from ..model.objects import Pod, Ref
+from ..model.plan import Method, Move, Plan
+from ..model.snapshot import Snapshot, Unreadable
+from ..model.topology import Topology
+from ..scheduling.index import Index
+from ..verdicts.instances import instances
+from ..verdicts.successor import NEXT
+from ..verdicts.waiting import Waiting
+from .candidates import Candidate, Wanted, candidates
+from .decide import Answer, Decision, Rules, decide, worst_of
+from .displaced import Cause, Displacement, Fate
+from .fill import Filling, Run, Seeker
+from .foreseen import Deadlock, Forecast, Stuck, Unplaced
+from .moves import Request, plan_moves
+from .outcomes import LIMIT
+from .proof import Proof, examine
+from .proof_words import ProofWords, listed
+from .reach import reach
+from .search import fewest_moves
+from .seekers import Seekers, Sought, remaining
+from .what_if import rollout_room, touched
+from .world import World
+
+EVERY_METHOD = frozenset(Method)
+NAMED = 20
+"""Nodes named at most for one move."""
+
+SEARCHED = 7
+"""Members up to which every sequence of moves is tried."""
+
+NOT_MADE_AGAIN = "not_made_again"
+
+
+def forecast(
+    before: Snapshot,
+    after: Snapshot,
+    *,
+    topology: Topology | None = None,
+    limit: int = LIMIT,
+    assumed: t.Sequence[str] = (),
+) -> Forecast:
+    """What would come of the change that leads from `before` to `after` (see `what_if`).
+
+    `limit` bounds how many states a search looks at. `assumed` says what had to be assumed: with
+    any assumption nothing is called guaranteed.
+    """
+    gaps = blind_spots(after)
+    if gaps:
+        proof = tuple(f"nobody can say: {gap}" for gap in gaps)
+        return Forecast(Answer.UNKNOWN, proof, unreadable=gaps)
+    return _Forecaster(before, after, topology or Topology.of(), limit, tuple(assumed)).forecast()
+
+
+def blind_spots(snapshot: Snapshot) -> tuple[Unreadable, ...]:
+    """What could not be read and matters: all that was asked for, volumes only where claims are."""
+    claims = any(pod.claims for pod in snapshot.pods)
+    return tuple(
+        gap
+        for gap in snapshot.unreadable
+        if claims or not gap.resource.startswith("persistentvolume")
+    )
+
+
+class _Forecaster:
+    def __init__(
+        self,
+        before: Snapshot,
+        after: Snapshot,
+        topology: Topology,
+        limit: int,
+        assumed: tuple[str, ...],
+    ) -> None:
+        self.before = before
+        self.after = after
+        self.topology = topology
+        self.limit = limit
+        self.assumed = assumed
+        self.touched = touched(before, after)
+        self.displacement = Displacement(after)
+        self.sought = Seekers(before, after, self.touched).find()
+        self.movers = self._candidates()
+        self.plan = self._plan()
+        self.index = self._index()
+        self.waiting = Waiting(self.index, topology)
+
+    def forecast(self) -> Forecast:
+        self._drop_hopeless()
+        filling = Filling(self.index, [found.seeker for found in self.sought])
+        decision = decide(filling, self._rules())
+        moved = self._judge_moves(decision)
+        blocked = self._blocked()
+        answers = [self._answer(decision), moved[0]]
+        if blocked:
+            answers.append(Answer.IMPOSSIBLE)
+        answer = worst_of(answers)
+        proof = [*self._proof(filling, decision), *moved[1]]
+        proof += [f"{found.instance} stays on {found.node}: {found.reason}" for found in blocked]
+        if answer is Answer.GUARANTEED and self.assumed:
+            answer = Answer.POSSIBLE
+            proof += [f"not guaranteed, since {each}" for each in self.assumed]
+        pending, stuck = self._unplaced(filling, decision)
+        return Forecast(
+            answer=answer,
+            proof=tuple(proof),
+            pending=tuple(pending),
+            stuck=(*blocked, *stuck, *self._cannot_migrate()),
+            moves=(*self.plan.moves, *self._moves(filling, decision.best)),
+            left=self.plan.left,
+            deadlock=self._deadlock(filling, decision) or moved[2],
+            findings=tuple(self._findings()),
+            to_place=filling.goals,
+            least_pending=min(decision.least, sum(1 for found in pending if found.certain)),
+        )
+
+    # What is compared.
+
+    def _candidates(self) -> tuple[Candidate, ...]:
+        """Running machines of workloads that were changed: they may have to move."""
+        displaced = {found.uid for found in self.sought}
+        workloads = {found.ref: found for found in self.after.workloads}
+        refs = frozenset(ref for ref in self.touched if workloads[ref].kind.virtual_machines)
+        if not refs:
+            return ()
+        found = candidates(self.after, Wanted(workloads=refs))
+        return tuple(x for x in found if x.node and x.uid not in displaced)
+
+    def _plan(self) -> Plan:
+        if not self.movers:
+            return Plan()
+        request = Request(
+            Wanted(), scope="violating", allow=EVERY_METHOD, activate_foreign_changes=True
+        )
+        return plan_moves(self.after, request, self.movers)
+
+    def _index(self) -> Index:
+        """The cluster as declared for what was changed, with the planned moves made."""
+        declared = {found.pod.uid: found.wanted for found in self.movers}
+        index = _build(self.after, (declared.get(pod.uid, pod) for pod in self.after.pods))
+        pods = {found.uid: found.pod.uid for found in self.movers}
+        for move in self.plan.moves:
+            if move.targets and pods.get(move.uid, "") in index:
+                index.move(pods[move.uid], move.targets[0])
+        return index
+
+    def _drop_hopeless(self) -> None:
+        """What waited before and can never be placed competes for nothing."""
+        filling = Filling(self.index, [found.seeker for found in self.sought])
+        if filling.goals == len(self.sought):
+            return
+        within = reach(filling)
+        kept = zip(self.sought, within, strict=True)
+        self.sought = [found for found, nodes in kept if nodes or found.seeker.goal]
+
+    def _rules(self) -> Rules:
+        workloads = {found.ref: found for found in self.after.workloads}
+        rolling = [found for found in self.sought if found.way == "roll"]
+        rooms = [rollout_room(workloads[x.workload]) for x in rolling if x.workload]
+        return Rules(
+            fair=all(room.unavailable == 0 for room in rooms),
+            tight=all(room.unavailable <= 1 for room in rooms),
+            limit=self.limit,
+        )
+
+    # Answers and why.
+
+    def _answer(self, decision: Decision) -> Answer:
+        """After planned moves the scheduler may have chosen otherwise: that is no proof."""
+        if not self.plan.moves or decision.answer is not Answer.IMPOSSIBLE:
+            return decision.answer
+        return Answer.UNKNOWN
+
+    def _proof(self, filling: Filling, decision: Decision) -> list[str]:
+        words = self._words(filling)
+        if decision.proofs:
+            return [words.text(proof) for proof in decision.proofs]
+        if decision.answer is Answer.IMPOSSIBLE:
+            return [
+                f"every choice of nodes was tried: at most {filling.goals - decision.least} of"
+                f" {filling.goals} find a place"
+            ]
+        if decision.answer is Answer.UNKNOWN:
+            return [
+                f"no way was found to place all {filling.goals}, and not every way was tried"
+                " (the search has a limit)"
+            ]
+        return []
+
+    def _words(self, filling: Filling) -> ProofWords:
+        return ProofWords(
+            self.topology,
+            lambda n: self.sought[n].name,
+            lambda n: self.sought[n].vmi is not None,
+            lambda n: self.waiting.reason(filling.seekers[n].pod),
+        )
+
+    def _judge_moves(self, decision: Decision) -> tuple[Answer, list[str], Deadlock | None]:
+        if not self.plan.moves and not self.plan.left:
+            return Answer.GUARANTEED, [], None
+        proofs, texts = self._static_proofs()
+        if proofs:
+            return Answer.IMPOSSIBLE, texts, None
+        if not self.plan.left:
+            return Answer.POSSIBLE, [], None
+        refs = tuple(left.instance for left in self.plan.left)
+        reasons = [f"{left.instance}: {left.reason}" for left in self.plan.left]
+        exhausted = self._no_sequence()
+        if exhausted is None:
+            return Answer.UNKNOWN, [*reasons, "no sequence of moves was found that heals all"], None
+        if not exhausted:
+            return Answer.POSSIBLE, [], None
+        why = "every sequence of single moves was tried, and none ends with all rules obeyed"
+        return Answer.IMPOSSIBLE, [why, *reasons], Deadlock(refs, why, _ways_out(refs, rolls=False))
+
+    def _static_proofs(self) -> tuple[tuple[Proof, ...], list[str]]:
+        """Against any arrangement at all of the machines that were changed, running or not."""
+        free = [self._freed(found) for found in self.movers]
+        gone = {found.pod.uid for found in self.movers}
+        sought = [*free, *(x for x in self.sought if x.way != "roll")]
+        pods = (pod for pod in self.after.pods if pod.uid not in gone or not pod.uid)
+        filling = Filling(_build(self.after, pods), [found.seeker for found in sought])
+        proofs = examine(filling, reach(filling)).proofs
+        waiting = Waiting(filling.index, self.topology)
+        words = ProofWords(
+            self.topology,
+            lambda n: sought[n].name,
+            lambda n: sought[n].vmi is not None,
+            lambda n: waiting.reason(filling.seekers[n].pod),
+        )
+        return proofs, [words.text(proof) for proof in proofs]
+
+    def _freed(self, found: Candidate) -> Sought:
+        seeker = Seeker(found.probe(Method.RECREATE))
+        workload = found.workload.ref if found.workload is not None else None
+        return Sought(
+            seeker, found.instance.ref, found.uid, workload, "again", None, found.instance.vmi
+        )
+
+    def _no_sequence(self) -> bool | None:
+        """Whether no sequence of single moves heals all; None: too many to try."""
+        members = [found.uid for found in self.movers]
+        if len(members) > SEARCHED:
+            return None
+        world = World.of(self.after, self.movers)
+        methods = {x.uid: x.effect.methods[0] for x in self.movers if x.effect.methods}
+        found = fewest_moves(world, members, methods, once=False, limit=self.limit)
+        if found.moves is not None:
+            return False
+        return True if found.exhausted else None
+
+    # Who stays behind.
+
+    def _unplaced(self, filling: Filling, decision: Decision) -> tuple[list[Unplaced], list[Stuck]]:
+        """Those without a place at the end of the best course; where there is one that places
+        all, those of the worst, who may be without."""
+        certain = decision.answer is not Answer.POSSIBLE
+        run = decision.best if certain else decision.worst
+        if run is None or decision.answer is Answer.GUARANTEED:
+            return [], []
+        for number, node in run:
+            filling.place(number, node)
+        pending: list[Unplaced] = []
+        stuck: list[Stuck] = []
+        waiting = Waiting(self.index, self.topology)
+        in_flight = self._in_flight()
+        for number in sorted(filling.waiting):
+            found = self.sought[number]
+            if not found.seeker.goal:
+                continue
+            if found.way == "roll" and found.workload is not None:
+                in_flight[found.workload] -= 1
+                if in_flight[found.workload] < 0:
+                    continue
+            reason = waiting.reason(found.seeker.pod)
+            restarted = self._if_restarted(found)
+            if restarted:
+                node = found.source.node_name if found.source is not None else ""
+                stuck.append(Stuck(found.instance, found.workload, node, reason, restarted))
+            else:
+                pending.append(Unplaced(found.instance, found.workload, reason, certain))
+        filling.undo_to(0)
+        return pending, stuck
+
+    def _in_flight(self) -> dict[Ref, int]:
+        """How many new pods a roll-out makes before old ones have to be gone."""
+        rooms = {
+            found.ref: rollout_room(found)
+            for found in self.after.workloads
+            if found.ref in self.touched and found.kind.self_rolling
+        }
+        return {ref: max(1, room.surge + room.unavailable) for ref, room in rooms.items()}
+
+    def _if_restarted(self, found: Sought) -> tuple[str, ...]:
+        if found.way != "migrate" or found.vmi is None or found.source is None:
+            return ()
+        workloads = {each.ref: each for each in self.after.workloads}
+        workload = workloads.get(found.workload) if found.workload is not None else None
+        pod = self.displacement.renewed(found.source, found.vmi, workload)
+        return self.index.feasible(pod, without=found.seeker.source)[:NAMED]
+
+    def _cannot_migrate(self) -> t.Iterator[Stuck]:
+        """Changed machines that nothing could live-migrate where they would be then."""
+        waiting = Waiting(self.index, self.topology)
+        for found in self.movers:
+            if Method.MIGRATE not in found.effect.methods or found.pod.uid not in self.index:
+                continue
+            target = found.probe(Method.MIGRATE)
+            here = self.index.node_of(found.pod.uid)
+            if self.index.feasible(target, exclude={here}):
+                continue
+            restart = found.probe(Method.RECREATE)
+            open_to = self.index.feasible(restart, without=found.pod.uid)
+            reason = waiting.reason(target)
+            workload = found.workload.ref if found.workload is not None else None
+            yield Stuck(found.instance.ref, workload, here, reason, open_to[:NAMED])
+
+    def _blocked(self) -> list[Stuck]:
+        """Who is held on a drained node: it cannot be migrated, and must not be restarted."""
+        was = {node.name for node in self.before.nodes if node.unschedulable}
+        lost = {n.name for n in self.after.nodes if n.unschedulable and n.name not in was}
+        leaving = {found.seeker.source or "" for found in self.sought}
+        found = []
+        for instance in remaining(self.after, lost, leaving):
+            displaced = self.displacement.of(instance, "drain")
+            if displaced.fate is not Fate.ROOTED:
+                reason = displaced.reason or "nothing takes it off the node"
+                node = instance.node_name
+                found.append(Stuck(instance.ref, instance.workload, node, reason))
+        return found
+
+    def _findings(self) -> t.Iterator[Finding]:
+        """Instances that end with their node, and that nothing makes again."""
+        left = {found.uid for found in instances(self.after)}
+        nodes = {node.name: node for node in self.after.nodes}
+        displacement = Displacement(self.before)
+        for instance in instances(self.before):
+            node = nodes.get(instance.node_name)
+            if instance.uid in left or node is None or instance.pod is None:
+                continue
+            cause: Cause = "drain" if node.unschedulable else "failure"
+            fate = displacement.of(instance, cause)
+            if fate.fate is Fate.GONE:
+                yield not_made_again(instance.ref, fate.reason)
+
+    # Moves, and ways out where there are none.
+
+    def _moves(self, filling: Filling, run: Run) -> list[Move]:
+        """What leaves a lost node, in the order of a course that works."""
+        found = []
+        for number, node in run:
+            sought = self.sought[number]
+            if sought.way in ("migrate", "again") and sought.source is not None:
+                names = filling.table.names_of(filling.open_nodes(number))
+                others = tuple(name for name in names if name != node)
+                found.append(_move(sought, (node, *others)[:NAMED]))
+            filling.place(number, node)
+        filling.undo_to(0)
+        return found
+
+    def _deadlock(self, filling: Filling, decision: Decision) -> Deadlock | None:
+        """Whether those who cannot be placed one by one could be if their sources were gone."""
+        placed = {number for number, _ in decision.best}
+        bound = [
+            found
+            for number, found in enumerate(self.sought)
+            if found.seeker.source is not None and number not in placed
+        ]
+        if decision.answer is not Answer.IMPOSSIBLE or not bound:
+            return None
+        refs = tuple(dict.fromkeys(found.instance for found in bound))
+        sources = {found.seeker.source for found in bound}
+        taken = [self.index.take_out(x) for x in sources if x is not None and x in self.index]
+        try:
+            free = Filling(self.index, [self._without_source(found) for found in self.sought])
+            answer = decide(free, Rules(limit=self.limit)).answer
+        finally:
+            for pod in taken:
+                self.index.place(pod, pod.node_name)
+        if answer not in (Answer.GUARANTEED, Answer.POSSIBLE):
+            return None
+        rolls = any(found.way == "roll" for found in bound)
+        what = "old pods stand" if rolls else "source still runs"
+        names = listed([found.name for found in bound])
+        why = f"there is room for {names}, but not while the {what}"
+        return Deadlock(refs, why, _ways_out(refs, rolls=rolls))
+
+    def _without_source(self, found: Sought) -> Seeker:
+        if found.way == "migrate" and found.vmi is not None and found.source is not None:
+            workloads = {each.ref: each for each in self.after.workloads}
+            workload = workloads.get(found.workload) if found.workload is not None else None
+            return Seeker(self.displacement.renewed(found.source, found.vmi, workload))
+        return replace(found.seeker, source=None)
+
+
+def not_made_again(instance: Ref, reason: str) -> Finding:
+    """An instance ends with its node for good."""
+    return Finding(
+        NOT_MADE_AGAIN,
+        "warning",
+        f"{instance} would end with its node: {reason}.",
+        "Move it by hand before, or give it a controller that makes it again.",
+        (instance,),
+    )
+
+
+def _build(snapshot: Snapshot, pods: t.Iterable[Pod]) -> Index:
+    return Index.build(snapshot.nodes, pods, snapshot.namespaces, claim_terms=snapshot.claim_terms)
+
+
+def _move(found: Sought, targets: tuple[str, ...]) -> Move:
+    assert found.source is not None
+    method = Method.MIGRATE
+    if found.way == "again":
+        machine = found.workload is not None and found.workload.kind == "VirtualMachine"
+        method = Method.RESTART if machine else Method.RECREATE
+    ref = found.instance
+    if found.vmi is None:
+        ref = replace(ref, name=ref.name.removesuffix(NEXT))
+    uid, source = found.source.uid, found.source.node_name
+    if found.vmi is not None and found.source.owner is not None:
+        uid = found.source.owner.uid
+    workload = found.workload or ref
+    return Move(ref, uid, workload, method, source, targets, "its node is lost")
+
+
+def _ways_out(instances_: t.Sequence[Ref], *, rolls: bool) -> tuple[str, ...]:
+    if rolls:
+        return (
+            "set maxSurge 0 and maxUnavailable 1 for the roll-out, and back afterwards",
+            "give the term matchLabelKeys: [pod-template-hash], so that old and new pods do not"
+            " keep each other apart",
+            "add a domain that its pods can use",
+        )
+    names = listed([ref.name for ref in instances_])
+    return (
+        f"free capacity, or add a node, in a domain that {names} may use",
+        f"stop {names} at once and start them again: that is downtime",
+        "make the rule preferred, move, and make it required again",
+        "pin them for the move with temporary node labels and addedNodeSelector",
+    )
