@@ -1,0 +1,304 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""placement_info against a real control plane: it says what the scheduler would."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.modules import placement_info
+from sandbox import Sandbox, drain, objects
+from sandbox.pytest_plugin import MakeNamespace
+from tests.conftest import RunModule
+
+from .rules_task import RulesTask
+
+ELSEWHERE = ["w3", "w4", "w5", "w6"]
+"""The nodes that are not in zone1."""
+NAMES = ["db1", "db2", "db3"]
+APART = {"name": "apart", "workloads": [{"names": NAMES}], "keep_apart": {"over": "zone"}}
+RULE = "default/apart"
+VM = "VirtualMachine"
+
+
+class Judge:
+    """The module as the identity that only reads; every run must write nothing."""
+
+    def __init__(self, sandbox: Sandbox, run_module: RunModule, namespace: str) -> None:
+        self.sandbox = sandbox
+        self.namespace = namespace
+        self._run = run_module
+
+    def __call__(self, identity: str = "reader", **options: t.Any) -> dict[str, t.Any]:
+        start = self.sandbox.audit.mark()
+        params = {"kubeconfig": str(self.sandbox.kubeconfig(identity)), **options}
+        if not {"namespaces", "workloads"} & set(options):
+            params["namespaces"] = [self.namespace]
+        result = self._run(placement_info.main, params)
+        assert self.sandbox.audit.writes(identity, since=start) == []
+        return result
+
+
+@pytest.fixture
+def task(six: Sandbox, run_module: RunModule, namespace: MakeNamespace) -> RulesTask:
+    return RulesTask(six, run_module, namespace(six, "judge"))
+
+
+@pytest.fixture
+def judge(six: Sandbox, run_module: RunModule, task: RulesTask) -> Judge:
+    return Judge(six, run_module, task.namespace)
+
+
+@pytest.fixture
+def in_one_zone(six: Sandbox, task: RulesTask) -> t.Iterator[dict[str, t.Any]]:
+    """db1 to db3, all in zone1: the other nodes were cordoned while they started."""
+    for node in ELSEWHERE:
+        drain.cordon(six, node)
+    for name in NAMES:
+        task.create(objects.virtual_machine(name))
+    started = task.running(*NAMES)
+    six.restore_nodes()
+    yield started
+    six.restore_nodes()
+
+
+def by_name(result: dict[str, t.Any]) -> dict[str, dict[str, t.Any]]:
+    return {each["instance"]["name"]: each for each in result["instances"]}
+
+
+def rule_of(instance: dict[str, t.Any], rule: str) -> dict[str, t.Any]:
+    (found,) = [each for each in instance["rules"] if each["rule"] == rule]
+    return t.cast("dict[str, t.Any]", found)
+
+
+def test_without_rules_everything_is_satisfied(judge: Judge, in_one_zone: t.Any) -> None:
+    result = judge(details="all")
+
+    assert not result["changed"]
+    assert result["summary"]["instances"] == result["summary"]["satisfied"] == 3
+    assert result["instances"][0]["domains"]["zone"] == "zone1"
+    assert result["instances"][0]["workload"]["kind"] == VM
+    assert (result["pending"], result["hazards"], result["findings"]) == ([], [], [])
+    assert result["cluster"]["uid"]
+
+
+def test_a_rule_that_was_just_written_is_broken_before_anything_moved(
+    judge: Judge, task: RulesTask, in_one_zone: t.Any
+) -> None:
+    task(APART)
+
+    result = judge()
+
+    rule = f"{task.namespace}/{RULE}"
+    assert result["summary"]["violated"] == result["summary"]["misplaced"] == 3
+    assert result["summary"]["broken"] == [{"rule": rule, "affected": 3, "moves_needed": 2}]
+    db1 = by_name(result)["db1"]
+    assert not rule_of(db1, rule)["in_effect"]
+    assert rule_of(db1, rule)["better_nodes"] == ELSEWHERE
+    assert f"violated: VirtualMachineInstance {task.namespace}/db1 on" in result["table"]
+    assert f"moves: {rule}: 2 would heal it" in result["table"]
+
+
+def test_the_scheduler_does_what_was_said_and_the_verdict_follows(
+    judge: Judge, task: RulesTask, in_one_zone: t.Any
+) -> None:
+    task(APART)
+    rule = f"{task.namespace}/{RULE}"
+    wait_until_declared(task, "db1")
+    open_to = by_name(judge())["db1"]["feasible_if_migrated"]
+    # Nothing is in effect yet, so the others do not keep db1 away; its own term does.
+    assert open_to == ELSEWHERE
+
+    node = migrate(task, "db1")
+
+    assert node in open_to
+    result = judge(details="all")
+    assert by_name(result)["db1"]["verdict"] == "satisfied"
+    assert rule_of(by_name(result)["db1"], rule)["in_effect"]
+    assert result["summary"]["broken"] == [{"rule": rule, "affected": 2, "moves_needed": 1}]
+
+    wait_until_declared(task, "db2")
+    migrate(task, "db2")
+    result = judge(details="all")
+    assert result["summary"]["violated"] == 0
+    assert by_name(result)["db3"]["verdict"] == "not_in_effect"
+    assert rule_of(by_name(result)["db3"], rule)["as_declared"] == "satisfied"
+
+
+def test_a_plain_term_over_zone_has_no_target_and_the_real_migration_has_none_either(
+    judge: Judge, six: Sandbox, task: RulesTask
+) -> None:
+    term = {
+        "labelSelector": {"matchLabels": {"tier": "db"}},
+        "topologyKey": "topology.kubernetes.io/zone",
+    }
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    placement = {"affinity": {"podAntiAffinity": required}}
+    for name in NAMES:
+        task.create(objects.virtual_machine(name, labels={"tier": "db"}, placement=placement))
+    task.running(*NAMES)
+
+    result = judge(details="all")
+
+    assert result["summary"]["satisfied"] == 3
+    assert all(each["feasible_if_migrated"] == [] for each in result["instances"])
+    assert all(len(each["feasible_if_restarted"]) == 2 for each in result["instances"])
+    assert [f["name"] for f in result["findings"]] == ["blocks_live_migration"]
+    (warning,) = result["warnings"]
+    assert "blocks_live_migration" in str(warning)
+
+    task.create(objects.migration("db1"))
+    target = wait_for_unbound_pod(task)
+    pending = judge()["pending"]
+    assert [each["instance"]["name"] for each in pending] == ["db1"]
+    assert "keeps away from (tier In (db))" in pending[0]["reason"]
+    assert target
+
+
+def test_pending_is_explained(judge: Judge, task: RulesTask) -> None:
+    task.create(
+        objects.virtual_machine("lost", placement={"nodeSelector": {"example.com/disk": "ssd"}})
+    )
+    wait_for_unbound_pod(task)
+
+    result = judge()
+
+    assert result["summary"]["pending"] == 1
+    (pending,) = result["pending"]
+    assert pending["workload"] == {"kind": VM, "namespace": task.namespace, "name": "lost"}
+    assert pending["reason"].startswith("none of 6 nodes is open to it: 6 not among the nodes")
+    assert by_name(result)["lost"]["verdict"] == "pending"
+    assert "key_on_no_node" in {found["name"] for found in result["findings"]}
+
+
+def test_replica_sets_deployments_and_pods(judge: Judge, task: RulesTask) -> None:
+    task.create(objects.replica_set("set", replicas=1))
+    task.create(objects.deployment("web", replicas=2))
+    task.create(objects.pod("alone"))
+    task.api.wait_list(
+        task.api.path("Pod", task.namespace),
+        lambda pods: len(pods) == 4 and all(p["status"]["phase"] == "Running" for p in pods),
+    )
+
+    result = judge(details="all")
+
+    workloads = sorted(each["workload"]["kind"] for each in result["instances"])
+    assert workloads == ["Deployment", "Deployment", "Pod", "VirtualMachineInstanceReplicaSet"]
+    asked = judge(workloads=[{"kind": "Pod", "namespace": task.namespace, "name": "alone"}])
+    assert asked["summary"]["instances"] == 1
+    asked = judge(
+        namespaces=[task.namespace],
+        workloads=[{"kind": "Deployment", "labels": {"app": "web"}}],
+    )
+    assert asked["summary"]["instances"] == 2
+
+
+def test_hazards_are_told_apart(judge: Judge, six: Sandbox, task: RulesTask) -> None:
+    task.create(objects.virtual_machine("db1"))
+    node = task.running("db1")["db1"]["status"]["nodeName"]
+    drain.cordon(six, node)
+    try:
+        result = judge()
+        assert result["summary"]["satisfied"] == result["summary"]["instances"] == 1
+        assert {(each["kind"], each["node"]) for each in result["hazards"]} >= {("cordoned", node)}
+        assert f"{node} (cordoned)" in result["table"]
+        counted = judge(details="summary")
+        assert counted["summary"]["hazards"] == len(result["hazards"])
+        assert (counted["hazards"], counted["instances"]) == ([], [])
+    finally:
+        six.restore_nodes()
+
+
+def test_an_empty_question_is_about_nothing(judge: Judge, in_one_zone: t.Any) -> None:
+    assert judge(workloads=[])["summary"]["instances"] == 0
+    assert judge(namespaces=[])["summary"]["instances"] == 0
+
+
+def test_what_is_not_there_is_named_with_the_nearest(judge: Judge, in_one_zone: t.Any) -> None:
+    result = judge(workloads=[{"namespace": judge.namespace, "names": ["db1", "bd2"]}])
+    assert result["faults"] == [
+        f"workloads[0]: there is no VirtualMachine 'bd2' in namespace '{judge.namespace}'; did you"
+        " mean 'db2' or 'db1' or 'db3'?"
+    ] or result["faults"][0].startswith("workloads[0]: there is no VirtualMachine 'bd2'")
+    result = judge(namespaces=[judge.namespace, "nowhere"])
+    assert [fault.split(";")[0] for fault in result["faults"]] == [
+        "namespaces: there is no namespace 'nowhere'"
+    ]
+    result = judge(
+        workloads=[{"namespace": judge.namespace, "kind": "Deployment", "labels": {"a": "b"}}]
+    )
+    assert result["faults"] == [
+        f"workloads[0]: no Deployment in namespace '{judge.namespace}' has a=b"
+    ]
+
+
+def test_bad_references_are_all_named_at_once(judge: Judge) -> None:
+    result = judge(
+        workloads=[{"name": "db1"}, {"namespace": "shop"}, {"namespace": "shop", "name": ""}]
+    )
+    assert [fault.split(":")[0] for fault in result["faults"]] == [
+        "workloads[0], namespace",
+        "workloads[1]",
+        "workloads[2], name",
+    ]
+
+
+def test_without_rights_nothing_is_reported_as_fine(judge: Judge, in_one_zone: t.Any) -> None:
+    result = judge(identity="nobody", namespaces=[judge.namespace])
+
+    assert not result.get("failed")
+    assert result["summary"]["unknown"] >= 1
+    assert result["summary"]["satisfied"] == 0
+    assert {"pods", "nodes", "virtualmachineinstances"} <= {
+        each["resource"] for each in result["unreadable"]
+    }
+    assert any("cannot list pods" in str(warning) for warning in result["warnings"])
+
+
+def test_another_cluster_is_refused(judge: Judge) -> None:
+    result = judge(cluster_uid="another")
+    assert result["failed"]
+    assert "another" in result["msg"]
+
+
+def test_a_cluster_without_kubevirt(plain: Sandbox, run_module: RunModule) -> None:
+    plain.api.apply(objects.deployment("web", replicas=2))
+    pods = plain.api.path("Pod", "default")
+    plain.api.wait_list(pods, lambda found: len(found) == 2 and all(map(_is_bound, found)))
+    judge = Judge(plain, run_module, "default")
+
+    assert judge()["summary"]["satisfied"] == 2
+    result = judge(workloads=[{"namespace": "default", "name": "db"}])
+    assert result["faults"] == [
+        "workloads[0]: KubeVirt is not installed, so there is no VirtualMachine"
+    ]
+
+
+def _is_bound(pod: dict[str, t.Any]) -> bool:
+    return bool(pod["spec"].get("nodeName"))
+
+
+def wait_until_declared(task: RulesTask, name: str) -> None:
+    """KubeVirt has brought the template's affinity to the VMI."""
+    task.api.wait(
+        lambda vmi: "podAntiAffinity" in (vmi["spec"].get("affinity") or {}),
+        task.api.path("VirtualMachineInstance", task.namespace, name),
+    )
+
+
+def migrate(task: RulesTask, name: str) -> str:
+    """Live-migrate a machine; the node where it then runs."""
+    made = task.create(objects.migration(name))["metadata"]["name"]
+    path = task.api.path("VirtualMachineInstanceMigration", task.namespace, made)
+    task.api.wait(lambda each: each["status"].get("phase") == "Succeeded", path, timeout=60)
+    return str(task.get("VirtualMachineInstance", name)["status"]["nodeName"])
+
+
+def wait_for_unbound_pod(task: RulesTask) -> str:
+    found = task.api.wait_list(
+        task.api.path("Pod", task.namespace),
+        lambda pods: any(not _is_bound(pod) and pod["status"].get("conditions") for pod in pods),
+    )
+    return str(next(pod["metadata"]["name"] for pod in found if not _is_bound(pod)))
