@@ -21,7 +21,7 @@ from .options import INTER_POD_AFFINITY, NODE_AFFINITY, POD_TOPOLOGY_SPREAD, TAI
 from .score_nodes import effective_preferences, node_affinity_scores, normalized, taint_scores
 from .score_pods import counts_of, pod_affinity_scores, pulls, spanned
 from .score_spread import inverted, spread_scores
-from .spread import SOFT
+from .spread import SOFT, Constraint
 
 Status = t.Literal["Success", "Skip", "Error"]
 
@@ -115,9 +115,16 @@ def _meeting(index: Index, candidate: Candidate, preference: Preference) -> Node
         near = _near(index, candidate, term)
         return near if preference.kind == "affinity" else index.table.all & ~near
     found = index.table.all
-    for each in index.spread.constraints(candidate.pod, candidate.spec, SOFT):
+    for each in _soft_constraints(index, candidate):
         if each.source == term:
             found &= each.nodes(candidate, index.table)
+    return found
+
+
+def _soft_constraints(index: Index, candidate: Candidate) -> tuple[Constraint, ...]:
+    """Looked up when first asked for: the pod may be selected by what is new."""
+    found = index.spread.constraints(candidate.pod, candidate.spec, SOFT)
+    index.matching.find(candidate)
     return found
 
 
@@ -162,7 +169,7 @@ def _score_pods(index: Index, candidate: Candidate, numbers: t.Sequence[int]) ->
 
 
 def _score_spread(index: Index, candidate: Candidate, numbers: t.Sequence[int]) -> _Raw:
-    constraints = index.spread.constraints(candidate.pod, candidate.spec, SOFT)
+    constraints = _soft_constraints(index, candidate)
     if not constraints:
         return None, "Skip"
     if constraints[0].unreadable:

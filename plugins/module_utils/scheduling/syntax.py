@@ -58,7 +58,8 @@ def parse_canonical_integer(text: str) -> int | None:
 
 
 def _in_range(text: str) -> int | None:
-    if len(text.lstrip("+-0")) > 19:
+    digits = text.lstrip("+-0") or "0"
+    if len(digits) > 19:
         return None
-    value = int(text)
+    value = -int(digits) if text.startswith("-") else int(digits)
     return value if value in _INT64 else None

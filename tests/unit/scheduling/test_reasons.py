@@ -1,0 +1,161 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A refusal names every check that did not hold: whose term, about whom, in which domain."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    NodeTerm,
+    PodTerm,
+    Ref,
+    Requirement,
+    Taint,
+)
+from ansible_collections.virt.placement.plugins.module_utils.scheduling.failure import (
+    Code,
+    Failure,
+)
+from ansible_collections.virt.placement.plugins.module_utils.scheduling.index import Index
+
+from .builders import REQUIRED, ZONE, apart, index, node, pod, term
+
+WEB, DB = {"app": "web"}, {"app": "db"}
+
+
+def only(failures: tuple[Failure, ...]) -> Failure:
+    (failure,) = failures
+    return failure
+
+
+def test_anti_affinity_names_the_pod_in_the_way() -> None:
+    cluster = index(
+        [node("n1", "a"), node("n2", "b")], [pod("w1", "n1", labels=WEB), pod("w2", "n2")]
+    )
+    failure = only(cluster.failures(pod("new", affinity=apart(WEB)), "n1"))
+    (reason,) = failure.reasons
+    assert (failure.plugin, failure.code, reason.kind) == (
+        "InterPodAffinity",
+        Code.UNSCHEDULABLE,
+        "anti",
+    )
+    assert reason.counterpart == Ref("Pod", "shop", "w1")
+    assert reason.topology_key == ZONE
+    assert isinstance(reason.term, PodTerm)
+    assert not cluster.failures(pod("new", affinity=apart(WEB)), "n2")
+
+
+def test_symmetry_names_the_owner_and_gives_its_term() -> None:
+    owner = pod("w1", "n1", labels=DB, affinity=apart(WEB))
+    cluster = index([node("n1", "a"), node("n2", "a")], [owner])
+    failure = only(cluster.failures(pod("new", labels=WEB), "n2"))
+    (reason,) = failure.reasons
+    assert reason.kind == "existing-anti"
+    assert reason.counterpart == owner.ref
+    assert reason.term == owner.placement.anti_affinity[0]
+
+
+def test_every_term_that_fails_is_named_and_the_first_reported() -> None:
+    own = {
+        "podAffinity": {REQUIRED: [term({"app": "cache"})]},
+        "podAntiAffinity": {REQUIRED: [term(WEB), term(DB, "kubernetes.io/hostname")]},
+    }
+    placed = [
+        pod("w1", "n1", labels=WEB),
+        pod("d1", "n1", labels=DB),
+        pod("x1", "n1", labels={"app": "x"}, affinity=apart({"app": "new"})),
+    ]
+    cluster = index([node("n1", "a")], placed)
+    failure = only(cluster.failures(pod("new", labels={"app": "new"}, affinity=own), "n1"))
+    assert [reason.kind for reason in failure.reasons] == [
+        "affinity",
+        "anti",
+        "anti",
+        "existing-anti",
+    ]
+    assert [reason.kind for reason in failure.reported] == ["affinity"]
+    assert failure.code is Code.UNRESOLVABLE
+
+
+def test_more_in_the_way_are_counted() -> None:
+    placed = [pod(name, "n1", labels=WEB) for name in ("w3", "w1", "w2")]
+    cluster = index([node("n1", "a")], placed)
+    (reason,) = only(cluster.failures(pod("new", affinity=apart(WEB)), "n1")).reasons
+    assert reason.counterpart == Ref("Pod", "shop", "w1")
+    assert reason.text.endswith("(and 2 more)")
+
+
+def test_node_affinity_says_what_was_wanted_and_seen() -> None:
+    required = {
+        "nodeSelectorTerms": [
+            {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["b", "c"]}]}
+        ]
+    }
+    new = pod("new", nodeSelector={"disk": "ssd"}, affinity={"nodeAffinity": {REQUIRED: required}})
+    failure = only(index([node("n1", "a")]).failures(new, "n1"))
+    by_pair, by_term = failure.reasons
+    assert by_pair.term == Requirement("disk", "In", ("ssd",))
+    assert isinstance(by_term.term, NodeTerm)
+    assert f"{ZONE} In [b, c]; node n1 has 'a'" in by_term.text
+
+
+def test_taints_and_cordon_are_two_filters() -> None:
+    taint = {"key": "gpu", "value": "y", "effect": "NoSchedule"}
+    cluster = index([node("n1", "a", unschedulable=True, taints=[taint])])
+    cordoned, tainted = cluster.failures(pod("new"), "n1")
+    assert [each.kind for each in cordoned.reasons] == ["cordoned"]
+    assert tainted.reasons[0].term == Taint("gpu", "y", "NoSchedule")
+
+
+def test_every_resource_that_is_short_is_reported() -> None:
+    cluster = index([node("n1", cpu="1", pods="1")], [pod("p1", "n1", cpu="900m")])
+    failure = only(cluster.failures(pod("new", cpu="200m"), "n1"))
+    assert [(each.kind, each.term) for each in failure.reported] == [
+        ("too-many-pods", None),
+        ("resources", "cpu"),
+    ]
+    assert failure.code is Code.UNSCHEDULABLE
+    assert only(cluster.failures(pod("new", cpu="2"), "n1")).code is Code.UNRESOLVABLE
+
+
+@pytest.mark.parametrize(
+    ("field", "plugin", "code"),
+    [
+        ("affinity", "InterPodAffinity", Code.UNRESOLVABLE),
+        ("topologySpreadConstraints", "PodTopologySpread", Code.ERROR),
+    ],
+)
+def test_what_the_scheduler_cannot_parse_fits_nowhere(field: str, plugin: str, code: Code) -> None:
+    bad = {"matchLabels": {"app": "{{ name }}"}}
+    constraint = {
+        "labelSelector": bad,
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+    }
+    rules: dict[str, t.Any] = {
+        "affinity": {"podAntiAffinity": {REQUIRED: [{"labelSelector": bad, "topologyKey": ZONE}]}},
+        "topologySpreadConstraints": [constraint],
+    }
+    cluster = index([node("n1", "a")])
+    new = pod("new", **{field: rules[field]})
+    failure = only(cluster.failures(new, "n1"))
+    assert (failure.plugin, failure.code) == (plugin, code)
+    assert [each.kind for each in failure.reasons] == ["invalid"]
+    assert cluster.feasible(new) == ()
+
+
+def test_only_the_asked_filters_answer() -> None:
+    cluster: Index = index([node("n1", cpu="1", unschedulable=True)])
+    new = pod("new", cpu="2")
+    assert [each.plugin for each in cluster.failures(new, "n1")] == [
+        "NodeUnschedulable",
+        "NodeResourcesFit",
+    ]
+    assert [each.plugin for each in cluster.failures(new, "n1", plugins={"NodeResourcesFit"})] == [
+        "NodeResourcesFit"
+    ]
+    assert cluster.feasible(new, plugins=frozenset()) == ("n1",)
