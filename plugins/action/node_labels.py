@@ -11,17 +11,33 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
 AUTHENTICATION = "kubernetes.core.k8s_info"
 
 
-class ActionModule(ActionBase):
-    """Runs the task's own module by way of the action plugin of kubernetes.core."""
+class ActionModule(ActionBase):  # type: ignore[misc]
+    """Runs the task's own module with the kubeconfig that kubernetes.core's plugin finds."""
 
     def run(
         self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None
     ) -> dict[str, t.Any]:
+        result: dict[str, t.Any] = super().run(tmp, task_vars)
+        arguments = dict(self._task.args)
+        try:
+            self._find_kubeconfig(arguments)
+        except AnsibleError as error:
+            return {**result, "failed": True, "msg": str(error)}
+        ran = self._execute_module(module_args=arguments, task_vars=task_vars)
+        self._remove_tmp_path(self._connection._shell.tmpdir)
+        return {**result, **ran}
+
+    def _find_kubeconfig(self, arguments: dict[str, t.Any]) -> None:
+        """Puts the path of the file, decrypted, for the name that the task gives. Nothing else of
+        that plugin is for us, and it copies all arguments, of which there may be thousands."""
+        if not arguments.get("kubeconfig"):
+            return
         action = self._shared_loader_obj.action_loader.get(
             AUTHENTICATION,
             task=self._task,
@@ -31,5 +47,5 @@ class ActionModule(ActionBase):
             templar=self._templar,
             shared_loader_obj=self._shared_loader_obj,
         )
-        result: dict[str, t.Any] = action.run(task_vars=task_vars)
-        return result
+        remote = self._connection.transport != "local"
+        action.get_kubeconfig(arguments["kubeconfig"], remote, arguments)

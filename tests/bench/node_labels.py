@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
+import tempfile
 import typing as t
 
 from sandbox import Sandbox
@@ -29,17 +32,19 @@ def rows(*, small: bool = False) -> list[Row]:
         labels = {
             name: _labels(number) for number, name in enumerate(names[: 60 if small else None])
         }
+        first = dict(list(labels.items())[:LOOPED])
         ping = playbooks.best_of(3, playbooks.PING).seconds
-        looped = min(LOOPED, len(labels))
-        first = dict(list(labels.items())[:looped])
         peer = playbooks.run(_peer_task(first), sandbox.kubeconfig("admin"))
-        loop = ping + (peer.seconds - ping) * len(labels) / looped
+        loop = ping + (peer.seconds - ping) * len(labels) / len(first)
         _take_away(sandbox, labels)
         least = floor.patch_all(sandbox, _patches(labels)) + ping
         _take_away(sandbox, labels)
-        task = [{"virt.placement.node_labels": {"per_node": labels}}]
-        ours = playbooks.run(task, sandbox.kubeconfig("labeller"))
-        again = playbooks.best_of(3, task, sandbox.kubeconfig("labeller")).seconds
+        with tempfile.TemporaryDirectory() as folder:
+            task = _our_task(labels, pathlib.Path(folder, "labels.json"))
+            ours = playbooks.run(task, sandbox.kubeconfig("labeller"))
+            pairs = [_pair(sandbox, task) for _ in range(4)]
+    ping = min(ping for ping, _again in pairs)
+    again = min(again for _ping, again in pairs)
     promises = (
         Promise("times faster than the loop", loop / ours.seconds, 100, at_least=True),
         Promise("times the floor with start-up", ours.seconds / least, 3),
@@ -56,6 +61,21 @@ def rows(*, small: bool = False) -> list[Row]:
             () if small else promises,
         )
     ]
+
+
+def _pair(sandbox: Sandbox, task: list[dict[str, t.Any]]) -> tuple[float, float]:
+    """A ping and a second run of ours, one after the other: so both meet the same machine."""
+    ping = playbooks.run(playbooks.PING).seconds
+    return ping, playbooks.run(task, sandbox.kubeconfig("labeller")).seconds
+
+
+def _our_task(
+    labels: t.Mapping[str, t.Mapping[str, str]], file: pathlib.Path
+) -> list[dict[str, t.Any]]:
+    """The labels come from a file, as an inventory of the data centre writes it."""
+    file.write_text(json.dumps(labels))
+    read = f"{{{{ lookup('ansible.builtin.file', '{file}') | from_json }}}}"
+    return [{"virt.placement.node_labels": {"per_node": read}}]
 
 
 def _labels(number: int) -> dict[str, str]:

@@ -9,20 +9,13 @@ import typing as t
 
 from ..api.errors import Forbidden, NotFound
 from ..api.lists import list_all
-from ..api.requests import METADATA, Api
+from ..api.requests import Api
 from ..model.platform import Platform
 from ..model.pointer import JSON
 from ..model.snapshot import Unreadable
-
-IDENTITY_PATH = "/api/v1/namespaces/kube-system"
-"""Its uid is the cluster's: the namespace is as old as the cluster and cannot be deleted."""
+from .identity import cluster_uid
 
 KUBEVIRT_PATH = "/apis/kubevirt.io/v1/kubevirts"
-
-
-def cluster_uid(api: Api) -> str:
-    """The uid of the cluster. Raises ApiError."""
-    return str(api.get(IDENTITY_PATH, accept=METADATA)["metadata"]["uid"])
 
 
 def read_platform(api: Api) -> Platform:

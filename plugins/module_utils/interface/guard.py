@@ -9,7 +9,7 @@ import typing as t
 from ..api.connection import connect
 from ..api.errors import ApiError, Forbidden, NoConfiguration, NotFound
 from ..api.requests import Api
-from ..cluster.platform import cluster_uid
+from ..cluster.identity import cluster_uid
 from ..model.finding import Refused
 from ..model.pointer import JSON
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ..model.finding import Fault, Refused
 from ..model.pointer import JSON
 from ..model.topology import Topology, UndeclaredKey
-from .references import label_key, label_value
+from .label_input import label_key, label_value
 from .values import Notes
 
 _NEAR = 0.7
