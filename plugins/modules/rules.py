@@ -113,10 +113,12 @@ notes:
     were effective before the first change stand in C(placement.virt/journal) until M(virt.placement.rollout)
     ends well.
   - >-
-    The findings C(duplicate_spread), C(label_conflict), C(node_selector_conflict) and C(node_terms_conflict) mean
-    that a term cannot be written at all; no C(allow_findings) helps there. The other errors are C(cloned),
-    C(empty_node_term), C(key_on_no_node), C(managed_by), C(mutual_affinity), C(no_members),
-    C(second_required_affinity), C(self_rolling), C(server_lacks_feature) and C(strict_needs_hold).
+    Findings of severity C(error) refuse the request, unless the rule's C(allow_findings) names them. Those about a rule
+    and its workloads are C(cloned), C(empty_term), C(key_on_no_node), C(managed_by), C(mutual_affinity), C(no_members),
+    C(second_required_affinity), C(self_rolling), C(server_lacks_feature) and C(strict_needs_hold), and with them what
+    M(virt.placement.placement_info) reports of terms, such as C(never_met) and C(selector_matches_nothing).
+    C(duplicate_spread), C(label_conflict), C(node_selector_conflict) and C(node_terms_conflict) mean that a term cannot
+    be written at all, so that nothing allows them.
 seealso:
   - module: virt.placement.node_labels
   - module: virt.placement.rollout
@@ -361,6 +363,7 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.results i
     warn_once,
     written,
 )
+from ansible_collections.virt.placement.plugins.module_utils.lint.request import check_of
 from ansible_collections.virt.placement.plugins.module_utils.model.finding import Fault, Refused
 from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
 from ansible_collections.virt.placement.plugins.module_utils.rules.request import (
@@ -409,7 +412,9 @@ def request_of(params: t.Mapping[str, t.Any]) -> RulesRequest:
 
 
 def run(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
-    found = write_rules(api, request_of(module.params), check=module.check_mode)
+    request = request_of(module.params)
+    lint = check_of(topology_of(module.params))
+    found = write_rules(api, request, check=module.check_mode, extra_findings=lint)
     plan = found.plan
     result = {
         **written(found.done, diff=module._diff),

@@ -143,12 +143,12 @@ def test_an_empty_node_term_is_never_given_an_expression(task: RulesTask) -> Non
     start = task.sandbox.audit.mark()
     refused = task(_rules(VMIRS, "a")[0])
     assert refused["failed"]
-    assert "empty_node_term" in refused["msg"]
+    assert "empty_term" in refused["msg"]
     assert not task.sandbox.audit.writes(since=start)
     assert task(_rules(VMIRS, "a")[1])["counts"]["changed"] == 1
     spec = task.get(VMIRS, "a")["spec"]["template"]["spec"]
     assert spec["affinity"]["nodeAffinity"] == required
-    allowed = {**_rules(VMIRS, "a")[0], "allow_findings": "empty_node_term"}
+    allowed = {**_rules(VMIRS, "a")[0], "allow_findings": "empty_term"}
     task(allowed)
     spec = task.get(VMIRS, "a")["spec"]["template"]["spec"]
     assert spec["affinity"]["nodeAffinity"] == required

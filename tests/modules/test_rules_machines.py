@@ -204,7 +204,7 @@ def test_a_spread_on_a_running_machine_needs_a_restart_and_says_so(task: RulesTa
     }
     result = task(rule)
     assert {each["takes_effect"] for each in result["workloads"]} == {"restart"}
-    assert {each["name"] for each in result["findings"]} == {"spread_needs_restart"}
+    assert {each["name"] for each in result["findings"]} == {"restart_required"}
     assert len(result["warnings"]) == 1, "one warning for each name of a finding"
     constraint = task.get(VM, "web-a")["spec"]["template"]["spec"]["topologySpreadConstraints"]
     assert [(c["whenUnsatisfiable"], c["nodeTaintsPolicy"]) for c in constraint] == [

@@ -15,7 +15,7 @@ DUPLICATE_SPREAD = "duplicate_spread"
 LABEL_CONFLICT = "label_conflict"
 NODE_SELECTOR_CONFLICT = "node_selector_conflict"
 NODE_TERMS_CONFLICT = "node_terms_conflict"
-EMPTY_NODE_TERM = "empty_node_term"
+EMPTY_TERM = "empty_term"
 SECOND_REQUIRED_AFFINITY = "second_required_affinity"
 
 NEVER_ALLOWED = frozenset(
@@ -91,7 +91,7 @@ def empty_node_term(rules: t.Iterable[RuleId], ref: Ref, whole: bool) -> list[Fi
         return for_rules(
             rules,
             ref,
-            EMPTY_NODE_TERM,
+            EMPTY_TERM,
             f"{ref} has required node affinity without a single expression, so it can run on no"
             " node at all; an expression of a rule there would change that.",
             "Remove the empty required node affinity from the template (a form of a console leaves"
@@ -100,7 +100,7 @@ def empty_node_term(rules: t.Iterable[RuleId], ref: Ref, whole: bool) -> list[Fi
     return for_rules(
         rules,
         ref,
-        EMPTY_NODE_TERM,
+        EMPTY_TERM,
         f"{ref} has an empty required node term, which matches no node; it was left as it is.",
         "Remove the empty term, or give it an expression.",
         "warning",

@@ -89,7 +89,9 @@ def plan_rules(
     stages = _stages(changed)
     if extra_findings is not None:
         writes = tuple(write for stage in stages for write in stage)
-        found += extra_findings(snapshot, request.rules, writes)
+        said = {(finding.name, finding.rule) for finding in found}
+        more = extra_findings(snapshot, request.rules, writes)
+        found += [finding for finding in more if (finding.name, finding.rule) not in said]
     return RulesPlan(
         stages=stages,
         workloads=changed,

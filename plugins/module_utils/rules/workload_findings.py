@@ -18,7 +18,7 @@ from .ownership import Ownership
 CLONED = "cloned"
 MANAGED_BY = "managed_by"
 SELF_ROLLING = "self_rolling"
-SPREAD_NEEDS_RESTART = "spread_needs_restart"
+RESTART_REQUIRED = "restart_required"
 UNREADABLE_OWNERSHIP = "unreadable_ownership"
 
 
@@ -49,7 +49,7 @@ def of_change(change: Change, inventory: Inventory, self_rolling: str) -> list[F
         found += _each(
             rules,
             workload,
-            SPREAD_NEEDS_RESTART,
+            RESTART_REQUIRED,
             f"{workload.ref} runs, and KubeVirt does not carry topologySpreadConstraints over to a"
             " running machine; until it is restarted, no other change of its placement counts"
             " either.",

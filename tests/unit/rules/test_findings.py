@@ -210,7 +210,7 @@ def test_a_spread_on_a_running_machine() -> None:
     found = plan(seen, {"name": "r", "workloads": AB, "spread": {"over": "zone"}})
     effects = {each.ref.name: each.takes_effect for each in found.workloads}
     assert effects == {"a": "restart", "b": "next_start"}
-    assert [f.name for f in found.findings] == ["spread_needs_restart"]
+    assert [f.name for f in found.findings] == ["restart_required"]
 
 
 @pytest.mark.parametrize("other", ["DoNotSchedule", "ScheduleAnyway"])
