@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+from sandbox import objects
 from tests.shop import ZONE, Object, Shop
 
 
@@ -26,3 +27,12 @@ def apart_over_zone(names: t.Sequence[str]) -> Object:
 def keep_machines_apart(shop: Shop, names: t.Sequence[str]) -> None:
     for name in names:
         shop.patch_template("VirtualMachine", name, {"affinity": apart_over_zone(names)})
+
+
+def pair_on_one_node(shop: Shop, *, faults: Object | None = None) -> list[str]:
+    """Two running VMs on w1 that are to be in different zones: one move heals them."""
+    names = ["p0", "p1"]
+    machines = [objects.virtual_machine(name, shop.namespace, annotations=faults) for name in names]
+    shop.start(*machines, nodes=["w1"])
+    keep_machines_apart(shop, names)
+    return names

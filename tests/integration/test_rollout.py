@@ -8,65 +8,20 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 import typing as t
 from pathlib import Path
 
 import ansible_runner
 import pytest
-import yaml
 
 from sandbox import Sandbox, objects
-from tests.shop import LEASE, Object, Shop
-from tests.terms import keep_machines_apart
+from tests.job import BIN, Job
+from tests.shop import LEASE, Shop
+from tests.terms import keep_machines_apart, pair_on_one_node
 
-BIN = Path(sys.executable).parent
-INVENTORY = "[cluster]\nlab ansible_connection=local ansible_python_interpreter={python}\n"
 SLOW = {"sandbox.virt/migration-seconds": "5"}
 SLOWER = {"sandbox.virt/migration-seconds": "20"}
-
-
-class Job:
-    """A play with one rollout task, as a person or a job engine runs it."""
-
-    def __init__(self, shop: Shop, folder: Path) -> None:
-        self.shop, self.folder = shop, folder
-        (folder / "hosts").write_text(INVENTORY.format(python=sys.executable))
-
-    def write(self, *, keywords: Object | None = None, **options: t.Any) -> Path:
-        task = {
-            "name": "Roll out",
-            "virt.placement.rollout": {"namespaces": [self.shop.namespace], **options},
-            "register": "rolled_out",
-            **(keywords or {}),
-        }
-        play = {"hosts": "cluster", "gather_facts": False, "tasks": [task]}
-        path = self.folder / "play.yml"
-        path.write_text(yaml.safe_dump([play]))
-        return path
-
-    def environment(self, kubeconfig: Path | None = None) -> dict[str, str]:
-        found = kubeconfig or self.shop.sandbox.kubeconfig("mover")
-        path = os.pathsep.join([str(BIN), os.environ["PATH"]])
-        return {**os.environ, "PATH": path, "KUBECONFIG": str(found), "ANSIBLE_NOCOLOR": "1"}
-
-    def start(self, *arguments: str, **options: t.Any) -> subprocess.Popen[str]:
-        play = self.write(**options)
-        command = [str(BIN / "ansible-playbook"), "-i", str(self.folder / "hosts"), str(play)]
-        return subprocess.Popen(
-            [*command, *arguments],
-            env=self.environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-
-    def run(self, *arguments: str, **options: t.Any) -> tuple[int, str]:
-        process = self.start(*arguments, **options)
-        output, _ = process.communicate(timeout=120)
-        return process.returncode, output
 
 
 @pytest.fixture
@@ -77,14 +32,6 @@ def shop(six: Sandbox, namespace: t.Any, run_module: t.Any) -> Shop:
 @pytest.fixture
 def job(shop: Shop, tmp_path: Path) -> Job:
     return Job(shop, tmp_path)
-
-
-def pair_on_one_node(shop: Shop, *, faults: Object | None = None) -> list[str]:
-    names = ["p0", "p1"]
-    machines = [objects.virtual_machine(name, shop.namespace, annotations=faults) for name in names]
-    shop.start(*machines, nodes=["w1"])
-    keep_machines_apart(shop, names)
-    return names
 
 
 def test_progress_is_printed_while_it_happens(shop: Shop, job: Job) -> None:

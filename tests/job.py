@@ -1,0 +1,63 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A play with one rollout task, as a person or a job engine runs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import yaml
+
+from tests.shop import Object, Shop
+
+BIN = Path(sys.executable).parent
+INVENTORY = "[cluster]\nlab ansible_connection=local ansible_python_interpreter={python}\n"
+
+
+class Job:
+    """Writes the play into `folder` and runs it as the identity mover."""
+
+    def __init__(self, shop: Shop, folder: Path) -> None:
+        self.shop, self.folder = shop, folder
+        (folder / "hosts").write_text(INVENTORY.format(python=sys.executable))
+
+    def write(self, *, keywords: Object | None = None, **options: t.Any) -> Path:
+        task = {
+            "name": "Roll out",
+            "virt.placement.rollout": {"namespaces": [self.shop.namespace], **options},
+            "register": "rolled_out",
+            **(keywords or {}),
+        }
+        play = {"hosts": "cluster", "gather_facts": False, "tasks": [task]}
+        path = self.folder / "play.yml"
+        path.write_text(yaml.safe_dump([play]))
+        return path
+
+    def environment(self, kubeconfig: Path | None = None) -> dict[str, str]:
+        found = kubeconfig or self.shop.sandbox.kubeconfig("mover")
+        path = os.pathsep.join([str(BIN), os.environ["PATH"]])
+        return {**os.environ, "PATH": path, "KUBECONFIG": str(found), "ANSIBLE_NOCOLOR": "1"}
+
+    def start(
+        self, *arguments: str, through: Path | None = None, **options: t.Any
+    ) -> subprocess.Popen[str]:
+        """`through`: a kubeconfig of the mover other than the sandbox's own."""
+        play = self.write(**options)
+        command = [str(BIN / "ansible-playbook"), "-i", str(self.folder / "hosts"), str(play)]
+        return subprocess.Popen(
+            [*command, *arguments],
+            env=self.environment(through),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, *arguments: str, **options: t.Any) -> tuple[int, str]:
+        process = self.start(*arguments, **options)
+        output, _ = process.communicate(timeout=120)
+        return process.returncode, output
