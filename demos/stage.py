@@ -46,7 +46,13 @@ class Stage:
             print(text, flush=True)
 
     def play(
-        self, playbook: str, variables: t.Mapping[str, t.Any], *, identity: str, check: bool = False
+        self,
+        playbook: str,
+        variables: t.Mapping[str, t.Any],
+        *,
+        identity: str,
+        check: bool = False,
+        quiet: bool = False,
     ) -> PlayResult:
         """Run `virt.placement.PLAYBOOK` with extra vars; the output streams to the terminal."""
         with tempfile.TemporaryDirectory(prefix="virt-placement-play-") as folder:
@@ -57,7 +63,7 @@ class Stage:
                 extravars=dict(variables),
                 cmdline="--check --diff" if check else None,
                 envvars={**_environment(), "KUBECONFIG": str(self.sandbox.kubeconfig(identity))},
-                quiet=self.quiet,
+                quiet=self.quiet or quiet,
                 timeout=600,
             )
             return PlayResult(
@@ -75,11 +81,12 @@ class Stage:
         first = self.play(playbook, variables, identity=identity)
         check(first.rc == 0, f"playbook {playbook} ended with rc {first.rc}")
         mark = self.sandbox.audit.mark()
-        second = self.play(playbook, variables, identity=identity)
+        second = self.play(playbook, variables, identity=identity, quiet=True)
         check(second.rc == 0, f"second run of {playbook} ended with rc {second.rc}")
         check(second.changed == 0, f"second run of {playbook} changed {second.changed} task(s)")
         writes = self.sandbox.audit.writes(since=mark)
         check(not writes, f"second run of {playbook} wrote: {writes}")
+        self.say("  ok: a second run changes nothing; the audit log holds no write")
         return first
 
     def until(self, seen: t.Callable[[], t.Any], expected: t.Any, what: str) -> None:

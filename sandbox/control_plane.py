@@ -47,7 +47,8 @@ class ControlPlane:
     ) -> None:
         """Start one of the sandbox's programs, or another one under a name."""
         command = [program or self.layout.programs / name, *flags]
-        self._supervisor.start(name, command, **_ENVIRONMENT, **(environment or {}))
+        temporary = {"TMPDIR": str(self.layout.directory)}
+        self._supervisor.start(name, command, **_ENVIRONMENT, **temporary, **(environment or {}))
 
     def start_api_server(self, token_file: Path) -> None:
         """Start etcd and kube-apiserver; the API server itself waits for etcd."""

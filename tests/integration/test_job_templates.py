@@ -72,7 +72,9 @@ def test_verify_publishes_its_summary(stage: Stage) -> None:
 
     assert result.rc == 0, result.stdout
     stats = [e for e in result.events if e["event"] == "playbook_on_stats"][-1]
-    assert stats["event_data"]["artifact_data"]["placement_summary"]["satisfied"] == 3
+    summary = stats["event_data"]["artifact_data"]["placement_summary"]
+    assert summary["instances"] == 3
+    assert summary["violated"] == 0
 
 
 def _doubled(stage: Stage) -> str:
