@@ -106,7 +106,7 @@ def _on_no_node(
 
 def _unheard_of(subject: Subject, term: Term, key: str) -> t.Iterator[Finding]:
     """Without a cluster: a key that no node can have, since its prefix is Kubernetes' own."""
-    prefix, _, name = key.rpartition("/")
+    prefix, _slash, name = key.rpartition("/")
     if prefix in KNOWN and name not in KNOWN[prefix]:
         known = [f"{each}/{label}" for each, labels in KNOWN.items() for label in labels]
         yield subject.finding(

@@ -12,7 +12,7 @@ class Network:
     negative cost may not. Nodes are numbered from 0."""
 
     def __init__(self, nodes: int) -> None:
-        self._from: list[list[int]] = [[] for _ in range(nodes)]
+        self._from: list[list[int]] = [[] for _node in range(nodes)]
         self._to: list[int] = []
         self._room: list[int] = []
         self._cost: list[int] = []

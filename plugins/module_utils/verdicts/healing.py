@@ -188,7 +188,9 @@ def _deal(
     waiting = {member: list(indices) for member, indices in classes.items()}
     dealt: list[Domain] = [None] * total
     for place, group in enumerate(groups):
-        members = [waiting[m].pop() for (m, p), n in counts.items() if p == place for _ in range(n)]
+        members = [
+            waiting[m].pop() for (m, p), n in counts.items() if p == place for _each in range(n)
+        ]
         for turn, index in enumerate(members):
             dealt[index] = group[turn % len(group)]
     return tuple(dealt)

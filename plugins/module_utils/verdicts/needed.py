@@ -27,8 +27,6 @@ from .terms import Kind, Term
 RULE_PLUGINS = frozenset({NODE_AFFINITY, VOLUME_BINDING, POD_TOPOLOGY_SPREAD, INTER_POD_AFFINITY})
 """Filters that ask for rules; the others see hazards, under which an instance may stay."""
 
-Moves = dict[str, int | None]
-
 
 class Needed:
     """Gathers what is broken, then counts. The index must be that of the declared world, where
@@ -52,10 +50,10 @@ class Needed:
             else:
                 self._alone[name][case.key] = case
 
-    def moves(self) -> Moves:
+    def moves(self) -> dict[str, int | None]:
         """Rule, or description of a term that no rule owns, to the fewest moves; None: no
         arrangement of the group would do."""
-        found: Moves = {
+        found: dict[str, int | None] = {
             name: len(cases) if all(map(self._has_a_place, cases.values())) else None
             for name, cases in self._alone.items()
         }

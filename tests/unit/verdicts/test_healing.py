@@ -57,7 +57,7 @@ def test_keep_apart_counts_who_must_leave_a_node_within_its_own_zone() -> None:
 
 
 def test_nodes_without_the_key_take_any_number() -> None:
-    group = [Member("a", frozenset({"a", "bare"})) for _ in range(4)]
+    group = [Member("a", frozenset({"a", "bare"})) for _number in range(4)]
 
     assert moves(healing.keep_apart(group, ["a"])) == 3
 
@@ -108,7 +108,7 @@ def test_agrees_with_trying_every_arrangement(seed: int) -> None:
             rng.choice([None, *zones]),
             frozenset(rng.sample(zones, rng.randint(0, len(zones)))),
         )
-        for _ in range(rng.randint(1, 5))
+        for _number in range(rng.randint(1, 5))
     ]
     skew, least = rng.randint(1, 2), rng.randint(1, 4)
     others = {zone: rng.randint(0, 2) for zone in zones}
