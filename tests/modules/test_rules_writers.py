@@ -1,6 +1,7 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Several writers of the same objects at the same time, and servers that fail: nothing is lost."""
+"""Several writers of the same objects at the same time, and servers that fail: nothing is lost,
+and what is reported is what happened."""
 
 from __future__ import annotations
 
@@ -18,6 +19,8 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.parse import 
 from ansible_collections.virt.placement.plugins.module_utils.rules.request import RulesRequest
 from ansible_collections.virt.placement.plugins.module_utils.runs.write_rules import write_rules
 from sandbox import Sandbox, objects
+from sandbox.fault_proxy import Rule as Fault
+from sandbox.fault_proxy import lost_answer, status
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
 
@@ -119,3 +122,47 @@ def test_somebody_else_changes_the_affinity_between_reading_and_writing(task: Ru
     assert not task({**writer.rule}, set="s")["changed"]
     task(set="s", prune=True)
     assert anti_affinity(task.get(VM, "a")) == [foreign]
+
+
+APART = {"name": "apart", "workloads": [{"names": NAMES}], "keep_apart": {"over": "zone"}}
+
+
+def test_a_write_whose_answer_is_lost_is_made_once_and_counted(task: RulesTask) -> None:
+    start = task.sandbox.audit.mark()
+    with task.sandbox.fault_proxy(
+        [Fault("PATCH", "/virtualmachines/a", lost_answer(), 1)]
+    ) as proxy:
+        result = task(APART, kubeconfig=str(proxy.kubeconfig("mover")))
+    assert result["counts"] == {"workloads": 2, "changed": 2, "unchanged": 0, "failed": 0}
+    writes = task.sandbox.audit.writes(since=start)
+    assert sorted((w.name, w.code) for w in writes) == [("a", 200), ("b", 200)]
+    assert not task(APART)["changed"]
+
+
+def test_what_could_be_written_is_reported_beside_what_could_not(task: RulesTask) -> None:
+    with task.sandbox.fault_proxy([Fault("PATCH", "/virtualmachines/a", status(403))]) as proxy:
+        result = task(APART, kubeconfig=str(proxy.kubeconfig("mover")))
+    assert result["failed"]
+    assert result["changed"]
+    assert result["counts"] == {"workloads": 2, "changed": 1, "unchanged": 0, "failed": 1}
+    assert [(each["name"], each["changed"]) for each in result["workloads"]] == [
+        ("a", False),
+        ("b", True),
+    ]
+    assert len(result["errors"]) == 1
+    assert "cannot patch virtualmachines.kubevirt.io a" in result["msg"]
+    healed = task(APART)
+    assert [write["name"] for write in healed["writes"]] == ["a"]
+
+
+def test_a_label_is_not_put_on_pods_whose_template_could_not_be_written(task: RulesTask) -> None:
+    task.create(objects.virtual_machine("c"))
+    task.running("c")
+    rule = {"name": "group", "workloads": [{"name": "c"}], "label": {"group.example/x": "y"}}
+    with task.sandbox.fault_proxy([Fault("PATCH", "/virtualmachines/c", status(403))]) as proxy:
+        result = task(rule, kubeconfig=str(proxy.kubeconfig("mover")))
+    assert result["failed"]
+    assert not result["changed"]
+    assert sum("was not labelled" in error for error in result["errors"]) == 2
+    assert "group.example/x" not in task.get("VirtualMachineInstance", "c")["metadata"]["labels"]
+    assert task(rule)["counts"]["changed"] == 1
