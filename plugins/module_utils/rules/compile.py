@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From rules to terms: the table of `docs/architecture.md`, one function a verb.
+"""From rules to terms, one row a verb.
 
 | verb          | required                                          | preferred                  |
 |---------------|---------------------------------------------------|----------------------------|
