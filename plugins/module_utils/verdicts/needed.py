@@ -18,11 +18,12 @@ from ..scheduling.options import (
     POD_TOPOLOGY_SPREAD,
     VOLUME_BINDING,
 )
+from ..scheduling.spread import Constraint
 from . import healing, wording
 from .attribution import Break
 from .cases import Case
 from .healing import Member
-from .terms import Kind, Term
+from .terms import Kind, Term, spread_term
 
 RULE_PLUGINS = frozenset({NODE_AFFINITY, VOLUME_BINDING, POD_TOPOLOGY_SPREAD, INTER_POD_AFFINITY})
 """Filters that ask for rules; the others see hazards, under which an instance may stay."""
@@ -30,13 +31,18 @@ RULE_PLUGINS = frozenset({NODE_AFFINITY, VOLUME_BINDING, POD_TOPOLOGY_SPREAD, IN
 
 class Needed:
     """Gathers what is broken, then counts. The index must be that of the declared world, where
-    `cases` stand; nothing else moves."""
+    `cases` stand; nothing else moves.
+
+    The count is exact for a group that one rule keeps apart or spreads over the same nodes. It is
+    the least that can do where two groups keep apart from each other, or where the members of a
+    spread may use different nodes.
+    """
 
     def __init__(self, index: Index, cases: t.Iterable[Case], topology: Topology) -> None:
         self._index = index
         self._cases = {case.key: case for case in cases}
         self._topology = topology
-        self._groups: dict[tuple[str, Term], tuple[Case, Term]] = {}
+        self._groups: dict[tuple[str, str, Term], dict[str, Case]] = {}
         self._alone: dict[str, dict[str, Case]] = defaultdict(dict)
 
     def add(self, case: Case, broken: Break) -> None:
@@ -45,8 +51,9 @@ class Needed:
         names = broken.rules or (self._unowned(case, term),)
         for name in names:
             if term is not None and term.kind in (Kind.ANTI_AFFINITY, Kind.SPREAD):
-                # One group is one term of one namespace.
-                self._groups.setdefault((f"{name}\0{owner.pod.namespace}", term), (owner, term))
+                # One group is one term of one namespace, with those whose term is broken.
+                group = self._groups.setdefault((name, owner.pod.namespace, term), {})
+                group[owner.key] = owner
             else:
                 self._alone[name][case.key] = case
 
@@ -57,9 +64,8 @@ class Needed:
             name: len(cases) if all(map(self._has_a_place, cases.values())) else None
             for name, cases in self._alone.items()
         }
-        for (name, _term), (owner, term) in self._groups.items():
-            name = name.partition("\0")[0]
-            moves = self._heal(owner, term)
+        for (name, _namespace, term), owners in self._groups.items():
+            moves = self._heal(owners, term)
             before = found.get(name, 0)
             found[name] = None if moves is None or before is None else before + moves
         return found
@@ -72,10 +78,16 @@ class Needed:
     def _has_a_place(self, case: Case) -> bool:
         return bool(self._index.feasible(case.as_declared, without=case.key))
 
-    def _heal(self, owner: Case, term: Term) -> int | None:
-        if isinstance(term.said, SpreadConstraint):
-            return self._heal_spread(owner, term.said)
-        return self._heal_apart(owner, t.cast(PodTerm, term.said))
+    def _heal(self, owners: t.Mapping[str, Case], term: Term) -> int | None:
+        if not isinstance(term.said, SpreadConstraint):
+            return self._heal_apart(next(iter(owners.values())), t.cast(PodTerm, term.said))
+        # With policy Honor each owner counts the nodes that are open to itself.
+        alike: dict[t.Any, dict[str, Case]] = defaultdict(dict)
+        for key, owner in owners.items():
+            alike[self._constraint(owner, term)][key] = owner
+        found = [self._heal_spread(c, group) for c, group in alike.items() if c is not None]
+        known = [moves for moves in found if moves is not None]
+        return max(known, default=None if len(found) == 1 else 1)
 
     def _heal_apart(self, owner: Case, term: PodTerm) -> int | None:
         matching, namespace = self._index.matching, owner.pod.namespace
@@ -96,15 +108,23 @@ class Needed:
         only = [[members[n] for n in a if n not in b] for a, b in _pairs(repelling, repelled)]
         return healing.keep_from(only[0], only[1], domains, both)
 
-    def _heal_spread(self, owner: Case, term: SpreadConstraint) -> int | None:
-        candidate = self._index.candidate(owner.as_declared)
-        constraint = next((c for c in candidate.constraints if c.source == term), None)
-        if constraint is None or constraint.tally is None or constraint.match is None:
+    def _constraint(self, owner: Case, term: Term) -> Constraint | None:
+        labels = owner.as_declared.labels
+        return next(
+            (
+                constraint
+                for constraint in self._index.candidate(owner.as_declared).constraints
+                if spread_term(constraint.source, labels) == term
+            ),
+            None,
+        )
+
+    def _heal_spread(self, constraint: Constraint, owners: t.Mapping[str, Case]) -> int | None:
+        if constraint.tally is None or constraint.match is None:
             return None
         key, eligible = constraint.key, constraint.tally.eligible
-        affected = {owner.key: owner}
         counted = [each for each in constraint.match.members if eligible.flags[each.node]]
-        members = self._members({**self._of(counted), **affected}, key)
+        members = self._members({**self._of(counted), **owners}, key)
         domains = [d for d, n in self._index.table.domains(key).items() if n & eligible.nodes]
         found = healing.spread_evenly(
             list(members.values()),
@@ -112,7 +132,9 @@ class Needed:
             constraint.max_skew,
             min_domains=constraint.min_domains,
         )
-        return None if found is None else found.moves
+        if found is not None:
+            return found.moves
+        return None if all(constraint in each.constraints for each in counted) else 1
 
     def _of(self, candidates: t.Iterable[Candidate]) -> dict[str, Case]:
         keys = sorted(candidate.key for candidate in candidates)
