@@ -52,17 +52,42 @@ def forecast(
     topology: Topology | None = None,
     limit: int = LIMIT,
     assumed: t.Sequence[str] = (),
+    estimated: t.Sequence[str] = (),
 ) -> Forecast:
     """What would come of the change that leads from `before` to `after` (see `what_if`).
 
-    `limit` bounds how many states a search looks at. `assumed` says what had to be assumed: with
-    any assumption nothing is called guaranteed.
+    `limit` bounds how many states a search looks at. `assumed` says what had to be assumed:
+    then nothing is called guaranteed. `estimated` says what may be otherwise for better or worse:
+    then nothing is called impossible either.
     """
     gaps = blind_spots(after)
     if gaps:
         proof = tuple(f"nobody can say: {gap}" for gap in gaps)
         return Forecast(Answer.UNKNOWN, proof, unreadable=gaps)
-    return _Forecaster(before, after, topology or Topology.of(), limit, tuple(assumed)).forecast()
+    found = _Forecaster(before, after, topology or Topology.of(), limit).forecast()
+    return _qualified(found, assumed, estimated)
+
+
+_LESS_SURE: t.Final = {
+    Answer.GUARANTEED: (Answer.POSSIBLE, "not guaranteed"),
+    Answer.IMPOSSIBLE: (Answer.UNKNOWN, "not proven"),
+}
+
+
+def _qualified(found: Forecast, assumed: t.Sequence[str], estimated: t.Sequence[str]) -> Forecast:
+    """The forecast with no more claimed than its assumptions bear."""
+    sure = found.answer is Answer.GUARANTEED
+    why = [*estimated, *(assumed if sure else ())]
+    if not why or found.answer not in _LESS_SURE or (found.to_place == 0 and sure):
+        return found
+    answer, words = _LESS_SURE[found.answer]
+    return replace(
+        found,
+        answer=answer,
+        proof=(*found.proof, *(f"{words}, since {each}" for each in why)),
+        pending=tuple(replace(each, certain=False) for each in found.pending),
+        least_pending=0 if estimated else found.least_pending,
+    )
 
 
 def blind_spots(snapshot: Snapshot) -> tuple[Unreadable, ...]:
@@ -82,13 +107,11 @@ class _Forecaster:
         after: Snapshot,
         topology: Topology,
         limit: int,
-        assumed: tuple[str, ...],
     ) -> None:
         self.before = before
         self.after = after
         self.topology = topology
         self.limit = limit
-        self.assumed = assumed
         self.touched = touched(before, after)
         self.displacement = Displacement(after)
         self.sought = Seekers(before, after, self.touched).find()
@@ -109,9 +132,6 @@ class _Forecaster:
         answer = worst_of(answers)
         proof = [*self._proof(filling, decision), *moved[1]]
         proof += [f"{found.instance} stays on {found.node}: {found.reason}" for found in blocked]
-        if answer is Answer.GUARANTEED and self.assumed:
-            answer = Answer.POSSIBLE
-            proof += [f"not guaranteed, since {each}" for each in self.assumed]
         pending, stuck = self._unplaced(filling, decision)
         return Forecast(
             answer=answer,

@@ -1,0 +1,366 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Drills: each domain of a key lost in turn, and who would find a place elsewhere.
+
+Pure. One index serves all drills of a cluster: a drill takes out what is lost, asks, and puts it
+back, so that it costs about as much as the instances that it moves. Where that would not give the
+very answer of a fresh reading (spread constraints that look at taints), a forecast is made anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import typing as t
+from dataclasses import dataclass, field, replace
+
+from ..model.objects import Pod, Ref, Toleration
+from ..model.snapshot import Instance, Snapshot, Unreadable
+from ..model.topology import Topology
+from ..scheduling.index import Index, pod_key
+from ..scheduling.node_table import NodeSet
+from ..scheduling.taints import untolerated
+from ..verdicts.instances import instances
+from .decide import WORSE, Answer, Decision, Rules, decide
+from .displaced import Cause, Displaced, Displacement, Fate
+from .fill import Filling, Seeker
+from .forecast import blind_spots, forecast
+from .foreseen import Forecast
+from .narrowing import narrowing
+from .proof_words import ProofWords
+from .what_if import CORDON, UNREACHABLE, what_if
+
+LIMIT = 400
+"""States that one drill looks at."""
+
+ANEW = 100
+"""Drills that may be made by a forecast of their own; the rest is said to be unknown."""
+
+SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Drill:
+    """What the loss of one domain comes to. `displaced` instances have to find a place. `down`
+    are those that stay without one or end for good, as far as that is sure; `at_risk` those that
+    may. `stuck` cannot be live-migrated off."""
+
+    key: str
+    domain: str
+    nodes: tuple[str, ...]
+    answer: Answer
+    displaced: int = 0
+    down: int = 0
+    pending: tuple[Ref, ...] = ()
+    at_risk: tuple[Ref, ...] = ()
+    stuck: tuple[Ref, ...] = ()
+    gone: tuple[Ref, ...] = ()
+    proof: tuple[str, ...] = ()
+
+    @property
+    def harm(self) -> tuple[int, int, int, int, str, str]:
+        """Sorts the worst first."""
+        stuck = len(self.stuck)
+        rank = -WORSE.index(self.answer)
+        return (
+            rank,
+            -self.down - stuck,
+            -len(self.at_risk),
+            -self.displaced,
+            self.key,
+            self.domain,
+        )
+
+    @property
+    def hurts(self) -> bool:
+        return self.answer is not Answer.GUARANTEED or bool(self.gone)
+
+
+@dataclass(frozen=True, slots=True)
+class Drilled:
+    """All drills, the most harmful first."""
+
+    drills: tuple[Drill, ...] = ()
+    unreadable: tuple[Unreadable, ...] = ()
+
+
+def drill(
+    snapshot: Snapshot, keys: t.Sequence[str], *, cause: Cause, topology: Topology | None = None
+) -> Drilled:
+    """Lose each domain of each key (full label keys) in turn. Nothing is known where something
+    that matters could not be read: then there are no drills."""
+    gaps = blind_spots(snapshot)
+    if gaps:
+        return Drilled(unreadable=gaps)
+    drills = _Drills(snapshot, cause, topology or Topology.of())
+    found = [
+        drills.lose(key, domain, nodes)
+        for key in keys
+        for domain, nodes in drills.index.table.domains(key).items()
+    ]
+    return Drilled(tuple(sorted(found, key=lambda each: each.harm)))
+
+
+@dataclass
+class _Lost:
+    """One loss while it is looked at."""
+
+    seekers: list[Seeker] = field(default_factory=list)
+    displaced: list[Displaced] = field(default_factory=list)
+    blocked: list[Displaced] = field(default_factory=list)
+    gone: list[Displaced] = field(default_factory=list)
+
+
+class _Drills:
+    def __init__(self, snapshot: Snapshot, cause: Cause, topology: Topology) -> None:
+        self.snapshot = snapshot
+        self.cause = cause
+        self.topology = topology
+        self.index = Index.build(
+            snapshot.nodes, snapshot.pods, snapshot.namespaces, claim_terms=snapshot.claim_terms
+        )
+        self.displacement = Displacement(snapshot)
+        self.on: dict[str, list[Instance]] = {}
+        self.anew = 0
+        for found in instances(snapshot):
+            if found.pod is not None and pod_key(found.pod) in self.index:
+                self.on.setdefault(found.node_name, []).append(found)
+        self.pending = [
+            Seeker(pod, goal=False)
+            for pod in snapshot.pods
+            if not pod.node_name and not pod.finished and not pod.terminating
+        ]
+        self._tolerated: dict[tuple[Toleration, ...], bool] = {}
+
+    def lose(self, key: str, domain: str, nodes: NodeSet) -> Drill:
+        names = self.index.table.names_of(nodes)
+        fates = [
+            self.displacement.of(found, self.cause)
+            for name in names
+            for found in self.on.get(name, ())
+        ]
+        lost = self._sorted(fates)
+        with self._taken_out(lost):
+            filling = Filling(self.index, self._seekers(lost), lambda pod: self._closed(pod, nodes))
+            if self._is_exact(filling, lost, nodes):
+                decision = decide(filling, Rules(limit=LIMIT))
+                return self._drill(key, domain, names, lost, filling, decision)
+        return self._from_forecast(key, domain, names, lost)
+
+    def _sorted(self, fates: t.Iterable[Displaced]) -> _Lost:
+        lost = _Lost()
+        for each in fates:
+            if each.fate is Fate.BLOCKED:
+                lost.blocked.append(each)
+            elif each.fate is Fate.GONE:
+                lost.gone.append(each)
+            elif each.next_pod is not None and each.instance.pod is not None:
+                source = pod_key(each.instance.pod) if each.fate is Fate.MIGRATES else None
+                lost.displaced.append(each)
+                lost.seekers.append(Seeker(each.next_pod, source))
+        return lost
+
+    def _seekers(self, lost: _Lost) -> list[Seeker]:
+        """Those displaced, and what waits anyway and could now take their places."""
+        if not lost.seekers:
+            return []
+        open_now = (each for each in self.pending if self.index.open_nodes(each.pod))
+        return [*lost.seekers, *open_now]
+
+    @contextlib.contextmanager
+    def _taken_out(self, lost: _Lost) -> t.Iterator[None]:
+        """While it lasts, what ends with its node is gone, or terminating there."""
+        ended = [
+            each.instance.pod
+            for each in (*lost.displaced, *lost.gone)
+            if each.fate is not Fate.MIGRATES and each.instance.pod is not None
+        ]
+        for pod in ended:
+            self.index.take_out(pod_key(pod))
+            if self.cause == "failure":
+                self.index.place(replace(pod, terminating=True), pod.node_name)
+        try:
+            yield
+        finally:
+            for pod in ended:
+                if self.cause == "failure":
+                    self.index.take_out(pod_key(pod))
+                self.index.place(pod, pod.node_name)
+
+    def _closed(self, pod: Pod, nodes: NodeSet) -> NodeSet:
+        """Lost nodes, unless the pod tolerates what they are tainted with then."""
+        known = self._tolerated.get(pod.placement.tolerations)
+        if known is None:
+            taints = (CORDON,) if self.cause == "drain" else UNREACHABLE
+            left = untolerated(taints, pod.placement.tolerations)
+            known = self._tolerated[pod.placement.tolerations] = next(left, None) is None
+        return 0 if known else nodes
+
+    def _is_exact(self, filling: Filling, lost: _Lost, nodes: NodeSet) -> bool:
+        """Whether closing the nodes says all: a spread constraint that honours taints no longer
+        counts them, which matters if they are a domain of their own or pods on them match."""
+        for number in range(len(filling.seekers)):
+            candidate = filling.candidate(number)
+            for constraint in candidate.constraints:
+                if constraint.source.node_taints_policy != "Honor" or constraint.tally is None:
+                    continue
+                if self._changes(constraint.key, constraint.tally.eligible.nodes, nodes):
+                    return False
+                match = constraint.match
+                left = (each for each in (*lost.displaced, *lost.blocked) if self._stays(each))
+                for each in left:
+                    pod = t.cast("Pod", each.instance.pod)
+                    if match in self.index.candidate(pod).matches:
+                        return False
+        return True
+
+    def _stays(self, each: Displaced) -> bool:
+        return each.fate in (Fate.MIGRATES, Fate.BLOCKED)
+
+    def _changes(self, key: str, eligible: NodeSet, nodes: NodeSet) -> bool:
+        """Whether the lost nodes are all that some domain of a key has."""
+        if not eligible & nodes:
+            return False
+        domains = self.index.table.domains(key)
+        touched = {self.index.table.labels[n].get(key) for n in _numbers(eligible & nodes)}
+        return any(not domains[each] & eligible & ~nodes for each in touched if each is not None)
+
+    def _drill(
+        self,
+        key: str,
+        domain: str,
+        names: tuple[str, ...],
+        lost: _Lost,
+        filling: Filling,
+        decision: Decision,
+    ) -> Drill:
+        answer = Answer.IMPOSSIBLE if lost.blocked else decision.answer
+        if answer is Answer.GUARANTEED and not all(each.sure for each in lost.displaced):
+            answer = Answer.POSSIBLE
+        certain = decision.answer is not Answer.POSSIBLE
+        without = self._without(filling, lost, decision)
+        moving = {f.instance.ref for f in lost.displaced if f.fate is Fate.MIGRATES}
+        pending = tuple(ref for ref in without if certain and ref not in moving)
+        stuck = tuple(ref for ref in without if certain and ref in moving)
+        blocked = tuple(each.instance.ref for each in lost.blocked)
+        gone = tuple(each.instance.ref for each in lost.gone)
+        return Drill(
+            key=key,
+            domain=domain,
+            nodes=names,
+            answer=answer,
+            displaced=len(lost.displaced) + len(lost.blocked),
+            down=min(decision.least, len(pending)) + len(gone),
+            pending=pending,
+            at_risk=() if certain else tuple(without),
+            stuck=(*blocked, *stuck),
+            gone=gone,
+            proof=tuple(self._proof(filling, lost, decision)),
+        )
+
+    def _without(self, filling: Filling, lost: _Lost, decision: Decision) -> list[Ref]:
+        run = decision.worst if decision.answer is Answer.POSSIBLE else decision.best
+        if run is None or decision.answer is Answer.GUARANTEED:
+            return []
+        placed = {number for number, _ in run}
+        return [
+            each.instance.ref for number, each in enumerate(lost.displaced) if number not in placed
+        ]
+
+    def _proof(self, filling: Filling, lost: _Lost, decision: Decision) -> t.Iterator[str]:
+        words = ProofWords(
+            self.topology,
+            lambda n: lost.displaced[n].instance.ref.name,
+            lambda n: lost.displaced[n].instance.vmi is not None,
+            lambda n: narrowing(filling, n),
+        )
+        for proof in decision.proofs[:SHOWN]:
+            yield words.text(proof)
+        if len(decision.proofs) > SHOWN:
+            yield f"and {len(decision.proofs) - SHOWN} more"
+        if decision.answer is Answer.IMPOSSIBLE and not decision.proofs:
+            yield "every choice of nodes was tried"
+        if decision.answer is Answer.UNKNOWN:
+            yield "no way was found to place all, and not every way was tried"
+        for each in lost.blocked[:SHOWN]:
+            yield f"{each.instance.ref.name} holds the drain up: {each.reason}"
+        for each in lost.gone[:SHOWN]:
+            yield f"{each.instance.ref.name} ends for good: {each.reason}"
+
+    def _from_forecast(self, key: str, domain: str, names: tuple[str, ...], lost: _Lost) -> Drill:
+        gone = tuple(each.instance.ref for each in lost.gone)
+        displaced = len(lost.displaced) + len(lost.blocked)
+        self.anew += 1
+        if self.anew > ANEW:
+            why = f"not tried: only {ANEW} drills are made anew for spread constraints in one call"
+            return Drill(
+                key, domain, names, Answer.UNKNOWN, displaced, len(gone), gone=gone, proof=(why,)
+            )
+        after = what_if(self.snapshot, lost_nodes=names, cause=self.cause)
+        sure = all(each.sure for each in lost.displaced)
+        found = forecast(
+            self.snapshot,
+            after,
+            topology=self.topology,
+            limit=LIMIT,
+            assumed=() if sure else ("whether all machines can be migrated is not known",),
+        )
+        return _of_forecast(key, domain, names, displaced, gone, found)
+
+
+def _of_forecast(
+    key: str,
+    domain: str,
+    names: tuple[str, ...],
+    displaced: int,
+    gone: tuple[Ref, ...],
+    found: Forecast,
+) -> Drill:
+    return Drill(
+        key=key,
+        domain=domain,
+        nodes=names,
+        answer=found.answer,
+        displaced=displaced,
+        down=found.least_pending + len(gone),
+        pending=tuple(each.instance for each in found.pending if each.certain),
+        at_risk=tuple(each.instance for each in found.pending if not each.certain),
+        stuck=tuple(each.instance for each in found.stuck),
+        gone=gone,
+        proof=found.proof[:SHOWN],
+    )
+
+
+def _numbers(nodes: NodeSet) -> t.Iterator[int]:
+    while nodes:
+        lowest = nodes & -nodes
+        yield lowest.bit_length() - 1
+        nodes ^= lowest
+
+
+def table(drills: t.Sequence[Drill], topology: Topology, *, shown: int = 20) -> str:
+    """The drills that hurt as text, in columns, the worst first."""
+    hurting = [each for each in drills if each.hurts]
+    rows = [("LOST", "INSTANCES", "ANSWER", "DOWN", "STUCK", "WHY")]
+    for each in hurting[:shown]:
+        why = each.proof[0] if each.proof else ""
+        rows.append(
+            (
+                f"{topology.name_of(each.key)} {each.domain}",
+                str(each.displaced),
+                str(each.answer),
+                str(each.down),
+                str(len(each.stuck)),
+                why,
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    lines = [
+        "  ".join(
+            [*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[-1]]
+        ).rstrip()
+        for row in rows
+    ]
+    if len(hurting) > shown:
+        lines.append(f"and {len(hurting) - shown} more that hurt")
+    lines.append(f"{len(drills) - len(hurting)} of {len(drills)} losses hurt nothing")
+    return "\n".join(lines if hurting else lines[-1:])

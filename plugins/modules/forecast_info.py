@@ -1,0 +1,591 @@
+#!/usr/bin/python
+# Copyright (c) 2026, virt.placement contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: forecast_info
+short_description: Say what would come of new rules, lost nodes or scaled workloads before it is done
+version_added: 0.1.0
+author:
+  - virt.placement contributors (@virt-placement)
+description:
+  - Says whether every instance would find a place if rules were written, nodes were drained or failed, or workloads
+    were scaled, each alone or together. The scheduler's own filters decide.
+  - RV(forecast) is one of four answers. V(guaranteed) holds whatever the scheduler chooses, in whatever order.
+    V(possible) means that some way leads there, and that it depends on choices or was not shown for all of them.
+    V(impossible) comes with a proof in words. V(unknown) means that the search came to its limit, or that something
+    could not be read. Nothing is claimed beyond what was shown.
+  - Also says who would be pending and why, who cannot be live-migrated, and which moves would be made, in their order.
+    Where only more than one move at a time would help it says so, and names ways out; none of them is taken.
+  - With O(drill) each domain of a key is lost in turn, and the losses are sorted by how much they hurt.
+  - Halted virtual machines that a rule touches count as to be placed. A template change that starts a workload's own
+    roll-out is followed with the surge that its strategy allows. A place that exists only by preemption is none.
+  - Reads, and writes nothing.
+options:
+  namespace:
+    description:
+      - Namespace of the rules and of the workloads in O(scale).
+      - Required with rules.
+    type: str
+  set:
+    description: The set of the rules, as in M(virt.placement.rules).
+    type: str
+    default: default
+  rules:
+    description:
+      - What if these rules were written. A list of maps, or the YAML or JSON text of one, in the form that
+        M(virt.placement.rules) takes.
+    type: raw
+    default: []
+  state:
+    description:
+      - With V(present) the rules would be written.
+      - With V(absent) they would be taken away.
+    type: str
+    choices: [present, absent]
+    default: present
+  prune:
+    description: Every rule of the set in this namespace that is not in O(rules) would be taken away.
+    type: bool
+    default: false
+  without:
+    description:
+      - What is lost, all of it together. C(nodes) is a list of nodes; any other key is a name of O(topology_keys), or
+        a label key with its prefix, with a domain or a list of domains.
+    type: dict
+  cause:
+    description:
+      - With V(drain) the nodes are cordoned, and what runs there is evicted. Virtual machines migrate where their
+        eviction strategy says so, and are started again elsewhere otherwise.
+      - With V(failure) the nodes stay as unreachable ones. What ran there stays bound to them, terminating, so that it
+        still counts for anyone's anti-affinity, and is made again elsewhere.
+    type: str
+    choices: [drain, failure]
+    default: drain
+  scale:
+    description: Workloads that would have another number of instances.
+    type: list
+    elements: dict
+    suboptions:
+      kind:
+        description: Kind of the workload.
+        type: str
+        choices: [Deployment, StatefulSet, VirtualMachineInstanceReplicaSet]
+        default: Deployment
+      namespace:
+        description: Its namespace, O(namespace) by default.
+        type: str
+      name:
+        description: Its name.
+        type: str
+        required: true
+      replicas:
+        description: How many instances it would have.
+        type: int
+        required: true
+  drill:
+    description:
+      - Keys of which each domain is lost by itself, one after the other, for example V(host) and V(zone).
+      - The answers are in RV(drill) and not in RV(forecast). Cannot stand beside O(without).
+    type: list
+    elements: str
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - virt.placement.attributes
+  - virt.placement.attributes.info
+  - virt.placement.placement
+requirements:
+  - python >= 3.10
+  - kubernetes >= 28.1.0
+  - PyYAML, where O(rules) is text
+notes:
+  - Needs the rights of the cluster role C(virt-placement-reader). Where something may not be read the answer is
+    V(unknown), and the missing right is in RV(unreadable).
+  - What else happens meanwhile is not foreseen. Disruption budgets, quotas, volumes that take time to detach and
+    preemption of other pods are left out of account.
+seealso:
+  - module: virt.placement.rules
+  - module: virt.placement.placement_info
+  - module: virt.placement.rollout
+"""
+
+EXAMPLES = r"""
+- name: Would these rules leave anybody without a place
+  virt.placement.forecast_info:
+    namespace: shop
+    rules:
+      - name: web-one-per-zone
+        workloads: [{names: [web-a, web-b, web-c]}]
+        keep_apart: {over: zone}
+  register: outlook
+
+- name: Go on only where it is possible at all
+  ansible.builtin.assert:
+    that: outlook.forecast in ['guaranteed', 'possible']
+    fail_msg: "{{ outlook.proof | join('; ') }}"
+
+- name: Can this node be drained
+  virt.placement.forecast_info:
+    without:
+      nodes: [worker2]
+
+- name: What if a whole zone fails
+  virt.placement.forecast_info:
+    without:
+      zone: scu
+    cause: failure
+
+- name: Is there room for six instances
+  virt.placement.forecast_info:
+    namespace: shop
+    scale:
+      - name: web
+        replicas: 6
+
+- name: Which single failure hurts most
+  virt.placement.forecast_info:
+    drill: [host, zone]
+    cause: failure
+  register: drilled
+
+- name: Show the losses that hurt
+  ansible.builtin.debug:
+    msg: "{{ drilled.table.splitlines() }}"
+"""
+
+RETURN = r"""
+forecast:
+  description:
+    - V(guaranteed), V(possible), V(impossible) or V(unknown).
+    - With O(drill) the answer for the worst single loss.
+  returned: success
+  type: str
+  sample: impossible
+proof:
+  description: Why it is impossible, or why nothing better can be said. Empty where the answer stands for itself.
+  returned: success
+  type: list
+  elements: str
+  sample: ["these 4 VMs (web-a, web-b, web-c, web-d) keep apart over zone and can only use 3 zones (z1, z2, z3)"]
+to_place:
+  description: How many instances would have to find a place.
+  returned: without O(drill)
+  type: int
+  sample: 4
+least_pending:
+  description: At least how many would stay pending, whatever is chosen.
+  returned: without O(drill)
+  type: int
+  sample: 1
+pending:
+  description: Instances that would have no node.
+  returned: without O(drill)
+  type: list
+  elements: dict
+  contains:
+    workload:
+      description: Kind, namespace and name of the workload.
+      type: dict
+    instance:
+      description: Kind, namespace and name of the instance. What does not exist yet ends with C(-next).
+      type: dict
+    reason:
+      description: What stands against the nodes.
+      type: str
+    certain:
+      description: Whether that is so whatever is chosen, or only in a bad case.
+      type: bool
+  sample:
+    - workload: {kind: VirtualMachine, namespace: shop, name: web-d}
+      instance: {kind: VirtualMachineInstance, namespace: shop, name: web-d}
+      reason: "none of 3 nodes is open to it: 3 in a zone with a pod that it keeps away from (app In (web))"
+      certain: true
+stuck:
+  description: >-
+    Instances that could not be live-migrated, with the term that stands against it. Of those that a rule touches also
+    some that need not move now.
+  returned: without O(drill)
+  type: list
+  elements: dict
+  contains:
+    workload:
+      description: Kind, namespace and name of the workload.
+      type: dict
+    instance:
+      description: Kind, namespace and name of the instance.
+      type: dict
+    node:
+      description: The node that it runs on.
+      type: str
+    reason:
+      description: What stands against a migration.
+      type: str
+    if_restarted:
+      description: Nodes that would be open to it while it is away.
+      type: list
+      elements: str
+  sample: []
+moves:
+  description: The fewest moves after which the rules hold, or the moves off the lost nodes, in an order that works.
+  returned: without O(drill)
+  type: list
+  elements: dict
+  contains:
+    workload:
+      description: Kind, namespace and name of the workload.
+      type: dict
+    instance:
+      description: Kind, namespace and name of the instance.
+      type: dict
+    uid:
+      description: UID of the instance.
+      type: str
+    method:
+      description: V(migrate), V(restart) or V(recreate).
+      type: str
+    from:
+      description: The node that it leaves.
+      type: str
+    targets:
+      description: Nodes open to it in its turn.
+      type: list
+      elements: str
+    after:
+      description: UIDs of the instances whose moves must have ended before.
+      type: list
+      elements: str
+    reason:
+      description: Why it moves.
+      type: str
+  sample: []
+left:
+  description: Instances that ought to move for a rule to hold, and for which no move was found.
+  returned: without O(drill)
+  type: list
+  elements: dict
+  contains:
+    workload:
+      description: Kind, namespace and name of the workload.
+      type: dict
+    instance:
+      description: Kind, namespace and name of the instance.
+      type: dict
+    node:
+      description: The node that it runs on.
+      type: str
+    reason:
+      description: Why it ought to move, and why it does not.
+      type: str
+  sample: []
+order:
+  description: The instances of RV(moves) in their order.
+  returned: without O(drill)
+  type: list
+  elements: str
+  sample: [VirtualMachineInstance shop/web-a]
+deadlock:
+  description: Where there is room, and no single move leads there. Null otherwise.
+  returned: without O(drill)
+  type: dict
+  contains:
+    instances:
+      description: Who stands in each other's way.
+      type: list
+      elements: dict
+    why:
+      description: What was seen.
+      type: str
+    ways_out:
+      description: What somebody may decide to do. None of it is ever done without being asked for.
+      type: list
+      elements: str
+drill:
+  description: The losses that hurt, the worst first.
+  returned: with O(drill)
+  type: list
+  elements: dict
+  contains:
+    key:
+      description: Label key of the domain that is lost.
+      type: str
+    domain:
+      description: The domain.
+      type: str
+    nodes:
+      description: Its nodes.
+      type: list
+      elements: str
+    forecast:
+      description: As RV(forecast), for this loss.
+      type: str
+    displaced:
+      description: How many instances have to find a place.
+      type: int
+    down:
+      description: How many surely stay without one, or end for good.
+      type: int
+    pending:
+      description: Instances that stay without a place.
+      type: list
+      elements: dict
+    at_risk:
+      description: Instances that do in a bad case.
+      type: list
+      elements: dict
+    stuck:
+      description: Instances that cannot be live-migrated off.
+      type: list
+      elements: dict
+    gone:
+      description: Instances that nothing makes again.
+      type: list
+      elements: dict
+    proof:
+      description: Why.
+      type: list
+      elements: str
+  sample:
+    - key: topology.kubernetes.io/zone
+      domain: z1
+      nodes: [worker1, worker2]
+      forecast: impossible
+      displaced: 3
+      down: 1
+      pending: [{kind: VirtualMachineInstance, namespace: shop, name: web-a}]
+      at_risk: []
+      stuck: []
+      gone: []
+      proof: ["this VM (web-a) keeps apart over zone and can only use 0 zones"]
+counts:
+  description: How many losses were tried, and how many of them hurt.
+  returned: with O(drill)
+  type: dict
+  contains:
+    losses:
+      description: Domains that were lost in turn.
+      type: int
+    hurting:
+      description: Those that are in RV(drill).
+      type: int
+  sample: {losses: 7, hurting: 1}
+table:
+  description: The losses that hurt, for people.
+  returned: with O(drill)
+  type: str
+  sample: |-
+    LOST     INSTANCES  ANSWER      DOWN  STUCK  WHY
+    zone z1  3          impossible  1     0      this VM (web-a) keeps apart over zone and can only use 0 zones
+    6 of 7 losses hurt nothing
+findings:
+  description: What was noticed about the rules, and instances that nothing would make again.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the finding, the same in every release.
+      type: str
+    severity:
+      description: V(error), V(warning) or V(info).
+      type: str
+    why:
+      description: What was seen.
+      type: str
+    advice:
+      description: What to do.
+      type: str
+    objects:
+      description: Where it was seen.
+      type: list
+      elements: str
+    rule:
+      description: Name of the rule.
+      type: str
+  sample: []
+refused:
+  description: Names of the findings for which M(virt.placement.rules) would refuse to write these rules.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+unreadable:
+  description: What could not be read. Then the forecast is V(unknown).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    resource:
+      description: The resource.
+      type: str
+    namespace:
+      description: The namespace, empty for all.
+      type: str
+    verb:
+      description: The verb that is missing.
+      type: str
+    reason:
+      description: What the server said, and what to do.
+      type: str
+  sample: []
+faults:
+  description: Everything that is wrong with the input.
+  returned: when the input is refused
+  type: list
+  elements: str
+  sample: ["without.nodes: there is no node 'worker9'; did you mean 'worker2'?"]
+cluster:
+  description: The cluster that was read.
+  returned: always
+  type: dict
+  contains:
+    api:
+      description: URL of the API server.
+      type: str
+    uid:
+      description: UID of the namespace C(kube-system), which is the same for the life of a cluster.
+      type: str
+  sample: {api: "https://api.example.com:6443", uid: 9c1f3b8e-6a55-4a3c-8a3b-3d0b2f1d7c11}
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
+    argument_spec,
+    topology_of,
+)
+from ansible_collections.virt.placement.plugins.module_utils.interface.guard import guarded
+from ansible_collections.virt.placement.plugins.module_utils.interface.results import warn_once
+from ansible_collections.virt.placement.plugins.module_utils.interface.rules_option import (
+    rules_data,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.finding import Fault, Refused
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.planning import report
+from ansible_collections.virt.placement.plugins.module_utils.planning.decide import worst_of
+from ansible_collections.virt.placement.plugins.module_utils.planning.displaced import CAUSES
+from ansible_collections.virt.placement.plugins.module_utils.planning.drill import Drilled, table
+from ansible_collections.virt.placement.plugins.module_utils.planning.question import (
+    Question,
+    question_of,
+)
+from ansible_collections.virt.placement.plugins.module_utils.planning.what_if import SCALABLE
+from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
+from ansible_collections.virt.placement.plugins.module_utils.rules.request import (
+    STATES,
+    RulesRequest,
+)
+from ansible_collections.virt.placement.plugins.module_utils.runs.foresee import foresee
+from ansible_collections.virt.placement.plugins.module_utils.verdicts.report import gap_as_json
+
+if t.TYPE_CHECKING:
+    from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
+
+SCALED: dict[str, dict[str, t.Any]] = {
+    "kind": {"type": "str", "choices": list(SCALABLE), "default": "Deployment"},
+    "namespace": {"type": "str"},
+    "name": {"type": "str", "required": True},
+    "replicas": {"type": "int", "required": True},
+}
+
+
+def request_of(
+    params: t.Mapping[str, t.Any], topology: Topology, faults: list[Fault]
+) -> RulesRequest | None:
+    """The rules that would be written; None where none would be."""
+    listed = rules_data(params["rules"])
+    if not listed and not params["prune"]:
+        return None
+    if not params["namespace"]:
+        faults.append(Fault("namespace", "is required with rules: it is theirs"))
+        return None
+    parsed = read_rules(
+        listed,
+        namespace=params["namespace"],
+        set_name=params["set"],
+        topology=topology,
+        absent=params["state"] == "absent",
+    )
+    return RulesRequest(
+        namespace=params["namespace"],
+        set=params["set"],
+        rules=parsed.rules,
+        state=params["state"],
+        prune=params["prune"],
+        self_rolling="now",
+        faults=parsed.faults,
+    )
+
+
+def asked(params: t.Mapping[str, t.Any]) -> tuple[Question, RulesRequest | None, Topology]:
+    """What the task asks. Raises Refused with every fault that can be seen without the cluster."""
+    faults: list[Fault] = []
+    topology = topology_of(params)
+    request = request_of(params, topology, faults)
+    question = question_of(
+        without=params["without"],
+        cause=params["cause"],
+        scale=params["scale"],
+        drill=params["drill"],
+        namespace=params["namespace"] or "",
+        topology=topology,
+        faults=faults,
+    )
+    if faults:
+        raise Refused([*faults, *(request.faults if request is not None else ())])
+    return question, request, topology
+
+
+def drilled_as_json(drilled: Drilled, topology: Topology) -> dict[str, t.Any]:
+    hurting = [each for each in drilled.drills if each.hurts]
+    unknown = bool(drilled.unreadable)
+    worst = str(worst_of(each.answer for each in drilled.drills))
+    return {
+        "forecast": "unknown" if unknown else worst,
+        "proof": [f"nobody can say: {gap}" for gap in drilled.unreadable],
+        "drill": [report.drill_as_json(each) for each in hurting],
+        "counts": {"losses": len(drilled.drills), "hurting": len(hurting)},
+        "table": table(drilled.drills, topology),
+        "unreadable": [gap_as_json(gap) for gap in drilled.unreadable],
+    }
+
+
+def run(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
+    question, request, topology = asked(module.params)
+    found = foresee(api, question, request, topology)
+    warn_once(module.warn, found.findings)
+    result: dict[str, t.Any] = {}
+    if found.drilled is not None:
+        result = drilled_as_json(found.drilled, topology)
+    elif found.forecast is not None:
+        result = report.forecast_as_json(found.forecast)
+    return {
+        **result,
+        "findings": [finding.as_json() for finding in found.findings],
+        "refused": list(dict.fromkeys(finding.name for finding in found.refused)),
+    }
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec=argument_spec(
+            namespace={"type": "str"},
+            set={"type": "str", "default": "default"},
+            rules={"type": "raw", "default": []},
+            state={"type": "str", "default": "present", "choices": list(STATES)},
+            prune={"type": "bool", "default": False},
+            without={"type": "dict"},
+            cause={"type": "str", "default": "drain", "choices": list(CAUSES)},
+            scale={"type": "list", "elements": "dict", "options": SCALED},
+            drill={"type": "list", "elements": "str", "no_log": False},
+        ),
+        supports_check_mode=True,
+    )
+    guarded(module, run)
+
+
+if __name__ == "__main__":
+    main()

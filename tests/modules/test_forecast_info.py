@@ -1,0 +1,233 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module forecast_info against a real control plane: it answers, and writes nothing."""
+
+from __future__ import annotations
+
+import copy
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.modules import forecast_info
+from sandbox import Sandbox, objects
+from sandbox.pytest_plugin import MakeNamespace
+from tests.conftest import RunModule
+
+JSON = t.Any
+ZONE = "topology.kubernetes.io/zone"
+CREATED_BY = "kubevirt.io/created-by"
+
+
+class Ask:
+    """One namespace of a sandbox, and the module run on it. No run may write."""
+
+    def __init__(self, sandbox: Sandbox, run_module: RunModule, namespace: str) -> None:
+        self.sandbox = sandbox
+        self.namespace = namespace
+        self._run = run_module
+
+    def __call__(self, *, identity: str = "reader", **options: t.Any) -> dict[str, t.Any]:
+        start = self.sandbox.audit.mark()
+        params = {"kubeconfig": str(self.sandbox.kubeconfig(identity)), **options}
+        result = self._run(forecast_info.main, params)
+        assert self.sandbox.audit.writes(since=start) == []
+        assert not result["changed"]
+        return result
+
+    def rules(self, *rules: JSON, **options: t.Any) -> dict[str, t.Any]:
+        return self(namespace=self.namespace, rules=list(rules), **options)
+
+    def create(self, manifest: JSON) -> None:
+        manifest = copy.deepcopy(manifest)
+        manifest["metadata"]["namespace"] = self.namespace
+        self.sandbox.api.create(self.sandbox.api.path(manifest["kind"], self.namespace), manifest)
+
+    def machines(self, *names: str, **options: t.Any) -> None:
+        for name in names:
+            self.create(objects.virtual_machine(name, **options))
+
+    def running(self, *names: str) -> dict[str, str]:
+        """Wait until the machines run; their nodes."""
+        found = {}
+        for name in names:
+            path = self.sandbox.api.path("VirtualMachineInstance", self.namespace, name)
+            vmi = self.sandbox.api.wait(_runs, path, timeout=60)
+            found[name] = vmi["status"]["nodeName"]
+        return found
+
+
+def _runs(vmi: JSON) -> bool:
+    status = vmi.get("status") or {}
+    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+    return status.get("phase") == "Running" and conditions.get("LiveMigratable") == "True"
+
+
+def apart(names: t.Sequence[str], over: str = "zone") -> JSON:
+    return {"name": "apart", "workloads": [{"names": list(names)}], "keep_apart": {"over": over}}
+
+
+def anti_affinity(*, migratable: bool) -> JSON:
+    term: JSON = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
+    if migratable:
+        term["mismatchLabelKeys"] = [CREATED_BY]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    return {"affinity": {"podAntiAffinity": required}}
+
+
+@pytest.fixture
+def ask(six: Sandbox, run_module: RunModule, namespace: MakeNamespace) -> Ask:
+    return Ask(six, run_module, namespace(six, "forecast"))
+
+
+FOUR = ("web-a", "web-b", "web-c", "web-d")
+
+
+def test_four_halted_machines_cannot_use_three_zones(ask: Ask) -> None:
+    ask.machines(*FOUR, run_strategy="Halted")
+
+    result = ask.rules(apart(FOUR))
+
+    assert result["forecast"] == "impossible"
+    assert result["proof"] == [
+        "these 4 VMs (web-a, web-b, web-c, web-d) keep apart over zone and can only use"
+        " 3 zones (zone1, zone2, zone3)"
+    ]
+    assert (result["to_place"], result["least_pending"]) == (4, 1)
+    (pending,) = result["pending"]
+    assert pending["certain"]
+    assert "keeps away from" in pending["reason"]
+
+
+def test_three_halted_machines_find_a_zone_each_whatever_is_chosen(ask: Ask) -> None:
+    ask.machines(*FOUR[:3], run_strategy="Halted")
+
+    result = ask.rules(apart(FOUR[:3]))
+
+    assert (result["forecast"], result["proof"], result["pending"]) == ("guaranteed", [], [])
+    assert result["moves"] == []
+
+
+def test_a_rule_that_running_machines_break_names_the_moves(ask: Ask) -> None:
+    pinned = {"nodeSelector": {"kubernetes.io/hostname": "w1"}}
+    ask.machines("web-a", "web-b", placement=pinned)
+    assert set(ask.running("web-a", "web-b").values()) == {"w1"}
+
+    result = ask.rules(apart(["web-a", "web-b"]))
+
+    assert result["forecast"] == "impossible"
+    assert result["proof"] == [
+        "these 2 VMs (web-a, web-b) keep apart over zone and can only use 1 zone (zone1)"
+    ]
+
+
+def test_one_move_heals_two_machines_of_one_zone(ask: Ask) -> None:
+    ask.machines("web-a", "web-b", placement=_prefers("w1"))
+    assert set(ask.running("web-a", "web-b").values()) == {"w1"}
+
+    result = ask.rules(apart(["web-a", "web-b"]))
+
+    assert result["forecast"] == "possible"
+    (move,) = result["moves"]
+    assert (move["method"], move["from"]) == ("migrate", "w1")
+    assert "w1" not in move["targets"]
+    instance = move["instance"]
+    assert result["order"] == [f"{instance['kind']} {ask.namespace}/{instance['name']}"]
+    assert result["stuck"] == []
+
+
+def _prefers(node: str) -> JSON:
+    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    term = {"weight": 100, "preference": {"matchExpressions": [expression]}}
+    wishes = {"preferredDuringSchedulingIgnoredDuringExecution": [term]}
+    return {"affinity": {"nodeAffinity": wishes}}
+
+
+@pytest.mark.parametrize("migratable", [True, False], ids=["migratable form", "plain form"])
+def test_draining_a_node_under_a_zone_rule(ask: Ask, migratable: bool) -> None:
+    ask.machines(*FOUR[:3], labels={"app": "web"}, placement=anti_affinity(migratable=migratable))
+    nodes = ask.running(*FOUR[:3])
+
+    result = ask(without={"nodes": [nodes["web-a"]]})
+
+    if migratable:
+        assert result["forecast"] == "guaranteed"
+        (move,) = [each for each in result["moves"] if each["instance"]["name"] == "web-a"]
+        assert (move["method"], move["from"]) == ("migrate", nodes["web-a"])
+        assert len(move["targets"]) == 1
+    else:
+        assert result["forecast"] == "impossible"
+        (stuck,) = result["stuck"]
+        assert stuck["instance"]["name"] == "web-a"
+        assert len(stuck["if_restarted"]) == 1
+        assert result["deadlock"]["ways_out"]
+
+
+def test_drills_name_the_zone_that_hurts(ask: Ask) -> None:
+    ask.machines(*FOUR[:3], labels={"app": "web"}, placement=anti_affinity(migratable=True))
+    ask.running(*FOUR[:3])
+
+    result = ask(drill=["zone", "host"], cause="failure")
+
+    assert result["forecast"] == "impossible"
+    assert result["counts"]["losses"] == 9
+    zones = [each for each in result["drill"] if each["key"] == ZONE]
+    assert {each["domain"] for each in zones} == {"zone1", "zone2", "zone3"}
+    assert all(each["down"] == 1 for each in zones)
+    assert result["table"].splitlines()[0].startswith("LOST")
+
+
+def test_scaling_says_who_would_wait(ask: Ask) -> None:
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    placement = {"affinity": {"podAntiAffinity": required}}
+    ask.create(objects.deployment("web", replicas=1, placement=placement))
+    pods = ask.sandbox.api.path("Pod", ask.namespace)
+    ask.sandbox.api.wait_list(pods, lambda found: any(p["spec"].get("nodeName") for p in found))
+
+    enough = ask(namespace=ask.namespace, scale=[{"name": "web", "replicas": 3}])
+    too_many = ask(namespace=ask.namespace, scale=[{"name": "web", "replicas": 5}])
+
+    assert enough["forecast"] == "guaranteed"
+    assert (too_many["forecast"], too_many["least_pending"]) == ("impossible", 2)
+    assert "can only use 2 zones" in too_many["proof"][0]
+
+
+def test_every_fault_is_named_at_once(ask: Ask) -> None:
+    result = ask(
+        without={"zon": "zone1", "nodes": []},
+        drill=["rak"],
+        scale=[{"name": "web", "replicas": -1}],
+        rules=[{"name": "x"}],
+    )
+
+    assert result["failed"]
+    text = "\n".join(result["faults"])
+    for said in (
+        "without.zon",
+        "did you mean",
+        "without.nodes",
+        "drill[0]",
+        "replicas",
+        "namespace",
+    ):
+        assert said in text
+
+
+def test_what_the_cluster_does_not_have(ask: Ask) -> None:
+    result = ask(
+        without={"nodes": ["w11"], "zone": "zone9"},
+        scale=[{"namespace": ask.namespace, "name": "wep", "replicas": 2}],
+    )
+
+    assert result["failed"]
+    assert len(result["faults"]) == 3
+    assert "w1" in result["faults"][0]
+
+
+def test_without_rights_nothing_is_called_possible(ask: Ask) -> None:
+    result = ask(identity="nobody", drill=["zone"])
+
+    assert (result["forecast"], result["drill"]) == ("unknown", [])
+    assert "nodes" in {gap["resource"] for gap in result["unreadable"]}
+    assert all("cannot list" in each for each in result["proof"])
