@@ -212,8 +212,12 @@ class BadAnswer(ApiError):
 class AnswerLost(ApiError):
     """The request was sent and no answer came. A write may have been made."""
 
-    advice = "whether it was done is not known: run again"
     outcome_unknown = True
+
+    def advise(self) -> str:
+        if self.request.repeatable:
+            return "look at the network and at the health of the API server, run again"
+        return "whether it was done is not known: run again"
 
 
 class Unreachable(ApiError):
