@@ -10,9 +10,12 @@ import typing as t
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import filters, matchers, scores, search
+from . import filters, forecasts, matchers, scores, search
 from .validation import validate
 from .world import Case
+
+PLANNERS = forecasts.PLANNERS
+"""Who answers the cases of `search` besides its own searches."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ from ..model.plan import Method, Move, Plan
 from ..model.snapshot import Snapshot, Unreadable
 from ..model.topology import Topology
 from ..scheduling.index import Index
+from ..scheduling.node_terms import matches_node
+from ..verdicts.attribution import HAZARDS
 from ..verdicts.instances import instances
 from ..verdicts.successor import NEXT
 from ..verdicts.waiting import Waiting
@@ -252,7 +254,12 @@ class _Forecaster:
         sought = [*free, *(x for x in self.sought if x.way != "roll")]
         pods = (pod for pod in self.after.pods if pod.uid not in gone or not pod.uid)
         filling = Filling(_build(self.after, pods), [found.seeker for found in sought])
-        proofs = examine(filling, reach(filling)).proofs
+        within = reach(filling)
+        for number, found in enumerate(self.movers):
+            if self._may_stay(filling.index, found):
+                within[number] |= 1 << filling.table.numbers[found.node]
+        examined = examine(filling, within).proofs
+        proofs = tuple(proof for proof in examined if proof.kind != "resources")
         waiting = Waiting(filling.index, self.topology)
         words = ProofWords(
             self.topology,
@@ -261,6 +268,15 @@ class _Forecaster:
             lambda n: waiting.reason(filling.seekers[n].pod),
         )
         return proofs, [words.text(proof) for proof in proofs]
+
+    def _may_stay(self, index: Index, found: Candidate) -> bool:
+        """Whether nothing but others of its kind keeps a running machine off its own node: a cordon
+        or too little room drives nobody away."""
+        failures = index.failures(found.probe(Method.RECREATE), found.node)
+        kinds = {reason.kind for failure in failures for reason in failure.reasons}
+        kinds -= {*HAZARDS, "skew", "affinity"}
+        node = next(node for node in self.after.nodes if node.name == found.node)
+        return not kinds or (kinds == {"node-affinity"} and matches_node(found.asked, node))
 
     def _freed(self, found: Candidate) -> Sought:
         seeker = Seeker(found.probe(Method.RECREATE))
