@@ -41,6 +41,8 @@ class Certainty:
             self._count(candidate)
         self._sources = self._matched_sources()
         self._lost: dict[t.Hashable, int] = {}
+        self._rooms: list[t.Mapping[str, int]] | None = None
+        self._largest: dict[str, int] = {}
 
     def sure(self, number: int) -> bool:
         """Whether the seeker has an open node in every state that the filling can come to."""
@@ -160,20 +162,17 @@ class Certainty:
     def _spoilt(self, candidate: Candidate, others: int) -> int:
         """How many nodes the others could at most fill up against a pod of these requests."""
         pod = candidate.pod
-        key = (frozenset(pod.requests.items()), pod.host_ports, pod.claims)
+        if pod.host_ports:
+            return others
+        key = frozenset(pod.requests.items())
         if key not in self._lost:
-            self._lost[key] = others if pod.host_ports else self._filled(pod.requests, others)
+            self._lost[key] = self._filled(pod.requests, others)
         return self._lost[key]
 
     def _filled(self, requests: t.Mapping[str, int], others: int) -> int:
-        largest: dict[str, int] = {}
-        for candidate in self._candidates:
-            for name, amount in candidate.pod.requests.items():
-                largest[name] = max(largest.get(name, 0), amount)
+        """The nodes that fill up with the fewest landings come first."""
         costs = sorted(
-            cost
-            for n in range(len(self._table.nodes))
-            if (cost := self._landings(n, requests, largest)) > 0
+            cost for free in self._free() if (cost := self._landings(free, requests)) > 0
         )
         filled = 0
         for cost in costs:
@@ -183,11 +182,20 @@ class Certainty:
             filled += 1
         return filled
 
-    def _landings(self, n: int, requests: t.Mapping[str, int], largest: t.Mapping[str, int]) -> int:
-        """The fewest landings after which node number n has no room for the requests."""
-        free = self._index.resources.free(n)
+    def _free(self) -> t.Sequence[t.Mapping[str, int]]:
+        if self._rooms is None:
+            resources = self._index.resources
+            self._rooms = [resources.free(n) for n in range(len(self._table.nodes))]
+            for candidate in self._candidates:
+                for name, amount in candidate.pod.requests.items():
+                    self._largest[name] = max(self._largest.get(name, 0), amount)
+        return self._rooms
+
+    def _landings(self, free: t.Mapping[str, int], requests: t.Mapping[str, int]) -> int:
+        """The fewest landings after which a node with so much free has no room for the requests."""
         least = free.get("pods", 0)
         for name, amount in requests.items():
-            if amount and largest.get(name):
-                least = min(least, (free.get(name, 0) - amount) // largest[name] + 1)
+            if amount:
+                fits = (free.get(name, 0) - amount) // self._largest[name] + 1
+                least = min(least, fits)
         return least
