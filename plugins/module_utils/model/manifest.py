@@ -12,13 +12,14 @@ from __future__ import annotations
 import marshal
 import typing as t
 
+from .collector import collector_paused
 from .objects import Labels, Namespace, Node, Owner, Placement, Pod, Service, Taint
 from .placement_manifest import (
     CREATED_BY,
     merge_match_label_keys,
     node_term_from_json,
     placement_from_spec,
-    recognise_own_values,
+    placement_of_owner,
     selector_from_json,
 )
 from .pointer import JSON
@@ -32,6 +33,7 @@ __all__ = [
     "parse_quantity",
     "placement_from_spec",
     "pod_from_manifest",
+    "pods_from_manifests",
     "selector_from_json",
     "service_from_manifest",
 ]
@@ -72,6 +74,12 @@ def pod_from_manifest(manifest: t.Mapping[str, JSON]) -> Pod:
         may_preempt=spec.get("preemptionPolicy") != "Never",
         nominated_node_name=status.get("nominatedNodeName") or "",
     )
+
+
+def pods_from_manifests(manifests: t.Iterable[t.Mapping[str, JSON]]) -> tuple[Pod, ...]:
+    """Many pods at once."""
+    with collector_paused():
+        return tuple(map(pod_from_manifest, manifests))
 
 
 def node_from_manifest(manifest: t.Mapping[str, JSON]) -> Node:
@@ -130,60 +138,58 @@ def _placement(spec: t.Mapping[str, JSON], labels: Labels) -> Placement:
     blotted = text.replace(own, _OWN)
     known = _placements.get(blotted) or _placements.get(text + _OWN + own)
     if known is None:
-        known, recognised = recognise_own_values(placement_from_spec(spec), labels)
+        known, recognised = placement_of_owner(spec, labels[CREATED_BY])
         shared = text.count(own) == recognised
         _remember(_placements, blotted if shared else text + _OWN + own, known)
     return known
 
 
 def _pod_requests(spec: t.Mapping[str, JSON], status: t.Mapping[str, JSON]) -> dict[str, int]:
-    containers = [_requests_of(each) for each in spec.get("containers") or ()]
-    resized = _resized(spec.get("containers") or (), status.get("containerStatuses") or ())
+    containers: list[dict[str, JSON] | None] = [
+        (each.get("resources") or _NONE).get("requests") for each in spec.get("containers") or ()
+    ]
     initial = [
-        (_requests_of(each), each.get("restartPolicy") == "Always")
+        ((each.get("resources") or _NONE).get("requests"), each.get("restartPolicy"))
         for each in spec.get("initContainers") or ()
     ]
-    pod_level = (spec.get("resources") or _NONE).get("requests")
-    overhead = spec.get("overhead")
-    key = marshal.dumps((resized or containers, initial, pod_level, overhead), 2)
+    for each in status.get("containerStatuses") or ():
+        if "resources" in each or "allocatedResources" in each:
+            containers = list(_resized(spec["containers"], status["containerStatuses"]))
+            break
+    pod_level = spec.get("resources")
+    key = marshal.dumps((containers, initial, pod_level, spec.get("overhead")), 2)
     known = _requests.get(key)
     if known is None:
         known = pod_requests(
-            map(Container, resized or containers),
-            (Container(requests, restarts) for requests, restarts in initial),
-            pod_level,
-            overhead,
+            (Container(each or _NONE) for each in containers),
+            (Container(each or _NONE, policy == "Always") for each, policy in initial),
+            (pod_level or _NONE).get("requests"),
+            spec.get("overhead"),
         )
         _remember(_requests, key, known)
     return known
 
 
 def _requests_of(container: t.Mapping[str, JSON]) -> dict[str, JSON]:
-    resources = container.get("resources")
-    requests: dict[str, JSON] | None = resources.get("requests") if resources else None
+    requests: dict[str, JSON] | None = (container.get("resources") or _NONE).get("requests")
     return requests or _NONE
 
 
 def _resized(
     containers: t.Sequence[t.Mapping[str, JSON]], statuses: t.Sequence[t.Mapping[str, JSON]]
 ) -> list[dict[str, JSON]]:
-    """Requests of containers that are being resized in place: the highest of what is asked for,
-    allocated and in use counts (component-helpers, UseStatusResources). Empty: none is."""
-    by_name = {each.get("name"): each for each in statuses if each.get("resources")}
-    if not by_name:
-        return []
+    """Requests of containers that may be in the midst of being resized in place: the highest of
+    what is asked for, allocated and in use counts (component-helpers, UseStatusResources)."""
+    by_name = {each.get("name"): each for each in statuses}
     result = []
-    differs = False
     for container in containers:
         asked = _requests_of(container)
         status = by_name.get(container.get("name"), _NONE)
-        in_use = (status.get("resources") or _NONE).get("requests")
-        allocated = status.get("allocatedResources")
+        in_use, allocated = _requests_of(status), status.get("allocatedResources") or _NONE
         if (in_use and in_use != asked) or (allocated and allocated != asked):
-            differs = True
-            asked = _highest(asked, in_use or _NONE, allocated or _NONE)
+            asked = _highest(asked, in_use, allocated)
         result.append(asked)
-    return result if differs else []
+    return result
 
 
 def _highest(*listed: t.Mapping[str, JSON]) -> dict[str, JSON]:
@@ -217,9 +223,8 @@ def _ports_of(container: t.Mapping[str, JSON]) -> t.Iterator[tuple[str, str, int
 def _claims(pod_name: str, spec: t.Mapping[str, JSON]) -> tuple[str, ...]:
     found: list[str] = []
     for volume in spec.get("volumes") or ():
-        claim = volume.get("persistentVolumeClaim")
-        if claim is not None:
-            found.append(claim["claimName"])
+        if "persistentVolumeClaim" in volume:
+            found.append(volume["persistentVolumeClaim"]["claimName"])
         elif "ephemeral" in volume:
             found.append(f"{pod_name}-{volume['name']}")
     return tuple(found)

@@ -52,6 +52,25 @@ def node_term_from_json(term: Object) -> NodeTerm:
 def placement_from_spec(spec: Object) -> Placement:
     """The placement fields of a pod spec (or of a VMI spec), read as they stand: matchLabelKeys
     and mismatchLabelKeys are not merged into the selectors."""
+    return _placement(spec, pod_term_from_json)
+
+
+def placement_of_owner(spec: Object, own: str) -> tuple[Placement, int]:
+    """The placement of a stored pod whose created-by is `own`, with the requirements that only
+    leave the pod itself out taken from the selectors: see PodTerm.differs_in. The second value is
+    how many such requirements there were."""
+    found = 0
+
+    def pod_term(term: Object) -> PodTerm:
+        nonlocal found
+        read = _without_own(pod_term_from_json(term), own)
+        found += bool(read.differs_in)
+        return read
+
+    return _placement(spec, pod_term), found
+
+
+def _placement(spec: Object, pod_term: t.Callable[[Object], PodTerm]) -> Placement:
     affinity: Object = spec.get("affinity") or {}
     nodes: Object = affinity.get("nodeAffinity") or {}
     together: Object = affinity.get("podAffinity") or {}
@@ -63,10 +82,10 @@ def placement_from_spec(spec: Object) -> Placement:
             (each.get("weight", 0), node_term_from_json(each.get("preference") or {}))
             for each in nodes.get(PREFERRED) or ()
         ),
-        affinity=_pod_terms(together),
-        anti_affinity=_pod_terms(apart),
-        preferred_affinity=_weighted_pod_terms(together),
-        preferred_anti_affinity=_weighted_pod_terms(apart),
+        affinity=tuple(map(pod_term, together.get(REQUIRED) or ())),
+        anti_affinity=tuple(map(pod_term, apart.get(REQUIRED) or ())),
+        preferred_affinity=_weighted(together, pod_term),
+        preferred_anti_affinity=_weighted(apart, pod_term),
         spread=tuple(map(spread_from_json, spec.get("topologySpreadConstraints") or ())),
         tolerations=tuple(map(_toleration, spec.get("tolerations") or ())),
     )
@@ -103,32 +122,6 @@ def merge_match_label_keys(placement: Placement, labels: Labels) -> Placement:
     )
 
 
-def recognise_own_values(placement: Placement, labels: Labels) -> tuple[Placement, int]:
-    """Take `created-by NotIn [own value]` out of the selectors of a stored pod's terms: see
-    PodTerm.differs_in. The second value is how many such requirements there were."""
-    own = labels.get(CREATED_BY)
-    if own is None:
-        return placement, 0
-    found = 0
-
-    def recognised(term: PodTerm) -> PodTerm:
-        nonlocal found
-        without = _without_own(term, own)
-        found += without is not term
-        return without
-
-    changed = dataclasses.replace(
-        placement,
-        affinity=tuple(map(recognised, placement.affinity)),
-        anti_affinity=tuple(map(recognised, placement.anti_affinity)),
-        preferred_affinity=tuple((w, recognised(each)) for w, each in placement.preferred_affinity),
-        preferred_anti_affinity=tuple(
-            (w, recognised(each)) for w, each in placement.preferred_anti_affinity
-        ),
-    )
-    return (changed, found) if found else (placement, 0)
-
-
 def full_selector(term: PodTerm, labels: Labels) -> Selector | None:
     """The selector as the API server stores it for an owner with these labels."""
     if not term.differs_in or term.selector is None or term.differs_in not in labels:
@@ -152,13 +145,11 @@ def _node_terms(required: Object | None) -> tuple[NodeTerm, ...] | None:
     return tuple(map(node_term_from_json, required.get("nodeSelectorTerms") or ()))
 
 
-def _pod_terms(affinity: Object) -> tuple[PodTerm, ...]:
-    return tuple(map(pod_term_from_json, affinity.get(REQUIRED) or ()))
-
-
-def _weighted_pod_terms(affinity: Object) -> tuple[tuple[int, PodTerm], ...]:
+def _weighted(
+    affinity: Object, pod_term: t.Callable[[Object], PodTerm]
+) -> tuple[tuple[int, PodTerm], ...]:
     return tuple(
-        (each.get("weight", 0), pod_term_from_json(each.get("podAffinityTerm") or {}))
+        (each.get("weight", 0), pod_term(each.get("podAffinityTerm") or {}))
         for each in affinity.get(PREFERRED) or ()
     )
 
@@ -227,8 +218,19 @@ def with_own_values(
 def _without_own(term: PodTerm, own: str) -> PodTerm:
     if term.selector is None or term.differs_in:
         return term
-    taken = Requirement(CREATED_BY, "NotIn", (own,))
-    kept = tuple(each for each in term.selector.requirements if each != taken)
+    kept = tuple(
+        each
+        for each in term.selector.requirements
+        if not (each.key == CREATED_BY and each.operator == "NotIn" and each.values == (own,))
+    )
     if len(kept) == len(term.selector.requirements):
         return term
-    return dataclasses.replace(term, selector=Selector(kept), differs_in=CREATED_BY)
+    return PodTerm(
+        term.topology_key,
+        Selector(kept),
+        term.namespaces,
+        term.namespace_selector,
+        term.match_label_keys,
+        term.mismatch_label_keys,
+        CREATED_BY,
+    )

@@ -10,9 +10,9 @@ index from the resulting cluster would give.
 from __future__ import annotations
 
 import contextlib
-import gc
 import typing as t
 
+from ..model.collector import collector_paused
 from ..model.objects import Namespace, Node, Pod, Selector, Service
 from .candidate import Candidate, pod_key
 from .failure import Failure
@@ -215,13 +215,18 @@ class Index:
     def verify(self, key: str) -> tuple[Failure, ...]:
         """Take a placed pod out: why might it not come back to its node? Raises KeyError."""
         candidate = self._placed[key]
-        with self.without(key):
+        if key in self._away:
             return self._failures(candidate, candidate.node, None)
+        self._leave(candidate)
+        try:
+            return self._failures(candidate, candidate.node, None)
+        finally:
+            self._enter(candidate, candidate.node)
 
     def verify_all(self) -> dict[str, tuple[Failure, ...]]:
         """The placed pods that might not come back to their nodes, by key, and why."""
         found = {}
-        with _collector_paused():
+        with collector_paused():
             for key in self._placed:
                 failures = self.verify(key)
                 if failures:
@@ -320,7 +325,7 @@ class Index:
 
     def _fill(self, pods: t.Iterable[Pod]) -> None:
         """Look all rules up before the first pod is placed: then no Match is filled twice."""
-        with _collector_paused():
+        with collector_paused():
             self._fill_at_once(pods)
 
     def _fill_at_once(self, pods: t.Iterable[Pod]) -> None:
@@ -353,16 +358,3 @@ class Index:
         self.resources.leave(candidate)
         if candidate.pod.host_ports:
             self.ports.leave(candidate)
-
-
-@contextlib.contextmanager
-def _collector_paused() -> t.Iterator[None]:
-    """No search for cyclic garbage: it would visit every object of the process again and again,
-    gigabytes of JSON in a large cluster, while nothing that is built here is garbage."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

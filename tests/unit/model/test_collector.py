@@ -1,0 +1,58 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The collector is left as it was found."""
+
+from __future__ import annotations
+
+import gc
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.collector import (
+    collector_paused,
+)
+
+
+@pytest.fixture
+def collector() -> t.Iterator[None]:
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("collector")
+def test_it_rests_while_it_lasts_and_runs_again() -> None:
+    with collector_paused():
+        assert not gc.isenabled()
+        with collector_paused():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.usefixtures("collector")
+def test_it_runs_again_after_an_error() -> None:
+    with pytest.raises(KeyError), collector_paused():
+        raise KeyError("x")
+    assert gc.isenabled()
+
+
+@pytest.mark.usefixtures("collector")
+def test_who_had_it_off_keeps_it_off() -> None:
+    gc.disable()
+    with collector_paused():
+        pass
+    assert not gc.isenabled()
+
+
+def test_what_was_made_meanwhile_can_still_be_collected() -> None:
+    class Ring:
+        def __init__(self) -> None:
+            self.itself = self
+
+    with collector_paused():
+        made = Ring()
+    assert made.itself is made
+    del made
+    assert gc.collect() > 0

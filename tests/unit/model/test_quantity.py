@@ -1,0 +1,90 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Quantities, and what a pod requests of its node."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.quantity import (
+    Container,
+    amounts,
+    is_scheduled,
+    parse_quantity,
+    pod_requests,
+    whole_units,
+)
+
+NANO = 10**9
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1", NANO),
+        (2, 2 * NANO),
+        ("500m", NANO // 2),
+        ("0.5", NANO // 2),
+        (".5", NANO // 2),
+        ("1.", NANO),
+        ("1Ki", 1024 * NANO),
+        ("1.5Gi", 3 * 2**29 * NANO),
+        ("2k", 2000 * NANO),
+        ("1e3", 1000 * NANO),
+        ("1E", 10**18 * NANO),
+        ("1E2", 100 * NANO),
+        ("100u", 100_000),
+        ("3n", 3),
+        ("0.1n", 1),
+        ("-1", -NANO),
+        ("9223372036854775807", (2**63 - 1) * NANO),
+    ],
+)
+def test_quantities(text: str | int, value: int) -> None:
+    assert parse_quantity(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "Gi", "1 Gi", "1gi", "one", "1e", "0x10", "1\n"])
+def test_what_is_no_quantity_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no resource quantity"):
+        parse_quantity(text)
+
+
+def test_cpu_is_in_millicores_and_all_is_rounded_up() -> None:
+    assert whole_units("cpu", parse_quantity("1100u")) == 2
+    assert whole_units("memory", parse_quantity("1500m")) == 2
+    assert amounts({"cpu": "4", "memory": "1Ki", "pods": "110", "disk": "3"}) == {
+        "cpu": 4000,
+        "memory": 1024,
+        "pods": 110,
+    }
+    assert amounts(None) == {}
+
+
+def test_which_resources_the_scheduler_knows() -> None:
+    known = ("cpu", "ephemeral-storage", "hugepages-2Mi", "devices.kubevirt.io/kvm")
+    assert all(map(is_scheduled, known))
+    assert not any(map(is_scheduled, ("pods", "storage", "requests.example.com/gpu")))
+
+
+def test_parts_below_a_unit_add_up_before_they_are_rounded() -> None:
+    halves = [Container({"cpu": "500u"}), Container({"cpu": "500u"})]
+    assert pod_requests(halves, (), None, None) == {"cpu": 1}
+
+
+def test_sidecars_started_before_an_init_container_run_beside_it() -> None:
+    main = [Container({"cpu": "1"})]
+    sidecar, heavy = Container({"cpu": "500m"}, True), Container({"cpu": "2"})
+    assert pod_requests(main, [sidecar, heavy], None, None) == {"cpu": 2500}
+    assert pod_requests(main, [heavy, sidecar], None, None) == {"cpu": 2000}
+    assert pod_requests(main, [sidecar], None, None) == {"cpu": 1500}
+
+
+def test_pod_level_requests_replace_sums_for_what_they_may_name() -> None:
+    containers = [Container({"cpu": "1", "example.com/card": "1"})]
+    pod_level = {"cpu": "3", "hugepages-2Mi": "4Mi", "example.com/card": "9"}
+    assert pod_requests(containers, (), pod_level, {"cpu": "250m"}) == {
+        "cpu": 3250,
+        "hugepages-2Mi": 4 * 2**20,
+        "example.com/card": 1,
+    }
