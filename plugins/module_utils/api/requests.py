@@ -174,7 +174,7 @@ class Api:
                 last = error
             failing_for = self.deadline.now() - began
             delay = self.policy.delay(last, attempt, failing_for, self._met)
-            if self.deadline.expired and request.repeatable:
+            if request.repeatable and not self.deadline.remaining:
                 raise DeadlineExceeded(request, self.deadline.seconds, last) from last
             if delay is None or self.counts.retries >= self.policy.budget:
                 raise last
