@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
-from ..model.objects import Pod, Ref
+from ..model.objects import Placement, Pod, Ref
 from ..model.plan import Method
 from ..model.snapshot import Instance, Snapshot, Workload
 from ..verdicts.declared import Declared, Reader
@@ -34,6 +34,8 @@ class Candidate:
     """The pod of a live migration, None where there cannot be one."""
     effect: Effect
     outdated: bool
+    asked: Placement = Placement()
+    """What the workload itself declares, without what the platform puts on every pod."""
 
     @property
     def uid(self) -> str:
@@ -102,7 +104,9 @@ def _candidate(
     pod, vmi = instance.pod, instance.vmi
     assert pod is not None
     if workload is None:
-        return Candidate(instance, None, pod, pod, None, effect, outdated=False)
+        return Candidate(
+            instance, None, pod, pod, None, effect, outdated=False, asked=pod.placement
+        )
     declared = reader.declared(workload)
     gap = comparison.gap(declared, pod, vmi, workload)
     target = None
@@ -116,6 +120,7 @@ def _candidate(
         target,
         effect,
         outdated=gap is not None,
+        asked=declared.placement,
     )
 
 

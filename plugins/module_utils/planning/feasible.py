@@ -77,7 +77,7 @@ def arrange(world: World, links: Links, group: t.Collection[str]) -> Arrangement
     keys = {
         (reason.kind in ("anti", "existing-anti"), reason.topology_key)
         for uid in group
-        for failure in world.failures(uid)
+        for failure in world.broken(uid)
         for reason in failure.reasons
     }
     if len(keys) != 1 or not next(iter(keys))[0]:

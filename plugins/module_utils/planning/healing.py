@@ -67,7 +67,7 @@ class Healer:
     def heal(self, suspects: t.Iterable[Uid]) -> list[Chosen]:
         """Move as few as can be so that none of `suspects`, and nobody whom that concerns, breaks
         a rule. Who still does afterwards could not be helped."""
-        violators = {uid: None for uid in suspects if self.world.failures(uid)}
+        violators = {uid: None for uid in suspects if self.world.broken(uid)}
         chosen: list[Chosen] = []
         for group in self._groups(violators):
             chosen += self._heal_group(group)
@@ -121,17 +121,27 @@ class Healer:
 
     def _heal_group(self, group: list[Uid]) -> list[Chosen]:
         members = sorted({*group, *(x for uid in group for x in self.links.linked(uid))})
-        least = self._at_least(group) if len(members) <= SMALL else len(group)
+        small = len(members) <= SMALL
+        least = self._at_least(group) if small else len(group)
         chosen = self._greedily(group)
-        unhealed = any(self.world.failures(uid) for uid in members)
-        if not unhealed and (len(chosen) <= least or len(members) > SMALL):
+        unhealed = any(self.world.broken(uid) for uid in members)
+        if not unhealed and (len(chosen) <= least or not small):
             return chosen
         self._take_back(chosen)
-        best = self._exactly(members) if len(members) <= SMALL else self._rearranged(group)
+        best = self._searched(group, members, unhealed) if small else self._rearranged(group)
         if best is None or (not unhealed and len(best) >= len(chosen)):
             self._take_back(best or [])
             return [self._again(move) for move in chosen]
         return best
+
+    def _searched(
+        self, group: list[Uid], members: list[Uid], unhealed: bool
+    ) -> list[Chosen] | None:
+        """A shortest sequence. Leaders who break no rule stay, if there is any way without them:
+        it is the followers who follow."""
+        idle = {x for uid in group for x in self.links.leaders(uid)} - set(group)
+        best = self._exactly(members, idle)
+        return self._exactly(members, ()) if best is None and unhealed and idle else best
 
     def _greedily(self, group: list[Uid]) -> list[Chosen]:
         violators = set(group)
@@ -144,7 +154,7 @@ class Healer:
             reason = why(self.world, uid)
             chosen.append(self.make(uid, method, targets, reason))
             concerned = violators | self.links.linked(uid)
-            violators = {found for found in concerned if self.world.failures(found)}
+            violators = {found for found in concerned if self.world.broken(found)}
         return chosen
 
     def _startable(
@@ -165,7 +175,7 @@ class Healer:
         Who breaks a rule of the node itself must go. Of two that keep apart and share a domain one
         must go: the fewest that touch every such pair. For other rules at least one must.
         """
-        failures = {uid: self.world.failures(uid) for uid in group}
+        failures = {uid: self.world.broken(uid) for uid in group}
         kinds = {uid: _kinds(found) for uid, found in failures.items()}
         if any(found & _NOT_PAIRWISE for found in kinds.values()):
             return 1
@@ -192,8 +202,12 @@ class Healer:
     def _again(self, move: Chosen) -> Chosen:
         return self.make(move.uid, move.method, move.targets, move.reason, move.node)
 
-    def _exactly(self, members: list[Uid]) -> list[Chosen] | None:
-        methods = self._first_methods(members)
+    def _exactly(self, members: list[Uid], idle: t.Container[Uid]) -> list[Chosen] | None:
+        methods = {
+            uid: self.methods[uid][0]
+            for uid in members
+            if self.methods.get(uid) and uid not in self.moved and uid not in idle
+        }
         found = fewest_moves(self.world, members, methods, choices=self._choices)
         if found.moves is None:
             return None
@@ -209,13 +223,6 @@ class Healer:
         if len(nodes) <= CHOICES:
             return nodes
         return sorted(nodes, key=lambda node: self.rank(uid, node))[:CHOICES]
-
-    def _first_methods(self, members: t.Iterable[Uid]) -> dict[Uid, Method]:
-        return {
-            uid: self.methods[uid][0]
-            for uid in members
-            if self.methods.get(uid) and uid not in self.moved
-        }
 
     def _rearranged(self, group: list[Uid]) -> list[Chosen] | None:
         """A large group that keeps apart: who goes where is matched at once, then made step by
@@ -244,7 +251,7 @@ class Healer:
 
 def why(world: World, uid: Uid) -> str:
     """The reasons why an instance cannot stay, as people read them."""
-    texts = [reason.text for found in world.failures(uid) for reason in found.reported]
+    texts = [reason.text for found in world.broken(uid) for reason in found.reported]
     return "; ".join(dict.fromkeys(texts)) or "makes room for another instance"
 
 

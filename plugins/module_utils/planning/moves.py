@@ -73,7 +73,7 @@ class _Planner:
     def plan(self) -> Plan:
         sequence = self.healer.heal(self.candidates)
         for uid in self.candidates:
-            if self.world.failures(uid):
+            if self.world.broken(uid):
                 self._leave(self.candidates[uid], self._why_left(uid))
         if self.request.scope == "unmet":
             sequence += self._improve()

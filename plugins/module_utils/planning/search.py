@@ -54,7 +54,7 @@ def fewest_moves(
     while queue:
         _cost, _number, done = heapq.heappop(queue)
         with _tried(world, done):
-            if not any(world.failures(uid) for uid in members):
+            if not any(world.broken(uid) for uid in members):
                 return Found(done)
             spent = {uid for uid, _ in done} if once else ()
             following = _next(world, members, methods, spent, choices or _all)

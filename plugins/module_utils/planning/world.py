@@ -19,6 +19,9 @@ from ..model.plan import Method
 from ..model.snapshot import Snapshot
 from ..scheduling.failure import Failure
 from ..scheduling.index import Index
+from ..scheduling.node_terms import matches_node
+from ..scheduling.options import NODE_AFFINITY
+from ..verdicts.attribution import HAZARDS
 from .candidates import Candidate
 
 Uid = str
@@ -35,9 +38,19 @@ class Done:
 
 
 class World:
-    """`running` and `declared` hold the same pods on the same nodes."""
+    """`running` and `declared` hold the same pods on the same nodes. `strict`: what is true of a
+    node but breaks no rule (a cordon, a taint, too little room) counts as broken, too."""
 
-    def __init__(self, running: Index, declared: Index, candidates: t.Iterable[Candidate]) -> None:
+    def __init__(
+        self,
+        running: Index,
+        declared: Index,
+        candidates: t.Iterable[Candidate],
+        *,
+        strict: bool = False,
+    ) -> None:
+        self._strict = strict
+        self._nodes = {node.name: node for node in running.nodes}
         self.running = running
         self.declared = declared
         self.candidates = {found.uid: found for found in candidates}
@@ -48,7 +61,9 @@ class World:
         self._done: list[Done] = []
 
     @classmethod
-    def of(cls, snapshot: Snapshot, candidates: t.Sequence[Candidate]) -> World:
+    def of(
+        cls, snapshot: Snapshot, candidates: t.Sequence[Candidate], *, strict: bool = False
+    ) -> World:
         """The world of a snapshot in which `candidates` may be moved."""
         as_declared = {found.pod.uid: found.wanted for found in candidates}
         pods = tuple(as_declared.get(pod.uid, pod) for pod in snapshot.pods)
@@ -56,6 +71,7 @@ class World:
             _index(snapshot, snapshot.pods),
             _index(snapshot, pods),
             (found for found in candidates if found.node),
+            strict=strict,
         )
 
     def failures(self, uid: Uid, node: str | None = None) -> tuple[Failure, ...]:
@@ -63,6 +79,22 @@ class World:
         found = self.candidates[uid]
         where = self.node_of[uid] if node is None else node
         return self.declared.failures(found.wanted, where, without=found.pod.uid)
+
+    def broken(self, uid: Uid) -> tuple[Failure, ...]:
+        """The rules that the instance breaks where it is, as far as they are declared. A node that
+        KubeVirt takes for unschedulable, that is cordoned, tainted or full breaks no rule."""
+        failures = self.failures(uid)
+        if self._strict or not failures:
+            return failures
+        found = self.candidates[uid]
+        node = self._nodes[self.node_of[uid]]
+        rules = (_without_hazards(failure) for failure in failures)
+        return tuple(
+            failure
+            for failure in rules
+            if failure.reasons
+            and not (failure.plugin == NODE_AFFINITY and matches_node(found.asked, node))
+        )
 
     def open_to(self, uid: Uid, method: Method) -> tuple[str, ...]:
         """The nodes that the scheduler could choose for this move now."""
@@ -126,6 +158,10 @@ class World:
     def _target(self, found: Candidate) -> Pod:
         assert found.target is not None
         return found.target
+
+
+def _without_hazards(failure: Failure) -> Failure:
+    return replace(failure, reasons=tuple(x for x in failure.reasons if x.kind not in HAZARDS))
 
 
 def _index(snapshot: Snapshot, pods: t.Iterable[Pod]) -> Index:

@@ -57,7 +57,7 @@ def _world(case: dict[str, t.Any], method: Method) -> tuple[World, dict[str, Can
         pods=tuple(pods),
         namespaces=tuple(map(namespace_from_manifest, case["namespaces"])),
     )
-    return World.of(snapshot, list(found.values())), found
+    return World.of(snapshot, list(found.values()), strict=True), found
 
 
 def _named(pod: Pod) -> Pod:
@@ -86,7 +86,7 @@ def test_healing_needs_no_more_moves_than_the_shortest_sequence(
 ) -> None:
     """Healing makes no stop-overs: where one is needed it heals less, and breaks nothing more."""
     world, found = _world(case, METHODS[mode])
-    broken = {uid for uid in found if world.failures(uid)}
+    broken = {uid for uid in found if world.broken(uid)}
     links = Links({uid: candidate.wanted for uid, candidate in found.items()})
     healer = Healer(world, links, dict.fromkeys(found, (METHODS[mode],)), lambda _uid, _node: 0)
     fewest = case["expect"][mode]["minMoves"]
@@ -96,7 +96,7 @@ def test_healing_needs_no_more_moves_than_the_shortest_sequence(
 
     moves = healer.heal(found)
 
-    healed = {uid for uid in found if world.failures(uid)}
+    healed = {uid for uid in found if world.broken(uid)}
     if once.moves is not None:
         assert not healed
         assert len(moves) == fewest

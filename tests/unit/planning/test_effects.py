@@ -1,0 +1,233 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which way of moving makes a declared placement effective: kind by kind, strategy by strategy."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod, Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Instance,
+    MachineInstance,
+    Workload,
+)
+from ansible_collections.virt.placement.plugins.module_utils.planning.effects import (
+    Effect,
+    effect_of,
+    propagating,
+    run_strategy,
+    staged_changes,
+)
+
+LIVE = Platform(rollout_strategy="LiveUpdate")
+STAGE = Platform(rollout_strategy="Stage")
+AFFINITY = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"x": 1}]}}
+SPREAD = [{"topologyKey": "zone", "maxSkew": 1}]
+
+
+def machine(
+    spec: dict[str, t.Any] | None = None,
+    *,
+    strategy: str = "Always",
+    conditions: tuple[str, ...] = (),
+) -> Workload:
+    manifest = {
+        "metadata": {"name": "db", "namespace": "shop"},
+        "spec": {"runStrategy": strategy, "template": {"spec": spec or {}}},
+        "status": {"conditions": [{"type": kind, "status": "True"} for kind in conditions]},
+    }
+    return Workload(Ref("VirtualMachine", "shop", "db"), "u-vm", manifest)
+
+
+def running(spec: dict[str, t.Any] | None = None, **changed: t.Any) -> Instance:
+    ref = Ref("VirtualMachineInstance", "shop", "db")
+    values: dict[str, t.Any] = {"phase": "Running", "live_migratable": True, **changed}
+    vmi = MachineInstance(ref, "u1", node_name="w1", labels={}, spec=spec or {}, **values)
+    return Instance(ref, "u1", Ref("VirtualMachine", "shop", "db"), Pod("shop", "p"), vmi)
+
+
+def effect(workload: Workload | None, instance: Instance, **given: t.Any) -> Effect:
+    return effect_of(workload, instance, given.pop("platform", LIVE), **given)
+
+
+@pytest.mark.parametrize(
+    ("declared", "effective"),
+    [
+        pytest.param({}, {}, id="nothing"),
+        pytest.param({"affinity": AFFINITY}, {"affinity": AFFINITY}, id="reached"),
+        pytest.param({"affinity": AFFINITY}, {}, id="on-its-way"),
+        pytest.param(
+            {"nodeSelector": {"a": "b"}}, {"nodeSelector": {"a": "b", "c": "d"}}, id="more"
+        ),
+        pytest.param({"affinity": {"nodeAffinity": None}}, {}, id="empties-say-nothing"),
+    ],
+)
+def test_what_is_live_takes_a_migration(
+    declared: dict[str, t.Any], effective: dict[str, t.Any]
+) -> None:
+    found = effect(machine(declared), running(effective))
+    assert found.methods == (Method.MIGRATE, Method.RESTART)
+
+
+@pytest.mark.parametrize(
+    ("workload", "platform", "reason"),
+    [
+        pytest.param(
+            machine({"topologySpreadConstraints": SPREAD}),
+            LIVE,
+            "a change of topologySpreadConstraints takes effect at a restart",
+            id="spread",
+        ),
+        pytest.param(
+            machine({"affinity": AFFINITY}),
+            STAGE,
+            "the cluster's rollout strategy is Stage",
+            id="stage",
+        ),
+        pytest.param(
+            machine({"affinity": AFFINITY}, conditions=("RestartRequired",)),
+            LIVE,
+            "the VM has the condition RestartRequired, so nothing reaches the running instance",
+            id="restart-required",
+        ),
+    ],
+)
+def test_what_is_not_live_takes_a_restart(
+    workload: Workload, platform: Platform, reason: str
+) -> None:
+    found = effect(workload, running(), platform=platform)
+    assert found == Effect((Method.RESTART,), reason)
+
+
+def test_a_restart_that_others_staged_does_not_hinder_a_migration_with_current_terms() -> None:
+    workload = machine({"affinity": AFFINITY}, conditions=("RestartRequired",))
+    assert effect(workload, running({"affinity": AFFINITY})).methods[0] is Method.MIGRATE
+
+
+def test_what_cannot_migrate_takes_a_restart() -> None:
+    stuck = running(live_migratable=False, live_migratable_reason="DisksNotLiveMigratable")
+    found = effect(machine(), stuck)
+    assert found.methods == (Method.RESTART,)
+    assert "DisksNotLiveMigratable" in found.reason
+
+
+def test_an_unknown_migratability_may_be_tried() -> None:
+    assert effect(machine(), running(live_migratable=None)).methods[0] is Method.MIGRATE
+
+
+@pytest.mark.parametrize("strategy", ["Once", "Halted", "WaitAsReceiver"])
+def test_strategies_that_are_never_restarted(strategy: str) -> None:
+    workload = machine({"topologySpreadConstraints": SPREAD}, strategy=strategy)
+    found = effect(workload, running())
+    assert found.methods == ()
+    assert f"a VM with run strategy {strategy} is not restarted" in found.reason
+    assert not found.passing
+
+
+def test_running_true_is_run_strategy_always() -> None:
+    assert run_strategy(
+        Workload(Ref("VirtualMachine", "a", "b"), "", {"spec": {"running": True}})
+    ) == ("Always")
+
+
+def test_somebody_elses_staged_change_is_not_activated_unasked() -> None:
+    declared = {
+        "topologySpreadConstraints": SPREAD,
+        "domain": {"cpu": {"cores": 4}, "devices": {"disks": [{"name": "root"}, {"name": "new"}]}},
+    }
+    effective = {"domain": {"cpu": {"cores": 2}, "devices": {"disks": [{"name": "root", "x": 1}]}}}
+    workload, instance = machine(declared), running(effective)
+
+    found = effect(workload, instance)
+
+    assert found.methods == ()
+    assert "domain.cpu.cores, domain.devices.disks[new]" in found.reason
+    allowed = effect(workload, instance, activate_foreign_changes=True)
+    assert allowed.methods == (Method.RESTART,)
+
+
+def test_what_kubevirt_fills_in_is_no_staged_change() -> None:
+    declared = {"domain": {"devices": {}}, "hostname": "", "volumes": [{"name": "a"}]}
+    effective = {
+        "domain": {"devices": {"rng": {}}, "machine": {"type": "q35"}},
+        "volumes": [{"name": "a", "containerDisk": {"imagePullPolicy": "Always"}}],
+    }
+    instance = running(effective)
+    assert instance.vmi is not None
+    assert staged_changes(machine(declared), instance.vmi) == ()
+
+
+def test_a_replica_keeps_the_spec_it_was_made_with() -> None:
+    ref = Ref("VirtualMachineInstanceReplicaSet", "shop", "web")
+    manifest = {"metadata": {}, "spec": {"template": {"spec": {"affinity": AFFINITY}}}}
+    workload = Workload(ref, "u", manifest)
+
+    assert effect(workload, running()).methods == (Method.RECREATE,)
+    current = effect(workload, running({"affinity": AFFINITY}))
+    assert current.methods == (Method.MIGRATE, Method.RECREATE)
+    waiting = effect(workload, running({"affinity": AFFINITY}, phase="Scheduling"))
+    assert waiting.methods == (Method.RECREATE,)
+
+
+def deployment(**status: t.Any) -> Workload:
+    manifest = {
+        "metadata": {"generation": 2},
+        "spec": {"replicas": 3},
+        "status": {"observedGeneration": 2, "updatedReplicas": 3, **status},
+    }
+    return Workload(Ref("Deployment", "shop", "web"), "u", manifest)
+
+
+def pod_of(workload: Workload, **changed: t.Any) -> Instance:
+    return Instance(Ref("Pod", "shop", "p"), "u1", workload.ref, Pod("shop", "p", **changed))
+
+
+def test_a_pod_is_recreated_when_its_controller_is_at_rest() -> None:
+    assert effect(deployment(), pod_of(deployment())).methods == (Method.RECREATE,)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        ({"updatedReplicas": 1}, "its own roll-out is under way"),
+        ({"observedGeneration": 1}, "its controller has not seen the latest change yet"),
+    ],
+)
+def test_a_roll_out_of_its_own_is_waited_for(status: dict[str, t.Any], reason: str) -> None:
+    workload = deployment(**status)
+    assert effect(workload, pod_of(workload)) == Effect((), reason, passing=True)
+
+
+@pytest.mark.parametrize(
+    ("workload", "instance", "passing"),
+    [
+        pytest.param(None, running(), False, id="standalone-vmi"),
+        pytest.param(machine(), running(terminating=True), True, id="ending"),
+        pytest.param(machine(), running(phase="Scheduling"), True, id="starting"),
+    ],
+)
+def test_nothing_to_move(workload: Workload | None, instance: Instance, passing: bool) -> None:
+    found = effect(workload, instance)
+    assert found.methods == ()
+    assert found.passing is passing
+    assert found.reason
+
+
+def test_a_placement_on_its_way_is_waited_for() -> None:
+    instance = running()
+    assert instance.vmi is not None
+    assert propagating(machine({"affinity": AFFINITY}), instance.vmi, LIVE)
+    assert not propagating(machine({"affinity": AFFINITY}), instance.vmi, STAGE)
+    assert not propagating(machine(), instance.vmi, LIVE)
+
+
+def test_the_gentlest_method_that_is_allowed() -> None:
+    found = Effect((Method.MIGRATE, Method.RESTART))
+    assert found.allowed({Method.RESTART, Method.MIGRATE}) is Method.MIGRATE
+    assert found.allowed({Method.RESTART}) is Method.RESTART
+    assert found.allowed(frozenset()) is None
