@@ -187,7 +187,9 @@ def _one_toleration_errors(toleration: Object, path: str) -> Errors:
 
 
 def _spread_errors(constraints: t.Sequence[Object], field: str) -> Errors:
-    kinds = [(each.get("topologyKey"), each.get("whenUnsatisfiable")) for each in constraints]
+    kinds = [
+        (each.get("topologyKey") or "", each.get("whenUnsatisfiable") or "") for each in constraints
+    ]
     for n, each in enumerate(constraints):
         path = f"{field}[{n}]"
         action = each.get("whenUnsatisfiable") or ""

@@ -14,6 +14,7 @@ import typing as t
 
 JSON = t.Any
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+HARD = "DoNotSchedule"
 UNRESOLVABLE = "UnschedulableAndUnresolvable"
 UNSCHEDULABLE = "Unschedulable"
 Verdict = tuple[str, frozenset[str]]
@@ -277,7 +278,7 @@ def resources(world: World, pod: JSON, node: JSON) -> Verdict | None:
 
 def hard_constraints(pod: JSON) -> list[JSON]:
     listed = pod["spec"].get("topologySpreadConstraints") or []
-    return [each for each in listed if each["whenUnsatisfiable"] == "DoNotSchedule"]
+    return [each for each in listed if each["whenUnsatisfiable"] == HARD]
 
 
 def constraint_matches(constraint: JSON, owner: JSON, labels: dict[str, str]) -> bool:

@@ -22,8 +22,9 @@ from ansible_collections.virt.placement.plugins.module_utils.model.placement_man
 )
 from ansible_collections.virt.placement.plugins.module_utils.scheduling.failure import Failure
 from ansible_collections.virt.placement.plugins.module_utils.scheduling.index import Index
+from ansible_collections.virt.placement.plugins.module_utils.scheduling.scores import score
 
-from . import worlds
+from . import reference_scores, worlds
 from .reference import Verdict, World
 
 thorough = settings(
@@ -109,3 +110,21 @@ def test_leaving_own_values_out_changes_nothing(
     assert reported(shared.failures(pod, name)) == reported(
         spelled_out.failures(in_full(pod), name)
     )
+
+
+@thorough
+@given(worlds.clusters(), worlds.pod("new"))
+def test_scores(cluster: worlds.Cluster, manifest: worlds.JSON) -> None:
+    index, world, pod = build(cluster), World(*cluster), pod_from_manifest(manifest)
+    names = [node.name for node in index.nodes][1:] or ["n0"]
+    expected = {
+        "NodeAffinity": reference_scores.node_affinity_scores(world, manifest),
+        "TaintToleration": reference_scores.taint_scores(world, manifest),
+        "InterPodAffinity": reference_scores.pod_affinity_scores(world, manifest),
+    }
+    for plugin, scores in expected.items():
+        raw = None if scores is None else {name: scores[name] for name in names}
+        assert score(index, pod, plugin, names).raw == raw
+    spread = reference_scores.spread_scores(world, manifest, names)
+    raw = None if spread is None else {name: spread.get(name, 0) for name in names}
+    assert score(index, pod, "PodTopologySpread", names).raw == raw

@@ -136,6 +136,20 @@ node_terms = st.fixed_dictionaries(
         "matchFields": _some(name_fields, 2),
     },
 )
+node_preferences = st.fixed_dictionaries(
+    {
+        "weight": st.integers(1, 100),
+        "preference": st.fixed_dictionaries(
+            {},
+            optional={
+                "matchExpressions": _some(
+                    node_expressions.filter(lambda each: each["operator"] not in ("Gt", "Lt")), 2
+                ),
+                "matchFields": _some(name_fields, 2),
+            },
+        ),
+    }
+)
 requests = st.fixed_dictionaries(
     {},
     optional={
@@ -175,9 +189,16 @@ def pod(draw: st.DrawFn, name: str, nodes: list[str] | None = None) -> JSON:
     affinity: JSON = {}
     if draw(rare):
         affinity["nodeAffinity"] = {REQUIRED: {"nodeSelectorTerms": draw(_some(node_terms, 2))}}
-    for field, most in (("podAffinity", 2), ("podAntiAffinity", 2)):
+    if draw(rare):
+        affinity.setdefault("nodeAffinity", {})[PREFERRED] = draw(_some(node_preferences, 2))
+    for field in ("podAffinity", "podAntiAffinity"):
         if draw(st.booleans()):
-            affinity[field] = {REQUIRED: draw(_some(pod_term(own), most))}
+            affinity[field] = {REQUIRED: draw(_some(pod_term(own), 2))}
+        if draw(rare):
+            weighted = st.fixed_dictionaries(
+                {"weight": st.integers(1, 100), "podAffinityTerm": pod_term(own)}
+            )
+            affinity.setdefault(field, {})[PREFERRED] = draw(_some(weighted, 2))
     if affinity:
         spec["affinity"] = affinity
     if draw(rare):
