@@ -23,7 +23,7 @@ from ..model.rule import Rule
 from ..model.snapshot import Snapshot, Workload
 from ..model.topology import Topology
 from ..verdicts.declared import Declared
-from ..verdicts.terms import terms_of
+from ..verdicts.terms import TermSet
 from .online import scene_of
 from .report import lint_scene
 from .rules import subjects_of
@@ -113,5 +113,5 @@ def _pod_subject(manifest: Manifest) -> Subject:
     placement = placement_from_spec(named.get("spec") or {})
     labels = metadata.get("labels") or {}
     ref = Ref("Pod", metadata["namespace"], metadata["name"])
-    declared = Declared(ref, placement, labels, frozenset(terms_of(placement, labels)))
+    declared = Declared(ref, placement, labels, TermSet(placement, labels))
     return Subject(ref, declared, labels, virtual=False, copies=1)

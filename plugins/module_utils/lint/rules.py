@@ -38,7 +38,7 @@ from ..model.rule import (
 from ..rules.compile import POD_TEMPLATE_HASH
 from ..verdicts.declared import Declared
 from ..verdicts.platform_terms import CREATED_BY
-from ..verdicts.terms import Term, terms_of
+from ..verdicts.terms import Term, TermSet, terms_of
 from .scene import ANY_VALUE, Subject
 
 
@@ -61,7 +61,7 @@ def _subject(ref: Ref, rules: t.Sequence[Rule]) -> Subject:
         for term in terms_of(own, {}):
             owners[term] = (*owners.get(term, ()), str(rule.id))
         placement = _joined(placement, own)
-    declared = Declared(ref, placement, labels, frozenset(terms_of(placement, {})), owners=owners)
+    declared = Declared(ref, placement, labels, TermSet(placement), owners=owners)
     return Subject(ref, declared, labels, KINDS[ref.kind].virtual_machines)
 
 

@@ -17,7 +17,7 @@ from ..rules.fingerprint import Fingerprint
 from ..rules.ownership import Ownership, UnreadableAnnotation, read_ownership, rules_of_term
 from ..rules.slots import FIELDS, LISTS, MAPS, Slot
 from .node_rules import Foreign, NodeRule, foreign, read_node_rules
-from .terms import Kind, Term, terms_of
+from .terms import Kind, Term, TermSet, terms_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,28 +40,32 @@ class Declared:
     workload: Ref
     placement: Placement
     labels: Labels
-    terms: frozenset[Term]
+    said: TermSet
     rules: tuple[RuleTerms, ...] = ()
     owners: t.Mapping[Term, tuple[str, ...]] = field(default_factory=dict)
     foreign: Foreign = field(default_factory=Foreign)
     cloned_from: str = ""
     damaged: str = ""
 
+    @property
+    def terms(self) -> frozenset[Term]:
+        return self.said.terms
+
 
 class Reader:
     """Reads workloads, and parses what many of them say alike only once."""
 
     def __init__(self) -> None:
-        self._placements: dict[bytes, tuple[Placement, frozenset[Term]]] = {}
+        self._placements: dict[bytes, tuple[Placement, TermSet]] = {}
         self._read: dict[Ref, Declared] = {}
 
-    def placement(self, spec: t.Mapping[str, JSON]) -> tuple[Placement, frozenset[Term]]:
+    def placement(self, spec: t.Mapping[str, JSON]) -> tuple[Placement, TermSet]:
         """The placement of a pod-like spec and its terms."""
         key = marshal.dumps([spec.get(name) for name in FIELDS], 2)
         found = self._placements.get(key)
         if found is None:
             placement = placement_from_spec(dict(spec))
-            found = placement, frozenset(terms_of(placement, {}))
+            found = placement, TermSet(placement)
             self._placements[key] = found
         return found
 
@@ -73,12 +77,12 @@ class Reader:
 
     def _declared(self, workload: Workload) -> Declared:
         template = workload.template
-        placement, terms = self.placement(template.get("spec") or {})
+        placement, said = self.placement(template.get("spec") or {})
         plain = Declared(
             workload.ref,
             placement,
             workload.template_labels,
-            terms,
+            said,
             foreign=Foreign(placement.node_selector, placement.node_terms),
         )
         if RULES not in workload.annotations:

@@ -12,10 +12,10 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ..model.objects import Labels, Placement, Pod, Selector
+from ..model.objects import Labels, Placement, Pod, PodTerm, Selector, SpreadConstraint
 from ..model.snapshot import MachineInstance, Workload
 from .declared import Declared, Reader
-from .platform_terms import CREATED_BY
+from .platform_terms import CREATED_BY, adds_node_key, adds_toleration
 from .terms import Kind, Term, added_by_platform, pod_terms_of, terms_of
 
 _FROM_INSTANCE = (Kind.NODE_SELECTOR, Kind.TOLERATION)
@@ -56,6 +56,9 @@ class Comparison:
         identity = self._identity(pod)
         pair = id(declared.placement), identity
         if pair in self._alike and not labels:
+            return None
+        if not labels and plainly_in_effect(declared.placement, pod.placement):
+            self._alike.add(pair)
             return None
         running = self._effective_terms(pod, identity)
         missing = declared.terms - running
@@ -100,7 +103,7 @@ class Comparison:
         extra = frozenset(x for x in running - declared.terms if not added_by_platform(x))
         if not extra or vmi is None:
             return frozenset()
-        _placement, kept = self._reader.placement(vmi.spec)
+        kept = self._reader.placement(vmi.spec)[1].terms
         own_keys = "instancetype" not in (workload.manifest.get("spec") or {})
         return frozenset(
             x for x in extra if x.kind not in _FROM_INSTANCE or (own_keys and x in kept)
@@ -113,8 +116,72 @@ class Comparison:
         labels: tuple[str, ...],
         vmi: MachineInstance,
     ) -> bool:
-        _placement, said = self._reader.placement(vmi.spec)
+        said = self._reader.placement(vmi.spec)[1].terms
         return missing <= said and not stale & said and all(key in vmi.labels for key in labels)
+
+
+def plainly_in_effect(said: Placement, running: Placement) -> bool:
+    """A quick look that needs no canonical terms: all lists are equal, in their order, but for what
+    the platform adds. False where that leaves any doubt."""
+    return (
+        len(said.spread) == len(running.spread)
+        and all(map(_same_spread, said.spread, running.spread))
+        and _same_lists(said.affinity, running.affinity)
+        and _same_lists(said.anti_affinity, running.anti_affinity)
+        and _same_weighted(said.preferred_affinity, running.preferred_affinity)
+        and _same_weighted(said.preferred_anti_affinity, running.preferred_anti_affinity)
+        and said.preferred_node_terms == running.preferred_node_terms
+        and set(said.node_selector) <= set(running.node_selector)
+        and all(
+            adds_node_key(key) for key, _value in _extra(said.node_selector, running.node_selector)
+        )
+        and set(said.tolerations) <= set(running.tolerations)
+        and all(map(adds_toleration, _extra(said.tolerations, running.tolerations)))
+        and (said.node_terms == running.node_terms or _only_platform(said, running))
+    )
+
+
+_Item = t.TypeVar("_Item")
+
+
+def _extra(said: tuple[_Item, ...], running: tuple[_Item, ...]) -> t.Iterator[_Item]:
+    return (each for each in running if each not in said)
+
+
+def _same_lists(said: tuple[PodTerm, ...], running: tuple[PodTerm, ...]) -> bool:
+    return len(said) == len(running) and all(map(_same_term, said, running))
+
+
+def _same_weighted(
+    said: tuple[tuple[int, PodTerm], ...], running: tuple[tuple[int, PodTerm], ...]
+) -> bool:
+    return len(said) == len(running) and all(
+        one[0] == other[0] and _same_term(one[1], other[1])
+        for one, other in zip(said, running, strict=True)
+    )
+
+
+def _same_term(said: PodTerm, running: PodTerm) -> bool:
+    """Equal, created-by apart: a placement of a stored pod holds that beside the selector."""
+    return said == running or (
+        running.differs_in in said.mismatch_label_keys
+        and (said.topology_key, said.selector, said.namespaces, said.namespace_selector)
+        == (running.topology_key, running.selector, running.namespaces, running.namespace_selector)
+        and (said.match_label_keys, said.mismatch_label_keys)
+        == (running.match_label_keys, running.mismatch_label_keys)
+    )
+
+
+def _same_spread(said: SpreadConstraint, running: SpreadConstraint) -> bool:
+    return said == running and not said.match_label_keys
+
+
+def _only_platform(said: Placement, running: Placement) -> bool:
+    """Nothing about nodes is declared, and all that the pod asks for is the platform's."""
+    return said.node_terms is None and all(
+        not term.fields and all(adds_node_key(part.key) for part in term.expressions)
+        for term in running.node_terms or ()
+    )
 
 
 def selecting_keys(placements: t.Iterable[Placement]) -> frozenset[str]:

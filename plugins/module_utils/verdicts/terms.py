@@ -65,6 +65,23 @@ class Term:
         return self.kind in PREFERRED
 
 
+class TermSet:
+    """The terms of a placement, worked out when they are first asked for."""
+
+    __slots__ = ("_labels", "_placement", "_terms")
+
+    def __init__(self, placement: Placement, labels: Labels | None = None) -> None:
+        self._placement = placement
+        self._labels = labels or {}
+        self._terms: frozenset[Term] | None = None
+
+    @property
+    def terms(self) -> frozenset[Term]:
+        if self._terms is None:
+            self._terms = frozenset(terms_of(self._placement, self._labels))
+        return self._terms
+
+
 def terms_of(placement: Placement, labels: Labels) -> tuple[Term, ...]:
     """The terms of a placement, required node affinity as one. `labels` are those of the pod that
     carries it: they tell what matchLabelKeys resolved to."""

@@ -23,7 +23,8 @@ DEFAULT_SCHEDULER = "default-scheduler"
 
 
 class Waiting:
-    """Explains pods without a node. What is asked of many pods alike is worked out once."""
+    """Explains pods without a node. What is asked of many pods alike is worked out once: make
+    another one when the index has changed."""
 
     def __init__(self, index: Index, topology: Topology) -> None:
         self._index = index
