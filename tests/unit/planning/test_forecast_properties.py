@@ -13,7 +13,7 @@ import random
 import typing as t
 
 import pytest
-from hypothesis import HealthCheck, assume, given, note, settings
+from hypothesis import HealthCheck, assume, event, given, note, settings
 from hypothesis import strategies as st
 
 from ansible_collections.virt.placement.plugins.module_utils.model.manifest import (
@@ -114,6 +114,7 @@ def decision_of(game: Game, rules: Rules) -> Decision:
     before = {each.name: index.node_of(by_name[each.name]) for each in index.pods}
     decision = decide(Filling(index, seekers), rules)
     note(f"{decision}")
+    event(f"{decision.answer}")
     after = {each.name: index.node_of(by_name[each.name]) for each in index.pods}
     assert after == before, "the index is given back as it was"
     return decision

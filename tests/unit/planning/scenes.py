@@ -1,0 +1,95 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Clusters that several tests of forecasts begin with."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
+from ansible_collections.virt.placement.plugins.module_utils.model.pointer import Pointer
+from ansible_collections.virt.placement.plugins.module_utils.model.write import Operation, Write
+from ansible_collections.virt.placement.plugins.module_utils.planning.displaced import Cause
+from ansible_collections.virt.placement.plugins.module_utils.planning.forecast import forecast
+from ansible_collections.virt.placement.plugins.module_utils.planning.foreseen import Forecast
+from ansible_collections.virt.placement.plugins.module_utils.planning.what_if import what_if
+from tests.unit.verdicts.cluster import HOST, ZONE, Cluster, anti_affinity, apart
+
+JSON = t.Any
+
+
+def cluster(zones: str, *, migrates: bool = True) -> Cluster:
+    """n1, n2 ... one for each letter, in the zone of that letter."""
+    made = Cluster(zones)
+    strategy = "LiveMigrate" if migrates else "None"
+    made.more["platform"] = Platform(
+        kubernetes=(1, 33), kubevirt="v1.8.4", eviction_strategy=strategy
+    )
+    return made
+
+
+def machine(made: Cluster, name: str, node: str, spec: JSON = None, **labels: str) -> Ref:
+    """A VirtualMachine that is always to run, on a node (empty: halted)."""
+    ref = made.run(name, node, spec, **labels) if node else made.vm(name, spec, **labels)
+    made.workloads[ref]["spec"]["runStrategy"] = "Always" if node else "Halted"
+    return ref
+
+
+def deployment(made: Cluster, name: str, nodes: t.Iterable[str], spec: JSON) -> Ref:
+    """A Deployment with a running pod on each of these nodes."""
+    where = list(nodes)
+    template = {"metadata": {"labels": {"app": name}}, "spec": spec}
+    ref = made.workload("Deployment", name, {"replicas": len(where), "template": template})
+    for node in where:
+        made.start(ref, node)
+    return ref
+
+
+def replica_set(made: Cluster, name: str, nodes: t.Iterable[str], spec: JSON) -> Ref:
+    """A VirtualMachineInstanceReplicaSet with a running machine on each of these nodes."""
+    where = list(nodes)
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"domain": {}, **spec}}
+    kind = "VirtualMachineInstanceReplicaSet"
+    ref = made.workload(kind, name, {"replicas": len(where), "template": template})
+    for number, node in enumerate(where):
+        made.start(ref, node, f"{name}-{number}")
+    return ref
+
+
+def lost(made: Cluster, *nodes: str, cause: Cause = "drain") -> Forecast:
+    snapshot = made.snapshot()
+    return forecast(snapshot, what_if(snapshot, lost_nodes=nodes, cause=cause))
+
+
+def written(made: Cluster, *writes: Write) -> Forecast:
+    snapshot = made.snapshot()
+    return forecast(snapshot, what_if(snapshot, writes=writes))
+
+
+def template_write(ref: Ref, field: str, value: JSON, *more: Operation) -> Write:
+    """A write of one field of a template's spec."""
+    pointer = Pointer(("spec", "template", "spec", field))
+    return Write(
+        ref, "", f"{ref.kind}-{ref.name}".lower(), (), (Operation("add", pointer, value), *more)
+    )
+
+
+def keep_apart(*, over: str = ZONE, plain: bool = False, **labels: str) -> JSON:
+    """The affinity of a template that keeps pods with these labels apart."""
+    return anti_affinity(apart(over, plain=plain, **labels))["affinity"]
+
+
+__all__ = [
+    "HOST",
+    "ZONE",
+    "Cluster",
+    "cluster",
+    "deployment",
+    "keep_apart",
+    "lost",
+    "machine",
+    "replica_set",
+    "template_write",
+    "written",
+]

@@ -1,0 +1,361 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What forecasts say of situations whose outcome is known from a real scheduler."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    NodeTerm,
+    Requirement,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.model.pointer import Pointer
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
+from ansible_collections.virt.placement.plugins.module_utils.model.write import Operation
+from ansible_collections.virt.placement.plugins.module_utils.planning.decide import Answer
+from ansible_collections.virt.placement.plugins.module_utils.planning.forecast import forecast
+from ansible_collections.virt.placement.plugins.module_utils.planning.foreseen import Forecast
+from ansible_collections.virt.placement.plugins.module_utils.planning.what_if import Scale, what_if
+from tests.unit.verdicts.cluster import affinity, selector, spread
+
+from . import scenes
+from .scenes import HOST, ZONE, Cluster, cluster, deployment, keep_apart, lost, machine
+
+WEB = ("web-a", "web-b", "web-c", "web-d")
+
+
+def names(found: t.Iterable[t.Any]) -> list[str]:
+    return [each.instance.name for each in found]
+
+
+def zone_group(made: Cluster, nodes: t.Iterable[str], *, plain: bool = False) -> None:
+    for name, node in zip(WEB, nodes, strict=False):
+        machine(made, name, node, {"affinity": keep_apart(plain=plain, g="web")}, g="web")
+
+
+# A drain: two machines on two nodes, then with a third node (S10).
+
+
+def test_two_machines_apart_on_two_nodes_hold_a_drain_up() -> None:
+    made = cluster("ab")
+    for name, node in (("db-a", "n1"), ("db-b", "n2")):
+        machine(made, name, node, {"affinity": keep_apart(over=HOST, g="db")}, g="db")
+
+    before = lost(made, "n1")
+    made.node("n3", {ZONE: "a"})
+    after = lost(made, "n1")
+
+    assert before.answer is Answer.IMPOSSIBLE
+    assert names(before.pending) == ["db-a"]
+    assert before.proof[0].startswith("VM db-a: none of 2 nodes is open to it")
+    assert after.answer is Answer.GUARANTEED
+    (move,) = after.moves
+    assert (move.method, move.source, move.targets) == (Method.MIGRATE, "n1", ("n3",))
+
+
+def test_a_pair_that_needs_each_other_cannot_leave_its_node() -> None:
+    made = cluster("ab")
+    for mine, other in (("a", "b"), ("b", "a")):
+        term = {"labelSelector": selector(app=other), "topologyKey": HOST}
+        machine(made, mine, "n1", affinity(term), app=mine)
+
+    found = lost(made, "n1")
+
+    assert found.answer is Answer.IMPOSSIBLE
+    assert sorted(names((*found.pending, *found.stuck))) == ["a", "b"]
+
+
+# Three zones of two nodes, one machine a zone (S11).
+
+
+def test_the_plain_zone_rule_holds_a_migration_up_and_the_safe_form_does_not() -> None:
+    plain, safe = cluster("aabbcc"), cluster("aabbcc")
+    zone_group(plain, ["n1", "n3", "n5"], plain=True)
+    zone_group(safe, ["n1", "n3", "n5"])
+
+    refused, allowed = lost(plain, "n1"), lost(safe, "n1")
+
+    assert refused.answer is Answer.IMPOSSIBLE
+    (stuck,) = refused.stuck
+    assert (stuck.instance.name, stuck.if_restarted) == ("web-a", ("n2",))
+    assert "in a zone with a pod that it keeps away from (g In (web))" in stuck.reason
+    assert refused.deadlock is not None
+    assert any("downtime" in way for way in refused.deadlock.ways_out)
+    assert allowed.answer is Answer.GUARANTEED
+    assert [(move.method, move.targets) for move in allowed.moves] == [(Method.MIGRATE, ("n2",))]
+
+
+def test_a_fourth_machine_has_no_zone() -> None:
+    made = cluster("aabbcc")
+    refs = [machine(made, name, "", g="web") for name in WEB]
+
+    found = scenes.written(
+        made, *(scenes.template_write(ref, "affinity", keep_apart(g="web")) for ref in refs)
+    )
+
+    assert found.answer is Answer.IMPOSSIBLE
+    assert found.proof == (
+        "these 4 VMs (web-a, web-b, web-c, web-d) keep apart over zone and can only use 3 zones"
+        " (a, b, c)",
+    )
+    assert (found.to_place, found.least_pending, len(found.pending)) == (4, 1, 1)
+
+
+# Spread over hosts, and hard anti-affinity beside it (S14).
+
+
+@pytest.mark.parametrize("replicas", [3, 4, 6])
+def test_a_spread_takes_any_number(replicas: int) -> None:
+    made = cluster("abc")
+    ref = deployment(made, "web", ["n1"], spread(HOST, app="web"))
+    snapshot = made.snapshot()
+
+    found = forecast(snapshot, what_if(snapshot, scale=[Scale(ref, replicas)]))
+
+    assert (found.answer, found.to_place) == (Answer.GUARANTEED, replicas - 1)
+
+
+def test_one_per_host_takes_three_of_four() -> None:
+    made = cluster("abc")
+    spec = {"affinity": keep_apart(over=HOST, plain=True, app="web")}
+    ref = deployment(made, "web", ["n1"], spec)
+    snapshot = made.snapshot()
+
+    found = forecast(snapshot, what_if(snapshot, scale=[Scale(ref, 4)]))
+
+    assert (found.answer, found.least_pending) == (Answer.IMPOSSIBLE, 1)
+    assert "can only use 2 hosts (n2, n3)" in found.proof[0]
+
+
+# A spread when one domain is drained, by its taints policy (S15).
+
+
+@pytest.mark.parametrize("cause", ["drain", "failure"])
+def test_a_drained_domain_still_counts_unless_taints_are_honoured(cause: t.Any) -> None:
+    ignoring, honouring = cluster("abc"), cluster("abc")
+    spec = spread(ZONE, app="web")
+    deployment(ignoring, "web", ["n1", "n2", "n3"], spec)
+    honoured = {**spec["topologySpreadConstraints"][0], "nodeTaintsPolicy": "Honor"}
+    nodes = ["n1", "n2", "n3"]
+    deployment(honouring, "web", nodes, {"topologySpreadConstraints": [honoured]})
+
+    stranded = lost(ignoring, "n3", cause=cause)
+    placed = lost(honouring, "n3", cause=cause)
+
+    assert (stranded.answer, len(stranded.pending)) == (Answer.IMPOSSIBLE, 1)
+    assert "zone c counts for that and takes none" in stranded.proof[0]
+    assert (placed.answer, placed.pending) == (Answer.GUARANTEED, ())
+
+
+# The article: fast nodes in three zones, one of them drained (S18, S22).
+
+
+def article(spec: t.Mapping[str, t.Any]) -> Cluster:
+    made = cluster("aabbcc", migrates=False)
+    for name in ("n2", "n4", "n6"):
+        made.nodes[name]["metadata"]["labels"]["performance"] = "high"
+    scenes.replica_set(
+        made, "mssql", ["n2", "n4", "n6"], {"nodeSelector": {"performance": "high"}, **spec}
+    )
+    return made
+
+
+def test_without_a_rule_two_come_to_share_a_zone() -> None:
+    made = article({})
+
+    found = lost(made, "n2")
+
+    assert (found.answer, found.pending) == (Answer.GUARANTEED, ())
+    (move,) = found.moves
+    assert (move.method, sorted(move.targets)) == (Method.RECREATE, ["n4", "n6"])
+
+
+def test_with_the_rule_one_waits_until_its_zone_is_back() -> None:
+    made = article({"affinity": keep_apart(app="mssql")})
+
+    found = lost(made, "n2")
+
+    assert (found.answer, found.least_pending) == (Answer.IMPOSSIBLE, 1)
+    assert names(found.pending) == ["mssql-0"]
+    assert "keeps away from" in found.pending[0].reason
+
+
+# A roll-out that starts by itself (S25).
+
+
+def test_a_roll_out_with_as_many_pods_as_hosts_stands_still_without_room() -> None:
+    made = cluster("abc")
+    spec = {"affinity": keep_apart(over=HOST, plain=True, app="web")}
+    ref = deployment(made, "web", ["n1", "n2", "n3"], spec)
+    change = scenes.template_write(ref, "nodeSelector", {"kubevirt.io/schedulable": "true"})
+    strategy = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    held = Operation("add", Pointer(("spec", "strategy")), strategy)
+
+    naive = scenes.written(made, change)
+    careful = scenes.written(
+        made, dataclasses.replace(change, operations=(*change.operations, held))
+    )
+
+    assert (naive.answer, naive.least_pending, len(naive.pending)) == (Answer.IMPOSSIBLE, 1, 1)
+    assert naive.deadlock is not None
+    assert "maxSurge 0" in naive.deadlock.ways_out[0]
+    assert careful.answer is not Answer.IMPOSSIBLE
+    assert careful.pending == ()
+
+
+# Rules for running machines.
+
+
+def test_one_of_two_in_a_zone_moves() -> None:
+    made = cluster("aabb")
+    refs = [machine(made, name, node, g="web") for name, node in (("web-a", "n1"), ("web-b", "n2"))]
+
+    found = scenes.written(
+        made, *(scenes.template_write(ref, "affinity", keep_apart(g="web")) for ref in refs)
+    )
+
+    assert found.answer is Answer.POSSIBLE
+    assert len(found.moves) == 1
+    assert set(found.moves[0].targets) <= {"n3", "n4"}
+
+
+def test_nobody_moves_where_all_stand_well() -> None:
+    made = cluster("ab")
+    refs = [machine(made, name, node, g="web") for name, node in (("web-a", "n1"), ("web-b", "n2"))]
+
+    found = scenes.written(
+        made, *(scenes.template_write(ref, "affinity", keep_apart(g="web")) for ref in refs)
+    )
+
+    assert (found.answer, found.moves, found.left) == (Answer.GUARANTEED, (), ())
+
+
+def test_a_cordon_drives_nobody_away() -> None:
+    made = cluster("ab")
+    ref = machine(made, "web-a", "n1", g="web")
+    made.nodes["n1"]["spec"]["unschedulable"] = True
+
+    found = scenes.written(made, scenes.template_write(ref, "affinity", keep_apart(g="web")))
+
+    assert (found.answer, found.moves) == (Answer.GUARANTEED, ())
+
+
+def test_three_running_machines_cannot_use_two_zones() -> None:
+    made = cluster("aab")
+    refs = [
+        machine(made, name, node, g="web")
+        for name, node in (("web-a", "n1"), ("web-b", "n2"), ("web-c", "n3"))
+    ]
+
+    found = scenes.written(
+        made, *(scenes.template_write(ref, "affinity", keep_apart(g="web")) for ref in refs)
+    )
+
+    assert found.answer is Answer.IMPOSSIBLE
+    assert "these 3 VMs (web-a, web-b, web-c) keep apart over zone" in found.proof[0]
+
+
+def test_the_plain_form_says_who_could_not_be_migrated() -> None:
+    made = cluster("aabb")
+    refs = [machine(made, name, node, g="web") for name, node in (("web-a", "n1"), ("web-b", "n3"))]
+
+    found = scenes.written(
+        made,
+        *(scenes.template_write(ref, "affinity", keep_apart(plain=True, g="web")) for ref in refs),
+    )
+
+    assert found.answer is Answer.GUARANTEED
+    assert names(found.stuck) == ["web-a", "web-b"]
+    assert found.stuck[0].if_restarted
+
+
+# What ends, what is held, what is not known.
+
+
+def test_a_machine_that_may_not_be_restarted_holds_a_drain_up() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    made.machines["db"]["status"]["conditions"] = [
+        {"type": "LiveMigratable", "status": "False", "reason": "DisksNotLiveMigratable"}
+    ]
+
+    found = lost(made, "n1")
+
+    assert found.answer is Answer.IMPOSSIBLE
+    assert names(found.stuck) == ["db"]
+    assert "DisksNotLiveMigratable" in found.proof[0]
+
+
+def test_what_nothing_makes_again_is_named() -> None:
+    made = cluster("ab")
+    made.bare_pod("lonely", "n1")
+
+    found = lost(made, "n1", cause="failure")
+
+    assert [finding.name for finding in found.findings] == ["not_made_again"]
+    assert "Pod shop/lonely" in found.findings[0].why
+
+
+def test_after_a_failure_the_lost_machine_still_counts() -> None:
+    """A terminating pod keeps its successor out of the rest of its zone."""
+    made = cluster("aabb")
+    zone_group(made, ["n1", "n3"])
+
+    drained, failed = lost(made, "n1"), lost(made, "n1", cause="failure")
+
+    assert drained.answer is Answer.GUARANTEED
+    assert failed.answer is Answer.IMPOSSIBLE
+    assert names(failed.pending) == ["web-a"]
+
+
+@pytest.mark.parametrize("resource", ["pods", "nodes", "virtualmachineinstances"])
+def test_what_could_not_be_read_makes_it_unknown(resource: str) -> None:
+    made = cluster("ab")
+    gap = Unreadable(resource, "", "list", "forbidden")
+    snapshot = made.snapshot(unreadable=(gap,))
+
+    found = forecast(snapshot, what_if(snapshot, lost_nodes=["n1"]))
+
+    assert (found.answer, found.unreadable) == (Answer.UNKNOWN, (gap,))
+    assert "forbidden" in found.proof[0]
+
+
+def test_volumes_matter_only_where_there_are_claims() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    gap = Unreadable("persistentvolumes", "", "list", "forbidden")
+    snapshot = made.snapshot(unreadable=(gap,))
+
+    assert forecast(snapshot, what_if(snapshot, lost_nodes=["n1"])).answer is Answer.GUARANTEED
+
+
+def qualified(**more: t.Any) -> Forecast:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    snapshot = made.snapshot()
+    return forecast(snapshot, what_if(snapshot, lost_nodes=["n1"]), **more)
+
+
+def test_assumptions_take_guarantees_away() -> None:
+    assert qualified().answer is Answer.GUARANTEED
+    assert qualified(assumed=["x is not known"]).answer is Answer.POSSIBLE
+    assert qualified(estimated=["x is a guess"]).proof == ("not guaranteed, since x is a guess",)
+
+
+def test_a_volume_that_only_a_lost_node_reaches_is_a_proof() -> None:
+    made = cluster("ab", migrates=False)
+    machine(made, "db", "n1")
+    (pod,) = made.pods.values()
+    pod["spec"]["volumes"] = [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]
+    term = NodeTerm((Requirement(HOST, "In", ("n1",)),))
+    snapshot = made.snapshot(claim_terms={("shop", "data"): (term,)})
+
+    found = forecast(snapshot, what_if(snapshot, lost_nodes=["n1"]))
+
+    assert found.answer is Answer.IMPOSSIBLE
+    assert "out of reach of its volume" in found.proof[0]
