@@ -111,9 +111,12 @@ class Transport:
         """
         import urllib3
 
+        # where urllib3 1 and 2 both have it
+        from urllib3.response import HTTPHeaderDict  # type: ignore[attr-defined]
+
         session = self.session
         with _told_apart(request):
-            sent = urllib3.HTTPHeaderDict(headers)
+            sent = HTTPHeaderDict(headers)
             for name, value in session.headers():
                 sent.add(name, value)
             return session.pool.urlopen(

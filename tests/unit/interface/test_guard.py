@@ -40,7 +40,7 @@ def ends(run_module: RunModule, server: ScriptedServer) -> t.Any:
 
 def test_a_result_names_the_cluster(ends: t.Any, server: ScriptedServer) -> None:
     result = ends(lambda module, api: {"changed": True, "nodes": []})
-    del result["invocation"]
+    result.pop("invocation", None)  # ansible-core 2.21 adds it only when asked
     assert result == {
         "changed": True,
         "nodes": [],
