@@ -63,7 +63,7 @@ def _gone(rules: Rules) -> dict[RuleId, None]:
     return dict.fromkeys(rules)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(strategies.templates, strategies.rule_maps)
 def test_taking_all_rules_away_restores_every_byte(template: JSON, rules: Rules) -> None:
     before = _object(template)
@@ -73,7 +73,7 @@ def test_taking_all_rules_away_restores_every_byte(template: JSON, rules: Rules)
     assert "annotations" not in back["metadata"] or not back["metadata"]["annotations"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(strategies.templates, strategies.rule_maps, st.randoms(use_true_random=False))
 def test_rules_taken_away_one_by_one_restore_every_byte(
     template: JSON, rules: Rules, random: t.Any
@@ -89,7 +89,7 @@ def test_rules_taken_away_one_by_one_restore_every_byte(
     assert _placement(seen) == _placement(before)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(strategies.templates, strategies.rule_maps, st.booleans())
 def test_a_second_merge_writes_nothing(template: JSON, rules: Rules, adopt: bool) -> None:
     there = _after(_object(template), rules, adopt=adopt)
@@ -98,7 +98,7 @@ def test_a_second_merge_writes_nothing(template: JSON, rules: Rules, adopt: bool
     assert not (again.added or again.updated or again.removed)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(strategies.templates, strategies.rule_maps, st.randoms(use_true_random=False))
 def test_the_order_of_the_list_decides_nothing(template: JSON, rules: Rules, random: t.Any) -> None:
     order = list(rules)
@@ -107,7 +107,7 @@ def test_the_order_of_the_list_decides_nothing(template: JSON, rules: Rules, ran
     assert _bytes(_after(_object(template), rules)) == _bytes(_after(_object(template), shuffled))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(strategies.templates, strategies.rule_maps, st.booleans())
 def test_what_others_wrote_stays_in_its_order(template: JSON, rules: Rules, adopt: bool) -> None:
     before = _object(template)
@@ -119,7 +119,7 @@ def test_what_others_wrote_stays_in_its_order(template: JSON, rules: Rules, adop
         assert all(entry in all_of_them for entry in theirs), slot
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(strategies.templates, strategies.rule_maps)
 def test_no_empty_node_term_begins_to_match(template: JSON, rules: Rules) -> None:
     before = _object(template)
@@ -136,7 +136,7 @@ def _speaks(term: JSON) -> bool:
     return bool(term.get("matchExpressions") or term.get("matchFields"))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(strategies.templates, strategies.rule_maps, strategies.rule_maps)
 def test_changing_rules_is_the_same_as_writing_the_new_ones(
     template: JSON, first: Rules, second: Rules
