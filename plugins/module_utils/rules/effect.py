@@ -26,6 +26,9 @@ RECREATION = "recreation"
 OWN_ROLLOUT = "own_rollout"
 NEXT_START = "next_start"
 
+INSTANCES = "virtualmachineinstances"
+"""Where they could not be read, machines are taken to run, and to need the most."""
+
 
 def takes_effect(workload: Workload, merged: Merged, inventory: Inventory) -> str:
     """What has to happen to the running instances before the change counts for them."""
@@ -34,13 +37,13 @@ def takes_effect(workload: Workload, merged: Merged, inventory: Inventory) -> st
     if workload.ref.kind == DEPLOYMENT.name:
         return OWN_ROLLOUT if replicas(workload) else NEXT_START
     machines = inventory.machines_of(workload)
-    if not machines:
+    if not machines and inventory.gap(INSTANCES, workload.ref.namespace) is None:
         return NEXT_START
     if merged.slots == {Slot.LABEL}:
         return NOW
     if workload.ref.kind == REPLICA_SET.name:
         return RECREATION
-    if _needs_restart(workload, merged, inventory, machines):
+    if not machines or _needs_restart(workload, merged, inventory, machines):
         return RESTART
     return MIGRATION
 

@@ -18,10 +18,12 @@ from .carriers import Book, unread_carriers, wanted_of
 from .change import Change, change_of
 from .compile import Compiled, compile_rule
 from .conflicts import is_refused
+from .effect import INSTANCES
 from .group_selector import Chooser
 from .inventory import Inventory
 from .members import resolve
 from .recompute import Recompute
+from .selector_findings import unchecked
 from .values import nearest
 
 STATES = ("present", "absent")
@@ -82,6 +84,9 @@ def plan_rules(
     if faults:
         raise Refused(faults)
     changes = [change_of(inventory.workloads[ref], wanted[ref], inventory) for ref in wanted]
+    gap = inventory.gap(INSTANCES, request.namespace)
+    if gap is not None and any(change.workload.kind.virtual_machines for change in changes):
+        found.append(unchecked(gap, "What runs of the virtual machines, and what labels it has,"))
     for change in changes:
         found += change.merged.findings
         found += workload_findings.of_change(change, inventory, request.self_rolling)

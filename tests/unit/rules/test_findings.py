@@ -293,3 +293,11 @@ def test_replica_sets_and_deployments_are_found_by_their_kind() -> None:
     seen = snapshot(vmirs("db"), daemon, vm("a"), vm("b"))
     rule = {"workloads": [{"kind": "VirtualMachineInstanceReplicaSet", "name": "db"}]}
     assert not _names(seen, {**rule, "avoid": {"zone": "a"}})
+
+
+def test_machines_that_could_not_be_read_are_not_called_halted() -> None:
+    gap = Unreadable("virtualmachineinstances", "", "list", "grant it")
+    rule = {"name": "r", "workloads": [{"name": "a"}], "avoid": {"zone": "a"}}
+    found = plan(snapshot(vm("a"), unreadable=(gap,)), rule)
+    assert [change.takes_effect for change in found.workloads] == ["restart"]
+    assert [finding.name for finding in found.findings] == ["not_checked"]
