@@ -106,7 +106,7 @@ def _in_processes(size: tuple[int, int, int]) -> Measured:
         file = str(pathlib.Path(directory) / "cluster.json")
         _run("write", file, *map(str, size))
         times = 1 if size == FULL[-1] else 5
-        answers = [json.loads(_run("measure", file)) for _ in range(times)]
+        answers = [json.loads(_run("measure", file)) for _time in range(times)]
     return min((Measured(*answer) for answer in answers), key=lambda each: each.judged)
 
 

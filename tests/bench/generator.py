@@ -79,7 +79,7 @@ def _pods(
     by_zone: dict[str, list[_Node]] = {}
     for place in places:
         by_zone.setdefault(place.zone, []).append(place)
-    kinds = rng.choices([name for name, _ in RULES], [share for _, share in RULES], k=groups)
+    kinds = rng.choices([name for name, _share in RULES], [share for _name, share in RULES], k=groups)
     sizes = [machines // groups + (n < machines % groups) for n in range(groups)]
     for n in range(0, groups - 1, 2):  # pairs of a small and a large group instead of equal ones
         shift = rng.randrange(sizes[n])
@@ -95,7 +95,7 @@ def _pods(
 
 
 def _choose(places: list[_Node], kind: str, rng: random.Random) -> _Node:
-    for _ in range(50):
+    for _attempt in range(50):
         place = rng.choice(places)
         if place.room > 0 and (kind != "run-on" or place.fast):
             return place

@@ -5,4 +5,6 @@
 `python -m tests.conformance DIR` runs every file of DIR; the suite runs those kept here.
 """
 
-from .. import conftest as conftest  # makes the collections importable
+from .. import conftest  # makes the collections importable
+
+__all__ = ["conftest"]

@@ -50,7 +50,7 @@ def matcher(case: Case) -> t.Iterator[str]:
 def _is_readable(case: Case) -> bool:
     if "terms" in case:
         preferred = effective_preferences(_preferred(case).preferred_node_terms)
-        return all(is_readable_term(term) for _, term in preferred)
+        return all(is_readable_term(term) for _weight, term in preferred)
     return all(map(is_readable_term, _required(case).node_terms or ()))
 
 

@@ -14,8 +14,7 @@ from . import filters, forecasts, matchers, scores, search
 from .validation import validate
 from .world import Case
 
-PLANNERS = forecasts.PLANNERS
-"""Who answers the cases of `search` besides its own searches."""
+forecasts.register()
 
 
 @dataclass(frozen=True)

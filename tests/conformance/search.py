@@ -186,7 +186,7 @@ def _compare(expected: Case, got: Answer, where: str = "") -> t.Iterator[str]:
 
 def _best_and_worst(results: t.Iterable[tuple[int, int]]) -> tuple[int, int]:
     listed = list(results)
-    return max(best for best, _ in listed), min(worst for _, worst in listed)
+    return max(each[0] for each in listed), min(each[1] for each in listed)
 
 
 def _kind(pod: Pod) -> t.Hashable:

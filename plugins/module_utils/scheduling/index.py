@@ -81,7 +81,7 @@ class Index:
         )
         self._filters = tuple(each for each in filters if each.name in options.plugins)
         self._placed: dict[str, Candidate] = {}
-        self._on: list[dict[str, Candidate]] = [{} for _ in table.names]
+        self._on: list[dict[str, Candidate]] = [{} for _name in table.names]
         self._away: set[str] = set()
         """Placed pods that are not there for the question being asked."""
         self._nominated: dict[int, list[Candidate]] = {}
@@ -337,7 +337,7 @@ class Index:
                     placed.append((self._lookup.new(pod), numbers[pod.node_name]))
             elif pod.nominated_node_name in numbers:
                 nominated.append((self._lookup.new(pod), numbers[pod.nominated_node_name]))
-        for candidate, _ in (*placed, *nominated):
+        for candidate, _n in (*placed, *nominated):
             self._lookup.constraints_of(candidate)
         for candidate, n in placed:
             self._placed[candidate.key] = self._on[n][candidate.key] = candidate

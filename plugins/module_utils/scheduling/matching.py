@@ -278,14 +278,14 @@ class Matching:
             values = self._anchored.setdefault(where, {}).setdefault(requirement.key, {})
             for value in set(requirement.values) if requirement.operator == "In" else {ANY}:
                 values.setdefault(value, []).append(match)
-        (_, selector), *_ = match.parts
-        match.exact = single and len(selector.requirements) == (requirement is not None)
+        tests = sum(len(selector.requirements) for _scope, selector in match.parts)
+        match.exact = single and tests == (requirement is not None)
 
     def _fill(self, match: Match) -> None:
         """Find the pods already placed that a new Match selects."""
         if not self._placed:
             return
-        _, requirement = min(_anchors(match), key=_width)
+        requirement = min(_anchors(match), key=_width)[1]
         candidates: t.Iterable[Candidate] = self._placed
         if requirement is not None:
             posting = self._posting(requirement.key)

@@ -92,7 +92,7 @@ def read_rules(
             together,
             tuple(_read_apart(apart, namespace, matching)),
             (
-                *dict.fromkeys(owned for owned, _ in sources),
+                *dict.fromkeys(owned for owned, _term in sources),
                 *_scored(lists, namespace, matching, hard_weight),
             ),
             sources,
@@ -108,7 +108,7 @@ class _Terms(t.NamedTuple):
 
     @property
     def required(self) -> tuple[PodTerm, ...]:
-        return tuple(term for _, term in self.weighted)
+        return tuple(term for _weight, term in self.weighted)
 
     def __bool__(self) -> bool:
         return bool(self.weighted)
@@ -127,7 +127,7 @@ def _readable(terms: t.Iterable[tuple[int, PodTerm]]) -> _Terms:
     listed = tuple(terms)
     bad = tuple(
         term
-        for _, term in listed
+        for _weight, term in listed
         if not is_readable_selector(term.selector)
         or not is_readable_selector(term.namespace_selector)
     )
@@ -238,7 +238,7 @@ class InterPodAffinity:
     def _near(self, candidate: Candidate, together: Together) -> NodeSet:
         table = self._table
         found = table.all
-        for key, _ in together.counted:
+        for key, _counts in together.counted:
             found &= table.carrying(key)
         if self._may_be_first(candidate, together):
             return found
@@ -250,7 +250,7 @@ class InterPodAffinity:
     def _may_be_first(self, candidate: Candidate, together: Together) -> bool:
         """No pod counts in any domain of any of the keys, and the pod matches all its terms."""
         return self.selects_itself(candidate, together) and not any(
-            counts for _, counts in together.counted
+            counts for _key, counts in together.counted
         )
 
     def _others(

@@ -40,8 +40,7 @@ def _opens(index: Index, pod: Pod, node_name: str) -> bool:
     ended = victims(index, pod, node_name)
     if not ended:
         return False
-    first, *_ = index.failures(pod, node_name)
-    if first.code is not Code.UNSCHEDULABLE:
+    if index.failures(pod, node_name)[0].code is not Code.UNSCHEDULABLE:
         return False
     with index.without(*map(pod_key, ended)):
         return not index.failures(pod, node_name)

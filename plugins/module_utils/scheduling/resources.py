@@ -120,7 +120,7 @@ class NodeResourcesFit:
         return known[1]
 
     def _is_ignored(self, name: str) -> bool:
-        group, slash, _ = name.partition("/")
+        group, slash, _rest = name.partition("/")
         if name in _NATIVE:
             return False
         if name in self._options.ignored_resources:

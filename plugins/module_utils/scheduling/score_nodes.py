@@ -31,7 +31,7 @@ def node_affinity_scores(
     """The weights of the preferred terms that match each node, summed. None: a term cannot be
     parsed, and the scheduler gives the attempt up with an error."""
     own = effective_preferences(placement.preferred_node_terms)
-    if not all(is_readable_term(term) for _, term in own):
+    if not all(is_readable_term(term) for _weight, term in own):
         return None
     extra = effective_preferences(added.preferred_node_terms if added is not None else ())
     readable = [(weight, term) for weight, term in (*own, *extra) if is_readable_term(term)]
@@ -43,7 +43,7 @@ def taint_scores(placement: Placement, nodes: t.Sequence[Node], *, comparison: b
     return [
         sum(
             1
-            for _ in untolerated(
+            for _taint in untolerated(
                 node.taints,
                 placement.tolerations,
                 effects=PREFERENCE_EFFECTS,

@@ -59,13 +59,13 @@ def score(
     """
     numbers = [index.table.numbers[name] for name in node_names]
     with index.without(without):
-        raw, scaled = _SCORERS[plugin](index, index.candidate(pod), numbers)
-    if raw is None:
-        return Scores(scaled)
+        listed = _SCORERS[plugin](index, index.candidate(pod), numbers)
+    if isinstance(listed, str):
+        return Scores(listed)
     return Scores(
         "Success",
-        dict(zip(node_names, raw, strict=True)),
-        dict(zip(node_names, scaled, strict=True)),
+        dict(zip(node_names, listed.raw, strict=True)),
+        dict(zip(node_names, listed.normalized, strict=True)),
     )
 
 
@@ -136,50 +136,61 @@ def _near(index: Index, candidate: Candidate, term: PodTerm) -> NodeSet:
     return index.table.in_domains(term.topology_key, counts)
 
 
-_Raw = tuple[t.Sequence[int] | None, t.Any]
-"""Raw and scaled scores, or None and the status."""
+class _Listed(t.NamedTuple):
+    """Scores in the order of the nodes."""
+
+    raw: t.Sequence[int]
+    normalized: t.Sequence[int]
 
 
-def _score_node_affinity(index: Index, candidate: Candidate, numbers: t.Sequence[int]) -> _Raw:
+def _score_node_affinity(
+    index: Index, candidate: Candidate, numbers: t.Sequence[int]
+) -> _Listed | Status:
     placement, added = candidate.pod.placement, index.options.added_affinity
     if not placement.preferred_node_terms and not (added and added.preferred_node_terms):
-        return None, "Skip"
+        return "Skip"
     raw = node_affinity_scores(placement, added, [index.table.nodes[n] for n in numbers])
-    return (None, "Error") if raw is None else (raw, normalized(raw))
+    return "Error" if raw is None else _Listed(raw, normalized(raw))
 
 
-def _score_taints(index: Index, candidate: Candidate, numbers: t.Sequence[int]) -> _Raw:
+def _score_taints(index: Index, candidate: Candidate, numbers: t.Sequence[int]) -> _Listed | Status:
     raw = taint_scores(
         candidate.pod.placement,
         [index.table.nodes[n] for n in numbers],
         comparison=index.options.taint_comparison,
     )
-    return raw, normalized(raw, reverse=True)
+    return _Listed(raw, normalized(raw, reverse=True))
 
 
-def _score_pods(index: Index, candidate: Candidate, numbers: t.Sequence[int]) -> _Raw:
+def _score_pods(index: Index, candidate: Candidate, numbers: t.Sequence[int]) -> _Listed | Status:
     if candidate.spec.rules.problem is not None:
-        return None, "Error"
+        return "Error"
     ignore = index.options.ignore_preferred_terms_of_existing_pods
     found = pulls(candidate, index.matching, ignore_placed=ignore)
     if not found:
-        return None, "Skip"
+        return "Skip"
     raw = pod_affinity_scores(found, [index.table.labels[n] for n in numbers])
-    return raw, spanned(raw)
+    return _Listed(raw, spanned(raw))
 
 
-def _score_spread(index: Index, candidate: Candidate, numbers: t.Sequence[int]) -> _Raw:
+def _score_spread(index: Index, candidate: Candidate, numbers: t.Sequence[int]) -> _Listed | Status:
     constraints = _soft_constraints(index, candidate)
     if not constraints:
-        return None, "Skip"
+        return "Skip"
     if constraints[0].unreadable:
-        return None, "Error"
+        return "Error"
     all_keys = index.spread.all_keys(candidate.pod)
     raw = spread_scores(constraints, index.table, numbers, all_keys=all_keys)
-    return [each or 0 for each in raw], inverted(raw)
+    return _Listed([each or 0 for each in raw], inverted(raw))
 
 
-_SCORERS: t.Mapping[str, t.Callable[[Index, Candidate, t.Sequence[int]], _Raw]] = {
+class _Scorer(t.Protocol):
+    def __call__(
+        self, index: Index, candidate: Candidate, numbers: t.Sequence[int]
+    ) -> _Listed | Status: ...
+
+
+_SCORERS: t.Mapping[str, _Scorer] = {
     NODE_AFFINITY: _score_node_affinity,
     TAINT_TOLERATION: _score_taints,
     INTER_POD_AFFINITY: _score_pods,

@@ -33,7 +33,7 @@ class VolumeBinding:
 
     def nodes(self, candidate: Candidate) -> NodeSet:
         found = self._table.all
-        for _, terms in self._bound(candidate):
+        for _claim, terms in self._bound(candidate):
             found &= self._nodes_of(terms)
         return found
 

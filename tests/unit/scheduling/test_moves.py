@@ -123,7 +123,7 @@ def test_incremental_is_fresh(
         for n, each in enumerate(manifests)
     ]
     changes = Changes(cluster, spare)
-    for _ in range(data.draw(st.integers(1, 8))):
+    for _change in range(data.draw(st.integers(1, 8))):
         changes.apply(data)
     fresh = changes.fresh()
     assert verdicts(changes.index, spare) == verdicts(fresh, spare)
