@@ -226,6 +226,9 @@ stuck:
       description: Nodes that would be open to it while it is away.
       type: list
       elements: str
+    certain:
+      description: Whether that is so whatever is chosen, or only in a bad case.
+      type: bool
   sample: []
 moves:
   description: The fewest moves after which the rules hold, or the moves off the lost nodes, in an order that works.

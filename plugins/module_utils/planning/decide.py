@@ -130,6 +130,16 @@ def _decision(filling: Filling, rules: Rules, best: Run, found: Outcomes) -> Dec
     return Decision(Answer.UNKNOWN, (), best, best)
 
 
+def leans_on_the_lost(filling: Filling, lost: t.Collection[int]) -> bool:
+    """Whether a seeker must be near others that have just ended (`lost`: numbers of the seekers
+    that come after them). Once the last of those is gone the first may start anywhere, but the
+    scheduler need not look again at who was refused before, for up to five minutes
+    (podMaxInUnschedulablePodsDuration), since no event tells it to."""
+    gone = {id(match) for number in lost for match in filling.candidate(number).matches}
+    terms = (filling.candidate(n).spec.rules.together for n in range(len(filling.seekers)))
+    return any(each is not None and id(each.match) in gone for each in terms)
+
+
 def placed(filling: Filling, run: Run) -> int:
     """How many goals a course places."""
     return sum(1 for number, _ in run if filling.seekers[number].goal)

@@ -20,7 +20,7 @@ from ..scheduling.index import Index, pod_key
 from ..scheduling.node_table import NodeSet
 from ..scheduling.taints import untolerated
 from ..verdicts.instances import instances
-from .decide import WORSE, Answer, Decision, Rules, decide
+from .decide import WORSE, Answer, Decision, Rules, decide, leans_on_the_lost
 from .displaced import Cause, Displaced, Displacement, Fate
 from .fill import Filling, Seeker
 from .forecast import blind_spots, forecast
@@ -142,7 +142,9 @@ class _Drills:
         with self._taken_out(lost):
             filling = Filling(self.index, self._seekers(lost), lambda pod: self._closed(pod, nodes))
             if self._is_exact(filling, lost, nodes):
-                decision = decide(filling, Rules(limit=LIMIT))
+                again = [n for n, x in enumerate(lost.displaced) if x.fate is Fate.REMADE]
+                fair = not leans_on_the_lost(filling, again)
+                decision = decide(filling, Rules(limit=LIMIT, fair=fair))
                 return self._drill(key, domain, names, lost, filling, decision)
         return self._from_forecast(key, domain, names, lost)
 
@@ -323,8 +325,8 @@ def _of_forecast(
         displaced=displaced,
         down=found.least_pending + len(gone),
         pending=tuple(each.instance for each in found.pending if each.certain),
-        at_risk=tuple(each.instance for each in found.pending if not each.certain),
-        stuck=tuple(each.instance for each in found.stuck),
+        at_risk=tuple(each.instance for each in (*found.pending, *found.stuck) if not each.certain),
+        stuck=tuple(each.instance for each in found.stuck if each.certain),
         gone=gone,
         proof=found.proof[:SHOWN],
     )

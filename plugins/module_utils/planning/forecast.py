@@ -23,7 +23,7 @@ from ..verdicts.instances import instances
 from ..verdicts.successor import NEXT
 from ..verdicts.waiting import Waiting
 from .candidates import Candidate, Wanted, candidates
-from .decide import Answer, Decision, Rules, decide, worst_of
+from .decide import Answer, Decision, Rules, decide, leans_on_the_lost, worst_of
 from .displaced import Cause, Displacement, Fate
 from .fill import Filling, Run, Seeker
 from .foreseen import Deadlock, Forecast, Stuck, Unplaced
@@ -44,6 +44,10 @@ NAMED = 20
 SEARCHED = 7
 """Members up to which every sequence of moves is tried."""
 
+LEANING = (
+    "not guaranteed: some must be near pods that end now, and the scheduler may look again at who"
+    " was refused only after five minutes"
+)
 NOT_MADE_AGAIN = "not_made_again"
 
 
@@ -125,7 +129,9 @@ class _Forecaster:
     def forecast(self) -> Forecast:
         self._drop_hopeless()
         filling = Filling(self.index, [found.seeker for found in self.sought])
-        decision = decide(filling, self._rules())
+        lost = [n for n, found in enumerate(self.sought) if found.way == "again"]
+        leaning = leans_on_the_lost(filling, lost)
+        decision = decide(filling, self._rules(leaning))
         moved = self._judge_moves(decision)
         blocked = self._blocked()
         answers = [self._answer(decision), moved[0]]
@@ -133,6 +139,8 @@ class _Forecaster:
             answers.append(Answer.IMPOSSIBLE)
         answer = worst_of(answers)
         proof = [*self._proof(filling, decision), *moved[1]]
+        if leaning and answer is Answer.POSSIBLE:
+            proof.append(LEANING)
         proof += [f"{found.instance} stays on {found.node}: {found.reason}" for found in blocked]
         pending, stuck = self._unplaced(filling, decision)
         return Forecast(
@@ -187,12 +195,12 @@ class _Forecaster:
         kept = zip(self.sought, within, strict=True)
         self.sought = [found for found, nodes in kept if nodes or found.seeker.goal]
 
-    def _rules(self) -> Rules:
+    def _rules(self, leaning: bool) -> Rules:
         workloads = {found.ref: found for found in self.after.workloads}
         rolling = [found for found in self.sought if found.way == "roll"]
         rooms = [rollout_room(workloads[x.workload]) for x in rolling if x.workload]
         return Rules(
-            fair=all(room.unavailable == 0 for room in rooms),
+            fair=not leaning and all(room.unavailable == 0 for room in rooms),
             tight=all(room.unavailable <= 1 for room in rooms),
             limit=self.limit,
         )
@@ -321,10 +329,11 @@ class _Forecaster:
                 if in_flight[found.workload] < 0:
                     continue
             reason = waiting.reason(found.seeker.pod)
-            restarted = self._if_restarted(found)
-            if restarted:
-                node = found.source.node_name if found.source is not None else ""
-                stuck.append(Stuck(found.instance, found.workload, node, reason, restarted))
+            if found.way == "migrate" and found.source is not None:
+                restarted = self._if_restarted(found)
+                node = found.source.node_name
+                entry = Stuck(found.instance, found.workload, node, reason, restarted, certain)
+                stuck.append(entry)
             else:
                 pending.append(Unplaced(found.instance, found.workload, reason, certain))
         filling.undo_to(0)
@@ -340,7 +349,7 @@ class _Forecaster:
         return {ref: max(1, room.surge + room.unavailable) for ref, room in rooms.items()}
 
     def _if_restarted(self, found: Sought) -> tuple[str, ...]:
-        if found.way != "migrate" or found.vmi is None or found.source is None:
+        if found.vmi is None or found.source is None:
             return ()
         workloads = {each.ref: each for each in self.after.workloads}
         workload = workloads.get(found.workload) if found.workload is not None else None

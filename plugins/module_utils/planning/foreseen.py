@@ -26,14 +26,15 @@ class Unplaced:
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """An instance that cannot be live-migrated as things are. `if_restarted` are nodes that would
-    be open to it while it is away."""
+    """An instance that cannot be live-migrated as things are: it runs on where it is. `if_restarted`
+    are nodes that would be open to it while it is away. `certain` as for what is unplaced."""
 
     instance: Ref
     workload: Ref | None
     node: str
     reason: str
     if_restarted: tuple[str, ...] = ()
+    certain: bool = True
 
 
 @dataclass(frozen=True, slots=True)

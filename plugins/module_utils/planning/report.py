@@ -59,6 +59,7 @@ def _stuck(each: Stuck) -> dict[str, JSON]:
         "node": each.node,
         "reason": each.reason,
         "if_restarted": list(each.if_restarted),
+        "certain": each.certain,
     }
 
 

@@ -1,0 +1,220 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Random small clusters: what forecast_info says is compared with what the real scheduler then does.
+
+PLACEMENT_RANDOM_CLUSTERS says how many (10), PLACEMENT_SEED with which seed the first one is made;
+each test's name holds its own. A case has nodes and Deployments of its own; it is forecast, the
+change is made, and what became Pending is counted.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.modules import forecast_info
+from sandbox import Sandbox, cluster_file, nodes, objects
+from tests.conftest import RunModule
+
+JSON = t.Any
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+COUNT = int(os.environ.get("PLACEMENT_RANDOM_CLUSTERS", "10"))
+FIRST = int(os.environ.get("PLACEMENT_SEED", "") or random.SystemRandom().randrange(10**6))
+NAMESPACE = "random"
+SETTLED = 0.6
+"""Seconds for which nothing must change."""
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> t.Iterator[Sandbox]:
+    """A control plane without nodes: each case brings its own."""
+    with Sandbox.start("plain") as started:
+        for node in started.api.list(started.api.path("Node")):
+            started.api.delete(started.api.path("Node", name=node["metadata"]["name"]))
+        body = {"metadata": {"name": NAMESPACE}}
+        started.api.create(started.api.path("Namespace"), body)
+        yield started
+
+
+class Case:
+    """A cluster, and what is changed in it, by a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = chance = random.Random(seed)
+        prefix = f"c{seed}"
+        zones = chance.sample(["za", "zb", "zc"], chance.randint(2, 3))
+        entries = [
+            {
+                "name": f"{prefix}-{number}",
+                "labels": {ZONE: chance.choice(zones)},
+                "allocatable": {
+                    "cpu": chance.choice(["1", "2", "3"]),
+                    "pods": chance.choice(["3", "9", "110"]),
+                },
+            }
+            for number in range(chance.randint(3, 5))
+        ]
+        content = {"kubevirt": False, "nodes": entries}
+        self.nodes = cluster_file.parse(prefix, content).nodes
+        self.deployments = [
+            self._deployment(f"{prefix}-{letter}", f"{prefix}-a")
+            for letter in "ab"[: chance.randint(1, 2)]
+        ]
+        self.grown = chance.choice([None, chance.randint(1, 3)])
+        self.lost = chance.choice(self.nodes).name
+
+    def _deployment(self, name: str, first: str) -> JSON:
+        cpu = self.chance.choice(["100m", "500m", "1"])
+        replicas = self.chance.randint(2, 5)
+        made = objects.deployment(
+            name, NAMESPACE, replicas=replicas, placement=self._rule(name, first), cpu=cpu
+        )
+        made["spec"]["strategy"] = {"type": "Recreate"}
+        made["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 0
+        return made
+
+    def _rule(self, name: str, first: str) -> JSON:
+        key = self.chance.choice([ZONE, HOST])
+        own = {"matchLabels": {"app": name}}
+        required = "requiredDuringSchedulingIgnoredDuringExecution"
+        kind = self.chance.choice(
+            ["none", "apart", "apart", "spread", "spread", "beside", "away", "away"]
+        )
+        if kind == "none":
+            return {}
+        if kind == "spread":
+            constraint = {
+                "topologyKey": key,
+                "maxSkew": self.chance.randint(1, 2),
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": own,
+                "nodeTaintsPolicy": self.chance.choice(["Honor", "Ignore"]),
+            }
+            return {"topologySpreadConstraints": [constraint]}
+        selector = own if kind == "apart" else {"matchLabels": {"app": first}}
+        field = "podAffinity" if kind == "beside" else "podAntiAffinity"
+        return {"affinity": {field: {required: [{"labelSelector": selector, "topologyKey": key}]}}}
+
+    @property
+    def question(self) -> JSON:
+        if self.grown is None:
+            return {"without": {"nodes": [self.lost]}}
+        target = self.deployments[0]
+        replicas = target["spec"]["replicas"] + self.grown
+        named = {"name": target["metadata"]["name"], "replicas": replicas}
+        return {"namespace": NAMESPACE, "scale": [named]}
+
+
+class Stage:
+    """Plays one case on the sandbox."""
+
+    def __init__(self, sandbox: Sandbox, case: Case) -> None:
+        self.sandbox, self.api, self.case = sandbox, sandbox.api, case
+        self.pods = self.api.path("Pod", NAMESPACE)
+
+    def begin(self) -> set[str]:
+        """Make the cluster; the names of the pods that have no place from the start."""
+        self.api.create_all([nodes.node_object(node) for node in self.case.nodes])
+        for node in self.case.nodes:
+            self.api.wait(_is_free, self.api.path("Node", name=node.name))
+        self.api.create_all(self.case.deployments)
+        waiting = self.settle()
+        used = {pod["spec"].get("nodeName", "") for pod in self.api.list(self.pods)} - {""}
+        if used:
+            self.case.lost = self.case.chance.choice(sorted(used))
+        return waiting
+
+    def change(self) -> None:
+        if self.case.grown is not None:
+            target = self.case.deployments[0]
+            (scaled,) = self.case.question["scale"]
+            path = self.api.path("Deployment", NAMESPACE, target["metadata"]["name"])
+            self.api.patch(path, {"spec": {"replicas": scaled["replicas"]}})
+            target["spec"]["replicas"] = scaled["replicas"]
+            return
+        path = self.api.path("Node", name=self.case.lost)
+        self.api.patch(path, {"spec": {"unschedulable": True}})
+        self.api.wait(_has_cordon_taint, path)
+        on_node = f"?fieldSelector=spec.nodeName={self.case.lost}"
+        self.api.delete(f"{self.pods}{on_node}", gracePeriodSeconds=0)
+
+    def settle(self, *, patience: float = 20, placed: bool = False) -> set[str]:
+        """Wait until every pod has a node or was refused; the names of those without a node.
+        `placed`: wait for all to have one, as long as there is patience."""
+        wanted = sum(each["spec"]["replicas"] for each in self.case.deployments)
+        deadline, last, since = time.monotonic() + patience, None, time.monotonic()
+        while True:
+            seen = self.api.list(self.pods)
+            alive = [pod for pod in seen if "deletionTimestamp" not in pod["metadata"]]
+            state = {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in alive}
+            waiting = {name for name, node in state.items() if not node}
+            if state != last:
+                last, since = state, time.monotonic()
+            decided = all(pod["spec"].get("nodeName") or _is_refused(pod) for pod in alive)
+            complete = len(alive) == len(seen) == wanted and decided
+            if complete and not waiting:
+                return waiting
+            quiet = time.monotonic() - since > SETTLED and not placed
+            if (complete and quiet) or time.monotonic() > deadline:
+                assert complete, f"not settled after {patience} s: {state}"
+                return waiting
+            time.sleep(0.15)
+
+    def end(self) -> None:
+        for made in self.case.deployments:
+            path = self.api.path("Deployment", NAMESPACE, made["metadata"]["name"])
+            self.api.delete(path, propagationPolicy="Background")
+        self.api.wait_list(self.api.path("ReplicaSet", NAMESPACE), lambda found: not found)
+        self.api.delete(self.pods, gracePeriodSeconds=0)
+        self.api.wait_list(self.pods, lambda found: not found)
+        for node in self.case.nodes:
+            self.api.delete(self.api.path("Node", name=node.name))
+
+
+def _is_free(node: JSON) -> bool:
+    return nodes.is_ready(node) and not node["spec"].get("taints")
+
+
+def _has_cordon_taint(node: JSON) -> bool:
+    keys = {taint["key"] for taint in node["spec"].get("taints") or ()}
+    return "node.kubernetes.io/unschedulable" in keys
+
+
+def _is_refused(pod: JSON) -> bool:
+    conditions = pod["status"].get("conditions") or ()
+    return any(c["type"] == "PodScheduled" and c["status"] == "False" for c in conditions)
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
+def test_the_scheduler_does_what_was_forecast(
+    sandbox: Sandbox, run_module: RunModule, seed: int
+) -> None:
+    case = Case(seed)
+    stage = Stage(sandbox, case)
+    try:
+        before = stage.begin()
+        params = {"kubeconfig": str(sandbox.kubeconfig("reader")), **case.question}
+        found = run_module(forecast_info.main, params)
+        assert not found.get("failed"), found
+        asked = case.question
+        stage.change()
+        new = stage.settle(placed=found["forecast"] == "guaranteed" and not before) - before
+        print(f"seed {seed}: {asked} {found['forecast']}, Pending {len(new)}")
+        if found["forecast"] == "guaranteed":
+            assert not new, found
+        elif found["forecast"] == "impossible":
+            assert len(new) >= found["least_pending"] >= 1, found
+        else:
+            assert found["forecast"] == "possible", found
+    finally:
+        stage.end()
+
+
+def test_nobody_was_preempted(sandbox: Sandbox) -> None:
+    events = sandbox.api.list("/api/v1/events") + sandbox.api.list("/apis/events.k8s.io/v1/events")
+    assert events
+    assert not [event for event in events if event.get("reason") == "Preempted"]

@@ -1,0 +1,111 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Drills: what each single loss comes to, sorted, and the same as a forecast made anew."""
+
+from __future__ import annotations
+
+import random
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.planning import drill as drills
+from ansible_collections.virt.placement.plugins.module_utils.planning.decide import Answer
+from ansible_collections.virt.placement.plugins.module_utils.planning.displaced import CAUSES, Cause
+from ansible_collections.virt.placement.plugins.module_utils.planning.drill import drill, table
+from ansible_collections.virt.placement.plugins.module_utils.planning.forecast import forecast
+from ansible_collections.virt.placement.plugins.module_utils.planning.what_if import what_if
+from tests.unit.verdicts.cluster import spread
+
+from .scenes import HOST, ZONE, Cluster, cluster, deployment, keep_apart, machine
+
+
+def test_the_zone_that_hurts_most_comes_first() -> None:
+    made = cluster("aabbcc")
+    for name, node in (("web-a", "n1"), ("web-b", "n3"), ("web-c", "n5")):
+        machine(made, name, node, {"affinity": keep_apart(g="web")}, g="web")
+    machine(made, "loose-a", "n1")
+    made.bare_pod("lonely", "n2")
+
+    found = drill(made.snapshot(), [ZONE, HOST], cause="failure").drills
+
+    assert (found[0].key, found[0].domain, found[0].down) == (ZONE, "a", 2)
+    assert [ref.name for ref in found[0].pending] == ["web-a"]
+    assert [ref.name for ref in found[0].gone] == ["lonely"]
+    assert len(found) == 9
+    text = table(found, Topology.of()).splitlines()
+    assert text[0].split() == ["LOST", "INSTANCES", "ANSWER", "DOWN", "STUCK", "WHY"]
+    assert text[1].startswith("zone a")
+    assert text[-1] == "2 of 9 losses hurt nothing"
+
+
+def test_where_nothing_hurts_one_line_says_so() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+
+    found = drill(made.snapshot(), [HOST], cause="drain").drills
+
+    assert table(found, Topology.of()) == "2 of 2 losses hurt nothing"
+
+
+def test_nothing_is_drilled_where_something_could_not_be_read() -> None:
+    gap = Unreadable("pods", "", "list", "forbidden")
+
+    found = drill(cluster("ab").snapshot(unreadable=(gap,)), [HOST], cause="drain")
+
+    assert (found.drills, found.unreadable) == ((), (gap,))
+
+
+def test_spread_that_honours_taints_is_forecast_anew_and_said_so_at_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = cluster("abc")
+    rule = {**spread(ZONE, app="web")["topologySpreadConstraints"][0], "nodeTaintsPolicy": "Honor"}
+    deployment(made, "web", ["n1", "n2", "n3"], {"topologySpreadConstraints": [rule]})
+    snapshot = made.snapshot()
+
+    free = drill(snapshot, [ZONE], cause="drain").drills
+    monkeypatch.setattr(drills, "ANEW", 1)
+    limited = drill(snapshot, [ZONE], cause="drain").drills
+
+    assert {each.answer for each in free} == {Answer.GUARANTEED}
+    assert [each.answer for each in limited].count(Answer.UNKNOWN) == 2
+    assert "not tried" in limited[0].proof[0]
+
+
+def random_cluster(seed: int) -> Cluster:
+    chance = random.Random(seed)
+    made = cluster("".join(chance.choice("abc") for _ in range(chance.randint(3, 5))))
+    nodes = list(made.nodes)
+    for node in nodes:
+        made.nodes[node]["status"]["allocatable"]["cpu"] = chance.choice(["2", "3", "16"])
+    for number in range(chance.randint(2, 5)):
+        spec: t.Any = chance.choice(
+            [
+                {},
+                {"affinity": keep_apart(plain=chance.random() < 0.3, g="web")},
+                {"affinity": keep_apart(over=HOST, plain=chance.random() < 0.3, g="web")},
+            ]
+        )
+        machine(made, f"vm{number}", chance.choice(nodes), spec, g="web")
+    honour = chance.choice(["Honor", "Ignore"])
+    rule = {**spread(ZONE, app="app")["topologySpreadConstraints"][0], "nodeTaintsPolicy": honour}
+    places = [chance.choice(nodes) for _ in range(chance.randint(1, 3))]
+    deployment(made, "app", places, {"topologySpreadConstraints": [rule]})
+    return made
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+@pytest.mark.parametrize("seed", range(25))
+def test_a_drill_says_what_a_forecast_of_its_own_says(seed: int, cause: Cause) -> None:
+    made = random_cluster(seed)
+    snapshot = made.snapshot()
+
+    for each in drill(snapshot, [ZONE, HOST], cause=cause).drills:
+        after = what_if(snapshot, lost_nodes=each.nodes, cause=cause)
+        found = forecast(snapshot, after)
+        assert each.answer is found.answer, (each, found)
+        assert each.down == found.least_pending, (each, found)
+        assert bool(each.stuck) == any(stuck.certain for stuck in found.stuck)
