@@ -42,7 +42,7 @@ def rows(*, small: bool = False) -> list[Row]:
         with tempfile.TemporaryDirectory() as folder:
             task = _our_task(labels, pathlib.Path(folder, "labels.json"))
             ours = playbooks.run(task, sandbox.kubeconfig("labeller"))
-            pairs = [_pair(sandbox, task) for _ in range(4)]
+            pairs = [_pair(sandbox, task) for _attempt in range(4)]
     ping = min(ping for ping, _again in pairs)
     again = min(again for _ping, again in pairs)
     promises = (

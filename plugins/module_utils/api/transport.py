@@ -119,7 +119,8 @@ class Transport:
             sent = HTTPHeaderDict(headers)
             for name, value in session.headers():
                 sent.add(name, value)
-            return session.pool.urlopen(
+            # request() of urllib3 1 would join the values of a header that is there twice.
+            return session.pool.request_encode_url(
                 request.method,
                 session.host + target,
                 body=body,

@@ -207,7 +207,7 @@ def test_the_budget_bounds_the_retries_of_a_run(server: ScriptedServer, api: Api
     api.policy = RetryPolicy(budget=3, draw=lambda: 0.0)
     server.plays(THERE, PASSING["503"])
     api.get(NODE)
-    for _ in range(2):
+    for _attempt in range(2):
         with pytest.raises(errors.ServerFault):
             api.get(NODE)
     assert api.counts.retries == 3
