@@ -13,6 +13,13 @@ from sandbox import Sandbox
 from tests.conftest import RunModule
 
 JSON = t.Any
+_SETTLED: dict[str, t.Callable[[JSON], t.Any]] = {
+    "VirtualMachine": lambda each: each["status"] and _NOTE in each["metadata"]["annotations"],
+    "VirtualMachineInstanceReplicaSet": lambda each: each["status"],
+}
+"""virt-controller writes each of them once by itself: an annotation, or the template without its
+empty lists."""
+_NOTE = "kubevirt.io/latest-observed-api-version"
 OURS = ("placement.virt/rules", "placement.virt/journal")
 
 
@@ -47,9 +54,9 @@ class RulesTask:
         manifest["metadata"]["namespace"] = self.namespace
         path = self.api.path(manifest["kind"], self.namespace)
         made = self.api.create(path, manifest)
-        if manifest["kind"] == "VirtualMachineInstanceReplicaSet":
-            # virt-controller writes each one once by itself, without the empty lists in it.
-            made = self.api.wait(lambda each: each["status"], f"{path}/{made['metadata']['name']}")
+        if manifest["kind"] in _SETTLED:
+            settled = _SETTLED[manifest["kind"]]
+            made = self.api.wait(settled, f"{path}/{made['metadata']['name']}")
         return made
 
     def get(self, kind: str, name: str) -> JSON:
