@@ -1,0 +1,136 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Snapshots as they would be: who stands where, who wants a place, and what was not touched."""
+
+from __future__ import annotations
+
+import copy
+
+import jsonpatch
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
+from ansible_collections.virt.placement.plugins.module_utils.model.pointer import Pointer
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
+from ansible_collections.virt.placement.plugins.module_utils.model.write import Operation
+from ansible_collections.virt.placement.plugins.module_utils.planning.json_patch import (
+    TestFailed,
+    patched,
+)
+from ansible_collections.virt.placement.plugins.module_utils.planning.what_if import Scale, what_if
+from ansible_collections.virt.placement.plugins.module_utils.verdicts.judge import judge
+
+from . import scenes
+from .scenes import cluster, deployment, keep_apart, machine
+
+values = st.recursive(
+    st.one_of(st.none(), st.integers(0, 3), st.sampled_from(["x", "y"])),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(["a", "b/c", "d~e"]), inner, max_size=3),
+    ),
+    max_leaves=8,
+)
+
+
+@given(before=values, after=values)
+def test_a_patch_does_what_a_library_says(before: object, after: object) -> None:
+    value, wanted = {"root": before}, {"root": after}
+    patch = jsonpatch.make_patch(value, wanted)
+    known = [each for each in patch if each["op"] in ("add", "replace", "remove")]
+    kept = copy.deepcopy(value)
+    operations = [
+        Operation(each["op"], _pointer(each["path"]), each.get("value")) for each in known
+    ]
+    if len(known) == len(list(patch)):
+        assert patched(value, operations) == wanted
+    assert value == kept
+
+
+def _pointer(path: str) -> Pointer:
+    parts = path.split("/")[1:]
+    return Pointer(tuple(part.replace("~1", "/").replace("~0", "~") for part in parts))
+
+
+def test_a_test_that_does_not_hold_is_an_error() -> None:
+    absent = Operation("test", Pointer(("a",)), None)
+    assert patched({}, [absent]) == {}
+    with pytest.raises(TestFailed, match="/a is 1"):
+        patched({"a": 1}, [absent])
+    with pytest.raises(ValueError, match="nothing at /a/b"):
+        patched({"a": {}}, [Operation("remove", Pointer(("a", "b")))])
+
+
+def unbound(snapshot: Snapshot) -> list[Pod]:
+    return [pod for pod in snapshot.pods if not pod.node_name]
+
+
+def test_running_machines_count_as_declared_and_halted_ones_want_a_place() -> None:
+    made = cluster("aab")
+    running = machine(made, "web-a", "n1", g="web")
+    machine(made, "web-b", "n2", g="web")
+    halted = machine(made, "web-c", "", g="web")
+    rule = keep_apart(g="web")
+    writes = [scenes.template_write(ref, "affinity", rule) for ref in (running, halted)]
+    before = made.snapshot()
+
+    after = what_if(before, writes=writes)
+
+    (placed,) = unbound(after)
+    assert placed.labels["vmi.kubevirt.io/id"] == "web-c"
+    assert placed.placement.anti_affinity
+    misplaced = [found.instance.name for found in judge(after).instances if found.misplaced]
+    assert "web-a" in misplaced
+    assert before == made.snapshot(), "a snapshot never changes"
+
+
+def test_a_drain_leaves_the_source_of_a_migration_and_takes_pods_away() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    deployment(made, "web", ["n1"], {})
+
+    after = what_if(made.snapshot(), lost_nodes=["n1"])
+
+    assert after.nodes[0].unschedulable
+    assert [taint.key for taint in after.nodes[0].taints] == ["node.kubernetes.io/unschedulable"]
+    names = sorted((pod.name, pod.node_name) for pod in after.pods)
+    assert [node for _name, node in names] == ["n1", "", ""]
+    assert [name.endswith("-next") for name, _node in names] == [False, True, True]
+
+
+def test_after_a_failure_lost_pods_are_bound_and_terminating() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+
+    after = what_if(made.snapshot(), lost_nodes=["n1"], cause="failure")
+
+    old, new = after.pods
+    assert (old.terminating, old.node_name, new.node_name) == (True, "n1", "")
+    assert old.labels["kubevirt.io/created-by"] != new.labels["kubevirt.io/created-by"]
+    assert {taint.effect for taint in after.nodes[0].taints} == {"NoSchedule", "NoExecute"}
+    assert not after.nodes[0].ready
+
+
+@pytest.mark.parametrize(("replicas", "pods"), [(0, 0), (1, 1), (2, 2), (5, 5)])
+def test_scaling_makes_as_many_as_are_wanted(replicas: int, pods: int) -> None:
+    made = cluster("ab")
+    ref = deployment(made, "web", ["n1", "n2"], {})
+
+    after = what_if(made.snapshot(), scale=[Scale(ref, replicas)])
+
+    assert len(after.pods) == pods
+    assert len({pod.name for pod in after.pods}) == pods
+    assert all(pod.requests == after.pods[0].requests for pod in after.pods)
+
+
+def test_what_is_not_there_is_an_error() -> None:
+    made = cluster("a")
+    ref = machine(made, "db", "n1")
+    write = scenes.template_write(ref, "affinity", {})
+    del made.workloads[ref]
+    with pytest.raises(KeyError, match="n9"):
+        what_if(made.snapshot(), lost_nodes=["n9"])
+    with pytest.raises(KeyError, match="shop/db"):
+        what_if(made.snapshot(), writes=[write])
