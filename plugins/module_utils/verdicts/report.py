@@ -149,13 +149,14 @@ def _state(node: Node) -> str:
 def _problems(verdicts: Verdicts) -> t.Iterator[str]:
     for each in verdicts.instances:
         where = f" on {each.node}" if each.node else ""
+        alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
         for rule in each.rules:
-            if rule.verdict is Verdict.SATISFIED:
-                continue
-            name = f" {rule.rule}:" if rule.rule else ""
-            better = wording.listed(rule.better_nodes, _NAMED)
-            better = f"; better: {better}" if better else ""
-            yield f"{rule.verdict}: {each.instance}{where}:{name} {rule.reason}{better}"
+            if rule.verdict is not Verdict.SATISFIED:
+                alike[str(rule.verdict), rule.reason, rule.better_nodes].append(rule.rule)
+        for (verdict, reason, better), rules in alike.items():
+            names = f" {', '.join(rules)}:" if all(rules) else ""
+            nodes = f"; better: {wording.listed(better, _NAMED)}" if better else ""
+            yield f"{verdict}: {each.instance}{where}:{names} {reason}{nodes}"
     for name, moves in sorted(verdicts.moves_needed.items()):
         needed = "no arrangement would heal it" if moves is None else f"{moves} would heal it"
         yield f"moves: {name}: {needed}"
