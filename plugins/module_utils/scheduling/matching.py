@@ -26,6 +26,9 @@ ANY: t.Final = "\0any"
 Counts = dict[str, int]
 """Domain to a number above zero."""
 
+Located = dict[str, set[Candidate]]
+"""Domain to the pods in it."""
+
 
 class Scope:
     """The namespaces of a term: some by name, and those whose labels a selector matches."""
@@ -55,7 +58,7 @@ Part = tuple[Scope, Selector]
 class Match:
     """The pods that satisfy every part, and how many of them are in which domain."""
 
-    __slots__ = ("counts", "exact", "members", "owners", "parts", "scored", "spreads")
+    __slots__ = ("counts", "exact", "located", "members", "owners", "parts", "scored", "spreads")
 
     def __init__(self, parts: frozenset[Part]) -> None:
         self.parts = parts
@@ -63,6 +66,8 @@ class Match:
         """The inverted index alone tells who is selected: no test is needed."""
         self.members: set[Candidate] = set()
         self.counts: dict[str, Counts] = {}
+        self.located: dict[str, Located] = {}
+        """The members themselves by domain, for the keys where somebody asked who is in the way."""
         self.owners: list[Owners] = []
         """Required anti-affinity terms whose target this is."""
         self.scored: list[Owners] = []
@@ -78,8 +83,17 @@ class Match:
                 _count(found, member.node_labels.get(key), 1)
         return found
 
+    def in_domain(self, key: str, domain: str) -> t.Iterable[Candidate]:
+        """The members in one domain."""
+        found = self.located.get(key)
+        if found is None:
+            found = self.located[key] = _locate(self.members, key)
+        return found.get(domain, ())
+
     def enter(self, candidate: Candidate) -> None:
         self.members.add(candidate)
+        for key, located in self.located.items():
+            _put(located, candidate, key)
         labels = candidate.node_labels
         for key, counts in self.counts.items():
             domain = labels.get(key)
@@ -90,6 +104,8 @@ class Match:
 
     def leave(self, candidate: Candidate) -> None:
         self.members.discard(candidate)
+        for key, located in self.located.items():
+            _take(located, candidate, key)
         labels = candidate.node_labels
         for key, counts in self.counts.items():
             domain = labels.get(key)
@@ -109,7 +125,7 @@ class Owners:
     `differs_in`: see PodTerm. `weight` 0 is a required anti-affinity term.
     """
 
-    __slots__ = ("counts", "differs_in", "key", "match", "members", "weight")
+    __slots__ = ("counts", "differs_in", "key", "located", "match", "members", "weight")
 
     def __init__(self, match: Match, key: str, differs_in: str, weight: int) -> None:
         self.match = match
@@ -118,13 +134,24 @@ class Owners:
         self.weight = weight
         self.counts: Counts = {}
         self.members: set[Candidate] = set()
+        self.located: Located | None = None
+
+    def in_domain(self, domain: str) -> t.Iterable[Candidate]:
+        """The owners in one domain."""
+        if self.located is None:
+            self.located = _locate(self.members, self.key)
+        return self.located.get(domain, ())
 
     def enter(self, candidate: Candidate) -> None:
         self.members.add(candidate)
+        if self.located is not None:
+            _put(self.located, candidate, self.key)
         _count(self.counts, candidate.node_labels.get(self.key), 1)
 
     def leave(self, candidate: Candidate) -> None:
         self.members.discard(candidate)
+        if self.located is not None:
+            _take(self.located, candidate, self.key)
         _count(self.counts, candidate.node_labels.get(self.key), -1)
 
 
@@ -136,6 +163,25 @@ def _count(counts: Counts, domain: str | None, change: int) -> None:
         counts[domain] = left
     else:
         del counts[domain]
+
+
+def _locate(members: t.Iterable[Candidate], key: str) -> Located:
+    found: Located = {}
+    for each in members:
+        _put(found, each, key)
+    return found
+
+
+def _put(located: Located, candidate: Candidate, key: str) -> None:
+    domain = candidate.node_labels.get(key)
+    if domain is not None:
+        located.setdefault(domain, set()).add(candidate)
+
+
+def _take(located: Located, candidate: Candidate, key: str) -> None:
+    domain = candidate.node_labels.get(key)
+    if domain is not None:
+        located[domain].discard(candidate)
 
 
 class Matching:

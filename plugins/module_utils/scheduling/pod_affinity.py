@@ -341,13 +341,15 @@ class InterPodAffinity:
         domain: str,
         term: PodTerm | None = None,
     ) -> Reason:
-        members = rule.match.members if isinstance(rule, Apart) else rule.members
+        if isinstance(rule, Apart):
+            members = rule.match.in_domain(rule.key, domain)
+        else:
+            members = rule.in_domain(domain)
         label, own = rule.differs_in, candidate.pod.labels.get(rule.differs_in)
         others = [
             each
             for each in members
-            if each.node_labels.get(rule.key) == domain
-            and not (label and own is not None and each.pod.labels.get(label) == own)
+            if not (label and own is not None and each.pod.labels.get(label) == own)
         ]
         first = min(others, key=lambda each: (each.pod.namespace, each.pod.name, each.key))
         if term is None:
