@@ -1,0 +1,175 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is made of lists and of the KubeVirt object."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.cluster.platform import (
+    _kubevirt_fields,
+    _release,
+)
+from ansible_collections.virt.placement.plugins.module_utils.cluster.read import (
+    _claim_terms,
+    _controllers,
+    _Listed,
+    _unserved_pools,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.machine_manifest import (
+    machine_instance_from_manifest,
+    migration_from_manifest,
+    workload_from_manifest,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    NodeTerm,
+    Owner,
+    Ref,
+    Requirement,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    MachineInstance,
+    Migration,
+)
+
+JSON = t.Any
+
+
+def _metadata(name: str = "db", **more: JSON) -> JSON:
+    return {"namespace": "shop", "name": name, "uid": f"uid-{name}", **more}
+
+
+def _owner(kind: str, name: str, controller: bool) -> JSON:
+    api_version = "apps/v1"
+    return {
+        "kind": kind,
+        "name": name,
+        "uid": f"uid-{name}",
+        "apiVersion": api_version,
+        "controller": controller,
+    }
+
+
+@pytest.mark.parametrize(
+    ("version", "release"),
+    [
+        ({"major": "1", "minor": "36"}, (1, 36)),
+        ({"major": "1", "minor": "31+"}, (1, 31)),
+        ({"major": "", "minor": ""}, (0, 0)),
+        ({}, (0, 0)),
+    ],
+)
+def test_releases(version: JSON, release: tuple[int, int]) -> None:
+    assert _release(version) == release
+
+
+def test_settings_of_kubevirt() -> None:
+    assert _kubevirt_fields({}) == {"kubevirt": ""}
+    configuration = {
+        "vmRolloutStrategy": "Stage",
+        "evictionStrategy": "LiveMigrate",
+        "migrations": {"parallelMigrationsPerCluster": 9, "parallelOutboundMigrationsPerNode": 3},
+    }
+    kubevirt = {
+        "spec": {"configuration": configuration},
+        "status": {"observedKubeVirtVersion": "v1.8.4"},
+    }
+    assert Platform(**_kubevirt_fields(kubevirt)) == Platform(
+        kubevirt="v1.8.4",
+        rollout_strategy="Stage",
+        eviction_strategy="LiveMigrate",
+        migrations_per_cluster=9,
+        migrations_per_node=3,
+    )
+
+
+def test_a_replica_set_leads_to_the_deployment_that_controls_it() -> None:
+    sets = [
+        {"metadata": _metadata("a", ownerReferences=[_owner("Deployment", "web", True)])},
+        {"metadata": _metadata("b", ownerReferences=[_owner("Deployment", "web", False)])},
+        {"metadata": _metadata("c", ownerReferences=[_owner("Rollout", "web", True)])},
+        {"metadata": _metadata("d")},
+    ]
+    assert _controllers(sets) == {"uid-a": Ref("Deployment", "shop", "web")}
+
+
+def _volume(phase: str = "Bound", claim: bool = True, affinity: bool = True) -> JSON:
+    expression = {"key": "zone", "operator": "In", "values": ["a"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    spec: JSON = {"nodeAffinity": {"required": terms}} if affinity else {}
+    if claim:
+        spec["claimRef"] = {"namespace": "shop", "name": "data"}
+    return {"spec": spec, "status": {"phase": phase}}
+
+
+def test_a_bound_volume_ties_its_claim_to_nodes() -> None:
+    terms = (NodeTerm((Requirement("zone", "In", ("a",)),)),)
+    assert _claim_terms([_volume()]) == {("shop", "data"): terms}
+    for other in (_volume("Released"), _volume(claim=False), _volume(affinity=False)):
+        assert _claim_terms([other]) == {}
+
+
+@pytest.mark.parametrize(
+    ("kubevirt", "items", "gap"),
+    [("v1.8.4", (), False), ("v1.0.0", None, True), (None, None, False), ("", None, True)],
+)
+def test_pools_that_are_served_in_another_version_only(
+    kubevirt: str | None, items: JSON, gap: bool
+) -> None:
+    lists = {"VirtualMachinePool": [_Listed(items)]}
+    assert bool(_unserved_pools(Platform(kubevirt=kubevirt), lists)) == gap
+
+
+def test_a_workload_knows_its_controller() -> None:
+    manifest = {"metadata": _metadata(ownerReferences=[_owner("VirtualMachinePool", "p", True)])}
+    workload = workload_from_manifest("VirtualMachine", manifest)
+    assert workload.ref == Ref("VirtualMachine", "shop", "db")
+    assert workload.owner == Owner("VirtualMachinePool", "p", "uid-p", "apps/v1")
+    assert workload.manifest is manifest
+
+
+def test_an_instance_that_has_just_been_made() -> None:
+    assert machine_instance_from_manifest({"metadata": _metadata()}) == MachineInstance(
+        Ref("VirtualMachineInstance", "shop", "db"), "uid-db", "", "", {}, {}
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "migratable"), [("True", True), ("False", False), ("Unknown", None)]
+)
+def test_a_running_instance(status: str, migratable: bool | None) -> None:
+    manifest = {
+        "metadata": _metadata(labels={"a": "b"}, deletionTimestamp="2026-01-01T00:00:00Z"),
+        "spec": {"evictionStrategy": "LiveMigrate"},
+        "status": {
+            "phase": "Running",
+            "nodeName": "w1",
+            "evacuationNodeName": "w1",
+            "activePods": {"pod-uid": "w1"},
+            "migrationState": {"completed": True},
+            "conditions": [
+                {"type": "Ready", "status": "True"},
+                {"type": "LiveMigratable", "status": status, "reason": "R", "message": "m"},
+            ],
+        },
+    }
+    found = machine_instance_from_manifest(manifest)
+    assert (found.ready, found.live_migratable) == (True, migratable)
+    assert found.live_migratable_reason == "R: m"
+    assert (found.node_name, found.evacuation_node_name) == ("w1", "w1")
+    assert (found.eviction_strategy, found.terminating) == ("LiveMigrate", True)
+    assert (found.active_pods, found.migration) == ({"pod-uid": "w1"}, {"completed": True})
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_migration_that_has_ended_is_none(phase: str) -> None:
+    assert migration_from_manifest({"metadata": _metadata(), "status": {"phase": phase}}) is None
+
+
+def test_a_migration_that_goes_on() -> None:
+    manifest = {"metadata": _metadata("m"), "spec": {"vmiName": "db"}}
+    ref = Ref("VirtualMachineInstanceMigration", "shop", "m")
+    assert migration_from_manifest(manifest) == Migration(ref, "uid-m", "db", "")
