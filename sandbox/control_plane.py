@@ -17,7 +17,7 @@ from .admin_api import AdminApi, ApiFailure
 from .cluster_file import Cluster
 from .layout import HOST, Layout
 
-STAGES = Path(__file__).resolve().parent / "stages.yml"
+STAGES = Path(__file__).resolve().parent / "stages"
 #: a label, not an annotation: KWOK drops a node only when its watch does, by selector
 MANAGED_NODE = "kwok.x-k8s.io/node"
 #: environment variable: directories of sandboxes are not removed at their end
@@ -77,7 +77,7 @@ class ControlPlane:
             f"--node-lease-duration-seconds={cluster.heartbeat_grace}",
             f"--server-address={HOST}:{layout.ports['kwok']}",
             f"--cidr={_POD_RANGE}",
-            f"--config={STAGES}",
+            *(f"--config={file}" for file in sorted(STAGES.glob("*.yml"))),
             f"--config={layout.programs / 'kwok-node-stages.yml'}",
         )
 

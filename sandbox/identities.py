@@ -94,12 +94,8 @@ def _kubeconfig(layout: Layout, token: str) -> dict[str, t.Any]:
 
 def access_objects() -> list[dict[str, t.Any]]:
     """The shipped roles, and the bindings that give them to the identities."""
-    roles = [
-        role
-        for file in sorted(ROLES.glob("*.yml"))
-        for role in yaml.safe_load_all(file.read_text())
-        if role
-    ]
+    files = [yaml.safe_load(file.read_text()) for file in sorted(ROLES.glob("*.yml"))]
+    roles = [role for content in files for role in content.get("items", [content])]
     return roles + [
         _binding(identity, role)
         for identity in IDENTITIES.values()

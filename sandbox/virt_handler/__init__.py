@@ -39,7 +39,7 @@ Kubernetes keeps times in whole seconds, so a duration may end up to one second 
 died (:mod:`sandbox.node_faults`) does nothing: what it should do stays undone until it is back.
 
 So that a slow guest's pod is not gone at once, KWOK leaves deleted pods that carry
-``sandbox.virt/shutdown-seconds`` alone (``stages.yml``); KubeVirt copies the annotation from the
+``sandbox.virt/shutdown-seconds`` alone (``stages/``); KubeVirt copies the annotation from the
 instance to its pods, and this process adds it where it came later.
 """
 
