@@ -34,7 +34,7 @@ class ActionModule(ActionBase):
     _supports_async = False
 
     def run(self, tmp: str | None = None, task_vars: Result | None = None) -> Result:
-        result = super().run(tmp, task_vars)
+        result: Result = super().run(tmp, task_vars)
         if self._task.async_val:
             raise AnsibleActionFail(
                 f"{self._task.action} prints its progress and cannot run with async: remove async and"

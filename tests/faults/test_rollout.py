@@ -73,7 +73,7 @@ def test_killed_at_a_write_and_run_again(
     result = shop.roll(seconds=90, **options)
 
     assert not result.get("failed"), result.get("msg")
-    assert shop.disruptions(mark) == [disruption]
+    assert shop.disruptions(mark) == [disruption], result["progress"]
     assert len(set(shop.zones())) == 2
     assert shop.lease()["spec"]["holderIdentity"] == ""
 

@@ -19,6 +19,8 @@ from ..verdicts.instances import instances
 from ..verdicts.successor import migrated, restarted
 from .effects import Effect, effect_of
 
+NO_RULES = Placement()
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -34,7 +36,7 @@ class Candidate:
     """The pod of a live migration, None where there cannot be one."""
     effect: Effect
     outdated: bool
-    asked: Placement = Placement()
+    asked: Placement = NO_RULES
     """What the workload itself declares, without what the platform puts on every pod."""
 
     @property

@@ -19,6 +19,7 @@ from .feasible import arrange
 from .healing import Chosen, Healer, why
 from .links import Links
 from .order import order
+from .transit import transit
 from .world import World
 
 Uid = str
@@ -29,7 +30,8 @@ Scope = t.Literal["violating", "unmet", "outdated", "all"]
 class Request:
     """What a plan is asked for.
 
-    `busy` are instances in flight: they are neither moved nor left. `spent` are instances that may
+    `busy` are instances in flight: they are neither moved nor left (nor are those that somebody
+    else migrates to a node that has been found). `spent` are instances that may
     not be moved (again), with the reason.
     """
 
@@ -54,7 +56,8 @@ def plan_moves(
             request.wanted,
             activate_foreign_changes=request.activate_foreign_changes,
         )
-    return _Planner(snapshot, request, [x for x in found if x.uid not in request.busy]).plan()
+    away = request.busy | transit(snapshot).instances
+    return _Planner(snapshot, request, [x for x in found if x.uid not in away]).plan()
 
 
 class _Planner:

@@ -53,7 +53,7 @@ def fewest_moves(
     heapq.heappush(queue, (0, next(order), ()))
     while queue:
         _cost, _number, done = heapq.heappop(queue)
-        with _tried(world, done):
+        with _Tried(world, done):
             if not any(world.broken(uid) for uid in members):
                 return Found(done)
             spent = {uid for uid, _ in done} if once else ()
@@ -69,7 +69,7 @@ def fewest_moves(
     return Found(None)
 
 
-class _tried:  # noqa: N801 - reads as a phrase
+class _Tried:
     """A world with some moves made, for as long as it is looked at."""
 
     def __init__(self, world: World, moves: Sequence) -> None:

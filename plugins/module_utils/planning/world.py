@@ -23,6 +23,7 @@ from ..scheduling.node_terms import matches_node
 from ..scheduling.options import NODE_AFFINITY
 from ..verdicts.attribution import HAZARDS
 from .candidates import Candidate
+from .transit import transit
 
 Uid = str
 
@@ -38,7 +39,8 @@ class Done:
 
 
 class World:
-    """`running` and `declared` hold the same pods on the same nodes. `strict`: what is true of a
+    """`running` and `declared` hold the same pods on the same nodes, but for those that are about
+    to be gone: they stand in the way, and break nothing (see transit). `strict`: what is true of a
     node but breaks no rule (a cordon, a taint, too little room) counts as broken, too."""
 
     def __init__(
@@ -66,7 +68,9 @@ class World:
     ) -> World:
         """The world of a snapshot in which `candidates` may be moved."""
         as_declared = {found.pod.uid: found.wanted for found in candidates}
-        pods = tuple(as_declared.get(pod.uid, pod) for pod in snapshot.pods)
+        leaving = transit(snapshot).pods - as_declared.keys()
+        staying = (pod for pod in snapshot.pods if pod.uid not in leaving)
+        pods = tuple(as_declared.get(pod.uid, pod) for pod in staying)
         return cls(
             _index(snapshot, snapshot.pods),
             _index(snapshot, pods),

@@ -22,7 +22,7 @@ from ..model.plan import Method, Move, Plan
 from ..model.pointer import JSON
 from ..model.snapshot import Instance, Snapshot
 from ..movement import evict, migrate, recreate, restart
-from ..movement.entry import Ended, Entry, Outcome, Phase, Seen, Settings, Step
+from ..movement.entry import Answer, Ended, Entry, Outcome, Phase, Seen, Settings, Step
 from ..movement.perform import perform
 from ..planning.candidates import Candidate, Wanted, candidates
 from ..planning.links import Links
@@ -42,10 +42,12 @@ class _Machine(t.Protocol):
     """The functions of a state machine in `movement`."""
 
     @staticmethod
-    def advance(entry: Entry, seen: Seen, now: float, settings: Settings) -> Step: ...
+    def advance(entry: Entry, seen: Seen, now: float, settings: Settings) -> Step:
+        """What to do next."""
 
     @staticmethod
-    def answered(entry: Entry, answer: t.Any) -> Step: ...
+    def answered(entry: Entry, answer: Answer) -> Step:
+        """What the API server said to it."""
 
 
 def machine(entry: Entry) -> _Machine:
