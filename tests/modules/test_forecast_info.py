@@ -230,4 +230,4 @@ def test_without_rights_nothing_is_called_possible(ask: Ask) -> None:
 
     assert (result["forecast"], result["drill"]) == ("unknown", [])
     assert "nodes" in {gap["resource"] for gap in result["unreadable"]}
-    assert all("cannot list" in each for each in result["proof"])
+    assert all("nobody can say: cannot" in each for each in result["proof"])

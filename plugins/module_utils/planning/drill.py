@@ -317,6 +317,8 @@ def _of_forecast(
     gone: tuple[Ref, ...],
     found: Forecast,
 ) -> Drill:
+    at_risk = [each.instance for each in found.pending if not each.certain]
+    at_risk += [each.instance for each in found.stuck if not each.certain]
     return Drill(
         key=key,
         domain=domain,
@@ -325,7 +327,7 @@ def _of_forecast(
         displaced=displaced,
         down=found.least_pending + len(gone),
         pending=tuple(each.instance for each in found.pending if each.certain),
-        at_risk=tuple(each.instance for each in (*found.pending, *found.stuck) if not each.certain),
+        at_risk=tuple(at_risk),
         stuck=tuple(each.instance for each in found.stuck if each.certain),
         gone=gone,
         proof=found.proof[:SHOWN],

@@ -12,37 +12,24 @@ import typing as t
 from dataclasses import replace
 
 from ..model.finding import Finding
-from ..model.objects import Pod, Ref
-from ..model.plan import Method, Move, Plan
+from ..model.objects import Ref
+from ..model.plan import Method, Move
 from ..model.snapshot import Snapshot, Unreadable
 from ..model.topology import Topology
-from ..scheduling.index import Index
-from ..scheduling.node_terms import matches_node
-from ..verdicts.attribution import HAZARDS
 from ..verdicts.instances import instances
 from ..verdicts.successor import NEXT
 from ..verdicts.waiting import Waiting
-from .candidates import Candidate, Wanted, candidates
+from .changed_machines import NAMED, ChangedMachines
 from .decide import Answer, Decision, Rules, decide, leans_on_the_lost, worst_of
 from .displaced import Cause, Displacement, Fate
 from .fill import Filling, Run, Seeker
 from .foreseen import Deadlock, Forecast, Stuck, Unplaced
-from .moves import Request, plan_moves
 from .outcomes import LIMIT
-from .proof import Proof, examine
 from .proof_words import ProofWords, listed
 from .reach import reach
-from .search import fewest_moves
 from .seekers import Seekers, Sought, remaining
+from .ways_out import ways_out
 from .what_if import rollout_room, touched
-from .world import World
-
-EVERY_METHOD = frozenset(Method)
-NAMED = 20
-"""Nodes named at most for one move."""
-
-SEARCHED = 7
-"""Members up to which every sequence of moves is tried."""
 
 LEANING = (
     "not guaranteed: some must be near pods that end now, and the scheduler may look again at who"
@@ -121,9 +108,10 @@ class _Forecaster:
         self.touched = touched(before, after)
         self.displacement = Displacement(after)
         self.sought = Seekers(before, after, self.touched).find()
-        self.movers = self._candidates()
-        self.plan = self._plan()
-        self.index = self._index()
+        displaced = {found.uid for found in self.sought}
+        self.changed = ChangedMachines(after, self.touched, displaced, topology, limit)
+        self.plan = self.changed.plan
+        self.index = self.changed.index()
         self.waiting = Waiting(self.index, topology)
 
     def forecast(self) -> Forecast:
@@ -132,7 +120,7 @@ class _Forecaster:
         lost = [n for n, found in enumerate(self.sought) if found.way == "again"]
         leaning = leans_on_the_lost(filling, lost)
         decision = decide(filling, self._rules(leaning))
-        moved = self._judge_moves(decision)
+        moved = self.changed.judge(self.sought)
         blocked = self._blocked()
         answers = [self._answer(decision), moved[0]]
         if blocked:
@@ -147,7 +135,7 @@ class _Forecaster:
             answer=answer,
             proof=tuple(proof),
             pending=tuple(pending),
-            stuck=(*blocked, *stuck, *self._cannot_migrate()),
+            stuck=(*blocked, *stuck, *self.changed.cannot_migrate(self.index)),
             moves=(*self.plan.moves, *self._moves(filling, decision.best)),
             left=self.plan.left,
             deadlock=self._deadlock(filling, decision) or moved[2],
@@ -157,34 +145,6 @@ class _Forecaster:
         )
 
     # What is compared.
-
-    def _candidates(self) -> tuple[Candidate, ...]:
-        """Running machines of workloads that were changed: they may have to move."""
-        displaced = {found.uid for found in self.sought}
-        workloads = {found.ref: found for found in self.after.workloads}
-        refs = frozenset(ref for ref in self.touched if workloads[ref].kind.virtual_machines)
-        if not refs:
-            return ()
-        found = candidates(self.after, Wanted(workloads=refs))
-        return tuple(x for x in found if x.node and x.uid not in displaced)
-
-    def _plan(self) -> Plan:
-        if not self.movers:
-            return Plan()
-        request = Request(
-            Wanted(), scope="violating", allow=EVERY_METHOD, activate_foreign_changes=True
-        )
-        return plan_moves(self.after, request, self.movers)
-
-    def _index(self) -> Index:
-        """The cluster as declared for what was changed, with the planned moves made."""
-        declared = {found.pod.uid: found.wanted for found in self.movers}
-        index = _build(self.after, (declared.get(pod.uid, pod) for pod in self.after.pods))
-        pods = {found.uid: found.pod.uid for found in self.movers}
-        for move in self.plan.moves:
-            if move.targets and pods.get(move.uid, "") in index:
-                index.move(pods[move.uid], move.targets[0])
-        return index
 
     def _drop_hopeless(self) -> None:
         """What waited before and can never be placed competes for nothing."""
@@ -237,74 +197,6 @@ class _Forecaster:
             lambda n: self.waiting.reason(filling.seekers[n].pod),
         )
 
-    def _judge_moves(self, decision: Decision) -> tuple[Answer, list[str], Deadlock | None]:
-        if not self.plan.moves and not self.plan.left:
-            return Answer.GUARANTEED, [], None
-        proofs, texts = self._static_proofs()
-        if proofs:
-            return Answer.IMPOSSIBLE, texts, None
-        if not self.plan.left:
-            return Answer.POSSIBLE, [], None
-        refs = tuple(left.instance for left in self.plan.left)
-        reasons = [f"{left.instance}: {left.reason}" for left in self.plan.left]
-        exhausted = self._no_sequence()
-        if exhausted is None:
-            return Answer.UNKNOWN, [*reasons, "no sequence of moves was found that heals all"], None
-        if not exhausted:
-            return Answer.POSSIBLE, [], None
-        why = "every sequence of single moves was tried, and none ends with all rules obeyed"
-        return Answer.IMPOSSIBLE, [why, *reasons], Deadlock(refs, why, _ways_out(refs, rolls=False))
-
-    def _static_proofs(self) -> tuple[tuple[Proof, ...], list[str]]:
-        """Against any arrangement at all of the machines that were changed, running or not."""
-        free = [self._freed(found) for found in self.movers]
-        gone = {found.pod.uid for found in self.movers}
-        sought = [*free, *(x for x in self.sought if x.way != "roll")]
-        pods = (pod for pod in self.after.pods if pod.uid not in gone or not pod.uid)
-        filling = Filling(_build(self.after, pods), [found.seeker for found in sought])
-        within = reach(filling)
-        for number, found in enumerate(self.movers):
-            if self._may_stay(filling.index, found):
-                within[number] |= 1 << filling.table.numbers[found.node]
-        examined = examine(filling, within).proofs
-        proofs = tuple(proof for proof in examined if proof.kind != "resources")
-        waiting = Waiting(filling.index, self.topology)
-        words = ProofWords(
-            self.topology,
-            lambda n: sought[n].name,
-            lambda n: sought[n].vmi is not None,
-            lambda n: waiting.reason(filling.seekers[n].pod),
-        )
-        return proofs, [words.text(proof) for proof in proofs]
-
-    def _may_stay(self, index: Index, found: Candidate) -> bool:
-        """Whether nothing but others of its kind keeps a running machine off its own node: a cordon
-        or too little room drives nobody away."""
-        failures = index.failures(found.probe(Method.RECREATE), found.node)
-        kinds = {reason.kind for failure in failures for reason in failure.reasons}
-        kinds -= {*HAZARDS, "skew", "affinity"}
-        node = next(node for node in self.after.nodes if node.name == found.node)
-        return not kinds or (kinds == {"node-affinity"} and matches_node(found.asked, node))
-
-    def _freed(self, found: Candidate) -> Sought:
-        seeker = Seeker(found.probe(Method.RECREATE))
-        workload = found.workload.ref if found.workload is not None else None
-        return Sought(
-            seeker, found.instance.ref, found.uid, workload, "again", None, found.instance.vmi
-        )
-
-    def _no_sequence(self) -> bool | None:
-        """Whether no sequence of single moves heals all; None: too many to try."""
-        members = [found.uid for found in self.movers]
-        if len(members) > SEARCHED:
-            return None
-        world = World.of(self.after, self.movers)
-        methods = {x.uid: x.effect.methods[0] for x in self.movers if x.effect.methods}
-        found = fewest_moves(world, members, methods, once=False, limit=self.limit)
-        if found.moves is not None:
-            return False
-        return True if found.exhausted else None
-
     # Who stays behind.
 
     def _unplaced(self, filling: Filling, decision: Decision) -> tuple[list[Unplaced], list[Stuck]]:
@@ -355,22 +247,6 @@ class _Forecaster:
         workload = workloads.get(found.workload) if found.workload is not None else None
         pod = self.displacement.renewed(found.source, found.vmi, workload)
         return self.index.feasible(pod, without=found.seeker.source)[:NAMED]
-
-    def _cannot_migrate(self) -> t.Iterator[Stuck]:
-        """Changed machines that nothing could live-migrate where they would be then."""
-        waiting = Waiting(self.index, self.topology)
-        for found in self.movers:
-            if Method.MIGRATE not in found.effect.methods or found.pod.uid not in self.index:
-                continue
-            target = found.probe(Method.MIGRATE)
-            here = self.index.node_of(found.pod.uid)
-            if self.index.feasible(target, exclude={here}):
-                continue
-            restart = found.probe(Method.RECREATE)
-            open_to = self.index.feasible(restart, without=found.pod.uid)
-            reason = waiting.reason(target)
-            workload = found.workload.ref if found.workload is not None else None
-            yield Stuck(found.instance.ref, workload, here, reason, open_to[:NAMED])
 
     def _blocked(self) -> list[Stuck]:
         """Who is held on a drained node: it cannot be migrated, and must not be restarted."""
@@ -440,7 +316,7 @@ class _Forecaster:
         what = "old pods stand" if rolls else "source still runs"
         names = listed([found.name for found in bound])
         why = f"there is room for {names}, but not while the {what}"
-        return Deadlock(refs, why, _ways_out(refs, rolls=rolls))
+        return Deadlock(refs, why, ways_out(refs, rolls=rolls))
 
     def _without_source(self, found: Sought) -> Seeker:
         if found.way == "migrate" and found.vmi is not None and found.source is not None:
@@ -461,10 +337,6 @@ def not_made_again(instance: Ref, reason: str) -> Finding:
     )
 
 
-def _build(snapshot: Snapshot, pods: t.Iterable[Pod]) -> Index:
-    return Index.build(snapshot.nodes, pods, snapshot.namespaces, claim_terms=snapshot.claim_terms)
-
-
 def _move(found: Sought, targets: tuple[str, ...]) -> Move:
     assert found.source is not None
     method = Method.MIGRATE
@@ -479,20 +351,3 @@ def _move(found: Sought, targets: tuple[str, ...]) -> Move:
         uid = found.source.owner.uid
     workload = found.workload or ref
     return Move(ref, uid, workload, method, source, targets, "its node is lost")
-
-
-def _ways_out(instances_: t.Sequence[Ref], *, rolls: bool) -> tuple[str, ...]:
-    if rolls:
-        return (
-            "set maxSurge 0 and maxUnavailable 1 for the roll-out, and back afterwards",
-            "give the term matchLabelKeys: [pod-template-hash], so that old and new pods do not"
-            " keep each other apart",
-            "add a domain that its pods can use",
-        )
-    names = listed([ref.name for ref in instances_])
-    return (
-        f"free capacity, or add a node, in a domain that {names} may use",
-        f"stop {names} at once and start them again: that is downtime",
-        "make the rule preferred, move, and make it required again",
-        "pin them for the move with temporary node labels and addedNodeSelector",
-    )

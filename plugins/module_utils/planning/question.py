@@ -129,11 +129,15 @@ def lost_nodes(question: Question, snapshot: Snapshot) -> frozenset[str]:
     """The nodes that a question loses. Raises Refused for what the cluster does not have, in
     `scale` and `drill` too; nothing is said of what could not be read."""
     unread = {gap.resource.partition(".")[0] for gap in snapshot.unreadable}
-    faults = list(_scale_faults(question, snapshot, unread))
-    if "nodes" in unread:
-        if faults:
-            raise Refused(faults)
-        return frozenset()
+    faults: list[Fault] = []
+    lost = set() if "nodes" in unread else _lost(question, snapshot, faults)
+    faults += _scale_faults(question, snapshot, unread)
+    if faults:
+        raise Refused(faults)
+    return frozenset(lost)
+
+
+def _lost(question: Question, snapshot: Snapshot, faults: list[Fault]) -> set[str]:
     names = {node.name for node in snapshot.nodes}
     for name in question.nodes:
         if name not in names:
@@ -151,9 +155,7 @@ def lost_nodes(question: Question, snapshot: Snapshot) -> frozenset[str]:
     for key in question.drill:
         if not any(key in node.labels for node in snapshot.nodes):
             faults.append(Fault("drill", f"no node has the label {key}"))
-    if faults:
-        raise Refused(faults)
-    return frozenset(lost)
+    return lost
 
 
 def known_scales(question: Question, snapshot: Snapshot) -> tuple[Scale, ...]:

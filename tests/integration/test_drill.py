@@ -1,0 +1,52 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbook drill: which single failure hurts, as a table, with nothing written."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from demos.stage import Stage
+from sandbox import Sandbox, objects
+
+NAMESPACE = "drilled"
+ZONE = "topology.kubernetes.io/zone"
+
+
+@pytest.fixture(scope="module")
+def stage() -> t.Iterator[Stage]:
+    """Three pods that keep apart over three zones, so that each zone hurts."""
+    with Sandbox.start("plain") as sandbox:
+        sandbox.api.create(sandbox.api.path("Namespace"), {"metadata": {"name": NAMESPACE}})
+        term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        placement = {"affinity": {"podAntiAffinity": required}}
+        sandbox.api.apply(objects.deployment("web", NAMESPACE, replicas=3, placement=placement))
+        sandbox.api.wait_list(
+            sandbox.api.path("Pod", NAMESPACE),
+            lambda pods: len([pod for pod in pods if pod["spec"].get("nodeName")]) == 3,
+        )
+        yield Stage(sandbox, NAMESPACE, quiet=True)
+
+
+def test_every_zone_hurts_and_nothing_is_written(stage: Stage) -> None:
+    mark = stage.sandbox.audit.mark()
+
+    result = stage.play("drill", {"placement_drill_keys": "[zone]"}, identity="reader")
+
+    assert result.rc == 0, result.stdout
+    assert stage.sandbox.audit.writes(since=mark) == []
+    assert "LOST" in result.stdout
+    assert "zone zone1" in result.stdout
+    assert "0 of 3 losses hurt nothing" in result.stdout
+
+
+def test_a_job_can_fail_on_an_answer(stage: Stage) -> None:
+    wanted = {"placement_drill_fail_on": ["impossible"]}
+
+    result = stage.play("drill", wanted, identity="reader")
+
+    assert result.rc != 0
+    assert "The worst single loss is impossible" in result.stdout
