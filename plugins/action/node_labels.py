@@ -1,51 +1,12 @@
 # Copyright (c) 2026, virt.placement contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Let kubernetes.core find and decrypt the kubeconfig on the controller, then run the module.
-
-Every module without steps of its own links to this file. A redirect in meta/runtime.yml would do
-the same, but ansible-lint reads that as an alias and tells users to write kubernetes.core.k8s_info.
-"""
+"""Find the kubeconfig on the controller, then run the module."""
 
 from __future__ import annotations
 
-import typing as t
-
-from ansible.errors import AnsibleError
-from ansible.plugins.action import ActionBase
-
-AUTHENTICATION = "kubernetes.core.k8s_info"
+from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import KubeconfigAction
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]
-    """Runs the task's own module with the kubeconfig that kubernetes.core's plugin finds."""
-
-    def run(
-        self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None
-    ) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        arguments = dict(self._task.args)
-        try:
-            self._find_kubeconfig(arguments)
-        except AnsibleError as error:
-            return {**result, "failed": True, "msg": str(error)}
-        ran = self._execute_module(module_args=arguments, task_vars=task_vars)
-        self._remove_tmp_path(self._connection._shell.tmpdir)
-        return {**result, **ran}
-
-    def _find_kubeconfig(self, arguments: dict[str, t.Any]) -> None:
-        """Puts the path of the file, decrypted, for the name that the task gives. Nothing else of
-        that plugin is for us, and it copies all arguments, of which there may be thousands."""
-        if not arguments.get("kubeconfig"):
-            return
-        action = self._shared_loader_obj.action_loader.get(
-            AUTHENTICATION,
-            task=self._task,
-            connection=self._connection,
-            play_context=self._play_context,
-            loader=self._loader,
-            templar=self._templar,
-            shared_loader_obj=self._shared_loader_obj,
-        )
-        remote = self._connection.transport != "local"
-        action.get_kubeconfig(arguments["kubeconfig"], remote, arguments)
+class ActionModule(KubeconfigAction):
+    """The action plugin of virt.placement.node_labels."""

@@ -16,7 +16,7 @@ COLLECTION = "ansible_collections.virt.placement"
 UTILS = f"{COLLECTION}.plugins.module_utils"
 
 # Each may import what stands after it; an effect also everything pure, never the reverse.
-EFFECTS = ("action", "modules", "interface", "runs", "movement", "cluster", "api")
+EFFECTS = ("action", "plugin_utils", "modules", "interface", "runs", "movement", "cluster", "api")
 PURE = ("lint", "planning", "verdicts", "rules", "systems", "scheduling", "model")
 WITHOUT_LAYER = {"doc_fragments"}
 
