@@ -79,7 +79,9 @@ def _pods(
     by_zone: dict[str, list[_Node]] = {}
     for place in places:
         by_zone.setdefault(place.zone, []).append(place)
-    kinds = rng.choices([name for name, _share in RULES], [share for _name, share in RULES], k=groups)
+    kinds = rng.choices(
+        [name for name, _share in RULES], [share for _name, share in RULES], k=groups
+    )
     sizes = [machines // groups + (n < machines % groups) for n in range(groups)]
     for n in range(0, groups - 1, 2):  # pairs of a small and a large group instead of equal ones
         shift = rng.randrange(sizes[n])
