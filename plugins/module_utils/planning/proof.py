@@ -12,7 +12,6 @@ import typing as t
 from collections import defaultdict
 from dataclasses import dataclass
 
-from ..scheduling.matching import Match
 from ..scheduling.node_table import NodeSet
 from ..scheduling.spread import Constraint
 from ..verdicts.healing import Member
@@ -179,23 +178,27 @@ def _spread(
             if constraint.tally is not None and constraint.match in candidate.matches:
                 same = (id(constraint.tally), constraint.max_skew, constraint.min_domains)
                 groups.setdefault(same, (constraint, []))[1].append(n)
+    selected, leaving = _selected(filling)
     for constraint, members in groups.values():
-        if _stable(filling, t.cast("Match", constraint.match), members):
+        match = id(constraint.match)
+        if match not in leaving and selected[match] <= set(members):
             proof = _too_many(filling, reach, constraint, members)
             if proof is not None:
                 yield proof
 
 
-def _stable(filling: Filling, match: Match, members: t.Collection[int]) -> bool:
-    """Whether nobody else changes the counts: no source leaves, no other seeker is selected."""
+def _selected(filling: Filling) -> tuple[dict[int, set[int]], set[int]]:
+    """Which seekers each Match selects, and the Matches that select a source: where another seeker
+    is selected, or a source leaves, the counts of a spread are not the members' own."""
+    selected: dict[int, set[int]] = defaultdict(set)
+    leaving: set[int] = set()
+    index = filling.index
     for n, seeker in enumerate(filling.seekers):
-        if n not in members and match in filling.candidate(n).matches:
-            return False
-        if seeker.source is not None and seeker.source in filling.index:
-            source = filling.index.candidate(filling.index.pod(seeker.source))
-            if match in source.matches:
-                return False
-    return True
+        for match in filling.candidate(n).matches:
+            selected[id(match)].add(n)
+        if seeker.source is not None and seeker.source in index:
+            leaving.update(map(id, index.candidate(index.pod(seeker.source)).matches))
+    return selected, leaving
 
 
 def _too_many(
