@@ -34,7 +34,7 @@ from tests.unit.scheduling import worlds
 from .schedulers import Game, TooMany, at_random, spiteful
 
 thorough = settings(
-    max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", "60")),
+    max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", "20")),
     deadline=None,
     suppress_health_check=[
         HealthCheck.too_slow,
