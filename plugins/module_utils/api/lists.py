@@ -8,6 +8,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..model.pointer import JSON
+from . import collector
 from .errors import BadAnswer, Gone, Request
 from .requests import METADATA_LIST, PLAIN, Api, Params
 
@@ -35,7 +36,8 @@ def list_all(
     """
     for left in reversed(range(_RESTARTS)):
         try:
-            return _pages(api, path, params or {}, METADATA_LIST if metadata_only else PLAIN)
+            with collector.put_aside():
+                return _pages(api, path, params or {}, METADATA_LIST if metadata_only else PLAIN)
         except Gone:
             if not left:
                 raise

@@ -13,6 +13,7 @@ import typing as t
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
+from ..api import collector
 from ..api.errors import Forbidden, NotFound
 from ..api.lists import list_all
 from ..api.requests import Api
@@ -64,7 +65,7 @@ class Scope:
 def read_snapshot(api: Api, scope: Scope | None = None) -> Snapshot:
     """Reads what `scope` names. Raises ApiError for everything but a missing right."""
     scope = scope or Scope()
-    with ThreadPoolExecutor(_THREADS, "read") as pool:
+    with collector.put_aside(), ThreadPoolExecutor(_THREADS, "read") as pool:
         reader = _Reader(api, pool, scope)
         wanted = reader.start()
         platform, gaps = reader.platform.result()
