@@ -13,9 +13,13 @@ from ansible_collections.virt.placement.plugins.module_utils.api.collector impor
 
 
 def test_it_is_off_inside_and_on_after_even_after_an_error() -> None:
-    with pytest.raises(ValueError, match="broken"), put_aside(), put_aside():
-        assert not gc.isenabled()
-        raise ValueError("broken")
+    def fail() -> None:
+        with put_aside(), put_aside():
+            assert not gc.isenabled()
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        fail()
     assert gc.isenabled()
 
 
