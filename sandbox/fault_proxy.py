@@ -202,7 +202,7 @@ class FaultProxy:
     def rules(self) -> list[Rule]:
         """The rules; setting them starts their counts anew. The first rule that is due acts."""
         with self._lock:
-            return [rule for rule, _ in self._rules]
+            return [rule for rule, _count in self._rules]
 
     @rules.setter
     def rules(self, rules: t.Iterable[Rule]) -> None:
@@ -342,7 +342,7 @@ class ProxyExchange:
                 async for chunk in answer.content.iter_any():
                     await response.write(chunk)
             else:
-                for _ in range(events):
+                for _event in range(events):
                     await response.write(await answer.content.readuntil(b"\n"))
             if then:
                 await response.write(then)

@@ -216,7 +216,7 @@ class _Served:
         wake = _signal_pipe()
         watched, pending = [0, wake], b""
         while True:
-            ready, _, _ = select.select(watched, [], [])
+            ready, _writable, _broken = select.select(watched, [], [])
             if wake in ready:
                 numbers = os.read(wake, 512)
                 self.reap()

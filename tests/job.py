@@ -59,5 +59,5 @@ class Job:
 
     def run(self, *arguments: str, **options: t.Any) -> tuple[int, str]:
         process = self.start(*arguments, **options)
-        output, _ = process.communicate(timeout=120)
+        output, _errors = process.communicate(timeout=120)
         return process.returncode, output

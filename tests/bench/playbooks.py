@@ -56,4 +56,4 @@ def best_of(
     times: int, tasks: t.Sequence[t.Mapping[str, t.Any]], kubeconfig: pathlib.Path | None = None
 ) -> Timing:
     """The fastest of several runs: what is left when the machine's noise is taken out."""
-    return min((run(tasks, kubeconfig) for _ in range(times)), key=lambda timing: timing.seconds)
+    return min((run(tasks, kubeconfig) for _run in range(times)), key=lambda timing: timing.seconds)

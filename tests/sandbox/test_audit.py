@@ -98,7 +98,7 @@ def test_dry_runs_and_reviews_are_no_writes(small: Sandbox, node: str) -> None:
 
 def test_many_writers_are_all_counted_at_once(small: Sandbox, node: str) -> None:
     labeller = small.api_as("labeller")
-    for _ in range(5):
+    for _again in range(5):
         mark = small.audit.mark()
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda n: labeller.patch(node, label(str(n))), range(40)))

@@ -188,9 +188,9 @@ def test_the_first_rule_that_is_due_acts_and_rules_can_be_changed(small: Sandbox
     rules = [Rule("GET|PUT", NODES, status(500), nth=2), Rule(ANY, NODES, status(504))]
     with small.fault_proxy(rules) as proxy:
         caller = Caller(proxy)
-        assert [caller.get().status_code for _ in range(3)] == [504, 500, 504]
+        assert [caller.get().status_code for _again in range(3)] == [504, 500, 504]
         proxy.rules = rules
-        assert [caller.get().status_code for _ in range(2)] == [504, 500]
+        assert [caller.get().status_code for _again in range(2)] == [504, 500]
         proxy.rules = []
         assert caller.get().status_code == 200
         assert proxy.rules == []

@@ -92,19 +92,19 @@ def candidates(
             snapshot.platform,
             activate_foreign_changes=activate_foreign_changes,
         )
-        found.append(_candidate(instance, workload, effect, reader, comparison))
+        found.append(_candidate(instance, instance.pod, workload, effect, reader, comparison))
     return tuple(found)
 
 
 def _candidate(
     instance: Instance,
+    pod: Pod,
     workload: Workload | None,
     effect: Effect,
     reader: Reader,
     comparison: Comparison,
 ) -> Candidate:
-    pod, vmi = instance.pod, instance.vmi
-    assert pod is not None
+    vmi = instance.vmi
     if workload is None:
         return Candidate(
             instance, None, pod, pod, None, effect, outdated=False, asked=pod.placement

@@ -142,4 +142,4 @@ def leans_on_the_lost(filling: Filling, lost: t.Collection[int]) -> bool:
 
 def placed(filling: Filling, run: Run) -> int:
     """How many goals a course places."""
-    return sum(1 for number, _ in run if filling.seekers[number].goal)
+    return sum(1 for number, _node in run if filling.seekers[number].goal)

@@ -66,7 +66,8 @@ class Displacement:
     def of(self, instance: Instance, cause: Cause) -> Displaced:
         """What becomes of an instance that has a pod on a node that is lost."""
         pod, vmi = instance.pod, instance.vmi
-        assert pod is not None
+        if pod is None:
+            raise AssertionError(f"{instance.ref} has no pod on any node")
         workload = self.workload(instance)
         if vmi is not None:
             return self._machine(instance, vmi, pod, workload, cause)

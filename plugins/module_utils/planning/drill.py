@@ -263,7 +263,7 @@ class _Drills:
         run = decision.worst if decision.answer is Answer.POSSIBLE else decision.best
         if run is None or decision.answer is Answer.GUARANTEED:
             return []
-        placed = {number for number, _ in run}
+        placed = {number for number, _node in run}
         return [
             each.instance.ref for number, each in enumerate(lost.displaced) if number not in placed
         ]

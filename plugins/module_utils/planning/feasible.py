@@ -137,9 +137,8 @@ class _Matching:
             item = came_from[place]
             previous = self.place_of.get(item)
             self._put(item, place)
-            if item == start:
+            if previous is None:  # `start`, the only one without a place
                 return True
-            assert previous is not None
             place = previous
 
     def _put(self, item: Item, place: Place) -> None:

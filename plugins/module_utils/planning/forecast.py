@@ -12,7 +12,7 @@ import typing as t
 from dataclasses import replace
 
 from ..model.finding import Finding
-from ..model.objects import Ref
+from ..model.objects import Pod, Ref
 from ..model.plan import Method, Move
 from ..model.snapshot import Snapshot, Unreadable
 from ..model.topology import Topology
@@ -286,14 +286,14 @@ class _Forecaster:
             if sought.way in ("migrate", "again") and sought.source is not None:
                 names = filling.table.names_of(filling.open_nodes(number))
                 others = tuple(name for name in names if name != node)
-                found.append(_move(sought, (node, *others)[:NAMED]))
+                found.append(_move(sought, sought.source, (node, *others)[:NAMED]))
             filling.place(number, node)
         filling.undo_to(0)
         return found
 
     def _deadlock(self, filling: Filling, decision: Decision) -> Deadlock | None:
         """Whether those who cannot be placed one by one could be if their sources were gone."""
-        placed = {number for number, _ in decision.best}
+        placed = {number for number, _node in decision.best}
         bound = [
             found
             for number, found in enumerate(self.sought)
@@ -337,8 +337,7 @@ def not_made_again(instance: Ref, reason: str) -> Finding:
     )
 
 
-def _move(found: Sought, targets: tuple[str, ...]) -> Move:
-    assert found.source is not None
+def _move(found: Sought, source: Pod, targets: tuple[str, ...]) -> Move:
     method = Method.MIGRATE
     if found.way == "again":
         machine = found.workload is not None and found.workload.kind == "VirtualMachine"
@@ -346,8 +345,8 @@ def _move(found: Sought, targets: tuple[str, ...]) -> Move:
     ref = found.instance
     if found.vmi is None:
         ref = replace(ref, name=ref.name.removesuffix(NEXT))
-    uid, source = found.source.uid, found.source.node_name
-    if found.vmi is not None and found.source.owner is not None:
-        uid = found.source.owner.uid
+    uid = source.uid
+    if found.vmi is not None and source.owner is not None:
+        uid = source.owner.uid
     workload = found.workload or ref
-    return Move(ref, uid, workload, method, source, targets, "its node is lost")
+    return Move(ref, uid, workload, method, source.node_name, targets, "its node is lost")

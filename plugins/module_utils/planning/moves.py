@@ -249,7 +249,8 @@ def _move(
     reason: str,
     after: tuple[Uid, ...],
 ) -> Move:
-    assert found.workload is not None
+    if found.workload is None:
+        raise AssertionError(f"{found.instance.ref} belongs to no workload, and is not moved")
     ref = found.workload.ref
     return Move(found.instance.ref, found.uid, ref, method, source, targets, reason, after)
 

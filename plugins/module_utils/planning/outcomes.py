@@ -81,7 +81,7 @@ class _Search:
     def _end(self) -> None:
         run = self.filling.run
         seekers = self.filling.seekers
-        count = sum(1 for number, _ in run if seekers[number].goal)
+        count = sum(1 for number, _node in run if seekers[number].goal)
         if self.best is None or count > self.best[0]:
             self.best = count, run
         if self.worst is None or count < self.worst[0]:

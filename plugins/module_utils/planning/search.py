@@ -56,7 +56,7 @@ def fewest_moves(
         with _Tried(world, done):
             if not any(world.broken(uid) for uid in members):
                 return Found(done)
-            spent = {uid for uid, _ in done} if once else ()
+            spent = {uid for uid, _node in done} if once else ()
             following = _next(world, members, methods, spent, choices or _all)
         for step in following:
             state = _state(members, start, (*done, step))
@@ -80,7 +80,7 @@ class _Tried:
             self.world.move(uid, node)
 
     def __exit__(self, *_raised: object) -> None:
-        for _ in self.moves:
+        for _move in self.moves:
             self.world.undo()
 
 
@@ -111,4 +111,4 @@ def _state(
     """Where all are, and who runs under his new terms: what a sequence comes to."""
     where = dict(zip(members, start, strict=True))
     where.update(moves)
-    return tuple(where.values()), frozenset(uid for uid, _ in moves)
+    return tuple(where.values()), frozenset(uid for uid, _node in moves)

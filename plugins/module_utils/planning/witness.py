@@ -40,7 +40,7 @@ def witness(
     for attempt in range(tries):
         course = _Course(filling, reach, hints, random.Random(attempt) if attempt else None)
         run = course.play()
-        count = sum(1 for number, _ in run if filling.seekers[number].goal)
+        count = sum(1 for number, _node in run if filling.seekers[number].goal)
         if count > best_count:
             best, best_count = run, count
         if count == filling.goals:

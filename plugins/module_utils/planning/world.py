@@ -160,7 +160,8 @@ class World:
         self._pods[uid] = pod
 
     def _target(self, found: Candidate) -> Pod:
-        assert found.target is not None
+        if found.target is None:
+            raise AssertionError(f"{found.instance.ref} is not migrated: it has no target pod")
         return found.target
 
 

@@ -27,7 +27,7 @@ def clearing(candidates: t.Iterable[Candidate]) -> tuple[Write, ...]:
         if found.workload is None or JOURNAL not in found.workload.annotations:
             continue
         ref = found.workload.ref
-        _, so_far = settled.get(ref, (found.workload, True))
+        _workload, so_far = settled.get(ref, (found.workload, True))
         settled[ref] = found.workload, so_far and bool(found.node) and not found.outdated
     return tuple(_write(workload) for workload, effective in settled.values() if effective)
 

@@ -23,4 +23,4 @@ def somebody_listens(descriptor: int = 1) -> bool:
         return True
     poll = select.poll()
     poll.register(descriptor, 0)
-    return not any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
+    return not any(events & (select.POLLERR | select.POLLHUP) for _fd, events in poll.poll(0))

@@ -77,7 +77,7 @@ def test_spread_that_honours_taints_is_forecast_anew_and_said_so_at_the_limit(
 
 def random_cluster(seed: int) -> Cluster:
     chance = random.Random(seed)
-    made = cluster("".join(chance.choice("abc") for _ in range(chance.randint(3, 5))))
+    made = cluster("".join(chance.choice("abc") for _node in range(chance.randint(3, 5))))
     nodes = list(made.nodes)
     for node in nodes:
         made.nodes[node]["status"]["allocatable"]["cpu"] = chance.choice(["2", "3", "16"])
@@ -92,7 +92,7 @@ def random_cluster(seed: int) -> Cluster:
         machine(made, f"vm{number}", chance.choice(nodes), spec, g="web")
     honour = chance.choice(["Honor", "Ignore"])
     rule = {**spread(ZONE, app="app")["topologySpreadConstraints"][0], "nodeTaintsPolicy": honour}
-    places = [chance.choice(nodes) for _ in range(chance.randint(1, 3))]
+    places = [chance.choice(nodes) for _node in range(chance.randint(1, 3))]
     deployment(made, "app", places, {"topologySpreadConstraints": [rule]})
     return made
 
