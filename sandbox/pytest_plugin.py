@@ -84,7 +84,8 @@ plain = _cluster_fixture("plain", "Three nodes in three zones, no KubeVirt.")
 class MakeNamespace(t.Protocol):
     """How the fixture namespace is called."""
 
-    def __call__(self, sandbox: Sandbox, prefix: str = "test") -> str: ...
+    def __call__(self, sandbox: Sandbox, prefix: str = "test") -> str:
+        raise NotImplementedError
 
 
 @pytest.fixture

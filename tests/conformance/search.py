@@ -29,7 +29,8 @@ class Planner(t.Protocol):
     """Answers a case in the words of its `expect`. Keys that it leaves out are not compared;
     None: it cannot say."""
 
-    def __call__(self, case: Case) -> Answer | None: ...
+    def __call__(self, case: Case) -> Answer | None:
+        raise NotImplementedError
 
 
 PLANNERS: list[Planner] = []

@@ -42,12 +42,12 @@ def test_progress_is_printed_while_it_happens(shop: Shop, job: Job) -> None:
     seen: list[tuple[float, str]] = []
     for line in process.stdout:
         seen.append((time.monotonic(), line))
-    assert process.wait(30) == 0, "".join(line for _, line in seen)
+    assert process.wait(30) == 0, "".join(line for _at, line in seen)
 
     began = next(at for at, line in seen if "[1/1] migrating VirtualMachine" in line)
     ended = next(at for at, line in seen if " migrated: w1 (zone1) -> " in line)
     assert ended - began > 2, "the line about the beginning came with the one about the end"
-    told = "".join(line for _, line in seen)
+    told = "".join(line for _at, line in seen)
     assert "[lab] run r" in told
     assert "changed=1" in told
 

@@ -206,7 +206,7 @@ def test_writes_are_counted_as_the_audit_counts_them(small: Sandbox, node: str) 
         patch = json.dumps({"metadata": {"labels": {"proxied": "dry"}}})
         dry = f"{caller.url}{node}?dryRun=All"
         caller.session.patch(dry, data=patch, headers=MERGE, timeout=10).raise_for_status()
-        assert [caller.label(node, "x").status_code for _ in range(3)] == [200, 503, 200]
+        assert [caller.label(node, "x").status_code for _again in range(3)] == [200, 503, 200]
         passed = [seen for seen in proxy.requests if seen.is_write and not seen.action]
         assert len(passed) == len(small.audit.writes("labeller", since=mark)) == 2
 

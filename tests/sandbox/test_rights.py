@@ -95,7 +95,7 @@ WRITES: dict[str, dict[str, set[str]]] = {
 def may(
     sandbox: Sandbox, identity: str, verb: str, resource: str, namespace: str = "", name: str = ""
 ) -> bool:
-    plural, _, subresource = resource.partition("/")
+    plural, _slash, subresource = resource.partition("/")
     attributes = {
         "verb": verb,
         "group": RESOURCES[resource],

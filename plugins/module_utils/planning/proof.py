@@ -13,7 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from ..scheduling.node_table import NodeSet
-from ..scheduling.spread import Constraint
+from ..scheduling.spread import Constraint, SpreadCount
 from ..verdicts.healing import Member
 from ..verdicts.healing import assign as divide
 from .feasible import assign
@@ -171,18 +171,19 @@ def _spread(
     filling: Filling, reach: t.Sequence[NodeSet], numbers: t.Sequence[int]
 ) -> t.Iterator[Proof]:
     """Members of one spread constraint, against what its domains can take."""
-    groups: dict[t.Hashable, tuple[Constraint, list[int]]] = {}
+    groups: dict[t.Hashable, tuple[Constraint, SpreadCount, list[int]]] = {}
     for n in numbers:
         candidate = filling.candidate(n)
         for constraint in candidate.constraints:
-            if constraint.tally is not None and constraint.match in candidate.matches:
-                same = (id(constraint.tally), constraint.max_skew, constraint.min_domains)
-                groups.setdefault(same, (constraint, []))[1].append(n)
+            tally = constraint.tally
+            if tally is not None and constraint.match in candidate.matches:
+                same = (id(tally), constraint.max_skew, constraint.min_domains)
+                groups.setdefault(same, (constraint, tally, []))[2].append(n)
     selected, leaving = _selected(filling)
-    for constraint, members in groups.values():
+    for constraint, tally, members in groups.values():
         match = id(constraint.match)
         if match not in leaving and selected[match] <= set(members):
-            proof = _too_many(filling, reach, constraint, members)
+            proof = _too_many(filling, reach, constraint, tally, members)
             if proof is not None:
                 yield proof
 
@@ -202,10 +203,12 @@ def _selected(filling: Filling) -> tuple[dict[int, set[int]], set[int]]:
 
 
 def _too_many(
-    filling: Filling, reach: t.Sequence[NodeSet], constraint: Constraint, members: list[int]
+    filling: Filling,
+    reach: t.Sequence[NodeSet],
+    constraint: Constraint,
+    tally: SpreadCount,
+    members: list[int],
 ) -> Proof | None:
-    tally = constraint.tally
-    assert tally is not None
     domains = filling.table.domains(constraint.key)
     counting = {name for name, nodes in domains.items() if nodes & tally.eligible.nodes}
     allowed = [

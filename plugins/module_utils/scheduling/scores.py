@@ -187,7 +187,9 @@ def _score_spread(index: Index, candidate: Candidate, numbers: t.Sequence[int]) 
 class _Scorer(t.Protocol):
     def __call__(
         self, index: Index, candidate: Candidate, numbers: t.Sequence[int]
-    ) -> _Listed | Status: ...
+    ) -> _Listed | Status:
+        """The scores of these nodes, or why there are none."""
+        raise NotImplementedError
 
 
 _SCORERS: t.Mapping[str, _Scorer] = {

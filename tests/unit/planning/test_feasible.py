@@ -41,7 +41,7 @@ def test_the_crowd_is_the_proof() -> None:
 def test_as_many_as_can_be_and_of_those_as_few_moves(
     case: list[tuple[frozenset[str], str]],
 ) -> None:
-    options = {str(number): places for number, (places, _) in enumerate(case)}
+    options = {str(number): places for number, (places, _home) in enumerate(case)}
     stays = {str(n): home for n, (places, home) in enumerate(case) if home in places}
 
     found = assign(options, stays)
@@ -56,7 +56,7 @@ def test_as_many_as_can_be_and_of_those_as_few_moves(
 
 @given(CASES)
 def test_a_crowd_has_fewer_places_than_members(case: list[tuple[frozenset[str], str]]) -> None:
-    options = {str(number): places for number, (places, _) in enumerate(case)}
+    options = {str(number): places for number, (places, _home) in enumerate(case)}
     found = assign(options, {})
     if found.unplaced:
         assert len(found.crowd) > len(found.room)
