@@ -10,7 +10,7 @@ from ..api.connection import connect
 from ..api.errors import ApiError, Forbidden, NoConfiguration, NotFound
 from ..api.requests import Api
 from ..cluster.identity import cluster_uid
-from ..model.finding import Refused
+from ..model.finding import Fault, Refused
 from ..model.pointer import JSON
 
 if t.TYPE_CHECKING:
@@ -43,6 +43,8 @@ def guarded(module: AnsibleModule, run: Run) -> None:
     _narrow_secrets(module)
     cluster: Result = {"api": None, "uid": None}
     try:
+        if module.params["timeout"] < 1:
+            raise Refused([Fault("timeout", "must be at least 1 second")])
         if module.params["cluster_uid"]:
             cluster.update(_checked(api, module.params["cluster_uid"]))
         result = run(module, api)

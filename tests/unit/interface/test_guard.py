@@ -73,6 +73,12 @@ def test_all_faults_are_named_and_no_server_is_asked(
     assert not server.seen
 
 
+def test_no_time_is_refused(ends: t.Any, server: ScriptedServer) -> None:
+    result = ends(lambda module, api: pytest.fail("must not run"), timeout=0)
+    assert result["faults"] == ["timeout: must be at least 1 second"]
+    assert not server.seen
+
+
 def test_a_partial_failure_returns_what_was_done(ends: t.Any) -> None:
     def run(module: t.Any, api: t.Any) -> t.Any:
         raise PartialFailure({"changed": True, "nodes": ["w1"]}, [ValueError("w2: no")])
