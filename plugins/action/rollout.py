@@ -49,13 +49,15 @@ class ActionModule(ActionBase):
         self._end_with_parent()
         gathered: dict[str, list[t.Any]] = {name: [] for name in GATHERED}
         run: Result = {}
+        changed = False
         while True:
             step = self._step(run, task_vars)
+            changed = changed or bool(step.get("changed"))
             self._show(host, step.get("progress") or [])
             for name in GATHERED:
                 gathered[name] += step.get(name) or []
             if step.get("failed") or step.get("finished", True):
-                return {**step, **gathered}
+                return {**step, **gathered, "changed": changed}
             run = {**step["run"], "elapsed": time.monotonic() - began}
 
     def _step(self, run: Result, task_vars: Result) -> Result:
