@@ -61,9 +61,8 @@ def _create(sandbox: Sandbox, machines: int) -> list[str]:
 
 
 def _our_task(names: list[str]) -> list[dict[str, t.Any]]:
-    rule = {"name": "fast", "workloads": [{"names": names}], "run_on": {"zone": ["z1", "z2"]}}
-    options = {"namespace": NAMESPACE, "rules": [{**rule, "allow_findings": ["key_on_no_node"]}]}
-    return [{"virt.placement.rules": options}]
+    rule = {"name": "fast", "workloads": [{"names": names}], "run_on": {"zone": ["zone1", "zone2"]}}
+    return [{"virt.placement.rules": {"namespace": NAMESPACE, "rules": [rule]}}]
 
 
 def _peer_task(patches: t.Sequence[tuple[str, str, t.Any]]) -> list[dict[str, t.Any]]:
