@@ -125,7 +125,8 @@ def bring_the_application_beside_the_cache(stage: Stage) -> None:
 
 
 def prove_it(stage: Stage) -> None:
-    """The playbook verify finds every rule in force, and writes nothing."""
+    """The playbook verify finds no rule broken, and writes nothing. Who stood well already keeps
+    running under his old terms: `not_in_effect` says that the new ones count from his next start."""
     mark = stage.sandbox.audit.mark()
     wanted = {"placement_verify_namespaces": [NAMESPACE]}
     result = stage.play("verify", wanted, identity="reader")
