@@ -61,7 +61,7 @@ sandbox-up: prepare ## start a control plane to play with
 	@echo "sandbox-up: starting a control plane on loopback"
 	@$(RUN) -m sandbox up
 	@echo "export ANSIBLE_COLLECTIONS_PATH='$(ANSIBLE_COLLECTIONS_PATH)'"
-	@echo "export PATH='$(CURDIR)/.venv/bin':\"$$PATH\""
+	@echo 'export PATH="$(CURDIR)/.venv/bin:$$PATH"'
 
 .PHONY: sandbox-down
 sandbox-down: prepare-python ## stop it
