@@ -55,23 +55,27 @@ pod_expressions = _expression(
     {"app": ["web", "db"], "tier": ["gold", "iron"], "rev": ["1", "2"]},
     ["In", "In", "NotIn", "Exists", "DoesNotExist"],
 )
-node_expressions = _expression(
-    {ZONE: ["a", "b"], "disk": ["ssd", "hdd"], "gen": ["1", "2", "07", "x"], HOST: ["n0", "n1"]},
-    ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"],
-)
-selectors = st.one_of(
-    st.none(),
+_NODE_VALUES = {
+    ZONE: ["a", "b"],
+    "disk": ["ssd", "hdd"],
+    "gen": ["1", "2", "07", "x"],
+    HOST: ["n0", "n1"],
+}
+_SET_OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist"]
+node_expressions = _expression(_NODE_VALUES, [*_SET_OPERATORS, "Gt", "Lt"])
+some_selectors = st.one_of(
     st.just({}),
     st.builds(lambda labels: {"matchLabels": labels}, pod_labels),
     st.builds(lambda listed: {"matchExpressions": listed}, st.lists(pod_expressions, max_size=2)),
 )
+selectors = st.one_of(st.none(), some_selectors)
 namespace_selectors = st.one_of(
     st.none(),
     st.none(),
     st.just({}),
-    _expression(
-        {"team": ["t1", "t2"], "env": ["prod"]}, ["In", "NotIn", "Exists", "DoesNotExist"]
-    ).map(lambda each: {"matchExpressions": [each]}),
+    _expression({"team": ["t1", "t2"], "env": ["prod"]}, _SET_OPERATORS).map(
+        lambda each: {"matchExpressions": [each]}
+    ),
 )
 
 
@@ -102,7 +106,7 @@ spread_constraints = st.fixed_dictionaries(
         "whenUnsatisfiable": st.sampled_from(["DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"]),
     },
     optional={
-        "labelSelector": selectors.filter(lambda selector: selector is not None),
+        "labelSelector": some_selectors,
         "minDomains": st.integers(1, 4),
         "nodeAffinityPolicy": st.sampled_from(["Honor", "Ignore"]),
         "nodeTaintsPolicy": st.sampled_from(["Honor", "Ignore"]),
@@ -142,9 +146,7 @@ node_preferences = st.fixed_dictionaries(
         "preference": st.fixed_dictionaries(
             {},
             optional={
-                "matchExpressions": _some(
-                    node_expressions.filter(lambda each: each["operator"] not in ("Gt", "Lt")), 2
-                ),
+                "matchExpressions": _some(_expression(_NODE_VALUES, _SET_OPERATORS), 2),
                 "matchFields": _some(name_fields, 2),
             },
         ),
