@@ -67,7 +67,7 @@ def test_killed_at_a_write_and_run_again(
     rule = Rule(WRITE, "/(?!selfsubject)", sigkill(after=after), nth=write)
     with shop.sandbox.fault_proxy([rule]) as proxy:
         code, output = job.run(through=proxy.kubeconfig("mover"), **options)
-        assert [seen.action for seen in proxy.requests if seen.action] == ["sigkill"], output
+        assert sum(seen.action == "sigkill" for seen in proxy.requests) == 1, output
     assert code != 0
 
     result = shop.roll(seconds=90, **options)
@@ -87,7 +87,7 @@ def test_an_answer_that_is_lost_does_nothing_twice(shop: Shop, scene: str, write
     with shop.sandbox.fault_proxy([Rule(WRITE, "/", lost_answer(), nth=write)]) as proxy:
         kubeconfig = str(proxy.kubeconfig("mover"))
         result = shop.roll(seconds=90, kubeconfig=kubeconfig, **options)
-        assert [seen.action for seen in proxy.requests if seen.action] == ["lost_answer"]
+        assert sum(seen.action == "lost_answer" for seen in proxy.requests) == 1
 
     assert not result.get("failed"), result.get("msg")
     made = [event for event in shop.disruptions(mark) if event == disruption]

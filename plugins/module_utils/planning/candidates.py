@@ -65,6 +65,11 @@ class Wanted:
     namespaces: frozenset[str] = frozenset()
     workloads: frozenset[Ref] = frozenset()
 
+    @property
+    def places(self) -> frozenset[str]:
+        """The namespaces that these instances are in."""
+        return self.namespaces | {ref.namespace for ref in self.workloads}
+
     def __contains__(self, instance: Instance) -> bool:
         if instance.workload is None:
             return instance.ref.namespace in self.namespaces

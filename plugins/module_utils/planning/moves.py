@@ -65,7 +65,7 @@ class _Planner:
         self.request = request
         self.candidates = {candidate.uid: candidate for candidate in found if candidate.node}
         self.waiting = [candidate for candidate in found if not candidate.node]
-        self.world = World.of(snapshot, found)
+        self.world = World.of(snapshot, found, namespaces=request.wanted.places)
         self.links = Links(
             {uid: candidate.wanted for uid, candidate in self.candidates.items()},
             snapshot.namespaces,

@@ -8,10 +8,11 @@ nobody has to move because of a pod that leaves by itself.
 
 from __future__ import annotations
 
+import typing as t
 from dataclasses import dataclass
 
 from ..model.snapshot import Snapshot
-from ..verdicts.instances import active_pod, launcher_pods
+from ..verdicts.instances import launcher_pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,26 +23,32 @@ class Transit:
     instances: frozenset[str] = frozenset()
 
 
-def transit(snapshot: Snapshot) -> Transit:
-    """Pods that are being deleted, those of machines that are, a migration's source as soon as its
-    target has a node, and whatever a migration that is over has left behind."""
+def transit(snapshot: Snapshot, namespaces: t.Collection[str] = ()) -> Transit:
+    """Pods that are being deleted, those of machines that are or are gone, a migration's source as
+    soon as its target has a node, and whatever a migration that is over has left behind.
+
+    The lists of a snapshot are not of one moment. Where a machine is known to run on another node
+    than its pod, the pod's list is the older one. `namespaces` are those whose machines were read,
+    so that a launcher pod without a machine is known to be on its way out.
+    """
     pods = {pod.uid for pod in snapshot.pods if pod.terminating}
     migrating = {(found.ref.namespace, found.instance) for found in snapshot.migrations}
     launchers = launcher_pods(snapshot)
+    machines = {vmi.uid: vmi for vmi in snapshot.machine_instances}
     instances = set()
-    for vmi in snapshot.machine_instances:
-        alive = {pod.uid: pod.node_name for pod in launchers.get(vmi.uid, ()) if not pod.finished}
-        if vmi.terminating:
-            pods |= alive.keys()
-            continue
-        running = active_pod(vmi, launchers[vmi.uid]) if len(alive) > 1 else None
-        active = running.uid if running is not None else ""
-        beside = {uid for uid, node in alive.items() if node and uid != active}
-        if not active or not beside:
-            continue
-        if (vmi.ref.namespace, vmi.ref.name) in migrating:
-            instances.add(vmi.uid)
-            pods.add(active)
-        else:
-            pods |= beside
+    for uid, made in launchers.items():
+        alive = [pod for pod in made if not pod.finished and pod.node_name]
+        vmi = machines.get(uid)
+        if vmi is None:
+            pods |= {pod.uid for pod in alive if pod.namespace in namespaces}
+        elif vmi.terminating:
+            pods |= {pod.uid for pod in alive}
+        elif vmi.node_name:
+            elsewhere = {pod.uid for pod in alive if pod.node_name != vmi.node_name}
+            here = {pod.uid for pod in alive} - elsewhere
+            if here and elsewhere and (vmi.ref.namespace, vmi.ref.name) in migrating:
+                instances.add(uid)
+                pods |= here
+            else:
+                pods |= elsewhere
     return Transit(frozenset(pods), frozenset(instances))

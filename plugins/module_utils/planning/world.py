@@ -64,11 +64,16 @@ class World:
 
     @classmethod
     def of(
-        cls, snapshot: Snapshot, candidates: t.Sequence[Candidate], *, strict: bool = False
+        cls,
+        snapshot: Snapshot,
+        candidates: t.Sequence[Candidate],
+        *,
+        namespaces: t.Collection[str] = (),
+        strict: bool = False,
     ) -> World:
-        """The world of a snapshot in which `candidates` may be moved."""
+        """The world of a snapshot in which `candidates` may be moved. `namespaces`: see transit."""
         as_declared = {found.pod.uid: found.wanted for found in candidates}
-        leaving = transit(snapshot).pods - as_declared.keys()
+        leaving = transit(snapshot, namespaces).pods - as_declared.keys()
         staying = (pod for pod in snapshot.pods if pod.uid not in leaving)
         pods = tuple(as_declared.get(pod.uid, pod) for pod in staying)
         return cls(

@@ -40,7 +40,7 @@ from .journal import Journal, UnreadableJournal
 from .parameters import Parameters
 from .state import State, StepResult
 from .turn import Turns, View, instance_path
-from .watching import Watcher, paths
+from .watching import SETTLE, Watcher, paths
 
 STEP_SECONDS = 10.0
 """A step begins no new turn after this."""
@@ -241,18 +241,12 @@ class _Step:
         namespaces = scope.namespaces_of(self.parameters)
         kubevirt = view.snapshot.platform.kubevirt is not None
         watcher.start(paths(namespaces, virtual_machines=kubevirt))
-        first = True
         while True:
-            if not first:
-                watcher.forget()
-                view = self._look()
-            first = False
-            turns.waiting = ""
             if self.elapsed >= self.parameters.timeout:
                 return self._time_over(turns, view)
             plan = turns.turn(view)
             if not self._goes_on(turns, plan):
-                return self._end(turns, view if not turns.ended else self._look(), plan)
+                return self._end(turns, view, plan)
             self._say_waiting(f"waiting: {turns.waiting}" if turns.waiting else "")
             if not self.listening():
                 return self._abandon(turns)
@@ -260,7 +254,9 @@ class _Step:
             if left <= 0:
                 turns.keep_lease(force=True)
                 return self._result(finished=False)
-            watcher.wait(left, self.listening)
+            watcher.wait(SETTLE if turns.settled else left, self.listening)
+            watcher.forget()
+            view = self._look()
 
     def _time_left(self) -> float:
         """Seconds until this step should end."""
@@ -271,7 +267,7 @@ class _Step:
         return (min(ends, self.told + TELL_AFTER) if self.told else ends) - now
 
     def _goes_on(self, turns: Turns, plan: Plan) -> bool:
-        if turns.journal.entries:
+        if turns.journal.entries or turns.settled:
             return True
         if turns.failed or turns.stopped:
             return False

@@ -121,6 +121,8 @@ class Turns:
         self.waiting = ""
         self.stopped = ""
         self.changed = False
+        self.settled = False
+        """A move ended in the turn before, so that another look is due."""
         self.settings = Settings(journal.run, float(parameters.move_timeout), _patience(parameters))
         self._zero = time.monotonic() - base
         self._renewed = time.monotonic()
@@ -135,9 +137,14 @@ class Turns:
         return self.journal.failed > self.parameters.failures_allowed
 
     def turn(self, view: View) -> Plan:
-        """Settle, plan, begin. Returns the plan with what could not begin yet."""
+        """Settle, plan, begin. Returns the plan with what could not begin yet.
+
+        Where a move has just ended nothing begins: the lists of a snapshot are not of one moment,
+        and the next one shows the same state in all of them.
+        """
         observer = Observer(self.api, view.snapshot, self.journal)
         places = self._places(view.snapshot)
+        before = len(self.ended)
         for entry in self.journal.entries:
             self._settle(entry, observer, places)
         plan = view.plan(self.parameters, self.journal)
@@ -145,7 +152,8 @@ class Turns:
         for entry in self.journal.entries:
             if entry.phase is Phase.INTENDED and entry.uid not in planned:
                 self.journal = self.journal.forget(entry.uid)
-        due = self._choose(plan, view, observer, places)
+        self.settled = len(self.ended) > before
+        due = [] if self.settled else self._choose(plan, view, observer, places)
         self.keep_lease(force=bool(due))
         for uid in due:
             self._begin(uid, observer, places)
