@@ -65,6 +65,12 @@ class Shop:
             ),
             60,
         )
+        # the VMI learns of its node a moment after its pod is ready
+        self.api.wait_list(
+            self.path("VirtualMachineInstance"),
+            lambda vmis: all(vmi["status"].get("nodeName") for vmi in vmis if not _ends(vmi)),
+            60,
+        )
 
     def patch_template(self, kind: str, name: str, spec: Object) -> None:
         self.api.patch(self.path(kind, name), {"spec": {"template": {"spec": spec}}})
@@ -100,6 +106,49 @@ class Shop:
             or event.subresource in ("eviction", "restart")
             or event.resource == "virtualmachineinstancemigrations"
         ]
+
+    def annotations(self, machine: str) -> dict[str, str]:
+        found = self.api.get(self.path("VirtualMachine", machine))["metadata"]
+        return t.cast("dict[str, str]", found.get("annotations") or {})
+
+    def fewest_ready(self, work: t.Callable[[], object]) -> int:
+        """The fewest VMIs that were Ready at once while `work` went on, seen ten times a second."""
+        seen = []
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(0.1):
+                seen.append(sum(_ready(vmi) for vmi in self.instances().values()))
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        try:
+            work()
+        finally:
+            ended.set()
+            thread.join()
+        return min(seen)
+
+    @contextlib.contextmanager
+    def meanwhile(
+        self, *, until: t.Callable[[], bool], do: t.Callable[[], object]
+    ) -> t.Iterator[None]:
+        """Does something once as soon as a condition holds, beside what the block does."""
+        ended = threading.Event()
+
+        def wait() -> None:
+            while not ended.wait(0.05):
+                if until():
+                    do()
+                    return
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
 
     def lease(self) -> Object:
         return self.api.get(LEASE)

@@ -8,9 +8,13 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.modules import rules
 from sandbox import Sandbox, drain, objects
+from sandbox.fault_proxy import Rule, delay, sigkill
 from tests.shop import ZONE, Shop
-from tests.terms import keep_machines_apart
+from tests.terms import keep_machines_apart, pair_on_one_node
+
+OTHERS = ("w2", "w3", "w4", "w5", "w6")
 
 
 @pytest.fixture
@@ -19,6 +23,11 @@ def shop(six: Sandbox, namespace: t.Any, run_module: t.Any) -> t.Iterator[Shop]:
     for node in six.api.list("/api/v1/nodes"):
         if node["spec"].get("unschedulable"):
             drain.uncordon(six, node["metadata"]["name"])
+
+
+def cordon_others(shop: Shop) -> None:
+    for node in OTHERS:
+        drain.cordon(shop.sandbox, node)
 
 
 def three_in_one_zone(shop: Shop) -> list[str]:
@@ -272,3 +281,112 @@ def test_unknown_workloads_and_namespaces_are_named(shop: Shop) -> None:
     assert result["failed"]
     assert "there is no VirtualMachine 'nobody'" in result["msg"]
     assert "there is no namespace 'nowhere'" in result["msg"]
+
+
+def test_a_rule_that_is_in_force_needs_no_way_back(shop: Shop, run_module: t.Any) -> None:
+    """rules keeps the terms that were last effective; a roll-out that ends well clears them."""
+    names = three_in_one_zone(shop)
+    rule = {"name": "apart", "workloads": [{"names": names}], "keep_apart": {"over": "zone"}}
+    written = run_module(
+        rules.main,
+        {
+            "kubeconfig": str(shop.sandbox.kubeconfig("mover")),
+            "namespace": shop.namespace,
+            "rules": [rule],
+        },
+    )
+    assert written["changed"], written
+    assert all("placement.virt/journal" in shop.annotations(name) for name in names)
+
+    result = shop.roll()
+
+    assert not result.get("failed"), result.get("msg")
+    assert shop.zones() == ["zone1", "zone2", "zone3"]
+    in_force = {workload.split("/")[1] for workload in result["cleared"]}
+    stayed = set(names) - {move["name"] for move in result["moves"]}
+    assert in_force == set(names) - stayed
+    rest = shop.roll(scope="outdated")
+    assert {move["name"] for move in rest["moves"]} == stayed
+    assert not any("placement.virt/journal" in shop.annotations(name) for name in names)
+    mark = shop.sandbox.audit.mark()
+    assert shop.roll(scope="outdated")["changed"] is False
+    assert shop.sandbox.audit.writes(since=mark) == []
+
+
+def test_a_cordon_moves_nobody(shop: Shop) -> None:
+    machine = objects.virtual_machine("c0", shop.namespace)
+    shop.start(machine, nodes=["w1"])
+    drain.cordon(shop.sandbox, "w1")
+    mark = shop.sandbox.audit.mark()
+
+    result = shop.roll(allow=["migrate", "restart", "recreate"])
+
+    assert result["moves"] == []
+    assert result["left"] == []
+    assert shop.sandbox.audit.writes(since=mark) == []
+
+
+def test_a_place_that_is_gone_before_the_move_begins_is_not_tried(shop: Shop) -> None:
+    """The migration is not sent; the next look finds no node open."""
+    names = pair_on_one_node(shop)
+    mark = shop.sandbox.audit.mark()
+    rule = Rule(
+        "POST", "virtualmachineinstancemigrations", sigkill(lambda: cordon_others(shop)), nth=1
+    )
+    with shop.sandbox.fault_proxy([rule]) as proxy:
+        result = shop.roll(kubeconfig=str(proxy.kubeconfig("mover")))
+
+    assert not result.get("failed"), result.get("msg")
+    assert result["moves"] == []
+    assert {left["name"] for left in result["left"]} == set(names)
+    assert shop.disruptions(mark) == []
+
+
+def test_a_target_that_no_node_takes_is_given_up_soon_with_the_schedulers_words(
+    shop: Shop,
+) -> None:
+    """The place is taken between the last look and the scheduler's."""
+    pair_on_one_node(shop)
+    rule = Rule("POST", "virtualmachineinstancemigrations", delay(seconds=3), nth=1)
+    with (
+        shop.sandbox.fault_proxy([rule]) as proxy,
+        shop.meanwhile(
+            until=lambda: any(seen.action == "delay" for seen in proxy.requests),
+            do=lambda: cordon_others(shop),
+        ),
+    ):
+        kubeconfig = str(proxy.kubeconfig("mover"))
+        result = shop.roll(kubeconfig=kubeconfig, move_timeout=40, seconds=60)
+
+    assert result["failed"]
+    (move,) = result["moves"]
+    assert move["outcome"] == "failed"
+    assert "nodes are available" in move["reason"]
+    assert move["seconds"] < 35
+
+
+def test_several_workloads_by_name_leave_others_alone(shop: Shop) -> None:
+    names = three_in_one_zone(shop)
+    keep_machines_apart(shop, names)
+    mark = shop.sandbox.audit.mark()
+
+    result = shop.roll(workloads=[{"names": names[:1]}])
+
+    assert {move["name"] for move in result["moves"]} == {names[0]}
+    assert len(shop.disruptions(mark)) == 1
+
+
+def test_max_unavailable_bounds_what_is_away(shop: Shop) -> None:
+    made = objects.replica_set("web", shop.namespace, replicas=4)
+    shop.start(made)
+    spec = {"nodeSelector": {"kubernetes.io/os": "linux"}}
+    for node in shop.api.list("/api/v1/nodes"):
+        name = node["metadata"]["name"]
+        labels = {"kubernetes.io/os": "linux"}
+        shop.api.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}})
+    shop.patch_template("VirtualMachineInstanceReplicaSet", "web", spec)
+    before = shop.uids()
+    least = shop.fewest_ready(lambda: shop.roll(allow=["recreate"], scope="outdated"))
+
+    assert len(before & shop.uids()) == 0
+    assert least >= 3, f"only {least} of 4 were Ready at one time"

@@ -78,25 +78,30 @@ class Healer:
         return self.heal(sorted(self.links.linked(moved)))
 
     def options(self, uid: Uid) -> tuple[Method, tuple[str, ...]] | None:
-        """The gentlest method with a good node, and those nodes from the best on."""
+        """The gentlest method with a good node, and those nodes."""
         if uid in self.moved:
             return None
         for method in self.methods.get(uid, ()):
             here = self.world.node_of[uid]
             nodes = self.world.good(uid, self.world.open_to(uid, method))
-            elsewhere = [node for node in nodes if node != here]
+            elsewhere = tuple(node for node in nodes if node != here)
             if elsewhere:
-                return method, tuple(sorted(elsewhere, key=lambda node: self.rank(uid, node)))
+                return method, elsewhere
         return None
+
+    def ranked(self, uid: Uid, nodes: t.Iterable[str]) -> tuple[str, ...]:
+        return tuple(sorted(nodes, key=lambda node: self.rank(uid, node)))
 
     def rank(self, uid: Uid, node: str) -> tuple[int, int, str]:
         """Nodes in the order in which the scheduler is likely to prefer them."""
         return self.worse(uid, node), self.world.load[node], node
 
     def make(
-        self, uid: Uid, method: Method, targets: tuple[str, ...], reason: str, node: str = ""
+        self, uid: Uid, method: Method, nodes: t.Iterable[str], reason: str, node: str = ""
     ) -> Chosen:
+        """Try a move to the likeliest of `nodes`, or to `node`."""
         source = self.world.node_of[uid]
+        targets = self.ranked(uid, nodes)
         chosen = Chosen(uid, method, source, node or targets[0], targets, reason)
         self.world.move(uid, chosen.node)
         self.moved.add(uid)
@@ -150,9 +155,8 @@ class Healer:
             best = min(self._startable(violators), default=None)
             if best is None:
                 break
-            _key, uid, method, targets = best
-            reason = why(self.world, uid)
-            chosen.append(self.make(uid, method, targets, reason))
+            _key, uid, method, nodes = best
+            chosen.append(self.make(uid, method, nodes, why(self.world, uid)))
             concerned = violators | self.links.linked(uid)
             violators = {found for found in concerned if self.world.broken(found)}
         return chosen
@@ -164,10 +168,10 @@ class Healer:
             options = self.options(uid)
             if options is None:
                 continue
-            method, targets = options
+            method, nodes = options
             leaders = len(self.links.leaders(uid) & violators)
             freed = len(self.links.apart(uid) & violators)
-            yield (leaders, -freed, EASE.index(method), len(targets)), uid, method, targets
+            yield (leaders, -freed, EASE.index(method), len(nodes)), uid, method, nodes
 
     def _at_least(self, group: list[Uid]) -> int:
         """A lower bound on the moves that a small group needs.
@@ -214,15 +218,15 @@ class Healer:
         chosen = []
         for uid, node in found.moves:
             nodes = self.world.good(uid, self.world.open_to(uid, methods[uid]))
-            targets = tuple(sorted({node, *nodes}, key=lambda n: (n != node, n)))
-            chosen.append(self.make(uid, methods[uid], targets, why(self.world, uid), node))
+            reason = why(self.world, uid)
+            chosen.append(self.make(uid, methods[uid], {node, *nodes}, reason, node))
         return chosen
 
     def _choices(self, uid: Uid, nodes: t.Collection[str]) -> t.Collection[str]:
         """The most likely of many nodes: a search tries each."""
         if len(nodes) <= CHOICES:
             return nodes
-        return sorted(nodes, key=lambda node: self.rank(uid, node))[:CHOICES]
+        return self.ranked(uid, nodes)[:CHOICES]
 
     def _rearranged(self, group: list[Uid]) -> list[Chosen] | None:
         """A large group that keeps apart: who goes where is matched at once, then made step by

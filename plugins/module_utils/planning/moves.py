@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
+from ..model.objects import Placement
 from ..model.plan import Left, Method, Move, Plan
 from ..model.snapshot import Snapshot
 from ..scheduling.scores import unmet
@@ -72,6 +73,7 @@ class _Planner:
         )
         self.healer = Healer(self.world, self.links, self._methods(), self._worse)
         self.left: dict[Uid, Left] = {}
+        self._picky = {uid for uid, x in self.candidates.items() if _prefers(x.wanted.placement)}
 
     def plan(self) -> Plan:
         sequence = self.healer.heal(self.candidates)
@@ -99,6 +101,8 @@ class _Planner:
         """The weight of what the instance prefers and would not have on the node. A soft spread
         constraint has no weight of its own and counts as the least."""
         found = self.candidates[uid]
+        if uid not in self._picky:
+            return 0
         left = unmet(self.world.declared, found.wanted, node, without=found.pod.uid)
         return sum(preference.weight or 1 for preference in left)
 
@@ -165,8 +169,7 @@ class _Planner:
         for method in methods:
             nodes = self.world.good(uid, self.world.open_to(uid, method))
             if nodes:
-                ranked = tuple(sorted(nodes, key=lambda node: self.healer.rank(uid, node)))
-                return self.healer.make(uid, method, ranked, reason)
+                return self.healer.make(uid, method, nodes, reason)
         found = self.candidates[uid]
         if methods:
             self._leave(found, f"{reason}; no node is open to it while it {_stays(methods[-1])}")
@@ -253,6 +256,15 @@ def _move(
         raise AssertionError(f"{found.instance.ref} belongs to no workload, and is not moved")
     ref = found.workload.ref
     return Move(found.instance.ref, found.uid, ref, method, source, targets, reason, after)
+
+
+def _prefers(placement: Placement) -> bool:
+    return bool(
+        placement.preferred_node_terms
+        or placement.preferred_affinity
+        or placement.preferred_anti_affinity
+        or any(each.when_unsatisfiable == "ScheduleAnyway" for each in placement.spread)
+    )
 
 
 def _stays(method: Method) -> str:

@@ -115,7 +115,9 @@ class World:
 
     def good(self, uid: Uid, nodes: t.Iterable[str]) -> tuple[str, ...]:
         """Those of `nodes` where the instance would break no rule."""
-        return tuple(node for node in nodes if not self.failures(uid, node))
+        found = self.candidates[uid]
+        passing = set(self.declared.feasible(found.wanted, without=found.pod.uid))
+        return tuple(node for node in nodes if node in passing)
 
     @property
     def tried(self) -> int:

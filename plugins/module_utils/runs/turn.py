@@ -18,6 +18,7 @@ from ..api.errors import NotFound
 from ..api.requests import METADATA, Api
 from ..cluster import lease, record
 from ..cluster.lease import Held
+from ..model.objects import Ref
 from ..model.plan import Method, Move, Plan
 from ..model.pointer import JSON
 from ..model.snapshot import Instance, Snapshot
@@ -60,17 +61,20 @@ def machine(entry: Entry) -> _Machine:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A snapshot, and what was worked out from it."""
+    """A snapshot, and what was worked out from it. `by_uid` and `by_workload` hold candidates."""
 
     snapshot: Snapshot
     wanted: Wanted
     candidates: tuple[Candidate, ...]
+    by_uid: t.Mapping[str, Candidate]
+    by_workload: t.Mapping[Ref | None, Candidate]
 
     @classmethod
     def of(cls, snapshot: Snapshot, wanted: Wanted, parameters: Parameters) -> View:
         foreign = parameters.activate_foreign_changes
         found = candidates(snapshot, wanted, activate_foreign_changes=foreign)
-        return cls(snapshot, wanted, found)
+        by_workload = {candidate.instance.workload: candidate for candidate in found}
+        return cls(snapshot, wanted, found, {x.uid: x for x in found}, by_workload)
 
     def plan(self, parameters: Parameters, journal: Journal | None = None) -> Plan:
         """The plan beside what the journal has in flight, without what was moved already."""
@@ -225,31 +229,31 @@ class Turns:
         """Journal the moves that may begin now; returns the uids of all that are to be sent."""
         self.waiting = self.stopped = ""
         self._total = self.journal.started + len(plan.moves)
-        found = {candidate.uid: candidate for candidate in view.candidates}
         load = load_of(view.snapshot, self.journal.entries, _in_scope(view, observer))
         due = [e.uid for e in self.journal.entries if e.phase is Phase.INTENDED]
+        planned = {move.uid for move in plan.moves}
         for move in plan.moves:
             if move.uid in due or self.failed:
                 continue
-            reason = self._why_wait(move, plan, found[move.uid], load, view, observer, places)
+            reason = self._why_wait(move, planned, load, view, observer, places)
             if reason:
                 self.waiting = self.waiting or reason
                 continue
             load = load.beside(move)
-            self._journal(move, found[move.uid], observer, places)
+            self._journal(move, observer, places)
             due.append(move.uid)
         return due
 
     def _why_wait(
         self,
         move: Move,
-        plan: Plan,
-        candidate: Candidate,
+        planned: t.Container[str],
         load: Load,
         view: View,
         observer: Observer,
         places: progress.Places,
     ) -> str:
+        candidate = view.by_uid[move.uid]
         now = datetime.datetime.now(datetime.timezone.utc)
         domain = places.domain(move.source)
         held = pace.hold(self.parameters, self.journal, domain, self.clock, now)
@@ -257,8 +261,7 @@ class Turns:
             self.stopped = held.reason
         if held:
             return held.reason
-        ahead = {other.uid for other in plan.moves} & set(move.after)
-        if ahead:
+        if any(uid in planned for uid in move.after):
             return f"{move.instance.name} waits for the moves before it"
         if observer.others_migrate(candidate.instance):
             return f"somebody else migrates {move.instance}"
@@ -272,13 +275,10 @@ class Turns:
 
     def _linked_in_flight(self, candidate: Candidate, view: View, observer: Observer) -> str:
         """A move in flight of an instance whose rules concern this one, or the other way round."""
-        by_uid = {found.uid: found.wanted for found in view.candidates}
         for entry in self.journal.entries:
+            like = view.by_uid.get(entry.uid) or view.by_workload.get(entry.workload)
             successor = observer.successors.get(entry.uid)
-            pod = by_uid.get(entry.uid) or (successor.pod if successor is not None else None)
-            if pod is None:
-                siblings = (c for c in view.candidates if c.instance.workload == entry.workload)
-                pod = next((c.wanted for c in siblings), None)
+            pod = like.wanted if like is not None else successor.pod if successor else None
             if pod is None:
                 continue
             pair = {candidate.uid: candidate.wanted, f"{entry.uid} ": pod}
@@ -286,9 +286,7 @@ class Turns:
                 return str(entry.instance)
         return ""
 
-    def _journal(
-        self, move: Move, candidate: Candidate, observer: Observer, places: progress.Places
-    ) -> None:
+    def _journal(self, move: Move, observer: Observer, places: progress.Places) -> None:
         entry = Entry(
             move.instance,
             move.uid,
