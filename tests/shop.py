@@ -71,12 +71,6 @@ class Shop:
             lambda vmis: all(vmi["status"].get("nodeName") for vmi in vmis if not _ends(vmi)),
             60,
         )
-        # the VMI learns of its node a moment after its pod is ready
-        self.api.wait_list(
-            self.path("VirtualMachineInstance"),
-            lambda vmis: all(vmi["status"].get("nodeName") for vmi in vmis if not _ends(vmi)),
-            60,
-        )
 
     def patch_template(self, kind: str, name: str, spec: Object) -> None:
         self.api.patch(self.path(kind, name), {"spec": {"template": {"spec": spec}}})
