@@ -1,0 +1,196 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run says, whom it is about, what it clears, and whether anybody listens."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.finding import Refused
+from ansible_collections.virt.placement.plugins.module_utils.model.names import JOURNAL
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    Namespace,
+    Pod,
+    Ref,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
+    Left,
+    Method,
+    Move,
+    Plan,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Instance,
+    Snapshot,
+    Unreadable,
+    Workload,
+)
+from ansible_collections.virt.placement.plugins.module_utils.movement.entry import (
+    Ended,
+    Entry,
+    Outcome,
+)
+from ansible_collections.virt.placement.plugins.module_utils.planning.candidates import Candidate
+from ansible_collections.virt.placement.plugins.module_utils.planning.effects import Effect
+from ansible_collections.virt.placement.plugins.module_utils.runs import progress
+from ansible_collections.virt.placement.plugins.module_utils.runs.clearing import (
+    cleared_again,
+    clearing,
+)
+from ansible_collections.virt.placement.plugins.module_utils.runs.listening import (
+    somebody_listens,
+)
+from ansible_collections.virt.placement.plugins.module_utils.runs.scope import wanted
+from ansible_collections.virt.placement.plugins.module_utils.runs.state import State
+from tests.unit.runs.test_pace import parameters
+
+DB = Ref("VirtualMachine", "shop", "db")
+VMI = Ref("VirtualMachineInstance", "shop", "db")
+PLACES = progress.Places({"w1": {"zone": "a"}, "w2": {"zone": "b"}, "w3": {}}, "zone")
+
+
+def test_a_plan_is_told_with_what_is_left() -> None:
+    move = Move(VMI, "u", DB, Method.MIGRATE, "w1", ("w2",), "")
+    left = Left(VMI, "u", DB, "w1", "it cannot")
+    assert progress.planned("r1", Plan((move,))) == "run r1: 1 move planned"
+    assert progress.planned("r1", Plan((), (left,))) == "run r1: 0 moves planned, 1 left behind"
+    assert progress.left_behind(left) == "left: VirtualMachine shop/db on w1: it cannot"
+
+
+def test_a_move_is_told_when_it_begins() -> None:
+    ref = Ref("VirtualMachineInstanceReplicaSet", "shop", "web")
+    one = Ref("VirtualMachineInstance", "shop", "webx7f2")
+    targets = ("w2", "w3", "w1", "w9")
+    move = Move(one, "u", ref, Method.RECREATE, "w1", targets, "two in zone a")
+    assert progress.began(2, 5, move, PLACES) == (
+        "[2/5] recreating VirtualMachineInstanceReplicaSet shop/web (webx7f2) from w1 (a), open:"
+        " w2 (b), w3, w1 (a) and 1 more; two in zone a"
+    )
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        (
+            Ended(Outcome.MOVED, "w2"),
+            "[1/3] VirtualMachine shop/db migrated: w1 (a) -> w2 (b) in 4 s",
+        ),
+        (
+            Ended(Outcome.FAILED, reason="guest too busy"),
+            "[1/3] VirtualMachine shop/db FAILED to migrate: guest too busy (4 s)",
+        ),
+        (
+            Ended(Outcome.GONE, reason="the instance ended before its move"),
+            "[1/3] VirtualMachine shop/db: the instance ended before its move",
+        ),
+    ],
+)
+def test_a_move_is_told_when_it_ends(end: Ended, told: str) -> None:
+    entry = Entry(VMI, "u", DB, Method.MIGRATE, "w1", 1, 0.0)
+    assert progress.ended(1, 3, entry, end, 4.2, PLACES) == told
+
+
+def workload(name: str, journal: str | None = "before", **labels: str) -> Workload:
+    annotations = {JOURNAL: journal} if journal else {}
+    manifest = {
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {"template": {"metadata": {"labels": labels}}},
+    }
+    return Workload(Ref("VirtualMachine", "shop", name), f"u-{name}", manifest)
+
+
+def candidate(found: Workload, *, outdated: bool = False, node: str = "w1") -> Candidate:
+    pod = Pod("shop", found.ref.name, found.uid, node_name=node)
+    instance = Instance(VMI, found.uid, found.ref, pod)
+    return Candidate(instance, found, pod, pod, None, Effect(()), outdated)
+
+
+def test_a_journal_goes_when_every_instance_runs_by_what_is_declared() -> None:
+    effective, mixed, waiting = workload("a"), workload("b"), workload("c")
+    writes = clearing(
+        [
+            candidate(effective),
+            candidate(effective),
+            candidate(mixed),
+            candidate(mixed, outdated=True),
+            candidate(waiting, node=""),
+            candidate(workload("d", journal=None)),
+        ]
+    )
+    assert [write.target.name for write in writes] == ["a"]
+    assert [step["op"] for step in writes[0].patch()] == ["test", "test", "remove"]
+
+
+def test_a_journal_that_was_written_anew_stays() -> None:
+    (write,) = clearing([candidate(workload("a"))])
+    assert cleared_again(write, {"metadata": {"annotations": {JOURNAL: "before"}}}) is write
+    assert cleared_again(write, {"metadata": {"annotations": {JOURNAL: "newer"}}}) is None
+    assert cleared_again(write, {"metadata": {}}) is None
+
+
+SNAPSHOT = Snapshot(
+    namespaces=(Namespace("shop"),),
+    workloads=(workload("db", tier="data"), workload("web", tier="front")),
+    platform=Platform(kubevirt="1.8.4"),
+)
+
+
+def test_workloads_by_name_and_by_labels() -> None:
+    named = parameters(namespaces=["shop"], workloads=[{"name": "db"}])
+    assert wanted(named, SNAPSHOT).workloads == {DB}
+    chosen = parameters(workloads=[{"labels": {"tier": "front"}}])
+    assert {ref.name for ref in wanted(chosen, SNAPSHOT).workloads} == {"web"}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"namespaces": ["shp"]}, "there is no namespace 'shp'; did you mean 'shop'?"),
+        ({"workloads": [{"name": "bd"}]}, "there is no VirtualMachine 'bd' in namespace 'shop'"),
+    ],
+)
+def test_what_does_not_exist_is_refused(options: dict[str, t.Any], told: str) -> None:
+    with pytest.raises(Refused) as raised:
+        wanted(parameters(**options), SNAPSHOT)
+    assert told in str(raised.value)
+
+
+def test_who_cannot_see_all_moves_nothing() -> None:
+    gap = Unreadable("pods", "", "list", "grant it")
+    blind = Snapshot(namespaces=(Namespace("shop"),), unreadable=(gap,))
+    with pytest.raises(Refused) as raised:
+        wanted(parameters(), blind)
+    assert "cannot list pods in all namespaces: grant it" in str(raised.value)
+
+
+def test_an_empty_list_is_nothing() -> None:
+    instance = Instance(VMI, "u", DB, None)
+    assert instance not in wanted(parameters(namespaces=[]), SNAPSHOT)
+    assert instance not in wanted(parameters(workloads=[]), SNAPSHOT)
+
+
+def test_state_travels_as_json() -> None:
+    state = State("r1", 3, elapsed=12.5, waiting="for somebody")
+    assert State.read(state.as_json()) == state
+    assert State.read({"elapsed": 3, "unknown": 1}) == State(elapsed=3.0)
+    assert State.read(None) == State()
+
+
+def test_nobody_listens_once_the_other_end_is_closed() -> None:
+    reading, writing = os.pipe()
+    try:
+        assert somebody_listens(writing)
+        os.close(reading)
+        assert not somebody_listens(writing)
+    finally:
+        os.close(writing)
+    assert not somebody_listens(writing)
+
+
+def test_a_file_always_listens(tmp_path: t.Any) -> None:
+    with open(tmp_path / "out", "w") as file:
+        assert somebody_listens(file.fileno())
