@@ -82,7 +82,8 @@ requirements:
   - python >= 3.10
   - kubernetes >= 28.1.0
 notes:
-  - Needs the rights of the cluster roles C(virt-placement-reader) and C(virt-placement-labeller).
+  - Needs the rights of the cluster roles C(virt-placement-reader) and C(virt-placement-labeller). Where something
+    is to be written, the right to it is asked for before the first write, in check mode too.
 seealso:
   - module: virt.placement.topology_info
 """
@@ -186,8 +187,8 @@ errors:
   elements: str
   sample: ["Node w3 was replaced meanwhile: its uid was 1 and is 2 now; run again"]
 faults:
-  description: Everything that is wrong with the input. Nothing was written.
-  returned: when the input is refused
+  description: Everything that is wrong with the input, or every right that is missing. Nothing was written.
+  returned: when the input is refused, or the right to a write is missing
   type: list
   elements: str
   sample: ["per_node: there is no node kni-worke; did you mean kni-worker?"]

@@ -108,7 +108,8 @@ requirements:
   - kubernetes >= 28.1.0
   - PyYAML, where O(rules) is text
 notes:
-  - Needs the rights of the cluster roles C(virt-placement-reader) and C(virt-placement-mover).
+  - Needs the rights of the cluster roles C(virt-placement-reader) and C(virt-placement-mover). Where something
+    is to be written, the rights to all of it are asked for before the first write, in check mode too.
   - Which rule put which terms on an object stands in its annotation C(placement.virt/rules). The terms that
     were effective before the first change stand in C(placement.virt/journal) until M(virt.placement.rollout)
     ends well.
@@ -327,8 +328,8 @@ errors:
   elements: str
   sample: ["rule blackbox-beside-cache, key_on_no_node: No node has the label topology.kubernetes.io/hostname ..."]
 faults:
-  description: Everything that is wrong with the input. Nothing was written.
-  returned: when the input is refused
+  description: Everything that is wrong with the input, or every right that is missing. Nothing was written.
+  returned: when the input is refused, or the right to a write is missing
   type: list
   elements: str
   sample: ["rules[0] web, keep_apart.over: topology key 'zon' is not declared: ..."]

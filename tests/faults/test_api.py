@@ -66,8 +66,12 @@ FAULTS: dict[str, Action] = {
     "outage": faults.down(1),
 }
 FINAL_FOR_READS = ("403", "404", "409", "422")
+FINAL_FOR_REVIEWS = (*FINAL_FOR_READS, "gone")
 FINAL_FOR_WRITES = ("403", "404", "gone")
 """What is told at once: it does not pass by itself."""
+
+FINAL = {1: FINAL_FOR_READS, 2: FINAL_FOR_REVIEWS, 6: ()}
+"""By the position of the request: the list, the review of the right, three writes, the cluster."""
 
 
 @pytest.fixture(autouse=True)
@@ -106,7 +110,7 @@ def _params(sandbox: Sandbox, kubeconfig: pathlib.Path) -> dict[str, t.Any]:
     return {"kubeconfig": str(kubeconfig), "per_node": per_node, "timeout": 30}
 
 
-@pytest.mark.parametrize("position", range(1, 6))
+@pytest.mark.parametrize("position", range(1, 7))
 @pytest.mark.parametrize("fault", FAULTS)
 def test_every_fault_at_every_request(
     plain: Sandbox, run_module: RunModule, fault: str, position: int
@@ -121,12 +125,11 @@ def test_every_fault_at_every_request(
     assert result["changed"] == bool(told)
     made = [event.name for event in plain.audit.writes("labeller", start) if event.code == 200]
     assert sorted(made) == sorted(told), "each node is written once"
-    final = {1: FINAL_FOR_READS, 5: ()}.get(position, FINAL_FOR_WRITES)
-    assert bool(result.get("failed")) == (fault in final)
+    assert bool(result.get("failed")) == (fault in FINAL.get(position, FINAL_FOR_WRITES))
     if result.get("failed"):
         assert "Traceback" not in result["msg"]
         assert result["msg"].startswith("cannot ")
-        assert len(told) == (0 if position == 1 else 2)
+        assert len(told) == (0 if position < 3 else 2)
     again = run_module(node_labels.main, _params(plain, plain.kubeconfig("labeller")))
     assert again["changed"] == (len(told) < 3)
     assert set(_values(plain).values()) == {"x"}

@@ -275,12 +275,66 @@ def test_without_rights_the_verb_and_the_resource_are_named(task: RulesTask) -> 
     result = _refused(task, {"name": "a", **GOOD}, identity="nobody")
     assert "list" in result["msg"]
     assert "virtualmachines" in result["msg"]
-    start = task.sandbox.audit.mark()
-    result = task({"name": "a", **GOOD}, identity="reader")
-    assert result["failed"]
-    assert "cannot patch virtualmachines.kubevirt.io web in namespace bad-input" in result["msg"]
-    assert result["counts"] == {"workloads": 1, "changed": 0, "unchanged": 0, "failed": 1}
-    assert {write.code for write in task.sandbox.audit.writes(since=start)} == {403}
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_every_right_that_is_missing_is_named_before_the_first_write(
+    task: RulesTask, check: bool
+) -> None:
+    cache = {"workloads": [{"kind": "Deployment", "name": "cache"}], "avoid": {"zone": "zone1"}}
+    rules = ({"name": "a", **GOOD}, {"name": "b", **cache, "preferred": True})
+    result = _refused(task, *rules, identity="reader", self_rolling="now", check=check)
+    grant = "grant this identity the ClusterRole virt-placement-mover (rbac/mover.yml)"
+    assert result["faults"] == [
+        f"rights: this identity may not patch {what} in namespace bad-input: {grant}"
+        for what in ("deployments.apps", "virtualmachines.kubevirt.io")
+    ]
+    assert result["msg"].startswith("2 errors:\n- rights: ")
+
+
+def _grant(task: RulesTask, *rules: dict[str, t.Any]) -> None:
+    """These rights in the namespace of the task to the one who may only read."""
+    group = "rbac.authorization.k8s.io"
+    user = {"kind": "User", "apiGroup": group, "name": task.sandbox.username("reader")}
+    of_role = {"kind": "Role", "apiGroup": group, "name": "some"}
+    for kind, body in (
+        ("Role", {"rules": list(rules)}),
+        ("RoleBinding", {"subjects": [user], "roleRef": of_role}),
+    ):
+        manifest = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"name": "some"}, **body}
+        task.create(manifest)
+
+
+MACHINES = {"apiGroups": ["kubevirt.io"], "resources": ["virtualmachines"], "verbs": ["patch"]}
+INSTANCES = {**MACHINES, "resources": ["virtualmachineinstances"]}
+
+
+def test_a_label_needs_the_right_to_patch_pods_too(
+    six: Sandbox, run_module: RunModule, namespace: MakeNamespace
+) -> None:
+    task = RulesTask(six, run_module, namespace(six, "rules"))
+    _grant(task, MACHINES, INSTANCES)
+    task.create(objects.virtual_machine("web"))
+    task.running("web")
+    label = {"name": "group", **WHO, "label": {"group.example/x": "y"}}
+    result = _refused(task, label, identity="reader")
+    assert [fault.split(":")[1] for fault in result["faults"]] == [
+        f" this identity may not patch pods in namespace {task.namespace}"
+    ]
+    on_nodes = {"name": "nodes", **WHO, "run_on": {"zone": "zone1"}}
+    assert task(on_nodes, identity="reader")["changed"]
+
+
+def test_a_right_for_the_objects_by_name_is_enough(
+    six: Sandbox, run_module: RunModule, namespace: MakeNamespace
+) -> None:
+    task = RulesTask(six, run_module, namespace(six, "rules"))
+    _grant(task, {**MACHINES, "resourceNames": ["web"]})
+    for name in ("web", "other"):
+        task.create(objects.virtual_machine(name, run_strategy="Halted"))
+    both = {"workloads": [{"names": ["web", "other"]}], "run_on": {"zone": "zone1"}}
+    assert len(_refused(task, {"name": "a", **both}, identity="reader")["faults"]) == 1
+    assert task({"name": "a", **GOOD}, identity="reader")["changed"]
 
 
 def test_another_cluster_is_left_alone(task: RulesTask) -> None:

@@ -10,6 +10,7 @@ from ..api.errors import ApiError
 from ..api.lists import list_all
 from ..api.requests import Api
 from ..cluster.apply import Applied, apply
+from ..cluster.rights import require_write_rights
 from ..model.finding import Fault, Refused
 from ..model.pointer import JSON
 from ..model.write import Write
@@ -22,13 +23,14 @@ NODES = "/api/v1/nodes"
 def label_nodes(api: Api, request: LabelRequest, *, check: bool) -> Applied:
     """Makes the labels as `request` wants them; in check mode nothing is sent.
 
-    Raises Refused with all faults before anything is written, and ApiError.
+    Raises Refused with all faults, or the missing right, before anything is written, and ApiError.
     """
     nodes, selected = _read(api, request)
     plan = plan_labels(request, nodes, selected)
     faults = (*plan.faults, *_dependants(api, request, plan))
     if faults:
         raise Refused(faults)
+    require_write_rights(api, plan.writes, role="labeller")
     meant = {*request.named, *selected}
 
     def recompute(write: Write, manifest: JSON) -> Write | None:

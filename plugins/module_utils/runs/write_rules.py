@@ -11,6 +11,7 @@ from ..api.errors import NotFound
 from ..api.requests import Api
 from ..cluster.apply import Failed, Replaced, apply
 from ..cluster.read import Scope, read_snapshot
+from ..cluster.rights import require_write_rights
 from ..model.objects import Ref
 from ..model.pointer import JSON
 from ..model.rule import KeepApart, KeepTogether, PodSelector, Rule, Target
@@ -63,11 +64,13 @@ def write_rules(
     api: Api, request: RulesRequest, *, check: bool, extra_findings: ExtraFindings | None = None
 ) -> Written:
     """Makes the rules as `request` wants them; in check mode nothing is sent, and nothing is where
-    the plan has findings that refuse it. Raises Refused with all faults, and ApiError."""
+    the plan has findings that refuse it. Raises Refused with all faults or all missing rights, and
+    ApiError."""
     snapshot = read_snapshot(api, scope_of(request))
     plan = plan_rules(snapshot, request, extra_findings=extra_findings)
     if plan.refused:
         return Written(plan)
+    require_write_rights(api, plan.writes, role="mover")
     done: list[Write] = []
     errors: dict[Ref, str] = {}
     for stage in plan.stages:
