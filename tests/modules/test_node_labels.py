@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import pathlib
 import typing as t
 
 import pytest
@@ -318,7 +317,12 @@ class TestProtection:
         start = article.audit.mark()
         label(per_node=BLOG)
         requests = article.audit.requests(start, article.username("labeller"))
-        assert {seen.resource for seen in requests} == {"nodes", "namespaces"}
+        assert sorted((seen.verb, seen.resource) for seen in requests) == [
+            ("create", "selfsubjectaccessreviews"),
+            ("get", "namespaces"),
+            ("list", "nodes"),
+            *[("patch", "nodes")] * len(BLOG),
+        ]
 
 
 def _volume_and_claim(namespace: str) -> list[Result]:
@@ -348,59 +352,38 @@ def _volume_and_claim(namespace: str) -> list[Result]:
     return [volume, claim]
 
 
-class TestAccess:
-    OPTIONS: t.ClassVar[Result] = {"nodes": ["kni-worker"], "labels": {"zone": "scu"}}
+def test_the_cluster_that_is_meant(article: Sandbox, label: Label) -> None:
+    uid = article.api.get("/api/v1/namespaces/kube-system")["metadata"]["uid"]
+    result = label(cluster_uid=uid, nodes=["kni-worker"], labels={"zone": "scu"})
+    assert result["cluster"] == {"api": article.url, "uid": uid}
 
-    def test_without_any_right(self, article: Sandbox, label: Label) -> None:
-        start = article.audit.mark()
-        result = label(identity="nobody", **self.OPTIONS)
-        assert result["failed"]
-        assert result["msg"].startswith("cannot list nodes: 403 Forbidden: ")
-        assert result["msg"].endswith("; grant this identity the verb 'list' on 'nodes'")
-        requests = article.audit.requests(start, article.username("nobody"))
-        assert [seen.verb for seen in requests] == ["list"]
 
-    def test_with_the_right_to_read_only(self, article: Sandbox, label: Label) -> None:
-        result = label(identity="reader", **self.OPTIONS)
-        assert (result["failed"], result["changed"]) == (True, False)
-        assert result["msg"].endswith("; grant this identity the verb 'patch' on 'nodes'")
-        assert ZONE not in _labels(article, "kni-worker")
+@pytest.mark.parametrize("check", [False, True])
+def test_the_right_to_write_is_asked_for_before_the_first_write(
+    article: Sandbox, label: Label, check: bool
+) -> None:
+    start = article.audit.mark()
+    result = label(check=check, identity="reader", per_node=BLOG)
+    assert (result["failed"], result["changed"]) == (True, False)
+    assert result["faults"] == [
+        "rights: this identity may not patch nodes: grant this identity the ClusterRole"
+        " virt-placement-labeller (rbac/labeller.yml)"
+    ]
+    assert not article.audit.writes(since=start)
 
-    def test_unreachable(self, article: Sandbox, label: Label, run_module: RunModule) -> None:
-        params = {"host": "https://127.0.0.1:1", "api_key": "some-token", **self.OPTIONS}
-        result = run_module(node_labels.main, params)
-        assert result["failed"]
-        assert "refused" in result["msg"]
-        assert result["msg"].endswith("check host, port, proxy and network")
 
-    def test_an_expired_token(self, article: Sandbox, run_module: RunModule) -> None:
-        access = {"host": article.url, "api_key": "expired", "ca_cert": str(article.ca_file)}
-        result = run_module(node_labels.main, {**access, **self.OPTIONS})
-        assert result["msg"] == (
-            "cannot list nodes: 401 Unauthorized: Unauthorized; the credentials were refused:"
-            " renew the token or the certificate and run again"
-        )
+def test_rights_are_not_asked_for_where_nothing_is_to_be_written(
+    article: Sandbox, label: Label
+) -> None:
+    label(per_node=BLOG)
+    start = article.audit.mark()
+    assert not label(identity="reader", per_node=BLOG)["changed"]
+    seen = article.audit.requests(start, article.username("reader"))
+    assert {each.resource for each in seen} == {"nodes", "namespaces"}
 
-    def test_an_unknown_authority(self, article: Sandbox, run_module: RunModule) -> None:
-        access = {"host": article.url, "api_key": article.token("labeller")}
-        result = run_module(node_labels.main, {**access, **self.OPTIONS})
-        assert result["failed"]
-        assert "certificate verify failed" in result["msg"]
 
-    def test_no_kubeconfig(self, tmp_path: pathlib.Path, run_module: RunModule) -> None:
-        params = {"kubeconfig": str(tmp_path / "none"), **self.OPTIONS}
-        assert "no usable connection" in run_module(node_labels.main, params)["msg"]
-
-    def test_another_cluster(self, article: Sandbox, label: Label) -> None:
-        start = article.audit.mark()
-        result = label(cluster_uid="5f0c5b5e-0000-0000-0000-000000000000", **self.OPTIONS)
-        assert result["failed"]
-        assert "nothing was done" in result["msg"]
-        assert not article.audit.writes(since=start)
-        uid = result["cluster"]["uid"]
-        assert uid is None
-
-    def test_the_cluster_that_is_meant(self, article: Sandbox, label: Label) -> None:
-        uid = article.api.get("/api/v1/namespaces/kube-system")["metadata"]["uid"]
-        result = label(cluster_uid=uid, **self.OPTIONS)
-        assert result["cluster"] == {"api": article.url, "uid": uid}
+def test_without_any_right_one_request_is_made(article: Sandbox, label: Label) -> None:
+    start = article.audit.mark()
+    label(identity="nobody", nodes=["kni-worker"], labels={"zone": "scu"})
+    requests = article.audit.requests(start, article.username("nobody"))
+    assert [seen.verb for seen in requests] == ["list"]

@@ -70,27 +70,3 @@ def test_a_vocabulary_that_is_none(info: t.Any) -> None:
         "topology_keys.rack: must be a label key, not None",
         "topology_keys.row: must be a label key, not 3",
     ]
-
-
-def test_without_any_right(info: t.Any) -> None:
-    result = info(identity="nobody")
-    assert result["failed"]
-    assert result["msg"].endswith("; grant this identity the verb 'list' on 'nodes'")
-
-
-def test_another_cluster(info: t.Any) -> None:
-    result = info(cluster_uid="another")
-    assert result["failed"]
-    assert "cluster_uid says another" in result["msg"]
-
-
-def test_unreachable(run_module: RunModule) -> None:
-    result = run_module(topology_info.main, {"host": "https://127.0.0.1:1", "api_key": "a-token"})
-    assert result["failed"]
-    assert "refused" in result["msg"]
-
-
-def test_an_expired_token(article: Sandbox, run_module: RunModule) -> None:
-    access = {"host": article.url, "api_key": "expired", "ca_cert": str(article.ca_file)}
-    result = run_module(topology_info.main, access)
-    assert "the credentials were refused" in result["msg"]

@@ -10,7 +10,7 @@ version of it than the one that is read here.
 from __future__ import annotations
 
 import typing as t
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from ..api import collector
@@ -68,8 +68,17 @@ def read_snapshot(api: Api, scope: Scope | None = None) -> Snapshot:
     with collector.put_aside(), ThreadPoolExecutor(_THREADS, "read") as pool:
         reader = _Reader(api, pool, scope)
         wanted = reader.start()
+        _until_one_fails([reader.platform, *(each for many in wanted.values() for each in many)])
         platform, gaps = reader.platform.result()
         return _snapshot(scope, platform, wanted, gaps)
+
+
+def _until_one_fails(futures: t.Iterable[Future[t.Any]]) -> None:
+    """Returns when all are done. After a failure nothing that still waits for a thread is begun:
+    it would only fail later, and the same way."""
+    _done, left = wait(futures, return_when=FIRST_EXCEPTION)
+    for future in left:
+        future.cancel()
 
 
 @dataclass(frozen=True)

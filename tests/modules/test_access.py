@@ -1,0 +1,228 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every module does where it may not, cannot, or should not reach the cluster.
+
+One cluster without KubeVirt is enough for that: each module is asked for something that it can do
+there, and the last test for something that it cannot.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import types
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.modules import (
+    forecast_info,
+    node_labels,
+    placement_info,
+    rollout,
+    rules,
+    topology_info,
+)
+from sandbox import Sandbox, objects
+from tests.conftest import RunModule
+
+Options = dict[str, t.Any]
+
+NAMESPACE = "access"
+ON_MACHINE = [{"name": "fast", "workloads": [{"name": "db"}], "run_on": {"zone": "zone1"}}]
+ON_DEPLOYMENT = [
+    {
+        "name": "apart",
+        "workloads": [{"kind": "Deployment", "name": "web"}],
+        "keep_apart": {"over": "zone"},
+    }
+]
+
+
+class Case(t.NamedTuple):
+    """A task that the identity `runs_as` may run; `reads` and `writes` are the verb and the
+    resource that are named where the right to read or to write is missing."""
+
+    module: types.ModuleType
+    runs_as: str
+    options: Options
+    reads: tuple[str, str]
+    writes: tuple[str, str] | None = None
+    without_kubevirt: Options | None = None
+
+    @property
+    def judges(self) -> bool:
+        """Says `unknown` where it could not look, in place of a failure."""
+        return self.module in (placement_info, forecast_info)
+
+
+CASES = {
+    "node_labels": Case(
+        node_labels,
+        "labeller",
+        {"nodes": ["w1"], "labels": {"example.com/rack": "r1"}},
+        ("list", "nodes"),
+        ("patch", "nodes"),
+    ),
+    "topology_info": Case(topology_info, "reader", {}, ("list", "nodes")),
+    "rules": Case(
+        rules,
+        "mover",
+        {"namespace": NAMESPACE, "rules": ON_DEPLOYMENT, "self_rolling": "now"},
+        ("list", "deployments"),
+        ("patch", "deployments"),
+        {"namespace": NAMESPACE, "rules": ON_MACHINE},
+    ),
+    "placement_info": Case(
+        placement_info,
+        "reader",
+        {"namespaces": [NAMESPACE]},
+        ("list", "pods"),
+        without_kubevirt={"workloads": [{"namespace": NAMESPACE, "name": "db"}]},
+    ),
+    "forecast_info": Case(
+        forecast_info,
+        "reader",
+        {"drill": ["zone"]},
+        ("list", "pods"),
+        without_kubevirt={"namespace": NAMESPACE, "rules": ON_MACHINE},
+    ),
+    "rollout": Case(
+        rollout,
+        "mover",
+        {"namespaces": [NAMESPACE], "allow": ["recreate"], "scope": "all"},
+        ("get", "leases"),
+        ("get", "leases"),
+        {"namespaces": [NAMESPACE], "workloads": [{"name": "db"}]},
+    ),
+}
+
+
+def of(*names: str) -> t.Any:
+    return pytest.mark.parametrize("case", [CASES[name] for name in names], ids=names)
+
+
+EVERY = of(*CASES)
+WRITING = of(*(name for name, case in CASES.items() if case.writes))
+FOR_MACHINES = of(*(name for name, case in CASES.items() if case.without_kubevirt))
+
+
+class Ask(t.Protocol):
+    """How the fixture ask is called."""
+
+    def __call__(self, case: Case, options: Options | None = None, **access: t.Any) -> Options:
+        raise NotImplementedError
+
+
+@pytest.fixture(scope="module")
+def shop(plain: Sandbox) -> t.Iterator[Sandbox]:
+    """A Deployment that the cases are about."""
+    plain.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    plain.api.apply(objects.deployment("web", NAMESPACE, replicas=1))
+    yield plain
+    plain.api.delete(plain.api.path("Namespace", name=NAMESPACE))
+
+
+@pytest.fixture
+def ask(shop: Sandbox, run_module: RunModule) -> Ask:
+    """Runs a case's module. No run here may write anything."""
+
+    def run(case: Case, options: Options | None = None, **access: t.Any) -> Options:
+        start = shop.audit.mark()
+        wanted = case.options if options is None else options
+        result = run_module(case.module.main, {**access, **wanted})
+        made = [write for write in shop.audit.writes(since=start) if write.code < 300]
+        assert made == []
+        assert result["changed"] is False
+        return result
+
+    return run
+
+
+def refused(result: Options) -> str:
+    """The message of a module that failed."""
+    assert result["failed"], result
+    return t.cast(str, result["msg"])
+
+
+@EVERY
+def test_without_any_right_the_verb_and_the_resource_are_named(
+    shop: Sandbox, ask: Ask, case: Case
+) -> None:
+    result = ask(case, kubeconfig=str(shop.kubeconfig("nobody")))
+
+    verb, resource = case.reads
+    if case.judges:
+        missing = {(gap["verb"], gap["resource"]) for gap in result["unreadable"]}
+        assert {(verb, resource), ("list", "nodes")} <= missing
+        assert "unknown" in (result.get("forecast"), *_verdicts(result))
+        assert "satisfied" not in _verdicts(result)
+    else:
+        assert verb in refused(result)
+        assert resource in refused(result)
+        assert "grant this identity" in refused(result)
+
+
+@WRITING
+def test_with_the_right_to_read_the_one_to_write_is_named(
+    shop: Sandbox, ask: Ask, case: Case
+) -> None:
+    message = refused(ask(case, kubeconfig=str(shop.kubeconfig("reader"))))
+
+    assert case.writes is not None
+    assert all(word in message for word in case.writes)
+    assert "grant this identity" in message
+
+
+@EVERY
+def test_an_api_that_nobody_serves(ask: Ask, case: Case) -> None:
+    message = refused(ask(case, host="https://127.0.0.1:1", api_key="some-token"))
+
+    assert "Connection refused" in message
+    assert message.endswith("check host, port, proxy and network")
+
+
+@EVERY
+def test_a_token_that_expired(shop: Sandbox, ask: Ask, case: Case) -> None:
+    message = refused(ask(case, host=shop.url, ca_cert=str(shop.ca_file), api_key="expired"))
+
+    assert "401 Unauthorized" in message
+    assert message.endswith(
+        "the credentials were refused: renew the token or the certificate and run again"
+    )
+
+
+@EVERY
+def test_an_authority_that_is_not_known(shop: Sandbox, ask: Ask, case: Case) -> None:
+    message = refused(ask(case, host=shop.url, api_key=shop.token(case.runs_as)))
+
+    assert "certificate verify failed" in message
+
+
+@EVERY
+def test_a_kubeconfig_that_is_not_there(ask: Ask, case: Case, tmp_path: pathlib.Path) -> None:
+    assert "no usable connection" in refused(ask(case, kubeconfig=str(tmp_path / "none")))
+
+
+@EVERY
+def test_another_cluster_is_left_alone(shop: Sandbox, ask: Ask, case: Case) -> None:
+    another = "5f0c5b5e-0000-0000-0000-000000000000"
+
+    result = ask(case, kubeconfig=str(shop.kubeconfig(case.runs_as)), cluster_uid=another)
+
+    assert f"cluster_uid says {another}: nothing was done" in refused(result)
+    assert result["cluster"]["uid"] is None
+
+
+@FOR_MACHINES
+def test_machines_where_there_is_no_kubevirt(shop: Sandbox, ask: Ask, case: Case) -> None:
+    kubeconfig = str(shop.kubeconfig(case.runs_as))
+
+    result = ask(case, case.without_kubevirt, kubeconfig=kubeconfig)
+
+    assert "KubeVirt is not installed" in refused(result)
+    assert "workloads[0]" in refused(result)
+
+
+def _verdicts(result: Options) -> set[str]:
+    """Verdicts that at least one instance has."""
+    return {name for name, count in result.get("summary", {}).items() if count}
