@@ -166,3 +166,59 @@ def test_a_label_is_not_put_on_pods_whose_template_could_not_be_written(task: Ru
     assert sum("was not labelled" in error for error in result["errors"]) == 2
     assert "group.example/x" not in task.get("VirtualMachineInstance", "c")["metadata"]["labels"]
     assert task(rule)["counts"]["changed"] == 1
+
+
+GROUP = {"name": "group", "workloads": [{"name": "c"}], "label": {"group.example/x": "y"}}
+NO_PODS = Fault("PATCH", "/pods/", status(403))
+
+
+def _carried(task: RulesTask) -> list[set[str]]:
+    """Our test's labels on the machine's template, its VMI and its pod."""
+    vmi = task.get("VirtualMachineInstance", "c")
+    (pod,) = task.launchers(vmi)
+    template = task.get(VM, "c")["spec"]["template"]["metadata"]
+    found = [each.get("labels", {}) for each in (template, vmi["metadata"], pod["metadata"])]
+    return [{key for key in labels if key.startswith("group.example/")} for labels in found]
+
+
+def test_the_template_remembers_a_label_until_no_pod_has_it(task: RulesTask) -> None:
+    task.create(objects.virtual_machine("c"))
+    task.running("c")
+    task(GROUP)
+    before = _carried(task)
+    assert before == [{"group.example/x"}] * 3
+    with task.sandbox.fault_proxy([NO_PODS]) as proxy:
+        result = task({"name": "group"}, state="absent", kubeconfig=str(proxy.kubeconfig("mover")))
+    assert result["failed"]
+    assert "cannot patch pods" in result["errors"][1]
+    assert "was not written, since Pod" in result["errors"][0]
+    assert "group" in str(task.ours(VM, "c")["placement.virt/rules"]["rules"])
+    assert _carried(task) == [before[0], set(), before[2]]
+    again = task({"name": "group"}, state="absent")
+    assert [write["kind"] for write in again["writes"]] == ["Pod", VM]
+    assert _carried(task) == [set()] * 3
+    assert task.ours(VM, "c") == {}
+    assert not task({"name": "group"}, state="absent")["changed"]
+
+
+def test_another_label_in_place_of_one_that_a_pod_keeps(task: RulesTask) -> None:
+    """The old one leaves before the template forgets it, the new one comes after."""
+    task.create(objects.virtual_machine("c"))
+    task.running("c")
+    task(GROUP)
+    other = {**GROUP, "label": {"group.example/z": "y"}}
+    with task.sandbox.fault_proxy([NO_PODS]) as proxy:
+        result = task(other, kubeconfig=str(proxy.kubeconfig("mover")))
+    assert result["failed"]
+    assert _carried(task) == [{"group.example/x"}, set(), {"group.example/x"}]
+    foretold = task(other, check=True)["writes"]
+    start = task.sandbox.audit.mark()
+    assert task(other)["writes"] == foretold
+    assert [write.resource for write in task.sandbox.audit.writes("mover", start)] == [
+        "pods",
+        "virtualmachines",
+        "virtualmachineinstances",
+        "pods",
+    ]
+    assert _carried(task) == [{"group.example/z"}] * 3
+    assert not task(other)["changed"]

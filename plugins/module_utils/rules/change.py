@@ -65,9 +65,8 @@ def change_of(workload: Workload, wanted: Wanted, inventory: Inventory) -> Chang
     merged = merge(workload, wanted)
     labels = labels_of_terms(wanted)
     found = relabels(workload, inventory, labels, merged.gone)
-    writes = [relabel.write(seen) for relabel, seen in found]
-    leaving = [write for write in writes if write is not None and not labels]
-    arriving = [write for write in writes if write is not None and labels]
+    leaving = list(filter(None, (relabel.leave(seen) for relabel, seen in found)))
+    arriving = list(filter(None, (relabel.arrive(seen) for relabel, seen in found)))
     write = merged.write
     if write is not None and not merged.slots and managed_by(workload) is not None:
         write = None

@@ -25,18 +25,31 @@ _LABELS = Pointer(("metadata", "labels"))
 
 
 class Relabel(t.NamedTuple):
-    """What an object's labels are to become: `wanted` set, those that `gone` names removed."""
+    """What an object's labels are to become: those that `gone` names leave it before the template
+    forgets them, those `wanted` reach it after the template has them."""
 
     target: Ref
     uid: str
     wanted: tuple[tuple[str, str], ...] = ()
     gone: tuple[Fingerprint, ...] = ()
 
-    def write(self, labels: Labels) -> Write | None:
-        """The write, given the labels that the object has; None where they are right."""
-        leaving = {key for key, value in labels.items() if self._is_gone(key, value)}
+    def leave(self, labels: Labels) -> Write | None:
+        """The write that removes labels, given those that the object has; None where none is to
+        go. A key that only gets another value stays until then."""
+        kept = {key for key, _value in self.wanted}
+        gone = {key for key, value in labels.items() if self._is_gone(key, value)}
+        return self._write(labels, gone - kept, {})
+
+    def arrive(self, labels: Labels) -> Write | None:
+        """The write that sets labels, given those that the object has; None where all stand."""
         adding = {key: value for key, value in self.wanted if labels.get(key) != value}
-        leaving -= {key for key, _value in self.wanted}
+        return self._write(labels, set(), adding)
+
+    def again(self, write: Write, labels: Labels) -> Write | None:
+        """`write`, one of the two, for an object that has other labels by now."""
+        return self.arrive(labels) if write.after["labels"] else self.leave(labels)
+
+    def _write(self, labels: Labels, leaving: set[str], adding: Labels) -> Write | None:
         if not leaving and not adding:
             return None
         keys = sorted({*leaving, *adding})

@@ -36,7 +36,7 @@ class Recompute:
 
     def __call__(self, write: Write, manifest: JSON) -> Write | None:
         if write.target in self._relabels:
-            return self._relabels[write.target].write(labels_of(manifest))
+            return self._relabels[write.target].again(write, labels_of(manifest))
         workload = Workload(write.target, manifest["metadata"]["uid"], manifest)
         merged = merge(workload, self._wanted[write.target])
         faults = [

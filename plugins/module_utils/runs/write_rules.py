@@ -74,9 +74,9 @@ def write_rules(
     done: list[Write] = []
     errors: dict[Ref, str] = {}
     for stage in plan.stages:
-        held = [write for write in stage if _owner(plan, write) in errors]
-        errors |= {write.target: _not_labelled(plan, write) for write in held}
-        writes = [write for write in stage if write not in held]
+        held = _held(plan, stage, errors)
+        errors = {**held, **errors}
+        writes = [write for write in stage if write.target not in held]
         applied = apply(api, writes, recompute=plan.recompute, check=check)
         done += applied.done
         errors |= {
@@ -106,12 +106,21 @@ def _namespaces(rule: Rule) -> t.Iterator[str]:
     yield from (each.namespace for each in targets if not isinstance(each, PodSelector))
 
 
-def _owner(plan: RulesPlan, write: Write) -> Ref | None:
-    return plan.owner_of.get(write.target)
-
-
-def _not_labelled(plan: RulesPlan, write: Write) -> str:
-    return f"{write.target} was not labelled, since {_owner(plan, write)} could not be written"
+def _held(plan: RulesPlan, stage: t.Iterable[Write], errors: t.Mapping[Ref, str]) -> dict[Ref, str]:
+    """The writes of a stage that are held back, and why: nothing is labelled for a workload that
+    does not say so, and a workload does not forget a label while a VMI or pod of it has it."""
+    still_labelled = {plan.owner_of[ref]: ref for ref in errors if ref in plan.owner_of}
+    held = {}
+    for write in stage:
+        owner = plan.owner_of.get(write.target)
+        if owner in errors:
+            held[write.target] = f"{write.target} was not labelled, since {owner} was not written"
+        elif write.target in still_labelled:
+            held[write.target] = (
+                f"{write.target} was not written, since {still_labelled[write.target]} still has a"
+                " label that would be forgotten: run again"
+            )
+    return held
 
 
 def _ended_meanwhile(plan: RulesPlan, failed: Failed) -> bool:
