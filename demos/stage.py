@@ -17,6 +17,7 @@ import yaml
 if t.TYPE_CHECKING:
     from sandbox import Sandbox
 
+INVENTORY = "localhost ansible_connection=local"
 TIMEOUT = 60
 """Seconds in which the cluster must come to rest after a step."""
 
@@ -53,13 +54,15 @@ class Stage:
         identity: str,
         check: bool = False,
         quiet: bool = False,
+        inventory: str | dict[str, t.Any] = INVENTORY,
     ) -> PlayResult:
-        """Run `virt.placement.PLAYBOOK` with extra vars; the output streams to the terminal."""
+        """Run `virt.placement.PLAYBOOK`, or a file, with extra vars; the output streams to the
+        terminal."""
         with tempfile.TemporaryDirectory(prefix="virt-placement-play-") as folder:
             run = ansible_runner.run(
                 private_data_dir=folder,
-                playbook=f"virt.placement.{playbook}",
-                inventory="localhost ansible_connection=local",
+                playbook=playbook if playbook.endswith(".yml") else f"virt.placement.{playbook}",
+                inventory=inventory,
                 extravars=dict(variables),
                 cmdline="--check --diff" if check else None,
                 envvars={**_environment(), "KUBECONFIG": str(self.sandbox.kubeconfig(identity))},

@@ -1,0 +1,138 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every playbook refuses before it writes: hosts that are one cluster, misspelt variables."""
+
+from __future__ import annotations
+
+import pathlib
+import typing as t
+
+import pytest
+import yaml
+
+from demos.stage import Stage
+from sandbox import Sandbox, objects
+
+NAMESPACE = "fleet"
+ON_ALL = {"placement_clusters": "clusters"}
+RACK = "example.com/rack"
+LABELS = {"node_topology_nodes": ["w1"], "node_topology_labels": {RACK: "r1"}}
+RULE = {
+    "name": "apart",
+    "workloads": [{"kind": "Deployment", "name": "web"}],
+    "keep_apart": {"over": "zone"},
+}
+RULES = {
+    "placement_rules_namespace": NAMESPACE,
+    "placement_rules_rules": [RULE],
+    "placement_rules_self_rolling": "now",
+}
+PLAYBOOKS: dict[str, tuple[str, dict[str, t.Any]]] = {
+    "topology": ("labeller", LABELS),
+    "apply": ("mover", RULES),
+    "verify": ("reader", {"placement_verify_namespaces": [NAMESPACE]}),
+    "drill": ("reader", {"placement_drill_keys": ["zone"]}),
+}
+EACH = pytest.mark.parametrize("playbook", PLAYBOOKS)
+
+
+def fleet(identity: str, **clusters: Sandbox | pathlib.Path) -> dict[str, t.Any]:
+    """An inventory: each host is the cluster that it is given, or that its kubeconfig names."""
+    hosts = {}
+    for name, cluster in clusters.items():
+        file = cluster.kubeconfig(identity) if isinstance(cluster, Sandbox) else cluster
+        hosts[name] = {"placement_kubeconfig": str(file)}
+    return {"clusters": {"hosts": hosts}}
+
+
+@pytest.fixture(scope="module")
+def stage(plain: Sandbox) -> Stage:
+    plain.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    plain.api.apply(objects.deployment("web", NAMESPACE, replicas=2))
+    return Stage(plain, NAMESPACE, quiet=True)
+
+
+@EACH
+def test_two_hosts_that_are_one_cluster(stage: Stage, playbook: str) -> None:
+    identity, wanted = PLAYBOOKS[playbook]
+    inventory = fleet(identity, east=stage.sandbox, west=stage.sandbox)
+    mark = stage.sandbox.audit.mark()
+
+    result = stage.play(playbook, {**ON_ALL, **wanted}, identity=identity, inventory=inventory)
+
+    assert result.rc != 0
+    uid = stage.sandbox.api.get("/api/v1/namespaces/kube-system")["metadata"]["uid"]
+    assert f"east is cluster {uid} at {stage.sandbox.url}" in result.stdout
+    assert f"west is cluster {uid} at {stage.sandbox.url}" in result.stdout
+    assert stage.sandbox.audit.writes(since=mark) == []
+
+
+def test_two_clusters_and_a_third_host_that_cannot_be_reached(
+    stage: Stage, small: Sandbox, tmp_path: pathlib.Path
+) -> None:
+    """What is unreachable fails by itself; the others are labelled, each once."""
+    nowhere = tmp_path / "nowhere"
+    text = stage.sandbox.kubeconfig("labeller").read_text()
+    nowhere.write_text(text.replace(stage.sandbox.url, "https://127.0.0.1:1"))
+    inventory = fleet("labeller", east=stage.sandbox, west=small, south=nowhere)
+
+    result = stage.play("topology", {**ON_ALL, **LABELS}, identity="labeller", inventory=inventory)
+
+    assert _failed(result.events) == {"south"}, result.stdout
+    for sandbox in (stage.sandbox, small):
+        assert sandbox.api.get("/api/v1/nodes/w1")["metadata"]["labels"][RACK] == "r1"
+        sandbox.restore_nodes()
+
+
+def test_a_batch_is_compared_with_those_before_it(stage: Stage, tmp_path: pathlib.Path) -> None:
+    play = {
+        "hosts": "clusters",
+        "connection": "local",
+        "gather_facts": False,
+        "serial": 1,
+        "vars": {"ansible_python_interpreter": "{{ ansible_playbook_python }}"},
+        "module_defaults": {
+            "group/virt.placement.auth": {"kubeconfig": "{{ placement_kubeconfig }}"}
+        },
+        "roles": ["virt.placement.node_topology"],
+    }
+    file = tmp_path / "serial.yml"
+    file.write_text(yaml.safe_dump([play]))
+    inventory = fleet("labeller", east=stage.sandbox, west=stage.sandbox)
+    mark = stage.sandbox.audit.mark()
+
+    result = stage.play(str(file), LABELS, identity="labeller", inventory=inventory)
+
+    assert _failed(result.events) == {"west"}, result.stdout
+    assert len(stage.sandbox.audit.writes(since=mark)) == 1
+    stage.sandbox.restore_nodes()
+
+
+def _failed(events: t.Iterable[dict[str, t.Any]]) -> set[str]:
+    return {each["event_data"]["host"] for each in events if each["event"] == "runner_on_failed"}
+
+
+@EACH
+def test_a_host_that_is_another_cluster_than_it_says(stage: Stage, playbook: str) -> None:
+    identity, wanted = PLAYBOOKS[playbook]
+    mark = stage.sandbox.audit.mark()
+
+    another = {"placement_cluster_uid": "another"}
+    result = stage.play(playbook, {**another, **wanted}, identity=identity)
+
+    assert result.rc != 0
+    assert "cluster_uid says another: nothing was done" in result.stdout
+    assert stage.sandbox.audit.writes(since=mark) == []
+
+
+@EACH
+def test_a_misspelt_variable(stage: Stage, playbook: str) -> None:
+    identity, wanted = PLAYBOOKS[playbook]
+    role = next(iter(wanted)).rsplit("_", 1)[0]
+    mark = stage.sandbox.audit.mark()
+
+    result = stage.play(playbook, {**wanted, f"{role}_namespce": "x"}, identity=identity)
+
+    assert result.rc != 0
+    assert f"{role}_namespce: no variable of the role {role}" in result.stdout
+    assert stage.sandbox.audit.writes(since=mark) == []
