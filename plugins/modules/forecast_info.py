@@ -50,6 +50,10 @@ options:
     description: Every rule of the set in this namespace that is not in O(rules) would be taken away.
     type: bool
     default: false
+  adopt:
+    description: Terms that are there already and say the same would become the rules', as in M(virt.placement.rules).
+    type: bool
+    default: false
   without:
     description:
       - What is lost, all of it together. C(nodes) is a list of nodes; any other key is a name of O(topology_keys), or
@@ -382,7 +386,9 @@ table:
     zone z1  3          impossible  1     0      this VM (web-a) keeps apart over zone and can only use 0 zones
     6 of 7 losses hurt nothing
 findings:
-  description: What was noticed about the rules, and instances that nothing would make again.
+  description:
+    - What is wrong with the rules, or may be, as M(virt.placement.rules) would say it, lint of what would stand
+      afterwards among it, and instances that nothing would make again.
   returned: success
   type: list
   elements: dict
@@ -465,6 +471,7 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.results i
 from ansible_collections.virt.placement.plugins.module_utils.interface.rules_option import (
     rules_data,
 )
+from ansible_collections.virt.placement.plugins.module_utils.lint.request import check_of
 from ansible_collections.virt.placement.plugins.module_utils.model.finding import Fault, Refused
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.planning import report
@@ -518,8 +525,10 @@ def request_of(
         rules=parsed.rules,
         state=params["state"],
         prune=params["prune"],
+        adopt=params["adopt"],
         self_rolling="now",
         faults=parsed.faults,
+        broken=parsed.broken,
     )
 
 
@@ -558,7 +567,7 @@ def drilled_as_json(drilled: Drilled, topology: Topology) -> dict[str, t.Any]:
 
 def run(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
     question, request, topology = asked(module.params)
-    found = foresee(api, question, request, topology)
+    found = foresee(api, question, request, topology, extra_findings=check_of(topology))
     warn_once(module.warn, found.findings)
     result: dict[str, t.Any] = {}
     if found.drilled is not None:
@@ -580,6 +589,7 @@ def main() -> None:
             rules={"type": "raw", "default": []},
             state={"type": "str", "default": "present", "choices": list(STATES)},
             prune={"type": "bool", "default": False},
+            adopt={"type": "bool", "default": False},
             without={"type": "dict"},
             cause={"type": "str", "default": "drain", "choices": list(CAUSES)},
             scale={"type": "list", "elements": "dict", "options": SCALED},

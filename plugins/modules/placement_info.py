@@ -296,7 +296,7 @@ findings:
       C(own_rollout_deadlock), C(max_skew_is_not_max_count) and C(spread_strands_drain) are about what terms do to
       moves.
     - C(bypassed), C(cloned), C(managed_by) and C(server_lacks_feature) are about rules that are not in force as
-      written.
+      written, C(invalid_placement) about templates of which no pod can be made.
   returned: success
   type: list
   elements: dict

@@ -193,6 +193,50 @@ def test_scaling_says_who_would_wait(ask: Ask) -> None:
     assert "can only use 2 zones" in too_many["proof"][0]
 
 
+def test_lint_of_what_would_stand_is_told_and_refused_as_the_rules_would_be(ask: Ask) -> None:
+    ask.machines(*FOUR[:2], labels={"app": "web"}, run_strategy="Halted")
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": ZONE}]}
+    without_selector = {
+        "name": "as-harvester-saved-it",
+        "workloads": [{"names": list(FOUR[:2])}],
+        "terms": {"affinity": {"podAntiAffinity": required}},
+    }
+    plain = {
+        "name": "plain",
+        "workloads": [{"names": list(FOUR[:2])}],
+        "terms": anti_affinity(migratable=False),
+    }
+
+    result = ask.rules(without_selector, plain)
+
+    found = {(each["name"], each["severity"], each["rule"]) for each in result["findings"]}
+    assert ("selector_matches_nothing", "error", "as-harvester-saved-it") in found
+    assert ("blocks_live_migration", "warning", "plain") in found
+    assert result["refused"] == ["selector_matches_nothing"]
+    assert "blocks_live_migration" in str(result["warnings"])
+
+
+def test_a_spread_that_stands_already_is_adopted_or_refused(ask: Ask) -> None:
+    constraint = {
+        "topologyKey": ZONE,
+        "maxSkew": 1,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+        "nodeTaintsPolicy": "Honor",
+    }
+    ask.create(
+        objects.deployment("web", replicas=3, placement={"topologySpreadConstraints": [constraint]})
+    )
+    even = {
+        "name": "even",
+        "workloads": [{"kind": "Deployment", "name": "web"}],
+        "spread": {"over": "zone"},
+    }
+
+    assert ask.rules(even)["refused"] == ["duplicate_spread"]
+    assert ask.rules(even, adopt=True)["refused"] == []
+
+
 def test_every_fault_is_named_at_once(ask: Ask) -> None:
     result = ask(
         without={"zon": "zone1", "nodes": []},

@@ -1,35 +1,54 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lint without a cluster: of manifests, such as a Git repository holds, and of rules."""
+"""Lint of what is not on a cluster yet: of manifests, such as a Git repository holds, and of rules."""
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 from dataclasses import replace
 
 from ..model.finding import Finding
 from ..model.kinds import KINDS
-from ..model.machine_manifest import machine_instance_from_manifest
+from ..model.machine_manifest import (
+    MACHINE_INSTANCE,
+    controller_of,
+    machine_instance_from_manifest,
+)
 from ..model.manifest import (
     namespace_from_manifest,
     node_from_manifest,
     placement_from_spec,
     pod_from_manifest,
 )
+from ..model.names import RULES
 from ..model.objects import Ref
 from ..model.platform import Platform
 from ..model.pointer import JSON
 from ..model.rule import Rule
 from ..model.snapshot import Snapshot, Workload
 from ..model.topology import Topology
+from ..rules.ownership import UnreadableAnnotation, read_ownership
 from ..verdicts.declared import Declared
+from ..verdicts.platform_terms import CREATED_BY
 from ..verdicts.terms import TermSet
 from .online import scene_of
 from .report import lint_scene
 from .rules import subjects_of
-from .scene import Scene, Subject
+from .scene import ANY_VALUE, Scene, Subject
+from .topology import topology_report
 
 Manifest = t.Mapping[str, JSON]
+
+CARRIERS = (*KINDS, MACHINE_INSTANCE, "Pod")
+"""The kinds of manifest that findings are about."""
+
+AROUND = ("Node", "Namespace")
+"""The kinds that only say what is around them."""
+
+
+OF_TERMS = frozenset({"key_on_no_node", "single_domain"})
+"""What is wrong with node labels only where a term goes by them."""
 
 
 def lint_manifests(
@@ -37,41 +56,15 @@ def lint_manifests(
     *,
     topology: Topology | None = None,
     platform: Platform | None = None,
+    cluster: Snapshot | None = None,
 ) -> tuple[Finding, ...]:
-    """The findings about workloads and pods among `manifests`.
+    """The findings about workloads, machines and pods among `manifests`.
 
-    Nodes, Namespaces and VirtualMachineInstances among them are taken for all that there are; if
-    there are none, nothing is known about them. Lists are opened; other kinds are passed over.
+    Nodes and Namespaces among them are taken for all that there are; if there are none, they are
+    those of `cluster`, and without one nothing is known about them. What a cluster holds beside
+    the manifests may be selected by their terms. Other kinds are passed over.
     """
-    by_kind: dict[str, list[Manifest]] = {}
-    for manifest in _opened(manifests):
-        by_kind.setdefault(str(manifest.get("kind")), []).append(manifest)
-    nodes = by_kind.get("Node")
-    namespaces = by_kind.get("Namespace")
-    running = [pod for pod in by_kind.get("Pod", ()) if (pod.get("spec") or {}).get("nodeName")]
-    snapshot = Snapshot(
-        nodes=tuple(map(node_from_manifest, nodes or ())),
-        namespaces=tuple(map(namespace_from_manifest, namespaces or ())),
-        pods=tuple(pod_from_manifest(_named(pod)) for pod in running),
-        workloads=tuple(_workload(kind, m) for kind in KINDS for m in by_kind.get(kind, ())),
-        machine_instances=tuple(
-            machine_instance_from_manifest(_named(vmi))
-            for vmi in by_kind.get("VirtualMachineInstance", ())
-        ),
-    )
-    scene = scene_of(snapshot, topology or Topology.of())
-    pods = tuple(map(_pod_subject, by_kind.get("Pod", ())))
-    subjects = (*scene.subjects, *pods)
-    scene = replace(
-        scene,
-        subjects=subjects,
-        all_subjects=subjects,
-        nodes=scene.nodes if nodes else None,
-        namespaces=scene.namespaces if namespaces else None,
-        pods=scene.pods if running else None,
-        platform=platform,
-    )
-    return lint_scene(scene)
+    return lint_scene(_scene(manifests, topology or Topology.of(), platform, cluster))
 
 
 def lint_rules(
@@ -79,39 +72,127 @@ def lint_rules(
     *,
     topology: Topology | None = None,
     platform: Platform | None = None,
+    manifests: t.Iterable[Manifest] = (),
+    cluster: Snapshot | None = None,
 ) -> tuple[Finding, ...]:
-    """The findings about rules by themselves, with nobody looked up."""
-    scene = Scene(subjects_of(rules), topology or Topology.of(), platform=platform)
-    return lint_scene(scene)
+    """The findings about rules by themselves: nobody whom they name is looked up. Nodes and
+    Namespaces are known as in `lint_manifests`."""
+    around = _scene(manifests, topology or Topology.of(), platform, cluster)
+    named = subjects_of(rules)
+    return lint_scene(replace(around, subjects=named, all_subjects=named, pods=None))
 
 
-def _opened(manifests: t.Iterable[Manifest]) -> t.Iterator[Manifest]:
+def lint_nodes(
+    manifests: t.Iterable[Manifest], *, topology: Topology | None = None
+) -> tuple[Finding, ...]:
+    """What is wrong with the labels of the Nodes among `manifests`, whoever goes by them."""
+    nodes = [node_from_manifest(named(m)) for m in opened(manifests) if m.get("kind") == "Node"]
+    found = topology_report(nodes, topology or Topology.of()).findings
+    return tuple(finding for finding in found if finding.name not in OF_TERMS)
+
+
+def opened(manifests: t.Iterable[Manifest]) -> t.Iterator[Manifest]:
+    """The manifests, those in lists by themselves."""
     for manifest in manifests:
         if manifest and str(manifest.get("kind", "")).endswith("List"):
-            yield from _opened(manifest.get("items") or ())
+            yield from opened(manifest.get("items") or ())
         elif manifest:
             yield manifest
 
 
-def _named(manifest: Manifest) -> dict[str, JSON]:
+def _scene(
+    manifests: t.Iterable[Manifest],
+    topology: Topology,
+    platform: Platform | None,
+    cluster: Snapshot | None,
+) -> Scene:
+    by_kind: dict[str, list[Manifest]] = {}
+    for manifest in opened(manifests):
+        by_kind.setdefault(str(manifest.get("kind")), []).append(named(manifest))
+    running = [pod for pod in by_kind.get("Pod", ()) if (pod.get("spec") or {}).get("nodeName")]
+    read = Snapshot(
+        nodes=tuple(map(node_from_manifest, by_kind.get("Node", ()))),
+        namespaces=tuple(map(namespace_from_manifest, by_kind.get("Namespace", ()))),
+        pods=tuple(map(pod_from_manifest, running)),
+        workloads=tuple(_workload(kind, m) for kind in KINDS for m in by_kind.get(kind, ())),
+        machine_instances=tuple(
+            map(machine_instance_from_manifest, by_kind.get(MACHINE_INSTANCE, ()))
+        ),
+    )
+    scene = scene_of(read, topology)
+    alone = [vmi for vmi in by_kind.get(MACHINE_INSTANCE, ()) if not _owners(vmi)]
+    subjects = (
+        *scene.subjects,
+        *(_alone(MACHINE_INSTANCE, vmi) for vmi in alone),
+        *(_alone("Pod", pod) for pod in by_kind.get("Pod", ())),
+    )
+    scene = replace(
+        scene,
+        subjects=subjects,
+        all_subjects=subjects,
+        nodes=read.nodes or None,
+        namespaces=read.namespaces or None,
+        pods=read.pods or None,
+        platform=platform,
+    )
+    return scene if cluster is None else _on(cluster, scene)
+
+
+def _on(cluster: Snapshot, scene: Scene) -> Scene:
+    """Manifests as they would stand on a cluster: each takes the place of the object that it
+    would replace, and has what runs of that."""
+    standing = scene_of(cluster, scene.topology)
+    there = {subject.ref: subject for subject in standing.subjects}
+    subjects = tuple(
+        replace(subject, machines=subject.machines or there[subject.ref].machines)
+        if subject.ref in there
+        else subject
+        for subject in scene.subjects
+    )
+    replaced = {subject.ref for subject in subjects}
+    others = (subject for ref, subject in there.items() if ref not in replaced)
+    return replace(
+        scene,
+        subjects=subjects,
+        all_subjects=(*subjects, *others),
+        nodes=scene.nodes or standing.nodes,
+        namespaces=scene.namespaces or standing.namespaces,
+        pods=standing.pods,
+        platform=scene.platform or standing.platform,
+        unreadable=standing.unreadable,
+    )
+
+
+def named(manifest: Manifest) -> dict[str, JSON]:
     """The manifest with what only the API server would give it."""
     metadata = manifest.get("metadata") or {}
-    own = {"namespace": "default", "name": "", "uid": "", **metadata}
+    name = metadata.get("name") or metadata.get("generateName") or ""
+    own = {"namespace": "default", "uid": "", **metadata, "name": name}
     return {**manifest, "metadata": own}
 
 
+def _owners(manifest: Manifest) -> JSON:
+    return manifest["metadata"].get("ownerReferences")
+
+
 def _workload(kind: str, manifest: Manifest) -> Workload:
-    named = _named(manifest)
-    metadata = named["metadata"]
-    ref = Ref(kind, metadata["namespace"], metadata["name"] or metadata.get("generateName", ""))
-    return Workload(ref, metadata["uid"], named)
+    """Without a uid, as in Git, rules in the annotation are taken for the object's own."""
+    metadata = manifest["metadata"]
+    ref = Ref(kind, metadata["namespace"], metadata["name"])
+    workload = Workload(ref, metadata["uid"], manifest, controller_of(metadata))
+    if not workload.uid and RULES in workload.annotations:
+        with contextlib.suppress(UnreadableAnnotation):
+            return replace(workload, uid=read_ownership(workload).uid)
+    return workload
 
 
-def _pod_subject(manifest: Manifest) -> Subject:
-    named = _named(manifest)
-    metadata = named["metadata"]
-    placement = placement_from_spec(named.get("spec") or {})
+def _alone(kind: str, manifest: Manifest) -> Subject:
+    """A pod, or a machine that no workload makes."""
+    metadata = manifest["metadata"]
+    placement = placement_from_spec(manifest.get("spec") or {})
     labels = metadata.get("labels") or {}
-    ref = Ref("Pod", metadata["namespace"], metadata["name"])
+    virtual = kind == MACHINE_INSTANCE
+    known = {**labels, CREATED_BY: ANY_VALUE} if virtual else labels
+    ref = Ref(kind, metadata["namespace"], metadata["name"])
     declared = Declared(ref, placement, labels, TermSet(placement, labels))
-    return Subject(ref, declared, labels, virtual=False, copies=1)
+    return Subject(ref, declared, known, virtual=virtual, copies=1, spec=manifest.get("spec") or {})

@@ -9,10 +9,32 @@ from dataclasses import replace
 
 from ..model.finding import Finding
 from ..model.objects import Ref
-from . import affinity, keys, migration, nodes, rollouts, selectors, server, spread, workloads
+from . import (
+    affinity,
+    keys,
+    migration,
+    nodes,
+    rollouts,
+    selectors,
+    server,
+    spread,
+    validity,
+    workloads,
+)
 from .scene import Scene
 
-FAMILIES = (selectors, keys, nodes, affinity, migration, spread, rollouts, workloads, server)
+FAMILIES = (
+    selectors,
+    keys,
+    nodes,
+    affinity,
+    migration,
+    spread,
+    rollouts,
+    workloads,
+    server,
+    validity,
+)
 
 _RANK = {"error": 0, "warning": 1, "info": 2}
 

@@ -16,6 +16,7 @@ from functools import cached_property
 from ..model.finding import Finding, Severity
 from ..model.objects import Labels, Namespace, Node, Pod, PodTerm, Ref, SpreadConstraint
 from ..model.platform import Platform
+from ..model.pointer import JSON
 from ..model.rule import RuleId
 from ..model.snapshot import MachineInstance, Unreadable, Workload
 from ..model.topology import Topology
@@ -38,7 +39,8 @@ ANY_VALUE = "?"
 @dataclass(frozen=True, slots=True)
 class Subject:
     """A carrier of terms. `labels` are those that its pods carry; `copies` how many there are to
-    be, None where that is not known. `workload` is None for a rule that was not looked up."""
+    be, None where that is not known. `workload` is None for a rule that was not looked up, and for
+    what is no workload. `spec` is what its pods are made from, None for a rule."""
 
     ref: Ref
     declared: Declared
@@ -47,6 +49,7 @@ class Subject:
     copies: int | None = None
     workload: Workload | None = None
     machines: tuple[MachineInstance, ...] = ()
+    spec: t.Mapping[str, JSON] | None = None
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -175,6 +178,7 @@ def subject_of(
         None if workload.ref.kind == "DaemonSet" else copies,
         workload,
         machines,
+        workload.template.get("spec") or {},
     )
 
 

@@ -84,7 +84,7 @@ def read_terms(notes: Notes, value: JSON) -> dict[str, JSON] | None:
     given = notes.mapping(value, FIELDS)
     if given is None:
         return None
-    read = {name: _read(notes.at(name), field, _SCHEMA[name]) for name, field in given.items()}
+    read = read_fields(notes, given)
     if len(notes.faults) > before:
         return None
     fields: dict[str, JSON] = without_empties(read)
@@ -96,6 +96,17 @@ def read_terms(notes: Notes, value: JSON) -> dict[str, JSON] | None:
         notes.fault("says nothing: name at least one term")
         return None
     return fields
+
+
+def read_fields(notes: Notes, given: t.Mapping[str, JSON]) -> dict[str, JSON]:
+    """Placement fields (keys of FIELDS) with numbers that came as text made numbers. Every field
+    that Kubernetes does not have, and every value of another form than its field's, is noted."""
+    return {name: _read(notes.at(name), field, _SCHEMA[name]) for name, field in given.items()}
+
+
+def read_selector(notes: Notes, given: JSON) -> JSON:
+    """A label selector, read like the fields."""
+    return _read(notes, given, _SELECTOR)
 
 
 def _read(notes: Notes, value: JSON, schema: Schema) -> JSON:

@@ -104,3 +104,12 @@ def test_nothing_is_said_twice() -> None:
     names = [f.name for f in plan(cluster, rule).findings]
 
     assert names == ["key_on_no_node"]
+
+
+def test_a_node_selector_with_another_value_is_left_to_whoever_set_it() -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1", {"nodeSelector": {HOST: "n1"}})
+
+    found = plan(cluster, {"workloads": [{"name": "db"}], "terms": {"nodeSelector": {HOST: "n2"}}})
+
+    assert [(f.name, f.rule) for f in found.refused] == [("node_selector_conflict", "r0")]

@@ -1,0 +1,137 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether what stands in files has the form of Kubernetes objects, before anything reads it so."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from dataclasses import dataclass
+
+from ..model.finding import Fault
+from ..model.kinds import KINDS
+from ..model.machine_manifest import MACHINE_INSTANCE, machine_instance_from_manifest
+from ..model.manifest import namespace_from_manifest, node_from_manifest, pod_from_manifest
+from ..model.pointer import JSON, Pointer
+from ..rules.raw_terms import read_fields, read_selector
+from ..rules.slots import FIELDS
+from ..rules.values import Notes, shown
+from .offline import AROUND, CARRIERS, named
+
+
+@dataclass(frozen=True)
+class Read:
+    """The manifests that lint can look at, how many others there were, and what is wrong with
+    those that have no such form."""
+
+    manifests: tuple[t.Mapping[str, JSON], ...]
+    passed_over: int
+    faults: tuple[Fault, ...]
+
+
+def read_manifests(items: t.Iterable[tuple[str, JSON]]) -> Read:
+    """`items` are what was found and where. Lists of objects are opened; documents that are empty
+    or no Kubernetes object are passed over, and so are kinds without a placement."""
+    faults: list[Fault] = []
+    kept: list[t.Mapping[str, JSON]] = []
+    others = 0
+    for where, item in _opened(items, faults):
+        if item.get("kind") not in (*CARRIERS, *AROUND):
+            others += 1
+        elif _is_sound(Notes(where, faults), item):
+            kept.append(item)
+    return Read(tuple(kept), others, tuple(faults))
+
+
+def _opened(
+    items: t.Iterable[tuple[str, JSON]], faults: list[Fault]
+) -> t.Iterator[tuple[str, dict[str, JSON]]]:
+    for where, item in items:
+        if not isinstance(item, dict):
+            if item is not None:
+                faults.append(Fault(where, f"must be a Kubernetes object, not {shown(item)}"))
+        elif str(item.get("kind", "")).endswith("List") and isinstance(item.get("items"), list):
+            found = [(f"{where}, items[{n}]", each) for n, each in enumerate(item["items"])]
+            yield from _opened(found, faults)
+        else:
+            yield where, item
+
+
+def _is_sound(notes: Notes, item: t.Mapping[str, JSON]) -> bool:
+    before = len(notes.faults)
+    kind = str(item["kind"])
+    metadata = _map(notes.at("metadata"), item.get("metadata"))
+    name = metadata.get("name") or metadata.get("generateName")
+    if not isinstance(name, str):
+        notes.at("metadata.name").fault(f"must be a name, not {shown(name)}")
+    else:
+        notes = Notes(f"{notes.base} ({kind} {name})", notes.faults)
+    for field in ("labels", "annotations"):
+        _texts(notes.at(f"metadata.{field}"), metadata.get(field))
+    spec = _map(notes.at("spec"), item.get("spec"))
+    if len(notes.faults) > before:
+        return False
+    if kind in KINDS:
+        _check_workload(notes, item, spec)
+    elif kind in CARRIERS:
+        _check_spec(notes.at("spec"), spec)
+    if len(notes.faults) == before and kind in _READERS:
+        try:
+            _READERS[kind](named(item))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            notes.fault(f"cannot be read as a {kind}: {error!r}")
+    return len(notes.faults) == before
+
+
+_READERS: t.Mapping[str, t.Callable[[t.Mapping[str, JSON]], object]] = {
+    MACHINE_INSTANCE: machine_instance_from_manifest,
+    "Namespace": namespace_from_manifest,
+    "Node": node_from_manifest,
+    "Pod": pod_from_manifest,
+}
+_SHARE = re.compile(r"\d+%?")
+"""A number of pods, or a share of them (Kubernetes' IntOrString)."""
+
+
+def _check_workload(notes: Notes, item: t.Mapping[str, JSON], spec: t.Mapping[str, JSON]) -> None:
+    _check_template(notes, item, KINDS[str(item["kind"])].template)
+    _map(notes.at("status"), item.get("status"))
+    replicas = spec.get("replicas", 1)
+    if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
+        notes.at("spec.replicas").fault(f"must be a whole number, not {shown(replicas)}")
+    if isinstance(spec.get("selector"), dict):
+        read_selector(notes.at("spec.selector"), spec["selector"])
+    strategy = _map(notes.at("spec.strategy"), spec.get("strategy"))
+    where = notes.at("spec.strategy.rollingUpdate")
+    for field, value in _map(where, strategy.get("rollingUpdate")).items():
+        if not _SHARE.fullmatch(str(value)):
+            where.at(field).fault(f"must be a number or a percentage, not {shown(value)}")
+
+
+def _check_template(notes: Notes, item: t.Mapping[str, JSON], place: Pointer) -> None:
+    here: JSON = item
+    for part in place.parts:
+        notes = notes.at(part)
+        here = _map(notes, here.get(part))
+    metadata = _map(notes.at("metadata"), here.get("metadata"))
+    _texts(notes.at("metadata.labels"), metadata.get("labels"))
+    _check_spec(notes.at("spec"), _map(notes.at("spec"), here.get("spec")))
+
+
+def _check_spec(notes: Notes, spec: t.Mapping[str, JSON]) -> None:
+    given = {name: spec[name] for name in FIELDS if name in spec}
+    before = len(notes.faults)
+    if read_fields(notes, given) != given and len(notes.faults) == before:
+        notes.fault("has a number in quotes in its placement, which the API server refuses")
+
+
+def _map(notes: Notes, value: JSON) -> dict[str, JSON]:
+    if value is not None and not isinstance(value, dict):
+        notes.fault(f"must be a map, not {shown(value)}")
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(notes: Notes, value: JSON) -> None:
+    for key, each in _map(notes, value).items():
+        if not isinstance(each, str):
+            notes.at(str(key)).fault(f"must be text, not {shown(each)}: quote it")

@@ -1,0 +1,392 @@
+#!/usr/bin/python
+# Copyright (c) 2026, virt.placement contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: lint_info
+short_description: Lint rules and manifests before they reach a cluster
+version_added: 0.1.0
+author:
+  - virt.placement contributors (@virt-placement)
+description:
+  - Says what is wrong with the placement of workloads in manifests, and with rules of M(virt.placement.rules), before
+    anything is written. No cluster is needed, so a pipeline can look at every commit.
+  - Manifests of nodes and namespaces among the input are taken for all that there are. Then also keys that no node has,
+    values that none has, and domains that are too few are found. Without them nothing is claimed about nodes.
+  - With O(online) the nodes, namespaces, pods, workloads and versions of a cluster are read, and the input is judged
+    as if it stood there.
+  - What already stands on a cluster is linted by M(virt.placement.placement_info).
+  - Reads, and writes nothing. It does not fail because of findings, see the examples for that.
+options:
+  files:
+    description:
+      - Files of YAML or JSON on the host that runs the module, each with one or more documents.
+      - Of a folder every file that ends with C(.yml), C(.yaml) or C(.json) is read, also in the folders below.
+      - Documents that are no Kubernetes object with a placement are passed over, and counted.
+    type: list
+    elements: path
+    default: []
+  manifests:
+    description:
+      - Kubernetes objects. A list of maps, or the YAML or JSON text of one or more documents.
+    type: raw
+    default: []
+  rules:
+    description:
+      - Rules in the form that M(virt.placement.rules) takes. A list of maps, or the YAML or JSON text of one.
+      - Each is judged by itself and together with the other rules here. The workloads that they name are not looked
+        up, for that is what M(virt.placement.forecast_info) and check mode of M(virt.placement.rules) do.
+    type: raw
+    default: []
+  namespace:
+    description: Namespace of the rules.
+    type: str
+    default: default
+  set:
+    description: The set of the rules, as in M(virt.placement.rules).
+    type: str
+    default: default
+  kubernetes_version:
+    description:
+      - Version of the Kubernetes that all this is meant for, for example V(1.34).
+      - With it fields that are newer than the server are found, and faults of its scheduler are only told of where they
+        are. With O(online) it is read.
+    type: str
+  kubevirt_version:
+    description: Version of KubeVirt on that cluster. Left out, there is none.
+    type: str
+  online:
+    description: Judge the input as if it stood on a cluster, which is read for that.
+    type: bool
+    default: false
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - virt.placement.attributes
+  - virt.placement.attributes.info
+  - virt.placement.placement
+requirements:
+  - python >= 3.10
+  - PyYAML, where there are O(files), or text in place of data
+  - kubernetes >= 28.1.0, with O(online)
+notes:
+  - Authentication, O(cluster_uid) and O(timeout) count with O(online) only, which needs the rights of the cluster role
+    C(virt-placement-reader).
+seealso:
+  - module: virt.placement.rules
+  - module: virt.placement.placement_info
+  - module: virt.placement.forecast_info
+"""
+
+EXAMPLES = r"""
+- name: Lint what a repository holds
+  virt.placement.lint_info:
+    files: ["{{ playbook_dir }}/manifests"]
+    kubernetes_version: "1.34"
+    kubevirt_version: v1.8.4
+  delegate_to: localhost
+  register: linted
+
+- name: Stop the pipeline where something is wrong
+  ansible.builtin.assert:
+    that: linted.counts.error == 0
+    fail_msg: "{{ linted.findings | map(attribute='why') | join(' ') }}"
+
+- name: Lint rules before they are written, with the labels that the nodes are going to have
+  virt.placement.lint_info:
+    namespace: shop
+    rules:
+      - name: database-one-per-zone
+        workloads: [{names: [db1, db2, db3]}]
+        keep_apart: {over: zone}
+    manifests:
+      - {kind: Node, metadata: {name: w1, labels: {topology.kubernetes.io/zone: z1}}}
+      - {kind: Node, metadata: {name: w2, labels: {topology.kubernetes.io/zone: z2}}}
+
+- name: Lint a manifest as if it stood on the cluster
+  virt.placement.lint_info:
+    files: ["{{ playbook_dir }}/machines/db1.yml"]
+    online: true
+"""
+
+RETURN = r"""
+findings:
+  description:
+    - What is wrong, or may be, the worst first. Names are those of RV(virt.placement.placement_info#module:findings),
+      and C(docs/findings.md) says which of them can be seen without a cluster.
+    - Of nodes among the manifests also what RV(virt.placement.topology_info#module:findings) says of their labels.
+    - There is one warning for each name of a finding that is not V(info).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the finding, which stays the same from release to release.
+      type: str
+    severity:
+      description: V(error), V(warning) or V(info).
+      type: str
+    why:
+      description: What was seen.
+      type: str
+    advice:
+      description: What to do.
+      type: str
+    objects:
+      description: Where it was seen.
+      type: list
+      elements: str
+    rule:
+      description: Name of the rule that it is about, empty for terms that no rule owns.
+      type: str
+  sample:
+    - name: selector_matches_nothing
+      severity: error
+      why: >-
+        The pod anti-affinity term over topology.kubernetes.io/zone has no labelSelector, which selects no pod, so it
+        has no effect.
+      advice: Give it a labelSelector that the labels of the pods' template satisfy.
+      objects: [VirtualMachine default/rke2-pool1-1]
+      rule: ""
+counts:
+  description: How much was looked at, and how many findings there are.
+  returned: success
+  type: dict
+  contains:
+    objects:
+      description: Workloads, machines and pods among the manifests.
+      type: int
+    rules:
+      description: Rules.
+      type: int
+    nodes:
+      description: Nodes that are known, of the manifests or of the cluster.
+      type: int
+    passed_over:
+      description: Documents that are no object with a placement.
+      type: int
+    error:
+      description: Findings that are errors.
+      type: int
+    warning:
+      description: Findings that are warnings.
+      type: int
+    info:
+      description: Findings that only tell.
+      type: int
+  sample: {objects: 3, rules: 0, nodes: 0, passed_over: 1, error: 1, warning: 0, info: 0}
+unreadable:
+  description: What could not be read of the cluster. Nothing is claimed about it.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    resource:
+      description: The resource.
+      type: str
+    namespace:
+      description: The namespace, empty for all.
+      type: str
+    verb:
+      description: The verb that is missing.
+      type: str
+    reason:
+      description: What the server said, and what to do.
+      type: str
+  sample: []
+faults:
+  description: Everything that is wrong with the form of the input.
+  returned: when the input is refused
+  type: list
+  elements: str
+  sample: ["web.yml (Deployment web), spec.replicas: must be a whole number, not 'three'"]
+cluster:
+  description: The cluster that was read, nothing without O(online).
+  returned: always
+  type: dict
+  contains:
+    api:
+      description: URL of the API server.
+      type: str
+    uid:
+      description: UID of the namespace C(kube-system), which is the same for the life of a cluster.
+      type: str
+  sample: {api: null, uid: null}
+"""
+
+import re
+import typing as t
+from collections import Counter
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.virt.placement.plugins.module_utils.cluster.read import (
+    Scope,
+    read_snapshot,
+)
+from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
+    argument_spec,
+    topology_of,
+)
+from ansible_collections.virt.placement.plugins.module_utils.interface.guard import guarded
+from ansible_collections.virt.placement.plugins.module_utils.interface.results import warn_once
+from ansible_collections.virt.placement.plugins.module_utils.interface.rules_option import (
+    rules_data,
+)
+from ansible_collections.virt.placement.plugins.module_utils.lint.manifests import (
+    Read,
+    read_manifests,
+)
+from ansible_collections.virt.placement.plugins.module_utils.lint.offline import (
+    CARRIERS,
+    lint_manifests,
+    lint_nodes,
+    lint_rules,
+)
+from ansible_collections.virt.placement.plugins.module_utils.lint.report import merged
+from ansible_collections.virt.placement.plugins.module_utils.model.finding import Fault, Refused
+from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
+from ansible_collections.virt.placement.plugins.module_utils.model.rule import Rule
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
+from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
+from ansible_collections.virt.placement.plugins.module_utils.runs.files import (
+    documents_in,
+    documents_of,
+)
+from ansible_collections.virt.placement.plugins.module_utils.verdicts.report import gap_as_json
+
+if t.TYPE_CHECKING:
+    from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
+
+Params = t.Mapping[str, t.Any]
+RELEASE = re.compile(r"v?(\d+)\.(\d+)(?:[.+-].*)?")
+
+
+def platform_of(params: Params, faults: list[Fault]) -> Platform | None:
+    """The server that the versions describe; None where nothing is said of it."""
+    found = {}
+    for option in ("kubernetes_version", "kubevirt_version"):
+        if params[option] is not None:
+            found[option] = RELEASE.fullmatch(params[option])
+            if found[option] is None:
+                faults.append(Fault(option, f"must be like 1.34, not {params[option]!r}"))
+    release = found.get("kubernetes_version")
+    if release is None:
+        return None
+    return Platform(
+        kubernetes=(int(release[1]), int(release[2])), kubevirt=params["kubevirt_version"]
+    )
+
+
+def manifests_of(params: Params, faults: list[Fault]) -> Read:
+    """What the files and the manifests say. Raises Refused for files that cannot be read."""
+    given = params["manifests"]
+    if isinstance(given, str):
+        items = documents_in(given, "manifests", faults)
+    elif isinstance(given, dict):
+        items = [("manifests", given)]
+    elif isinstance(given, list):
+        items = [(f"manifests[{number}]", each) for number, each in enumerate(given)]
+    else:
+        faults.append(
+            Fault("manifests", "must be a list of Kubernetes objects, or the text of some")
+        )
+        items = []
+    read = read_manifests([*documents_of(params["files"]), *items])
+    faults += read.faults
+    return read
+
+
+def rules_of(params: Params, faults: list[Fault]) -> tuple[Rule, ...]:
+    """The rules. Raises Refused for text that is no YAML."""
+    listed = rules_data(params["rules"])
+    if not listed:
+        return ()
+    parsed = read_rules(
+        listed,
+        namespace=params["namespace"],
+        set_name=params["set"],
+        topology=topology_of(params),
+    )
+    faults += parsed.faults
+    return parsed.rules
+
+
+def linted(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.Any]:
+    """The result. Raises Refused with every fault of the input."""
+    params = module.params
+    faults: list[Fault] = []
+    read, rules = manifests_of(params, faults), rules_of(params, faults)
+    platform = platform_of(params, faults)
+    if faults:
+        raise Refused(faults)
+    around: dict[str, t.Any] = {
+        "topology": topology_of(params),
+        "platform": platform,
+        "cluster": cluster,
+    }
+    findings = merged(
+        (
+            *lint_manifests(read.manifests, **around),
+            *lint_rules(rules, manifests=read.manifests, **around),
+            *lint_nodes(read.manifests, topology=around["topology"]),
+        )
+    )
+    kinds = Counter(str(each["kind"]) for each in read.manifests)
+    objects = sum(kinds[kind] for kind in CARRIERS)
+    if not objects and not rules:
+        module.warn("nothing was linted: the input holds no rule, workload, machine or pod")
+    warn_once(module.warn, findings)
+    severities = Counter(finding.severity for finding in findings)
+    return {
+        "findings": [finding.as_json() for finding in findings],
+        "counts": {
+            "objects": objects,
+            "rules": len(rules),
+            "nodes": kinds["Node"] or len(cluster.nodes if cluster is not None else ()),
+            "passed_over": read.passed_over,
+            **{name: severities[name] for name in ("error", "warning", "info")},
+        },
+        "unreadable": [gap_as_json(gap) for gap in cluster.unreadable] if cluster else [],
+    }
+
+
+def on_cluster(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
+    return linted(module, read_snapshot(api, Scope(volumes=False)))
+
+
+def without_cluster(module: AnsibleModule) -> None:
+    """Ends the module as `guarded` does, and asks no server for anything."""
+    cluster = {"api": None, "uid": None}
+    try:
+        result = linted(module)
+    except Refused as error:
+        faults = [str(fault) for fault in error.faults]
+        module.fail_json(msg="\n".join(faults), changed=False, faults=faults, cluster=cluster)
+    module.exit_json(changed=False, **result, cluster=cluster)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec=argument_spec(
+            files={"type": "list", "elements": "path", "default": []},
+            manifests={"type": "raw", "default": []},
+            rules={"type": "raw", "default": []},
+            namespace={"type": "str", "default": "default"},
+            set={"type": "str", "default": "default"},
+            kubernetes_version={"type": "str"},
+            kubevirt_version={"type": "str"},
+            online={"type": "bool", "default": False},
+        ),
+        required_by={"kubevirt_version": ["kubernetes_version"]},
+        supports_check_mode=True,
+    )
+    if module.params["online"]:
+        guarded(module, on_cluster)
+    else:
+        without_cluster(module)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module lint_info: without any cluster, and as if the input stood on one."""
+
+from __future__ import annotations
+
+import copy
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.virt.placement.plugins.modules import lint_info
+from sandbox import Sandbox, objects
+from sandbox.pytest_plugin import MakeNamespace
+from tests.conftest import RunModule
+
+JSON = t.Any
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+MACHINE_SET = {"harvesterhci.io/machineSetName": "default-rke2-pool1"}
+
+Lint = t.Callable[..., dict[str, t.Any]]
+
+
+@pytest.fixture
+def lint(run_module: RunModule) -> Lint:
+    """The module with nothing but what the test gives it: no kubeconfig, no server."""
+
+    def run(**options: t.Any) -> dict[str, t.Any]:
+        result = run_module(lint_info.main, options)
+        assert not result.get("changed")
+        return result
+
+    return run
+
+
+def names(result: dict[str, t.Any]) -> list[str]:
+    return [finding["name"] for finding in result["findings"]]
+
+
+def harvester(*, fixed: bool) -> list[JSON]:
+    """The machines of the published test: a hard rule over zone, saved without an expression."""
+    term: JSON = {"topologyKey": ZONE}
+    if fixed:
+        term["labelSelector"] = {"matchLabels": MACHINE_SET}
+        term["mismatchLabelKeys"] = ["kubevirt.io/created-by"]
+    placement = {"affinity": {"podAntiAffinity": {REQUIRED: [term]}}}
+    return [
+        objects.virtual_machine(f"rke2-pool1-{n}", labels=MACHINE_SET, placement=placement)
+        for n in (1, 2, 3)
+    ]
+
+
+def article(key: str) -> list[JSON]:
+    """Step B5 of the article: each blackbox on the node of a cache."""
+    near: JSON = {"labelSelector": {"matchLabels": {"app": "varnish-cache"}}, "topologyKey": key}
+    placement = {"affinity": {"podAffinity": {REQUIRED: [near]}}}
+    return [
+        objects.deployment("varnish-cache", replicas=3),
+        objects.replica_set("blackbox", replicas=3, placement=placement),
+    ]
+
+
+def test_the_published_faults_are_found_without_a_cluster(lint: Lint) -> None:
+    result = lint(manifests=[*harvester(fixed=False), *article("topology.kubernetes.io/hostname")])
+
+    errors = {f["name"]: f for f in result["findings"] if f["severity"] == "error"}
+    assert set(errors) == {"selector_matches_nothing", "key_on_no_node"}
+    assert len(errors["selector_matches_nothing"]["objects"]) == 3
+    assert "kubernetes.io/hostname may be meant" in errors["key_on_no_node"]["advice"]
+    assert result["counts"]["error"] == 2
+    assert len(result["warnings"]) == 2
+    assert result["cluster"] == {"api": None, "uid": None}
+
+
+def test_without_the_faults_it_is_silent(lint: Lint) -> None:
+    result = lint(manifests=[*harvester(fixed=True), *article(HOST)])
+
+    assert names(result) == ["follower_depends_on_leader"]
+    assert result["findings"][0]["severity"] == "info"
+    assert "warnings" not in result
+    assert (result["counts"]["objects"], result["counts"]["error"]) == (5, 0)
+
+
+def test_the_published_faults_are_found_in_rules(lint: Lint) -> None:
+    wrong = {"podAntiAffinity": {REQUIRED: [{"topologyKey": ZONE}]}}
+    near = {"labelSelector": {"matchLabels": {"app": "varnish-cache"}}}
+    key = {"podAffinity": {REQUIRED: [{**near, "topologyKey": f"topology.{HOST}"}]}}
+    rules = [
+        {"name": "pool", "workloads": [{"name": "pool1"}], "terms": {"affinity": wrong}},
+        {"name": "beside", "workloads": [{"name": "blackbox"}], "terms": {"affinity": key}},
+    ]
+
+    result = lint(namespace="shop", rules=yaml.safe_dump(rules))
+
+    found = {(f["name"], f["rule"]) for f in result["findings"] if f["severity"] == "error"}
+    assert found == {("selector_matches_nothing", "pool"), ("key_on_no_node", "beside")}
+    assert result["counts"]["rules"] == 2
+
+
+def test_rules_that_are_fine(lint: Lint) -> None:
+    rules = [
+        {"name": "apart", "workloads": [{"names": ["a", "b"]}], "keep_apart": {"over": "zone"}},
+        {"name": "fast", "workloads": [{"name": "a"}], "run_on": {"performance": "high"}},
+    ]
+
+    assert names(lint(namespace="shop", rules=rules)) == []
+
+
+def test_files_and_folders(lint: Lint, tmp_path: Path) -> None:
+    below = tmp_path / "deep" / "er"
+    below.mkdir(parents=True)
+    (below / "pool.yaml").write_text(yaml.safe_dump_all(harvester(fixed=False)))
+    (tmp_path / "values.yml").write_text("replicaCount: 3\n---\n")
+    (tmp_path / "notes.txt").write_text("{ no yaml")
+
+    result = lint(files=[str(tmp_path)])
+
+    assert names(result) == ["selector_matches_nothing"]
+    assert (result["counts"]["objects"], result["counts"]["passed_over"]) == (3, 1)
+
+
+def test_nodes_among_the_manifests_are_all_that_there_are(lint: Lint) -> None:
+    labels = [{HOST: "w1", ZONE: "a"}, {HOST: "w2", ZONE: "a"}, {HOST: "w2"}]
+    nodes = [
+        {"kind": "Node", "metadata": {"name": f"w{n}", "labels": each}}
+        for n, each in enumerate(labels, 1)
+    ]
+    web = objects.deployment("web", replicas=2)
+    web["spec"]["template"]["spec"]["nodeSelector"] = {"example.com/disk": "ssd"}
+
+    result = lint(manifests=[web, *nodes])
+
+    assert {"key_on_no_node", "duplicate_hostname", "topology_incomplete"} <= set(names(result))
+    assert result["counts"]["nodes"] == 3
+    assert names(lint(manifests=[web])) == []
+
+
+@pytest.mark.parametrize(("version", "lacks"), [("1.30", True), ("v1.34.1", False), (None, False)])
+def test_versions(lint: Lint, version: str | None, lacks: bool) -> None:
+    options = {"kubernetes_version": version, "kubevirt_version": "v1.8.4"} if version else {}
+
+    found = names(lint(manifests=harvester(fixed=True), **options))
+
+    assert ("server_lacks_feature" in found) is lacks
+
+
+def test_every_fault_of_the_input_is_named(lint: Lint, tmp_path: Path) -> None:
+    result = lint(
+        manifests=[{"kind": "Node", "metadata": {}}, 7],
+        rules=[{"name": "x", "workloads": [{"name": "a"}], "keep_apart": {"over": "zon"}}],
+        kubernetes_version="new",
+    )
+
+    assert result["failed"]
+    assert [fault.split(",")[0].split(":")[0] for fault in result["faults"]] == [
+        "manifests[0]",
+        "manifests[1]",
+        "rules[0] x",
+        "kubernetes_version",
+    ]
+    for fault in result["faults"]:
+        assert fault in result["msg"]
+
+
+def test_files_that_cannot_be_read(lint: Lint, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "chart.yml").write_text("{{ if .Values.web }}\n")
+
+    result = lint(files=[str(tmp_path / name) for name in ("nowhere", "empty", "chart.yml")])
+
+    assert result["failed"]
+    said = ["there is no such file", "holds no file", "is no YAML"]
+    assert all(text in fault for text, fault in zip(said, result["faults"], strict=True))
+
+
+def test_nothing_to_lint_is_said(lint: Lint) -> None:
+    result = lint(manifests=[{"kind": "Service", "metadata": {"name": "x"}}])
+
+    assert result["findings"] == []
+    assert "nothing was linted" in str(result["warnings"])
+
+
+def test_a_version_of_kubevirt_alone_says_too_little(lint: Lint) -> None:
+    assert "kubernetes_version" in lint(manifests=[], kubevirt_version="v1.8.4")["msg"]
+
+
+class TestOnline:
+    """The input judged as if it stood on a real cluster."""
+
+    @pytest.fixture
+    def on_six(self, six: Sandbox, run_module: RunModule, namespace: MakeNamespace) -> Lint:
+        self.namespace = namespace(six, "lint")
+        self.sandbox = six
+
+        def run(identity: str = "reader", **options: t.Any) -> dict[str, t.Any]:
+            start = six.audit.mark()
+            params = {"kubeconfig": str(six.kubeconfig(identity)), "online": True, **options}
+            result = run_module(lint_info.main, params)
+            assert six.audit.writes(since=start) == []
+            return result
+
+        return run
+
+    def machine(self, name: str, placement: JSON, **options: t.Any) -> JSON:
+        made = copy.deepcopy(objects.virtual_machine(name, placement=placement, **options))
+        made["metadata"]["namespace"] = self.namespace
+        return made
+
+    def test_keys_and_pods_are_those_of_the_cluster(self, on_six: Lint) -> None:
+        far = {"labelSelector": {"matchLabels": {"app": "nobody"}}, "topologyKey": HOST}
+        placement = {
+            "nodeSelector": {"example.com/disk": "ssd"},
+            "affinity": {"podAffinity": {REQUIRED: [far]}},
+        }
+        manifest = self.machine("db", placement)
+
+        result = on_six(manifests=[manifest])
+
+        assert names(result) == ["key_on_no_node", "selector_matches_nothing"]
+        assert result["counts"]["nodes"] == 6
+        assert result["cluster"]["uid"]
+        assert result["unreadable"] == []
+
+    def test_what_runs_has_to_be_restarted_for_a_spread(self, on_six: Lint) -> None:
+        api = self.sandbox.api
+        api.create(api.path("VirtualMachine", self.namespace), self.machine("db", {}))
+        vmi = api.path("VirtualMachineInstance", self.namespace, "db")
+        api.wait(lambda each: each["status"].get("phase") == "Running", vmi, timeout=60)
+        constraint = {
+            "topologyKey": ZONE,
+            "maxSkew": 1,
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"vmi.kubevirt.io/id": "db"}},
+            "nodeTaintsPolicy": "Honor",
+        }
+        manifest = self.machine("db", {"topologySpreadConstraints": [constraint]})
+
+        assert "restart_required" in names(on_six(manifests=[manifest]))
+
+    def test_without_rights_nothing_is_claimed(self, on_six: Lint) -> None:
+        manifest = self.machine("db", {"nodeSelector": {"example.com/disk": "ssd"}})
+
+        result = on_six(identity="nobody", manifests=[manifest])
+
+        assert names(result) == []
+        assert "nodes" in {gap["resource"] for gap in result["unreadable"]}

@@ -1,0 +1,205 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""For each finding that can be seen without a cluster: where it is found, and the same mended."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
+from ansible_collections.virt.placement.plugins.module_utils.rules.slots import Slot
+from tests.unit.lint.finds import deployment
+from tests.unit.verdicts.cluster import (
+    HOST,
+    REQUIRED,
+    ZONE,
+    Cluster,
+    affinity,
+    anti_affinity,
+    apart,
+    expression,
+    node_affinity,
+    spread,
+)
+
+JSON = t.Any
+Build = t.Callable[[Cluster], None]
+OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
+DISK = "example.com/disk"
+OLD = Platform(kubernetes=(1, 25), kubevirt="v1.0.0")
+FAULTY = Platform(kubernetes=(1, 34), kubevirt="v1.8.4")
+SOUND = Platform(kubernetes=(1, 33), kubevirt="v1.8.4")
+
+
+@dataclass(frozen=True)
+class Example:
+    """`bad` and `good` grow a cluster; `platform` is that of the bad one."""
+
+    bad: Build
+    good: Build
+    platform: Platform = SOUND
+    zones: str = "aabbcc"
+
+
+def machine(spec: JSON, **labels: str) -> Build:
+    """A machine that runs, and one that others may want to be near to or away from."""
+
+    def build(cluster: Cluster) -> None:
+        cluster.run("db", "n3", tier="db")
+        cluster.run("app", "n1", spec, **labels)
+
+    return build
+
+
+def web(spec: JSON, **more: t.Any) -> Build:
+    return lambda cluster: deployment(cluster, "web", spec, **more)
+
+
+def with_labels(key: str, build: Build) -> Build:
+    """The same on nodes that have one more label each."""
+
+    def labelled(cluster: Cluster) -> None:
+        for number, node in enumerate(cluster.nodes.values()):
+            node["metadata"]["labels"][key] = f"v{number}"
+        build(cluster)
+
+    return labelled
+
+
+def nodes_with(name: str, labels: JSON) -> Build:
+    return lambda cluster: cluster.node(name, labels)
+
+
+def pair(*, mutual: bool) -> Build:
+    def build(cluster: Cluster) -> None:
+        near_b = affinity({**apart(HOST, plain=True, app="b")})
+        cluster.run("a", "n1", near_b, app="a")
+        near_a = affinity({**apart(HOST, plain=True, app="a")})
+        cluster.run("b", "n1", near_a if mutual else {}, app="b")
+
+    return build
+
+
+def rule_of(*, uid: str = "", foreign: bool = False, argo: bool = False) -> Build:
+    """A machine under a rule, with what may be wrong with that."""
+
+    def build(cluster: Cluster) -> None:
+        ref = cluster.vm("db")
+        cluster.write(ref, "in-a", (Slot.NODE_EXPRESSION, expression(ZONE, "In", "a")))
+        if uid:
+            cluster.workloads[ref]["metadata"]["uid"] = uid
+        if foreign:
+            required = cluster.template(ref)["spec"]["affinity"]["nodeAffinity"][REQUIRED]
+            required["nodeSelectorTerms"].append({"matchExpressions": [expression(HOST, "Exists")]})
+        if argo:
+            labels = {"argocd.argoproj.io/instance": "shop"}
+            cluster.workloads[ref]["metadata"]["labels"] = labels
+
+    return build
+
+
+def patched(*, restarted: bool) -> Build:
+    """A spread constraint written into the template of a machine that runs."""
+
+    def build(cluster: Cluster) -> None:
+        ref = cluster.vm("web", tier="web")
+        if not restarted:
+            cluster.start(ref, "n1")
+        cluster.template(ref)["spec"].update(honoured(tier="web"))
+        status = {"printableStatus": "Stopped" if restarted else "Running"}
+        cluster.workloads[ref]["status"] = status
+
+    return build
+
+
+def honoured(**labels: JSON) -> JSON:
+    (constraint,) = spread(**labels)["topologySpreadConstraints"]
+    return {"topologySpreadConstraints": [{**constraint, "nodeTaintsPolicy": "Honor"}]}
+
+
+def one_node(*names: str) -> JSON:
+    return node_affinity({"matchExpressions": [expression(HOST, "In", *names)]})
+
+
+def in_zone(*zones: str) -> JSON:
+    return node_affinity({"matchExpressions": [expression(ZONE, "In", zone) for zone in zones]})
+
+
+def elsewhere(**chosen: JSON) -> JSON:
+    return affinity({**apart(plain=True, tier="db"), "namespaceSelector": chosen})
+
+
+HARVESTER = "harvesterhci.io/machineSetName"
+POOL: dict[str, JSON] = {HARVESTER: "default-rke2-pool1"}
+NEGATIVE = {"matchExpressions": [expression("team", "DoesNotExist")]}
+WRONG_KEY = affinity(apart("topology.kubernetes.io/hostname", plain=True, tier="db"))
+MIN_DOMAINS = {**honoured(app="web")["topologySpreadConstraints"][0], "minDomains": 0}
+PLAIN = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
+
+EXAMPLES: dict[str, Example] = {
+    "bare_key": Example(
+        with_labels("rack", machine(anti_affinity(apart("rack", tier="db")))),
+        with_labels(
+            "example.com/rack", machine(anti_affinity(apart("example.com/rack", tier="db")))
+        ),
+    ),
+    "blocks_live_migration": Example(machine(one_node("n1")), machine(one_node("n1", "n2"))),
+    "bypassed": Example(rule_of(foreign=True), rule_of()),
+    "cloned": Example(rule_of(uid="another"), rule_of()),
+    "deprecated_key": Example(
+        with_labels(OLD_ZONE, machine(anti_affinity(apart(OLD_ZONE, tier="db")))),
+        machine(anti_affinity(apart(tier="db"))),
+    ),
+    "empty_term": Example(machine(node_affinity({})), machine(in_zone("a"))),
+    "follower_depends_on_leader": Example(
+        machine(affinity(apart(HOST, plain=True, tier="db"))), machine({})
+    ),
+    "invalid_placement": Example(
+        web({"topologySpreadConstraints": [MIN_DOMAINS]}), web(honoured(app="web"))
+    ),
+    "key_on_no_node": Example(
+        machine(WRONG_KEY), machine(affinity(apart(HOST, plain=True, tier="db")))
+    ),
+    "key_on_some_nodes": Example(
+        lambda cluster: [nodes_with("bare", {})(cluster), web(honoured(app="web"))(cluster)][0],
+        web(honoured(app="web")),
+    ),
+    "managed_by": Example(rule_of(argo=True), rule_of()),
+    "max_skew_is_not_max_count": Example(
+        web(honoured(app="web"), replicas=4), web(honoured(app="web"), replicas=3)
+    ),
+    "mutual_affinity": Example(pair(mutual=True), pair(mutual=False)),
+    "negative_namespace_selector": Example(
+        machine(elsewhere(**NEGATIVE)), machine(elsewhere(matchLabels={"team": "a"})), FAULTY
+    ),
+    "never_met": Example(machine(in_zone("a", "b")), machine(in_zone("a"))),
+    "own_rollout_deadlock": Example(
+        web(anti_affinity(PLAIN)),
+        web(anti_affinity({**PLAIN, "matchLabelKeys": ["pod-template-hash"]})),
+    ),
+    "restart_required": Example(patched(restarted=False), patched(restarted=True)),
+    "selector_matches_everything": Example(
+        machine(anti_affinity({"topologyKey": ZONE, "labelSelector": {}})),
+        machine(anti_affinity(apart(tier="db"))),
+    ),
+    "selector_matches_nothing": Example(
+        machine(anti_affinity({"topologyKey": ZONE}), **POOL),
+        machine(anti_affinity(apart(**POOL)), **POOL),
+    ),
+    "server_lacks_feature": Example(
+        machine(anti_affinity(apart(tier="app")), tier="app"), machine({}), OLD
+    ),
+    "single_domain": Example(web(honoured(app="web")), web({}), zones="aaa"),
+    "spread_strands_drain": Example(web(spread(app="web")), web(honoured(app="web"))),
+    "template_and_selector_disagree": Example(web(honoured(app="wep")), web(honoured(app="web"))),
+    "deprecated_label": Example(nodes_with("n7", {ZONE: "a", OLD_ZONE: "a"}), machine({})),
+    "domains_alike": Example(nodes_with("n7", {ZONE: "A"}), nodes_with("n7", {ZONE: "a"})),
+    "duplicate_hostname": Example(
+        nodes_with("n7", {ZONE: "a", HOST: "n1"}), nodes_with("n7", {ZONE: "a"})
+    ),
+    "topology_incomplete": Example(nodes_with("n7", {}), nodes_with("n7", {ZONE: "a"})),
+    "zone_in_two_regions": Example(
+        with_labels("topology.kubernetes.io/region", machine({})), machine({})
+    ),
+}

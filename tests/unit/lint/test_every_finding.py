@@ -1,0 +1,87 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Each finding of the catalogue is found on a cluster and without one, and gone once mended."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.lint.catalogue import (
+    CATALOGUE,
+    Source,
+    Takes,
+)
+from ansible_collections.virt.placement.plugins.module_utils.lint.offline import (
+    lint_manifests,
+    lint_nodes,
+)
+from ansible_collections.virt.placement.plugins.module_utils.lint.online import lint
+from ansible_collections.virt.placement.plugins.module_utils.lint.topology import topology_report
+from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from tests.unit.lint.examples import EXAMPLES, SOUND, Build
+from tests.unit.lint.finds import manifests
+from tests.unit.verdicts.cluster import Cluster
+
+TESTS = Path(__file__).resolve().parents[2]
+OFFLINE = [name for name, entry in CATALOGUE.items() if entry.offline is not None]
+
+
+def grown(build: Build, zones: str) -> Cluster:
+    cluster = Cluster(zones)
+    build(cluster)
+    return cluster
+
+
+def online(name: str, cluster: Cluster, platform: Platform) -> set[str]:
+    snapshot = cluster.snapshot(platform=platform)
+    if CATALOGUE[name].source is Source.LABELS:
+        return {found.name for found in topology_report(snapshot.nodes, Topology.of()).findings}
+    return {found.name for found in lint(snapshot)}
+
+
+def offline(name: str, cluster: Cluster, platform: Platform) -> set[str]:
+    """With no more than what the catalogue says it takes."""
+    takes = CATALOGUE[name].offline
+    listed = manifests(cluster, nodes=takes is Takes.NODES)
+    known = platform if takes is Takes.VERSIONS else None
+    found = {*lint_manifests(listed, platform=known), *lint_nodes(listed)}
+    return {finding.name for finding in found}
+
+
+def test_there_is_an_example_of_each() -> None:
+    assert set(EXAMPLES) == set(OFFLINE)
+
+
+@pytest.mark.parametrize("look", [online, offline])
+@pytest.mark.parametrize("name", OFFLINE)
+def test_it_is_found(name: str, look: t.Callable[[str, Cluster, Platform], set[str]]) -> None:
+    example = EXAMPLES[name]
+
+    assert name in look(name, grown(example.bad, example.zones), example.platform)
+
+
+@pytest.mark.parametrize("look", [online, offline])
+@pytest.mark.parametrize("name", OFFLINE)
+def test_it_is_gone_once_mended(
+    name: str, look: t.Callable[[str, Cluster, Platform], set[str]]
+) -> None:
+    """Without nodes to count, a skew of one may always be meant as a maximum."""
+    example = EXAMPLES[name]
+    cluster = grown(example.good, example.zones)
+    if name == "max_skew_is_not_max_count" and look is offline:
+        found = {finding.name for finding in lint_manifests(manifests(cluster, nodes=True))}
+    else:
+        found = look(name, cluster, SOUND)
+
+    assert name not in found
+
+
+@pytest.mark.parametrize("name", sorted(set(CATALOGUE) - set(OFFLINE)))
+def test_what_only_a_cluster_shows_says_why_and_has_a_test(name: str) -> None:
+    assert CATALOGUE[name].reason
+    sources = (path.read_text() for path in TESTS.rglob("test_*.py") if path != Path(__file__))
+    assert any(f'"{name}"' in text or name.upper() in text for text in sources)

@@ -1,0 +1,202 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The form of what stands in files, and manifests as they would stand on a cluster."""
+
+from __future__ import annotations
+
+import copy
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.lint.manifests import read_manifests
+from ansible_collections.virt.placement.plugins.module_utils.lint.offline import (
+    lint_manifests,
+    lint_rules,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.rules.parse import parse_rules
+from ansible_collections.virt.placement.plugins.module_utils.rules.slots import Slot
+from tests.unit.lint.finds import deployment, manifests
+from tests.unit.verdicts.cluster import (
+    HOST,
+    ZONE,
+    Cluster,
+    affinity,
+    anti_affinity,
+    apart,
+    expression,
+    spread,
+)
+
+JSON = t.Any
+
+
+def vm(spec: JSON, **metadata: JSON) -> JSON:
+    template = {"metadata": {"labels": {"tier": "db"}}, "spec": {"domain": {}, **spec}}
+    return {
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachine",
+        "metadata": {"name": "db", **metadata},
+        "spec": {"template": template},
+    }
+
+
+def names(*items: JSON) -> set[str]:
+    read = read_manifests([(str(number), item) for number, item in enumerate(items)])
+    assert not read.faults, read.faults
+    return {finding.name for finding in lint_manifests(read.manifests)}
+
+
+def test_lists_are_opened_and_other_documents_passed_over() -> None:
+    bad = vm(anti_affinity({"topologyKey": ZONE}))
+    items = [
+        ("a", {"kind": "List", "items": [bad, {"kind": "Service", "metadata": {"name": "x"}}]}),
+        ("b", {"replicaCount": 3}),
+        ("c", None),
+    ]
+
+    read = read_manifests(items)
+
+    assert (len(read.manifests), read.passed_over, read.faults) == (1, 2, ())
+
+
+@pytest.mark.parametrize(
+    ("item", "said"),
+    [
+        pytest.param([1], "must be a Kubernetes object, not a list", id="no object"),
+        pytest.param({"kind": "Node"}, "metadata.name: must be a name, not null", id="no name"),
+        pytest.param(
+            vm({}, labels={"on": True}),
+            "(VirtualMachine db), metadata.labels.on: must be text, not the boolean true",
+            id="a label that is no text",
+        ),
+        pytest.param(
+            vm({"affinity": {"podAntiAfinity": {}}}),
+            "spec.template.spec.affinity: unknown option 'podAntiAfinity'; did you mean"
+            " 'podAntiAffinity'",
+            id="a field that Kubernetes has not",
+        ),
+        pytest.param(vm({"nodeSelector": []}), "nodeSelector: must be a map", id="another form"),
+        pytest.param(
+            vm({"topologySpreadConstraints": [{"maxSkew": "1", "topologyKey": ZONE}]}),
+            "number in quotes",
+            id="a quoted number",
+        ),
+        pytest.param({**vm({}), "spec": []}, "spec: must be a map, not a list", id="no spec"),
+        pytest.param(
+            {"kind": "Deployment", "metadata": {"name": "x"}, "spec": {"replicas": "three"}},
+            "spec.replicas: must be a whole number, not 'three'",
+            id="replicas",
+        ),
+        pytest.param(
+            {
+                "kind": "Deployment",
+                "metadata": {"name": "x"},
+                "spec": {"strategy": {"rollingUpdate": {"maxSurge": "few"}}},
+            },
+            "maxSurge: must be a number or a percentage, not 'few'",
+            id="maxSurge",
+        ),
+        pytest.param(
+            {"kind": "Node", "metadata": {"name": "x"}, "status": {"allocatable": {"cpu": "?"}}},
+            "cannot be read as a Node",
+            id="a quantity",
+        ),
+    ],
+)
+def test_what_has_another_form_is_refused_with_its_place(item: JSON, said: str) -> None:
+    read = read_manifests([("web.yml", item)])
+
+    (fault,) = read.faults
+    assert str(fault).startswith("web.yml")
+    assert said in str(fault)
+    assert read.manifests == ()
+
+
+def test_every_fault_is_named() -> None:
+    read = read_manifests([("a", [1]), ("b", vm({"tolerations": {}})), ("c", vm({}))])
+
+    assert [fault.where.split(" ")[0] for fault in read.faults] == ["a", "b"]
+    assert len(read.manifests) == 1
+
+
+def test_a_machine_or_pod_of_nobody_is_linted() -> None:
+    spec = anti_affinity({"topologyKey": ZONE})
+    for kind in ("VirtualMachineInstance", "Pod"):
+        item = {"kind": kind, "metadata": {"name": "db"}, "spec": {**spec, "containers": []}}
+        assert names(item) == {"selector_matches_nothing"}
+
+
+def test_a_plain_term_over_zone_of_a_machine_of_nobody_blocks_its_migration() -> None:
+    item = {
+        "kind": "VirtualMachineInstance",
+        "metadata": {"name": "db", "labels": {"tier": "db"}},
+        "spec": anti_affinity(apart(plain=True, tier="db")),
+    }
+
+    assert names(item) == {"blocks_live_migration"}
+
+
+def test_in_git_an_object_has_no_uid_and_is_no_copy() -> None:
+    cluster = Cluster()
+    ref = cluster.vm("db")
+    cluster.write(ref, "in-a", (Slot.NODE_EXPRESSION, expression(ZONE, "In", "a")))
+    (manifest,) = copy.deepcopy(manifests(cluster))
+    assert lint_manifests([manifest]) == ()
+
+    del manifest["metadata"]["uid"]
+
+    assert lint_manifests([manifest]) == ()
+
+
+def test_on_a_cluster_its_pods_may_be_selected() -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1", tier="db")
+    app = vm(affinity(apart(HOST, plain=True, tier="db")))
+    app["metadata"]["name"] = "app"
+    app["spec"]["template"]["metadata"]["labels"] = {}
+
+    def found(tier: str) -> set[str]:
+        app["metadata"]["namespace"] = "shop"
+        (term,) = app["spec"]["template"]["spec"]["affinity"]["podAffinity"].values()
+        term[0]["labelSelector"]["matchLabels"]["tier"] = tier
+        return {finding.name for finding in lint_manifests([app], cluster=cluster.snapshot())}
+
+    assert found("db") == {"follower_depends_on_leader"}
+    assert found("cache") == {"selector_matches_nothing"}
+
+
+def test_on_a_cluster_a_manifest_takes_the_place_of_its_object() -> None:
+    """What runs of that was started without the constraint."""
+    cluster = Cluster()
+    cluster.run("db", "n1", tier="db")
+    new = vm(spread(tier="db"), namespace="shop")
+
+    found = {finding.name for finding in lint_manifests([new], cluster=cluster.snapshot())}
+
+    assert "restart_required" in found
+
+
+def test_on_a_cluster_keys_are_those_of_its_nodes() -> None:
+    cluster = Cluster()
+    deployment(cluster, "web", spread("example.com/rack", app="web"))
+    listed = manifests(cluster)
+
+    assert "key_on_no_node" not in {finding.name for finding in lint_manifests(listed)}
+    found = lint_manifests(listed, cluster=cluster.snapshot())
+    assert "key_on_no_node" in {finding.name for finding in found}
+
+
+def test_rules_know_the_nodes_that_are_among_the_manifests() -> None:
+    rule = {
+        "name": "apart",
+        "workloads": [{"names": ["a", "b"]}],
+        "keep_apart": {"over": "zone"},
+    }
+    rules = parse_rules([rule], namespace="shop", set="default", topology=Topology.of())
+    cluster = Cluster("aaa")
+
+    assert lint_rules(rules) == ()
+    (found,) = lint_rules(rules, manifests=manifests(cluster, nodes=True))
+    assert (found.name, found.rule) == ("single_domain", "apart")
