@@ -225,6 +225,11 @@ instances:
         as_declared:
           description: The verdict on the place alone, in effect or not.
           type: str
+        takes_effect:
+          description: >-
+            V(migration), V(restart) or V(recreation), what has to happen to the instance before the rule is in effect.
+            Empty where it is, and where only writing the rules again would help.
+          type: str
     feasible_if_restarted:
       description: >-
         Nodes that are open to it if it is restarted now. Of instances that are not broken only with O(details=all).
@@ -251,6 +256,7 @@ instances:
           better_nodes: []
           in_effect: true
           as_declared: satisfied
+          takes_effect: ""
         - rule: shop/database/database-one-per-zone
           verdict: violated
           reason: >-
@@ -259,6 +265,7 @@ instances:
           better_nodes: [kni-worker2]
           in_effect: true
           as_declared: violated
+          takes_effect: ""
       feasible_if_restarted: [kni-worker2]
       feasible_if_migrated: [kni-worker2]
 pending:

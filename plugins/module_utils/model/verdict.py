@@ -47,6 +47,9 @@ class RuleVerdict:
     """What the declared terms would give where it runs, if that is not `verdict`: satisfied or
     preference_unmet for what is not in effect; satisfied for a rule that a foreign term bypasses
     and that holds all the same."""
+    takes_effect: str = ""
+    """`migration`, `restart` or `recreation`: what has to happen to the instance before it is in
+    effect. Empty where it is, and where only writing the rules again would help."""
 
     @property
     def placed(self) -> Verdict:

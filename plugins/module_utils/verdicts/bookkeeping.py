@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ..model.objects import PodTerm
+from ..model.platform import Platform
 from ..model.topology import Topology
 from ..model.verdict import RuleVerdict
 from ..scheduling import scores
@@ -23,6 +24,7 @@ from .declared import RuleTerms
 from .effective import Gap
 from .ledger import Ledger, Line
 from .terms import Kind, Term, added_by_platform, pod_term, spread_term, terms_of
+from .when import takes_effect
 
 _PREFERRED_KINDS: t.Mapping[str, Kind] = {
     "node-affinity": Kind.PREFERRED_NODE_AFFINITY,
@@ -37,8 +39,9 @@ _DOUBTFUL = (Kind.AFFINITY, Kind.SPREAD)
 class Bookkeeping:
     """Makes ledgers; the index must be that of the declared world."""
 
-    def __init__(self, index: Index, topology: Topology, blind: Blind) -> None:
+    def __init__(self, index: Index, topology: Topology, blind: Blind, platform: Platform) -> None:
         self._index = index
+        self._platform = platform
         self._topology = topology
         self._blind = blind
         self._plain: dict[int, tuple[t.Any, tuple[RuleVerdict, ...]]] = {}
@@ -169,11 +172,13 @@ class Bookkeeping:
                 if any(key == own for own, _value in rule.labels)
             ]
             for name in names or [""]:
-                ledger.line(name, "" if name else said).missing.append(said)
+                effect = takes_effect(case, None, self._platform)
+                ledger.line(name, "" if name else said).lacks(said, effect)
         for term in gap.stale:
             said = wording.describe(term, self._topology)
             note = f"the running pod was scheduled with {said}, which is no longer declared"
-            ledger.line("", note).missing.append(note)
+            effect = takes_effect(case, term, self._platform)
+            ledger.line("", note).lacks(note, effect)
 
     def _write_missing(self, ledger: Ledger, case: Case, term: Term, where: str) -> None:
         if term.kind is Kind.NODE_AFFINITY and case.declared is not None:
@@ -187,7 +192,7 @@ class Bookkeeping:
         else:
             lines = [self._line(ledger, case, term)]
         for line in lines:
-            line.missing.append(where)
+            line.lacks(where, takes_effect(case, term, self._platform))
 
     def _write_blind(self, ledger: Ledger, case: Case) -> None:
         declared = case.declared

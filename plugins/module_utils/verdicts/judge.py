@@ -106,7 +106,7 @@ class _Court:
         self._domains: dict[str, dict[str, str]] = {}
         self.blind = Blind(snapshot.unreadable)
         self._attribution = Attribution(topology, self._nodes, by_pod(cases.placed))
-        self._bookkeeping = Bookkeeping(index, topology, self.blind)
+        self._bookkeeping = Bookkeeping(index, topology, self.blind, snapshot.platform)
 
     def hear(self, case: Case) -> None:
         """Judge one instance. The index must be that of the declared world."""

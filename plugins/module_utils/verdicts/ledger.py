@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..model.verdict import RuleVerdict, Verdict
+from . import when
 
 SEVERITY: t.Mapping[Verdict, int] = {verdict: rank for rank, verdict in enumerate(Verdict)}
 
@@ -26,9 +27,19 @@ class Line:
     doubtful: bool = False
     """What is broken may be so only because something could not be read."""
     better: tuple[str, ...] = ()
+    takes_effect: str = ""
+
+    def lacks(self, note: str, takes_effect: str) -> None:
+        """Not in effect, until what `takes_effect` names has happened."""
+        self.missing.append(f"{note}; {when.WORDS[takes_effect]}")
+        self.takes_effect = when.worst((self.takes_effect, takes_effect))
 
     def verdict(self) -> RuleVerdict:
         """The worst that is known. Broken outranks unknown, if it is broken for certain."""
+        found = self._verdict()
+        return replace(found, takes_effect=self.takes_effect) if self.takes_effect else found
+
+    def _verdict(self) -> RuleVerdict:
         in_effect = not self.missing
         placed = Verdict.PREFERENCE_UNMET if self.unmet else Verdict.SATISFIED
         notes = (*self.broken, *self.bypassed, *self.unmet, *self.missing)
@@ -41,6 +52,8 @@ class Line:
             reason = "; ".join(dict.fromkeys(filter(None, (self.said, self.blind, *self.missing))))
             return RuleVerdict(self.rule, Verdict.UNKNOWN, reason, (), in_effect)
         if self.missing:
+            if placed is Verdict.SATISFIED:
+                reason = f"it is in the right place, by luck: {reason}"
             return RuleVerdict(
                 self.rule, Verdict.NOT_IN_EFFECT, reason, self.better, in_effect, placed
             )

@@ -70,6 +70,7 @@ def _rule_as_json(verdict: RuleVerdict) -> dict[str, JSON]:
         "better_nodes": list(verdict.better_nodes),
         "in_effect": verdict.in_effect,
         "as_declared": str(verdict.placed),
+        "takes_effect": verdict.takes_effect,
     }
 
 
