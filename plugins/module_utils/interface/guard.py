@@ -36,8 +36,9 @@ class WrongCluster(Exception):
 def guarded(module: AnsibleModule, run: Run) -> None:
     """Runs `run(module, api)` and ends the module with what it returns, or with the error.
 
-    The result gets `cluster`. With `cluster_uid` the cluster is checked before anything else. Where
-    `run` refuses its input before it asks the server, no server is needed for that.
+    The result gets `cluster`; its uid is None where the server was not asked for it. With
+    `cluster_uid` the cluster is checked before anything else. Where `run` refuses its input before
+    it asks the server, no server is needed for that.
     """
     api = connect(module)
     _narrow_secrets(module)
@@ -81,6 +82,14 @@ def _identity(module: AnsibleModule, api: Api) -> Result:
     return {"uid": None, "api": api.host}
 
 
+def _host(api: Api) -> str | None:
+    """The server that was asked, or would have been; None where nothing leads to one."""
+    try:
+        return api.host
+    except NoConfiguration:
+        return None
+
+
 def _partial(error: PartialFailure) -> Result:
     return {**error.result, "msg": _list(error.errors), "errors": list(error.errors)}
 
@@ -93,6 +102,7 @@ def _list(lines: t.Sequence[str]) -> str:
 
 
 def _end(module: AnsibleModule, api: Api, cluster: Result, **result: t.Any) -> None:
+    cluster["api"] = cluster["api"] or _host(api)
     _hide_tokens(module, api)
     module.fail_json(**{"changed": False, **result, "cluster": cluster})
 

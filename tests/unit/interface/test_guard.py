@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import typing as t
 
 import pytest
@@ -70,7 +71,19 @@ def test_all_faults_are_named_and_no_server_is_asked(
     assert result["failed"]
     assert result["faults"] == ["per_node.w1.zone: is empty", "remove[0]: is unknown"]
     assert result["msg"] == "2 errors:\n- per_node.w1.zone: is empty\n- remove[0]: is unknown"
+    assert result["cluster"] == {"api": server.url, "uid": None}
     assert not server.seen
+
+
+def test_faults_are_named_where_nothing_leads_to_a_server(
+    ends: t.Any, tmp_path: pathlib.Path
+) -> None:
+    def run(module: t.Any, api: t.Any) -> t.Any:
+        raise Refused([Fault("labels", "is empty")])
+
+    result = ends(run, kubeconfig=str(tmp_path / "none"))
+    assert result["faults"] == ["labels: is empty"]
+    assert result["cluster"] == {"api": None, "uid": None}
 
 
 def test_no_time_is_refused(ends: t.Any, server: ScriptedServer) -> None:
