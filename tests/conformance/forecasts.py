@@ -127,7 +127,7 @@ def _candidates(case: Case, method: Method) -> tuple[Snapshot, dict[str, Candida
     snapshot = Snapshot(
         nodes=tuple(map(node_from_manifest, case["nodes"])),
         pods=tuple(pods),
-        namespaces=tuple(map(namespace_from_manifest, case["namespaces"])),
+        namespaces=tuple(map(namespace_from_manifest, case.get("namespaces", ()))),
     )
     return snapshot, found
 
