@@ -21,6 +21,8 @@ NAMES = ["db1", "db2", "db3"]
 APART = {"name": "apart", "workloads": [{"names": NAMES}], "keep_apart": {"over": "zone"}}
 RULE = "default/apart"
 VM = "VirtualMachine"
+HOST = "kubernetes.io/hostname"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class Judge:
@@ -124,7 +126,12 @@ def test_the_scheduler_does_what_was_said_and_the_verdict_follows(
     result = judge(details="all")
     assert result["summary"]["violated"] == 0
     assert by_name(result)["db3"]["verdict"] == "not_in_effect"
-    assert rule_of(by_name(result)["db3"], rule)["as_declared"] == "satisfied"
+    lucky = rule_of(by_name(result)["db3"], rule)
+    assert (lucky["as_declared"], lucky["in_effect"]) == ("satisfied", False)
+    assert lucky["takes_effect"] == "migration"
+    assert lucky["reason"].startswith("it is in the right place, by luck: ")
+    assert lucky["reason"].endswith("; it takes effect at its next migration")
+    assert f"not_in_effect: VirtualMachineInstance {task.namespace}/db3" in result["table"]
 
 
 def test_a_plain_term_over_zone_has_no_target_and_the_real_migration_has_none_either(
@@ -155,6 +162,154 @@ def test_a_plain_term_over_zone_has_no_target_and_the_real_migration_has_none_ei
     assert [each["instance"]["name"] for each in pending] == ["db1"]
     assert "keeps away from (tier In (db))" in pending[0]["reason"]
     assert target
+
+
+def test_a_foreign_or_term_bypasses_a_rule_and_the_scheduler_lets_the_machine_past(
+    judge: Judge, six: Sandbox, task: RulesTask
+) -> None:
+    made = task.create(objects.virtual_machine("db1"))
+    task({"name": "in-zone1", "workloads": [{"name": "db1"}], "run_on": {"zone": "zone1"}})
+    vmi = task.running("db1")["db1"]
+    terms = f"/spec/template/spec/affinity/nodeAffinity/{REQUIRED}/nodeSelectorTerms/-"
+    foreign = {"matchExpressions": [{"key": HOST, "operator": "In", "values": ELSEWHERE}]}
+    task.patch(VM, "db1", [{"op": "add", "path": terms, "value": foreign}])
+
+    result = judge()
+
+    rule = rule_of(by_name(result)["db1"], f"{task.namespace}/default/in-zone1")
+    assert rule["verdict"] == "violated"
+    assert "nodeSelectorTerms[1] lacks the rule's expression" in rule["reason"]
+    (found,) = [each for each in result["findings"] if each["name"] == "bypassed"]
+    assert (found["severity"], found["rule"]) == ("error", "in-zone1")
+    assert found["objects"] == [f"{VM} {task.namespace}/db1"]
+
+    # What the verdict claims: the next launcher pod may run outside the rule's zone.
+    for node in ("w1", "w2"):
+        drain.cordon(six, node)
+    path = task.api.path("VirtualMachineInstance", task.namespace, "db1")
+    task.api.delete(path)
+    task.api.wait(
+        lambda each: (
+            each["metadata"]["uid"] != vmi["metadata"]["uid"]
+            and each["status"].get("phase") == "Running"
+        ),
+        path,
+        timeout=60,
+    )
+    six.restore_nodes()
+    db1 = by_name(judge())["db1"]
+    assert db1["node"] in ELSEWHERE
+    assert (db1["verdict"], db1["misplaced"]) == ("violated", True)
+    assert made["metadata"]["uid"] == task.get(VM, "db1")["metadata"]["uid"]
+
+
+def test_a_clone_carries_the_terms_and_owns_none(judge: Judge, task: RulesTask) -> None:
+    task.create(objects.virtual_machine("db1", run_strategy="Halted"))
+    task({"name": "in-zone1", "workloads": [{"name": "db1"}], "run_on": {"zone": "zone1"}})
+    original = task.get(VM, "db1")
+    copied = objects.virtual_machine("db2", run_strategy="Halted")
+    copied["metadata"]["annotations"] = {
+        key: value
+        for key, value in original["metadata"]["annotations"].items()
+        if key.startswith("placement.virt/")
+    }
+    copied["spec"]["template"] = original["spec"]["template"]
+    task.create(copied)
+
+    findings = judge()["findings"]
+
+    assert [(f["name"], f["objects"]) for f in findings] == [
+        ("cloned", [f"{VM} {task.namespace}/db2"])
+    ]
+
+
+def test_a_spread_that_was_written_on_a_running_machine_waits_for_its_restart(
+    judge: Judge, task: RulesTask
+) -> None:
+    task.create(objects.virtual_machine("db1"))
+    task.running("db1")
+    task({"name": "even", "workloads": [{"name": "db1"}], "spread": {"over": "zone"}})
+
+    result = judge()
+
+    rule = rule_of(by_name(result)["db1"], f"{task.namespace}/default/even")
+    assert (rule["verdict"], rule["takes_effect"]) == ("not_in_effect", "restart")
+    assert rule["reason"].endswith("; it takes effect at its next restart")
+    assert "restart_required" in {found["name"] for found in result["findings"]}
+
+
+def test_an_unmet_preference_names_the_nodes_that_meet_it(judge: Judge, task: RulesTask) -> None:
+    far = {"nodeSelector": {"topology.kubernetes.io/zone": "zone1"}}
+    task.create(objects.virtual_machine("db1", placement=far))
+    task.running("db1")
+    wish = {"workloads": [{"name": "db1"}], "run_on": {"zone": "zone2"}, "preferred": True}
+    task({"name": "rather-zone2", **wish})
+
+    result = judge()
+
+    rule = rule_of(by_name(result)["db1"], f"{task.namespace}/default/rather-zone2")
+    assert (rule["as_declared"], rule["verdict"]) == ("preference_unmet", "not_in_effect")
+    assert rule["better_nodes"] == []  # none is open: the node selector keeps it in zone1
+    assert result["summary"]["violated"] == 0
+
+
+def test_the_node_affinity_of_a_volume_is_a_node_rule(
+    judge: Judge, six: Sandbox, task: RulesTask
+) -> None:
+    label = {"example.com/disk": "here"}
+    node = six.api.path("Node", name="w3")
+    six.api.patch(node, {"metadata": {"labels": label}})
+    for manifest in volume_and_claim(task.namespace):
+        kind, name = manifest["kind"], manifest["metadata"].get("namespace", "")
+        six.api.create(six.api.path(kind, name), manifest)
+    try:
+        machine = objects.virtual_machine("db1")
+        spec = machine["spec"]["template"]["spec"]
+        spec["domain"]["devices"]["disks"].append({"name": "data", "disk": {"bus": "virtio"}})
+        spec["volumes"].append({"name": "data", "persistentVolumeClaim": {"claimName": "data"}})
+        task.create(machine)
+        assert task.running("db1")["db1"]["status"]["nodeName"] == "w3"
+        judged = by_name(judge(details="all"))["db1"]
+        assert (judged["verdict"], judged["feasible_if_restarted"]) == ("satisfied", ["w3"])
+
+        six.api.patch(node, {"metadata": {"labels": dict.fromkeys(label)}})
+
+        result = judge()
+        judged = by_name(result)["db1"]
+        assert (judged["verdict"], judged["feasible_if_restarted"]) == ("violated", [])
+        assert result["summary"]["misplaced"] == 1
+    finally:
+        six.api.patch(node, {"metadata": {"labels": dict.fromkeys(label)}})
+        six.api.delete(six.api.path("PersistentVolume", name="judged"))
+
+
+def volume_and_claim(namespace: str) -> list[dict[str, t.Any]]:
+    expression = {"key": "example.com/disk", "operator": "In", "values": ["here"]}
+    term = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    shared = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+    size = {"storage": "1Gi"}
+    volume = {
+        **shared,
+        "capacity": size,
+        "local": {"path": "/data"},
+        "claimRef": {"namespace": namespace, "name": "data"},
+        "nodeAffinity": {"required": term},
+    }
+    claim = {**shared, "resources": {"requests": size}, "volumeName": "judged"}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": "judged"},
+            "spec": volume,
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"namespace": namespace, "name": "data"},
+            "spec": claim,
+        },
+    ]
 
 
 def test_pending_is_explained(judge: Judge, task: RulesTask) -> None:
