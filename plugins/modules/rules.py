@@ -238,7 +238,8 @@ workloads:
     patch:
       description:
         - The JSON Patch (RFC 6902) that was sent to the workload, or would be.
-        - Where the request is refused because somebody else manages the workload, what to commit there.
+        - Where the request is refused it is empty, but for a workload that somebody else manages. Then it is what
+          to commit there.
       type: list
       elements: dict
   sample:
@@ -328,7 +329,9 @@ errors:
   elements: str
   sample: ["rule blackbox-beside-cache, key_on_no_node: No node has the label topology.kubernetes.io/hostname ..."]
 faults:
-  description: Everything that is wrong with the input, or every right that is missing. Nothing was written.
+  description:
+    - Everything that is wrong with the input, and the findings that refuse rules with nothing wrong in them. Or every
+      right that is missing. Nothing was written.
   returned: when the input is refused, or the right to a write is missing
   type: list
   elements: str
@@ -350,7 +353,6 @@ cluster:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.common.yaml import HAS_YAML, yaml_load
 
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
     argument_spec,
@@ -364,8 +366,11 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.results i
     warn_once,
     written,
 )
+from ansible_collections.virt.placement.plugins.module_utils.interface.rules_option import (
+    rules_data,
+)
 from ansible_collections.virt.placement.plugins.module_utils.lint.request import check_of
-from ansible_collections.virt.placement.plugins.module_utils.model.finding import Fault, Refused
+from ansible_collections.virt.placement.plugins.module_utils.rules.faults import told_once
 from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
 from ansible_collections.virt.placement.plugins.module_utils.rules.request import (
     SELF_ROLLING,
@@ -376,18 +381,6 @@ from ansible_collections.virt.placement.plugins.module_utils.runs.write_rules im
 
 if t.TYPE_CHECKING:
     from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
-
-
-def rules_data(value: t.Any) -> t.Any:
-    """The option `rules` as data: surveys deliver it as text. Raises Refused."""
-    if not isinstance(value, str):
-        return value
-    if not HAS_YAML:
-        raise Refused([Fault("rules", "is text, and PyYAML is missing that would read it")])
-    try:
-        return yaml_load(value)
-    except Exception as error:  # the parser's own classes are not part of ansible-core's interface
-        raise Refused([Fault("rules", f"is text that is no YAML: {error}")]) from error
 
 
 def request_of(params: t.Mapping[str, t.Any]) -> RulesRequest:
@@ -424,7 +417,7 @@ def run(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
         "counts": found.counts(),
     }
     warn_once(module.warn, (finding for finding in plan.findings if finding not in plan.refused))
-    errors = [f"rule {f.rule}, {f.name}: {f.why} {f.advice}" for f in plan.refused]
+    errors = [f"rule {f.rule}, {sentence}" for f, sentence in told_once(plan.refused)]
     errors += found.errors.values()
     if errors:
         raise PartialFailure(result, errors)

@@ -161,8 +161,8 @@ def _refused(task: RulesTask, *rules: t.Any, **options: t.Any) -> dict[str, t.An
         ),
         pytest.param(
             {"workloads": [{"kind": "VirtualMachin", "name": "x"}], "run_on": {"zone": "a"}},
-            "workloads[0].kind: 'VirtualMachin' is no kind of workload; did you mean"
-            " 'VirtualMachine'",
+            "workloads[0].kind: 'VirtualMachin' is no kind of workload: use one of VirtualMachine,"
+            " VirtualMachineInstanceReplicaSet, Deployment; did you mean 'VirtualMachine' or",
             id="misspelt kind",
         ),
         pytest.param(
@@ -236,6 +236,26 @@ def test_all_faults_of_all_rules_are_in_one_message(task: RulesTask) -> None:
         "rules[4]: must be a map of name, workloads,",
     ):
         assert part in result["msg"], part
+
+
+def test_what_the_cluster_says_against_sound_rules_is_told_with_the_faults_of_others(
+    task: RulesTask,
+) -> None:
+    result = _refused(
+        task,
+        {"name": "key", **WHO, "keep_apart": {"over": "example.com/rack"}},
+        {"name": "form", **WHO, "spread": {"over": "zone", "max_skew": 0}},
+        {"name": "nowhere", **WHO, "run_on": {"zone": "zone9"}},
+        {"name": "who", "workloads": [{"name": "gone"}], "run_on": {"zone": "zone9"}},
+    )
+    assert [fault.split(":")[0] for fault in result["faults"]] == [
+        "rules[0] key",
+        "rules[1] form, spread.max_skew",
+        "rules[2] nowhere",
+        "rules[3] who, workloads[0]",
+    ]
+    assert result["faults"][0].startswith("rules[0] key: key_on_no_node: No node has the label")
+    assert result["faults"][2].startswith("rules[2] nowhere: never_met: ")
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_a_deployment_is_written_only_where_its_roll_out_is_wanted(task: RulesTa
     refused = task(rule)
     assert refused["failed"]
     assert "self_rolling" in refused["msg"]
-    assert [each["patch"][0]["op"] for each in refused["workloads"]] == ["test"]
+    assert [(each["name"], each["patch"]) for each in refused["workloads"]] == [("cache", [])]
     assert not task.sandbox.audit.writes(since=start)
     made = task(rule, self_rolling="now")
     assert [each["takes_effect"] for each in made["workloads"]] == ["own_rollout"]

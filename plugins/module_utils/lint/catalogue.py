@@ -89,6 +89,7 @@ CATALOGUE: dict[str, Entry] = {
     "selector_matches_others": _online(Source.RULES, _RUNNING),
     "selector_misses_members": _online(Source.RULES, _RUNNING),
     "self_rolling": _online(Source.RULES, "it is about the write itself"),
+    "single_member": _online(Source.RULES, "the workloads of a rule are looked up on the cluster"),
     "strict_needs_hold": _online(Source.RULES, "without one it is own_rollout_deadlock"),
     "unreadable_ownership": _online(Source.RULES, "it is about the object that would be written"),
     "not_made_again": _online(Source.FORECAST, "it is about what runs on the nodes that are lost"),

@@ -41,12 +41,10 @@ class Change:
 
     def as_json(self, made: t.Sequence[Write], *, refused: bool) -> dict[str, JSON]:
         """For the result. `made` are the writes that were made; where none was made to the workload
-        the patch is the planned one. Where it is refused because somebody else manages the object,
-        it is what to commit there: without tests and without annotations of this cluster."""
+        the patch is the planned one. Where the request is refused there is none, but for an object that
+        somebody else manages: what to commit there, without tests and without annotations of this
+        cluster."""
         sent = next((write for write in made if write.target == self.ref), self.merged.write)
-        patch = sent.patch() if sent is not None else []
-        if sent is not None and refused and managed_by(self.workload) is not None:
-            patch = [op.as_json() for op in sent.operations if op.pointer not in _OURS]
         return {
             "kind": self.ref.kind,
             "namespace": self.ref.namespace,
@@ -56,8 +54,15 @@ class Change:
             "updated": [rule.name for rule in self.merged.updated],
             "removed": [rule.name for rule in self.merged.removed],
             "takes_effect": self.takes_effect,
-            "patch": patch,
+            "patch": self._patch(sent, refused=refused) if sent is not None else [],
         }
+
+    def _patch(self, write: Write, *, refused: bool) -> list[dict[str, JSON]]:
+        if not refused:
+            return write.patch()
+        if managed_by(self.workload) is None:
+            return []
+        return [op.as_json() for op in write.operations if op.pointer not in _OURS]
 
 
 def change_of(workload: Workload, wanted: Wanted, inventory: Inventory) -> Change:

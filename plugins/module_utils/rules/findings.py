@@ -7,8 +7,9 @@ from __future__ import annotations
 import typing as t
 
 from ..model.finding import Finding, Severity
+from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Ref
-from ..model.rule import KeepApart, KeepTogether, Rule
+from ..model.rule import KeepApart, KeepTogether, Rule, SpreadOver
 from ..model.topology import HOSTNAME
 from .compile import Compiled
 from .inventory import Inventory
@@ -19,7 +20,11 @@ from .selector_findings import selector_findings
 MUTUAL_AFFINITY = "mutual_affinity"
 SERVER_LACKS_FEATURE = "server_lacks_feature"
 NO_MEMBERS = "no_members"
+SINGLE_MEMBER = "single_member"
 STRICT_NEEDS_HOLD = "strict_needs_hold"
+
+IMPLIES: t.Mapping[str, str] = {NO_MEMBERS: "selector_matches_nothing"}
+"""What lint would say of the same cause."""
 
 
 def of_rule(resolved: Resolved, compiled: Compiled, inventory: Inventory) -> list[Finding]:
@@ -28,6 +33,7 @@ def of_rule(resolved: Resolved, compiled: Compiled, inventory: Inventory) -> lis
     return [
         *key_findings(rule, inventory),
         *_nobody(resolved),
+        *_alone(resolved),
         *_lacking(compiled),
         *_strict(compiled),
         *_mutual(resolved, inventory),
@@ -72,6 +78,26 @@ def _no_members(rule: Rule, seen: str, severity: Severity) -> Finding:
         "Correct the labels: those of the template count, not those of the object.",
         rule=rule.id.name,
     )
+
+
+def _alone(resolved: Resolved) -> t.Iterator[Finding]:
+    """A group of one machine: of those chosen by labels there may be more one day, and whoever else
+    has the label of a rule belongs to its group."""
+    rule, (verb, members) = resolved.rule, (resolved.rule.verb, resolved.carriers)
+    among = isinstance(verb, SpreadOver) or (isinstance(verb, KeepApart) and not verb.others)
+    if not among or rule.label or members.labels is not None or len(members.workloads) != 1:
+        return
+    (only,) = members.workloads
+    if only.ref.kind == VIRTUAL_MACHINE.name:
+        yield Finding(
+            SINGLE_MEMBER,
+            "warning",
+            f"{only.ref} is the only member of the group, and runs once at most, so there is nobody"
+            " to keep it apart from.",
+            "Name the other members too, or say with from whom to keep it apart from.",
+            (only.ref,),
+            rule.id.name,
+        )
 
 
 def _text(labels: t.Mapping[str, str]) -> str:

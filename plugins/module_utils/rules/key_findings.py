@@ -38,7 +38,7 @@ def key_findings(rule: Rule, inventory: Inventory) -> t.Iterator[Finding]:
                 KEY_ON_NO_NODE,
                 severity,
                 f"No node has the label {key}, so the rule would {_void(rule, key, over)}.",
-                f"Label the nodes first, or correct the key{_like(key, carried)}.",
+                f"Label the nodes first, or correct the key{_like(key, carried) or '.'}",
                 rule=rule.id.name,
             )
     for key in dict.fromkeys(over):

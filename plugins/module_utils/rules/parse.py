@@ -12,7 +12,7 @@ from ..model.pointer import JSON
 from ..model.rule import Rule, RuleId, SpreadOver, Terms, Verb, WorkloadSelector
 from ..model.topology import Topology
 from . import references
-from .values import Notes
+from .values import Notes, left_out
 from .verbs import VERBS, Context
 
 OPTIONS = ("name", "workloads", *VERBS, "label", "preferred", "weight", "allow_findings")
@@ -72,10 +72,10 @@ def _rule(
     given = notes.mapping(item, OPTIONS)
     if given is None:
         return None
-    verb = _verb(notes, given, context, absent)
-    workloads = _workloads(notes.at("workloads"), given, context, absent)
+    verb = _verb(notes, item, context, absent)
+    workloads = _workloads(notes.at("workloads"), item, context, absent)
     label = _label(notes.at("label"), given.get("label")) if "label" in given else None
-    preferred, weight = _preference(notes, given, verb)
+    preferred, weight = _preference(notes, item, verb)
     allowed = notes.at("allow_findings").texts(given.get("allow_findings", []))
     return Rule(
         id=RuleId(context.namespace, set_name, name or ""),
@@ -95,7 +95,8 @@ def _name(index: int, item: JSON, faults: list[Fault]) -> str | None:
     if not isinstance(item, dict):
         return None
     if "name" not in item:
-        notes.fault("needs a name")
+        if left_out("name", item, OPTIONS):
+            notes.fault("needs a name")
         return None
     name = notes.at("name").text(item["name"])
     if name is not None and not name.isprintable():
@@ -122,7 +123,7 @@ def _verb(notes: Notes, given: t.Mapping[str, JSON], context: Context, absent: b
     used = [verb for verb in VERBS if verb in given]
     if len(used) > 1:
         notes.fault(f"has {len(used)} verbs ({', '.join(used)}): make one rule of each")
-    if not used and "label" not in given and not absent:
+    if not (used or absent) and all(left_out(each, given, OPTIONS) for each in (*VERBS, "label")):
         notes.fault(f"says nothing: give it one of {', '.join(VERBS)}, or a label")
     found = [VERBS[verb](notes.at(verb), given[verb], context) for verb in used]
     return found[0] if len(found) == 1 else None
@@ -133,7 +134,7 @@ def _workloads(
 ) -> tuple[WorkloadSelector, ...] | None:
     """An empty list is nobody: then the rule is taken from whoever carries it."""
     if "workloads" not in given:
-        if not absent:
+        if not absent and left_out("workloads", given, OPTIONS):
             notes.fault("is missing: say whom the rule is about; an empty list is nobody")
         return None
     items = notes.sequence(given["workloads"])
@@ -163,10 +164,15 @@ def _preference(notes: Notes, given: t.Mapping[str, JSON], verb: Verb | None) ->
     weight = notes.at("weight").integer(given.get("weight", 100), 1, 100)
     if preferred and isinstance(verb, Terms):
         notes.at("preferred").fault("does not go with terms, which say themselves what they prefer")
-    if preferred and not any(name in given for name in VERBS):
+    if preferred and all(left_out(each, given, OPTIONS) for each in VERBS):
         notes.at("preferred").fault("needs a verb: a label alone prefers nothing")
     if "weight" in given and isinstance(verb, SpreadOver):
         notes.at("weight").fault("does not go with spread: the scheduler knows no weight there")
-    elif "weight" in given and preferred is False:
+    elif "weight" in given and _is_required(given, preferred):
         notes.at("weight").fault("goes only with preferred: a required rule has no weight")
     return bool(preferred), weight or 100
+
+
+def _is_required(given: t.Mapping[str, JSON], preferred: bool | None) -> bool:
+    """Whether a rule says that it is no wish, or says nothing of it."""
+    return preferred is False if "preferred" in given else left_out("preferred", given, OPTIONS)

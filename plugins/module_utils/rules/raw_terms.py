@@ -12,6 +12,7 @@ import typing as t
 
 from ..model.pointer import JSON
 from ..scheduling.validation import validate_pod_placement
+from ..scheduling.validation_labels import REQUIRED as IS_MISSING
 from .fingerprint import without_empties
 from .slots import (
     FIELDS,
@@ -88,8 +89,12 @@ def read_terms(notes: Notes, value: JSON) -> dict[str, JSON] | None:
     if len(notes.faults) > before:
         return None
     fields: dict[str, JSON] = without_empties(read)
-    for error in validate_pod_placement(fields, {}):
-        notes.at(error.field.removeprefix("spec.")).fault(error.detail or "is required")
+    errors = validate_pod_placement(fields, {})
+    missing = {error.field for error in errors if error.type == IS_MISSING}
+    for error in errors:
+        # The API server says of an empty key that it is empty, too short and of wrong letters.
+        if error.type == IS_MISSING or error.field not in missing:
+            notes.at(error.field.removeprefix("spec.")).fault(error.detail or "is required")
     if len(notes.faults) > before:
         return None
     if not compile_terms(fields):

@@ -10,11 +10,13 @@ from ..model.kinds import DEPLOYMENT, KINDS, REPLICA_SET, VIRTUAL_MACHINE
 from ..model.pointer import JSON
 from ..model.rule import PodSelector, WorkloadSelector
 from .label_input import label_key, label_value
-from .values import Notes, nearest
+from .values import Notes, left_out, nearest
 
 SUPPORTED = (VIRTUAL_MACHINE.name, REPLICA_SET.name, DEPLOYMENT.name)
 
-_OPTIONS = ("kind", "namespace", "name", "names", "labels")
+_OF_PODS = ("labels", "namespaces")
+_WAYS = ("name", "names", "labels")
+_OPTIONS = ("kind", "namespace", *_WAYS)
 
 
 def workload(notes: Notes, value: JSON, namespace: str) -> WorkloadSelector | None:
@@ -24,10 +26,11 @@ def workload(notes: Notes, value: JSON, namespace: str) -> WorkloadSelector | No
         return None
     kind = _kind(notes.at("kind"), given.get("kind", VIRTUAL_MACHINE.name))
     where = notes.at("namespace").text(given.get("namespace", namespace))
-    ways = [way for way in ("name", "names", "labels") if way in given]
+    ways = [way for way in _WAYS if way in given]
     if len(ways) != 1:
         seen = f"has {' and '.join(ways)}" if ways else "has none of them"
-        notes.fault(f"must name workloads by one of name, names or labels, and {seen}")
+        if ways or all(left_out(way, value, _OPTIONS) for way in _WAYS):
+            notes.fault(f"must name workloads by one of name, names or labels, and {seen}")
         return None
     by_labels = ways == ["labels"]
     found = _by(notes.at(ways[0]), ways[0], given[ways[0]])
@@ -44,7 +47,13 @@ def _by(notes: Notes, way: str, value: JSON) -> tuple[str, ...] | dict[str, str]
     if way == "name":
         name = notes.text(value)
         return None if name is None else (name,)
-    return notes.texts(value)
+    names = notes.texts(value)
+    if names is not None and isinstance(value, list) and len(names) < len(value):
+        given = [str(each).strip() for each in value]
+        twice = [repr(name) for name in names if given.count(name) > 1]
+        notes.fault(f"has {' and '.join(twice)} more than once")
+        return None
+    return names
 
 
 def _kind(notes: Notes, value: JSON) -> str | None:
@@ -59,17 +68,20 @@ def _kind(notes: Notes, value: JSON) -> str | None:
     elif name in KINDS:
         notes.fault(f"rules cannot be put on a {name}, it is only read; use one of {known}")
     else:
-        notes.fault(f"{name!r} is no kind of workload{nearest(name, KINDS)}; use one of {known}")
+        notes.fault(
+            f"{name!r} is no kind of workload: use one of {known}{nearest(name, SUPPORTED)}"
+        )
     return None
 
 
 def pods(notes: Notes, value: JSON, namespace: str) -> PodSelector | None:
     """`{labels, namespaces}`: pods whatever they belong to."""
-    given = notes.mapping(value, ("labels", "namespaces"))
+    given = notes.mapping(value, _OF_PODS)
     if given is None:
         return None
     if "labels" not in given:
-        notes.fault("needs labels: without them it would mean every pod, or none")
+        if left_out("labels", value, _OF_PODS):
+            notes.fault("needs labels: without them it would mean every pod, or none")
         return None
     found = labels(notes.at("labels"), given["labels"])
     namespaces = notes.at("namespaces").texts(given.get("namespaces", namespace))

@@ -19,6 +19,7 @@ from .change import Change, change_of
 from .compile import Compiled, compile_rule
 from .conflicts import is_refused
 from .effect import INSTANCES
+from .faults import every_fault
 from .group_selector import Chooser
 from .inventory import Inventory
 from .members import resolve
@@ -73,7 +74,8 @@ class RulesPlan:
 def plan_rules(
     snapshot: Snapshot, request: RulesRequest, *, extra_findings: ExtraFindings | None = None
 ) -> RulesPlan:
-    """What the request changes. Raises Refused with every fault of the request."""
+    """What the request changes. Raises Refused with every fault of the request, and with what
+    stands against the rules that have none."""
     inventory = Inventory.of(snapshot)
     book = Book.of(inventory)
     faults = [*request.faults, *_option_faults(request, inventory)]
@@ -81,8 +83,6 @@ def plan_rules(
     compiled = _compile(request, inventory, book, faults, found)
     wanted = wanted_of(request, compiled, inventory, book, faults, found)
     unread_carriers(request, inventory, faults, found)
-    if faults:
-        raise Refused(faults)
     changes = [change_of(inventory.workloads[ref], wanted[ref], inventory) for ref in wanted]
     gap = inventory.gap(INSTANCES, request.namespace)
     if gap is not None and any(change.workload.kind.virtual_machines for change in changes):
@@ -94,14 +94,17 @@ def plan_rules(
     stages = _stages(changed)
     if extra_findings is not None:
         writes = tuple(write for stage in stages for write in stage)
-        said = {(finding.name, finding.rule) for finding in found}
+        said = {(name, f.rule) for f in found for name in (f.name, findings.IMPLIES.get(f.name))}
         more = extra_findings(snapshot, request.rules, writes)
         found += [finding for finding in more if (finding.name, finding.rule) not in said]
+    refused = tuple(finding for finding in found if is_refused(finding, request.rules))
+    if faults:
+        raise Refused(every_fault(faults, refused, request.rules))
     return RulesPlan(
         stages=stages,
         workloads=changed,
         findings=tuple(found),
-        refused=tuple(finding for finding in found if is_refused(finding, request.rules)),
+        refused=refused,
         recompute=Recompute(wanted, changed, request.rules),
         owner_of={each.target: change.ref for change in changed for each in change.relabels},
         about=len(wanted),

@@ -27,6 +27,15 @@ def nearest(name: str, known: t.Iterable[str], cutoff: float = 0.5) -> str:
     return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""
 
 
+def left_out(option: str, given: t.Mapping[str, JSON], known: t.Collection[str]) -> bool:
+    """Whether an option is missing. A misspelt one is not: that is one fault, and not two."""
+    if option in given:
+        return False
+    unknown = [str(key) for key in given if key not in known]
+    meant = [difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.5) for key in unknown]
+    return [option] not in meant
+
+
 class Notes:
     """Where in the input we are, and all faults found so far.
 

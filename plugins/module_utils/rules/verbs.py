@@ -23,7 +23,7 @@ from ..model.topology import Topology
 from . import references
 from .label_input import label_key, label_value
 from .raw_terms import read_terms
-from .values import Notes
+from .values import Notes, left_out
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,11 @@ def avoid(notes: Notes, value: JSON, context: Context) -> Verb | None:
 
 def keep_apart(notes: Notes, value: JSON, context: Context) -> Verb | None:
     """`{over, from, pods, strict}`."""
-    given = notes.mapping(value, ("over", "from", "pods", "strict"))
+    known = ("over", "from", "pods", "strict")
+    given = notes.mapping(value, known)
     if given is None:
         return None
-    over = _over(notes, given, context)
+    over = _over(notes, value, known, context)
     strict = notes.at("strict").boolean(given.get("strict", False))
     others: list[Target | None] = []
     for option, read in (("from", references.workload), ("pods", references.pods)):
@@ -67,10 +68,11 @@ def keep_apart(notes: Notes, value: JSON, context: Context) -> Verb | None:
 
 def keep_together(notes: Notes, value: JSON, context: Context) -> Verb | None:
     """`{over, with | leader | pods}`, or `{over}` for the members with each other."""
-    given = notes.mapping(value, ("over", "with", "leader", "pods"))
+    known = ("over", "with", "leader", "pods")
+    given = notes.mapping(value, known)
     if given is None:
         return None
-    over = _over(notes, given, context)
+    over = _over(notes, value, known, context)
     ways = [way for way in ("with", "leader", "pods") if way in given]
     if len(ways) > 1:
         notes.fault(f"takes one of with, leader and pods, not {' and '.join(ways)}")
@@ -91,10 +93,11 @@ def keep_together(notes: Notes, value: JSON, context: Context) -> Verb | None:
 
 def spread(notes: Notes, value: JSON, context: Context) -> Verb | None:
     """`{over, max_skew}`."""
-    given = notes.mapping(value, ("over", "max_skew"))
+    known = ("over", "max_skew")
+    given = notes.mapping(value, known)
     if given is None:
         return None
-    over = _over(notes, given, context)
+    over = _over(notes, value, known, context)
     skew = notes.at("max_skew").integer(given.get("max_skew", 1), 1)
     return None if over is None or skew is None else SpreadOver(over, skew)
 
@@ -115,9 +118,12 @@ VERBS: t.Mapping[str, t.Callable[[Notes, JSON, Context], Verb | None]] = {
 }
 
 
-def _over(notes: Notes, given: t.Mapping[str, JSON], context: Context) -> str | None:
+def _over(
+    notes: Notes, given: t.Mapping[str, JSON], known: t.Collection[str], context: Context
+) -> str | None:
     if "over" not in given:
-        notes.fault("needs over: the topology key whose domains are meant")
+        if left_out("over", given, known):
+            notes.fault("needs over: the topology key whose domains are meant")
         return None
     inner = notes.at("over")
     key = inner.key(given["over"], context.topology)

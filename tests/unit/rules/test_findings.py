@@ -18,7 +18,13 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Unreadable,
     Workload,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rules.request import plan_rules
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.rules.faults import told_once
+from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
+from ansible_collections.virt.placement.plugins.module_utils.rules.request import (
+    RulesRequest,
+    plan_rules,
+)
 
 from .builders import (
     NAMESPACE,
@@ -264,6 +270,104 @@ def test_more_findings_can_be_asked_for_before_anything_is_refused() -> None:
     assert [finding.name for finding in found.refused] == ["never_met"]
     allowed = request({**rule, "allow_findings": ["never_met"]})
     assert not plan_rules(_machines(), allowed, extra_findings=more).refused
+
+
+def _faults(seen: Snapshot, *rules: JSON, **options: t.Any) -> list[str]:
+    """As the module reads them: rules with faults are looked up too."""
+    parsed = read_rules(
+        [{"name": f"r{n}", "workloads": AB, **rule} for n, rule in enumerate(rules)],
+        namespace=NAMESPACE,
+        set_name="default",
+        topology=Topology.of(),
+    )
+    faulty = {"faults": parsed.faults, "broken": parsed.broken, **options}
+    with pytest.raises(Refused) as refused:
+        plan_rules(seen, RulesRequest(NAMESPACE, "default", parsed.rules, **faulty))
+    return [str(fault) for fault in refused.value.faults]
+
+
+def test_faults_of_some_rules_do_not_hide_what_stands_against_others() -> None:
+    web = deployment("web", replicas=1)
+    faults = _faults(
+        snapshot(vm("a"), vm("b"), web),
+        {"run_on": {"example.com/rack": "r1"}},
+        {"run_on": {"zn": "a"}},
+        {"workloads": [{"name": "nobody"}], "run_on": {"example.com/rack": "r1"}},
+        {"avoid": {"zone": "a"}},
+        {"workloads": [{"kind": "Deployment", "name": "web"}], "keep_apart": {"over": "zone"}},
+    )
+    assert [fault.split(":")[0] for fault in faults] == [
+        "rules[0] r0",
+        "rules[1] r1, run_on.zn",
+        "rules[2] r2, workloads[0]",
+        "rules[4] r4",
+    ]
+    assert faults[0].startswith("rules[0] r0: key_on_no_node: No node has the label")
+    assert faults[3].startswith("rules[4] r4: self_rolling: Writing to Deployment shop/web starts")
+
+
+def test_one_cause_is_told_once_with_each_place() -> None:
+    gap = Unreadable("virtualmachines", "", "list", "grant it")
+    apart = {"keep_apart": {"over": "zone"}}
+    faults = _faults(snapshot(unreadable=(gap,)), apart, apart, {"spread": {"over": "zne"}})
+    assert [fault.split(": ")[0] for fault in faults] == [
+        "rules[0] r0, workloads[0]; rules[1] r1, workloads[0]; rules[2] r2, workloads[0]",
+        "rules[2] r2, spread.over",
+    ]
+
+
+def test_targets_that_nobody_is_are_one_finding() -> None:
+    def lint(*_seen: t.Any) -> list[Finding]:
+        return [Finding("selector_matches_nothing", "error", "No pod.", "Change it.", rule="r")]
+
+    beside = {"with": {"labels": {"tier": "x"}}, "over": "zone"}
+    rule = {"name": "r", "workloads": AB, "keep_together": beside}
+    found = plan_rules(_machines(), request(rule), extra_findings=lint)
+    assert [finding.name for finding in found.refused] == ["no_members"]
+
+
+def test_a_finding_about_many_objects_is_one_sentence() -> None:
+    machines = [deployment(f"d{n}", replicas=1) for n in range(9)]
+    names = [machine.ref.name for machine in machines]
+    rule = {"workloads": [{"kind": "Deployment", "names": names}], "avoid": {"zone": "a"}}
+    refused = plan(snapshot(*machines), {"name": "r", **rule}).refused
+    assert len(refused) == 9
+    ((finding, sentence),) = told_once(refused)
+    assert finding == refused[0]
+    assert sentence == (
+        "self_rolling: Writing to Deployment shop/d0 starts its own roll-out at once. The same of"
+        " Deployment shop/d1, Deployment shop/d2, Deployment shop/d3, Deployment shop/d4, Deployment"
+        " shop/d5 and 3 more. Set self_rolling to now if that is wanted."
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "alone"),
+    [
+        ({"workloads": [{"name": "a"}], "keep_apart": {"over": "zone"}}, True),
+        ({"workloads": [{"name": "a"}], "spread": {"over": "zone"}}, True),
+        (
+            {"workloads": [{"name": "a"}], "keep_apart": {"over": "zone", "from": {"name": "b"}}},
+            False,
+        ),
+        (
+            {"workloads": [{"name": "a"}], "keep_apart": {"over": "zone"}, "label": {"x": "y"}},
+            False,
+        ),
+        ({"workloads": [{"labels": {"tier": "web"}}], "keep_apart": {"over": "zone"}}, False),
+        ({"workloads": AB, "keep_apart": {"over": "zone"}}, False),
+        ({"workloads": [{"name": "a"}], "avoid": {"zone": "a"}}, False),
+    ],
+)
+def test_a_machine_is_not_kept_apart_from_itself(rule: JSON, alone: bool) -> None:
+    seen = snapshot(vm("a", labels={"tier": "web"}), vm("b"))
+    assert (("single_member", "warning") in _names(seen, rule)) is alone
+
+
+def test_replicas_of_one_set_are_kept_apart_from_each_other() -> None:
+    rule = {"workloads": [{"kind": "VirtualMachineInstanceReplicaSet", "name": "db"}]}
+    seen = snapshot(vmirs("db", replicas=1))
+    assert not _names(seen, {**rule, "keep_apart": {"over": "zone"}})
 
 
 @pytest.mark.parametrize("options", [{"prune": True}, {"state": "absent"}])

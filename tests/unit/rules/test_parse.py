@@ -145,7 +145,75 @@ def test_a_broken_rule_still_says_whom_it_is_about() -> None:
     raw = [{"name": "r", "workloads": [{"name": "a"}, {"nme": "b"}], "avoid": {"zn": "a"}}]
     parsed = read_rules(raw, namespace="shop", set_name="s", topology=Topology.of())
     assert [rule.workloads for rule in parsed.broken] == [(WorkloadSelector(VM, "shop", ("a",)),)]
-    assert len(parsed.faults) == 3
+    assert [fault.where for fault in parsed.faults] == [
+        "rules[0] r, avoid.zn",
+        "rules[0] r, workloads[1]",
+    ]
+
+
+_WITHOUT_KEY = {
+    "requiredDuringSchedulingIgnoredDuringExecution": [
+        {"labelSelector": {"matchLabels": {"a": "b"}}},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("rule", "fault"),
+    [
+        ({"nme": "r", **WHO, "spread": {"over": "zone"}}, "rules[0]: unknown option 'nme'"),
+        (
+            {"name": "r", "workload": [{"name": "a"}], "spread": {"over": "zone"}},
+            "rules[0] r: unknown option 'workload'",
+        ),
+        ({"name": "r", **WHO, "sprad": {"over": "zone"}}, "rules[0] r: unknown option 'sprad'"),
+        ({"name": "r", **WHO, "lable": {"a": "b"}}, "rules[0] r: unknown option 'lable'"),
+        (
+            {"name": "r", **WHO, "spread": {"ovr": "zone"}},
+            "rules[0] r, spread: unknown option 'ovr'",
+        ),
+        (
+            {"name": "r", **WHO, "avoid": {"zone": "a"}, "prefered": True, "weight": 3},
+            "rules[0] r: unknown option 'prefered'",
+        ),
+        (
+            {"name": "r", **WHO, "keep_apart": {"over": "zone", "pods": {"label": {"a": "b"}}}},
+            "rules[0] r, keep_apart.pods: unknown option 'label'",
+        ),
+        (
+            {
+                "name": "r",
+                "workloads": [{"kind": "VirtualMachin", "name": "a"}],
+                "label": {"a": "b"},
+            },
+            "rules[0] r, workloads[0].kind: 'VirtualMachin' is no kind of workload: use one of"
+            " VirtualMachine, VirtualMachineInstanceReplicaSet, Deployment; did you mean"
+            " 'VirtualMachine'",
+        ),
+        (
+            {"name": "r", "workloads": [{"names": ["a", "b", " a"]}], "label": {"a": "b"}},
+            "rules[0] r, workloads[0].names: has 'a' more than once",
+        ),
+        (
+            {"name": "r", **WHO, "terms": {"affinity": {"podAntiAffinity": _WITHOUT_KEY}}},
+            "rules[0] r, terms.affinity.podAntiAffinity."
+            "requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: can not be empty",
+        ),
+    ],
+)
+def test_one_mistake_is_one_fault(rule: t.Any, fault: str) -> None:
+    (found,) = _faults(rule)
+    assert found.startswith(fault)
+    assert "?;" not in found
+    assert "?." not in found
+
+
+@pytest.mark.parametrize("kind", ["StatefulSt", "DaemonSe", "VirtualMachinePol"])
+def test_no_kind_is_proposed_that_would_be_refused(kind: str) -> None:
+    rule = {"name": "r", "workloads": [{"kind": kind, "name": "a"}], "label": {"a": "b"}}
+    (found,) = _faults(rule)
+    proposed = found.partition("did you mean")[2]
+    assert not [each for each in ("StatefulSet", "DaemonSet", "Pool") if each in proposed]
 
 
 @pytest.mark.parametrize(

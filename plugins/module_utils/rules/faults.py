@@ -1,0 +1,56 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wrong with a request, told once: each cause with every place where it was met."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ..model.finding import Fault, Finding
+from ..model.rule import Rule
+
+_INDEX = re.compile(r"rules\[(\d+)\]")
+_SHOWN = 5
+
+
+def every_fault(
+    faults: t.Sequence[Fault], refused: t.Sequence[Finding], rules: t.Sequence[Rule]
+) -> list[Fault]:
+    """The faults, and the findings that refuse rules which have no fault, in the order of the
+    rules. A finding about a rule with a fault may come from that fault."""
+    faulty = {_index(fault) for fault in faults}
+    where = {rule.id.name: rule.where for rule in rules if rule.index not in faulty}
+    sound = [finding for finding in refused if finding.rule in where]
+    told = [Fault(where[finding.rule], sentence) for finding, sentence in told_once(sound)]
+    return sorted([*_merged(faults), *told], key=_index)
+
+
+def told_once(findings: t.Iterable[Finding]) -> list[tuple[Finding, str]]:
+    """One sentence for each rule and name of a finding: why and what to do, of the first of its
+    kind, and which other objects it was seen on."""
+    alike: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        alike.setdefault((finding.rule, finding.name), []).append(finding)
+    return [(same[0], _sentence(same)) for same in alike.values()]
+
+
+def _sentence(same: t.Sequence[Finding]) -> str:
+    first = same[0]
+    others = list(dict.fromkeys(str(ref) for each in same[1:] for ref in each.objects))
+    more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+    also = f" The same of {', '.join(others[:_SHOWN])}{more}." if others else ""
+    return f"{first.name}: {first.why}{also} {first.advice}"
+
+
+def _merged(faults: t.Sequence[Fault]) -> list[Fault]:
+    places: dict[str, list[str]] = {}
+    for fault in sorted(faults, key=_index):
+        places.setdefault(fault.message, []).append(fault.where)
+    return [Fault("; ".join(dict.fromkeys(where)), message) for message, where in places.items()]
+
+
+def _index(fault: Fault) -> int:
+    """The number of the rule; -1 for an option of the task."""
+    found = _INDEX.match(fault.where)
+    return int(found[1]) if found else -1
