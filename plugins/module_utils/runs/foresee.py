@@ -91,8 +91,14 @@ def _assumed(before: Snapshot, after: Snapshot, question: Question) -> t.Iterato
     lost = {node.name for node in after.nodes if node.unschedulable}
     if question.cause == "drain" and (question.nodes or question.domains):
         for vmi in before.machine_instances:
-            if vmi.node_name in lost and vmi.live_migratable is None:
+            strategy = vmi.eviction_strategy or before.platform.eviction_strategy
+            migrates = strategy not in _ENDING and vmi.live_migratable is None
+            if vmi.node_name in lost and migrates:
                 yield f"whether {vmi.ref} can be live-migrated is not known"
+
+
+_ENDING = ("", "None")
+"""Eviction strategies under which a drain ends a machine, whether or not it could migrate."""
 
 
 def _estimated(before: Snapshot, after: Snapshot, question: Question) -> t.Iterator[str]:
