@@ -48,14 +48,18 @@ def test_b7_after_uncordon_only_a_preference_is_unmet(stage: Stage) -> None:
     _expect(stage, SCU_ON_W2)
 
 
-def test_b8_check_mode_names_the_first_move_and_makes_none(stage: Stage) -> None:
+def test_b8_check_mode_names_both_moves_in_their_order_and_makes_none(stage: Stage) -> None:
     mark = stage.sandbox.audit.mark()
 
     result = stage.play("apply", _rebalance(), identity="mover", check=True)
 
     assert result.rc == 0, result.stdout
     assert stage.sandbox.audit.writes(since=mark) == []
-    assert "varnish-cache" in result.stdout
+    would = [line.strip(' ",') for line in result.stdout.splitlines() if '"would ' in line]
+    varnish, blackbox = would
+    assert varnish.startswith("would recreate Deployment shop/varnish-cache (varnish-cache-")
+    assert blackbox.startswith("would recreate VirtualMachineInstanceReplicaSet shop/blackbox (")
+    assert all(line.endswith(f": {W2} -> {W}") for line in would)
     _expect(stage, SCU_ON_W2)
 
 
