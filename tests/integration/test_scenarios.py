@@ -289,7 +289,7 @@ def test_a_roll_out_without_room_stands_still_and_with_room_ends(stage: Stage, r
     if not room:
         assert "maxSurge 0" in found["deadlock"]["ways_out"][0]
         assert stage.placed(4) == ["", "w1", "w2", "w3"]
-        assert stage.api.get(path)["status"]["updatedReplicas"] == 1
+        stage.api.wait(lambda each: each["status"].get("updatedReplicas") == 1, path)
         return
     stage.api.wait(lambda each: each["status"].get("updatedReplicas") == 3, path, timeout=60)
     assert stage.placed(3) == ["w1", "w2", "w3"]
