@@ -81,6 +81,8 @@ options:
     description:
       - Take over terms that stand in a template already and say the same, instead of writing them a second
         time. They are taken away with the rule then.
+      - A key of a C(nodeSelector) that says the same as a required C(run_on) goes, and the rule's own expression says
+        it from then on. Taking the rule away does not bring it back.
     type: bool
     default: false
   self_rolling:

@@ -20,6 +20,7 @@ WEB = ("web-a", "web-b", "web-c")
 APART = {"name": "web-apart", "workloads": [{"names": list(WEB)}], "keep_apart": {"over": "zone"}}
 FAST = {"name": "fast", "workloads": [{"name": "web-a"}], "run_on": {"zone": ["zone1", "zone2"]}}
 VM = "VirtualMachine"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 @pytest.fixture
@@ -168,6 +169,40 @@ def test_an_equal_term_stands_twice_or_is_adopted(web: RulesTask) -> None:
     assert anti_affinity(web.get(VM, "web-a")) == [theirs]
     web(prune=True)
     assert anti_affinity(web.get(VM, "web-a")) == []
+
+
+def test_a_node_selector_that_says_the_same_stands_beside_a_rule_or_is_taken_over(
+    web: RulesTask,
+) -> None:
+    selector = {"kubernetes.io/os": "linux", "topology.kubernetes.io/zone": "zone1"}
+    there = {"op": "add", "path": "/spec/template/spec/nodeSelector", "value": selector}
+    web.patch(VM, "web-a", [there])
+    before = web.placement(VM, "web-a")
+    rule = {"name": "nodes", "workloads": [{"name": "web-a"}], "run_on": {"zone": "zone1"}}
+    web(rule)
+    assert web.get(VM, "web-a")["spec"]["template"]["spec"]["nodeSelector"] == selector
+    web(prune=True)
+    assert web.placement(VM, "web-a") == before
+
+    foretold = web(rule, adopt=True, check=True)["writes"]
+    assert web(rule, adopt=True)["writes"] == foretold
+    spec = web.get(VM, "web-a")["spec"]["template"]["spec"]
+    assert spec["nodeSelector"] == {"kubernetes.io/os": "linux"}
+    (term,) = spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    assert term["matchExpressions"] == [
+        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone1"]}
+    ]
+    assert not web(rule, adopt=True)["changed"]
+    assert not web(rule)["changed"]
+    other = {
+        "name": "os",
+        "workloads": [{"name": "web-a"}],
+        "run_on": {"kubernetes.io/os": "linux"},
+    }
+    web(rule, other, adopt=True)
+    assert "nodeSelector" not in web.get(VM, "web-a")["spec"]["template"]["spec"]
+    web(prune=True)
+    assert not {"affinity", "nodeSelector"} & set(web.get(VM, "web-a")["spec"]["template"]["spec"])
 
 
 def test_rules_come_as_text_with_numbers_and_booleans_as_text(web: RulesTask) -> None:

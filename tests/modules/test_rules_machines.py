@@ -195,6 +195,25 @@ def test_a_label_of_the_user_reaches_template_instance_and_pod(task: RulesTask) 
     assert healed["counts"]["changed"] == 1
 
 
+def test_a_node_selector_that_is_taken_over_reaches_a_running_machine_live(
+    task: RulesTask,
+) -> None:
+    selected = {"nodeSelector": {ZONE: "zone2"}}
+    before = _start(task, [("sel-a", selected)])["sel-a"]
+    rule = {"name": "nodes", "workloads": [{"name": "sel-a"}], "run_on": {"zone": "zone2"}}
+    result = task(rule, adopt=True)
+    assert [each["takes_effect"] for each in result["workloads"]] == ["migration"]
+    spec = task.get(VM, "sel-a")["spec"]["template"]["spec"]
+    assert "nodeSelector" not in spec
+    path = task.api.path(VMI, task.namespace, "sel-a")
+    _wait_for_affinity(task, path, spec["affinity"])
+    task.api.wait(lambda vmi: not vmi["spec"].get("nodeSelector"), path)
+    after = _migrate(task, "sel-a")
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert after["status"]["nodeName"] != before["status"]["nodeName"]
+    assert _zone(task, after) == "zone2"
+
+
 def test_a_spread_on_a_running_machine_needs_a_restart_and_says_so(task: RulesTask) -> None:
     machines = _start(task, NAMES["plain"])
     rule = {

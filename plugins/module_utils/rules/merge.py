@@ -24,7 +24,7 @@ from .containers import ensure, tidy
 from .draft import Draft, placement_parts
 from .fingerprint import Fingerprint
 from .journal import journal_of, read_journal
-from .node_section import settle_nodes
+from .node_section import settle_nodes, take_over_selector
 from .node_terms import remove_entry
 from .ownership import Ownership, read_ownership
 from .patch import build_write
@@ -60,6 +60,8 @@ def merge(workload: Workload, wanted: Wanted) -> Merged:
     before = placement_parts(workload)
     draft = Draft(workload.ref, copy.deepcopy(before), set(ownership.created))
     settle_nodes(draft, claims)
+    if wanted.adopt:
+        take_over_selector(draft, claims)
     _take_out(draft, claims)
     _put_in(draft, claims)
     _check_affinity(draft, claims)

@@ -13,9 +13,10 @@ from .containers import ensure, remove
 from .draft import Draft
 from .fingerprint import Fingerprint
 from .node_terms import NodeTerm, is_empty, put, standing, take_out
-from .slots import IN_NODE_TERM, NODE_REQUIRED, NODE_TERMS, CompiledTerm, Slot
+from .slots import IN_NODE_TERM, MAPS, NODE_REQUIRED, NODE_TERMS, CompiledTerm, Slot
 
 _SLOTS = (*IN_NODE_TERM, Slot.NODE_TERM)
+_SELECTOR = MAPS[Slot.NODE_SELECTOR]
 
 
 def settle_nodes(draft: Draft, claims: Claims) -> None:
@@ -30,6 +31,33 @@ def settle_nodes(draft: Draft, claims: Claims) -> None:
         _put_whole(draft, claims, whole)
     elif inside:
         _put_inside(draft, claims, inside)
+
+
+def take_over_selector(draft: Draft, claims: Claims) -> None:
+    """Keys of nodeSelector that say the same as a wanted expression go: the expression is ours and
+    says it alone. Only where it stands in every term, so that no node more is allowed than before.
+    """
+    selector = _SELECTOR.read(draft.root, None) or {}
+    owned = {mark for marks in claims.rules.values() for mark in marks}
+    for each in claims.of((Slot.NODE_EXPRESSION,)):
+        key = each.value["key"]
+        mark = Fingerprint.of(Slot.NODE_SELECTOR, {"key": key, "value": selector.get(key)})
+        same = each.value["operator"] == "In" and each.value["values"] == [selector.get(key)]
+        if same and not any(map(mark.says_the_same, owned)) and _is_everywhere(draft, each):
+            del selector[key]
+            draft.touched.add(mark)
+            if not selector:
+                remove(draft.root, _SELECTOR)
+
+
+def _is_everywhere(draft: Draft, wanted: CompiledTerm) -> bool:
+    mark = Fingerprint.of(wanted.slot, wanted.value)
+    terms = NODE_TERMS.read(draft.root, None) or ()
+    speaking = [term for term in terms if not is_empty(term)]
+    return bool(speaking) and all(
+        any(found.says_the_same(mark) for _slot, _entry, found in standing(term))
+        for term in speaking
+    )
 
 
 def _put_inside(draft: Draft, claims: Claims, wanted: t.Sequence[CompiledTerm]) -> None:

@@ -21,6 +21,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.ownership imp
 from ansible_collections.virt.placement.plugins.module_utils.rules.slots import (
     NODE_TERMS,
     CompiledTerm,
+    Slot,
     terms_of,
 )
 
@@ -114,9 +115,31 @@ def test_what_others_wrote_stays_in_its_order(template: JSON, rules: Rules, adop
     after = _after(before, rules, adopt=adopt)
     old, new = (each["spec"]["template"] for each in (before, after))
     for slot in {slot for slot, _entry in terms_of(old)}:
-        theirs = [_bytes(entry) for found, entry in terms_of(old) if found is slot]
+        theirs = [
+            _bytes(entry)
+            for found, entry in terms_of(old)
+            if found is slot and not (adopt and slot is Slot.NODE_SELECTOR)
+        ]
         all_of_them = iter(_bytes(entry) for found, entry in terms_of(new) if found is slot)
         assert all(entry in all_of_them for entry in theirs), slot
+
+
+@settings(max_examples=120, deadline=None)
+@given(strategies.templates, strategies.rule_maps)
+def test_a_selector_that_is_taken_over_allows_the_same_nodes(template: JSON, rules: Rules) -> None:
+    """What goes from nodeSelector stands in every required node term that can match."""
+    before = _object(template)
+    old, new = (
+        each["spec"]["template"]["spec"] for each in (before, _after(before, rules, adopt=True))
+    )
+    kept = new.get("nodeSelector") or {}
+    gone = {k: v for k, v in (old.get("nodeSelector") or {}).items() if kept.get(k) != v}
+    terms = NODE_TERMS.read({"spec": new}, None) or []
+    for key, value in gone.items():
+        said = {"key": key, "operator": "In", "values": [value]}
+        assert any(map(_speaks, terms))
+        assert all(said in term["matchExpressions"] for term in terms if _speaks(term))
+    assert "nodeSelector" not in new or new["nodeSelector"] or not old["nodeSelector"]
 
 
 @settings(max_examples=80, deadline=None)
