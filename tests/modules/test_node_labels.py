@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import typing as t
 
+import jsonpatch
 import pytest
 
 from ansible_collections.virt.placement.plugins.modules import node_labels
@@ -99,18 +100,62 @@ def test_the_article_is_labelled_in_one_task_and_a_second_run_reads_one_list(
     ]
 
 
+@pytest.mark.parametrize(
+    ("before", "options", "written"),
+    [
+        ({}, {"per_node": BLOG}, sorted(BLOG)),
+        ({"per_node": BLOG}, {"per_node": BLOG}, []),
+        (
+            {"per_node": BLOG},
+            {"nodes": ["kni-worker", "kni-worker3"], "remove": ["zone", "performance"]},
+            ["kni-worker", "kni-worker3"],
+        ),
+        (
+            {"per_node": BLOG},
+            {
+                "nodes": ["kni-worker", "kni-worker2"],
+                "labels": {"performance": "high"},
+                "exclusive": ["performance"],
+            },
+            ["kni-worker", "kni-worker4", "kni-worker6"],
+        ),
+        (
+            {"per_node": BLOG},
+            {"selector": f"{ZONE}=bmx", "labels": {"region": "aragon"}},
+            ["kni-worker5", "kni-worker6"],
+        ),
+    ],
+    ids=["first", "again", "remove", "exclusive", "change"],
+)
 def test_check_mode_names_exactly_the_writes_that_are_then_made(
-    article: Sandbox, label: Label
+    article: Sandbox, label: Label, before: Result, options: Result, written: list[str]
 ) -> None:
+    """The audit log says which nodes were written, and each node afterwards is what the foretold
+    patch makes of it."""
+    if before:
+        label(**before)
     start = article.audit.mark()
-    foretold = label(check=True, diff=True, per_node=BLOG)
-    assert foretold["changed"]
+    foretold = label(check=True, diff=True, **options)
+    assert foretold["changed"] == bool(written)
     assert not article.audit.writes(since=start)
-    made = label(diff=True, per_node=BLOG)
-    assert made["writes"] == foretold["writes"]
-    assert made["diff"] == foretold["diff"]
-    patched = {event.name for event in article.audit.writes("labeller", start)}
-    assert patched == {write["name"] for write in foretold["writes"]}
+    seen = {name: article.api.get(f"/api/v1/nodes/{name}") for name in written}
+
+    made = label(diff=True, **options)
+
+    assert not made.get("failed"), made.get("msg")
+    for part in ("changed", "writes", "diff", "nodes", "counts"):
+        assert made[part] == foretold[part], part
+    audited = article.audit.writes(since=start)
+    assert sorted((each.verb, each.resource, each.name, each.code) for each in audited) == [
+        ("patch", "nodes", name, 200) for name in written
+    ]
+    assert sorted(write["name"] for write in foretold["writes"]) == written
+    for write in foretold["writes"]:
+        changes = [each for each in write["patch"] if each["op"] != "test"]
+        expected = jsonpatch.apply_patch(seen[write["name"]], changes)["metadata"]
+        found = article.api.get(f"/api/v1/nodes/{write['name']}")["metadata"]
+        assert found["labels"] == expected["labels"]
+        assert found["annotations"].get(NOTE) == expected["annotations"].get(NOTE)
 
 
 def test_the_difference_shows_labels_only(label: Label) -> None:
