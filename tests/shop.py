@@ -97,14 +97,18 @@ class Shop:
             assert time.monotonic() - began < seconds, progress
             run = {**result["run"], "elapsed": time.monotonic() - began}
 
-    def disruptions(self, since: t.Any) -> list[tuple[str, str]]:
-        """What was deleted, evicted, restarted or migrated by the collection, from the audit log."""
+    def disruptions(self, since: t.Any, *, refused: bool = True) -> list[tuple[str, str]]:
+        """What was deleted, evicted, restarted or migrated by the collection, from the audit log;
+        with `refused` also what the API server did not do."""
         return [
             (event.verb, f"{event.resource}/{event.subresource}".strip("/"))
             for event in self.sandbox.audit.writes(since=since)
-            if event.verb == "delete"
-            or event.subresource in ("eviction", "restart")
-            or event.resource == "virtualmachineinstancemigrations"
+            if (refused or event.code < 300)
+            and (
+                event.verb == "delete"
+                or event.subresource in ("eviction", "restart")
+                or event.resource == "virtualmachineinstancemigrations"
+            )
         ]
 
     def annotations(self, machine: str) -> dict[str, str]:

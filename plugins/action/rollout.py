@@ -57,6 +57,7 @@ class ActionModule(ActionBase):
             for name in GATHERED:
                 gathered[name] += step.get(name) or []
             if step.get("failed") or step.get("finished", True):
+                step.pop("run", None)
                 return {**step, **gathered, "changed": changed}
             run = {**step["run"], "elapsed": time.monotonic() - began}
 

@@ -22,8 +22,11 @@ description:
     restarted.
   - While it goes on it prints a line for everything that changes, and it holds the Lease C(virt-placement) in
     C(kube-system), so that one run at a time disrupts a cluster. What is in flight is written to that Lease before
-    it is begun. A run that was killed is continued by the next one with the same options, and nothing is moved
-    twice.
+    it is begun. After a run that was killed the next one goes on with what is in flight, and plans the rest anew from
+    what it sees, so that nothing is moved twice. One that was frozen and wakes up after that stops.
+  - Before the first write it asks for every right that its moves need, and names all that are missing.
+  - A roll-out of a Deployment's own that is under way is waited for. One that is paused or stuck is not; its pods are
+    left, with the reason.
 options:
   namespaces:
     description:
@@ -65,7 +68,7 @@ options:
       - V(unmet) also moves those for which a preferred rule is unmet and a node is open where it would be met.
         Each is tried once.
       - V(outdated) also moves those that are well placed and still run by terms of before.
-      - V(all) moves every instance once.
+      - V(all) moves every instance once. After such a run was killed the same one goes on where it stopped.
     type: str
     choices: [violating, unmet, outdated, all]
     default: violating
@@ -159,7 +162,7 @@ options:
     default: 600
   run:
     description:
-      - What the action plugin hands from step to step of one run. Nothing for users.
+      - What the action plugin hands from step to step of one run. Nothing for users, and in no result of a task.
     type: dict
     default: {}
 notes:
@@ -294,7 +297,7 @@ moves:
       type: list
       elements: str
 left:
-  description: Instances that ought to move and do not.
+  description: Instances that ought to move and do not, with the reason.
   returned: always
   type: list
   elements: dict
@@ -308,6 +311,47 @@ left:
       reason: >-
         moving it takes restart (a change of topologySpreadConstraints takes effect at a
         restart), and allowed is migrate
+not_in_effect:
+  description:
+    - Instances that stand where their new terms allow them to and still run by terms of before. Nobody has to move
+      for that; O(scope=outdated) moves them.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - kind: VirtualMachine
+      namespace: shop
+      name: db2
+      instance: db2
+      uid: 7d0e5e62-54a7-4a55-b1f5-0e0cf2a7ad0d
+      node: w3
+      takes_effect: migration
+      reason: stands well; takes effect at its next migration
+  contains:
+    kind:
+      description: Kind of the workload.
+      type: str
+    namespace:
+      description: Namespace of the workload.
+      type: str
+    name:
+      description: Name of the workload.
+      type: str
+    instance:
+      description: Name of the instance.
+      type: str
+    uid:
+      description: UID of the instance.
+      type: str
+    node:
+      description: The node that it runs on.
+      type: str
+    takes_effect:
+      description: What it takes, V(migration), V(restart) or V(recreation).
+      type: str
+    reason:
+      description: The same in words.
+      type: str
 remaining:
   description: Moves that were not begun, because of O(max_moves), O(window) or a failure. Like RV(moves) in check mode.
   returned: always
@@ -335,10 +379,6 @@ finished:
   description: Whether the run has ended. Always true, once the action plugin returns.
   returned: always
   type: bool
-run:
-  description: What one step hands to the next.
-  returned: always
-  type: dict
 """
 
 import typing as t

@@ -52,16 +52,19 @@ def test_progress_is_printed_while_it_happens(shop: Shop, job: Job) -> None:
     assert "changed=1" in told
 
 
-def test_the_second_run_is_silent_and_writes_nothing(shop: Shop, job: Job) -> None:
+def test_the_second_run_moves_nobody_and_writes_nothing(shop: Shop, job: Job) -> None:
     pair_on_one_node(shop)
     assert job.run()[0] == 0
     mark = shop.sandbox.audit.mark()
 
-    code, output = job.run()
+    code, output = job.run("-v")
 
     assert code == 0
     assert "changed=0" in output
-    assert "migrat" not in output
+    assert "migrating" not in output
+    assert "migrated" not in output
+    assert "stands well; takes effect at its next migration" in output
+    assert '"term"' not in output, "what steps hand to one another is nothing for users"
     assert shop.sandbox.audit.writes(since=mark) == []
 
 

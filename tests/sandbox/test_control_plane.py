@@ -245,17 +245,18 @@ def test_a_namespace_is_emptied_even_of_an_instance_on_a_dead_node(
 def test_subresource_rights_are_those_of_virt_api_too(
     six: Sandbox, namespace: MakeNamespace
 ) -> None:
-    """The API server asks for the first word of evacuate/cancel, virt-api for both."""
+    """Who may restart may not stop, and may not take back an evacuation."""
     place = namespace(six)
     six.api.apply(objects.virtual_machine("db", place))
     six.api.wait(is_running, six.api.path("VirtualMachineInstance", place, "db"))
     base = f"/apis/subresources.kubevirt.io/v1/namespaces/{place}"
+    restart, stop = (f"{base}/virtualmachines/db/{verb}" for verb in ("restart", "stop"))
     cancel = f"{base}/virtualmachineinstances/db/evacuate/cancel"
-    for identity in ("mover", "maintainer"):
-        six.api_as(identity).put(cancel, {})
-    with pytest.raises(ApiFailure) as refused:
-        six.api_as("labeller").put(cancel, {})
-    assert refused.value.status == 403
+    six.api_as("mover").put(restart, {})
+    for identity, path in (("mover", stop), ("mover", cancel), ("labeller", restart)):
+        with pytest.raises(ApiFailure) as refused:
+            six.api_as(identity).put(path, {})
+        assert refused.value.status == 403
 
 
 def test_no_token_no_access(plain: Sandbox) -> None:

@@ -32,26 +32,18 @@ _RENEWED = Pointer(("spec", "renewTime"))
 _ANNOTATIONS = Pointer(("metadata", "annotations"))
 
 
-class LeaseLost(Exception):
-    """Another run holds the Lease now: nothing more may be disrupted."""
-
-    def __init__(self, holder: str) -> None:
-        super().__init__(
-            f"{NAME} is held by {holder or 'nobody'} now: this run was taken for dead and stops"
-        )
-        self.holder = holder
-
-
 @dataclass(frozen=True, slots=True)
 class Reading:
     """The Lease as it was read. `holder` is empty where nobody holds it; `journal` is the text of
-    an unfinished run, empty where there is none."""
+    an unfinished run, empty where there is none; `last` says who took it last, also when it was
+    given back."""
 
     holder: str = ""
     term: int = 0
     renewed: str = ""
     journal: str = ""
     resource_version: str = ""
+    last: str = ""
     annotated: bool = True
     """It has annotations, so that one can be added to them."""
 
@@ -99,6 +91,29 @@ class Held:
     run: str
     term: int
 
+    def __str__(self) -> str:
+        return f"{self.run}.{self.term}"
+
+
+class LeaseLost(Exception):
+    """Another task holds the Lease now, or held it since: nothing more may be disrupted.
+
+    The other task may have gone on with the very same run, so both terms are told.
+    """
+
+    def __init__(self, held: Held, seen: Reading) -> None:
+        if seen.holder:
+            who = f"is held by {seen.holder} now (term {seen.term})"
+        elif seen.last:
+            who = f"was taken over by {seen.last}, which has given it back since"
+        else:
+            who = "is held by nobody now"
+        super().__init__(
+            f"{NAME} {who}: this task, which held it as {held.run} (term {held.term}), was taken for"
+            " dead and stops"
+        )
+        self.holder = seen.holder
+
 
 def read(api: Api) -> Reading:
     try:
@@ -140,7 +155,7 @@ def _take(api: Api, reading: Reading, run: str, journal: str) -> Held:
             "metadata": {
                 "name": names.LEASE,
                 "namespace": names.LEASE_NAMESPACE,
-                "annotations": {names.JOURNAL: journal},
+                "annotations": {names.JOURNAL: journal, names.RUN: str(Held(run, 1))},
             },
             "spec": {
                 "holderIdentity": run,
@@ -159,6 +174,7 @@ def _take(api: Api, reading: Reading, run: str, journal: str) -> Held:
         _operation("add", Pointer(("spec", "leaseDurationSeconds")), DURATION),
         _operation("add", Pointer(("spec", "acquireTime")), _timestamp()),
         *([] if reading.annotated else [_operation("add", _ANNOTATIONS, {})]),
+        _operation("add", _ANNOTATIONS / names.RUN, str(Held(run, reading.term + 1))),
         *_renewal(journal),
     ]
     api.patch(PATH, patch)
@@ -170,7 +186,7 @@ def _write(api: Api, held: Held, operations: list[JSON]) -> None:
     try:
         api.patch(PATH, tests + operations)
     except (TestFailed, NotFound) as error:
-        raise LeaseLost(read(api).holder) from error
+        raise LeaseLost(held, read(api)) from error
     except ApiError as error:
         if not error.outcome_unknown:
             raise
@@ -185,9 +201,9 @@ def _write_again(api: Api, held: Held, patch: list[JSON]) -> None:
         try:
             api.patch(PATH, patch)
         except TestFailed as error:
-            raise LeaseLost(read(api).holder) from error
+            raise LeaseLost(held, read(api)) from error
     elif now.term != held.term or now.holder:
-        raise LeaseLost(now.holder)
+        raise LeaseLost(held, now)
 
 
 def _renewal(journal: str) -> list[JSON]:
@@ -209,6 +225,7 @@ def _reading(lease: t.Mapping[str, JSON]) -> Reading:
         renewed=spec.get("renewTime") or "",
         journal=(metadata.get("annotations") or {}).get(names.JOURNAL, ""),
         resource_version=metadata["resourceVersion"],
+        last=(metadata.get("annotations") or {}).get(names.RUN, ""),
         annotated=bool(metadata.get("annotations")),
     )
 

@@ -79,7 +79,8 @@ class Seen:
     `instance` is the instance with the entry's uid, if it is still there. `successor` is what its
     controller made in its place. `migration` is our migration object. `pending` says why the pod
     that is to run it (the migration's target, the successor's) has no node. `surplus`: the
-    workload has all the instances that it wants without a successor.
+    workload has all the instances that it wants without a successor. `queued`: KubeVirt has been
+    told to restart this very instance and has not begun yet.
     """
 
     instance: Instance | None = None
@@ -89,6 +90,7 @@ class Seen:
     others_migrate: bool = False
     propagating: bool = False
     surplus: bool = False
+    queued: bool = False
     resource_version: str = ""
 
 

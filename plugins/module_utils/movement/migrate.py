@@ -69,7 +69,8 @@ def advance(entry: Entry, seen: Seen, now: float, settings: Settings) -> Step:
         return _intended(entry, seen, now, settings)
     phase = _phase(seen.migration)
     if seen.migration is None or phase in _FINAL:
-        return _ended(entry, seen, phase)
+        in_time = now - entry.begun < settings.move_timeout
+        return _ended(entry, seen, phase, in_time=in_time)
     if entry.phase is Phase.CANCELLING:
         if now - entry.begun < settings.move_timeout + CANCEL_PATIENCE:
             return Step(entry)
@@ -123,14 +124,17 @@ def _cancel(entry: Entry, migration: t.Mapping[str, JSON], settings: Settings) -
     return Step(replace(entry, phase=Phase.CANCELLING), request)
 
 
-def _ended(entry: Entry, seen: Seen, phase: str) -> Step:
+def _ended(entry: Entry, seen: Seen, phase: str, *, in_time: bool) -> Step:
     vmi = seen.instance.vmi if seen.instance is not None else None
     if vmi is None:
         return Step(entry, ended=Ended(Outcome.GONE, reason="the instance ended during its move"))
     if vmi.node_name and vmi.node_name != entry.source:
         return Step(entry, ended=Ended(Outcome.MOVED, node=vmi.node_name))
     if phase == "Succeeded":
-        return Step(replace(entry, note="the migration succeeded, the VMI does not say so yet"))
+        note = "the migration succeeded, and the VMI does not say so"
+        if in_time:
+            return Step(replace(entry, note=note))
+        return Step(entry, ended=Ended(Outcome.FAILED, reason=note))
     return Step(entry, ended=Ended(Outcome.FAILED, reason=_why(entry, seen, vmi.migration)))
 
 

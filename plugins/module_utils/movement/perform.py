@@ -24,7 +24,7 @@ def perform(api: Api, request: Request) -> Answer:
     except Conflict as error:
         return _conflict(request, error)
     except Throttled as error:
-        return Answer(Reply.BLOCKED, _refused_by_budget(error))
+        return Answer(Reply.BLOCKED, _told_to_wait(error))
     except ApiError as error:
         if error.outcome_unknown:
             return Answer(Reply.DOUBTFUL, str(error))
@@ -62,6 +62,9 @@ def _conflict(request: Request, error: Conflict) -> Answer:
     return Answer(Reply.BLOCKED, "it changed at this moment")
 
 
-def _refused_by_budget(error: Throttled) -> str:
+def _told_to_wait(error: Throttled) -> str:
+    """A disruption budget says its name and its numbers, and not where it is: beside the pod."""
     budgets = [cause.message for cause in error.causes if cause.reason == "DisruptionBudget"]
-    return "; ".join(filter(None, budgets)) or error.message or "the API server asks to wait"
+    if not any(budgets):
+        return error.message or "the API server asks to wait"
+    return f"{'; '.join(filter(None, budgets))} (in namespace {error.request.namespace})"

@@ -19,6 +19,7 @@ from ..model.plan import Method
 from ..model.platform import Platform
 from ..model.pointer import JSON
 from ..model.snapshot import Instance, MachineInstance, Workload
+from ..rules.machine_labels import can_migrate_by_name
 
 LIVE_FIELDS = ("affinity", "nodeSelector", "tolerations")
 PLACEMENT_FIELDS = (*LIVE_FIELDS, "topologySpreadConstraints")
@@ -77,21 +78,25 @@ def _of_pod(workload: Workload | None, instance: Instance) -> Effect:
         return Effect((), "no controller would make this pod again")
     if workload.ref.kind not in (DEPLOYMENT.name, STATEFUL_SET.name):
         return Effect((), f"pods of a {workload.ref.kind} are bound to their nodes")
-    if unsettled := _unsettled(workload):
-        return Effect((), unsettled, passing=True)
-    return Effect((Method.RECREATE,), "a pod cannot migrate")
+    if _unseen(workload):
+        return Effect((), "its controller has not seen the latest change yet", passing=True)
+    if not _behind(workload):
+        return Effect((Method.RECREATE,), "a pod cannot migrate")
+    if held := _held(workload):
+        return Effect((), held)
+    return Effect((), "its own roll-out is under way", passing=True)
 
 
 def _of_replica(workload: Workload, vmi: MachineInstance) -> Effect:
     behind = lagging_fields(workload, vmi)
-    if not behind and vmi.phase == "Running" and vmi.live_migratable is not False:
-        return Effect((Method.MIGRATE, Method.RECREATE))
     if behind:
         reason = f"{_listed(behind)} of the instance stays as it was made"
     elif vmi.phase != "Running":
         reason = f"the instance is {vmi.phase or 'not started'}"
     else:
         reason = _not_migratable(vmi)
+    if not reason:
+        return Effect((Method.MIGRATE, Method.RECREATE))
     return Effect((Method.RECREATE,), reason)
 
 
@@ -101,9 +106,7 @@ def _of_machine(
     if vmi.phase != "Running":
         return Effect((), f"the instance is {vmi.phase or 'not started'}", passing=True)
     behind = lagging_fields(workload, vmi)
-    obstacle = _why_not_live(workload, behind, platform)
-    if not obstacle and vmi.live_migratable is False:
-        obstacle = _not_migratable(vmi)
+    obstacle = _why_not_live(workload, behind, platform) or _not_migratable(vmi)
     restart, refusal = _restart(workload, vmi, activate_foreign_changes)
     if not obstacle:
         return Effect((Method.MIGRATE, *restart))
@@ -229,27 +232,59 @@ def run_strategy(workload: Workload) -> str:
 
 def condition(workload: Workload, kind: str) -> bool:
     """Whether the object's status has the condition `kind` with status True."""
-    status = workload.manifest.get("status") or {}
-    return any(
-        found.get("type") == kind and found.get("status") == "True"
-        for found in status.get("conditions") or []
-    )
+    return _condition(workload, kind, "True") is not None
 
 
-def _unsettled(workload: Workload) -> str:
-    """Why pods of this Deployment or StatefulSet are in motion already, or nothing."""
+def _condition(workload: Workload, kind: str, status: str) -> t.Mapping[str, JSON] | None:
+    conditions = (workload.manifest.get("status") or {}).get("conditions") or []
+    return next((x for x in conditions if (x.get("type"), x.get("status")) == (kind, status)), None)
+
+
+def _unseen(workload: Workload) -> bool:
     metadata, status = workload.manifest["metadata"], workload.manifest.get("status") or {}
-    spec = workload.manifest.get("spec") or {}
+    return bool(status.get("observedGeneration", 0) < metadata.get("generation", 0))
+
+
+def _behind(workload: Workload) -> int:
+    """How many pods are not of the latest revision that the controller has seen. Under the strategy
+    OnDelete that is nothing to wait for: pods follow when they are deleted."""
+    spec, status = workload.manifest.get("spec") or {}, workload.manifest.get("status") or {}
+    if (spec.get("updateStrategy") or {}).get("type") == "OnDelete":
+        return 0
     wanted = spec.get("replicas", 1)
-    if status.get("observedGeneration", 0) < metadata.get("generation", 0):
-        return "its controller has not seen the latest change yet"
-    if status.get("updatedReplicas", 0) < wanted:
-        return "its own roll-out is under way"
+    return max(0, int(1 if wanted is None else wanted) - int(status.get("updatedReplicas", 0)))
+
+
+def _held(workload: Workload) -> str:
+    """Why the roll-out of a Deployment or StatefulSet will not go on by itself, or nothing.
+
+    `Progressing=False` is what a Deployment says once progressDeadlineSeconds have gone by without
+    progress. A StatefulSet keeps pods below its partition on the revision of before.
+    """
+    if (workload.manifest.get("spec") or {}).get("paused"):
+        return "its own roll-out is paused (spec.paused): resume it first"
+    stuck = _condition(workload, "Progressing", "False")
+    if stuck is not None:
+        why = stuck.get("message") or stuck.get("reason") or "no reason given"
+        return f"its own roll-out is stuck: {why}"
+    strategy = (workload.manifest.get("spec") or {}).get("updateStrategy") or {}
+    partition = (strategy.get("rollingUpdate") or {}).get("partition") or 0
+    if partition and _behind(workload) <= partition:
+        return f"its own roll-out is held by its partition ({partition})"
     return ""
 
 
 def _not_migratable(vmi: MachineInstance) -> str:
-    return f"the instance is not live-migratable: {vmi.live_migratable_reason or 'no reason given'}"
+    """Why KubeVirt does not migrate this instance, or nothing."""
+    if not can_migrate_by_name(vmi.ref.name):
+        return (
+            f"its name has {len(vmi.ref.name)} characters, and KubeVirt makes no migration for a"
+            " name of more than 63"
+        )
+    if vmi.live_migratable is False:
+        reason = vmi.live_migratable_reason or "no reason given"
+        return f"the instance is not live-migratable: {reason}"
+    return ""
 
 
 def _listed(names: t.Sequence[str]) -> str:

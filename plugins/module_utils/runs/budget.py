@@ -11,11 +11,12 @@ import typing as t
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from ..model.kinds import VIRTUAL_MACHINE
+from ..model.kinds import POOL, VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.plan import Method, Move
 from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
 from ..movement.entry import Entry, ready
+from ..planning.effects import run_strategy
 
 Key = tuple[str, str]
 """Namespace and name of a VMI."""
@@ -76,12 +77,14 @@ def load_of(
     snapshot: Snapshot,
     entries: t.Sequence[Entry],
     in_scope: t.Sequence[Instance],
+    workloads: t.Collection[Ref] = (),
 ) -> Load:
-    """What is going on in this snapshot, beside what `entries` are about to do."""
+    """What is going on in this snapshot, beside what `entries` are about to do. `workloads` are
+    those that the run is about: one that ought to have instances and has none is missing them."""
     machines = {(m.ref.namespace, m.ref.name): m for m in snapshot.machine_instances}
     moving = _migrating(snapshot, machines, entries)
     outbound = Counter(machines[key].node_name for key in moving if key in machines)
-    missing, named = _not_ready(snapshot, entries, in_scope)
+    missing, named = _not_ready(snapshot, entries, in_scope, workloads)
     return Load(len(entries), len(moving), outbound, missing, named)
 
 
@@ -100,24 +103,39 @@ def _migrating(
 
 
 def _not_ready(
-    snapshot: Snapshot, entries: t.Sequence[Entry], in_scope: t.Sequence[Instance]
+    snapshot: Snapshot,
+    entries: t.Sequence[Entry],
+    in_scope: t.Sequence[Instance],
+    workloads: t.Collection[Ref],
 ) -> tuple[int, tuple[str, ...]]:
     """Instances that should serve and do not: missing, not Ready, or ours and about to go."""
     taken = {entry.uid for entry in entries if entry.method is not Method.MIGRATE}
     serving = Counter(i.workload for i in in_scope if ready(i) and i.uid not in taken)
     there = Counter(i.workload for i in in_scope)
-    wanted = {found.ref: replicas(found) for found in snapshot.workloads}
+    known = {found.ref: found for found in snapshot.workloads}
     total, named = 0, []
     concerned = {ref for ref in there if ref is not None} | {e.workload for e in entries}
-    for ref in sorted(concerned):
-        least = wanted.get(ref)
-        short = (there[ref] if least is None else max(least, 0)) - serving[ref]
+    for ref in sorted(concerned | set(workloads)):
+        short = _expected(known.get(ref), there[ref]) - serving[ref]
         if ref.kind == VIRTUAL_MACHINE.name and _restarting(ref, entries):
             short = 1
         if short > 0:
             total += short
             named.append(f"{short} of {ref}")
     return total, tuple(named[:3])
+
+
+def _expected(workload: Workload | None, there: int) -> int:
+    """How many instances ought to serve. A VirtualMachine is expected to run where its run strategy
+    is Always; under any other it may have ended of its own accord. Members of a pool are counted
+    by the pool."""
+    if workload is None:
+        return there
+    wanted = replicas(workload)
+    if wanted is not None:
+        return max(wanted, 0)
+    member = workload.owner is not None and workload.owner.kind == POOL.name
+    return max(there, int(run_strategy(workload) == "Always" and not member))
 
 
 def _restarting(ref: Ref, entries: t.Iterable[Entry]) -> bool:

@@ -12,6 +12,7 @@ import typing as t
 
 from ..model.kinds import KINDS
 from ..model.names import JOURNAL
+from ..model.objects import Ref
 from ..model.pointer import JSON, Pointer
 from ..model.snapshot import Workload
 from ..model.write import Operation, Write
@@ -30,6 +31,15 @@ def clearing(candidates: t.Iterable[Candidate]) -> tuple[Write, ...]:
         _workload, so_far = settled.get(ref, (found.workload, True))
         settled[ref] = found.workload, so_far and bool(found.node) and not found.outdated
     return tuple(_write(workload) for workload, effective in settled.values() if effective)
+
+
+def journalled(candidates: t.Iterable[Candidate]) -> frozenset[Ref]:
+    """The workloads that carry a journal."""
+    return frozenset(
+        found.workload.ref
+        for found in candidates
+        if found.workload is not None and JOURNAL in found.workload.annotations
+    )
 
 
 def cleared_again(write: Write, manifest: t.Mapping[str, JSON]) -> Write | None:

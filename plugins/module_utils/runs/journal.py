@@ -20,6 +20,9 @@ from ..movement.entry import Entry, Outcome, Phase
 
 VERSION = 1
 
+NOTE_LIMIT = 300
+"""Characters that are kept of what holds a move up."""
+
 
 class UnreadableJournal(ValueError):
     """The journal was damaged, or written by a newer release of the collection."""
@@ -34,8 +37,9 @@ class Journal:
     """One run. `request` says what it was asked for: only the same request is continued.
 
     `clock` is the run's clock when this was written, in seconds. `entries` are the moves in flight.
-    `tried` counts the moves begun per instance digest. `known` holds the digests of a workload's
-    instances from before its first recreation in flight: any other instance is a successor.
+    `tried` counts the moves begun per instance digest, so that no name of a migration comes twice.
+    `known` holds the digests of a workload's instances from before its first recreation in flight:
+    any other instance is a successor.
     """
 
     run: str
@@ -46,6 +50,8 @@ class Journal:
     known: t.Mapping[Ref, frozenset[str]] = field(default_factory=dict)
     done: frozenset[str] = frozenset()
     """Digests of instances that were moved, and of those that came in their place."""
+    lost: frozenset[str] = frozenset()
+    """Digests of instances whose move failed."""
     moved: int = 0
     failed: int = 0
     gone: int = 0
@@ -72,8 +78,13 @@ class Journal:
         others = tuple(found for found in self.entries if found.uid != entry.uid)
         return replace(self, entries=(*others, entry))
 
-    def without(self, uid: str) -> Journal:
-        return replace(self, entries=tuple(found for found in self.entries if found.uid != uid))
+    def forget(self, uid: str) -> Journal:
+        """Without a move that has ended or that was intended and is not needed any more, and
+        without what was known of its workload for its sake."""
+        entries = tuple(found for found in self.entries if found.uid != uid)
+        busy = {found.workload for found in entries if found.method is not Method.MIGRATE}
+        known = {ref: uids for ref, uids in self.known.items() if ref in busy}
+        return replace(self, entries=entries, known=known)
 
     def begin(self, entry: Entry, siblings: t.Collection[str]) -> Journal:
         """A new move; `siblings` are the uids of all instances of its workload."""
@@ -87,27 +98,41 @@ class Journal:
         """A move ended, well or not. `successor` is the uid of what came in the instance's place:
         it counts as known and as moved. What was known of a workload goes when nothing of it is
         in flight any more."""
-        left = self.without(entry.uid)
-        busy = {found.workload for found in left.entries if found.method is not Method.MIGRATE}
-        known = {ref: uids for ref, uids in self.known.items() if ref in busy}
+        left = self.forget(entry.uid)
+        known = dict(left.known)
         if successor and entry.workload in known:
             known[entry.workload] |= {digest(successor)}
         moved = outcome is Outcome.MOVED
         settled = {digest(uid) for uid in (entry.uid, successor) if uid} if moved else set()
+        failed = outcome is Outcome.FAILED
         return replace(
             left,
             known=known,
             done=self.done | settled,
+            lost=self.lost | {digest(entry.uid)} if failed else self.lost,
             moved=self.moved + moved,
-            failed=self.failed + (outcome is Outcome.FAILED),
+            failed=self.failed + failed,
             gone=self.gone + (outcome is Outcome.GONE),
             settled_at=now,
         )
 
-    def forget(self, uid: str) -> Journal:
-        """A move that was intended and is not needed any more."""
-        tried = {key: count for key, count in self.tried.items() if key != digest(uid)}
-        return replace(self.without(uid), tried=tried)
+    def taken_over(self, request: str, *, keep_done: bool) -> Journal:
+        """What another task goes on with: what is in flight, which goes by the run's id, and the
+        numbers of attempts, which are part of names that may not come again.
+
+        What ended well or badly was the business of the task before, and the cluster may be another
+        one since. Only with `keep_done` what it had moved stays so.
+        """
+        return Journal(
+            self.run,
+            request,
+            self.clock,
+            self.entries,
+            tried=self.tried,
+            known=self.known,
+            done=self.done if keep_done else frozenset(),
+            domain=self.domain if self.entries else "",
+        )
 
 
 def write(journal: Journal) -> str:
@@ -120,6 +145,7 @@ def write(journal: Journal) -> str:
         "tried": dict(sorted(journal.tried.items())),
         "known": {_text(ref): sorted(uids) for ref, uids in sorted(journal.known.items())},
         "done": sorted(journal.done),
+        "lost": sorted(journal.lost),
         "moved": journal.moved,
         "failed": journal.failed,
         "gone": journal.gone,
@@ -148,6 +174,7 @@ def read(text: str) -> Journal:
             tried={str(key): int(count) for key, count in body["tried"].items()},
             known={_ref(key): frozenset(uids) for key, uids in body["known"].items()},
             done=frozenset(body["done"]),
+            lost=frozenset(body["lost"]),
             moved=int(body["moved"]),
             failed=int(body["failed"]),
             gone=int(body["gone"]),
@@ -174,6 +201,7 @@ def _entry_json(entry: Entry) -> dict[str, JSON]:
         "attempt": entry.attempt,
         "begun": round(entry.begun, 1),
         "phase": str(entry.phase),
+        "note": entry.note[:NOTE_LIMIT],
         "pin": dict(entry.pin),
     }
 
@@ -188,6 +216,7 @@ def _entry(item: t.Mapping[str, JSON]) -> Entry:
         attempt=int(item["attempt"]),
         begun=float(item["begun"]),
         phase=Phase(item["phase"]),
+        note=str(item["note"]),
         pin=tuple(sorted(item["pin"].items())),
     )
 

@@ -51,6 +51,7 @@ class Observer:
             successor=successor,
             pending=self._why_pending(successor),
             surplus=self._has_enough(entry),
+            queued=self._restart_queued(entry),
         )
 
     def workload(self, ref: Ref) -> Workload | None:
@@ -135,6 +136,15 @@ class Observer:
         wanted = replicas(workload)
         there = sum(i.workload == entry.workload for i in self.instances)
         return wanted is not None and there >= wanted
+
+    def _restart_queued(self, entry: Entry) -> bool:
+        """A restart is a queue of two requests in the VM's status, to stop the VMI of this uid and
+        to start (KubeVirt, virt-api rest/lifecycle.go)."""
+        workload = self._workloads.get(entry.workload)
+        if entry.method is not Method.RESTART or workload is None:
+            return False
+        requests = (workload.manifest.get("status") or {}).get("stateChangeRequests") or ()
+        return any(found.get("uid") == entry.uid for found in requests)
 
     def _why_target_pending(self, entry: Entry, migration: t.Mapping[str, JSON] | None) -> str:
         phase = ((migration or {}).get("status") or {}).get("phase")

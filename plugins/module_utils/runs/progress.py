@@ -62,6 +62,21 @@ def left_behind(left: Left) -> str:
     return f"left: {short(ref, left.instance)} on {left.node or 'no node'}: {left.reason}"
 
 
+def standing(found: t.Iterable[tuple[str, str]]) -> list[str]:
+    """One line for what takes effect at a next migration, one for restart and recreation, of
+    (name, what it takes)."""
+    by_need: dict[str, list[str]] = {}
+    for name, need in found:
+        by_need.setdefault(need, []).append(name)
+    return [
+        f"{names[0]} stands well; takes effect at its next {need}"
+        if len(names) == 1
+        else f"{len(names)} instances stand well; takes effect at the next {need} of each:"
+        f" {_some(names)}"
+        for need, names in sorted(by_need.items())
+    ]
+
+
 def short(workload: Ref, instance: Ref) -> str:
     """The workload, and the instance where its name says more."""
     if workload.name == instance.name:

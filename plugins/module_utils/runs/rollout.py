@@ -9,16 +9,15 @@ a step that dies at any point is continued by the next one, of this run or of an
 
 from __future__ import annotations
 
-import secrets
 import time
 import typing as t
 
 from ..api.errors import (
-    MERGE_PATCH,
     AnswerLost,
     ApiError,
     BadAnswer,
     DeadlineExceeded,
+    Forbidden,
     ServerFault,
     Throttled,
     Unreachable,
@@ -28,18 +27,19 @@ from ..cluster import lease
 from ..cluster.apply import apply
 from ..cluster.lease import Held, LeaseLost, Reading
 from ..cluster.read import Scope, read_snapshot
-from ..model import names
+from ..cluster.rights import require_rights
 from ..model.finding import Fault, Refused
-from ..model.plan import Left, Method, Move, Plan
-from ..model.pointer import JSON
-from ..movement.entry import Phase
+from ..model.plan import Plan
+from ..movement.entry import Entry
 from . import journal as journals
-from . import progress, scope
-from .clearing import cleared_again, clearing
-from .journal import Journal, UnreadableJournal
+from . import progress, results, scope, takeover
+from .clearing import cleared_again, clearing, journalled
+from .journal import Journal
+from .needed_rights import needed_rights
 from .parameters import Parameters
 from .state import State, StepResult
-from .turn import Turns, View, instance_path
+from .takeover import journal_of
+from .turn import Turns, View
 from .watching import SETTLE, Watcher, paths
 
 STEP_SECONDS = 10.0
@@ -71,7 +71,8 @@ def rollout_step(
     """Go on with the run that `state` tells of. `listening` says whether anybody still waits for
     the result; where nobody does, no move is begun any more.
 
-    Raises Refused for input that cannot be used, ApiError for what the API server refuses.
+    Raises Refused for input that cannot be used, ApiError for what the API server refuses; once the
+    Lease is held these are a failure in the result, beside what was done until then.
     """
     step = _Step(api, parameters, state, listening)
     try:
@@ -80,6 +81,8 @@ def rollout_step(
         return step.failed(str(error))
     except TROUBLE as error:
         return step.troubled(error)
+    except (ApiError, Refused) as error:
+        return step.cut_short(error)
 
 
 class _Step:
@@ -95,6 +98,7 @@ class _Step:
         self.lines: list[str] = []
         self.told = 0.0
         self.turns: Turns | None = None
+        self._renewed = self.began - lease.DURATION
 
     @property
     def elapsed(self) -> float:
@@ -106,34 +110,57 @@ class _Step:
         plan = view.plan(self.parameters)
         self.lines += [progress.planned("(check mode)", plan)]
         result = self._result(finished=True)
-        result.moves = [_move_json(move) for move in plan.moves]
-        result.left = [_left_json(left) for left in plan.left]
+        self._tell_standing(result, view, plan)
+        result.moves = [results.planned_move(move) for move in plan.moves]
+        result.left = [results.left_behind(left) for left in plan.left]
         result.cleared = [str(write.target) for write in clearing(view.candidates)]
         result.changed = bool(plan.moves or result.cleared)
         return result
 
     def run(self) -> StepResult:
-        reading = lease.read(self.api)
         held = self.state.held
         if held is not None:
-            journal = self._ours(reading, held)
+            journal = self._ours(lease.read(self.api), held)
             self.state.trouble = -1.0
-            return self._turns(held, journal, self._look())
+            return self._turns(held, journal, self._look(journal.entries))
         if self.elapsed >= self.parameters.timeout:
             return self.failed(f"not done within {self.parameters.timeout} s: {self.state.waiting}")
-        view = self._look()
-        unfinished = _journal_of(reading)
+        reading = self._lease_if_allowed()
+        unfinished = journal_of(reading) if reading is not None else None
+        entries = unfinished.entries if unfinished is not None else ()
+        view = self._look(entries)
         plan = view.plan(self.parameters)
         waits = any(left.passing for left in plan.left)
-        if not plan.moves and not waits and not (unfinished and unfinished.entries):
+        if reading is not None and not (plan.moves or waits or entries):
             return self._finish(view, plan)
-        taken = self._take(reading, unfinished)
+        self._require_rights(reading, entries, view, plan)
+        taken = self._take(reading or lease.read(self.api), unfinished)
         if taken is None:
             return self._result(finished=False)
         held, journal = taken
         self.lines.append(progress.planned(journal.run, plan))
         self.lines += [progress.left_behind(left) for left in plan.left]
         return self._turns(held, journal, view)
+
+    def _lease_if_allowed(self) -> Reading | None:
+        """None where it may not be read: what else is missing is told together with that."""
+        try:
+            return lease.read(self.api)
+        except Forbidden:
+            return None
+
+    def _require_rights(
+        self, reading: Reading | None, entries: t.Sequence[Entry], view: View, plan: Plan
+    ) -> None:
+        """Raises Refused with every right that is missing. Asked once, before anything is written:
+        not again while the Lease's holder is waited for."""
+        if self.state.mark:
+            return
+        moves = [(move.method, move.instance) for move in plan.moves]
+        moves += [(entry.method, entry.instance) for entry in entries]
+        exists = reading is not None and reading.exists
+        rights = needed_rights(moves, journalled(view.candidates), lease_exists=exists)
+        require_rights(self.api, rights, role="mover")
 
     def failed(self, reason: str) -> StepResult:
         result = self._result(finished=True)
@@ -155,15 +182,37 @@ class _Step:
             result.moves = self.turns.ended[: self.turns.saved]
         return result
 
-    def _look(self) -> View:
-        namespaces = scope.namespaces_of(self.parameters)
+    def cut_short(self, error: ApiError | Refused) -> StepResult:
+        """Rights that were taken away, a workload that was deleted: no later step can go on. What
+        is in flight is left to whoever takes the Lease, which is given back at once."""
+        held = self.state.held
+        if held is None:
+            raise error
+        result = self.failed(str(error))
+        try:
+            if self.turns is not None:
+                text = journals.write(self.turns.journal)
+            else:
+                text = lease.read(self.api).journal
+            lease.release(self.api, held, text)
+        except (ApiError, LeaseLost) as trouble:
+            result.failure += f"; {lease.NAME} could not be given back and is free in {lease.DURATION} s: {trouble}"
+        return result
+
+    def _look(self, entries: t.Iterable[Entry] = ()) -> View:
+        """Read the cluster. What is in flight may be of a run before, in other namespaces."""
+        namespaces = self._places(entries)
         snapshot = read_snapshot(self.api, Scope(namespaces, scope.READ_KINDS))
         return View.of(snapshot, scope.wanted(self.parameters, snapshot), self.parameters)
 
+    def _places(self, entries: t.Iterable[Entry]) -> tuple[str, ...]:
+        asked = scope.namespaces_of(self.parameters)
+        return tuple(dict.fromkeys((*asked, *(entry.workload.namespace for entry in entries))))
+
     def _ours(self, reading: Reading, held: Held) -> Journal:
-        journal = _journal_of(reading)
+        journal = journal_of(reading)
         if reading.holder != held.run or reading.term != held.term or journal is None:
-            raise LeaseLost(reading.holder)
+            raise LeaseLost(held, reading)
         return journal
 
     def _take(self, reading: Reading, unfinished: Journal | None) -> tuple[Held, Journal] | None:
@@ -174,14 +223,16 @@ class _Step:
         if not found.free:
             self._wait_for(reading, found.alive)
             return None
-        journal = self._continued(unfinished)
+        journal = takeover.continued(unfinished, self.parameters)
         held = lease.take(self.api, reading, journal.run, journals.write(journal))
         if held is None:
             return None
         self.state.run, self.state.term = held.run, held.term
         self.state.base = journal.clock - self.elapsed
         self.state.waiting = ""
-        self._fence(held, journal)
+        self._renewed = time.monotonic()
+        self.lines += takeover.told(unfinished, journal)
+        takeover.fence(self.api, held, journal)
         return held, journal
 
     def _wait_for(self, reading: Reading, alive: bool) -> None:
@@ -201,44 +252,13 @@ class _Step:
         )
         self.api.deadline.pause(min(2.0, STEP_SECONDS))
 
-    def _continued(self, unfinished: Journal | None) -> Journal:
-        """The journal of a run that did not end, if it was asked for the same, or has moves in
-        flight: those go by its run id. Else a new one."""
-        request = self.parameters.request
-        if unfinished is not None and unfinished.request == request:
-            self.lines.append(f"continuing run {unfinished.run}, which did not end")
-            return unfinished
-        if unfinished is not None and unfinished.entries:
-            self.lines.append(f"taking over the moves in flight of run {unfinished.run}")
-            return Journal(
-                unfinished.run,
-                request,
-                unfinished.clock,
-                unfinished.entries,
-                known=unfinished.known,
-                tried={journals.digest(e.uid): 1 for e in unfinished.entries},
-            )
-        return Journal(f"r{secrets.token_hex(4)}", request)
-
-    def _fence(self, held: Held, journal: Journal) -> None:
-        """Mark each instance that a run before us may be about to take away. That changes its
-        resource version, which a delete or eviction that is under way names."""
-        for entry in journal.entries:
-            if entry.phase is Phase.INTENDED and entry.method is Method.RECREATE:
-                mark = {names.RUN: f"{held.run}.{held.term}"}
-                body = {"metadata": {"uid": entry.uid, "annotations": mark}}
-                try:
-                    self.api.patch(instance_path(entry), body, content_type=MERGE_PATCH)
-                except TROUBLE:
-                    raise
-                except ApiError:
-                    continue  # it is gone, or another one has its name: nothing to protect
-
     def _turns(self, held: Held, journal: Journal, view: View) -> StepResult:
         base = self.state.base + self.elapsed
-        turns = self.turns = Turns(self.api, self.parameters, held, journal, base, self.lines)
+        turns = self.turns = Turns(
+            self.api, self.parameters, held, journal, base, self.lines, renewed=self._renewed
+        )
         watcher = Watcher(self.api, self.api.deadline.within(STEP_SECONDS))
-        namespaces = scope.namespaces_of(self.parameters)
+        namespaces = self._places(journal.entries)
         kubevirt = view.snapshot.platform.kubevirt is not None
         watcher.start(paths(namespaces, virtual_machines=kubevirt))
         while True:
@@ -256,7 +276,7 @@ class _Step:
                 return self._result(finished=False)
             watcher.wait(SETTLE if turns.settled else left, self.listening)
             watcher.forget()
-            view = self._look()
+            view = self._look(turns.journal.entries)
 
     def _time_left(self) -> float:
         """Seconds until this step should end."""
@@ -283,7 +303,7 @@ class _Step:
             result = self._result(finished=True, plan=plan)
             result.failure = (
                 f"{journal.failed} moves failed, failures_allowed is"
-                f" {self.parameters.failures_allowed}: {_failures(result.moves)}"
+                f" {self.parameters.failures_allowed}: {results.failures(result.moves)}"
             )
             return result
         result = self._finish(view, plan)
@@ -297,11 +317,21 @@ class _Step:
         applied = apply(self.api, writes, recompute=cleared_again)
         result = self._result(finished=True, plan=plan)
         result.cleared = [str(write.target) for write in applied.done]
+        self._tell_standing(result, view, plan)
         result.changed = result.changed or bool(applied.done)
         if applied.failed:
             errors = "; ".join(str(found.error) for found in applied.failed)
             result.failure = f"the journals of some workloads could not be cleared: {errors}"
         return result
+
+    def _tell_standing(self, result: StepResult, view: View, plan: Plan) -> None:
+        standing = results.not_in_effect(view.candidates, plan)
+        result.not_in_effect = [results.well_placed(found) for found in standing]
+        self.lines += progress.standing(
+            (progress.short(x.workload.ref, x.instance.ref), results.takes_effect(x))
+            for x in standing
+            if x.workload is not None
+        )
 
     def _time_over(self, turns: Turns, view: View) -> StepResult:
         turns.cancel_all(view)
@@ -342,54 +372,10 @@ class _Step:
             finished=finished,
             state=self.state,
             moves=list(turns.ended) if turns is not None else [],
-            remaining=[_move_json(move) for move in plan.moves] if plan is not None else [],
-            left=[_left_json(left) for left in plan.left] if plan is not None else [],
+            remaining=[results.planned_move(move) for move in plan.moves]
+            if plan is not None
+            else [],
+            left=[results.left_behind(left) for left in plan.left] if plan is not None else [],
             progress=self.lines,
             changed=self.state.changed,
         )
-
-
-def _journal_of(reading: Reading) -> Journal | None:
-    """Raises Refused where there is one that nobody can read."""
-    if not reading.journal:
-        return None
-    try:
-        return journals.read(reading.journal)
-    except UnreadableJournal as error:
-        raise Refused([Fault(f"{lease.NAME}, annotation {names.JOURNAL}", str(error))]) from error
-
-
-def _failures(moves: t.Iterable[t.Mapping[str, JSON]]) -> str:
-    """What failed in this step; earlier ones were told when they failed."""
-    told = [
-        f"{m['kind']} {m['instance']}: {m['reason']}" for m in moves if m["outcome"] == "failed"
-    ]
-    return "; ".join(told) or "see the progress lines"
-
-
-def _move_json(move: Move) -> dict[str, JSON]:
-    return {
-        "kind": move.workload.kind,
-        "namespace": move.workload.namespace,
-        "name": move.workload.name,
-        "instance": move.instance.name,
-        "uid": move.uid,
-        "method": str(move.method),
-        "from": move.source,
-        "targets": list(move.targets),
-        "reason": move.reason,
-        "after": list(move.after),
-    }
-
-
-def _left_json(left: Left) -> dict[str, JSON]:
-    workload = left.workload or left.instance
-    return {
-        "kind": workload.kind,
-        "namespace": workload.namespace,
-        "name": workload.name,
-        "instance": left.instance.name,
-        "uid": left.uid,
-        "node": left.node,
-        "reason": left.reason,
-    }

@@ -57,7 +57,8 @@ class State:
 class StepResult:
     """`moves` are those that ended in this step, or in check mode those that are planned.
 
-    `failure` says why the run failed; then it is finished.
+    `failure` says why the run failed; then it is finished. The state is for the next step, so
+    there is none in the last one's result.
     """
 
     finished: bool
@@ -65,6 +66,7 @@ class StepResult:
     moves: list[dict[str, JSON]] = field(default_factory=list)
     remaining: list[dict[str, JSON]] = field(default_factory=list)
     left: list[dict[str, JSON]] = field(default_factory=list)
+    not_in_effect: list[dict[str, JSON]] = field(default_factory=list)
     cleared: list[str] = field(default_factory=list)
     progress: list[str] = field(default_factory=list)
     stopped: str = ""
@@ -78,8 +80,9 @@ class StepResult:
             "moves": self.moves,
             "remaining": self.remaining,
             "left": self.left,
+            "not_in_effect": self.not_in_effect,
             "cleared": self.cleared,
             "stopped": self.stopped,
             "progress": self.progress,
-            "run": self.state.as_json(),
+            **({} if self.finished else {"run": self.state.as_json()}),
         }

@@ -14,49 +14,33 @@ import time
 import typing as t
 from dataclasses import dataclass, replace
 
-from ..api.errors import NotFound
-from ..api.requests import METADATA, Api
+from ..api.requests import Api
 from ..cluster import lease, record
 from ..cluster.lease import Held
 from ..model.objects import Ref
 from ..model.plan import Method, Move, Plan
 from ..model.pointer import JSON
 from ..model.snapshot import Instance, Snapshot
-from ..movement import evict, migrate, recreate, restart
-from ..movement.entry import Answer, Ended, Entry, Outcome, Phase, Seen, Settings, Step
+from ..movement import migrate
+from ..movement.entry import Ended, Entry, Outcome, Phase, Reply, Seen, Settings, Step
 from ..movement.perform import perform
 from ..planning.candidates import Candidate, Wanted, candidates
 from ..planning.links import Links
 from ..planning.moves import Request, plan_moves
 from . import journal as journals
-from . import pace, progress
+from . import pace, progress, results
 from .budget import Limits, Load, load_of, why_not
 from .journal import Journal, digest
-from .observe import MACHINE_INSTANCE, Observer
+from .observe import Observer
 from .parameters import Parameters
+from .sending import machine, sight
 
 RENEW_AFTER = 5.0
 """Seconds after which the Lease is renewed although there is nothing to write to it."""
 
 
-class _Machine(t.Protocol):
-    """The functions of a state machine in `movement`."""
-
-    @staticmethod
-    def advance(entry: Entry, seen: Seen, now: float, settings: Settings) -> Step:
-        """What to do next."""
-
-    @staticmethod
-    def answered(entry: Entry, answer: Answer) -> Step:
-        """What the API server said to it."""
-
-
-def machine(entry: Entry) -> _Machine:
-    if entry.method is Method.MIGRATE:
-        return t.cast("_Machine", migrate)
-    if entry.method is Method.RESTART:
-        return t.cast("_Machine", restart)
-    return t.cast("_Machine", recreate if entry.instance.kind == MACHINE_INSTANCE else evict)
+SAFETY = 3.0
+"""Seconds before the end of our Lease in which nothing is sent any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +83,13 @@ class View:
 def _spent(journal: Journal, uid: str) -> str:
     if digest(uid) in journal.done:
         return "it was moved by this run already"
-    return "its move failed in this run" if journal.attempts(uid) else ""
+    return "its move failed in this run" if digest(uid) in journal.lost else ""
 
 
 class Turns:
     """The turns of one step. `lines` and `ended` gather what there is to tell; the first `saved`
-    of what ended are in the journal that was written last."""
+    of what ended are in the journal that was written last. `renewed` is when (time.monotonic) the
+    Lease was last known to be ours."""
 
     def __init__(
         self,
@@ -114,6 +99,8 @@ class Turns:
         journal: Journal,
         base: float,
         lines: list[str],
+        *,
+        renewed: float = -lease.DURATION,
     ) -> None:
         self.api = api
         self.parameters = parameters
@@ -126,10 +113,12 @@ class Turns:
         self.stopped = ""
         self.changed = False
         self.settled = False
-        """A move ended in the turn before, so that another look is due."""
+        """Another look is due: a move ended in the turn before, or something is not as it was."""
         self.settings = Settings(journal.run, float(parameters.move_timeout), _patience(parameters))
         self._zero = time.monotonic() - base
-        self._renewed = time.monotonic()
+        self._renewed = renewed
+        self._fresh: set[str] = set()
+        """Uids of moves that were journalled in this turn: nothing of them was sent before."""
         self._total = journal.started
 
     @property
@@ -156,6 +145,7 @@ class Turns:
         for entry in self.journal.entries:
             if entry.phase is Phase.INTENDED and entry.uid not in planned:
                 self.journal = self.journal.forget(entry.uid)
+        self._fresh.clear()
         self.settled = len(self.ended) > before
         due = [] if self.settled else self._choose(plan, view, observer, places)
         self.keep_lease(force=bool(due))
@@ -193,9 +183,8 @@ class Turns:
     def _take(self, step: Step, observer: Observer, places: progress.Places) -> None:
         """Keep what a state machine said, and carry out what it asks for."""
         if step.request is not None:
-            self._check_lease()
-            answer = perform(self.api, step.request)
-            self.changed = True
+            answer = perform(self._while_ours(), step.request)
+            self.changed |= answer.reply in (Reply.ACCEPTED, Reply.DOUBTFUL)
             step = machine(step.entry).answered(step.entry, answer)
         self.journal = self.journal.with_entry(step.entry)
         if step.ended is not None:
@@ -213,7 +202,8 @@ class Turns:
         seconds = self.clock - entry.begun
         total = max(self._total, self.journal.started)
         self.lines.append(progress.ended(self.journal.ended, total, entry, end, seconds, places))
-        self.ended.append(_as_json(entry, end, seconds))
+        self.ended.append(results.ended_move(entry, end, seconds))
+        self.changed |= end.outcome is Outcome.MOVED
         self._record(entry, end)
 
     def _record(self, entry: Entry, end: Ended) -> None:
@@ -229,11 +219,15 @@ class Turns:
         """Journal the moves that may begin now; returns the uids of all that are to be sent."""
         self.waiting = self.stopped = ""
         self._total = self.journal.started + len(plan.moves)
-        load = load_of(view.snapshot, self.journal.entries, _in_scope(view, observer))
-        due = [e.uid for e in self.journal.entries if e.phase is Phase.INTENDED]
+        load = load_of(
+            view.snapshot, self.journal.entries, _in_scope(view, observer), _workloads(view)
+        )
+        intended = [e for e in self.journal.entries if e.phase is Phase.INTENDED]
+        due = [e.uid for e in intended if not self._may_be_queued(e)]
+        begun = {entry.uid for entry in intended}
         planned = {move.uid for move in plan.moves}
         for move in plan.moves:
-            if move.uid in due or self.failed:
+            if move.uid in begun or self.failed:
                 continue
             reason = self._why_wait(move, planned, load, view, observer, places)
             if reason:
@@ -243,6 +237,15 @@ class Turns:
             self._journal(move, observer, places)
             due.append(move.uid)
         return due
+
+    def _may_be_queued(self, entry: Entry) -> bool:
+        """Whether a restart that may have been sent could still arrive: nothing of it is seen, and
+        the duration of a Lease is not over. It has no precondition, so two would restart twice."""
+        left = entry.begun + lease.DURATION - self.clock
+        if entry.method is not Method.RESTART or left <= 0:
+            return False
+        self.waiting = f"{entry.instance} may have been told to restart: looking for {left:.0f} s"
+        return True
 
     def _why_wait(
         self,
@@ -298,6 +301,7 @@ class Turns:
             pin=self._pin(move, places),
         )
         siblings = [i.uid for i in observer.instances if i.workload == move.workload]
+        self._fresh.add(move.uid)
         begun = self.journal.begin(entry, siblings)
         self.journal = replace(begun, domain=places.domain(move.source))
         self.lines.append(progress.began(self.journal.started, self._total, move, places))
@@ -310,50 +314,66 @@ class Turns:
         return ((self.parameters.zone_key, domain),)
 
     def _begin(self, uid: str, observer: Observer, places: progress.Places) -> None:
+        """Send a move, if its instance is as it was when it was planned."""
         entry = next(found for found in self.journal.entries if found.uid == uid)
-        version = self._version(entry)
+        now = sight(self.api, entry)
         seen = observer.seen(entry)
-        if version is None:
+        changed = "it is gone" if now is None else now.why_not(entry)
+        if changed:
+            leaves = now is None or now.terminating or seen.migration is not None
+            if uid in self._fresh or not leaves:
+                self._not_after_all(entry, changed)
+                return
+        if now is None:
             seen = replace(seen, instance=None)
+        elif changed:
+            self.settled = True  # it may be our own doing: the next look tells
+            return
         else:
-            seen = replace(seen, resource_version=version)
+            seen = replace(seen, resource_version=now.version)
         step = machine(entry).advance(entry, seen, self.clock, self.settings)
         self._take(step, observer, places)
 
-    def _version(self, entry: Entry) -> str | None:
-        """The instance's resource version at this moment; None if it is not there any more."""
-        try:
-            metadata = self.api.get(instance_path(entry), accept=METADATA)["metadata"]
-        except NotFound:
-            return None
-        return str(metadata["resourceVersion"]) if metadata["uid"] == entry.uid else None
+    def _not_after_all(self, entry: Entry, reason: str) -> None:
+        """Nothing was sent: forget the move, look and plan anew."""
+        self.journal = self.journal.forget(entry.uid)
+        self.settled = True
+        name = progress.short(entry.workload, entry.instance)
+        self.lines.append(f"{name} is not moved for now: {reason}")
 
-    def _check_lease(self) -> None:
-        """Nothing is disrupted on the strength of a renewal that is too old: see the Lease."""
+    def _while_ours(self) -> Api:
+        """For what disrupts: the Lease was seen to be ours a moment ago, and requests are not sent,
+        nor sent again, when that is too long ago, as after a process was frozen."""
         if time.monotonic() - self._renewed >= lease.DURATION / 2:
             self.keep_lease(force=True)
+        left = self._renewed + lease.DURATION - SAFETY - time.monotonic()
+        return self.api.under(self.api.deadline.within(max(0.0, left)))
 
     def _places(self, snapshot: Snapshot) -> progress.Places:
         labels = {node.name: node.labels for node in snapshot.nodes}
         return progress.Places(labels, self.parameters.zone_key)
 
 
-def instance_path(entry: Entry) -> str:
-    namespace, name = entry.instance.namespace, entry.instance.name
-    if entry.instance.kind == MACHINE_INSTANCE:
-        return f"/apis/kubevirt.io/v1/namespaces/{namespace}/virtualmachineinstances/{name}"
-    return f"/api/v1/namespaces/{namespace}/pods/{name}"
-
-
 def _in_scope(view: View, observer: Observer) -> list[Instance]:
     return [instance for instance in observer.instances if instance in view.wanted]
+
+
+def _workloads(view: View) -> list[Ref]:
+    """The workloads that the run is about, whether they have instances or not."""
+    wanted = view.wanted
+    return [
+        found.ref
+        for found in view.snapshot.workloads
+        if found.ref in wanted.workloads
+        or (not wanted.workloads and found.ref.namespace in wanted.namespaces)
+    ]
 
 
 def _under_way(entry: Entry, seen: Seen) -> bool:
     """It was sent before we stopped knowing: the migration is there, or the instance leaves."""
     if entry.method is Method.MIGRATE:
         return seen.migration is not None or seen.instance is None
-    if seen.instance is None:
+    if seen.instance is None or seen.queued:
         return True
     vmi, pod = seen.instance.vmi, seen.instance.pod
     return vmi.terminating if vmi is not None else pod is not None and pod.terminating
@@ -363,19 +383,3 @@ def _patience(parameters: Parameters) -> float:
     """Seconds that a migration's target may wait for a node before KubeVirt gives up on it. The
     place was open a moment before, so one that is not found soon is not there."""
     return float(max(10, min(60, parameters.move_timeout // 2)))
-
-
-def _as_json(entry: Entry, end: Ended, seconds: float) -> dict[str, JSON]:
-    return {
-        "kind": entry.workload.kind,
-        "namespace": entry.workload.namespace,
-        "name": entry.workload.name,
-        "instance": entry.instance.name,
-        "uid": entry.uid,
-        "method": str(entry.method),
-        "from": entry.source,
-        "to": end.node,
-        "outcome": str(end.outcome),
-        "reason": end.reason,
-        "seconds": round(seconds, 1),
-    }

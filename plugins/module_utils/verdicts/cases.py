@@ -41,7 +41,8 @@ class Case:
 @dataclass(frozen=True)
 class Cases:
     """`placed` run on a node. `waiting` do not: unbound pods, machines without a pod. `targets`
-    are pods that a live migration makes beside the one that the machine runs in."""
+    are pods that a live migration makes beside the one that the machine runs in, and those that it
+    has left behind."""
 
     placed: tuple[Case, ...]
     waiting: tuple[Instance, ...]
@@ -95,14 +96,15 @@ def _targets(snapshot: Snapshot, found: t.Iterable[Instance]) -> tuple[tuple[Ins
         for instance in found
         if instance.vmi is not None and len(launchers.get(instance.uid, ())) > 1
         for pod in launchers[instance.uid]
-        if instance.pod is not None and pod is not instance.pod and not pod.terminating
+        if instance.pod is not None and pod is not instance.pod
     )
 
 
 @contextlib.contextmanager
 def declared_world(index: Index, cases: Cases) -> t.Iterator[None]:
-    """While it lasts, every instance stands where it runs as its workload declares it, and the
-    targets of migrations under way are not there: a machine does not compete with itself."""
+    """While it lasts, every instance stands where it runs as its workload declares it, and what
+    migrations make and leave behind is not there: a machine does not compete with itself, and it
+    breaks nobody's rule where it runs no more."""
     swapped = [case for case in cases.placed if case.as_declared is not case.pod]
     away = [pod for _instance, pod in cases.targets if pod_key(pod) in index]
     for pod in away:

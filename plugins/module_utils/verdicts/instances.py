@@ -49,12 +49,13 @@ def active_pod(vmi: MachineInstance, pods: t.Sequence[Pod]) -> Pod | None:
     """The launcher pod that the machine runs in, never a migration's target.
 
     It is the Running pod on `status.nodeName` (KubeVirt: virt-controller's notion of the current
-    pod). Before the machine runs, its one pod that has not ended.
+    pod). Before the machine runs, and where its list is older than that of the pods and the pod on
+    that node has ended since, its one pod that has not ended.
     """
     alive = [pod for pod in pods if not pod.finished]
-    if not vmi.node_name:
-        return alive[0] if len(alive) == 1 else None
     here = [pod for pod in alive if pod.node_name == vmi.node_name]
+    if not vmi.node_name or not here:
+        return alive[0] if len(alive) == 1 else None
     running = [pod for pod in here if pod.phase == "Running"]
     known = [pod for pod in running or here if pod.uid in vmi.active_pods]
     return next(iter(known or running or here), None)

@@ -114,6 +114,6 @@ def pending_of(
     found += [
         Pending(instance.ref, instance.workload, f"migration target: {waiting.reason(pod)}")
         for instance, pod in cases.targets
-        if not pod.node_name and wanted(instance.workload, instance.ref)
+        if not (pod.node_name or pod.terminating) and wanted(instance.workload, instance.ref)
     ]
     return tuple(found)

@@ -114,6 +114,13 @@ class TestMigrate:
         step = migrate.advance(BEGUN, seen, 20, SETTINGS)
         assert step.ended is None
 
+    def test_a_success_that_nobody_sees_is_not_waited_for_for_ever(self) -> None:
+        seen = Seen(instance("w1"), migration=migration("Succeeded"))
+        ended = migrate.advance(BEGUN, seen, 110, SETTINGS).ended
+        assert ended == Ended(
+            Outcome.FAILED, reason="the migration succeeded, and the VMI does not say so"
+        )
+
     def test_kubevirts_own_reason_is_told(self) -> None:
         state = {"migrationUid": "m1", "failureReason": "guest is too busy"}
         seen = Seen(instance(migration=state), migration=migration("Failed"))

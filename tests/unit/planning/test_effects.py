@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -201,6 +202,44 @@ def test_a_pod_is_recreated_when_its_controller_is_at_rest() -> None:
 def test_a_roll_out_of_its_own_is_waited_for(status: dict[str, t.Any], reason: str) -> None:
     workload = deployment(**status)
     assert effect(workload, pod_of(workload)) == Effect((), reason, passing=True)
+
+
+def test_a_roll_out_that_is_held_is_not_waited_for() -> None:
+    def held(kind: str = "Deployment", status: t.Any = None, **spec: t.Any) -> Effect:
+        workload = deployment(**{"updatedReplicas": 1, **(status or {})})
+        workload = Workload(
+            Ref(kind, "shop", "web"),
+            "u",
+            {**workload.manifest, "spec": {"replicas": 3, **spec}},
+        )
+        return effect(workload, pod_of(workload))
+
+    paused = held(paused=True)
+    assert paused == Effect((), "its own roll-out is paused (spec.paused): resume it first")
+    condition = {"type": "Progressing", "status": "False", "message": "it has timed out"}
+    stuck = held(status={"conditions": [condition]})
+    assert stuck == Effect((), "its own roll-out is stuck: it has timed out")
+    partition = {"updateStrategy": {"rollingUpdate": {"partition": 2}}}
+    kept = held("StatefulSet", **partition)
+    assert kept == Effect((), "its own roll-out is held by its partition (2)")
+    assert held("StatefulSet", {"updatedReplicas": 0}, **partition).passing
+    assert held("StatefulSet", updateStrategy={"type": "OnDelete"}).methods == (Method.RECREATE,)
+    lagging = held(status={"observedGeneration": 1, "conditions": [condition]}, paused=True)
+    assert lagging.passing, "what the controller says is about an older template"
+    rested = held(status={"updatedReplicas": 3, "conditions": [condition]}, paused=True)
+    assert rested.methods == (Method.RECREATE,)
+
+
+@pytest.mark.parametrize("length", [63, 64])
+def test_kubevirt_makes_no_migration_for_a_long_name(length: int) -> None:
+    found = running()
+    assert found.vmi is not None
+    ref = Ref("VirtualMachineInstance", "shop", "x" * length)
+    named = Instance(ref, found.uid, found.workload, found.pod, replace(found.vmi, ref=ref))
+    told = effect(machine(), named)
+    gentlest = Method.MIGRATE if length == 63 else Method.RESTART
+    assert told.methods[0] is gentlest
+    assert ("its name has 64 characters" in told.reason) is (length == 64)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
-from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod, Ref
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Pod, Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Move
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Instance,
@@ -96,6 +98,35 @@ def test_an_instance_that_is_missing_counts_as_unavailable() -> None:
     told = why_not(move(Method.RECREATE), load, Limits(), snapshot)
     assert told == f"1 instances are not Ready or being replaced: 1 of {SET}"
     assert why_not(move(Method.RECREATE), load, Limits(unavailable=2), snapshot) == ""
+
+
+def vm(strategy: str, pool: bool = False) -> Workload:
+    ref = Ref("VirtualMachine", "shop", "db")
+    owner = Owner("VirtualMachinePool", "p", "u-p") if pool else None
+    return Workload(ref, "u-db", {"metadata": {}, "spec": {"runStrategy": strategy}}, owner)
+
+
+@pytest.mark.parametrize(
+    ("workload", "missing"),
+    [
+        pytest.param(replica_set(2), 2, id="all of a set are missing"),
+        pytest.param(replica_set(0), 0, id="scaled to nothing"),
+        pytest.param(vm("Always"), 1, id="a machine that ought to run"),
+        pytest.param(vm("Halted"), 0, id="a machine that ought not"),
+        pytest.param(vm("RerunOnFailure"), 0, id="a machine that may have ended"),
+        pytest.param(vm("Always", pool=True), 0, id="counted by its pool"),
+    ],
+)
+def test_a_workload_without_instances_lacks_those_that_it_ought_to_have(
+    workload: Workload, missing: int
+) -> None:
+    other = Ref("Deployment", "shop", "other")
+    serving = replace(instance(machine("a")), workload=other)
+    snapshot = Snapshot(workloads=(workload, Workload(other, "u-o", {"spec": {"replicas": 1}})))
+    load = load_of(snapshot, (), [serving], [workload.ref, other])
+    assert load.unavailable == missing
+    assert bool(why_not(move(Method.RECREATE), load, Limits(), snapshot)) is bool(missing)
+    assert load_of(snapshot, (), [serving], [other]).unavailable == 0, "it is somebody else's"
 
 
 def test_one_that_we_take_away_counts_once_before_and_after_it_is_gone() -> None:

@@ -57,18 +57,54 @@ def test_a_successor_is_known_while_other_moves_of_its_workload_are_in_flight() 
     assert digest("n") in ended.known[SET]
 
 
-def test_a_failed_move_is_tried_and_not_done() -> None:
+def test_a_failed_move_is_tried_and_lost_and_not_done() -> None:
     journal = Journal("r1", "x").begin(entry("a"), ["a"])
     ended = journal.end(entry("a"), 9.0, outcome=Outcome.FAILED)
     assert ended.attempts("a") == 1
     assert ended.done == frozenset()
+    assert ended.lost == {digest("a")}
     assert ended.failed == 1
+    assert journals.read(journals.write(ended)) == ended
 
 
-def test_what_was_intended_and_is_not_needed_leaves_no_trace() -> None:
+def test_what_was_intended_and_is_not_needed_is_neither_done_nor_lost() -> None:
     journal = Journal("r1", "x").begin(entry("a"), ["a"]).forget("a")
-    assert journal.entries == ()
-    assert journal.attempts("a") == 0
+    assert (journal.entries, journal.known, journal.started) == ((), {}, 0)
+    assert journal.done == journal.lost == frozenset()
+    assert journal.attempts("a") == 1, "the name of its migration may not come again"
+
+
+def test_what_holds_a_move_up_is_remembered_in_short() -> None:
+    journal = Journal("r1", "x").with_entry(replace(entry("a"), note="the budget " + "x" * 900))
+    (found,) = journals.read(journals.write(journal)).entries
+    assert found.note == ("the budget " + "x" * 900)[: journals.NOTE_LIMIT]
+
+
+ENDED = (
+    Journal("r1", "x", 30.0, barrier=90.0, domain="zone1")
+    .begin(entry("a"), ["a", "b"])
+    .begin(entry("b"), ["a", "b"])
+    .begin(entry("c", Method.MIGRATE), ["c"])
+    .end(entry("a"), 9.0, outcome=Outcome.MOVED)
+    .end(entry("c", Method.MIGRATE), 9.0, outcome=Outcome.FAILED)
+)
+
+
+def test_another_task_takes_over_what_is_in_flight_and_not_what_has_ended() -> None:
+    taken = ENDED.taken_over("y", keep_done=False)
+    assert (taken.run, taken.request, taken.clock) == ("r1", "y", 30.0)
+    assert [found.uid for found in taken.entries] == ["b"]
+    assert taken.known == ENDED.known
+    assert taken.domain == "zone1"
+    assert taken.done == taken.lost == frozenset()
+    assert (taken.started, taken.failed, taken.barrier) == (1, 0, 0.0)
+    assert taken.attempts("c") == 1, "its next migration must have another name"
+
+
+def test_a_task_of_all_instances_goes_on_where_it_stopped() -> None:
+    taken = ENDED.taken_over("x", keep_done=True)
+    assert taken.done == {digest("a")}
+    assert taken.lost == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from ansible_collections.virt.placement.plugins.module_utils.cluster.lease import (
+    Held,
+    LeaseLost,
     Reading,
     Watched,
     judge,
@@ -44,3 +48,20 @@ def test_a_holder_who_renews_is_alive_whatever_his_clock_says() -> None:
 def test_the_same_run_in_a_new_term_is_another_holder() -> None:
     watched = judge(HELD, Watched(), 100).watched
     assert judge(replace(HELD, term=4), watched, 300, duration=20).alive
+
+
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [
+        (HELD, "is held by r-other now (term 3)"),
+        (
+            replace(HELD, holder="", last="r-other.3"),
+            "was taken over by r-other.3, which has given",
+        ),
+        (Reading(), "is held by nobody now"),
+    ],
+)
+def test_who_lost_the_lease_is_told_who_has_it(seen: Reading, told: str) -> None:
+    text = str(LeaseLost(Held("r-mine", 2), seen))
+    assert text.startswith(f"Lease kube-system/virt-placement {told}")
+    assert "which held it as r-mine (term 2)" in text

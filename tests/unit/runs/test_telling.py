@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -36,7 +37,7 @@ from ansible_collections.virt.placement.plugins.module_utils.movement.entry impo
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.candidates import Candidate
 from ansible_collections.virt.placement.plugins.module_utils.planning.effects import Effect
-from ansible_collections.virt.placement.plugins.module_utils.runs import progress
+from ansible_collections.virt.placement.plugins.module_utils.runs import progress, results
 from ansible_collections.virt.placement.plugins.module_utils.runs.clearing import (
     cleared_again,
     clearing,
@@ -45,7 +46,10 @@ from ansible_collections.virt.placement.plugins.module_utils.runs.listening impo
     somebody_listens,
 )
 from ansible_collections.virt.placement.plugins.module_utils.runs.scope import wanted
-from ansible_collections.virt.placement.plugins.module_utils.runs.state import State
+from ansible_collections.virt.placement.plugins.module_utils.runs.state import (
+    State,
+    StepResult,
+)
 from tests.unit.runs.test_pace import parameters
 
 DB = Ref("VirtualMachine", "shop", "db")
@@ -69,6 +73,18 @@ def test_a_move_is_told_when_it_begins() -> None:
     assert progress.began(2, 5, move, PLACES) == (
         "[2/5] recreating VirtualMachineInstanceReplicaSet shop/web (webx7f2) from w1 (a), open:"
         " w2 (b), w3, w1 (a) and 1 more; two in zone a"
+    )
+
+
+def test_who_stands_well_is_told_in_one_line_for_each_need() -> None:
+    assert progress.standing([]) == []
+    assert progress.standing([("VirtualMachine shop/db", "migration")]) == [
+        "VirtualMachine shop/db stands well; takes effect at its next migration"
+    ]
+    many = [(f"VirtualMachine shop/v{n}", "restart") for n in range(5)]
+    assert progress.standing([*many, ("VirtualMachine shop/db", "migration")])[1] == (
+        "5 instances stand well; takes effect at the next restart of each: VirtualMachine shop/v0,"
+        " VirtualMachine shop/v1, VirtualMachine shop/v2 and 2 more"
     )
 
 
@@ -178,6 +194,31 @@ def test_state_travels_as_json() -> None:
     assert State.read(state.as_json()) == state
     assert State.read({"elapsed": 3, "unknown": 1}) == State(elapsed=3.0)
     assert State.read(None) == State()
+
+
+def test_only_a_step_that_is_followed_by_another_hands_its_state_on() -> None:
+    assert StepResult(finished=False, state=State("r1", 3)).as_json()["run"]["term"] == 3
+    assert "run" not in StepResult(finished=True, state=State("r1", 3)).as_json()
+
+
+@pytest.mark.parametrize(
+    ("methods", "kind", "need"),
+    [
+        ((Method.MIGRATE, Method.RESTART), "VirtualMachine", "migration"),
+        ((Method.RESTART,), "VirtualMachine", "restart"),
+        ((), "VirtualMachine", "restart"),
+        ((Method.RECREATE,), "VirtualMachineInstanceReplicaSet", "recreation"),
+    ],
+)
+def test_what_makes_terms_take_effect(methods: tuple[Method, ...], kind: str, need: str) -> None:
+    made = workload("db")
+    made = replace(made, ref=replace(made.ref, kind=kind))
+    found = replace(candidate(made, outdated=True), effect=Effect(methods))
+    assert results.well_placed(found)["reason"] == f"stands well; takes effect at its next {need}"
+    assert results.not_in_effect([found], Plan()) == (found,)
+    assert results.not_in_effect([replace(found, outdated=False)], Plan()) == ()
+    left = Left(VMI, found.uid, DB, "w1", "it cannot")
+    assert results.not_in_effect([found], Plan((), (left,))) == ()
 
 
 def test_nobody_listens_once_the_other_end_is_closed() -> None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import typing as t
 
+import pytest
+
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import NodeTerm, Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     Requirement as Expression,
@@ -186,6 +188,28 @@ def test_a_machine_does_not_compete_with_the_target_of_its_own_migration() -> No
     found = judge(cluster.snapshot())
 
     assert [v.verdict for v in found.instances] == [Verdict.SATISFIED] * 3
+
+
+@pytest.mark.parametrize(
+    "left", ["running", "terminating", "ended, and the machine's list is older"]
+)
+def test_what_a_migration_leaves_behind_breaks_nobodys_rule(left: str) -> None:
+    cluster = Cluster()
+    three(cluster, ["n1", "n2", "n5"])
+    source = next(iter(cluster.pods.values()))
+    cluster.launcher("db1", "n3")
+    cluster.machines["db1"]["status"]["nodeName"] = "n3"
+    if left == "terminating":
+        source["metadata"]["deletionTimestamp"] = "2026-06-01T12:00:00Z"
+    elif left != "running":
+        source["status"]["phase"] = "Succeeded"
+        cluster.machines["db1"]["status"]["nodeName"] = "n1"
+
+    found = judge(cluster.snapshot())
+
+    assert [v.verdict for v in found.instances] == [Verdict.SATISFIED] * 3
+    assert of(found, "db1").node == "n3"
+    assert (found.pending, found.moves_needed) == ((), {})
 
 
 def test_an_unbound_migration_target_is_pending_while_its_machine_is_judged() -> None:

@@ -1,0 +1,358 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""rollout where something gets in its way: rights, other people's changes, held roll-outs, names.
+
+What was done is returned, the Lease is given back, and nothing is disrupted on old news.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import time
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.rules.machine_labels import (
+    machine_id,
+)
+from ansible_collections.virt.placement.plugins.module_utils.runs import journal as journals
+from ansible_collections.virt.placement.plugins.module_utils.runs.journal import Journal, digest
+from ansible_collections.virt.placement.plugins.module_utils.runs.parameters import (
+    parse_parameters,
+)
+from ansible_collections.virt.placement.plugins.modules import placement_info, rollout
+from sandbox import Sandbox, drain, objects
+from sandbox.fault_proxy import Rule, sigkill
+from tests.shop import LEASE, ZONE, Object, Shop
+from tests.terms import apart_over_zone, keep_machines_apart, pair_on_one_node
+
+JOURNAL = "placement.virt/journal"
+MOVER = "/apis/rbac.authorization.k8s.io/v1/clusterroles/virt-placement-mover"
+MIGRATIONS = "virtualmachineinstancemigrations"
+MIGRATION = ("create", MIGRATIONS)
+SLOW = {"sandbox.virt/migration-seconds": "4"}
+
+
+def forget_runs(sandbox: Sandbox) -> None:
+    """A run that another test has left unfinished would be taken over by the next one."""
+    if sandbox.api.find(LEASE):
+        sandbox.api.delete(LEASE)
+
+
+@pytest.fixture
+def shop(six: Sandbox, namespace: t.Any, run_module: t.Any) -> t.Iterator[Shop]:
+    forget_runs(six)
+    yield Shop(six, namespace(six, "trouble"), run_module)
+    forget_runs(six)
+    for node in six.api.list("/api/v1/nodes"):
+        if node["spec"].get("unschedulable"):
+            drain.uncordon(six, node["metadata"]["name"])
+
+
+def three_in_one_zone(shop: Shop, faults: Object | None = None) -> list[str]:
+    names = ["a0", "a1", "a2"]
+    shop.start(
+        *(objects.virtual_machine(name, shop.namespace, annotations=faults) for name in names),
+        nodes=["w1", "w2"],
+    )
+    keep_machines_apart(shop, names)
+    return names
+
+
+def has_begun(shop: Shop) -> bool:
+    return bool(shop.api.list(shop.path("VirtualMachineInstanceMigration")))
+
+
+@contextlib.contextmanager
+def given_back(shop: Shop) -> t.Iterator[t.Callable[[], object]]:
+    """Yields what takes the mover's right to create migrations away; afterwards it has it again."""
+    before = shop.api.get(MOVER)
+    less = copy.deepcopy(before)
+    for rule in less["rules"]:
+        if MIGRATIONS in rule["resources"]:
+            rule["verbs"].remove("create")
+    try:
+        yield lambda: shop.api.patch(MOVER, {"rules": less["rules"]})
+    finally:
+        shop.api.patch(MOVER, {"rules": before["rules"]})
+        time.sleep(1)  # until the API server's authorizer has heard of it
+
+
+def test_a_right_that_is_taken_away_ends_the_run_with_what_was_done(shop: Shop) -> None:
+    three_in_one_zone(shop, SLOW)
+    mark = shop.sandbox.audit.mark()
+    with (
+        given_back(shop) as take_away,
+        shop.meanwhile(until=lambda: has_begun(shop), do=take_away),
+    ):
+        result = shop.roll()
+
+    assert result["failed"]
+    assert f"grant this identity the verb 'create' on '{MIGRATIONS}'" in result["msg"]
+    assert [move["outcome"] for move in result["moves"]] == ["moved"]
+    assert result["changed"] is True
+    assert shop.lease()["spec"]["holderIdentity"] == ""
+
+    again = shop.roll()
+
+    assert not again.get("failed"), again.get("msg")
+    assert not any("waiting up to" in line for line in again["progress"])
+    assert shop.zones() == ["zone1", "zone2", "zone3"]
+    tried = [w.code for w in shop.sandbox.audit.writes(since=mark) if w.resource == MIGRATIONS]
+    assert sorted(tried) == [201, 201, 403]
+
+
+def stopped_in_flight(shop: Shop) -> list[str]:
+    """Two VMs, one of them on its way, and a run of them that ended because a third was deleted."""
+    names = pair_on_one_node(shop, faults=SLOW)
+    extra = objects.virtual_machine("x0", shop.namespace, run_strategy="Halted")
+    shop.api.create(shop.api.collection_of(extra), extra)
+    with shop.meanwhile(
+        until=lambda: has_begun(shop),
+        do=lambda: shop.api.delete(shop.path("VirtualMachine", "x0")),
+    ):
+        result = shop.roll(workloads=[{"names": [*names, "x0"]}])
+
+    assert result["failed"]
+    assert "there is no VirtualMachine 'x0'" in result["msg"]
+    lease = shop.lease()
+    assert lease["spec"]["holderIdentity"] == ""
+    assert len(journals.read(lease["metadata"]["annotations"][JOURNAL]).entries) == 1
+    return names
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_workload_that_vanishes_ends_the_run_and_the_next_one_goes_on_at_once(
+    shop: Shop, namespace: t.Any, run_module: t.Any, elsewhere: bool
+) -> None:
+    """Also where the next one is about another namespace."""
+    mark = shop.sandbox.audit.mark()
+    names = stopped_in_flight(shop)
+    other = Shop(shop.sandbox, namespace(shop.sandbox, "other"), run_module)
+
+    again = other.roll() if elsewhere else shop.roll(workloads=[{"names": names}])
+
+    assert not again.get("failed"), again.get("msg")
+    assert not any("waiting up to" in line for line in again["progress"])
+    assert any("taking over the moves in flight" in line for line in again["progress"])
+    assert [(move["namespace"], move["outcome"]) for move in again["moves"]] == [
+        (shop.namespace, "moved")
+    ]
+    assert again["changed"] is True
+    assert len(set(shop.zones())) == 2
+    assert shop.disruptions(mark) == [MIGRATION]
+
+
+def test_who_may_only_read_is_told_every_right_before_anything_is_written(shop: Shop) -> None:
+    pair_on_one_node(shop)
+    mark = shop.sandbox.audit.mark()
+
+    result = shop.roll(kubeconfig=str(shop.sandbox.kubeconfig("reader")))
+
+    assert result["failed"]
+    told = "\n".join(result["faults"])
+    for right in (
+        "get leases.coordination.k8s.io virt-placement in namespace kube-system",
+        "patch leases.coordination.k8s.io virt-placement in namespace kube-system",
+        f"create {MIGRATIONS}.kubevirt.io in namespace {shop.namespace}",
+        f"delete {MIGRATIONS}.kubevirt.io in namespace {shop.namespace}",
+    ):
+        assert f"may not {right}: grant this identity" in told
+    assert shop.sandbox.audit.writes(since=mark) == []
+
+
+def test_a_budget_that_never_yields_changes_nothing_and_is_named(shop: Shop) -> None:
+    web = objects.deployment("web", shop.namespace, replicas=2)
+    shop.start(web, nodes=["w1"])
+    budget = objects.disruption_budget(
+        "web-serves", shop.namespace, labels={"app": "web"}, max_unavailable=0
+    )
+    shop.api.create(shop.api.collection_of(budget), budget)
+
+    result = shop.roll(allow=["recreate"], scope="all", move_timeout=14, timeout=40)
+
+    assert result["failed"]
+    assert result["changed"] is False
+    (move,) = result["moves"]
+    assert move["outcome"] == "failed"
+    assert "The disruption budget web-serves needs" in move["reason"]
+    assert f"in namespace {shop.namespace}" in move["reason"]
+
+
+def test_an_instance_that_went_elsewhere_at_the_last_moment_is_not_deleted(shop: Shop) -> None:
+    shop.start(objects.replica_set("web", shop.namespace, replicas=2), nodes=["w1"])
+    term = {"labelSelector": {"matchLabels": {"kubevirt.io/domain": "web"}}, "topologyKey": ZONE}
+    required = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    shop.patch_template("VirtualMachineInstanceReplicaSet", "web", {"affinity": required})
+    before = shop.uids()
+    seen: list[str] = []
+
+    def somebody_migrates_it() -> None:
+        """The very instance that is looked at last before its deletion."""
+        name = proxy.requests[-1].path.split("?")[0].rpartition("/")[2]
+        seen.append(name)
+        drain.cordon(shop.sandbox, "w2")  # in the same zone
+        made = objects.migration(name, shop.namespace, name="by-hand")
+        shop.api.create(shop.path("VirtualMachineInstanceMigration"), made)
+        path = shop.path("VirtualMachineInstance", name)
+        shop.api.wait(lambda vmi: vmi["status"].get("nodeName") != "w1", path)
+
+    mark = shop.sandbox.audit.mark()
+    rule = Rule("GET", "/virtualmachineinstances/web", sigkill(somebody_migrates_it), nth=1)
+    with shop.sandbox.fault_proxy([rule]) as proxy:
+        result = shop.roll(allow=["recreate"], kubeconfig=str(proxy.kubeconfig("mover")))
+
+    assert not result.get("failed"), result.get("msg")
+    assert len(seen) == 1
+    assert any("is not moved for now: it runs on" in line for line in result["progress"])
+    assert shop.disruptions(mark) == []
+    assert shop.uids() == before
+    assert (result["moves"], result["left"], result["changed"]) == ([], [], False)
+
+
+def apart(spec: Object) -> Object:
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
+    required = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return {**spec, "affinity": required}
+
+
+def test_a_paused_deployment_is_left_at_once(shop: Shop) -> None:
+    shop.start(objects.deployment("web", shop.namespace, replicas=2), nodes=["w1"])
+    patch = {"spec": {"paused": True, "template": {"spec": apart({})}}}
+    shop.api.patch(shop.path("Deployment", "web"), patch)
+    mark, began = shop.sandbox.audit.mark(), time.monotonic()
+
+    result = shop.roll(allow=["recreate"], timeout=50)
+
+    assert not result.get("failed"), result.get("msg")
+    assert time.monotonic() - began < 25
+    assert len(result["left"]) == 2
+    assert all("its own roll-out is paused" in left["reason"] for left in result["left"])
+    assert [w for w in shop.sandbox.audit.writes(since=mark) if w.resource != "leases"] == []
+
+
+def test_a_stuck_deployment_is_left_at_once(shop: Shop) -> None:
+    web = objects.deployment("web", shop.namespace, replicas=2)
+    web["spec"]["progressDeadlineSeconds"] = 2
+    shop.start(web, nodes=["w1"])
+    nowhere = {"nodeSelector": {"no-node-has": "this"}}
+    shop.patch_template("Deployment", "web", apart(nowhere))
+    shop.api.wait(
+        lambda found: any(
+            (c["type"], c["status"]) == ("Progressing", "False")
+            for c in found["status"]["conditions"]
+        ),
+        shop.path("Deployment", "web"),
+    )
+    began = time.monotonic()
+
+    result = shop.roll(allow=["recreate"], timeout=50)
+
+    assert not result.get("failed"), result.get("msg")
+    assert time.monotonic() - began < 25
+    assert result["left"]
+    assert all("its own roll-out is stuck" in left["reason"] for left in result["left"])
+
+
+def test_what_a_task_before_had_moved_may_be_moved_by_the_next_one(shop: Shop) -> None:
+    """Much later the cluster is another one: only what is in flight belongs to the run that died."""
+    names = pair_on_one_node(shop)
+    given = {name: option.get("default") for name, option in rollout.OPTIONS.items()}
+    asked = parse_parameters({**given, "namespaces": [shop.namespace]}, ZONE)
+    known = frozenset(map(digest, shop.uids()))
+    died = Journal("r-died", asked.request, 50.0, done=known, lost=known, moved=2, failed=3)
+    shop.hold_lease("")
+    shop.api.patch(LEASE, {"metadata": {"annotations": {JOURNAL: journals.write(died)}}})
+
+    result = shop.roll()
+
+    assert not result.get("failed"), result.get("msg")
+    assert [move["outcome"] for move in result["moves"]] == ["moved"]
+    assert result["moves"][0]["name"] in names
+    assert result["left"] == []
+
+
+def test_who_stands_well_is_returned_and_told(shop: Shop) -> None:
+    pair_on_one_node(shop)
+
+    result = shop.roll()
+
+    moved = {move["name"] for move in result["moves"]}
+    (stands,) = result["not_in_effect"]
+    assert {stands["name"]} == {"p0", "p1"} - moved
+    assert stands["reason"] == "stands well; takes effect at its next migration"
+    assert result["progress"][-1].endswith(
+        f"/{stands['name']} stands well; takes effect at its next migration"
+    )
+    assert "run" not in result
+    assert "waiting" not in result
+    assert shop.roll(check=True)["not_in_effect"] == [stands]
+
+
+@pytest.mark.parametrize("terminating", [False, True])
+def test_the_pod_that_a_migration_left_behind_breaks_no_rule(
+    shop: Shop, run_module: t.Any, terminating: bool
+) -> None:
+    pair_on_one_node(shop, faults={"sandbox.virt/source-pod-stays": "true"})
+    pods = {pod["metadata"]["name"]: pod for pod in shop.api.list(shop.path("Pod"))}
+    if terminating:
+        for name in pods:
+            finalizer = {"metadata": {"finalizers": ["example.com/stays"]}}
+            shop.api.patch(shop.path("Pod", name), finalizer)
+
+    result = shop.roll()
+
+    assert not result.get("failed"), result.get("msg")
+    (move,) = result["moves"]
+    left_behind = next(
+        name for name, pod in pods.items() if name.startswith(f"virt-launcher-{move['instance']}-")
+    )
+    if terminating:
+        shop.api.delete(shop.path("Pod", left_behind))
+    stays = shop.api.get(shop.path("Pod", left_behind))
+    assert stays["status"]["phase"] == "Running"
+    assert ("deletionTimestamp" in stays["metadata"]) is terminating
+    info = {
+        "kubeconfig": str(shop.sandbox.kubeconfig("reader")),
+        "namespaces": [shop.namespace],
+        "details": "all",
+    }
+    try:
+        found = run_module(placement_info.main, info)
+        assert found["summary"]["violated"] == 0
+        assert found["summary"]["misplaced"] == 0
+        where = {each["instance"]["name"]: each["node"] for each in found["instances"]}
+        assert where[move["instance"]] == move["to"]
+        again = shop.roll()
+        assert (again["moves"], again["left"], again["changed"]) == ([], [], False)
+    finally:
+        for name in pods:
+            if shop.api.find(shop.path("Pod", name)):
+                shop.api.patch(shop.path("Pod", name), {"metadata": {"finalizers": None}})
+
+
+def test_a_name_too_long_for_a_migration_is_left_and_restarted_where_that_is_allowed(
+    shop: Shop,
+) -> None:
+    names = [f"{letter}{'x' * 69}" for letter in "kl"]
+    machines = [objects.virtual_machine(name, shop.namespace) for name in names]
+    shop.start(*machines, nodes=["w1"])
+    term = apart_over_zone([machine_id(name) for name in names])
+    for name in names:
+        shop.patch_template("VirtualMachine", name, {"affinity": term})
+
+    left = shop.roll()
+
+    assert (left["moves"], left["changed"]) == ([], False)
+    assert {each["name"] for each in left["left"]} == set(names)
+    assert "its name has 70 characters" in left["left"][0]["reason"]
+
+    mark = shop.sandbox.audit.mark()
+    result = shop.roll(allow=["migrate", "restart"])
+
+    assert not result.get("failed"), result.get("msg")
+    assert [(m["method"], m["outcome"]) for m in result["moves"]] == [("restart", "moved")]
+    assert shop.disruptions(mark) == [("update", "virtualmachines/restart")]
+    assert len(set(shop.zones())) == 2
