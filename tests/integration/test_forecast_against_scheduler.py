@@ -4,7 +4,8 @@
 
 PLACEMENT_RANDOM_CLUSTERS says how many (10), PLACEMENT_SEED with which seed the first one is made;
 each test's name holds its own. A case has nodes and Deployments of its own; it is forecast, the
-change is made, and what became Pending is counted.
+change is made, and what became Pending is counted. The change is a drained node, more copies of a
+Deployment, or a rule that is written on one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.modules import forecast_info
+from ansible_collections.virt.placement.plugins.modules import forecast_info, rules
 from sandbox import Sandbox, cluster_file, nodes, objects
 from tests.conftest import RunModule
 
@@ -64,8 +65,10 @@ class Case:
             self._deployment(f"{prefix}-{letter}", f"{prefix}-a")
             for letter in "ab"[: chance.randint(1, 2)]
         ]
-        self.grown = chance.choice([None, chance.randint(1, 3)])
         self.lost = chance.choice(self.nodes).name
+        self.change = chance.choice(["drain", "scale", "rule"])
+        self.grown = chance.randint(1, 3)
+        self.rule = self._new_rule(sorted(set(zones)))
 
     def _deployment(self, name: str, first: str) -> JSON:
         cpu = self.chance.choice(["100m", "500m", "1"])
@@ -99,10 +102,31 @@ class Case:
         field = "podAffinity" if kind == "beside" else "podAntiAffinity"
         return {"affinity": {field: {required: [{"labelSelector": selector, "topologyKey": key}]}}}
 
+    def _new_rule(self, zones: list[str]) -> JSON:
+        """A rule for the first Deployment, which then rolls out by itself. It has one constraint
+        over a key at most, so it gets no second one."""
+        chance, target = self.chance, self.deployments[0]
+        others = [
+            {"kind": "Deployment", "name": d["metadata"]["name"]} for d in self.deployments[1:]
+        ]
+        over = chance.choice(["zone", "host"])
+        verbs: list[JSON] = [
+            {"keep_apart": {"over": over}},
+            {"run_on": {"zone": chance.sample(zones, chance.randint(1, len(zones)))}},
+            {"avoid": {"zone": chance.choice(zones)}},
+            *({"keep_apart": {"over": over, "from": other}} for other in others),
+        ]
+        if not target["spec"]["template"]["spec"].get("topologySpreadConstraints"):
+            verbs.append({"spread": {"over": over}})
+        named = {"kind": "Deployment", "name": target["metadata"]["name"]}
+        return {"name": "new", "workloads": [named], **chance.choice(verbs)}
+
     @property
     def question(self) -> JSON:
-        if self.grown is None:
+        if self.change == "drain":
             return {"without": {"nodes": [self.lost]}}
+        if self.change == "rule":
+            return {"namespace": NAMESPACE, "rules": [self.rule]}
         target = self.deployments[0]
         replicas = target["spec"]["replicas"] + self.grown
         named = {"name": target["metadata"]["name"], "replicas": replicas}
@@ -128,8 +152,11 @@ class Stage:
             self.case.lost = self.case.chance.choice(sorted(used))
         return waiting
 
-    def change(self) -> None:
-        if self.case.grown is not None:
+    def change(self, run_module: RunModule, allowed: list[str]) -> None:
+        if self.case.change == "rule":
+            self._write(run_module, allowed)
+            return
+        if self.case.change == "scale":
             target = self.case.deployments[0]
             (scaled,) = self.case.question["scale"]
             path = self.api.path("Deployment", NAMESPACE, target["metadata"]["name"])
@@ -141,6 +168,19 @@ class Stage:
         self.api.wait(_has_cordon_taint, path)
         on_node = f"?fieldSelector=spec.nodeName={self.case.lost}"
         self.api.delete(f"{self.pods}{on_node}", gracePeriodSeconds=0)
+
+    def _write(self, run_module: RunModule, allowed: list[str]) -> None:
+        """Write the rule, and wait until the pods are those of the new template."""
+        path = self.api.path("Deployment", NAMESPACE, self.case.deployments[0]["metadata"]["name"])
+        params = {
+            "kubeconfig": str(self.sandbox.kubeconfig("mover")),
+            "namespace": NAMESPACE,
+            "rules": [{**self.case.rule, "allow_findings": allowed}],
+            "self_rolling": "now",
+        }
+        written = run_module(rules.main, params)
+        assert written["changed"], written
+        self.api.wait(_is_rolled_out, path)
 
     def settle(self, *, patience: float = 20, placed: bool = False) -> set[str]:
         """Wait until every pod has a node or was refused; the names of those without a node.
@@ -175,6 +215,13 @@ class Stage:
             self.api.delete(self.api.path("Node", name=node.name))
 
 
+def _is_rolled_out(deployment: JSON) -> bool:
+    status = deployment["status"]
+    seen = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
+    updated = status.get("updatedReplicas") == status.get("replicas")
+    return bool(seen and updated and status.get("replicas") == deployment["spec"]["replicas"])
+
+
 def _is_free(node: JSON) -> bool:
     return nodes.is_ready(node) and not node["spec"].get("taints")
 
@@ -201,7 +248,7 @@ def test_the_scheduler_does_what_was_forecast(
         found = run_module(forecast_info.main, params)
         assert not found.get("failed"), found
         asked = case.question
-        stage.change()
+        stage.change(run_module, found.get("refused", []))
         new = stage.settle(placed=found["forecast"] == "guaranteed" and not before) - before
         print(f"seed {seed}: {asked} {found['forecast']}, Pending {len(new)}")
         if found["forecast"] == "guaranteed":
