@@ -16,6 +16,7 @@ from ..model.write import Write
 from . import findings, workload_findings
 from .carriers import Book, unread_carriers, wanted_of
 from .change import Change, change_of
+from .claims import Wanted
 from .compile import Compiled, compile_rule
 from .conflicts import is_refused
 from .effect import INSTANCES
@@ -23,6 +24,7 @@ from .faults import every_fault
 from .group_selector import Chooser
 from .inventory import Inventory
 from .members import resolve
+from .ownership import UnreadableAnnotation
 from .recompute import Recompute
 from .selector_findings import unchecked
 from .values import nearest
@@ -83,7 +85,7 @@ def plan_rules(
     compiled = _compile(request, inventory, book, faults, found)
     wanted = wanted_of(request, compiled, inventory, book, faults, found)
     unread_carriers(request, inventory, faults, found)
-    changes = [change_of(inventory.workloads[ref], wanted[ref], inventory) for ref in wanted]
+    changes = _changes(request, wanted, inventory, faults)
     gap = inventory.gap(INSTANCES, request.namespace)
     if gap is not None and any(change.workload.kind.virtual_machines for change in changes):
         found.append(unchecked(gap, "What runs of the virtual machines, and what labels it has,"))
@@ -109,6 +111,24 @@ def plan_rules(
         owner_of={each.target: change.ref for change in changed for each in change.relabels},
         about=len(wanted),
     )
+
+
+def _changes(
+    request: RulesRequest,
+    wanted: t.Mapping[Ref, Wanted],
+    inventory: Inventory,
+    faults: list[Fault],
+) -> list[Change]:
+    """The change of each workload; a journal of ours that is damaged is a fault."""
+    where = {rule.id: rule.where for rule in request.rules}
+    found = []
+    for ref, each in wanted.items():
+        try:
+            found.append(change_of(inventory.workloads[ref], each, inventory))
+        except UnreadableAnnotation as error:
+            places = [where[rule] for rule in each.listed if rule in where] or ["prune"]
+            faults += [Fault(place, str(error)) for place in places]
+    return found
 
 
 def _option_faults(request: RulesRequest, inventory: Inventory) -> list[Fault]:

@@ -306,6 +306,16 @@ def test_faults_of_some_rules_do_not_hide_what_stands_against_others() -> None:
     assert faults[3].startswith("rules[4] r4: self_rolling: Writing to Deployment shop/web starts")
 
 
+@pytest.mark.parametrize("text", ["{broken", "[]", '{"version": 1}', '{"version": 9}'])
+@pytest.mark.parametrize("annotation", ["placement.virt/journal", "placement.virt/rules"])
+def test_an_annotation_of_ours_that_is_damaged_is_a_fault(annotation: str, text: str) -> None:
+    damaged = vm("a")
+    damaged.manifest["metadata"]["annotations"] = {annotation: text}
+    faults = _faults(snapshot(damaged, vm("b")), {"avoid": {"zone": "a"}}, {"run_on": {"zn": "a"}})
+    assert [fault.split(": ")[0] for fault in faults] == ["rules[0] r0", "rules[1] r1, run_on.zn"]
+    assert f"VirtualMachine shop/a: annotation {annotation} " in faults[0]
+
+
 def test_one_cause_is_told_once_with_each_place() -> None:
     gap = Unreadable("virtualmachines", "", "list", "grant it")
     apart = {"keep_apart": {"over": "zone"}}
