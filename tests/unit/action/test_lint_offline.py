@@ -1,0 +1,69 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""lint_info from a play, as a pipeline runs it: no cluster, whatever module_defaults say."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PLAY = """\
+- name: Lint what a repository holds
+  hosts: localhost
+  connection: local
+  gather_facts: false
+  vars:
+    ansible_python_interpreter: "{{ ansible_playbook_python }}"
+  module_defaults:
+    group/virt.placement.auth:
+      kubeconfig: not/there.yml
+    group/virt.placement.all:
+      cluster_uid: another
+  tasks:
+    - name: Lint
+      virt.placement.lint_info:
+        files: ["{{ playbook_dir }}/manifests"]
+      register: linted
+    - name: Stop where something is wrong
+      ansible.builtin.assert:
+        that: linted.counts.error == 0
+        fail_msg: "{{ linted.findings | map(attribute='why') | join(' ') }}"
+"""
+MACHINE = """\
+kind: VirtualMachine
+metadata: {name: pool1-a}
+spec:
+  template:
+    spec:
+      affinity:
+        podAntiAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution:
+            - topologyKey: topology.kubernetes.io/zone
+"""
+SELECTOR = """\
+              labelSelector: {matchLabels: {vmi.kubevirt.io/id: pool1-a}}
+              mismatchLabelKeys: [kubevirt.io/created-by]
+"""
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_a_pipeline_stops_at_the_published_fault(tmp_path: Path, fixed: bool) -> None:
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "manifests" / "pool.yml").write_text(MACHINE + (SELECTOR if fixed else ""))
+    (tmp_path / "play.yml").write_text(PLAY)
+
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("ansible-playbook")), "play.yml"],
+        cwd=tmp_path,
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode == 0) is fixed, done.stdout + done.stderr
+    assert ("has no labelSelector, which selects no pod" in done.stdout) is not fixed
