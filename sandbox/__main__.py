@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import shutil
 import sys
 import time
 from pathlib import Path
 
-from . import Sandbox, cluster_file, layout, processes
+from . import Sandbox, binaries, cluster_file, layout, processes
 from .binaries import BinariesError
 from .processes import ProcessError
 
@@ -28,7 +30,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(required=True)
     for name, action, text in (
         ("up", _up, "start a sandbox that goes on after this command"),
-        ("down", _down, "end it"),
+        ("down", _down, "end it and remove its directory"),
         ("status", _status, "say what runs"),
     ):
         verb = verbs.add_parser(name, help=text, description=text)
@@ -55,12 +57,22 @@ def _up(arguments: argparse.Namespace) -> None:
         f"{sandbox.url}, {sandbox.directory}",
         file=sys.stderr,
     )
+    _print_exports(sandbox)
+
+
+def _print_exports(sandbox: Sandbox) -> None:
+    """Lines for a shell: the cluster, and kubectl of its version."""
     print(f"export KUBECONFIG={sandbox.kubeconfig('admin')}")
+    print(f'export PATH="{binaries.directory()}:$PATH"')
 
 
 def _down(arguments: argparse.Namespace) -> None:
     directory = _directory(arguments)
     ended = processes.end_recorded(directory)
+    if layout.holds_sandbox(directory):
+        shutil.rmtree(directory)
+    with contextlib.suppress(OSError):  # not there, or others are in it
+        layout.root().rmdir()
     print(
         f"{directory}: ended {', '.join(ended) or 'nothing, nothing was running'}", file=sys.stderr
     )
@@ -76,7 +88,7 @@ def _status(arguments: argparse.Namespace) -> int:
         return 1
     sandbox = Sandbox.attach(directory)
     print(f"{directory}: {', '.join(names)}")
-    print(f"export KUBECONFIG={sandbox.kubeconfig('admin')}")
+    _print_exports(sandbox)
     return 0
 
 

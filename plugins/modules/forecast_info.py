@@ -65,6 +65,8 @@ options:
         eviction strategy says so, and are started again elsewhere otherwise.
       - With V(failure) the nodes stay as unreachable ones. What ran there stays bound to them, terminating, so that it
         still counts for anyone's anti-affinity, and is made again elsewhere.
+      - The role P(virt.placement.placement_drill#role) asks about V(failure) unless it is told otherwise; here the
+        default is V(drain), since whoever takes a single node out on purpose drains it.
     type: str
     choices: [drain, failure]
     default: drain
