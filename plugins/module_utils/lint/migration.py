@@ -90,6 +90,8 @@ def _restart(scene: Scene, subject: Subject, reader: Reader) -> t.Iterator[Findi
     declared = [term for term in subject.terms if term.kind in _SPREADS]
     if subject.machines:
         for vmi in subject.machines:
+            if not declared and not vmi.spec.get("topologySpreadConstraints"):
+                continue
             running = reader.placement(vmi.spec)[1].terms
             missing = [term for term in declared if term not in running]
             gone = [x for x in running if x.kind in _SPREADS and x not in subject.declared.terms]

@@ -8,9 +8,13 @@ manifest has been checked by nobody.
 
 from __future__ import annotations
 
+import marshal
 import typing as t
 
 from ..model.finding import Finding
+from ..model.objects import Labels
+from ..model.pointer import JSON
+from ..rules.slots import FIELDS
 from ..scheduling.validation import ValidationError, validate_pod_placement
 from .scene import Scene, Subject
 
@@ -21,16 +25,22 @@ _SHOWN = 3
 
 
 def findings(scene: Scene) -> t.Iterator[Finding]:
+    known: dict[bytes, list[ValidationError]] = {}
     for subject in scene.subjects:
         if subject.spec is None:
             continue
-        errors = [
-            error
-            for error in validate_pod_placement(subject.spec, subject.declared.labels)
-            if not error.field.endswith(_SAID_ELSEWHERE)
-        ]
-        if errors:
-            yield _invalid(subject, errors)
+        said = {name: subject.spec.get(name) for name in FIELDS}
+        labels = subject.declared.labels
+        key = marshal.dumps([said, dict(labels)], 2)
+        if key not in known:
+            known[key] = _errors(said, labels)
+        if known[key]:
+            yield _invalid(subject, known[key])
+
+
+def _errors(said: t.Mapping[str, JSON], labels: Labels) -> list[ValidationError]:
+    found = validate_pod_placement(said, labels)
+    return [error for error in found if not error.field.endswith(_SAID_ELSEWHERE)]
 
 
 def _invalid(subject: Subject, errors: t.Sequence[ValidationError]) -> Finding:
