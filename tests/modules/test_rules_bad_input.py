@@ -255,7 +255,9 @@ def test_what_the_cluster_says_against_sound_rules_is_told_with_the_faults_of_ot
         "rules[3] who, workloads[0]",
     ]
     assert result["faults"][0].startswith("rules[0] key: key_on_no_node: No node has the label")
-    assert result["faults"][2].startswith("rules[2] nowhere: never_met: ")
+    assert result["faults"][2].startswith(
+        "rules[2] nowhere: never_met (VirtualMachine bad-input/web): "
+    )
 
 
 @pytest.mark.parametrize(
@@ -265,6 +267,7 @@ def test_what_the_cluster_says_against_sound_rules_is_told_with_the_faults_of_ot
             {"namespace": "bad-inputt"},
             "namespace: there is no namespace 'bad-inputt'; did you mean",
         ),
+        ({"namespace": ""}, "namespace: must be a name without a slash, not ''"),
         ({"rules": "just words"}, "rules: must be a list of rules"),
         ({"rules": "[{"}, "rules: is text that is no YAML"),
         ({"rules": {"name": "x"}}, "rules: must be a list of rules"),
@@ -276,6 +279,12 @@ def test_what_the_cluster_says_against_sound_rules_is_told_with_the_faults_of_ot
 def test_options_are_checked_too(task: RulesTask, options: dict[str, t.Any], fault: str) -> None:
     result = _refused(task, **options)
     assert fault in result["msg"]
+    assert len(result["faults"]) == 1
+
+
+def test_a_namespace_that_is_none_is_one_fault_whatever_the_rules_say(task: RulesTask) -> None:
+    for namespace in ("", "a/b", "bad-inputt"):
+        assert len(_refused(task, {"name": "a", **GOOD}, namespace=namespace)["faults"]) == 1
 
 
 def test_the_misspelt_key_of_the_article_is_refused_with_a_finding(task: RulesTask) -> None:

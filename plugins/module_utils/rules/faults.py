@@ -27,8 +27,8 @@ def every_fault(
 
 
 def told_once(findings: t.Iterable[Finding]) -> list[tuple[Finding, str]]:
-    """One sentence for each rule and name of a finding: why and what to do, of the first of its
-    kind, and which other objects it was seen on."""
+    """One sentence for each rule and name of a finding: on which objects it was seen, and why and
+    what to do of the first of its kind."""
     alike: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         alike.setdefault((finding.rule, finding.name), []).append(finding)
@@ -37,10 +37,11 @@ def told_once(findings: t.Iterable[Finding]) -> list[tuple[Finding, str]]:
 
 def _sentence(same: t.Sequence[Finding]) -> str:
     first = same[0]
-    others = list(dict.fromkeys(str(ref) for each in same[1:] for ref in each.objects))
-    more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
-    also = f" The same of {', '.join(others[:_SHOWN])}{more}." if others else ""
-    return f"{first.name}: {first.why}{also} {first.advice}"
+    objects = list(dict.fromkeys(str(ref) for each in same for ref in each.objects))
+    more = f" and {len(objects) - _SHOWN} more" if len(objects) > _SHOWN else ""
+    unnamed = any(each not in first.why for each in objects)
+    where = f" ({', '.join(objects[:_SHOWN])}{more})" if unnamed else ""
+    return f"{first.name}{where}: {first.why} {first.advice}"
 
 
 def _merged(faults: t.Sequence[Fault]) -> list[Fault]:

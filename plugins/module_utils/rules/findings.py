@@ -83,19 +83,21 @@ def _no_members(rule: Rule, seen: str, severity: Severity) -> Finding:
 def _alone(resolved: Resolved) -> t.Iterator[Finding]:
     """A group of one machine: of those chosen by labels there may be more one day, and whoever else
     has the label of a rule belongs to its group."""
-    rule, (verb, members) = resolved.rule, (resolved.rule.verb, resolved.carriers)
-    among = isinstance(verb, SpreadOver) or (isinstance(verb, KeepApart) and not verb.others)
-    if not among or rule.label or members.labels is not None or len(members.workloads) != 1:
+    rule, members = resolved.rule, resolved.carriers
+    chosen = [members, *(target.members for target in resolved.targets)]
+    by_name = all(each is not None and each.labels is None for each in chosen)
+    if not isinstance(rule.verb, (KeepApart, SpreadOver)) or rule.label or not by_name:
         return
-    (only,) = members.workloads
-    if only.ref.kind == VIRTUAL_MACHINE.name:
+    group = _carriers(resolved) | _targets(resolved)
+    only = next(iter(group)) if len(group) == 1 else None
+    if only is not None and only.kind == VIRTUAL_MACHINE.name:
         yield Finding(
             SINGLE_MEMBER,
             "warning",
-            f"{only.ref} is the only member of the group, and runs once at most, so there is nobody"
+            f"{only} is the only member of the group, and runs once at most, so there is nobody"
             " to keep it apart from.",
             "Name the other members too, or say with from whom to keep it apart from.",
-            (only.ref,),
+            (only,),
             rule.id.name,
         )
 

@@ -12,6 +12,7 @@ from ..model.objects import Labels
 from ..model.rule import KeepApart, KeepTogether, PodSelector, Rule, Target, WorkloadSelector
 from ..model.snapshot import Workload
 from .inventory import Inventory, plural
+from .references import SUPPORTED
 from .values import nearest
 
 
@@ -120,7 +121,7 @@ def _unknown(
     others = [
         ref.kind
         for ref in inventory.workloads
-        if ref.namespace == reference.namespace and ref.name == name
+        if (ref.namespace, ref.name) == (reference.namespace, name) and ref.kind in SUPPORTED
     ]
     if others:
         hint = f"; there is a {' and a '.join(sorted(others))} of that name, say so with kind"

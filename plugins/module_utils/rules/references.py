@@ -25,7 +25,7 @@ def workload(notes: Notes, value: JSON, namespace: str) -> WorkloadSelector | No
     if given is None:
         return None
     kind = _kind(notes.at("kind"), given.get("kind", VIRTUAL_MACHINE.name))
-    where = notes.at("namespace").text(given.get("namespace", namespace))
+    where = notes.at("namespace").text(given["namespace"]) if "namespace" in given else namespace
     ways = [way for way in _WAYS if way in given]
     if len(ways) != 1:
         seen = f"has {' and '.join(ways)}" if ways else "has none of them"
@@ -84,7 +84,9 @@ def pods(notes: Notes, value: JSON, namespace: str) -> PodSelector | None:
             notes.fault("needs labels: without them it would mean every pod, or none")
         return None
     found = labels(notes.at("labels"), given["labels"])
-    namespaces = notes.at("namespaces").texts(given.get("namespaces", namespace))
+    namespaces: tuple[str, ...] | None = (namespace,)
+    if "namespaces" in given:
+        namespaces = notes.at("namespaces").texts(given["namespaces"])
     if namespaces == ():
         notes.at("namespaces").fault("is empty: name at least one namespace, or leave it out")
     if not found or not namespaces:

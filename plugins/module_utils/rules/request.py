@@ -149,7 +149,8 @@ def _option_faults(request: RulesRequest, inventory: Inventory) -> list[Fault]:
         faults.append(
             Fault("prune", "goes with state present: an empty list of rules removes the whole set")
         )
-    if _is_missing(request.namespace, inventory):
+    told = any(fault.where == "namespace" for fault in request.faults)
+    if not told and _is_missing(request.namespace, inventory):
         hint = nearest(request.namespace, inventory.namespaces)
         faults.append(Fault("namespace", f"there is no namespace {request.namespace!r}{hint}"))
     return faults

@@ -316,6 +316,13 @@ def test_an_annotation_of_ours_that_is_damaged_is_a_fault(annotation: str, text:
     assert f"VirtualMachine shop/a: annotation {annotation} " in faults[0]
 
 
+def test_a_workload_of_a_kind_that_is_not_supported_is_not_proposed() -> None:
+    stateful = workload({"kind": "StatefulSet", "metadata": {"name": "db"}, "spec": {}})
+    rule = {"workloads": [{"name": "db"}], "avoid": {"zone": "a"}}
+    (fault,) = _faults(snapshot(stateful, vm("a")), rule)
+    assert fault.endswith("there is no VirtualMachine 'db' in namespace 'shop'")
+
+
 def test_one_cause_is_told_once_with_each_place() -> None:
     gap = Unreadable("virtualmachines", "", "list", "grant it")
     apart = {"keep_apart": {"over": "zone"}}
@@ -345,10 +352,12 @@ def test_a_finding_about_many_objects_is_one_sentence() -> None:
     ((finding, sentence),) = told_once(refused)
     assert finding == refused[0]
     assert sentence == (
-        "self_rolling: Writing to Deployment shop/d0 starts its own roll-out at once. The same of"
-        " Deployment shop/d1, Deployment shop/d2, Deployment shop/d3, Deployment shop/d4, Deployment"
-        " shop/d5 and 3 more. Set self_rolling to now if that is wanted."
+        "self_rolling (Deployment shop/d0, Deployment shop/d1, Deployment shop/d2, Deployment"
+        " shop/d3, Deployment shop/d4 and 4 more): Writing to Deployment shop/d0 starts its own"
+        " roll-out at once. Set self_rolling to now if that is wanted."
     )
+    ((_finding, alone),) = told_once(refused[:1])
+    assert alone.startswith("self_rolling: Writing to Deployment shop/d0 starts")
 
 
 @pytest.mark.parametrize(
@@ -366,6 +375,21 @@ def test_a_finding_about_many_objects_is_one_sentence() -> None:
         ),
         ({"workloads": [{"labels": {"tier": "web"}}], "keep_apart": {"over": "zone"}}, False),
         ({"workloads": AB, "keep_apart": {"over": "zone"}}, False),
+        (
+            {"workloads": [{"name": "a"}], "keep_apart": {"over": "zone", "from": {"name": "a"}}},
+            True,
+        ),
+        (
+            {"workloads": AB, "keep_apart": {"over": "zone", "from": {"name": "a"}}},
+            False,
+        ),
+        (
+            {
+                "workloads": [{"name": "a"}],
+                "keep_apart": {"over": "zone", "pods": {"labels": {"tier": "web"}}},
+            },
+            False,
+        ),
         ({"workloads": [{"name": "a"}], "avoid": {"zone": "a"}}, False),
     ],
 )
