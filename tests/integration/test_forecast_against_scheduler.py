@@ -10,7 +10,6 @@ Deployment, or a rule that is written on one.
 
 from __future__ import annotations
 
-import os
 import random
 import time
 import typing as t
@@ -21,10 +20,10 @@ from ansible_collections.virt.placement.plugins.modules import forecast_info, ru
 from sandbox import Sandbox, cluster_file, nodes, objects
 from tests.conftest import RunModule
 
+from .chance import CLUSTERS, FIRST
+
 JSON = t.Any
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
-COUNT = int(os.environ.get("PLACEMENT_RANDOM_CLUSTERS", "10"))
-FIRST = int(os.environ.get("PLACEMENT_SEED", "") or random.SystemRandom().randrange(10**6))
 NAMESPACE = "random"
 SETTLED = 0.6
 """Seconds for which nothing must change."""
@@ -236,7 +235,7 @@ def _is_refused(pod: JSON) -> bool:
     return any(c["type"] == "PodScheduled" and c["status"] == "False" for c in conditions)
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + CLUSTERS))
 def test_the_scheduler_does_what_was_forecast(
     sandbox: Sandbox, run_module: RunModule, seed: int
 ) -> None:

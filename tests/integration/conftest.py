@@ -1,0 +1,16 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Says at the end, however quiet the run was, how its random cases are made again."""
+
+from __future__ import annotations
+
+import pytest
+
+from .chance import CLUSTERS, FIRST, MACHINES
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.write_line(
+        f"random cases: PLACEMENT_SEED={FIRST} PLACEMENT_RANDOM_CLUSTERS={CLUSTERS}"
+        f" PLACEMENT_RANDOM_MACHINES={MACHINES}"
+    )
