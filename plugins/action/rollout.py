@@ -57,8 +57,7 @@ class ActionModule(ActionBase):
             for name in GATHERED:
                 gathered[name] += step.get(name) or []
             if step.get("failed") or step.get("finished", True):
-                step.pop("run", None)
-                return {**step, **gathered, "changed": changed}
+                return {**_for_users(step), **gathered, "changed": changed}
             run = {**step["run"], "elapsed": time.monotonic() - began}
 
     def _step(self, run: Result, task_vars: Result) -> Result:
@@ -100,3 +99,10 @@ class ActionModule(ActionBase):
             return
         for line in lines:
             Display().display(f"[{host}] {line}" if host else line)
+
+
+def _for_users(step: Result) -> Result:
+    """Without what steps hand to one another."""
+    step.pop("run", None)
+    step.get("invocation", {}).get("module_args", {}).pop("run", None)
+    return step

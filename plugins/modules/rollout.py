@@ -168,6 +168,9 @@ options:
 notes:
   - The module does one step of some seconds. Its action plugin repeats the step and prints what changed, so
     C(async) is refused. With C(no_log) nothing is printed.
+  - A migration or restart has no precondition in KubeVirt, and a run that was taken for dead may only be frozen. It
+    sends nothing once it wakes up, and a migration that was on its way bears the same name as that of the run that
+    took over. A restart that was on its way for longer than 20 seconds cannot be told from a new one.
   - Needs the rights of the ClusterRoles C(virt-placement-reader) and C(virt-placement-mover), and those of the
     Role of that name on the Lease.
 seealso:

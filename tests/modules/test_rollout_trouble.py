@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import re
 import time
 import typing as t
 
@@ -117,6 +118,7 @@ def stopped_in_flight(shop: Shop) -> list[str]:
 
     assert result["failed"]
     assert "there is no VirtualMachine 'x0'" in result["msg"]
+    assert re.search(r"in flight, for the next run .*: .*/p\d \(migrate\)$", result["msg"])
     lease = shop.lease()
     assert lease["spec"]["holderIdentity"] == ""
     assert len(journals.read(lease["metadata"]["annotations"][JOURNAL]).entries) == 1

@@ -128,8 +128,8 @@ def _not_ready(
 def _expected(workload: Workload | None, there: int) -> int:
     """How many instances ought to serve. A VirtualMachine is expected to run where its run strategy
     is Always; under any other it may have ended of its own accord. Members of a pool are counted
-    by the pool."""
-    if workload is None:
+    by the pool, and of what is being deleted nothing is expected that is not there."""
+    if workload is None or workload.manifest["metadata"].get("deletionTimestamp"):
         return there
     wanted = replicas(workload)
     if wanted is not None:

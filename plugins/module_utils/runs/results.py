@@ -15,6 +15,7 @@ from ..model.plan import Left, Method, Move, Plan
 from ..model.pointer import JSON
 from ..movement.entry import Ended, Entry
 from ..planning.candidates import Candidate
+from . import journal as journals
 
 
 def planned_move(move: Move) -> dict[str, JSON]:
@@ -86,6 +87,16 @@ def failures(moves: t.Iterable[t.Mapping[str, JSON]]) -> str:
         f"{m['kind']} {m['instance']}: {m['reason']}" for m in moves if m["outcome"] == "failed"
     ]
     return "; ".join(told) or "see the progress lines"
+
+
+def in_flight(journal: str) -> str:
+    """The end of a sentence about moves that the next run goes on with, if there are any."""
+    try:
+        entries = journals.read(journal).entries if journal else ()
+    except journals.UnreadableJournal:
+        return ""
+    told = ", ".join(f"{entry.instance} ({entry.method})" for entry in entries)
+    return f"; in flight, for the next run to see to its end: {told}" if told else ""
 
 
 def _named(workload: Ref) -> dict[str, JSON]:

@@ -197,6 +197,8 @@ class _Step:
             lease.release(self.api, held, text)
         except (ApiError, LeaseLost) as trouble:
             result.failure += f"; {lease.NAME} could not be given back and is free in {lease.DURATION} s: {trouble}"
+        else:
+            result.failure += results.in_flight(text)
         return result
 
     def _look(self, entries: t.Iterable[Entry] = ()) -> View:

@@ -100,10 +100,10 @@ def test_an_instance_that_is_missing_counts_as_unavailable() -> None:
     assert why_not(move(Method.RECREATE), load, Limits(unavailable=2), snapshot) == ""
 
 
-def vm(strategy: str, pool: bool = False) -> Workload:
+def vm(strategy: str, pool: bool = False, **metadata: str) -> Workload:
     ref = Ref("VirtualMachine", "shop", "db")
     owner = Owner("VirtualMachinePool", "p", "u-p") if pool else None
-    return Workload(ref, "u-db", {"metadata": {}, "spec": {"runStrategy": strategy}}, owner)
+    return Workload(ref, "u-db", {"metadata": metadata, "spec": {"runStrategy": strategy}}, owner)
 
 
 @pytest.mark.parametrize(
@@ -115,6 +115,7 @@ def vm(strategy: str, pool: bool = False) -> Workload:
         pytest.param(vm("Halted"), 0, id="a machine that ought not"),
         pytest.param(vm("RerunOnFailure"), 0, id="a machine that may have ended"),
         pytest.param(vm("Always", pool=True), 0, id="counted by its pool"),
+        pytest.param(vm("Always", deletionTimestamp="2026-06-01"), 0, id="being deleted"),
     ],
 )
 def test_a_workload_without_instances_lacks_those_that_it_ought_to_have(
@@ -122,7 +123,9 @@ def test_a_workload_without_instances_lacks_those_that_it_ought_to_have(
 ) -> None:
     other = Ref("Deployment", "shop", "other")
     serving = replace(instance(machine("a")), workload=other)
-    snapshot = Snapshot(workloads=(workload, Workload(other, "u-o", {"spec": {"replicas": 1}})))
+    snapshot = Snapshot(
+        workloads=(workload, Workload(other, "u-o", {"metadata": {}, "spec": {"replicas": 1}}))
+    )
     load = load_of(snapshot, (), [serving], [workload.ref, other])
     assert load.unavailable == missing
     assert bool(why_not(move(Method.RECREATE), load, Limits(), snapshot)) is bool(missing)
