@@ -2,31 +2,35 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The instances that could be moved: as they run, as they would come back, and by which methods.
 
-Pure.
+Pure. Of most instances a plan needs to know no more than that what is declared is in effect, so
+everything else about them is worked out when it is first asked for.
 """
 
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Placement, Pod, Ref
 from ..model.plan import Method
 from ..model.snapshot import Instance, Snapshot, Workload
 from ..verdicts.declared import Declared, Reader
 from ..verdicts.effective import Comparison, selecting_keys
-from ..verdicts.instances import instances
 from ..verdicts.successor import migrated, restarted
 from .effects import Effect, effect_of
+from .in_effect import QuickLook
+from .running import Running
 
-NO_RULES = Placement()
+_FACTS = frozenset({"asked", "effect", "outdated", "target", "wanted"})
+"""Methods of _Reading, and what of a Candidate they find out."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class Candidate:
-    """One instance. `pod` is what runs; `wanted` is the same pod (name, uid, node) as the
-    workload declares it. `outdated`: the two differ in what is declared. `workload` is None for
-    an instance that nothing would make again."""
+    """One instance. `pod` is what runs; `wanted` is the same pod (name, uid, node) as the workload
+    declares it, the very `pod` where it runs by just that. `outdated`: the two differ in what is
+    declared. `workload` is None for an instance that nothing would make again."""
 
     instance: Instance
     workload: Workload | None
@@ -36,26 +40,53 @@ class Candidate:
     """The pod of a live migration, None where there cannot be one."""
     effect: Effect
     outdated: bool
-    asked: Placement = NO_RULES
+    asked: Placement = field(default_factory=Placement)
     """What the workload itself declares, without what the platform puts on every pod."""
+    uid: str = field(init=False)
+    node: str = field(init=False)
+    _probe: Pod | None = field(init=False, repr=False)
+    _reading: _Reading | None = field(init=False, repr=False)
 
-    @property
-    def uid(self) -> str:
-        return self.instance.uid
+    def __post_init__(self) -> None:
+        self.uid = self.instance.uid
+        self.node = self.pod.node_name
+        self._probe = self._reading = None
 
-    @property
-    def node(self) -> str:
-        return self.pod.node_name
+    @classmethod
+    def read(
+        cls, instance: Instance, workload: Workload | None, pod: Pod, reading: _Reading
+    ) -> Candidate:
+        """One whose other facts are read when they are asked for."""
+        found = cls.__new__(cls)
+        found.instance = instance
+        found.workload = workload
+        found.pod = pod
+        found.uid = instance.uid
+        found.node = pod.node_name
+        found._probe = None
+        found._reading = reading
+        if reading.is_in_effect(workload, pod):
+            found.wanted = pod
+        return found
+
+    if not t.TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> t.Any:
+            """A fact that `read` has left open: its slot is empty."""
+            if name not in _FACTS or self._reading is None:
+                raise AttributeError(name)
+            found = getattr(self._reading, name)(self)
+            setattr(self, name, found)
+            return found
 
     def probe(self, method: Method) -> Pod:
         """The pod that the scheduler would have to place for this move."""
         if method is Method.MIGRATE and self.target is not None:
             return self.target
-        return replace(self.wanted, node_name="", uid="", name=f"{self.wanted.name}-next")
-
-    def leaves_behind(self, method: Method) -> str | None:
-        """Uid of the pod that is gone before the next one is placed; None: it stays until then."""
-        return None if method is Method.MIGRATE else self.pod.uid
+        if self._probe is None:
+            wanted = self.wanted
+            self._probe = replace(wanted, node_name="", uid="", name=f"{wanted.name}-next")
+        return self._probe
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,53 +113,74 @@ def candidates(
     snapshot: Snapshot, wanted: Wanted, *, activate_foreign_changes: bool = False
 ) -> tuple[Candidate, ...]:
     """All instances that `wanted` names and whose workload could be read, or that have none."""
-    workloads = {found.ref: found for found in snapshot.workloads}
-    reader = Reader()
-    comparison = Comparison(reader, selecting_keys(_placements(snapshot, reader)))
-    found = []
-    for instance in instances(snapshot):
-        workload = workloads.get(instance.workload) if instance.workload is not None else None
-        alone = instance.workload == instance.ref
-        if instance.pod is None or instance not in wanted or not (workload or alone):
-            continue
-        effect = effect_of(
-            workload,
-            instance,
-            snapshot.platform,
-            activate_foreign_changes=activate_foreign_changes,
-        )
-        found.append(_candidate(instance, instance.pod, workload, effect, reader, comparison))
-    return tuple(found)
-
-
-def _candidate(
-    instance: Instance,
-    pod: Pod,
-    workload: Workload | None,
-    effect: Effect,
-    reader: Reader,
-    comparison: Comparison,
-) -> Candidate:
-    vmi = instance.vmi
-    if workload is None:
-        return Candidate(
-            instance, None, pod, pod, None, effect, outdated=False, asked=pod.placement
-        )
-    declared = reader.declared(workload)
-    gap = comparison.gap(declared, pod, vmi, workload)
-    target = None
-    if vmi is not None and Method.MIGRATE in effect.methods:
-        target = migrated(pod, vmi, declared.placement)
-    return Candidate(
-        instance,
-        workload,
-        pod,
-        as_declared(pod, declared),
-        target,
-        effect,
-        outdated=gap is not None,
-        asked=declared.placement,
+    reading = _Reading(snapshot, activate_foreign_changes)
+    running = Running(snapshot, wanted.places)
+    return tuple(
+        Candidate.read(instance, workload, pod, reading)
+        for instance, workload, pod in running.instances()
+        if (workload is not None or instance.workload == instance.ref)
+        and (not wanted.workloads or instance in wanted)
     )
+
+
+class _Reading:
+    """What the candidates of one snapshot are read with."""
+
+    def __init__(self, snapshot: Snapshot, activate_foreign_changes: bool) -> None:
+        self._snapshot = snapshot
+        self._activate_foreign_changes = activate_foreign_changes
+        self._look = QuickLook()
+        self._reader = Reader()
+        self._comparison: Comparison | None = None
+
+    def is_in_effect(self, workload: Workload | None, pod: Pod) -> bool:
+        """Whether a pod runs by just what its workload declares, as far as a quick look tells."""
+        if workload is None:
+            return True
+        manifest = workload.manifest
+        if workload.ref.kind == VIRTUAL_MACHINE.name:
+            template = (manifest.get("spec") or {}).get("template") or {}
+        else:
+            template = workload.template
+        return self._look.says_the_same(template, pod)
+
+    def wanted(self, found: Candidate) -> Pod:
+        if found.workload is None:
+            return found.pod
+        return as_declared(found.pod, self._reader.declared(found.workload))
+
+    def outdated(self, found: Candidate) -> bool:
+        workload = found.workload
+        if workload is None or found.wanted is found.pod:
+            return False
+        declared = self._reader.declared(workload)
+        compare = self._compare()
+        return compare.gap(declared, found.pod, found.instance.vmi, workload) is not None
+
+    def effect(self, found: Candidate) -> Effect:
+        return effect_of(
+            found.workload,
+            found.instance,
+            self._snapshot.platform,
+            activate_foreign_changes=self._activate_foreign_changes,
+        )
+
+    def asked(self, found: Candidate) -> Placement:
+        if found.workload is None:
+            return found.pod.placement
+        return self._reader.declared(found.workload).placement
+
+    def target(self, found: Candidate) -> Pod | None:
+        vmi = found.instance.vmi
+        if vmi is None or found.workload is None or Method.MIGRATE not in found.effect.methods:
+            return None
+        return migrated(found.pod, vmi, self._reader.declared(found.workload).placement)
+
+    def _compare(self) -> Comparison:
+        if self._comparison is None:
+            keys = selecting_keys(_placements(self._snapshot, self._reader))
+            self._comparison = Comparison(self._reader, keys)
+        return self._comparison
 
 
 def as_declared(pod: Pod, declared: Declared) -> Pod:

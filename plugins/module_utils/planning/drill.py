@@ -3,8 +3,7 @@
 """Drills: each domain of a key lost in turn, and who would find a place elsewhere.
 
 Pure. One index serves all drills of a cluster: a drill takes out what is lost, asks, and puts it
-back, so that it costs about as much as the instances that it moves. Where that would not give the
-very answer of a fresh reading (spread constraints that look at taints), a forecast is made anew.
+back, so that it costs about as much as the instances that it moves.
 """
 
 from __future__ import annotations
@@ -23,17 +22,13 @@ from ..verdicts.instances import instances
 from .decide import WORSE, Answer, Decision, Rules, decide, leans_on_the_lost
 from .displaced import Cause, Displaced, Displacement, Fate
 from .fill import Filling, Seeker
-from .forecast import blind_spots, forecast
-from .foreseen import Forecast
+from .forecast import blind_spots
 from .narrowing import narrowing
 from .proof_words import ProofWords
-from .what_if import CORDON, UNREACHABLE, what_if
+from .what_if import CORDON, UNREACHABLE
 
 LIMIT = 400
 """States that one drill looks at."""
-
-ANEW = 100
-"""Drills that may be made by a forecast of their own; the rest is said to be unknown."""
 
 SHOWN = 10
 
@@ -120,7 +115,6 @@ class _Drills:
         )
         self.displacement = Displacement(snapshot)
         self.on: dict[str, list[Instance]] = {}
-        self.anew = 0
         for found in instances(snapshot):
             if found.pod is not None and pod_key(found.pod) in self.index:
                 self.on.setdefault(found.node_name, []).append(found)
@@ -139,14 +133,12 @@ class _Drills:
             for found in self.on.get(name, ())
         ]
         lost = self._sorted(fates)
-        with self._taken_out(lost):
+        with self._taken_out(lost), self.index.shut(nodes, self._tolerates):
             filling = Filling(self.index, self._seekers(lost), lambda pod: self._closed(pod, nodes))
-            if self._is_exact(filling, lost, nodes):
-                again = [n for n, x in enumerate(lost.displaced) if x.fate is Fate.REMADE]
-                fair = not leans_on_the_lost(filling, again)
-                decision = decide(filling, Rules(limit=LIMIT, fair=fair))
-                return self._drill(key, domain, names, lost, filling, decision)
-        return self._from_forecast(key, domain, names, lost)
+            again = [n for n, x in enumerate(lost.displaced) if x.fate is Fate.REMADE]
+            fair = not leans_on_the_lost(filling, again)
+            decision = decide(filling, Rules(limit=LIMIT, fair=fair))
+            return self._drill(key, domain, names, lost, filling, decision)
 
     def _sorted(self, fates: t.Iterable[Displaced]) -> _Lost:
         lost = _Lost()
@@ -190,41 +182,15 @@ class _Drills:
 
     def _closed(self, pod: Pod, nodes: NodeSet) -> NodeSet:
         """Lost nodes, unless the pod tolerates what they are tainted with then."""
-        known = self._tolerated.get(pod.placement.tolerations)
+        return 0 if self._tolerates(pod.placement.tolerations) else nodes
+
+    def _tolerates(self, tolerations: tuple[Toleration, ...]) -> bool:
+        known = self._tolerated.get(tolerations)
         if known is None:
             taints = (CORDON,) if self.cause == "drain" else UNREACHABLE
-            left = untolerated(taints, pod.placement.tolerations)
-            known = self._tolerated[pod.placement.tolerations] = next(left, None) is None
-        return 0 if known else nodes
-
-    def _is_exact(self, filling: Filling, lost: _Lost, nodes: NodeSet) -> bool:
-        """Whether closing the nodes says all: a spread constraint that honours taints no longer
-        counts them, which matters if they are a domain of their own or pods on them match."""
-        for number in range(len(filling.seekers)):
-            candidate = filling.candidate(number)
-            for constraint in candidate.constraints:
-                if constraint.source.node_taints_policy != "Honor" or constraint.tally is None:
-                    continue
-                if self._changes(constraint.key, constraint.tally.eligible.nodes, nodes):
-                    return False
-                match = constraint.match
-                left = (each for each in (*lost.displaced, *lost.blocked) if self._stays(each))
-                for each in left:
-                    pod = t.cast("Pod", each.instance.pod)
-                    if match in self.index.candidate(pod).matches:
-                        return False
-        return True
-
-    def _stays(self, each: Displaced) -> bool:
-        return each.fate in (Fate.MIGRATES, Fate.BLOCKED)
-
-    def _changes(self, key: str, eligible: NodeSet, nodes: NodeSet) -> bool:
-        """Whether the lost nodes are all that some domain of a key has."""
-        if not eligible & nodes:
-            return False
-        domains = self.index.table.domains(key)
-        touched = {self.index.table.labels[n].get(key) for n in _numbers(eligible & nodes)}
-        return any(not domains[each] & eligible & ~nodes for each in touched if each is not None)
+            left = untolerated(taints, tolerations)
+            known = self._tolerated[tolerations] = next(left, None) is None
+        return known
 
     def _drill(
         self,
@@ -287,58 +253,6 @@ class _Drills:
             yield f"{each.instance.ref.name} holds the drain up: {each.reason}"
         for each in lost.gone[:SHOWN]:
             yield f"{each.instance.ref.name} ends for good: {each.reason}"
-
-    def _from_forecast(self, key: str, domain: str, names: tuple[str, ...], lost: _Lost) -> Drill:
-        gone = tuple(each.instance.ref for each in lost.gone)
-        displaced = len(lost.displaced) + len(lost.blocked)
-        self.anew += 1
-        if self.anew > ANEW:
-            why = f"not tried: only {ANEW} drills are made anew for spread constraints in one call"
-            return Drill(
-                key, domain, names, Answer.UNKNOWN, displaced, len(gone), gone=gone, proof=(why,)
-            )
-        after = what_if(self.snapshot, lost_nodes=names, cause=self.cause)
-        sure = all(each.sure for each in lost.displaced)
-        found = forecast(
-            self.snapshot,
-            after,
-            topology=self.topology,
-            limit=LIMIT,
-            assumed=() if sure else ("whether all machines can be migrated is not known",),
-        )
-        return _of_forecast(key, domain, names, displaced, gone, found)
-
-
-def _of_forecast(
-    key: str,
-    domain: str,
-    names: tuple[str, ...],
-    displaced: int,
-    gone: tuple[Ref, ...],
-    found: Forecast,
-) -> Drill:
-    at_risk = [each.instance for each in found.pending if not each.certain]
-    at_risk += [each.instance for each in found.stuck if not each.certain]
-    return Drill(
-        key=key,
-        domain=domain,
-        nodes=names,
-        answer=found.answer,
-        displaced=displaced,
-        down=found.least_pending + len(gone),
-        pending=tuple(each.instance for each in found.pending if each.certain),
-        at_risk=tuple(at_risk),
-        stuck=tuple(each.instance for each in found.stuck if each.certain),
-        gone=gone,
-        proof=found.proof[:SHOWN],
-    )
-
-
-def _numbers(nodes: NodeSet) -> t.Iterator[int]:
-    while nodes:
-        lowest = nodes & -nodes
-        yield lowest.bit_length() - 1
-        nodes ^= lowest
 
 
 def table(drills: t.Sequence[Drill], topology: Topology, *, shown: int = 20) -> str:

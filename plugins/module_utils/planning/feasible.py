@@ -86,7 +86,7 @@ def arrange(world: World, links: Links, group: t.Collection[str]) -> Arrangement
     members = sorted({*group, *(mate for uid in group for mate in links.apart(uid))})
     with world.without(members):
         open_nodes = {uid: world.declared_places(uid) for uid in members}
-    domain = {node: labels[key] for node, labels in world.labels.items() if key in labels}
+    domain = _domains(world, key)
     options = {
         uid: {domain[node] for node in nodes if node in domain} for uid, nodes in open_nodes.items()
     }
@@ -105,11 +105,21 @@ def matched(
     found = arrange(world, links, group)
     if found is None or found.assignment.unplaced:
         return None
-    nodes_of: dict[Place | None, set[str]] = {}
-    for node, labels in world.labels.items():
-        nodes_of.setdefault(labels.get(found.key), set()).add(node)
+    nodes_of: dict[Place, set[str]] = {}
+    for node, place in _domains(world, found.key).items():
+        nodes_of.setdefault(place, set()).add(node)
     placed = found.assignment.placed
     return {uid: frozenset(nodes_of[place]) for uid, place in placed.items()}
+
+
+def _domains(world: World, key: str) -> dict[str, Place]:
+    """Each node that is in a domain of a key."""
+    table = world.table
+    return {
+        name: labels[key]
+        for name, labels in zip(table.names, table.labels, strict=True)
+        if key in labels
+    }
 
 
 class _Matching:

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 
 from ..model.plan import Method
 from ..scheduling.failure import Failure
+from ..scheduling.node_table import NodeSet
 from .effects import EASE
 from .feasible import matched
 from .links import Links
+from .ranking import Dislikes
 from .search import fewest_moves
 from .world import World
 
@@ -29,13 +31,17 @@ SMALL = 6
 CHOICES = 8
 """Nodes that an exact search tries for one move."""
 
+TARGETS = 20
+"""Nodes named at most for one move: the likeliest of those that are open."""
+
 _PAIRWISE = frozenset({"anti", "existing-anti"})
 _NOT_PAIRWISE = frozenset({"affinity", "skew"})
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """One move of a sequence. `targets` are the nodes that were open and good in its turn."""
+    """One move of a sequence. `nodes` were open and good in its turn; `targets` names the likeliest
+    of them."""
 
     uid: Uid
     method: Method
@@ -43,31 +49,39 @@ class Chosen:
     node: str
     targets: tuple[str, ...]
     reason: str
+    nodes: NodeSet = 0
 
 
 class Healer:
-    """Heals a world. `methods` are those that may be used for each instance, gentlest first.
+    """Heals a world. `methods` gives those that may be used for an instance, gentlest first.
 
-    `worse` says how badly a node suits an instance's preferences: less is better.
+    `dislikes` gives the nodes that suit an instance's preferences badly, and how badly.
     """
 
     def __init__(
         self,
         world: World,
         links: Links,
-        methods: t.Mapping[Uid, tuple[Method, ...]],
-        worse: t.Callable[[Uid, str], int],
+        methods: t.Callable[[Uid], tuple[Method, ...]],
+        dislikes: t.Callable[[Uid], Dislikes],
     ) -> None:
         self.world = world
         self.links = links
         self.methods = methods
-        self.worse = worse
+        self.dislikes = dislikes
         self.moved: set[Uid] = set()
+        self.concerned: set[Uid] = set()
+        """Those that broke a rule, and all that a move may have mattered to."""
 
     def heal(self, suspects: t.Iterable[Uid]) -> list[Chosen]:
         """Move as few as can be so that none of `suspects`, and nobody whom that concerns, breaks
         a rule. Who still does afterwards could not be helped."""
-        violators = {uid: None for uid in suspects if self.world.broken(uid)}
+        return self.heal_violators(uid for uid in suspects if self.world.broken(uid))
+
+    def heal_violators(self, violators: t.Iterable[Uid]) -> list[Chosen]:
+        """The same for those who are known to break a rule."""
+        violators = dict.fromkeys(violators)
+        self.concerned.update(violators)
         chosen: list[Chosen] = []
         for group in self._groups(violators):
             chosen += self._heal_group(group)
@@ -77,34 +91,30 @@ class Healer:
         """What a move makes necessary: followers of the one that moved."""
         return self.heal(sorted(self.links.linked(moved)))
 
-    def options(self, uid: Uid) -> tuple[Method, tuple[str, ...]] | None:
+    def options(self, uid: Uid) -> tuple[Method, NodeSet] | None:
         """The gentlest method with a good node, and those nodes."""
         if uid in self.moved:
             return None
-        for method in self.methods.get(uid, ()):
-            here = self.world.node_of[uid]
-            nodes = self.world.good(uid, self.world.open_to(uid, method))
-            elsewhere = tuple(node for node in nodes if node != here)
+        here = 1 << self.world.table.numbers[self.world.node_of[uid]]
+        for method in self.methods(uid):
+            open_set = self.world.open_set(uid, method) & ~here
+            elsewhere = open_set and open_set & self.world.good_set(uid)
             if elsewhere:
                 return method, elsewhere
         return None
 
-    def ranked(self, uid: Uid, nodes: t.Iterable[str]) -> tuple[str, ...]:
-        return tuple(sorted(nodes, key=lambda node: self.rank(uid, node)))
+    def likeliest(self, uid: Uid, nodes: NodeSet, limit: int) -> tuple[str, ...]:
+        """The first nodes in the order in which the scheduler is likely to prefer them."""
+        return self.world.ranking.first(nodes, self.dislikes(uid), limit)
 
-    def rank(self, uid: Uid, node: str) -> tuple[int, int, str]:
-        """Nodes in the order in which the scheduler is likely to prefer them."""
-        return self.worse(uid, node), self.world.load[node], node
-
-    def make(
-        self, uid: Uid, method: Method, nodes: t.Iterable[str], reason: str, node: str = ""
-    ) -> Chosen:
+    def make(self, uid: Uid, method: Method, nodes: NodeSet, reason: str, node: str = "") -> Chosen:
         """Try a move to the likeliest of `nodes`, or to `node`."""
         source = self.world.node_of[uid]
-        targets = self.ranked(uid, nodes)
-        chosen = Chosen(uid, method, source, node or targets[0], targets, reason)
+        targets = self.likeliest(uid, nodes, TARGETS)
+        chosen = Chosen(uid, method, source, node or targets[0], targets, reason, nodes)
         self.world.move(uid, chosen.node)
         self.moved.add(uid)
+        self.concerned |= self.links.linked(uid)
         return chosen
 
     def _groups(self, violators: t.Iterable[Uid]) -> list[list[Uid]]:
@@ -163,7 +173,7 @@ class Healer:
 
     def _startable(
         self, violators: set[Uid]
-    ) -> t.Iterator[tuple[tuple[t.Any, ...], Uid, Method, tuple[str, ...]]]:
+    ) -> t.Iterator[tuple[tuple[t.Any, ...], Uid, Method, NodeSet]]:
         for uid in violators:
             options = self.options(uid)
             if options is None:
@@ -171,7 +181,7 @@ class Healer:
             method, nodes = options
             leaders = len(self.links.leaders(uid) & violators)
             freed = len(self.links.apart(uid) & violators)
-            yield (leaders, -freed, EASE.index(method), len(nodes)), uid, method, nodes
+            yield (leaders, -freed, EASE.index(method), nodes.bit_count()), uid, method, nodes
 
     def _at_least(self, group: list[Uid]) -> int:
         """A lower bound on the moves that a small group needs.
@@ -194,8 +204,8 @@ class Healer:
     def _share(self, one: Uid, other: Uid, failures: t.Iterable[Failure]) -> bool:
         """Both are in one domain of a key that the first may not share."""
         keys = {x.topology_key for f in failures for x in f.reasons if x.kind in _PAIRWISE}
-        nodes = self.world.labels
-        here, there = (nodes.get(self.world.node_of[uid], {}) for uid in (one, other))
+        table = self.world.table
+        here, there = (table.labels[table.numbers[self.world.node_of[uid]]] for uid in (one, other))
         return any(key in here and here[key] == there.get(key) for key in keys)
 
     def _take_back(self, chosen: list[Chosen]) -> None:
@@ -204,29 +214,30 @@ class Healer:
             self.moved.discard(move.uid)
 
     def _again(self, move: Chosen) -> Chosen:
-        return self.make(move.uid, move.method, move.targets, move.reason, move.node)
+        return self.make(move.uid, move.method, move.nodes, move.reason, move.node)
 
     def _exactly(self, members: list[Uid], idle: t.Container[Uid]) -> list[Chosen] | None:
         methods = {
-            uid: self.methods[uid][0]
+            uid: allowed[0]
             for uid in members
-            if self.methods.get(uid) and uid not in self.moved and uid not in idle
+            if uid not in self.moved and uid not in idle and (allowed := self.methods(uid))
         }
         found = fewest_moves(self.world, members, methods, choices=self._choices)
         if found.moves is None:
             return None
         chosen = []
         for uid, node in found.moves:
-            nodes = self.world.good(uid, self.world.open_to(uid, methods[uid]))
+            nodes = self.world.open_set(uid, methods[uid]) & self.world.good_set(uid)
+            nodes |= 1 << self.world.table.numbers[node]
             reason = why(self.world, uid)
-            chosen.append(self.make(uid, methods[uid], {node, *nodes}, reason, node))
+            chosen.append(self.make(uid, methods[uid], nodes, reason, node))
         return chosen
 
-    def _choices(self, uid: Uid, nodes: t.Collection[str]) -> t.Collection[str]:
+    def _choices(self, uid: Uid, nodes: NodeSet) -> tuple[str, ...]:
         """The most likely of many nodes: a search tries each."""
-        if len(nodes) <= CHOICES:
-            return nodes
-        return self.ranked(uid, nodes)[:CHOICES]
+        if nodes.bit_count() <= CHOICES:
+            return self.world.table.names_of(nodes)
+        return self.likeliest(uid, nodes, CHOICES)
 
     def _rearranged(self, group: list[Uid]) -> list[Chosen] | None:
         """A large group that keeps apart: who goes where is matched at once, then made step by
@@ -234,14 +245,17 @@ class Healer:
         goal = matched(self.world, self.links, group)
         if goal is None:
             return None
+        table = self.world.table
         waiting = {
-            uid: nodes for uid, nodes in goal.items() if self.world.node_of[uid] not in nodes
+            uid: table.of(table.numbers[node] for node in nodes)
+            for uid, nodes in goal.items()
+            if self.world.node_of[uid] not in nodes
         }
         chosen: list[Chosen] = []
         while waiting:
             for uid, nodes in sorted(waiting.items()):
                 options = self.options(uid)
-                targets = tuple(n for n in options[1] if n in nodes) if options else ()
+                targets = options[1] & nodes if options else 0
                 if options and targets:
                     reason = why(self.world, uid)
                     chosen.append(self.make(uid, options[0], targets, reason))

@@ -2,138 +2,145 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Who depends on whom: which pods the terms of which others select.
 
-Pure. Answers are worked out for one pod at a time, each distinct term once, from postings of
-labels, so that many small groups cost no more than they have members.
+Pure. The index knows what selects a pod and who owns which term, so an answer costs as much as the
+pod has links, however large the cluster is.
 """
 
 from __future__ import annotations
 
 import typing as t
 from collections import defaultdict
-from dataclasses import dataclass
 
-from ..model.objects import Labels, Namespace, Placement, Pod, PodTerm, Selector, SpreadConstraint
-from ..scheduling.selectors import matches
+from ..model.objects import Namespace, Placement, Pod
+from ..model.placement_manifest import with_own_values
+from ..scheduling.candidate import Candidate, Spec, pod_key
+from ..scheduling.index import Index
+from ..scheduling.matching import Match, Matching, Owners
+from ..scheduling.pod_affinity import read_rules
 
 Uid = str
 Uids = frozenset[str]
-Role = t.Literal["leads", "apart", "spread"]
 
 _NOBODY: Uids = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class _Term:
-    """What a term selects, and in which namespaces (None: by `namespace_selector`)."""
-
-    role: Role
-    selector: Selector | None
-    namespaces: tuple[str, ...]
-    namespace_selector: Selector | None = None
+_WEIGHT = 1
+"""Of a required affinity term: the sign of an owned term's weight tells leaders from others."""
 
 
 class Links:
-    """The links among `pods` (by uid), as their placement says."""
+    """The links among `pods` (by uid), as their placement says. `of` takes those of an index.
+
+    An owner's own value (PodTerm.differs_in) is left out of account: at worst that links two that
+    have nothing to do with each other.
+    """
 
     def __init__(self, pods: t.Mapping[Uid, Pod], namespaces: t.Iterable[Namespace] = ()) -> None:
+        matching = Matching(namespaces)
+        candidates = {uid: _candidate(pod, matching) for uid, pod in pods.items()}
+        for each in candidates.values():
+            matching.enter(each)
+        keys = {uid: each.key for uid, each in candidates.items()}
+        self._set(matching, candidates.__getitem__, keys, pods.items())
+
+    def _set(
+        self,
+        matching: Matching,
+        candidate_of: t.Callable[[Uid], Candidate],
+        keys: t.Mapping[Uid, str],
+        pods: t.Iterable[tuple[Uid, Pod]],
+    ) -> None:
+        self._matching = matching
+        self._candidate_of = candidate_of
+        self._uids = {key: uid for uid, key in keys.items()}
         self._pods = pods
-        self._namespaces = {found.name: found.labels for found in namespaces}
-        self._postings: dict[tuple[str, str], list[Uid]] = defaultdict(list)
-        self._terms: dict[Uid, tuple[_Term, ...]] = {}
-        self._owners: dict[_Term, set[Uid]] = defaultdict(set)
-        self._selected: dict[_Term, Uids] = {}
-        self._selecting: dict[Uid, list[_Term]] | None = None
-        by_placement: dict[tuple[int, str], tuple[_Term, ...]] = {}
-        for uid, pod in pods.items():
-            for pair in pod.labels.items():
-                self._postings[pair].append(uid)
-            key = (id(pod.placement), pod.namespace)
-            if key not in by_placement:
-                by_placement[key] = tuple(_terms(pod.placement, pod.namespace))
-            self._terms[uid] = by_placement[key]
-            for term in self._terms[uid]:
-                self._owners[term].add(uid)
+        self._spreading: dict[Match, list[Uid]] | None = None
+        self._linked: dict[Uid, Uids] = {}
+
+    @classmethod
+    def of(
+        cls, index: Index, keys: t.Mapping[Uid, str], pods: t.Iterable[tuple[Uid, Pod]]
+    ) -> Links:
+        """The links among placed pods. `keys`: how the index names each of them; `pods` are looked
+        at once, for their spread constraints."""
+        links = cls.__new__(cls)
+        links._set(index.matching, lambda uid: index.placed(keys[uid]), keys, pods)
+        return links
 
     def leaders(self, uid: Uid) -> Uids:
         """Those whom the pod's affinity follows."""
-        return self._of(uid, "leads")
+        found = (owned.match.members for owned in self._owned(uid) if owned.weight > 0)
+        return self._named(found) - {uid}
 
     def followers(self, uid: Uid) -> Uids:
         """Those whose affinity follows the pod."""
-        return self._owning(uid, "leads")
+        found = (owners.members for owners in self._selecting(uid) if owners.weight > 0)
+        return self._named(found) - {uid}
 
     def apart(self, uid: Uid) -> Uids:
         """Those that the pod keeps away from, or that keep away from it."""
-        return self._of(uid, "apart") | self._owning(uid, "apart")
+        selected = (owned.match.members for owned in self._owned(uid) if owned.weight <= 0)
+        selecting = (owners.members for owners in self._selecting(uid) if owners.weight <= 0)
+        return (self._named(selected) | self._named(selecting)) - {uid}
 
     def linked(self, uid: Uid) -> Uids:
         """All that a move of the pod may matter to, or whose move may matter to it."""
-        mine = (self._of(uid, role) | self._owning(uid, role) for role in _ROLES)
-        return frozenset().union(*mine)
+        found = self._linked.get(uid)
+        if found is None:
+            found = self._linked[uid] = self.around(self._candidate_of(uid)) - {uid}
+        return found
 
-    def _of(self, uid: Uid, role: Role) -> Uids:
-        found = [self._select(term) for term in self._terms[uid] if term.role == role]
-        return frozenset().union(*found) - {uid} if found else _NOBODY
-
-    def _owning(self, uid: Uid, role: Role) -> Uids:
-        found = [self._owners[x] for x in self._terms_selecting(uid) if x.role == role]
-        return frozenset().union(*found) - {uid} if found else _NOBODY
-
-    def _terms_selecting(self, uid: Uid) -> t.Sequence[_Term]:
-        if self._selecting is None:
-            self._selecting = defaultdict(list)
-            for term in self._owners:
-                for selected in self._select(term):
-                    self._selecting[selected].append(term)
-        return self._selecting.get(uid, ())
-
-    def _select(self, term: _Term) -> Uids:
-        """Whom it selects. An owner's own value (`differs_in`, matchLabelKeys) is left out of
-        account: at worst that links two that have nothing to do with each other."""
-        if term not in self._selected:
-            self._selected[term] = frozenset(
-                uid
-                for uid in self._candidates(term.selector)
-                if matches(term.selector, self._pods[uid].labels)
-                and self._in_namespace(term, self._pods[uid].namespace)
-            )
-        return self._selected[term]
-
-    def _candidates(self, selector: Selector | None) -> t.Iterable[Uid]:
-        """The fewest pods that one requirement of the selector leaves."""
-        if selector is None:
-            return ()
-        listed: list[t.Collection[Uid]] = [
-            [uid for value in found.values for uid in self._postings.get((found.key, value), ())]
-            for found in selector.requirements
-            if found.operator == "In"
+    def around(self, candidate: Candidate) -> Uids:
+        """The same for any pod that the index has as a candidate."""
+        self._matching.find(candidate)
+        spreading = self._spreads()
+        found = [
+            *(owned.match.members for owned in candidate.spec.rules.owners),
+            *(owners.members for match in candidate.matches for owners in _all_owners(match)),
+            *(match.members for match in self._spread_matches(candidate.pod)),
         ]
-        return min(listed, key=len, default=self._pods)
+        owning = (spreading.get(match, ()) for match in candidate.matches)
+        return self._named(found).union(*owning)
 
-    def _in_namespace(self, term: _Term, namespace: str) -> bool:
-        if namespace in term.namespaces:
-            return True
-        if term.namespace_selector is None:
-            return False
-        labels: Labels = self._namespaces.get(namespace, {})
-        return matches(term.namespace_selector, labels)
+    def _owned(self, uid: Uid) -> tuple[Owners, ...]:
+        return self._candidate_of(uid).spec.rules.owners
+
+    def _selecting(self, uid: Uid) -> t.Iterator[Owners]:
+        candidate = self._candidate_of(uid)
+        self._matching.find(candidate)
+        for match in candidate.matches:
+            yield from _all_owners(match)
+
+    def _named(self, members: t.Iterable[t.Iterable[Candidate]]) -> Uids:
+        uids = self._uids
+        return frozenset(
+            uid for each in members for x in each if (uid := uids.get(x.key)) is not None
+        )
+
+    def _spreads(self) -> dict[Match, list[Uid]]:
+        """Who owns spread constraints, hard or soft, about which Match."""
+        if self._spreading is None:
+            found: dict[Match, list[Uid]] = defaultdict(list)
+            for uid, pod in self._pods:
+                if pod.placement.spread:
+                    for match in self._spread_matches(pod):
+                        found[match].append(uid)
+            self._spreading = dict(found)
+        return self._spreading
+
+    def _spread_matches(self, pod: Pod) -> t.Iterator[Match]:
+        matching = self._matching
+        for each in pod.placement.spread:
+            selector = with_own_values(each.selector, each.match_label_keys, pod.labels)
+            if selector is not None:
+                yield matching.match([matching.part_for_namespace(pod.namespace, selector)])
 
 
-_ROLES: tuple[Role, ...] = ("leads", "apart", "spread")
+def _all_owners(match: Match) -> t.Iterator[Owners]:
+    yield from match.owners
+    yield from match.scored
 
 
-def _terms(placement: Placement, namespace: str) -> t.Iterator[_Term]:
-    yield from (_of_pods("leads", x, namespace) for x in placement.affinity)
-    yield from (_of_pods("leads", x, namespace) for _weight, x in placement.preferred_affinity)
-    yield from (_of_pods("apart", x, namespace) for x in placement.anti_affinity)
-    yield from (_of_pods("apart", x, namespace) for _w, x in placement.preferred_anti_affinity)
-    yield from (_of_spread(x, namespace) for x in placement.spread)
-
-
-def _of_pods(role: Role, term: PodTerm, namespace: str) -> _Term:
-    own = () if term.namespaces or term.namespace_selector is not None else (namespace,)
-    return _Term(role, term.selector, term.namespaces or own, term.namespace_selector)
-
-
-def _of_spread(constraint: SpreadConstraint, namespace: str) -> _Term:
-    return _Term("spread", constraint.selector, (namespace,))
+def _candidate(pod: Pod, matching: Matching) -> Candidate:
+    """A pod that is nowhere, with its terms looked up."""
+    placement: Placement = pod.placement
+    rules = read_rules(placement, pod.namespace, matching, _WEIGHT)
+    return Candidate(pod_key(pod), pod, Spec(placement, 0, 0, rules))

@@ -11,17 +11,19 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
+from ..model.collector import collector_paused
 from ..model.objects import Placement
 from ..model.plan import Left, Method, Move, Plan
 from ..model.snapshot import Snapshot
-from ..scheduling.scores import unmet
+from ..scheduling.node_table import NodeSet
+from ..scheduling.scores import meeting_nodes
 from .candidates import Candidate, Wanted, candidates
 from .feasible import arrange
-from .healing import Chosen, Healer, why
-from .links import Links
+from .healing import TARGETS, Chosen, Healer, why
 from .order import order
+from .ranking import Dislikes, cheaper
 from .transit import transit
-from .world import World
+from .world import Verified, World
 
 Uid = str
 Scope = t.Literal["violating", "unmet", "outdated", "all"]
@@ -45,41 +47,50 @@ class Request:
 
 
 def plan_moves(
-    snapshot: Snapshot, request: Request, found: t.Sequence[Candidate] | None = None
+    snapshot: Snapshot,
+    request: Request,
+    found: t.Sequence[Candidate] | None = None,
+    *,
+    verified: Verified | None = None,
 ) -> Plan:
     """The fewest moves that do what the scope asks for, and who is left, with the reason.
 
-    `found` are the candidates of the snapshot, where the caller has them already.
+    `found` are the candidates of the snapshot, `verified` is its index, where the caller has them
+    already. The index is given back as it was.
     """
-    if found is None:
-        found = candidates(
-            snapshot,
-            request.wanted,
-            activate_foreign_changes=request.activate_foreign_changes,
-        )
-    away = request.busy | transit(snapshot).instances
-    return _Planner(snapshot, request, [x for x in found if x.uid not in away]).plan()
+    with collector_paused():
+        if found is None:
+            found = candidates(
+                snapshot,
+                request.wanted,
+                activate_foreign_changes=request.activate_foreign_changes,
+            )
+        on_the_way = transit(snapshot, request.wanted.places)
+        away = request.busy | on_the_way.instances
+        movable = [x for x in found if x.uid not in away] if away else found
+        world = World.of(snapshot, movable, on_the_way=on_the_way, verified=verified)
+        return _Planner(request, world, movable).plan()
 
 
 class _Planner:
-    def __init__(self, snapshot: Snapshot, request: Request, found: t.Sequence[Candidate]) -> None:
+    def __init__(self, request: Request, world: World, found: t.Sequence[Candidate]) -> None:
         self.request = request
-        self.candidates = {candidate.uid: candidate for candidate in found if candidate.node}
+        self.world = world
+        self.candidates = world.candidates
         self.waiting = [candidate for candidate in found if not candidate.node]
-        self.world = World.of(snapshot, found, namespaces=request.wanted.places)
-        self.links = Links(
-            {uid: candidate.wanted for uid, candidate in self.candidates.items()},
-            snapshot.namespaces,
-        )
-        self.healer = Healer(self.world, self.links, self._methods(), self._worse)
+        self.astray = [x for x in found if x.node and x.node not in world.table.numbers]
+        self.links = world.links
+        self.healer = Healer(world, self.links, self._methods, self._dislikes)
         self.left: dict[Uid, Left] = {}
-        self._picky = {uid for uid, x in self.candidates.items() if _prefers(x.wanted.placement)}
 
     def plan(self) -> Plan:
-        sequence = self.healer.heal(self.candidates)
-        for uid in self.candidates:
+        sequence = self.healer.heal_violators(self.world.violators())
+        concerned = self.healer.concerned
+        for uid in (x for x in self.candidates if x in concerned):
             if self.world.broken(uid):
                 self._leave(self.candidates[uid], self._why_left(uid))
+        for found in self.astray:
+            self._leave(found, f"its node {found.node} is not there")
         if self.request.scope == "unmet":
             sequence += self._improve()
         elif self.request.scope != "violating":
@@ -89,22 +100,32 @@ class _Planner:
         moves = self._ordered(sequence)
         return Plan((*moves, *self._make_again()), tuple(self.left.values()))
 
-    def _methods(self) -> dict[Uid, tuple[Method, ...]]:
-        allow, spent = self.request.allow, self.request.spent
-        return {
-            uid: tuple(method for method in found.effect.methods if method in allow)
-            for uid, found in self.candidates.items()
-            if uid not in spent
-        }
+    def _methods(self, uid: Uid) -> tuple[Method, ...]:
+        if uid in self.request.spent:
+            return ()
+        methods = self.candidates[uid].effect.methods
+        return tuple(method for method in methods if method in self.request.allow)
+
+    def _dislikes(self, uid: Uid) -> Dislikes:
+        """What the instance prefers, each with its weight and the nodes where it would not have it.
+        A soft spread constraint has no weight of its own and counts as the least."""
+        found = self.candidates[uid]
+        if not _prefers(found.wanted.placement):
+            return ()
+        known = meeting_nodes(self.world.declared, found.wanted, without=found.pod.uid)
+        every = self.world.table.all
+        return [(preference.weight or 1, every & ~nodes) for preference, nodes in known]
 
     def _worse(self, uid: Uid, node: str) -> int:
-        """The weight of what the instance prefers and would not have on the node. A soft spread
-        constraint has no weight of its own and counts as the least."""
-        found = self.candidates[uid]
-        if uid not in self._picky:
-            return 0
-        left = unmet(self.world.declared, found.wanted, node, without=found.pod.uid)
-        return sum(preference.weight or 1 for preference in left)
+        """The weight of what the instance prefers and would not have on the node."""
+        n = self.world.table.numbers[node]
+        return _cost(self._dislikes(uid), n)
+
+    def _better(self, uid: Uid, nodes: NodeSet) -> NodeSet:
+        """Those of some nodes that the instance would like better than where it is."""
+        dislikes = self._dislikes(uid)
+        here = _cost(dislikes, self.world.table.numbers[self.world.node_of[uid]])
+        return cheaper(nodes, dislikes, here)
 
     def _improve(self) -> list[Chosen]:
         """Unmet preferences, leaders first; whatever a move breaks is healed before the next."""
@@ -125,22 +146,21 @@ class _Planner:
         return uid not in self.left and self._worse(uid, self.world.node_of[uid]) > 0
 
     def _better_place(self, uid: Uid) -> Chosen | None:
-        here = self._worse(uid, self.world.node_of[uid])
         options = self.healer.options(uid)
         if options is None:
-            self._leave_unless_settled(uid, here)
+            self._leave_unless_settled(uid)
             return None
         method, nodes = options
-        better = tuple(node for node in nodes if self._worse(uid, node) < here)
+        better = self._better(uid, nodes)
         if not better:
             return None
         return self.healer.make(uid, method, better, "a preference is unmet where it is")
 
-    def _leave_unless_settled(self, uid: Uid, here: int) -> None:
+    def _leave_unless_settled(self, uid: Uid) -> None:
         """It has no way to move. That is only worth a word where it would be better elsewhere."""
         found = self.candidates[uid]
-        places = self.world.good(uid, self.world.open_to(uid, Method.RECREATE))
-        if any(self._worse(uid, node) < here for node in places) and not self._methods().get(uid):
+        places = self.world.open_set(uid, Method.RECREATE) & self.world.good_set(uid)
+        if not self._methods(uid) and self._better(uid, places):
             self._leave(found, f"a preference is unmet; {self._why_not_moved(found)}")
 
     def _renew(self) -> list[Chosen]:
@@ -165,9 +185,9 @@ class _Planner:
     def _in_place_or_elsewhere(self, uid: Uid, reason: str) -> Chosen | None:
         if uid in self.healer.moved:
             return None
-        methods = self.healer.methods.get(uid, ())
+        methods = self._methods(uid)
         for method in methods:
-            nodes = self.world.good(uid, self.world.open_to(uid, method))
+            nodes = self.world.open_set(uid, method) & self.world.good_set(uid)
             if nodes:
                 return self.healer.make(uid, method, nodes, reason)
         found = self.candidates[uid]
@@ -186,7 +206,7 @@ class _Planner:
             if not found.outdated or found.workload is None:
                 continue
             probe = found.probe(Method.RECREATE)
-            nodes = self.world.running.feasible(probe)
+            nodes = self.world.running.open_nodes(probe)
             if allowed is not Method.RECREATE:
                 self._leave(found, f"it is Pending; {self._why_not_moved(found)}")
             elif not nodes:
@@ -195,17 +215,25 @@ class _Planner:
                 self._leave(found, self.request.spent[found.uid])
             else:
                 reason = "it is Pending by terms of before"
-                yield _move(found, Method.RECREATE, "", nodes, reason, ())
+                targets = self.world.ranking.first(nodes, (), TARGETS)
+                yield _move(found, Method.RECREATE, "", targets, reason, ())
 
     def _ordered(self, sequence: list[Chosen]) -> list[Move]:
-        after = order(sequence, self.links, self._open_at_first)
+        numbers = self.world.table.numbers
+        after = order(
+            sequence,
+            self.links,
+            self._open_at_first,
+            lambda chosen, node: bool(chosen.nodes >> numbers[node] & 1),
+        )
         return [
             _move(self.candidates[x.uid], x.method, x.source, x.targets, x.reason, after[x.uid])
             for x in sequence
         ]
 
     def _open_at_first(self, chosen: Chosen) -> bool:
-        return chosen.node in self.world.open_to(chosen.uid, chosen.method)
+        n = self.world.table.numbers[chosen.node]
+        return bool(self.world.open_set(chosen.uid, chosen.method) >> n & 1)
 
     def _leave(self, found: Candidate, reason: str) -> None:
         ref = found.workload.ref if found.workload is not None else None
@@ -216,7 +244,7 @@ class _Planner:
     def _why_left(self, uid: Uid) -> str:
         found = self.candidates[uid]
         seen = why(self.world, uid)
-        if not self.healer.methods.get(uid):
+        if not self._methods(uid):
             return f"{seen}; {self._why_not_moved(found)}"
         return f"{seen}; {self._proof(uid) or 'no node is open to it'}"
 
@@ -265,6 +293,10 @@ def _prefers(placement: Placement) -> bool:
         or placement.preferred_anti_affinity
         or any(each.when_unsatisfiable == "ScheduleAnyway" for each in placement.spread)
     )
+
+
+def _cost(dislikes: Dislikes, n: int) -> int:
+    return sum(weight for weight, nodes in dislikes if nodes >> n & 1)
 
 
 def _stays(method: Method) -> str:

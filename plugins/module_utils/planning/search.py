@@ -14,6 +14,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..model.plan import Method
+from ..scheduling.node_table import NodeSet
 from .world import World
 
 Uid = str
@@ -39,7 +40,7 @@ def fewest_moves(
     *,
     once: bool = True,
     limit: int = LIMIT,
-    choices: t.Callable[[Uid, t.Collection[str]], t.Collection[str]] | None = None,
+    choices: t.Callable[[Uid, NodeSet], t.Iterable[str]] | None = None,
 ) -> Found:
     """A shortest sequence after which no member breaks a rule. The world is left as it was.
 
@@ -57,7 +58,7 @@ def fewest_moves(
             if not any(world.broken(uid) for uid in members):
                 return Found(done)
             spent = {uid for uid, _node in done} if once else ()
-            following = _next(world, members, methods, spent, choices or _all)
+            following = _next(world, members, methods, spent, choices)
         for step in following:
             state = _state(members, start, (*done, step))
             if state in seen:
@@ -89,20 +90,16 @@ def _next(
     members: t.Sequence[Uid],
     methods: t.Mapping[Uid, Method],
     spent: t.Collection[Uid],
-    choices: t.Callable[[Uid, t.Collection[str]], t.Collection[str]],
+    choices: t.Callable[[Uid, NodeSet], t.Iterable[str]] | None,
 ) -> list[tuple[Uid, str]]:
     movable = [uid for uid in members if uid in methods and uid not in spent]
-    return [
-        (uid, node)
-        for uid in movable
-        for node in choices(
-            uid, [n for n in world.open_to(uid, methods[uid]) if n != world.node_of[uid]]
-        )
-    ]
-
-
-def _all(_uid: Uid, nodes: t.Collection[str]) -> t.Collection[str]:
-    return nodes
+    found = []
+    for uid in movable:
+        here = 1 << world.table.numbers[world.node_of[uid]]
+        nodes = world.open_set(uid, methods[uid]) & ~here
+        names = world.table.names_of(nodes) if choices is None else choices(uid, nodes)
+        found += [(uid, node) for node in names]
+    return found
 
 
 def _state(

@@ -11,8 +11,9 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+from ..model.objects import Pod
 from ..model.snapshot import Snapshot
-from ..verdicts.instances import launcher_pods
+from ..verdicts.instances import VMI, launcher_pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +32,37 @@ def transit(snapshot: Snapshot, namespaces: t.Collection[str] = ()) -> Transit:
     than its pod, the pod's list is the older one. `namespaces` are those whose machines were read,
     so that a launcher pod without a machine is known to be on its way out.
     """
-    pods = {pod.uid for pod in snapshot.pods if pod.terminating}
     migrating = {(found.ref.namespace, found.instance) for found in snapshot.migrations}
-    launchers = launcher_pods(snapshot)
     machines = {vmi.uid: vmi for vmi in snapshot.machine_instances}
-    instances = set()
-    for uid, made in launchers.items():
-        alive = [pod for pod in made if not pod.finished and pod.node_name]
-        vmi = machines.get(uid)
+    pods, doubtful = set(), set()
+    for pod in snapshot.pods:
+        if pod.terminating:
+            pods.add(pod.uid)
+        owner = pod.owner
+        if owner is None or owner.kind != VMI:
+            continue
+        vmi = machines.get(owner.uid)
         if vmi is None:
-            pods |= {pod.uid for pod in alive if pod.namespace in namespaces}
-        elif vmi.terminating:
-            pods |= {pod.uid for pod in alive}
-        elif vmi.node_name:
-            elsewhere = {pod.uid for pod in alive if pod.node_name != vmi.node_name}
-            here = {pod.uid for pod in alive} - elsewhere
-            if here and elsewhere and (vmi.ref.namespace, vmi.ref.name) in migrating:
-                instances.add(uid)
-                pods |= here
-            else:
-                pods |= elsewhere
+            if pod.namespace in namespaces and _is_alive(pod):
+                pods.add(pod.uid)
+        elif vmi.terminating or (vmi.node_name and pod.node_name != vmi.node_name):
+            doubtful.add(owner.uid)
+    instances = set()
+    launchers = launcher_pods(snapshot) if doubtful else {}
+    for uid in doubtful & launchers.keys():
+        alive = [pod for pod in launchers[uid] if _is_alive(pod)]
+        vmi = machines[uid]
+        elsewhere = {pod.uid for pod in alive if pod.node_name != vmi.node_name}
+        here = {pod.uid for pod in alive} - elsewhere
+        if vmi.terminating:
+            pods |= here | elsewhere
+        elif here and elsewhere and (vmi.ref.namespace, vmi.ref.name) in migrating:
+            instances.add(uid)
+            pods |= here
+        else:
+            pods |= elsewhere
     return Transit(frozenset(pods), frozenset(instances))
+
+
+def _is_alive(pod: Pod) -> bool:
+    return bool(pod.node_name) and not pod.finished

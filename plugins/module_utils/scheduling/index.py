@@ -25,7 +25,7 @@ from .options import Options
 from .pod_affinity import InterPodAffinity
 from .ports import NodePorts
 from .resources import NodeResourcesFit
-from .spread import DefaultSelectors, PodTopologySpread
+from .spread import DefaultSelectors, PodTopologySpread, Tolerates
 from .taints import TaintToleration
 from .volumes import ClaimTerms, VolumeBinding
 
@@ -131,6 +131,14 @@ class Index:
         """A placed pod by its uid, or namespace/name where it has none. Raises KeyError."""
         return self._placed[key].pod
 
+    def placed(self, key: str) -> Candidate:
+        """A placed pod with its rules looked up. Raises KeyError."""
+        return self._placed[key]
+
+    def loads(self) -> list[int]:
+        """How many pods are placed on each node, in the order of the table."""
+        return list(map(len, self._on))
+
     def node_of(self, key: str) -> str:
         """The node on which a pod is placed. Raises KeyError."""
         return self.table.names[self._placed[key].node]
@@ -191,6 +199,17 @@ class Index:
             self._away -= gone.keys()
             for candidate in gone.values():
                 self._enter(candidate, candidate.node)
+
+    @contextlib.contextmanager
+    def shut(self, nodes: NodeSet, tolerates: Tolerates) -> t.Iterator[None]:
+        """While it lasts, nodes are tainted as far as spread constraints count. Whether a pod may
+        run on them is not changed: leave them out yourself. `tolerates`: who is not concerned."""
+        self._lookup.forget_all()
+        try:
+            with self.spread.shut(nodes, tolerates):
+                yield
+        finally:
+            self._lookup.forget_all()
 
     def failures(
         self,

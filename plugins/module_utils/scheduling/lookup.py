@@ -64,6 +64,10 @@ class Lookup:
             self._judged.clear()
         self._judged[id(candidate.pod)] = candidate
 
+    def forget_all(self) -> None:
+        """What was judged may be judged otherwise from now on."""
+        self._judged.clear()
+
     def forget(self, pod: Pod) -> None:
         """A pod that is placed is not judged apart from its place."""
         self._judged.pop(id(pod), None)

@@ -88,13 +88,17 @@ def unmet(
 ) -> tuple[Preference, ...]:
     """The preferred rules of a pod that a node does not meet. Raises KeyError."""
     n = index.table.numbers[node_name]
+    found = meeting_nodes(index, pod, without=without)
+    return tuple(each for each, nodes in found if not nodes >> n & 1)
+
+
+def meeting_nodes(
+    index: Index, pod: Pod, *, without: str | None = None
+) -> tuple[tuple[Preference, NodeSet], ...]:
+    """The preferred rules of a pod, each with the nodes that meet it."""
     with index.without(without):
         candidate = index.candidate(pod)
-        return tuple(
-            each
-            for each in preferences(index, pod)
-            if not _meeting(index, candidate, each) >> n & 1
-        )
+        return tuple((each, _meeting(index, candidate, each)) for each in preferences(index, pod))
 
 
 def better_nodes(

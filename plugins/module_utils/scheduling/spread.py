@@ -7,6 +7,7 @@ Source: scheduler plugin podtopologyspread, component-helpers DefaultSelector.
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 
 from ..model.objects import (
@@ -16,6 +17,7 @@ from ..model.objects import (
     Selector,
     Service,
     SpreadConstraint,
+    Toleration,
 )
 from ..model.placement_manifest import with_own_values
 from .candidate import Candidate, Spec
@@ -175,6 +177,21 @@ class DefaultSelectors:
         return Selector(tuple(requirements)) if requirements else None
 
 
+Tolerates = t.Callable[[tuple[Toleration, ...]], bool]
+
+
+class Shut:
+    """Nodes that are taken for tainted, and what was counted without them."""
+
+    __slots__ = ("counts", "eligible", "nodes", "tolerates")
+
+    def __init__(self, nodes: NodeSet, tolerates: Tolerates) -> None:
+        self.nodes = nodes
+        self.tolerates = tolerates
+        self.eligible: dict[NodeSet, Eligible] = {}
+        self.counts: dict[tuple[Match, str, Eligible], tuple[Match, SpreadCount]] = {}
+
+
 class PodTopologySpread:
     """The filter."""
 
@@ -192,6 +209,20 @@ class PodTopologySpread:
         self._eligible: dict[NodeSet, Eligible] = {}
         self._counts: dict[tuple[Match, str, Eligible], SpreadCount] = {}
         self._read: dict[t.Hashable, tuple[Constraint, ...]] = {}
+        self._shut: Shut | None = None
+
+    @contextlib.contextmanager
+    def shut(self, nodes: NodeSet, tolerates: Tolerates) -> t.Iterator[None]:
+        """While it lasts, nodes are tainted: constraints that are looked up meanwhile and honour
+        taints do not count them, but for pods that tolerate it."""
+        read, self._read = self._read, {}
+        shut = self._shut = Shut(nodes, tolerates)
+        try:
+            yield
+        finally:
+            self._read, self._shut = read, None
+            for match, tally in shut.counts.values():
+                match.spreads.remove(tally)
 
     def sources(self, pod: Pod, action: str) -> tuple[SpreadConstraint, ...]:
         """The constraints of a pod with this action, or the cluster's defaults, with the selector
@@ -247,11 +278,14 @@ class PodTopologySpread:
             nodes &= self._table.carrying(each.topology_key)
         if constraint.node_affinity_policy == "Honor":
             nodes &= spec.nodes
+        known, shut = self._eligible, self._shut
         if constraint.node_taints_policy == "Honor":
             nodes &= spec.tolerating
-        found = self._eligible.get(nodes)
+            if shut is not None and not shut.tolerates(spec.placement.tolerations):
+                nodes, known = nodes & ~shut.nodes, shut.eligible
+        found = known.get(nodes)
         if found is None:
-            found = self._eligible[nodes] = Eligible(self._table, nodes)
+            found = known[nodes] = Eligible(self._table, nodes)
         return found
 
     def nodes(self, candidate: Candidate) -> NodeSet:
@@ -327,6 +361,14 @@ class PodTopologySpread:
 
     def _count(self, match: Match, key: str, eligible: Eligible) -> SpreadCount:
         found = self._counts.get((match, key, eligible))
-        if found is None:
+        if found is not None:
+            return found
+        shut = self._shut
+        if shut is None:
             found = self._counts[match, key, eligible] = SpreadCount(match, key, eligible)
-        return found
+            return found
+        known = shut.counts.get((match, key, eligible))
+        if known is None:
+            known = match, SpreadCount(match, key, eligible)
+            shut.counts[match, key, eligible] = known
+        return known[1]

@@ -25,7 +25,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 from ansible_collections.virt.placement.plugins.module_utils.planning.candidates import Candidate
 from ansible_collections.virt.placement.plugins.module_utils.planning.effects import Effect
 from ansible_collections.virt.placement.plugins.module_utils.planning.healing import Healer
-from ansible_collections.virt.placement.plugins.module_utils.planning.links import Links
 from ansible_collections.virt.placement.plugins.module_utils.planning.search import fewest_moves
 from ansible_collections.virt.placement.plugins.module_utils.planning.world import World
 
@@ -87,8 +86,7 @@ def test_healing_needs_no_more_moves_than_the_shortest_sequence(
     """Healing makes no stop-overs: where one is needed it heals less, and breaks nothing more."""
     world, found = _world(case, METHODS[mode])
     broken = {uid for uid in found if world.broken(uid)}
-    links = Links({uid: candidate.wanted for uid, candidate in found.items()})
-    healer = Healer(world, links, dict.fromkeys(found, (METHODS[mode],)), lambda _uid, _node: 0)
+    healer = Healer(world, world.links, lambda _uid: (METHODS[mode],), lambda _uid: ())
     fewest = case["expect"][mode]["minMoves"]
     once = fewest_moves(
         world, list(found), dict.fromkeys(found, METHODS[mode]), once=True, limit=50_000

@@ -30,7 +30,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 from ansible_collections.virt.placement.plugins.module_utils.planning.candidates import Candidate
 from ansible_collections.virt.placement.plugins.module_utils.planning.effects import Effect
 from ansible_collections.virt.placement.plugins.module_utils.planning.healing import Healer
-from ansible_collections.virt.placement.plugins.module_utils.planning.links import Links
 from ansible_collections.virt.placement.plugins.module_utils.planning.search import fewest_moves
 from ansible_collections.virt.placement.plugins.module_utils.planning.world import World
 
@@ -101,9 +100,8 @@ def clusters(
 
 
 def healer(snapshot: Snapshot, found: dict[str, Candidate], method: Method) -> Healer:
-    links = Links({uid: candidate.wanted for uid, candidate in found.items()})
     world = World.of(snapshot, list(found.values()))
-    return Healer(world, links, dict.fromkeys(found, (method,)), lambda _uid, _node: 0)
+    return Healer(world, world.links, lambda _uid: (method,), lambda _uid: ())
 
 
 def violators(world: World) -> set[str]:
@@ -170,7 +168,7 @@ def test_what_is_taken_back_leaves_the_world_as_it_was(
 def state_of(world: World) -> t.Any:
     return (
         dict(world.node_of),
-        +world.load,
+        list(world.ranking.loads),
         {uid: world.failures(uid) for uid in world.candidates},
         {
             uid: world.open_to(uid, candidate.effect.methods[0])
