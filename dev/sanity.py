@@ -46,7 +46,7 @@ def main() -> int:
     for release in skipped:
         print(f"sanity: {release.label} skipped, no Python {release.python_label} here")
     chosen = [prepared for prepared in ready if options.core in (None, prepared.release.core)]
-    with ThreadPoolExecutor(max_workers=2) as pool:
+    with ThreadPoolExecutor(max_workers=len(matrix.RELEASES)) as pool:
         outcomes = list(pool.map(lambda prepared: check(prepared, options.test), chosen))
     return finish(outcomes)
 

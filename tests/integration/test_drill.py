@@ -41,6 +41,7 @@ def test_every_zone_hurts_and_nothing_is_written(stage: Stage) -> None:
     assert "LOST" in result.stdout
     assert "zone zone1" in result.stdout
     assert "0 of 3 losses hurt nothing" in result.stdout
+    assert f"down without zone zone1: Pod {NAMESPACE}/web-" in result.stdout
 
 
 def test_a_job_can_fail_on_an_answer(stage: Stage) -> None:
