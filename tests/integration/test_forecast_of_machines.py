@@ -26,11 +26,11 @@ OUTBOUND = 2
 
 
 def machines(chance: random.Random) -> list[JSON]:
-    """Two to five machines in one or two groups, each group under a rule."""
+    """Two to eight machines in one or two groups, each group under a rule."""
     made = []
     for group in "ab"[: chance.randint(1, 2)]:
         placement = _rule(chance, group)
-        for number in range(chance.randint(1, 3)):
+        for number in range(chance.randint(2, 4)):
             spec = {"evictionStrategy": "LiveMigrate", **placement}
             labels = {"g": group}
             made.append(objects.virtual_machine(f"{group}{number}", labels=labels, placement=spec))
@@ -38,9 +38,11 @@ def machines(chance: random.Random) -> list[JSON]:
 
 
 def _rule(chance: random.Random, group: str) -> JSON:
-    key = chance.choice([ZONE, HOST])
+    key = chance.choice([ZONE, ZONE, HOST])
     selected = {"matchLabels": {"g": chance.choice([group, group, "a"])}}
-    kind = chance.choice(["none", "apart", "safe", "safe", "spread", "zone", "near"])
+    kind = chance.choice(
+        ["none", "apart", "apart", "safe", "spread", "spread", "zone", "near", "near"]
+    )
     if kind == "none":
         return {}
     if kind == "zone":
