@@ -35,10 +35,12 @@ def findings(scene: Scene) -> t.Iterator[Finding]:
 def _own_source(scene: Scene, subject: Subject, term: Term) -> t.Iterator[Finding]:
     """During a migration the source pod is still there, with the labels of the target."""
     said = t.cast(PodTerm, term.said)
-    aside = CREATED_BY in said.mismatch_label_keys or said.differs_in == CREATED_BY
-    if aside or not scene.selects_itself(subject, term):
+    if not scene.selects_itself(subject, term):
         return
-    if said.topology_key == HOSTNAME or _one_node_each(scene, subject, said.topology_key):
+    inside = _nodes_inside(scene, subject, said.topology_key)
+    aside = CREATED_BY in said.mismatch_label_keys or said.differs_in == CREATED_BY
+    if aside or said.topology_key == HOSTNAME or (inside and max(inside) == 1):
+        yield from _all_taken(scene, subject, term, inside)
         return
     yield subject.finding(
         term,
@@ -52,13 +54,33 @@ def _own_source(scene: Scene, subject: Subject, term: Term) -> t.Iterator[Findin
     )
 
 
-def _one_node_each(scene: Scene, subject: Subject, key: str) -> bool:
-    """No domain has another node to migrate to, so nothing is lost."""
-    if scene.nodes is None:
-        return False
+def _nodes_inside(scene: Scene, subject: Subject, key: str) -> list[int]:
+    """How many nodes take the subject's pods in each domain that has one; none are known without
+    nodes."""
     eligible = scene.eligible(subject)
-    inside = [nodes & eligible for nodes in scene.table.domains(key).values()]
-    return all(nodes & (nodes - 1) == 0 for nodes in inside)
+    domains = scene.table.domains(key).values()
+    return [bin(nodes & eligible).count("1") for nodes in domains if nodes & eligible]
+
+
+def _all_taken(
+    scene: Scene, subject: Subject, term: Term, inside: t.Sequence[int]
+) -> t.Iterator[Finding]:
+    """In a domain of one node: a target needs another domain, one that nobody of the group is in."""
+    group = scene.selected(subject, term) or ()
+    members = sum(other.copies or 0 for other in group)
+    single = inside.count(1)
+    if not single or members < len(inside):
+        return
+    yield subject.finding(
+        term,
+        "blocks_live_migration",
+        "warning",
+        f"The {term.kind} term over {scene.topology.name_of(term.said.topology_key)} is about"
+        f" {members} instances, and {len(inside)} domains take them, {single} of them with a single"
+        " node: once all are taken, a machine there has no target, and a drain of its node cannot"
+        " end.",
+        "Add a node, or make the term preferred.",
+    )
 
 
 def _pinned(subject: Subject) -> t.Iterator[Finding]:

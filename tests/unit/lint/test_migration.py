@@ -44,6 +44,33 @@ def test_terms_that_leave_migration_possible(term: dict[str, object]) -> None:
     assert offline(cluster) == {}
 
 
+@pytest.mark.parametrize("over", [HOST, ZONE])
+@pytest.mark.parametrize("plain", [True, False])
+def test_as_many_machines_as_nodes_leave_no_target(over: str, plain: bool) -> None:
+    cluster = Cluster("ab")
+    for name, node in (("a", "n1"), ("b", "n2")):
+        cluster.run(name, node, anti_affinity(apart(over, plain=plain, g="x")), g="x")
+
+    for found in (online(cluster), offline(cluster, nodes=True)):
+        finding = found["blocks_live_migration"]
+        assert "2 instances, and 2 domains take them, 2 of them with a single node" in finding.why
+        assert [ref.name for ref in finding.objects] == ["a", "b"]
+
+    cluster.node("n3", {ZONE: "c"})
+    assert online(cluster) == {}
+    assert offline(cluster, nodes=True) == {}
+
+
+@pytest.mark.parametrize(("zones", "stays"), [("aabb", True), ("abb", False), ("abbc", True)])
+def test_a_machine_stays_in_its_zone_where_that_has_a_second_node(zones: str, stays: bool) -> None:
+    cluster = Cluster(zones)
+    for name, node in (("a", "n1"), ("b", "n3")):
+        cluster.run(name, node, anti_affinity(apart(ZONE, g="x")), g="x")
+
+    assert (online(cluster) == {}) is stays
+    assert (offline(cluster, nodes=True) == {}) is stays
+
+
 def test_over_domains_of_one_node_nothing_is_lost() -> None:
     cluster = Cluster("abc")
     cluster.run("db", "n1", anti_affinity(apart(tier="db", plain=True)), tier="db")
