@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The engine at scale: verdicts of every machine, and the drill of every node.
+"""The engine at scale: verdicts of every machine, plans, and the drill of every node.
 
 The floor is json.loads of the same objects in the same process, with the collector paused: the
 fastest there is.
@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import pathlib
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,7 +26,9 @@ from ansible_collections.virt.placement.plugins.module_utils.model.manifest impo
 )
 from ansible_collections.virt.placement.plugins.module_utils.scheduling.index import Index
 
+from . import planning
 from .generator import generate
+from .processes import resident_mb, run_python
 from .row import Promise, Row
 
 FULL = ((50, 1_000, 400), (500, 10_000, 4_000), (5_000, 100_000, 40_000))
@@ -58,10 +59,18 @@ class Measured(t.NamedTuple):
 
 def rows(*, small: bool = False) -> list[Row]:
     """Promises are held at full size only: a small cluster is too quick to time."""
-    measured = [_in_processes(size) for size in (SMALL if small else FULL)]
+    measured, plans = [], []
+    sizes = SMALL if small else FULL
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as directory:
+            file = str(pathlib.Path(directory) / "cluster.json")
+            run_python("tests.bench.engine", "write", file, *map(str, size))
+            measured.append(_in_processes(file, size))
+            if size == sizes[-1]:
+                plans = planning.rows(file, _name(size), promised=not small)
     found = []
-    for size, each in zip(SMALL if small else FULL, measured, strict=True):
-        name = f"{size[0]} nodes, {size[1]} VMs"
+    for size, each in zip(sizes, measured, strict=True):
+        name = _name(size)
         largest = size == FULL[-1]
         found.append(
             Row(
@@ -75,15 +84,18 @@ def rows(*, small: bool = False) -> list[Row]:
         )
         found.append(
             Row(
-                f"drill of every node: {name}",
+                f"the first open node for each loss: {name}",
                 "s",
                 each.drill,
                 floor=each.judged,
                 peak_rss_mb=each.peak_mb,
-                promises=_drill_promises(each) if largest else (),
             )
         )
-    return found
+    return [*found, *plans]
+
+
+def _name(size: tuple[int, int, int]) -> str:
+    return f"{size[0]} nodes, {size[1]} VMs"
 
 
 def _verdict_promises(large: Measured, small: Measured) -> tuple[Promise, ...]:
@@ -95,24 +107,14 @@ def _verdict_promises(large: Measured, small: Measured) -> tuple[Promise, ...]:
     )
 
 
-def _drill_promises(each: Measured) -> tuple[Promise, ...]:
-    return (Promise("every node against model and verify", each.drill / each.judged, 10),)
-
-
-def _in_processes(size: tuple[int, int, int]) -> Measured:
-    """One process writes the cluster, others read it: what the writer used must not be there to be
-    used again. A small cluster is measured several times, and the quickest counts."""
-    with tempfile.TemporaryDirectory() as directory:
-        file = str(pathlib.Path(directory) / "cluster.json")
-        _run("write", file, *map(str, size))
-        times = 1 if size == FULL[-1] else 5
-        answers = [json.loads(_run("measure", file)) for _time in range(times)]
+def _in_processes(file: str, size: tuple[int, int, int]) -> Measured:
+    """Not in the process that wrote the cluster: what that used must not be there to be used again.
+    A small cluster is measured several times, and the quickest counts."""
+    times = 1 if size == FULL[-1] else 5
+    answers = [
+        json.loads(run_python("tests.bench.engine", "measure", file)) for _time in range(times)
+    ]
     return min((Measured(*answer) for answer in answers), key=lambda each: each.judged)
-
-
-def _run(*arguments: str) -> str:
-    command = [sys.executable, "-m", "tests.bench.engine", *arguments]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def write(file: str, nodes: int, machines: int, groups: int) -> None:
@@ -134,7 +136,7 @@ def measure(file: str) -> Measured:
             started = time.perf_counter()
             manifests += json.loads(line)
             loads += time.perf_counter() - started
-    parsed = _resident_mb()
+    parsed = resident_mb()
 
     started = time.perf_counter()
     pods = pods_from_manifests(manifests)
@@ -147,7 +149,7 @@ def measure(file: str) -> Measured:
     started = time.perf_counter()
     violations = len(index.verify_all())
     verify = time.perf_counter() - started
-    above = _resident_mb() - parsed
+    above = resident_mb() - parsed
 
     started = time.perf_counter()
     with collector_paused():
@@ -176,12 +178,6 @@ def _drill(index: Index, node_name: str) -> int:
     for pod in lost:
         index.place(pod, node_name)
     return len(lost) - len(placed)
-
-
-def _resident_mb() -> float:
-    """What this process holds in memory now."""
-    with open("/proc/self/statm", encoding="ascii") as statm:
-        return int(statm.read().split()[1]) * resource.getpagesize() / 1e6
 
 
 if __name__ == "__main__":

@@ -6,25 +6,27 @@ to be out of place: their nodes were relabelled, or somebody moved them past the
 
 from __future__ import annotations
 
+import itertools
 import typing as t
 
-from .generator import CREATED_BY, HOSTNAME, JSON, REQUIRED, ZONE, Cluster
+from .generator import CREATED_BY, JSON, REQUIRED, ZONE
 
 VIRTUAL_MACHINE = "VirtualMachine"
 _OWN_LABELS = ("app", "group", "team", "tier")
 
 
-def displace(cluster: Cluster, every: int) -> None:
-    """One machine of one group in `every` is put where a rule of its group forbids it, in place;
-    groups without a required rule are passed over, and those of one machine mostly are."""
-    nodes = {node["metadata"]["name"]: node["metadata"]["labels"] for node in cluster.nodes}
-    groups: dict[str, list[JSON]] = {}
-    for pod in cluster.pods:
-        groups.setdefault(pod["metadata"]["labels"]["group"], []).append(pod)
-    for number, members in enumerate(groups.values()):
-        node = wrong_node(members, nodes) if number % every == 0 else None
+def displaced(pods: t.Iterable[JSON], nodes: t.Sequence[JSON], every: int) -> t.Iterator[JSON]:
+    """The pods, of which the last of one group in `every` stands where a rule of its group forbids
+    it. Groups without a required rule are passed over, and so are most of one machine."""
+    labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in nodes}
+    by_group = itertools.groupby(pods, key=lambda pod: str(pod["metadata"]["labels"]["group"]))
+    for number, (_group, listed) in enumerate(by_group):
+        members = list(listed)
+        node = wrong_node(members, labels) if number % every == 0 else None
         if node is not None:
             members[-1]["spec"]["nodeName"] = node
+            members[-1]["metadata"]["labels"]["kubevirt.io/nodeName"] = node
+        yield from members
 
 
 def wrong_node(members: t.Sequence[JSON], nodes: t.Mapping[str, t.Mapping[str, str]]) -> str | None:
@@ -123,6 +125,3 @@ def _unresolved(term: JSON, own: str) -> JSON:
     mine = {"key": CREATED_BY, "operator": "NotIn", "values": [own]}
     kept = [each for each in selector["matchExpressions"] if each != mine]
     return {**term, "labelSelector": {"matchExpressions": kept}}
-
-
-__all__ = ["HOSTNAME", "displace", "machine", "wrong_node"]

@@ -65,11 +65,13 @@ class Decision:
 class Rules:
     """How the game is played. `ordered`: one turn each, in list order. `fair` false: more may
     happen than a course shows, so that looking at all of them does not prove a guarantee; `tight`
-    false: nor that it is impossible."""
+    false: nor that it is impossible. `shown` false: nobody wants to see a course of what is
+    guaranteed."""
 
     ordered: bool = False
     fair: bool = True
     tight: bool = True
+    shown: bool = True
     limit: int = LIMIT
 
 
@@ -80,7 +82,8 @@ def decide(filling: Filling, rules: Rules = Rules()) -> Decision:
     certainty = Certainty(filling)
     goals = [n for n, seeker in enumerate(filling.seekers) if seeker.goal]
     if all(certainty.sure(n) for n in goals):
-        return Decision(Answer.GUARANTEED, best=_any_course(filling, rules))
+        best = _any_course(filling, rules) if rules.shown else ()
+        return Decision(Answer.GUARANTEED, best=best)
     within = reach(filling)
     examined = examine(filling, within)
     if examined.proofs:

@@ -14,15 +14,23 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..model.kinds import VIRTUAL_MACHINE
-from ..model.objects import Pod
+from ..model.objects import Pod, Taint
 from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
+from ..scheduling.taints import tolerates
 from ..verdicts.declared import Reader
 from ..verdicts.platform_terms import CREATED_BY, unbound_labels
 from ..verdicts.successor import NEXT, migrated, restarted
 from .effects import propagating, run_strategy
+from .in_effect import QuickLook
 
 Cause = t.Literal["drain", "failure"]
 CAUSES: tuple[Cause, ...] = ("drain", "failure")
+
+CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+UNREACHABLE = (
+    Taint("node.kubernetes.io/unreachable", "", "NoSchedule"),
+    Taint("node.kubernetes.io/unreachable", "", "NoExecute"),
+)
 
 ROOTED = ("DaemonSet", "Node")
 """Owners whose pods belong to their node and are never placed elsewhere."""
@@ -62,6 +70,7 @@ class Displacement:
         self._platform = snapshot.platform
         self._workloads = {found.ref: found for found in snapshot.workloads}
         self._reader = Reader()
+        self._look = QuickLook()
 
     def of(self, instance: Instance, cause: Cause) -> Displaced:
         """What becomes of an instance that has a pod on a node that is lost."""
@@ -86,6 +95,8 @@ class Displacement:
         if workload is None:
             labels = unbound_labels(pod.labels)
             made = replace(pod, uid="", labels=labels, **_FRESH)
+        elif self._look.says_the_same(workload.template, pod):
+            made = replace(pod, uid="", **_FRESH)
         else:
             declared = self._reader.declared(workload)
             made = restarted(pod, declared.placement, declared.labels)
@@ -104,7 +115,18 @@ class Displacement:
         return replace(made, owner=owner)
 
     def migrated(self, pod: Pod, vmi: MachineInstance, workload: Workload | None) -> Pod:
-        """The target pod of a live migration, by what the machine instance says then."""
+        """The target pod of a live migration off a lost node, by what the machine instance says
+        then. Where that is what runs already, the target is kept off its source by the node's taint
+        alone."""
+        if (
+            workload is not None
+            and self._look.says_the_same(
+                {"metadata": {"labels": vmi.labels}, "spec": vmi.spec}, pod
+            )
+            and self._look.says_the_same(workload.template, pod)
+            and not any(tolerates(each, CORDON) for each in pod.placement.tolerations)
+        ):
+            return replace(pod, uid="", name=f"{pod.name}{NEXT}", **_FRESH)
         placement, _terms = self._reader.placement(vmi.spec)
         if workload is not None and propagating(workload, vmi, self._platform):
             placement = self._reader.declared(workload).placement

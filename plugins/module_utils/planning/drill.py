@@ -12,6 +12,7 @@ import contextlib
 import typing as t
 from dataclasses import dataclass, field, replace
 
+from ..model.collector import collector_paused
 from ..model.objects import Pod, Ref, Toleration
 from ..model.snapshot import Instance, Snapshot, Unreadable
 from ..model.topology import Topology
@@ -19,13 +20,13 @@ from ..scheduling.index import Index, pod_key
 from ..scheduling.node_table import NodeSet
 from ..scheduling.taints import untolerated
 from ..verdicts.instances import instances
+from .blocking import EVICTION, Blocked, Blocking, counted
 from .decide import WORSE, Answer, Decision, Rules, decide, leans_on_the_lost
-from .displaced import Cause, Displaced, Displacement, Fate
+from .displaced import CORDON, UNREACHABLE, Cause, Displaced, Displacement, Fate
 from .fill import Filling, Seeker
 from .forecast import blind_spots
 from .narrowing import narrowing
 from .proof_words import ProofWords
-from .what_if import CORDON, UNREACHABLE
 
 LIMIT = 400
 """States that one drill looks at."""
@@ -37,7 +38,8 @@ SHOWN = 10
 class Drill:
     """What the loss of one domain comes to. `displaced` instances have to find a place. `down`
     are those that stay without one or end for good, as far as that is sure; `at_risk` those that
-    may. `stuck` cannot be live-migrated off."""
+    may. `stuck` cannot be live-migrated off. `blocked` says of each of those what is in its way, at
+    the end of the course that was looked at."""
 
     key: str
     domain: str
@@ -50,6 +52,7 @@ class Drill:
     stuck: tuple[Ref, ...] = ()
     gone: tuple[Ref, ...] = ()
     proof: tuple[str, ...] = ()
+    blocked: tuple[Blocked, ...] = ()
 
     @property
     def harm(self) -> tuple[int, int, int, int, str, str]:
@@ -87,11 +90,12 @@ def drill(
     if gaps:
         return Drilled(unreadable=gaps)
     drills = _Drills(snapshot, cause, topology or Topology.of())
-    found = [
-        drills.lose(key, domain, nodes)
-        for key in keys
-        for domain, nodes in drills.index.table.domains(key).items()
-    ]
+    with collector_paused():
+        found = [
+            drills.lose(key, domain, nodes)
+            for key in keys
+            for domain, nodes in drills.index.table.domains(key).items()
+        ]
     return Drilled(tuple(sorted(found, key=lambda each: each.harm)))
 
 
@@ -123,6 +127,7 @@ class _Drills:
             for pod in snapshot.pods
             if not pod.node_name and not pod.finished and not pod.terminating
         ]
+        self.blocking = Blocking(snapshot)
         self._tolerated: dict[tuple[Toleration, ...], bool] = {}
 
     def lose(self, key: str, domain: str, nodes: NodeSet) -> Drill:
@@ -137,7 +142,7 @@ class _Drills:
             filling = Filling(self.index, self._seekers(lost), lambda pod: self._closed(pod, nodes))
             again = [n for n, x in enumerate(lost.displaced) if x.fate is Fate.REMADE]
             fair = not leans_on_the_lost(filling, again)
-            decision = decide(filling, Rules(limit=LIMIT, fair=fair))
+            decision = decide(filling, Rules(limit=LIMIT, fair=fair, shown=False))
             return self._drill(key, domain, names, lost, filling, decision)
 
     def _sorted(self, fates: t.Iterable[Displaced]) -> _Lost:
@@ -223,7 +228,23 @@ class _Drills:
             stuck=(*blocked, *stuck),
             gone=gone,
             proof=tuple(self._proof(filling, lost, decision)),
+            blocked=tuple(self._blocked(filling, lost, decision)),
         )
+
+    def _blocked(self, filling: Filling, lost: _Lost, decision: Decision) -> t.Iterator[Blocked]:
+        for each in lost.blocked:
+            yield Blocked(each.instance.ref, EVICTION, each.reason)
+        run = decision.worst if decision.answer is Answer.POSSIBLE else decision.best
+        if run is None or decision.answer is Answer.GUARANTEED:
+            return
+        for number, node in run:
+            filling.place(number, node)
+        for number, each in enumerate(lost.displaced):
+            if number in filling.waiting:
+                blocked = self.blocking.of(filling, number, each.instance)
+                if blocked is not None:
+                    yield blocked
+        filling.undo_to(0)
 
     def _without(self, filling: Filling, lost: _Lost, decision: Decision) -> list[Ref]:
         run = decision.worst if decision.answer is Answer.POSSIBLE else decision.best
@@ -260,7 +281,7 @@ def table(drills: t.Sequence[Drill], topology: Topology, *, shown: int = 20) -> 
     hurting = [each for each in drills if each.hurts]
     rows = [("LOST", "INSTANCES", "ANSWER", "DOWN", "STUCK", "WHY")]
     for each in hurting[:shown]:
-        why = each.proof[0] if each.proof else ""
+        why = counted(each.blocked) or next(iter(each.proof), "")
         rows.append(
             (
                 f"{topology.name_of(each.key)} {each.domain}",

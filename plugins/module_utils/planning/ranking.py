@@ -57,16 +57,11 @@ class Ranking:
             del self._levels[before]
         self._levels[after] = self._levels.get(after, 0) | 1 << n
 
-    def _names(self, nodes: NodeSet, limit: int) -> list[str]:
+    def _names(self, nodes: NodeSet, limit: int) -> tuple[str, ...]:
         """The first names of a set, in their order."""
-        if not self._in_order:
-            return sorted(self._table.names_of(nodes))[:limit]
-        found: list[str] = []
-        while nodes and len(found) < limit:
-            lowest = nodes & -nodes
-            found.append(self._table.names[lowest.bit_length() - 1])
-            nodes ^= lowest
-        return found
+        if self._in_order:
+            return self._table.first(nodes, limit)
+        return tuple(sorted(self._table.names_of(nodes))[:limit])
 
 
 def cheaper(nodes: NodeSet, dislikes: Dislikes, cost: int) -> NodeSet:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from ..model.plan import Left, Move
 from ..model.pointer import JSON
 from ..verdicts.report import gap_as_json, ref_as_json
+from .blocking import Blocked
 from .drill import Drill
 from .foreseen import Deadlock, Forecast, Stuck, Unplaced
 
@@ -40,6 +41,18 @@ def drill_as_json(drill: Drill) -> dict[str, JSON]:
         "stuck": [ref_as_json(ref) for ref in drill.stuck],
         "gone": [ref_as_json(ref) for ref in drill.gone],
         "proof": list(drill.proof),
+        "blocked": [_blocked(each) for each in drill.blocked],
+    }
+
+
+def _blocked(each: Blocked) -> dict[str, JSON]:
+    return {
+        "instance": ref_as_json(each.instance),
+        "by": each.by,
+        "pod": ref_as_json(each.pod),
+        "rules": list(each.rules),
+        "reason": each.reason,
+        "text": each.text,
     }
 
 

@@ -13,21 +13,16 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..model.kinds import DEPLOYMENT, REPLICA_SET, STATEFUL_SET, VIRTUAL_MACHINE
-from ..model.objects import Node, Pod, Ref, Taint
+from ..model.objects import Node, Pod, Ref
 from ..model.pointer import JSON
 from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
 from ..model.write import Write
 from ..rules.effect import replicas, rolls_itself
 from ..verdicts.instances import instances
-from .displaced import Cause, Displacement, Fate, next_uid
+from .displaced import CORDON, UNREACHABLE, Cause, Displacement, Fate, next_uid
 from .json_patch import patched
 from .making import controlled_pod, launcher_pod, machine_instance
 
-CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
-UNREACHABLE = (
-    Taint("node.kubernetes.io/unreachable", "", "NoSchedule"),
-    Taint("node.kubernetes.io/unreachable", "", "NoExecute"),
-)
 SCALABLE = (DEPLOYMENT.name, STATEFUL_SET.name, REPLICA_SET.name)
 HASH = "pod-template-hash"
 

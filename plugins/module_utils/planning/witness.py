@@ -97,18 +97,21 @@ class _Course:
 
     def _place(self, number: int, nodes: NodeSet) -> None:
         hinted = nodes & self.hints.get(number, 0)
-        names = self._some(self.filling.table.names_of(hinted or nodes))
+        names = self._some(hinted or nodes)
         node = min(names, key=self._cost) if self.chance is None else self.chance.choice(names)
         self.load[self.filling.table.numbers[node]] += 1
         self.filling.place(number, node)
 
-    def _some(self, names: tuple[str, ...]) -> tuple[str, ...]:
+    def _some(self, nodes: NodeSet) -> tuple[str, ...]:
         """A few of many nodes, others each time."""
-        if len(names) <= CHOICES:
-            return names
+        table = self.filling.table
+        if nodes.bit_count() <= CHOICES:
+            return table.names_of(nodes)
         self.turn += CHOICES
-        first = self.turn % (len(names) - CHOICES + 1)
-        return names[first : first + CHOICES]
+        start = self.turn % len(table.nodes)
+        ahead = nodes >> start << start
+        found = table.first(ahead, CHOICES)
+        return (*found, *table.first(nodes ^ ahead, CHOICES - len(found)))
 
     def _cost(self, node: str) -> tuple[int, str]:
         return self.load[self.filling.table.numbers[node]], node

@@ -16,6 +16,9 @@ from ..model.objects import Labels, Node, Taint
 NodeSet = int
 """Bit n stands for node number n."""
 
+FEW = 32
+"""Nodes up to which a set is looked through bit by bit."""
+
 _BITS = bytes.maketrans(b"01", b"\0\1")
 
 
@@ -88,7 +91,18 @@ class NodeTable:
 
     def names_of(self, nodes: NodeSet) -> tuple[str, ...]:
         """The names of a set, in the order in which the nodes were given."""
+        if nodes.bit_count() <= FEW:
+            return self.first(nodes, FEW)
         return tuple(itertools.compress(self.names, self.flags(nodes)))
+
+    def first(self, nodes: NodeSet, limit: int) -> tuple[str, ...]:
+        """The names of the first few nodes of a set."""
+        found: list[str] = []
+        while nodes and len(found) < limit:
+            lowest = nodes & -nodes
+            found.append(self.names[lowest.bit_length() - 1])
+            nodes ^= lowest
+        return tuple(found)
 
     @staticmethod
     def flags(nodes: NodeSet) -> bytes:

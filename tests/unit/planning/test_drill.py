@@ -16,7 +16,8 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.displaced 
 from ansible_collections.virt.placement.plugins.module_utils.planning.drill import drill, table
 from ansible_collections.virt.placement.plugins.module_utils.planning.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.planning.what_if import what_if
-from tests.unit.verdicts.cluster import spread
+from ansible_collections.virt.placement.plugins.module_utils.rules.slots import Slot
+from tests.unit.verdicts.cluster import apart, expression, node_affinity, spread
 
 from .scenes import HOST, ZONE, Cluster, cluster, deployment, keep_apart, machine
 
@@ -65,6 +66,44 @@ def test_spread_that_honours_taints_is_drilled_like_the_rest() -> None:
     found = drill(made.snapshot(), [ZONE], cause="drain").drills
 
     assert {each.answer for each in found} == {Answer.GUARANTEED}
+
+
+def test_what_blocks_is_named_with_its_pod_and_its_rule() -> None:
+    made = cluster("aabbcc")
+    for name, node in (("web-a", "n1"), ("web-b", "n3"), ("web-c", "n5")):
+        ref = machine(made, name, "", g="web")
+        made.write(ref, "apart", (Slot.ANTI_AFFINITY, apart(g="web")))
+        made.workloads[ref]["spec"]["runStrategy"] = "Always"
+        made.start(ref, node)
+
+    found = drill(made.snapshot(), [ZONE], cause="failure").drills[0]
+
+    (blocked,) = found.blocked
+    assert (found.domain, blocked.instance.name, blocked.by) == ("a", "web-a", "InterPodAffinity")
+    assert blocked.pod is not None
+    assert (blocked.pod.kind, blocked.pod.namespace) == ("Pod", "shop")
+    assert blocked.pod.name.startswith(("virt-launcher-web-b", "virt-launcher-web-c"))
+    assert blocked.rules == ("shop/default/apart",)
+    assert f"web-a is blocked by pod {blocked.pod.name} in shop" in table([found], Topology.of())
+
+
+def test_a_spread_and_a_node_filter_block_without_a_pod() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "In", "a")]}))
+    found = drill(made.snapshot(), [ZONE], cause="drain").drills[0]
+    (blocked,) = found.blocked
+    assert (blocked.instance.name, blocked.by, blocked.pod) == ("db", "NodeAffinity", None)
+    assert blocked.text.startswith("db is blocked by ")
+
+
+def test_who_may_not_be_evicted_blocks_itself() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    made.machines["db"]["status"]["conditions"] = [
+        {"type": "LiveMigratable", "status": "False", "reason": "DisksNotLiveMigratable"}
+    ]
+    found = drill(made.snapshot(), [HOST], cause="drain").drills[0]
+    assert [(each.instance.name, each.by) for each in found.blocked] == [("db", "Eviction")]
 
 
 def random_cluster(seed: int) -> Cluster:

@@ -1,0 +1,179 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans and drills of a large cluster, as rollout and forecast_info make them, beside its verification.
+
+Each is measured in a process of its own, in which the same cluster is read and verified first. Its
+VirtualMachines and VirtualMachineInstances are read beforehand, like its pods. All of it is one
+thread that computes, so its own time on the processor is what counts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import resource
+import sys
+import time
+import typing as t
+
+from ansible_collections.virt.placement.plugins.module_utils.model.collector import (
+    collector_paused,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.machine_manifest import (
+    machine_instance_from_manifest,
+    workload_from_manifest,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.manifest import (
+    namespace_from_manifest,
+    node_from_manifest,
+    pods_from_manifests,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
+from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    MachineInstance,
+    Snapshot,
+    Workload,
+)
+from ansible_collections.virt.placement.plugins.module_utils.planning.candidates import Wanted
+from ansible_collections.virt.placement.plugins.module_utils.planning.drill import drill
+from ansible_collections.virt.placement.plugins.module_utils.planning.moves import (
+    Request,
+    plan_moves,
+)
+from ansible_collections.virt.placement.plugins.module_utils.planning.world import Verified
+from ansible_collections.virt.placement.plugins.module_utils.scheduling.index import Index
+
+from .generator import HOSTNAME, JSON
+from .machines import VIRTUAL_MACHINE, displaced, machine
+from .processes import resident_mb, run_python
+from .row import Promise, Row
+
+SOME, ALL = 10, 1
+"""One group in so many has a machine out of place, as far as its rule can be broken at all."""
+
+PAGE = 500
+PLATFORM = Platform(kubernetes=(1, 36), kubevirt="v1.8.4", eviction_strategy="LiveMigrate")
+
+
+class Measured(t.NamedTuple):
+    """Seconds; megabytes above the snapshot; what was planned and drilled."""
+
+    verify: float
+    plan: float
+    groups: int
+    moves: int
+    left: int
+    drill: float
+    drilled: int
+    unknown: int
+    above_mb: float
+    peak_mb: float
+
+
+def rows(file: str, name: str, *, promised: bool) -> list[Row]:
+    """The rows of the cluster in `file` (see engine.write)."""
+    usual, worst = (_measure(file, each) for each in (SOME, ALL))
+    plan = (Promise("plan against model and verify", usual.plan / usual.verify, 0.25),)
+    drills = (
+        Promise("every node against model and verify", usual.drill / usual.verify, 10),
+        Promise("gigabytes above the snapshot", usual.above_mb / 1000, 1),
+    )
+    return [
+        Row(
+            f"plan: {usual.groups:,} groups, {usual.moves:,} moves: {name}",
+            "s",
+            usual.plan,
+            floor=usual.verify,
+            promises=plan if promised else (),
+        ),
+        Row(
+            f"plan: {worst.groups:,} groups, {worst.moves:,} moves: {name}",
+            "s",
+            worst.plan,
+            floor=worst.verify,
+        ),
+        Row(
+            f"drill of every node: {name}",
+            "s",
+            usual.drill,
+            floor=usual.verify,
+            peak_rss_mb=usual.peak_mb,
+            promises=drills if promised else (),
+        ),
+    ]
+
+
+def _measure(file: str, every: int) -> Measured:
+    return Measured(*json.loads(run_python("tests.bench.planning", file, str(every))))
+
+
+def measure(file: str, every: int) -> Measured:
+    """Read and verify a cluster, plan for half of its groups, and drill every node if only some
+    groups are out of place."""
+    snapshot, model = _read(file, every)
+    before = resident_mb()
+    started = time.process_time()
+    index = Index.build(snapshot.nodes, snapshot.pods, snapshot.namespaces)
+    verified = Verified(index, index.verify_all())
+    verify = model + time.process_time() - started
+
+    names = sorted(each.name for each in snapshot.namespaces)
+    wanted = Wanted(namespaces=frozenset(names[: (len(names) + 1) // 2]))
+    started = time.process_time()
+    plan = plan_moves(snapshot, Request(wanted), verified=verified)
+    planned = time.process_time() - started
+    groups = {pod.labels["group"] for pod in snapshot.pods if pod.namespace in wanted.namespaces}
+    del index, verified
+
+    started = time.process_time()
+    drills = drill(snapshot, [HOSTNAME], cause="drain").drills if every == SOME else ()
+    drilled = time.process_time() - started
+    return Measured(
+        verify,
+        planned,
+        len(groups),
+        len(plan.moves),
+        len(plan.left),
+        drilled,
+        len(drills),
+        sum(str(each.answer) == "unknown" for each in drills),
+        resident_mb() - before,
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000,
+    )
+
+
+def _read(file: str, every: int) -> tuple[Snapshot, float]:
+    """The snapshot of a cluster, and the seconds that it took to turn its pods into values."""
+    pods: list[Pod] = []
+    workloads: list[Workload] = []
+    instances: list[MachineInstance] = []
+    seconds = 0.0
+    with open(file, encoding="utf-8") as lines, collector_paused():
+        nodes, namespaces = json.loads(next(lines)), json.loads(next(lines))
+        stream = displaced((pod for line in lines for pod in json.loads(line)), nodes, every)
+        while page := list(itertools.islice(stream, PAGE)):
+            started = time.process_time()
+            pods += pods_from_manifests(page)
+            seconds += time.process_time() - started
+            for vm, vmi in map(machine, page):
+                workloads.append(workload_from_manifest(VIRTUAL_MACHINE, _own(vm)))
+                instances.append(machine_instance_from_manifest(_own(vmi)))
+        snapshot = Snapshot(
+            nodes=tuple(map(node_from_manifest, nodes)),
+            pods=tuple(pods),
+            namespaces=tuple(map(namespace_from_manifest, namespaces)),
+            workloads=tuple(workloads),
+            machine_instances=tuple(instances),
+            platform=PLATFORM,
+        )
+    return snapshot, seconds
+
+
+def _own(manifest: JSON) -> JSON:
+    """A copy that shares nothing with the pod, as if the API server had sent it."""
+    return t.cast("JSON", json.loads(json.dumps(manifest)))
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1], int(sys.argv[2]))))
