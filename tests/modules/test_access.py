@@ -97,7 +97,7 @@ CASES = {
 }
 
 
-def of(*names: str) -> t.Any:
+def of(*names: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("case", [CASES[name] for name in names], ids=names)
 
 
