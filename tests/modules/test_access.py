@@ -16,6 +16,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.modules import (
     forecast_info,
+    lint_info,
     node_labels,
     placement_info,
     rollout,
@@ -52,7 +53,7 @@ class Case(t.NamedTuple):
     @property
     def judges(self) -> bool:
         """Says `unknown` where it could not look, in place of a failure."""
-        return self.module in (placement_info, forecast_info)
+        return self.module in (placement_info, forecast_info, lint_info)
 
 
 CASES = {
@@ -85,6 +86,12 @@ CASES = {
         {"drill": ["zone"]},
         ("list", "pods"),
         without_kubevirt={"namespace": NAMESPACE, "rules": ON_MACHINE},
+    ),
+    "lint_info": Case(
+        lint_info,
+        "reader",
+        {"online": True, "namespace": NAMESPACE, "rules": ON_DEPLOYMENT},
+        ("list", "pods"),
     ),
     "rollout": Case(
         rollout,
@@ -154,7 +161,8 @@ def test_without_any_right_the_verb_and_the_resource_are_named(
     if case.judges:
         missing = {(gap["verb"], gap["resource"]) for gap in result["unreadable"]}
         assert {(verb, resource), ("list", "nodes")} <= missing
-        assert "unknown" in (result.get("forecast"), *_verdicts(result))
+        if case.module is not lint_info:
+            assert "unknown" in (result.get("forecast"), *_verdicts(result))
         assert "satisfied" not in _verdicts(result)
     else:
         assert verb in refused(result)
