@@ -34,6 +34,10 @@ CHOICES = 8
 TARGETS = 20
 """Nodes named at most for one move: the likeliest of those that are open."""
 
+RETRIES = 3
+"""How often the groups that found no room are healed again before all others, which may have taken
+it: groups that have nothing in common but room on nodes are not planned as one."""
+
 _PAIRWISE = frozenset({"anti", "existing-anti"})
 _NOT_PAIRWISE = frozenset({"affinity", "skew"})
 
@@ -41,7 +45,7 @@ _NOT_PAIRWISE = frozenset({"affinity", "skew"})
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """One move of a sequence. `nodes` were open and good in its turn; `targets` names the likeliest
-    of them."""
+    of them, first the one that the moves after it count on."""
 
     uid: Uid
     method: Method
@@ -82,10 +86,30 @@ class Healer:
         """The same for those who are known to break a rule."""
         violators = dict.fromkeys(violators)
         self.concerned.update(violators)
-        chosen: list[Chosen] = []
-        for group in self._groups(violators):
-            chosen += self._heal_group(group)
+        groups = self._groups(violators)
+        chosen = self._heal_groups(groups)
+        for _retry in range(RETRIES):
+            left = self._unhealed(violators)
+            if not chosen or not left:
+                break
+            groups.sort(key=lambda group: left.isdisjoint(group))
+            self._take_back(chosen)
+            could = any(self.options(uid) is not None for uid in left)
+            again = self._heal_groups(groups) if could else []
+            if could and len(self._unhealed(violators)) < len(left):
+                chosen = again
+                continue
+            self._take_back(again)
+            chosen = [self._again(move) for move in chosen]
+            break
         return chosen
+
+    def _heal_groups(self, groups: t.Iterable[list[Uid]]) -> list[Chosen]:
+        return [move for group in groups for move in self._heal_group(group)]
+
+    def _unhealed(self, violators: t.Iterable[Uid]) -> set[Uid]:
+        """Those who still break a rule, though they may be moved."""
+        return {uid for uid in violators if self.methods(uid) and self.world.broken(uid)}
 
     def follow(self, moved: Uid) -> list[Chosen]:
         """What a move makes necessary: followers of the one that moved."""
@@ -111,6 +135,8 @@ class Healer:
         """Try a move to the likeliest of `nodes`, or to `node`."""
         source = self.world.node_of[uid]
         targets = self.likeliest(uid, nodes, TARGETS)
+        if node:
+            targets = (node, *(each for each in targets if each != node))[:TARGETS]
         chosen = Chosen(uid, method, source, node or targets[0], targets, reason, nodes)
         self.world.move(uid, chosen.node)
         self.moved.add(uid)

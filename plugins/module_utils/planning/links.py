@@ -38,31 +38,35 @@ class Links:
         candidates = {uid: _candidate(pod, matching) for uid, pod in pods.items()}
         for each in candidates.values():
             matching.enter(each)
-        keys = {uid: each.key for uid, each in candidates.items()}
-        self._set(matching, candidates.__getitem__, keys, pods.items())
+        uids = {each.key: uid for uid, each in candidates.items()}
+        self._set(matching, candidates.__getitem__, uids, pods.items())
 
     def _set(
         self,
         matching: Matching,
         candidate_of: t.Callable[[Uid], Candidate],
-        keys: t.Mapping[Uid, str],
+        uids: t.Mapping[str, Uid],
         pods: t.Iterable[tuple[Uid, Pod]],
     ) -> None:
         self._matching = matching
         self._candidate_of = candidate_of
-        self._uids = {key: uid for uid, key in keys.items()}
+        self._uids = uids
         self._pods = pods
         self._spreading: dict[Match, list[Uid]] | None = None
         self._linked: dict[Uid, Uids] = {}
 
     @classmethod
     def of(
-        cls, index: Index, keys: t.Mapping[Uid, str], pods: t.Iterable[tuple[Uid, Pod]]
+        cls,
+        index: Index,
+        uids: t.Mapping[str, Uid],
+        key_of: t.Callable[[Uid], str],
+        pods: t.Iterable[tuple[Uid, Pod]],
     ) -> Links:
-        """The links among placed pods. `keys`: how the index names each of them; `pods` are looked
-        at once, for their spread constraints."""
+        """The links among placed pods. `uids`: what each is called here by its key in the index,
+        `key_of` the other way round; `pods` are looked at once, for their spread constraints."""
         links = cls.__new__(cls)
-        links._set(index.matching, lambda uid: index.placed(keys[uid]), keys, pods)
+        links._set(index.matching, lambda uid: index.placed(key_of(uid)), uids, pods)
         return links
 
     def leaders(self, uid: Uid) -> Uids:

@@ -77,8 +77,9 @@ class _Planner:
         self.request = request
         self.world = world
         self.candidates = world.candidates
-        self.waiting = [candidate for candidate in found if not candidate.node]
-        self.astray = [x for x in found if x.node and x.node not in world.table.numbers]
+        elsewhere = [x for x in found if x.uid not in world.candidates]
+        self.waiting = [x for x in elsewhere if not x.node]
+        self.astray = [x for x in elsewhere if x.node]
         self.links = world.links
         self.healer = Healer(world, self.links, self._methods, self._dislikes)
         self.left: dict[Uid, Left] = {}

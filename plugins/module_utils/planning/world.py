@@ -81,6 +81,7 @@ class World:
             found.uid: found for found in candidates if found.node in self.table.numbers
         }
         self.node_of = {uid: found.node for uid, found in self.candidates.items()}
+        self._uids = {found.pod.uid: uid for uid, found in self.candidates.items()}
         self.ranking = Ranking(self.table, running.loads())
         self._pods: dict[Uid, Pod] = {}
         self._done: list[Done] = []
@@ -121,9 +122,9 @@ class World:
     def links(self) -> Links:
         """The links among the candidates, as they are declared."""
         if self._links is None:
-            keys = {uid: found.pod.uid for uid, found in self.candidates.items()}
-            pods = ((uid, found.wanted) for uid, found in self.candidates.items())
-            self._links = Links.of(self.declared, keys, pods)
+            every = self.candidates
+            pods = ((uid, found.wanted) for uid, found in every.items())
+            self._links = Links.of(self.declared, self._uids, lambda uid: every[uid].pod.uid, pods)
         return self._links
 
     def violators(self) -> list[Uid]:
@@ -131,8 +132,7 @@ class World:
         known = self._known_failures
         if known is None:
             return [uid for uid in self.candidates if self.broken(uid)]
-        uids = {found.pod.uid: uid for uid, found in self.candidates.items()}
-        suspects = {uids[key] for key in known if key in uids}
+        suspects = {self._uids[key] for key in known if key in self._uids}
         for key in self._gone:
             suspects |= self.links.around(self.running.placed(key))
         return [uid for uid in self.candidates if uid in suspects and self.broken(uid)]

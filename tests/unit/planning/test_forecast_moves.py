@@ -1,0 +1,143 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The moves of a forecast, made one by one in their order, each on a cluster that is read anew."""
+
+from __future__ import annotations
+
+import os
+import random
+import typing as t
+from dataclasses import replace
+
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
+from ansible_collections.virt.placement.plugins.module_utils.planning.candidates import (
+    Candidate,
+    Wanted,
+    candidates,
+)
+from ansible_collections.virt.placement.plugins.module_utils.planning.decide import Answer
+from ansible_collections.virt.placement.plugins.module_utils.planning.displaced import CAUSES, Cause
+from ansible_collections.virt.placement.plugins.module_utils.planning.forecast import forecast
+from ansible_collections.virt.placement.plugins.module_utils.planning.what_if import what_if
+from ansible_collections.virt.placement.plugins.module_utils.scheduling.index import Index
+from ansible_collections.virt.placement.plugins.module_utils.scheduling.node_terms import (
+    matches_node,
+)
+from ansible_collections.virt.placement.plugins.module_utils.verdicts.attribution import HAZARDS
+from tests.unit.verdicts.cluster import node_affinity
+
+from .random_clusters import APPS, random_cluster
+from .scenes import HOST, ZONE, Cluster, keep_apart, template_write
+
+thorough = settings(max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", "60")), deadline=None)
+HELPED = (Answer.GUARANTEED, Answer.POSSIBLE)
+
+
+def indexed(snapshot: Snapshot, pods: t.Iterable[Pod]) -> Index:
+    return Index.build(snapshot.nodes, pods, snapshot.namespaces)
+
+
+@thorough
+@given(seed=st.integers(0, 10**9))
+def test_rules_that_are_written_end_obeyed(seed: int) -> None:
+    chance = random.Random(seed)
+    made = random_cluster(seed, rooms=("2", "3", "16"))
+    before = made.snapshot()
+    after = what_if(before, writes=_writes(made, chance))
+    found = forecast(before, after)
+    changed = [x for x in after.workloads if x not in before.workloads]
+    every = {x.uid: x for x in candidates(after, Wanted(frozenset({"shop"})))}
+    pods = {pod.uid: pod for pod in after.pods if pod.node_name}
+
+    for move in found.moves:
+        each, node = every[move.uid], move.targets[0]
+        leaves = None if move.method is Method.MIGRATE else each.pod.uid
+        open_to = indexed(after, pods.values()).feasible(each.probe(move.method), without=leaves)
+        assert set(move.targets) <= set(open_to)
+        assert pods[each.pod.uid].node_name == move.source
+        pods[each.pod.uid] = replace(each.wanted, node_name=node)
+
+    event(f"{found.answer}, {len(found.moves)} moves")
+    refs = {x.ref for x in changed}
+    touched = [x for x in every.values() if x.instance.workload in refs and x.node]
+    if found.answer in HELPED and not found.left:
+        assert_obeyed(after, pods, touched)
+
+
+def _writes(made: Cluster, chance: random.Random) -> t.Any:
+    app = chance.choice(APPS)
+    affinity = chance.choice(
+        [
+            keep_apart(app=app),
+            keep_apart(over=HOST, app=app),
+            keep_apart(over=ZONE, plain=True, app=chance.choice(APPS)),
+            node_affinity({"matchExpressions": [{"key": "performance", "operator": "Exists"}]})[
+                "affinity"
+            ],
+        ]
+    )
+    refs = [x for x in made.workloads if x.kind == "VirtualMachine"]
+    group = [x for x in refs if made.template(x)["metadata"]["labels"] == {"app": app}]
+    return [template_write(ref, "affinity", affinity) for ref in group]
+
+
+def assert_obeyed(
+    snapshot: Snapshot, pods: t.Mapping[str, Pod], touched: t.Iterable[Candidate]
+) -> None:
+    """Every rule of those that were changed holds where they are now, whoever has not moved."""
+    leaving = {pod.uid for pod in snapshot.pods if pod.terminating}
+    wanted = {x.pod.uid: x.wanted for x in touched}
+    final = [
+        replace(wanted[uid], node_name=pod.node_name) if uid in wanted else pod
+        for uid, pod in pods.items()
+        if uid not in leaving
+    ]
+    index = indexed(snapshot, final)
+    nodes = {node.name: node for node in snapshot.nodes}
+    for each in touched:
+        if each.pod.uid in leaving:
+            continue
+        kinds = {x.kind for f in index.verify(each.pod.uid) for x in f.reasons}
+        if matches_node(each.asked, nodes[pods[each.pod.uid].node_name]):
+            kinds -= {"node-affinity"}
+        assert not kinds - HAZARDS.keys(), each.instance.ref
+
+
+@thorough
+@given(seed=st.integers(0, 10**9), cause=st.sampled_from(CAUSES))
+def test_moves_off_a_lost_node_can_be_made(seed: int, cause: Cause) -> None:
+    made = random_cluster(seed, rooms=("2", "3", "16"))
+    before = made.snapshot()
+    lost = random.Random(seed).choice(sorted(made.nodes))
+    after = what_if(before, lost_nodes=[lost], cause=cause)
+    found = forecast(before, after)
+    pods = {pod.uid or pod.name: pod for pod in after.pods if pod.node_name}
+
+    for move in found.moves:
+        assert move.source == lost
+        (seeker,) = [pod for pod in after.pods if not pod.node_name and _is_of(pod, move)]
+        node = move.targets[0]
+        assert set(move.targets) <= set(indexed(after, pods.values()).feasible(seeker))
+        pods[f"moved {move.uid}"] = replace(seeker, uid=f"moved {move.uid}", node_name=node)
+        if move.method is Method.MIGRATE:
+            source = next(x for x in after.pods if x.node_name == lost and _is_of(x, move))
+            del pods[source.uid]
+
+    event(f"{found.answer}, {len(found.moves)} moves")
+    if found.answer in HELPED and not found.left:
+        waiting = {pod.name for pod in before.pods if not pod.node_name}
+        seekers = [x for x in after.pods if not x.node_name and x.name not in waiting]
+        assert len(found.moves) == len(seekers)
+
+
+def _is_of(pod: Pod, move: t.Any) -> bool:
+    """Whether a pod is the moved instance or comes after it."""
+    name: str = move.instance.name
+    if move.instance.kind == "Pod":
+        return pod.name.removesuffix("-next") == name
+    return pod.owner is not None and pod.owner.name == name and not pod.terminating
