@@ -89,8 +89,10 @@ def _alone(resolved: Resolved) -> t.Iterator[Finding]:
     if not isinstance(rule.verb, (KeepApart, SpreadOver)) or rule.label or not by_name:
         return
     group = _carriers(resolved) | _targets(resolved)
-    only = next(iter(group)) if len(group) == 1 else None
-    if only is not None and only.kind == VIRTUAL_MACHINE.name:
+    if len(group) != 1:
+        return
+    (only,) = group
+    if only.kind == VIRTUAL_MACHINE.name:
         yield Finding(
             SINGLE_MEMBER,
             "warning",
