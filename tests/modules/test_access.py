@@ -97,7 +97,7 @@ CASES = {
         rollout,
         "mover",
         {"namespaces": [NAMESPACE], "allow": ["recreate"], "scope": "all"},
-        ("get", "leases"),
+        ("list", "pods"),
         ("get", "leases"),
         {"namespaces": [NAMESPACE], "workloads": [{"name": "db"}]},
     ),
