@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Pod, Taint
 from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
+from ..rules.migratable import has_unmigratable_name, why_not_migratable
 from ..scheduling.taints import tolerates
 from ..verdicts.declared import Reader
 from ..verdicts.platform_terms import CREATED_BY, unbound_labels
@@ -142,13 +143,13 @@ class Displacement:
     ) -> Displaced:
         strategy = vmi.eviction_strategy or self._platform.eviction_strategy
         moves = cause == "drain" and strategy not in ("None", "")
-        if moves and vmi.live_migratable is not False:
+        obstacle = why_not_migratable(vmi) if moves else ""
+        if moves and not obstacle:
             target = self.migrated(pod, vmi, workload)
             sure = vmi.live_migratable is True
             return Displaced(instance, Fate.MIGRATES, target, sure=sure)
-        if moves and strategy != "LiveMigrateIfPossible":
-            said = vmi.live_migratable_reason or "no reason given"
-            reason = f"its eviction strategy is {strategy}, and it is not live-migratable: {said}"
+        if moves and (strategy != "LiveMigrateIfPossible" or has_unmigratable_name(vmi)):
+            reason = f"its eviction strategy is {strategy}, and {obstacle}"
             return Displaced(instance, Fate.BLOCKED, None, reason)
         ends = why_not_again(vmi, workload)
         if ends:

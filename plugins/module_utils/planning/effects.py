@@ -19,7 +19,7 @@ from ..model.plan import Method
 from ..model.platform import Platform
 from ..model.pointer import JSON
 from ..model.snapshot import Instance, MachineInstance, Workload
-from ..rules.machine_labels import can_migrate_by_name
+from ..rules.migratable import why_not_migratable
 
 LIVE_FIELDS = ("affinity", "nodeSelector", "tolerations")
 PLACEMENT_FIELDS = (*LIVE_FIELDS, "topologySpreadConstraints")
@@ -94,7 +94,7 @@ def _of_replica(workload: Workload, vmi: MachineInstance) -> Effect:
     elif vmi.phase != "Running":
         reason = f"the instance is {vmi.phase or 'not started'}"
     else:
-        reason = _not_migratable(vmi)
+        reason = why_not_migratable(vmi)
     if not reason:
         return Effect((Method.MIGRATE, Method.RECREATE))
     return Effect((Method.RECREATE,), reason)
@@ -106,7 +106,7 @@ def _of_machine(
     if vmi.phase != "Running":
         return Effect((), f"the instance is {vmi.phase or 'not started'}", passing=True)
     behind = lagging_fields(workload, vmi)
-    obstacle = _why_not_live(workload, behind, platform) or _not_migratable(vmi)
+    obstacle = _why_not_live(workload, behind, platform) or why_not_migratable(vmi)
     restart, refusal = _restart(workload, vmi, activate_foreign_changes)
     if not obstacle:
         return Effect((Method.MIGRATE, *restart))
@@ -271,19 +271,6 @@ def _held(workload: Workload) -> str:
     partition = (strategy.get("rollingUpdate") or {}).get("partition") or 0
     if partition and _behind(workload) <= partition:
         return f"its own roll-out is held by its partition ({partition})"
-    return ""
-
-
-def _not_migratable(vmi: MachineInstance) -> str:
-    """Why KubeVirt does not migrate this instance, or nothing."""
-    if not can_migrate_by_name(vmi.ref.name):
-        return (
-            f"its name has {len(vmi.ref.name)} characters, and KubeVirt makes no migration for a"
-            " name of more than 63"
-        )
-    if vmi.live_migratable is False:
-        reason = vmi.live_migratable_reason or "no reason given"
-        return f"the instance is not live-migratable: {reason}"
     return ""
 
 

@@ -15,8 +15,8 @@ from ..model.kinds import DEPLOYMENT, REPLICA_SET
 from ..model.pointer import JSON
 from ..model.snapshot import MachineInstance, Workload
 from .inventory import Inventory
-from .machine_labels import can_migrate_by_name
 from .merge import Merged
+from .migratable import why_not_migratable
 from .slots import Slot
 
 NOW = "now"
@@ -78,8 +78,7 @@ def _needs_restart(
         spread_differs(merged, machines)
         or inventory.snapshot.platform.rollout_strategy != "LiveUpdate"
         or _condition(workload, "RestartRequired")
-        or any(machine.live_migratable is False for machine in machines)
-        or not all(can_migrate_by_name(machine.ref.name) for machine in machines)
+        or any(map(why_not_migratable, machines))
     )
 
 

@@ -30,15 +30,6 @@ def machine_id(name: str) -> str:
     return f"{name[:_KEPT]}-{hashlib.sha1(name.encode()).hexdigest()[:8]}"
 
 
-def can_migrate_by_name(name: str) -> bool:
-    """Whether KubeVirt can make a migration for a VMI of this name.
-
-    Its webhook puts the name as it is into the label `kubevirt.io/vmi-name` of the migration, where
-    more than 63 characters are refused, for evacuations too (seen with 1.8.4).
-    """
-    return len(name) <= _LIMIT
-
-
 def hostname(machine: Workload) -> str:
     """The value of HOSTNAME for a VirtualMachine."""
     own = (machine.template.get("spec") or {}).get("hostname")

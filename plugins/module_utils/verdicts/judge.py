@@ -17,6 +17,7 @@ from ..model.objects import Node, Ref
 from ..model.snapshot import Instance, Snapshot
 from ..model.topology import Topology
 from ..model.verdict import Hazard, InstanceVerdict, Pending, RuleVerdict, Verdict, Verdicts
+from ..rules.migratable import why_not_migratable
 from ..scheduling.failure import Failure
 from ..scheduling.index import Index
 from ..scheduling.options import Options
@@ -187,7 +188,7 @@ class _Court:
 
     def _if_migrated(self, case: Case) -> tuple[str, ...]:
         vmi = case.instance.vmi
-        if vmi is None or vmi.live_migratable is False:
+        if vmi is None or why_not_migratable(vmi):
             return ()
         placement, _terms = self._reader.placement(vmi.spec)
         target = migrated(case.pod, vmi, placement)

@@ -13,6 +13,7 @@ import typing as t
 
 from ..model.kinds import VIRTUAL_MACHINE
 from ..model.platform import Platform
+from ..rules.migratable import why_not_migratable
 from .cases import Case
 from .terms import Kind, Term
 
@@ -35,7 +36,7 @@ def takes_effect(case: Case, term: Term | None, platform: Platform) -> str:
     if vmi is None or workload is None or case.gap is None:
         return RECREATION
     again = RESTART if workload.ref.kind == VIRTUAL_MACHINE.name else RECREATION
-    if vmi.live_migratable is False:
+    if why_not_migratable(vmi):
         return again
     if case.gap.reached:
         return MIGRATION

@@ -372,3 +372,12 @@ def test_a_volume_that_only_a_lost_node_reaches_is_a_proof() -> None:
 
     assert found.answer is Answer.IMPOSSIBLE
     assert "out of reach of its volume" in found.proof[0]
+
+
+def test_a_name_too_long_for_a_migration_holds_up_a_drain_and_no_failure() -> None:
+    made = cluster("ab")
+    machine(made, "x" * 64, "n1")
+    found = lost(made, "n1")
+    (stuck,) = found.stuck
+    assert found.answer == "impossible" and "its name has 64 characters" in stuck.reason
+    assert lost(made, "n1", cause="failure").answer == "guaranteed"
