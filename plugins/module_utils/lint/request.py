@@ -12,7 +12,7 @@ from ..model.rule import Rule
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..model.write import Write
-from ..planning.what_if import what_if
+from ..planning.written import written
 from .online import scene_of
 from .report import lint_scene
 
@@ -51,7 +51,7 @@ def lint_request(
     topology: Topology,
 ) -> tuple[Finding, ...]:
     """The findings about terms of `rules` on the workloads that carry them after `writes`."""
-    after = what_if(snapshot, writes=tuple(writes))
+    after = written(snapshot, tuple(writes))
     ids = {str(rule.id): rule.id.name for rule in rules}
     scene = scene_of(after, topology)
     carriers = tuple(

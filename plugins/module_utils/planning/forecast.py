@@ -29,7 +29,8 @@ from .proof_words import ProofWords, listed
 from .reach import reach
 from .seekers import Seekers, Sought, remaining
 from .ways_out import ways_out
-from .what_if import rollout_room, touched
+from .what_if import rollout_room
+from .written import touched
 
 LEANING = (
     "not guaranteed: some must be near pods that end now, and the scheduler may look again at who"

@@ -20,8 +20,8 @@ from ..model.write import Write
 from ..rules.effect import replicas, rolls_itself
 from ..verdicts.instances import instances
 from .displaced import CORDON, UNREACHABLE, Cause, Displacement, Fate, next_uid
-from .json_patch import patched
 from .making import controlled_pod, launcher_pod, machine_instance
+from .written import touched, written
 
 SCALABLE = (DEPLOYMENT.name, STATEFUL_SET.name, REPLICA_SET.name)
 HASH = "pod-template-hash"
@@ -65,66 +65,8 @@ def lost_node(node: Node, cause: Cause) -> Node:
     return replace(node, ready=False, taints=(*kept, *UNREACHABLE))
 
 
-def touched(before: Snapshot, after: Snapshot) -> frozenset[Ref]:
-    """The workloads whose templates differ between two snapshots."""
-    was = {found.ref: found.manifest for found in before.workloads}
-    return frozenset(
-        found.ref
-        for found in after.workloads
-        if found.manifest is not was.get(found.ref)
-        and (found.ref not in was or _template(found) != _template_of(found, was[found.ref]))
-    )
-
-
-def _template(workload: Workload) -> JSON:
-    return _template_of(workload, workload.manifest)
-
-
-def _template_of(workload: Workload, manifest: t.Mapping[str, JSON]) -> JSON:
-    return workload.kind.template.read(manifest, None)
-
-
 def _written(snapshot: Snapshot, writes: t.Sequence[Write]) -> Snapshot:
-    """Manifests with the writes made, in their order; labels of pods and machines, too."""
-    by_target: dict[Ref, list[Write]] = {}
-    for write in writes:
-        by_target.setdefault(write.target, []).append(write)
-    if not by_target:
-        return snapshot
-    known = {found.ref for found in snapshot.workloads}
-    changed = replace(
-        snapshot,
-        workloads=tuple(_patched(found, by_target.get(found.ref)) for found in snapshot.workloads),
-        pods=tuple(_relabelled(pod, by_target.get(pod.ref)) for pod in snapshot.pods),
-        machine_instances=tuple(
-            _relabelled(vmi, by_target.get(vmi.ref)) for vmi in snapshot.machine_instances
-        ),
-    )
-    lost = {ref for ref in by_target if ref.kind in _KINDS_WITH_TEMPLATE} - known
-    if lost:
-        raise KeyError(f"there is no {', '.join(map(str, sorted(lost)))}")
-    return _Consequences(snapshot, changed).snapshot()
-
-
-def _patched(workload: Workload, writes: t.Sequence[Write] | None) -> Workload:
-    for write in writes or ():
-        operations = (*write.tests, *write.operations)
-        workload = replace(workload, manifest=patched(workload.manifest, operations))
-    return workload
-
-
-_Labelled = t.TypeVar("_Labelled", Pod, MachineInstance)
-
-
-def _relabelled(found: _Labelled, writes: t.Sequence[Write] | None) -> _Labelled:
-    """A pod or machine with the labels that the writes leave it; nothing else of it is written."""
-    if not writes:
-        return found
-    labels: JSON = {"metadata": {"labels": dict(found.labels)}}
-    for write in writes:
-        kept = (x for x in write.operations if x.pointer.parts[:2] == ("metadata", "labels"))
-        labels = patched(labels, kept)
-    return replace(found, labels=labels["metadata"].get("labels") or {})
+    return _Consequences(snapshot, written(snapshot, writes)).snapshot() if writes else snapshot
 
 
 class _Consequences:
@@ -343,4 +285,3 @@ def _next_instance(vmi: MachineInstance) -> MachineInstance:
 
 
 _NEXT = "-next"
-_KINDS_WITH_TEMPLATE = (VIRTUAL_MACHINE.name, *SCALABLE)

@@ -18,7 +18,8 @@ from ..planning.forecast import forecast
 from ..planning.foreseen import Forecast
 from ..planning.making import sized
 from ..planning.question import Question, known_scales, lost_nodes
-from ..planning.what_if import surplus_is_free, touched, what_if
+from ..planning.what_if import surplus_is_free, what_if
+from ..planning.written import touched
 from ..rules.request import ExtraFindings, RulesPlan, RulesRequest, plan_rules
 from .write_rules import scope_of
 

@@ -12,17 +12,16 @@ import typing as t
 from ..model.finding import Finding
 from ..model.objects import Ref
 from ..model.rule import RuleId
-from .cases import Case
 from .declared import Declared
 
 BYPASSED = "bypassed"
 CLONED = "cloned"
 
 
-def findings_of(cases: t.Iterable[Case]) -> tuple[Finding, ...]:
-    """The findings of all workloads that were judged, each once."""
-    declared = {case.declared.workload: case.declared for case in cases if case.declared}
-    return tuple(finding for each in declared.values() for finding in findings_of_workload(each))
+def findings_of(declared: t.Iterable[Declared]) -> tuple[Finding, ...]:
+    """The findings of workloads, each workload once."""
+    workloads = {each.workload: each for each in declared}
+    return tuple(found for each in workloads.values() for found in findings_of_workload(each))
 
 
 def findings_of_workload(declared: Declared) -> t.Iterator[Finding]:

@@ -70,7 +70,7 @@ def judge(
         instances=(*court.verdicts, *court.waiting(cases.waiting, waiting, scope)),
         pending=waiting,
         hazards=tuple(court.hazards),
-        findings=findings_of(case for case in court.heard),
+        findings=findings_of(case.declared for case in court.heard if case.declared),
         unreadable=snapshot.unreadable,
         moves_needed=moves,
     )
