@@ -92,7 +92,7 @@ class Healer:
             left = self._unhealed(violators)
             if not chosen or not left:
                 break
-            groups.sort(key=lambda group: left.isdisjoint(group))
+            groups.sort(key=left.isdisjoint)
             self._take_back(chosen)
             could = any(self.options(uid) is not None for uid in left)
             again = self._heal_groups(groups) if could else []

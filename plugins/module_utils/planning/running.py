@@ -14,7 +14,7 @@ from ..model.objects import Pod, Ref
 from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
 from ..verdicts.instances import ENDED, VMI, active_pod, machine_workload, pod_workload
 
-Found = tuple[Instance, Workload | None, Pod]
+Found = tuple[Instance, "Workload | None", Pod]
 
 
 class Running:
