@@ -94,7 +94,7 @@ options:
   drill:
     description:
       - Keys of which each domain is lost by itself, one after the other, for example V(host) and V(zone).
-      - The answers are in RV(drill) and not in RV(forecast). Cannot stand beside O(without).
+      - Each answer is in RV(drill), the worst of them in RV(forecast). Cannot stand beside O(without).
     type: list
     elements: str
 extends_documentation_fragment:
@@ -258,7 +258,8 @@ moves:
       description: The node that it leaves.
       type: str
     targets:
-      description: Nodes open to it in its turn.
+      description:
+        - Nodes open to it in its turn, 20 of them at most. The first is the one that the plan counts on.
       type: list
       elements: str
     after:
@@ -355,6 +356,34 @@ drill:
       description: Why.
       type: list
       elements: str
+    blocked:
+      description:
+        - What is in the way of each instance that stays without a place or on its node. Where that depends on choices
+          it is said of one bad course.
+      type: list
+      elements: dict
+      contains:
+        instance:
+          description: Kind, namespace and name of the instance.
+          type: dict
+        by:
+          description:
+            - The scheduler's filter that takes the last nodes away, for example V(InterPodAffinity); V(NoNode) where
+              there is no other node at all, V(Eviction) where the instance may not leave its node in the first place.
+          type: str
+        pod:
+          description: Kind, namespace and name of the pod in the way. Null where it is none.
+          type: dict
+        rules:
+          description: The rules behind the term that is in the way, as namespace/set/name. Empty where there is none.
+          type: list
+          elements: str
+        reason:
+          description: What stands against the nodes, or against leaving.
+          type: str
+        text:
+          description: The same in a sentence, with the pod and the rules.
+          type: str
   sample:
     - key: topology.kubernetes.io/zone
       domain: z1
@@ -367,6 +396,13 @@ drill:
       stuck: []
       gone: []
       proof: ["this VM (web-a) keeps apart over zone and can only use 0 zones"]
+      blocked:
+        - instance: {kind: VirtualMachineInstance, namespace: shop, name: web-a}
+          by: InterPodAffinity
+          pod: {kind: Pod, namespace: shop, name: virt-launcher-web-b-x7k2p}
+          rules: [shop/default/web-one-per-zone]
+          reason: in a zone with a pod that it keeps away from (app In (web))
+          text: web-a is blocked by pod virt-launcher-web-b-x7k2p in shop and rule shop/default/web-one-per-zone
 counts:
   description: How many losses were tried, and how many of them hurt.
   returned: with O(drill)

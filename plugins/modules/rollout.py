@@ -292,7 +292,9 @@ moves:
       description: How long it took.
       type: float
     targets:
-      description: In check mode the nodes open to it in its turn, the likeliest first.
+      description:
+        - In check mode the nodes open to it in its turn, 20 of them at most. The first is the one that the plan
+          counts on.
       type: list
       elements: str
     after:
