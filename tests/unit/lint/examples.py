@@ -12,6 +12,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.slots import 
 from tests.unit.lint.finds import deployment
 from tests.unit.verdicts.cluster import (
     HOST,
+    PREFERRED,
     REQUIRED,
     ZONE,
     Cluster,
@@ -71,14 +72,29 @@ def nodes_with(name: str, labels: JSON) -> Build:
     return lambda cluster: cluster.node(name, labels)
 
 
-def pair(*, mutual: bool) -> Build:
+def pair(when: str) -> Build:
+    """Two machines of which each is to run beside the other: a must, or a wish."""
+
+    def near(app: str) -> JSON:
+        term = apart(HOST, plain=True, app=app)
+        wish = {"weight": 1, "podAffinityTerm": term}
+        return {"affinity": {"podAffinity": {when: [term if when == REQUIRED else wish]}}}
+
     def build(cluster: Cluster) -> None:
-        near_b = affinity({**apart(HOST, plain=True, app="b")})
-        cluster.run("a", "n1", near_b, app="a")
-        near_a = affinity({**apart(HOST, plain=True, app="a")})
-        cluster.run("b", "n1", near_a if mutual else {}, app="b")
+        cluster.run("a", "n1", near("b"), app="a")
+        cluster.run("b", "n1", near("a"), app="b")
 
     return build
+
+
+def in_team(name: str, build: Build) -> Build:
+    """The same where the namespace belongs to a team."""
+
+    def labelled(cluster: Cluster) -> None:
+        cluster.namespace("shop", team=name)
+        build(cluster)
+
+    return labelled
 
 
 def rule_of(*, uid: str = "", foreign: bool = False, argo: bool = False) -> Build:
@@ -169,9 +185,11 @@ EXAMPLES: dict[str, Example] = {
     "max_skew_is_not_max_count": Example(
         web(honoured(app="web"), replicas=4), web(honoured(app="web"), replicas=3)
     ),
-    "mutual_affinity": Example(pair(mutual=True), pair(mutual=False)),
+    "mutual_affinity": Example(pair(REQUIRED), pair(PREFERRED)),
     "negative_namespace_selector": Example(
-        machine(elsewhere(**NEGATIVE)), machine(elsewhere(matchLabels={"team": "a"})), FAULTY
+        machine(elsewhere(**NEGATIVE)),
+        in_team("a", machine(elsewhere(matchLabels={"team": "a"}))),
+        FAULTY,
     ),
     "never_met": Example(machine(in_zone("a", "b")), machine(in_zone("a"))),
     "own_rollout_deadlock": Example(

@@ -1,0 +1,164 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""For each finding that takes a cluster: a request in which it is the only one, and one without.
+
+Each side is a function without arguments that asks the engine and returns the findings.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.virt.placement.plugins.module_utils.model.finding import Finding
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Snapshot,
+    Unreadable,
+    Workload,
+)
+from ansible_collections.virt.placement.plugins.module_utils.planning.displaced import Cause
+from tests.unit.planning import scenes
+from tests.unit.rules.builders import NAMESPACE, deployment, plan, running, snapshot, vm
+from tests.unit.verdicts.cluster import HOST, ZONE, Cluster, expression, node_affinity
+
+JSON = t.Any
+Ask = t.Callable[[], t.Sequence[Finding]]
+
+ON_A = [{"name": "a"}]
+APART = {"keep_apart": {"over": "zone"}}
+ELSEWHERE = {"workloads": ON_A, "avoid": {"zone": "a"}}
+SPREAD = {"workloads": ON_A, "label": {"tier": "web"}, "spread": {"over": "zone"}}
+WEB = [{"kind": "Deployment", "name": "web"}]
+TIERED = {"workloads": [{"labels": {"tier": "web"}}], **APART}
+
+
+@dataclass(frozen=True)
+class Example:
+    bad: Ask
+    good: Ask
+
+
+def asked(seen: Snapshot, *rules: JSON, **options: t.Any) -> Ask:
+    """Rules put into the templates of a cluster."""
+    named = [{"name": f"r{number}", **rule} for number, rule in enumerate(rules)]
+    return lambda: plan(seen, *named, **options).findings
+
+
+def spread_there(action: str) -> Snapshot:
+    there = {"maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": action}
+    return snapshot(vm("a", placement={"topologySpreadConstraints": [there]}))
+
+
+def selecting(node: str) -> Snapshot:
+    return snapshot(vm("a", placement={"nodeSelector": {HOST: node}}))
+
+
+def either_zone() -> JSON:
+    terms = [{"matchExpressions": [expression(ZONE, "In", zone)]} for zone in "ab"]
+    return {"workloads": ON_A, "terms": node_affinity(*terms)}
+
+
+def beside(name: str) -> JSON:
+    return {"workloads": ON_A, "keep_together": {"over": "zone", "with": {"name": name}}}
+
+
+def three() -> Snapshot:
+    return snapshot(vm("a"), vm("b"), vm("c"))
+
+
+def unread(*resources: str) -> Snapshot:
+    gaps = tuple(Unreadable(resource, "", "list", "grant it") for resource in resources)
+    return snapshot(vm("a"), unreadable=gaps)
+
+
+def with_a_stray(tier: str) -> Snapshot:
+    machines = [vm(name, labels={"tier": "web"}) for name in "ab"]
+    stray = Pod(NAMESPACE, "stray", "s", labels={"tier": tier}, phase="Running")
+    return snapshot(*machines, pods=(stray,))
+
+
+def labelled(*, before_start: bool) -> Snapshot:
+    """Machines of which one runs, made before its template got the label or after."""
+    machines = [vm(name, labels={"tier": "web"}) for name in "ab"]
+    made = machines[0] if before_start else vm("a")
+    return snapshot(*machines, run=[running(made)])
+
+
+def damaged(text: str | None) -> Snapshot:
+    """Another machine whose annotation is ours."""
+    other: Workload = vm("b")
+    annotations = {} if text is None else {"placement.virt/rules": text}
+    other.manifest["metadata"]["annotations"] = annotations
+    return snapshot(vm("a"), other)
+
+
+def lost(cause: Cause, *, owned: bool) -> Ask:
+    """A node with a pod on it is lost."""
+    cluster = Cluster("ab")
+    if owned:
+        template = {"metadata": {"labels": {"app": "web"}}, "spec": {}}
+        selector = {"matchLabels": {"app": "web"}}
+        spec = {"replicas": 1, "selector": selector, "template": template}
+        cluster.start(cluster.workload("Deployment", "web", spec), "n1")
+    else:
+        cluster.bare_pod("lonely", "n1")
+    return lambda: scenes.lost(cluster, "n1", cause=cause).findings
+
+
+EXAMPLES: dict[str, Example] = {
+    "duplicate_spread": Example(
+        asked(spread_there("DoNotSchedule"), SPREAD), asked(spread_there("ScheduleAnyway"), SPREAD)
+    ),
+    "label_conflict": Example(
+        asked(
+            snapshot(vm("a", labels={"tier": "web"})), {"workloads": ON_A, "label": {"tier": "api"}}
+        ),
+        asked(
+            snapshot(vm("a", labels={"tier": "web"})), {"workloads": ON_A, "label": {"tier": "web"}}
+        ),
+    ),
+    "no_members": Example(
+        asked(snapshot(vm("a")), {**ELSEWHERE, "workloads": [{"labels": {"no": "body"}}]}),
+        asked(snapshot(vm("a")), ELSEWHERE),
+    ),
+    "node_selector_conflict": Example(
+        asked(selecting("w1"), {"workloads": ON_A, "terms": {"nodeSelector": {HOST: "w2"}}}),
+        asked(selecting("w1"), {"workloads": ON_A, "terms": {"nodeSelector": {HOST: "w1"}}}),
+    ),
+    "node_terms_conflict": Example(
+        asked(three(), either_zone(), {"workloads": ON_A, "run_on": {"performance": "high"}}),
+        asked(three(), either_zone()),
+    ),
+    "not_checked": Example(asked(unread("nodes"), ELSEWHERE), asked(unread(), ELSEWHERE)),
+    "second_required_affinity": Example(
+        asked(three(), beside("b"), beside("c")),
+        asked(three(), beside("b"), {**beside("c"), "preferred": True}),
+    ),
+    "selector_matches_others": Example(
+        asked(with_a_stray("web"), TIERED), asked(with_a_stray("db"), TIERED)
+    ),
+    "selector_misses_members": Example(
+        asked(labelled(before_start=False), TIERED), asked(labelled(before_start=True), TIERED)
+    ),
+    "self_rolling": Example(
+        asked(snapshot(deployment("web")), {**ELSEWHERE, "workloads": WEB}),
+        asked(snapshot(deployment("web")), {**ELSEWHERE, "workloads": WEB}, self_rolling="now"),
+    ),
+    "single_member": Example(
+        asked(three(), {"workloads": ON_A, **APART}),
+        asked(three(), {"workloads": [{"names": ["a", "b"]}], **APART}),
+    ),
+    "strict_needs_hold": Example(
+        asked(
+            snapshot(deployment("web")),
+            {"workloads": WEB, "keep_apart": {"over": "zone", "strict": True}},
+            self_rolling="now",
+        ),
+        asked(snapshot(deployment("web")), {"workloads": WEB, **APART}, self_rolling="now"),
+    ),
+    "unreadable_ownership": Example(
+        asked(damaged("{"), ELSEWHERE), asked(damaged(None), ELSEWHERE)
+    ),
+    "not_made_again": Example(lost("failure", owned=False), lost("failure", owned=True)),
+}
