@@ -11,18 +11,19 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field, replace
 
+from ..model.collector import collector_paused
 from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Placement, Pod, Ref
 from ..model.plan import Method
-from ..model.snapshot import Instance, Snapshot, Workload
+from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
 from ..verdicts.declared import Declared, Reader
 from ..verdicts.effective import Comparison, selecting_keys
 from ..verdicts.successor import migrated, restarted
-from .effects import Effect, effect_of
+from .effects import Effect, can_migrate, effect_of
 from .in_effect import QuickLook
-from .running import Running
+from .running import Running, instance
 
-_FACTS = frozenset({"asked", "effect", "outdated", "target", "wanted"})
+_FACTS = frozenset({"asked", "effect", "instance", "migrates", "outdated", "target", "wanted"})
 """Methods of _Reading, and what of a Candidate they find out."""
 
 
@@ -44,24 +45,34 @@ class Candidate:
     """What the workload itself declares, without what the platform puts on every pod."""
     uid: str = field(init=False)
     node: str = field(init=False)
+    migrates: bool = field(init=False)
+    """Method.MIGRATE is among the methods of its effect."""
+    _found: tuple[MachineInstance | None, Ref] | None = field(init=False, repr=False)
+    """What `instance` is made of."""
     _probe: Pod | None = field(init=False, repr=False)
     _reading: _Reading | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.uid = self.instance.uid
         self.node = self.pod.node_name
-        self._probe = self._reading = None
+        self.migrates = Method.MIGRATE in self.effect.methods
+        self._found = self._probe = self._reading = None
 
     @classmethod
     def read(
-        cls, instance: Instance, workload: Workload | None, pod: Pod, reading: _Reading
+        cls,
+        vmi: MachineInstance | None,
+        ref: Ref,
+        workload: Workload | None,
+        pod: Pod,
+        reading: _Reading,
     ) -> Candidate:
-        """One whose other facts are read when they are asked for."""
+        """One whose other facts are read when they are asked for. `ref` names its workload."""
         found = cls.__new__(cls)
-        found.instance = instance
+        found._found = vmi, ref
         found.workload = workload
         found.pod = pod
-        found.uid = instance.uid
+        found.uid = (vmi or pod).uid
         found.node = pod.node_name
         found._probe = None
         found._reading = reading
@@ -78,6 +89,11 @@ class Candidate:
             found = getattr(self._reading, name)(self)
             setattr(self, name, found)
             return found
+
+    @property
+    def made_by(self) -> Ref | None:
+        """What `instance.workload` names."""
+        return self._found[1] if self._found is not None else self.instance.workload
 
     def probe(self, method: Method) -> Pod:
         """The pod that the scheduler would have to place for this move."""
@@ -113,14 +129,14 @@ def candidates(
     snapshot: Snapshot, wanted: Wanted, *, activate_foreign_changes: bool = False
 ) -> tuple[Candidate, ...]:
     """All instances that `wanted` names and whose workload could be read, or that have none."""
-    reading = _Reading(snapshot, activate_foreign_changes)
-    running = Running(snapshot, wanted.places)
-    return tuple(
-        Candidate.read(instance, workload, pod, reading)
-        for instance, workload, pod in running.instances()
-        if (workload is not None or instance.workload == instance.ref)
-        and (not wanted.workloads or instance in wanted)
-    )
+    with collector_paused():
+        reading = _Reading(snapshot, activate_foreign_changes)
+        found = (
+            Candidate.read(vmi, ref, workload, pod, reading)
+            for vmi, ref, workload, pod in Running(snapshot, wanted.places).found()
+            if workload is not None or ref == (vmi or pod).ref
+        )
+        return tuple(x for x in found if x.instance in wanted) if wanted.workloads else tuple(found)
 
 
 class _Reading:
@@ -157,6 +173,16 @@ class _Reading:
         compare = self._compare()
         return compare.gap(declared, found.pod, found.instance.vmi, workload) is not None
 
+    def instance(self, found: Candidate) -> Instance:
+        if found._found is None:
+            raise AssertionError(
+                "a candidate is made from an instance, or read from what makes one"
+            )
+        return instance(*found._found, found.pod)
+
+    def migrates(self, found: Candidate) -> bool:
+        return can_migrate(found.workload, found.instance.vmi, self._snapshot.platform)
+
     def effect(self, found: Candidate) -> Effect:
         return effect_of(
             found.workload,
@@ -172,7 +198,7 @@ class _Reading:
 
     def target(self, found: Candidate) -> Pod | None:
         vmi = found.instance.vmi
-        if vmi is None or found.workload is None or Method.MIGRATE not in found.effect.methods:
+        if vmi is None or found.workload is None or not found.migrates:
             return None
         return migrated(found.pod, vmi, self._reader.declared(found.workload).placement)
 

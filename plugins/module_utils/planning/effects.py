@@ -70,6 +70,18 @@ def effect_of(
     return Effect((), f"moving instances of a {workload.ref.kind} is not supported yet")
 
 
+def can_migrate(workload: Workload | None, vmi: MachineInstance | None, platform: Platform) -> bool:
+    """Whether Method.MIGRATE is among the methods of `effect_of`: what else there would be is not
+    looked into, so it costs less."""
+    if workload is None or vmi is None or vmi.terminating:
+        return False
+    if workload.ref.kind == VIRTUAL_MACHINE.name:
+        return vmi.phase == "Running" and not _obstacle(workload, vmi, platform)
+    return workload.ref.kind == REPLICA_SET.name and (
+        Method.MIGRATE in _of_replica(workload, vmi).methods
+    )
+
+
 def _of_pod(workload: Workload | None, instance: Instance) -> Effect:
     pod = instance.pod
     if pod is not None and pod.terminating:
@@ -105,8 +117,7 @@ def _of_machine(
 ) -> Effect:
     if vmi.phase != "Running":
         return Effect((), f"the instance is {vmi.phase or 'not started'}", passing=True)
-    behind = lagging_fields(workload, vmi)
-    obstacle = _why_not_live(workload, behind, platform) or why_not_migratable(vmi)
+    obstacle = _obstacle(workload, vmi, platform)
     restart, refusal = _restart(workload, vmi, activate_foreign_changes)
     if not obstacle:
         return Effect((Method.MIGRATE, *restart))
@@ -129,6 +140,12 @@ def _restart(
             " activate_foreign_changes allows it"
         )
     return (Method.RESTART,), ""
+
+
+def _obstacle(workload: Workload, vmi: MachineInstance, platform: Platform) -> str:
+    """Why a live migration would not do, or nothing."""
+    behind = lagging_fields(workload, vmi)
+    return _why_not_live(workload, behind, platform) or why_not_migratable(vmi)
 
 
 def _why_not_live(workload: Workload, behind: tuple[str, ...], platform: Platform) -> str:
@@ -165,7 +182,7 @@ def lagging_fields(workload: Workload, vmi: MachineInstance) -> tuple[str, ...]:
 def _says(effective: JSON, declared: JSON, name: str) -> bool:
     if name == "nodeSelector":
         return bool((declared or {}).items() <= (effective or {}).items())
-    return bool(without_empty(declared) == without_empty(effective))
+    return bool(declared == effective or without_empty(declared) == without_empty(effective))
 
 
 def without_empty(value: JSON) -> JSON:

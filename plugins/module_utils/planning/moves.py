@@ -28,6 +28,8 @@ from .world import Verified, World
 Uid = str
 Scope = t.Literal["violating", "unmet", "outdated", "all"]
 
+_GENTLY = frozenset({Method.MIGRATE})
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -55,8 +57,8 @@ def plan_moves(
 ) -> Plan:
     """The fewest moves that do what the scope asks for, and who is left, with the reason.
 
-    `found` are the candidates of the snapshot, `verified` is its index, where the caller has them
-    already. The index is given back as it was.
+    `found` are the candidates of the snapshot, `verified` is its verification, where the caller has
+    them already. The index is given back as it was.
     """
     with collector_paused():
         if found is None:
@@ -104,8 +106,10 @@ class _Planner:
     def _methods(self, uid: Uid) -> tuple[Method, ...]:
         if uid in self.request.spent:
             return ()
-        methods = self.candidates[uid].effect.methods
-        return tuple(method for method in methods if method in self.request.allow)
+        found = self.candidates[uid]
+        if self.request.allow == _GENTLY:
+            return (Method.MIGRATE,) if found.migrates else ()
+        return tuple(method for method in found.effect.methods if method in self.request.allow)
 
     def _dislikes(self, uid: Uid) -> Dislikes:
         """What the instance prefers, each with its weight and the nodes where it would not have it.

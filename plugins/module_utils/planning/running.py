@@ -14,7 +14,9 @@ from ..model.objects import Pod, Ref
 from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
 from ..verdicts.instances import ENDED, VMI, active_pod, machine_workload, pod_workload
 
-Found = tuple[Instance, "Workload | None", Pod]
+Found = tuple["MachineInstance | None", Ref, "Workload | None", Pod]
+"""The machine (None: a plain pod), what makes it, that object where it could be read, and the pod
+that it runs in."""
 
 
 class Running:
@@ -36,19 +38,19 @@ class Running:
                 elif self._launcher.setdefault(owner.uid, pod) is not pod:
                     self._more.setdefault(owner.uid, []).append(pod)
 
-    def instances(self) -> t.Iterator[Found]:
-        """Each with its workload, where that could be read, and the pod that it runs in."""
+    def found(self) -> t.Iterator[Found]:
+        """What `instance` makes an Instance of, where one is needed."""
         for vmi in self._snapshot.machine_instances:
             if vmi.phase in ENDED or vmi.terminating or vmi.ref.namespace not in self._namespaces:
                 continue
             pod = self._pod(vmi)
             if pod is not None:
                 ref, workload = self._workload(vmi)
-                yield Instance(vmi.ref, vmi.uid, ref, pod, vmi), workload, pod
+                yield vmi, ref, workload, pod
         for pod in self._others:
             if not pod.terminating:
                 ref = pod_workload(pod, self._snapshot.controllers)
-                yield Instance(pod.ref, pod.uid, ref, pod), self._refs().get(ref), pod
+                yield None, ref, self._refs().get(ref), pod
 
     def _pod(self, vmi: MachineInstance) -> Pod | None:
         pod = self._launcher.get(vmi.uid)
@@ -72,3 +74,10 @@ class Running:
         if self._by_ref is None:
             self._by_ref = {found.ref: found for found in self._snapshot.workloads}
         return self._by_ref
+
+
+def instance(vmi: MachineInstance | None, workload: Ref, pod: Pod) -> Instance:
+    """The instance that was found."""
+    if vmi is None:
+        return Instance(pod.ref, pod.uid, workload, pod)
+    return Instance(vmi.ref, vmi.uid, workload, pod, vmi)

@@ -34,10 +34,11 @@ def transit(snapshot: Snapshot, namespaces: t.Collection[str] = ()) -> Transit:
     """
     migrating = {(found.ref.namespace, found.instance) for found in snapshot.migrations}
     machines = {vmi.uid: vmi for vmi in snapshot.machine_instances}
-    pods, doubtful = set(), set()
+    read = {vmi.ref.namespace for vmi in machines.values()}.union(namespaces)
+    pods, doubtful = {pod.uid for pod in snapshot.pods if pod.terminating}, set()
     for pod in snapshot.pods:
-        if pod.terminating:
-            pods.add(pod.uid)
+        if pod.namespace not in read:
+            continue
         owner = pod.owner
         if owner is None or owner.kind != VMI:
             continue

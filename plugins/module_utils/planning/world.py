@@ -14,6 +14,7 @@ import contextlib
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..model.collector import collector_paused
 from ..model.objects import Pod
 from ..model.plan import Method
 from ..model.snapshot import Snapshot
@@ -40,10 +41,26 @@ cluster gets an index of its own."""
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The index of a snapshot, and what its `verify_all` said."""
+    """The index of a snapshot, and why its placed pods might not come back to their nodes (see
+    Index.verify), by key; None where nobody has asked. A plan only looks for its candidates."""
 
     index: Index
-    failures: Failures
+    failures: Failures | None
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, candidates: t.Iterable[Candidate]) -> Verified:
+        """What plans for `candidates` begin with. What is declared and not in effect is judged in
+        another world than what runs, so that then nothing is verified here."""
+        with collector_paused():
+            index = _index(snapshot, snapshot.pods)
+            failures: dict[str, tuple[Failure, ...]] = {}
+            for found in candidates:
+                if found.wanted is not found.pod:
+                    return cls(index, None)
+                key = found.pod.uid
+                if key in index and (refused := index.verify(key)):
+                    failures[key] = refused
+            return cls(index, failures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +173,10 @@ class World:
         return known
 
     def _breaks(self, uid: Uid) -> tuple[Failure, ...]:
-        failures = self.failures(uid)
+        if self._known_failures is None or self._done or self._gone:
+            failures = self.failures(uid)
+        else:
+            failures = self._known_failures.get(self.candidates[uid].pod.uid, ())
         if not failures:
             return failures
         found = self.candidates[uid]

@@ -27,6 +27,7 @@ from ..movement.perform import perform
 from ..planning.candidates import Candidate, Wanted, candidates
 from ..planning.links import Links
 from ..planning.moves import Request, plan_moves
+from ..planning.world import Verified
 from . import journal as journals
 from . import pace, progress, results
 from .budget import Limits, Load, load_of, why_not
@@ -45,11 +46,13 @@ SAFETY = 3.0
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A snapshot, and what was worked out from it. `by_uid` and `by_workload` hold candidates."""
+    """A snapshot, and what was worked out from it: it is verified once, for all plans that are made
+    of it. `by_uid` and `by_workload` hold candidates."""
 
     snapshot: Snapshot
     wanted: Wanted
     candidates: tuple[Candidate, ...]
+    verified: Verified
     by_uid: t.Mapping[str, Candidate]
     by_workload: t.Mapping[Ref | None, Candidate]
 
@@ -57,8 +60,9 @@ class View:
     def of(cls, snapshot: Snapshot, wanted: Wanted, parameters: Parameters) -> View:
         foreign = parameters.activate_foreign_changes
         found = candidates(snapshot, wanted, activate_foreign_changes=foreign)
-        by_workload = {candidate.instance.workload: candidate for candidate in found}
-        return cls(snapshot, wanted, found, {x.uid: x for x in found}, by_workload)
+        by_workload = {candidate.made_by: candidate for candidate in found}
+        by_uid = {x.uid: x for x in found}
+        return cls(snapshot, wanted, found, Verified.of(snapshot, found), by_uid, by_workload)
 
     def plan(self, parameters: Parameters, journal: Journal | None = None) -> Plan:
         """The plan beside what the journal has in flight, without what was moved already."""
@@ -77,7 +81,7 @@ class View:
             busy,
             spent,
         )
-        return plan_moves(self.snapshot, request, self.candidates)
+        return plan_moves(self.snapshot, request, self.candidates, verified=self.verified)
 
 
 def _spent(journal: Journal, uid: str) -> str:

@@ -19,6 +19,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.effects import (
     Effect,
+    can_migrate,
     effect_of,
     propagating,
     run_strategy,
@@ -53,7 +54,10 @@ def running(spec: dict[str, t.Any] | None = None, **changed: t.Any) -> Instance:
 
 
 def effect(workload: Workload | None, instance: Instance, **given: t.Any) -> Effect:
-    return effect_of(workload, instance, given.pop("platform", LIVE), **given)
+    platform = given.pop("platform", LIVE)
+    found = effect_of(workload, instance, platform, **given)
+    assert can_migrate(workload, instance.vmi, platform) == (Method.MIGRATE in found.methods)
+    return found
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,10 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.moves impo
     plan_moves,
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.ranking import Ranking
-from ansible_collections.virt.placement.plugins.module_utils.planning.running import Running
+from ansible_collections.virt.placement.plugins.module_utils.planning.running import (
+    Running,
+    instance,
+)
 from ansible_collections.virt.placement.plugins.module_utils.planning.world import Verified
 from ansible_collections.virt.placement.plugins.module_utils.scheduling.index import Index
 from ansible_collections.virt.placement.plugins.module_utils.scheduling.node_table import NodeTable
@@ -72,9 +75,14 @@ def test_a_verified_index_gives_the_same_plan_and_is_given_back_as_it_was(
     seed: int, scope: Scope
 ) -> None:
     snapshot = random_cluster(seed, rooms=("2", "3", "16")).snapshot()
-    index = indexed(snapshot)
+    verified = Verified.of(snapshot, candidates(snapshot, SHOP))
+    index = verified.index
     failures = index.verify_all()
+    if verified.failures is not None:
+        known = {found.pod.uid for found in candidates(snapshot, SHOP)}
+        assert verified.failures == {key: x for key, x in failures.items() if key in known}
 
+    assert plan(snapshot, scope, verified) == plan(snapshot, scope)
     assert plan(snapshot, scope, Verified(index, failures)) == plan(snapshot, scope)
 
     fresh = indexed(snapshot)
@@ -115,6 +123,13 @@ def said(pod: Pod) -> t.Any:
 
 @thorough
 @given(seed=st.integers(0, 10**9))
+def test_who_can_migrate_is_told_without_what_else_there_would_be(seed: int) -> None:
+    for found in candidates(random_cluster(seed).snapshot(), SHOP):
+        assert found.migrates == (Method.MIGRATE in found.effect.methods)
+
+
+@thorough
+@given(seed=st.integers(0, 10**9))
 def test_what_runs_is_what_the_judge_sees_run(seed: int) -> None:
     snapshot = random_cluster(seed).snapshot()
     known = {found.ref: found for found in snapshot.workloads}
@@ -123,7 +138,8 @@ def test_what_runs_is_what_the_judge_sees_run(seed: int) -> None:
         for found in instances(snapshot)
         if found.pod is not None
     ]
-    assert list(Running(snapshot, frozenset({"shop"})).instances()) == expected
+    found = Running(snapshot, frozenset({"shop"})).found()
+    assert [(instance(vmi, ref, pod), known, pod) for vmi, ref, known, pod in found] == expected
 
 
 def test_machines_that_run_by_their_terms_are_not_read_any_closer() -> None:
