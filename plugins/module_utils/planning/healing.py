@@ -158,10 +158,32 @@ class Healer:
                     del left[found]
                 ahead += near
             groups.append(group)
-        return groups
+        return self._joined(groups)
+
+    def _joined(self, groups: list[list[Uid]]) -> list[list[Uid]]:
+        """Small groups that are linked to the same bystander become one: his move may heal both."""
+        joined: list[list[Uid]] = []
+        of_member: dict[Uid, list[Uid]] = {}
+        for group in groups:
+            members = self._members(group)
+            near = {id(found): found for uid in members if (found := of_member.get(uid))}
+            for other in near.values():
+                union = members | self._members(other)
+                if len(union) <= SMALL:
+                    other.extend(group)
+                    group, members = other, union
+                    break
+            else:
+                joined.append(group)
+            of_member.update(dict.fromkeys(members, group))
+        return joined
+
+    def _members(self, group: t.Iterable[Uid]) -> set[Uid]:
+        """Those of a group, and all whom their moves matter to."""
+        return {*group, *(x for uid in group for x in self.links.linked(uid))}
 
     def _heal_group(self, group: list[Uid]) -> list[Chosen]:
-        members = sorted({*group, *(x for uid in group for x in self.links.linked(uid))})
+        members = sorted(self._members(group))
         small = len(members) <= SMALL
         least = self._at_least(group) if small else len(group)
         chosen = self._greedily(group)
