@@ -82,7 +82,7 @@ def test_everything_ends_with_a_killed_supervisor(tmp_path: Path) -> None:
 def test_a_stale_sandbox_is_found_by_its_pid_file_and_ended(tmp_path: Path) -> None:
     directory = tmp_path / "it"
     up = command_line("up", "--cluster=plain", f"--dir={directory}")
-    assert up.stdout == f"export KUBECONFIG={directory}/admin.kubeconfig\n"
+    assert up.stdout.splitlines()[0] == f"export KUBECONFIG={directory}/admin.kubeconfig"
     stale = pid_file(directory)
     assert set(processes.running(directory)) == PLAIN
     with Sandbox.start("plain", directory) as sandbox:
