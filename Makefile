@@ -8,6 +8,8 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 SYSTEM ?= article
 CASES ?= tests/conformance/cases
+CLUSTERS ?= 50
+MACHINES ?= 10
 RUN := .venv/bin/python
 
 # Nothing here may reach a cluster that it did not start: no inherited credentials, and an empty
@@ -45,6 +47,12 @@ test: prepare ## everything CI runs: lint, sanity, units, conformance, cluster t
 faults: prepare ## the full fault sweeps
 	@echo "faults: every write cut off at every point, against the sandbox"
 	@$(RUN) -m pytest tests/faults
+
+.PHONY: forecasts
+forecasts: prepare ## random clusters forecast and played, in full (CLUSTERS=50 MACHINES=10)
+	@echo "forecasts: $(CLUSTERS) clusters and $(MACHINES) drains of machines by chance, on a real scheduler"
+	@PLACEMENT_RANDOM_CLUSTERS="$(CLUSTERS)" PLACEMENT_RANDOM_MACHINES="$(MACHINES)" $(RUN) -m pytest \
+		tests/integration/test_forecast_against_scheduler.py tests/integration/test_forecast_of_machines.py
 
 .PHONY: conformance
 conformance: prepare-python ## the engine against recorded scheduler verdicts (CASES=dir)

@@ -3,30 +3,37 @@
 """Random small clusters: what forecast_info says is compared with what the real scheduler then does.
 
 PLACEMENT_RANDOM_CLUSTERS says how many (10), PLACEMENT_SEED with which seed the first one is made;
-each test's name holds its own. A case has nodes and Deployments of its own; it is forecast, the
-change is made, and what became Pending is counted. The change is a drained node, more copies of a
-Deployment, or a rule that is written on one.
+each test's name holds its own. A case is forecast, the change is made, and what became Pending is
+counted. A change that is impossible and for which the scheduler would end other pods is not made,
+as nobody would make it who asked before; then no pod is ever ended to make room for another.
 """
 
 from __future__ import annotations
 
-import random
-import time
+import dataclasses
 import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.modules import forecast_info, rules
+from ansible_collections.virt.placement.plugins.modules import forecast_info
 from sandbox import Sandbox, cluster_file, nodes, objects
 from tests.conftest import RunModule
 
-from .chance import CLUSTERS, FIRST
+from .chance import BATCH, CLUSTERS, FIRST, definite
+from .random_cluster import (
+    NAMESPACE,
+    URGENT,
+    Case,
+    Stage,
+    deployment_of,
+    is_free,
+    make_priority_classes,
+    preempted,
+)
 
 JSON = t.Any
-ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
-NAMESPACE = "random"
-SETTLED = 0.6
-"""Seconds for which nothing must change."""
+BY_FORCE = "by-force"
+"""A namespace in which pods may be ended."""
 
 
 @pytest.fixture(scope="module")
@@ -35,209 +42,30 @@ def sandbox() -> t.Iterator[Sandbox]:
     with Sandbox.start("plain") as started:
         for node in started.api.list(started.api.path("Node")):
             started.api.delete(started.api.path("Node", name=node["metadata"]["name"]))
-        body = {"metadata": {"name": NAMESPACE}}
-        started.api.create(started.api.path("Namespace"), body)
+        for name in (NAMESPACE, BY_FORCE):
+            started.api.create(started.api.path("Namespace"), {"metadata": {"name": name}})
+        make_priority_classes(started)
         yield started
 
 
-class Case:
-    """A cluster, and what is changed in it, by a seed."""
+@dataclasses.dataclass
+class Batch:
+    """What came of the cases of this run. `owners`: the Deployment of each pod, by uid."""
 
-    def __init__(self, seed: int) -> None:
-        self.chance = chance = random.Random(seed)
-        prefix = f"c{seed}"
-        zones = chance.sample(["za", "zb", "zc"], chance.randint(2, 3))
-        entries = [
-            {
-                "name": f"{prefix}-{number}",
-                "labels": {ZONE: chance.choice(zones)},
-                "allocatable": {
-                    "cpu": chance.choice(["1", "2", "3"]),
-                    "pods": chance.choice(["3", "9", "110"]),
-                },
-            }
-            for number in range(chance.randint(3, 5))
-        ]
-        content = {"kubevirt": False, "nodes": entries}
-        self.nodes = cluster_file.parse(prefix, content).nodes
-        self.deployments = [
-            self._deployment(f"{prefix}-{letter}", f"{prefix}-a")
-            for letter in "ab"[: chance.randint(1, 2)]
-        ]
-        self.lost = chance.choice(self.nodes).name
-        self.change = chance.choice(["drain", "scale", "rule"])
-        self.grown = chance.randint(1, 3)
-        self.rule = self._new_rule(sorted(set(zones)))
-
-    def _deployment(self, name: str, first: str) -> JSON:
-        cpu = self.chance.choice(["100m", "500m", "1"])
-        replicas = self.chance.randint(2, 5)
-        made = objects.deployment(
-            name, NAMESPACE, replicas=replicas, placement=self._rule(name, first), cpu=cpu
-        )
-        made["spec"]["strategy"] = {"type": "Recreate"}
-        made["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 0
-        return made
-
-    def _rule(self, name: str, first: str) -> JSON:
-        key = self.chance.choice([ZONE, HOST])
-        own = {"matchLabels": {"app": name}}
-        required = "requiredDuringSchedulingIgnoredDuringExecution"
-        kind = self.chance.choice(
-            ["none", "apart", "apart", "spread", "spread", "beside", "away", "away"]
-        )
-        if kind == "none":
-            return {}
-        if kind == "spread":
-            constraint = {
-                "topologyKey": key,
-                "maxSkew": self.chance.randint(1, 2),
-                "whenUnsatisfiable": "DoNotSchedule",
-                "labelSelector": own,
-                "nodeTaintsPolicy": self.chance.choice(["Honor", "Ignore"]),
-            }
-            return {"topologySpreadConstraints": [constraint]}
-        selector = own if kind == "apart" else {"matchLabels": {"app": first}}
-        field = "podAffinity" if kind == "beside" else "podAntiAffinity"
-        return {"affinity": {field: {required: [{"labelSelector": selector, "topologyKey": key}]}}}
-
-    def _new_rule(self, zones: list[str]) -> JSON:
-        """A rule for the first Deployment, which then rolls out by itself. It has one constraint
-        over a key at most, so it gets no second one."""
-        chance, target = self.chance, self.deployments[0]
-        others = [
-            {"kind": "Deployment", "name": d["metadata"]["name"]} for d in self.deployments[1:]
-        ]
-        over = chance.choice(["zone", "host"])
-        verbs: list[JSON] = [
-            {"keep_apart": {"over": over}},
-            {"run_on": {"zone": chance.sample(zones, chance.randint(1, len(zones)))}},
-            {"avoid": {"zone": chance.choice(zones)}},
-            *({"keep_apart": {"over": over, "from": other}} for other in others),
-        ]
-        if not target["spec"]["template"]["spec"].get("topologySpreadConstraints"):
-            verbs.append({"spread": {"over": over}})
-        named = {"kind": "Deployment", "name": target["metadata"]["name"]}
-        return {"name": "new", "workloads": [named], **chance.choice(verbs)}
-
-    @property
-    def question(self) -> JSON:
-        if self.change == "drain":
-            return {"without": {"nodes": [self.lost]}}
-        if self.change == "rule":
-            return {"namespace": NAMESPACE, "rules": [self.rule]}
-        target = self.deployments[0]
-        replicas = target["spec"]["replicas"] + self.grown
-        named = {"name": target["metadata"]["name"], "replicas": replicas}
-        return {"namespace": NAMESPACE, "scale": [named]}
+    answers: list[str] = dataclasses.field(default_factory=list)
+    urgent: int = 0
+    may_wait: set[str] = dataclasses.field(default_factory=set)
+    owners: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
-class Stage:
-    """Plays one case on the sandbox."""
-
-    def __init__(self, sandbox: Sandbox, case: Case) -> None:
-        self.sandbox, self.api, self.case = sandbox, sandbox.api, case
-        self.pods = self.api.path("Pod", NAMESPACE)
-
-    def begin(self) -> set[str]:
-        """Make the cluster; the names of the pods that have no place from the start."""
-        self.api.create_all([nodes.node_object(node) for node in self.case.nodes])
-        for node in self.case.nodes:
-            self.api.wait(_is_free, self.api.path("Node", name=node.name))
-        self.api.create_all(self.case.deployments)
-        waiting = self.settle()
-        used = {pod["spec"].get("nodeName", "") for pod in self.api.list(self.pods)} - {""}
-        if used:
-            self.case.lost = self.case.chance.choice(sorted(used))
-        return waiting
-
-    def change(self, run_module: RunModule, allowed: list[str]) -> None:
-        if self.case.change == "rule":
-            self._write(run_module, allowed)
-            return
-        if self.case.change == "scale":
-            target = self.case.deployments[0]
-            (scaled,) = self.case.question["scale"]
-            path = self.api.path("Deployment", NAMESPACE, target["metadata"]["name"])
-            self.api.patch(path, {"spec": {"replicas": scaled["replicas"]}})
-            target["spec"]["replicas"] = scaled["replicas"]
-            return
-        path = self.api.path("Node", name=self.case.lost)
-        self.api.patch(path, {"spec": {"unschedulable": True}})
-        self.api.wait(_has_cordon_taint, path)
-        on_node = f"?fieldSelector=spec.nodeName={self.case.lost}"
-        self.api.delete(f"{self.pods}{on_node}", gracePeriodSeconds=0)
-
-    def _write(self, run_module: RunModule, allowed: list[str]) -> None:
-        """Write the rule, and wait until the pods are those of the new template."""
-        path = self.api.path("Deployment", NAMESPACE, self.case.deployments[0]["metadata"]["name"])
-        params = {
-            "kubeconfig": str(self.sandbox.kubeconfig("mover")),
-            "namespace": NAMESPACE,
-            "rules": [{**self.case.rule, "allow_findings": allowed}],
-            "self_rolling": "now",
-        }
-        written = run_module(rules.main, params)
-        assert written["changed"], written
-        self.api.wait(_is_rolled_out, path)
-
-    def settle(self, *, patience: float = 20, placed: bool = False) -> set[str]:
-        """Wait until every pod has a node or was refused; the names of those without a node.
-        `placed`: wait for all to have one, as long as there is patience."""
-        wanted = sum(each["spec"]["replicas"] for each in self.case.deployments)
-        deadline, last, since = time.monotonic() + patience, None, time.monotonic()
-        while True:
-            seen = self.api.list(self.pods)
-            alive = [pod for pod in seen if "deletionTimestamp" not in pod["metadata"]]
-            state = {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in alive}
-            waiting = {name for name, node in state.items() if not node}
-            if state != last:
-                last, since = state, time.monotonic()
-            decided = all(pod["spec"].get("nodeName") or _is_refused(pod) for pod in alive)
-            complete = len(alive) == len(seen) == wanted and decided
-            if complete and not waiting:
-                return waiting
-            quiet = time.monotonic() - since > SETTLED and not placed
-            if (complete and quiet) or time.monotonic() > deadline:
-                assert complete, f"not settled after {patience} s: {state}"
-                return waiting
-            time.sleep(0.15)
-
-    def end(self) -> None:
-        for made in self.case.deployments:
-            path = self.api.path("Deployment", NAMESPACE, made["metadata"]["name"])
-            self.api.delete(path, propagationPolicy="Background")
-        self.api.wait_list(self.api.path("ReplicaSet", NAMESPACE), lambda found: not found)
-        self.api.delete(self.pods, gracePeriodSeconds=0)
-        self.api.wait_list(self.pods, lambda found: not found)
-        for node in self.case.nodes:
-            self.api.delete(self.api.path("Node", name=node.name))
-
-
-def _is_rolled_out(deployment: JSON) -> bool:
-    status = deployment["status"]
-    seen = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
-    updated = status.get("updatedReplicas") == status.get("replicas")
-    return bool(seen and updated and status.get("replicas") == deployment["spec"]["replicas"])
-
-
-def _is_free(node: JSON) -> bool:
-    return nodes.is_ready(node) and not node["spec"].get("taints")
-
-
-def _has_cordon_taint(node: JSON) -> bool:
-    keys = {taint["key"] for taint in node["spec"].get("taints") or ()}
-    return "node.kubernetes.io/unschedulable" in keys
-
-
-def _is_refused(pod: JSON) -> bool:
-    conditions = pod["status"].get("conditions") or ()
-    return any(c["type"] == "PodScheduled" and c["status"] == "False" for c in conditions)
+@pytest.fixture(scope="module")
+def batch() -> Batch:
+    return Batch()
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + CLUSTERS))
 def test_the_scheduler_does_what_was_forecast(
-    sandbox: Sandbox, run_module: RunModule, seed: int
+    sandbox: Sandbox, run_module: RunModule, seed: int, batch: Batch
 ) -> None:
     case = Case(seed)
     stage = Stage(sandbox, case)
@@ -246,21 +74,128 @@ def test_the_scheduler_does_what_was_forecast(
         params = {"kubeconfig": str(sandbox.kubeconfig("reader")), **case.question}
         found = run_module(forecast_info.main, params)
         assert not found.get("failed"), found
-        asked = case.question
+        answer = found["forecast"]
+        batch.answers.append(answer)
+        if answer == "impossible" and case.urgent:
+            print(f"seed {seed}: {case.question} impossible but by force, not made")
+            assert found["least_pending"] >= 1, found
+            return
         stage.change(run_module, found.get("refused", []))
-        new = stage.settle(placed=found["forecast"] == "guaranteed" and not before) - before
-        print(f"seed {seed}: {asked} {found['forecast']}, Pending {len(new)}")
-        if found["forecast"] == "guaranteed":
-            assert not new, found
-        elif found["forecast"] == "impossible":
-            assert len(new) >= found["least_pending"] >= 1, found
-        else:
-            assert found["forecast"] == "possible", found
+        new = stage.settle(placed=answer == "guaranteed" and not before) - before
+        print(f"seed {seed}: {case.question} {answer}, Pending {len(new)}")
+        batch.urgent += case.urgent
+        batch.owners |= stage.owners()
+        if answer == "possible":
+            batch.may_wait |= _may_wait(found, stage)
+        _holds(found, new, stage)
     finally:
         stage.end()
 
 
-def test_nobody_was_preempted(sandbox: Sandbox) -> None:
-    events = sandbox.api.list("/api/v1/events") + sandbox.api.list("/apis/events.k8s.io/v1/events")
-    assert events
-    assert not [event for event in events if event.get("reason") == "Preempted"]
+def _may_wait(found: JSON, stage: Stage) -> set[str]:
+    """The Deployments of which a pod may be without a place: all that have to find one, where the
+    forecast gives a reason and no names."""
+    return {each["workload"]["name"] for each in found["pending"]} or stage.affected
+
+
+def _holds(found: JSON, new: set[str], stage: Stage) -> None:
+    """What is Pending now and was not before is what the forecast said."""
+    if found["forecast"] == "guaranteed":
+        assert not new, found
+    elif found["forecast"] == "impossible":
+        assert len(new) >= found["least_pending"] >= 1, (new, found)
+    else:
+        assert found["forecast"] == "possible", found
+        assert found["pending"] or found["proof"], found
+        assert found["least_pending"] == 0, found
+        assert not any(each["certain"] for each in found["pending"]), found
+        named = _may_wait(found, stage)
+        assert named <= stage.affected, (stage.affected, found)
+        assert {deployment_of(pod) for pod in new} <= named, (new, found)
+        assert len(new) <= found["to_place"], (new, found)
+
+
+def test_nobody_was_preempted(sandbox: Sandbox, batch: Batch) -> None:
+    """Who may be without a place may take one by force; nobody else ever does."""
+    if len(batch.answers) >= 3 * BATCH:
+        assert batch.urgent > 0, "nobody who would was ever to find a place"
+    by_whom = {batch.owners.get(uid, uid) for uid in preempted(sandbox)}
+    assert by_whom <= batch.may_wait
+
+
+def test_most_forecasts_say_what_will_be(batch: Batch) -> None:
+    definite(batch.answers)
+
+
+@pytest.mark.parametrize("change", ["scale", "drain"])
+def test_a_place_that_exists_only_by_preemption_is_none(
+    sandbox: Sandbox, run_module: RunModule, change: str
+) -> None:
+    """The last word is the scheduler's: made all the same, the change ends a pod."""
+    api = sandbox.api
+    names = [f"{change}-{number}" for number in (1, 2)]
+    entries = [{"name": name, "allocatable": {"cpu": "1"}} for name in names]
+    made = cluster_file.parse(change, {"kubevirt": False, "nodes": entries}).nodes
+    urgent = objects.deployment(
+        f"{change}-urgent",
+        BY_FORCE,
+        replicas=int(change == "drain"),
+        cpu="1",
+        placement={"priorityClassName": URGENT},
+    )
+    low = objects.deployment(
+        f"{change}-low", BY_FORCE, replicas=1 if change == "drain" else 2, cpu="1"
+    )
+    pods, path = api.path("Pod", BY_FORCE), api.path_of(urgent)
+    api.create_all([nodes.node_object(node) for node in made])
+    try:
+        for name in names:
+            api.wait(is_free, api.path("Node", name=name))
+        api.create_all([urgent, low])
+        placed = api.wait_list(pods, lambda found: _nodes(found) == set(names))
+        lost = next((_node_of(pod) for pod in placed if _is_urgent(pod)), "")
+        question: JSON = {"without": {"nodes": [lost]}}
+        if change == "scale":
+            scaled = [{"name": f"{change}-urgent", "replicas": 1}]
+            question = {"namespace": BY_FORCE, "scale": scaled}
+
+        found = run_module(
+            forecast_info.main, {"kubeconfig": str(sandbox.kubeconfig("reader")), **question}
+        )
+
+        assert (found["forecast"], found["least_pending"]) == ("impossible", 1), found
+        if change == "scale":
+            api.patch(path, {"spec": {"replicas": 1}})
+        else:
+            api.patch(api.path("Node", name=lost), {"spec": {"unschedulable": True}})
+            api.delete(f"{pods}?fieldSelector=spec.nodeName={lost}", gracePeriodSeconds=0)
+        events = f"/apis/events.k8s.io/v1/namespaces/{BY_FORCE}/events"
+        api.wait_list(events, lambda seen: f"{change}-low" in _ended(seen))
+        uids = {p["metadata"]["uid"] for p in api.list(pods) if _is_urgent(p)}
+        assert uids & preempted(sandbox, BY_FORCE)
+    finally:
+        for each in (urgent, low):
+            api.delete(api.path_of(each), propagationPolicy="Background")
+        api.wait_list(api.path("ReplicaSet", BY_FORCE), lambda found: not found)
+        api.delete(pods, gracePeriodSeconds=0)
+        api.wait_list(pods, lambda found: not found)
+        for name in names:
+            api.delete(api.path("Node", name=name))
+
+
+def _is_urgent(pod: JSON) -> bool:
+    return deployment_of(pod["metadata"]["name"]).endswith("-urgent")
+
+
+def _ended(events: list[JSON]) -> set[str]:
+    """Deployments of which a pod had to make room."""
+    ended = [event["regarding"]["name"] for event in events if event.get("reason") == "Preempted"]
+    return {deployment_of(name) for name in ended}
+
+
+def _node_of(pod: JSON) -> str:
+    return str(pod["spec"].get("nodeName", ""))
+
+
+def _nodes(pods: list[JSON]) -> set[str]:
+    return {_node_of(pod) for pod in pods}
