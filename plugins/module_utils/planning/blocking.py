@@ -56,18 +56,22 @@ EVICTION = "Eviction"
 @dataclass(frozen=True, slots=True)
 class Blocked:
     """`by` is the filter. `pod` is the one in the way, `rules` are those (namespace/set/name) that
-    the term behind it belongs to, where there are such."""
+    the term behind it belongs to, where there are such. `own`: the pod is what is left of the
+    instance itself."""
 
     instance: Ref
     by: str
     reason: str
     pod: Ref | None = None
     rules: tuple[str, ...] = ()
+    own: bool = False
 
     @property
     def text(self) -> str:
         """For people: by whom, and whose namespace that is in."""
         what = [f"pod {self.pod.name} in {self.pod.namespace}"] if self.pod is not None else []
+        if self.own:
+            what = [f"its own {what[0]}, which counts until it is deleted with its lost node"]
         what += [f"rule {rule}" for rule in self.rules]
         return f"{self.instance.name} is blocked by {' and '.join(what) or self.reason}"
 
@@ -103,15 +107,19 @@ class Blocking:
     def _told(self, instance: Instance, plugin: str, found: Counter[Reason]) -> Blocked:
         if not found:
             return Blocked(instance.ref, plugin, "a node that has room keeps it for another pod")
+        left_over = instance.pod.ref if instance.pod is not None else None
         named = [each for each in found if each.counterpart is not None]
-        reason = max(named or found, key=lambda each: (found[each], each.text))
+        own = [each for each in named if each.counterpart == left_over]
+        reason = max(own or named or found, key=lambda each: (found[each], each.text))
         pod = reason.counterpart
         if pod is not None and pod.name.endswith(NEXT):
             pod = replace(pod, name=pod.name.removesuffix(NEXT))
         owner = instance
         if reason.kind == "existing-anti" and pod is not None:
             owner = self._instance(pod) or instance
-        return Blocked(instance.ref, plugin, reason.text, pod, self._rules(owner, reason.term))
+        return Blocked(
+            instance.ref, plugin, reason.text, pod, self._rules(owner, reason.term), bool(own)
+        )
 
     def _rules(self, owner: Instance, term: object) -> tuple[str, ...]:
         """The rules that a term of an instance's workload belongs to."""

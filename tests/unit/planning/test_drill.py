@@ -87,6 +87,20 @@ def test_what_blocks_is_named_with_its_pod_and_its_rule() -> None:
     assert f"web-a is blocked by pod {blocked.pod.name} in shop" in table([found], Topology.of())
 
 
+def test_what_is_left_of_an_instance_on_a_dead_node_keeps_it_out_of_its_zone() -> None:
+    made = cluster("aabb")
+    for name, node in (("web-a", "n1"), ("web-b", "n3")):
+        spec = {"affinity": keep_apart(plain=True, g="web")}
+        machine(made, name, node, spec, g="web")
+
+    host = drill(made.snapshot(), [HOST], cause="failure").drills[0]
+
+    (blocked,) = host.blocked
+    assert (host.domain, blocked.instance.name, blocked.own) == ("n1", "web-a", True)
+    assert "its own pod virt-launcher-web-a" in blocked.text
+    assert blocked.text.endswith("which counts until it is deleted with its lost node")
+
+
 def test_a_spread_and_a_node_filter_block_without_a_pod() -> None:
     made = cluster("ab")
     machine(made, "db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "In", "a")]}))
