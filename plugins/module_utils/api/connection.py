@@ -29,6 +29,7 @@ from ansible_collections.kubernetes.core.plugins.module_utils.args_common import
 
 from .deadline import Deadline
 from .errors import NoConfiguration, cut
+from .given import check_before, check_host
 from .requests import Api
 from .retry import RetryPolicy
 from .transport import Session, Transport
@@ -65,7 +66,7 @@ def connect(module: t.Any, policy: RetryPolicy | None = None) -> Api:
 def open_session(options: t.Mapping[str, t.Any]) -> Session:
     """Options (kubernetes.core's names), environment and kubeconfig to a session.
 
-    Raises NoConfiguration.
+    Raises NoConfiguration, also where they lead to another server than `host` names.
     """
     try:
         from kubernetes.client import Configuration
@@ -73,6 +74,7 @@ def open_session(options: t.Mapping[str, t.Any]) -> Session:
         from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client
     except ImportError as error:
         raise NoConfiguration(missing_required_lib("kubernetes")) from error
+    check_before(options)
     # The client keeps what was loaded last for the whole process.
     Configuration.set_default(None)
     given = {name: value for name, value in options.items() if value is not None}
@@ -87,6 +89,8 @@ def open_session(options: t.Mapping[str, t.Any]) -> Session:
             raise _unusable(str(error) or type(error).__name__) from error
     if anonymous and logged:
         raise _unusable(logged[-1])
+    # after the token was read: the client goes back to the kubeconfig's server with it
+    check_host(options, configuration.host)
     return Session(pool, configuration.host.rstrip("/"), found, lambda: found.secrets)
 
 

@@ -24,8 +24,12 @@ def argument_spec(**own: Spec) -> dict[str, Spec]:
 
 
 def topology_of(params: t.Mapping[str, t.Any]) -> Topology:
-    """The vocabulary of the task. Raises Refused for a key that is no string."""
-    faults = [
+    """The vocabulary of the task. Raises Refused for a key that is no string, and where an empty
+    `cluster_uid` would drop the safeguard that it stands for."""
+    faults = [Fault("cluster_uid", "must not be empty; leave it out")] * (
+        params["cluster_uid"] == ""
+    )
+    faults += [
         Fault(f"topology_keys.{name}", f"must be a label key, not {key!r}")
         for name, key in params["topology_keys"].items()
         if not isinstance(key, str) or not key

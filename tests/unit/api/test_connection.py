@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import sys
 import types
@@ -167,6 +168,79 @@ def test_a_broken_configuration_is_one_message(options: dict[str, t.Any]) -> Non
         _connect(**options).get(NODE)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
+
+
+@pytest.mark.usefixtures("way")
+class TestWhatWouldNotCount:
+    """Nothing is sent where kubernetes.core would pass over what names the cluster."""
+
+    ELSEWHERE = "https://nowhere.invalid:6443"
+
+    def refused(self, **options: t.Any) -> str:
+        with pytest.raises(errors.NoConfiguration) as caught:
+            connection.open_session(options)
+        return str(caught.value)
+
+    def test_a_host_without_credentials(self, server: ScriptedServer) -> None:
+        message = self.refused(kubeconfig=_kubeconfig(server.url), host=self.ELSEWHERE)
+        assert f"host says {self.ELSEWHERE}" in message
+        assert f"leads to {server.url}" in message
+        assert server.requests == []
+
+    def test_the_same_host_written_otherwise(self, server: ScriptedServer) -> None:
+        api = _connect(kubeconfig=_kubeconfig(server.url), host=server.url.upper() + "/")
+        api.get(NODE)
+        assert server.requests == [f"GET {NODE}"]
+
+    def test_a_host_of_the_environment(
+        self, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("K8S_AUTH_HOST", self.ELSEWHERE)
+        assert f"K8S_AUTH_HOST says {self.ELSEWHERE}" in self.refused(
+            kubeconfig=_kubeconfig(server.url)
+        )
+
+    def test_a_kubeconfig_where_the_environment_has_host_and_token(
+        self, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("K8S_AUTH_HOST", self.ELSEWHERE)
+        monkeypatch.setenv("K8S_AUTH_API_KEY", "x")
+        assert "kubeconfig is given and would not count, since K8S_AUTH_HOST" in self.refused(
+            kubeconfig=_kubeconfig(server.url)
+        )
+
+    def test_a_context_beside_host_and_token(self, server: ScriptedServer) -> None:
+        assert "context is given and would not count, since host" in self.refused(
+            host=server.url, api_key="x", context="main"
+        )
+
+    def test_options_outrank_the_environment(
+        self, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("K8S_AUTH_CONTEXT", "another")
+        _connect(host=server.url, api_key="x").get(NODE)
+        assert server.requests == [f"GET {NODE}"]
+
+
+@pytest.mark.parametrize("option", ["ca_cert", "client_cert", "client_key"])
+def test_a_file_that_is_not_there_is_named_with_its_option(
+    option: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    none = str(tmp_path / "none.crt")
+    with pytest.raises(errors.NoConfiguration, match=f"^{option}: there is no file {none} "):
+        connection.open_session({"host": "https://x", "api_key": "x", option: none})
+    monkeypatch.setenv("K8S_AUTH_SSL_CA_CERT", str(tmp_path))
+    with pytest.raises(errors.NoConfiguration, match=r"^K8S_AUTH_SSL_CA_CERT: .* is a folder"):
+        connection.open_session({"host": "https://x", "api_key": "x"})
+
+
+def test_one_of_several_kubeconfigs_is_enough(
+    server: ScriptedServer, tmp_path: pathlib.Path
+) -> None:
+    there = tmp_path / "config"
+    there.write_text(json.dumps(_kubeconfig(server.url)))
+    _connect(kubeconfig=os.pathsep.join([str(tmp_path / "none"), str(there)])).get(NODE)
+    assert server.requests == [f"GET {NODE}"]
 
 
 def test_without_the_client_library_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
