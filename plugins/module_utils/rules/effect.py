@@ -61,11 +61,15 @@ def rolls_itself(workload: Workload) -> bool:
 
 
 def spread_differs(merged: Merged, machines: t.Iterable[MachineInstance]) -> bool:
-    """Whether a running machine has other topologySpreadConstraints than the template will."""
+    """Whether a running machine has other topologySpreadConstraints than the template will, and that
+    comes of the change."""
+    return Slot.SPREAD in merged.slots and _spread_waits(merged, machines)
+
+
+def _spread_waits(merged: Merged, machines: t.Iterable[MachineInstance]) -> bool:
+    """The same, whoever changed it: nothing else reaches the machine before its restart."""
     wanted = merged.after.get(_SPREAD) or []
-    return Slot.SPREAD in merged.slots and any(
-        (machine.spec.get(_SPREAD) or []) != wanted for machine in machines
-    )
+    return any((machine.spec.get(_SPREAD) or []) != wanted for machine in machines)
 
 
 def _needs_restart(
@@ -75,7 +79,7 @@ def _needs_restart(
     machines: t.Sequence[MachineInstance],
 ) -> bool:
     return (
-        spread_differs(merged, machines)
+        _spread_waits(merged, machines)
         or inventory.snapshot.platform.rollout_strategy != "LiveUpdate"
         or _condition(workload, "RestartRequired")
         or any(map(why_not_migratable, machines))

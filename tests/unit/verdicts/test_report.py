@@ -19,7 +19,7 @@ from ansible_collections.virt.placement.plugins.module_utils.verdicts.scope impo
     question_of,
 )
 from tests.unit.verdicts.cluster import Cluster
-from tests.unit.verdicts.test_judge import RULE, three
+from tests.unit.verdicts.judged import RULE, three
 
 
 def test_summary_counts_each_verdict_and_what_would_heal() -> None:
