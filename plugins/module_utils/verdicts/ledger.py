@@ -31,7 +31,7 @@ class Line:
 
     def lacks(self, note: str, takes_effect: str) -> None:
         """Not in effect, until what `takes_effect` names has happened."""
-        self.missing.append(f"{note}; {when.WORDS[takes_effect]}")
+        self.missing.append(note)
         self.takes_effect = when.worst((self.takes_effect, takes_effect))
 
     def verdict(self) -> RuleVerdict:
@@ -42,14 +42,13 @@ class Line:
     def _verdict(self) -> RuleVerdict:
         in_effect = not self.missing
         placed = Verdict.PREFERENCE_UNMET if self.unmet else Verdict.SATISFIED
-        notes = (*self.broken, *self.bypassed, *self.unmet, *self.missing)
-        reason = "; ".join(dict.fromkeys(filter(None, (self.said, *notes))))
+        reason = self._told(*self.broken, *self.bypassed, *self.unmet)
         if self.broken and not (self.blind and self.doubtful):
             return RuleVerdict(self.rule, Verdict.VIOLATED, reason, self.better, in_effect)
         if self.bypassed:
             return RuleVerdict(self.rule, Verdict.VIOLATED, reason, (), in_effect, placed)
         if self.blind:
-            reason = "; ".join(dict.fromkeys(filter(None, (self.said, self.blind, *self.missing))))
+            reason = self._told(self.blind)
             return RuleVerdict(self.rule, Verdict.UNKNOWN, reason, (), in_effect)
         if self.missing:
             if placed is Verdict.SATISFIED:
@@ -58,6 +57,11 @@ class Line:
                 self.rule, Verdict.NOT_IN_EFFECT, reason, self.better, in_effect, placed
             )
         return RuleVerdict(self.rule, placed, reason, self.better)
+
+    def _told(self, *notes: str) -> str:
+        """Each note once, then what is missing and when that comes."""
+        effect = when.WORDS.get(self.takes_effect, "")
+        return "; ".join(dict.fromkeys(filter(None, (self.said, *notes, *self.missing, effect))))
 
 
 class Ledger:
