@@ -57,6 +57,8 @@ options:
         a pod, as Kubernetes writes them.
       - C(label), a map of one key to its value, is a label that the workloads get in their templates and on what
         runs, and that then tells the group from other pods. It may stand beside one of the verbs above, or alone.
+        The keys of KubeVirt, of Kubernetes (but for V(app.kubernetes.io/)) and of this collection are refused, and
+        no label that a running pod or machine has with another value is ever overwritten.
       - C(preferred) makes C(run_on), C(avoid), C(keep_apart), C(keep_together) or C(spread) a wish and not a
         condition. C(weight), from V(1) to V(100) (default), weighs wishes against each other; C(spread) has
         none.

@@ -195,6 +195,47 @@ def test_a_label_of_the_user_reaches_template_instance_and_pod(task: RulesTask) 
     assert healed["counts"]["changed"] == 1
 
 
+@pytest.mark.parametrize(
+    ("label", "told"),
+    [
+        pytest.param({"kubevirt.io": "x"}, "is a label of KubeVirt and Kubernetes", id="kubevirt"),
+        pytest.param({"team": "web"}, "label_conflict", id="of somebody"),
+    ],
+)
+def test_a_label_that_others_gave_a_running_pod_stays(
+    task: RulesTask, label: dict[str, str], told: str
+) -> None:
+    """KubeVirt would take the pod for none of its own, and start the machine anew."""
+    before = _start(task, [("web-a", {})])["web-a"]
+    pod = task.launchers(before)[0]["metadata"]["name"]
+    theirs = {"metadata": {"labels": {"team": "db"}}}
+    labels = task.api.patch(task.api.path("Pod", task.namespace, pod), theirs)["metadata"]["labels"]
+    rule = {"name": "group", "workloads": [{"name": "web-a"}], "label": label}
+    start = task.sandbox.audit.mark()
+    for check in (True, False):
+        refused = task(rule, check=check)
+        assert refused["failed"]
+        assert told in refused["msg"]
+    assert told != "label_conflict" or f"{pod} runs with the label team=db" in refused["msg"]
+    assert not task({"name": "group"}, state="absent")["changed"]
+    assert not task.sandbox.audit.writes("mover", start)
+    after = task.get(VMI, "web-a")
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert task.launchers(after)[0]["metadata"]["labels"] == labels
+
+
+def test_a_label_of_a_rule_gets_another_value(task: RulesTask) -> None:
+    before = _start(task, [("web-a", {})])["web-a"]
+    rule = {"name": "group", "workloads": [{"name": "web-a"}], "label": {"tier": "web"}}
+    assert task(rule)["changed"]
+    made = task({**rule, "label": {"tier": "api"}})
+    assert [write["kind"] for write in made["writes"]] == ["Pod", VMI, VM, VMI, "Pod"]
+    after = task.get(VMI, "web-a")
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    for seen in (after, task.launchers(after)[0]):
+        assert seen["metadata"]["labels"]["tier"] == "api"
+
+
 def test_a_node_selector_that_is_taken_over_reaches_a_running_machine_live(
     task: RulesTask,
 ) -> None:

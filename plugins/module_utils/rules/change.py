@@ -7,19 +7,21 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+from ..model.finding import Finding
 from ..model.names import JOURNAL, RULES
-from ..model.objects import Ref
+from ..model.objects import Labels, Ref
 from ..model.pointer import JSON
 from ..model.snapshot import Workload
 from ..model.write import Write
 from ..systems.gitops import managed_by
 from .claims import Wanted
+from .conflicts import label_of_others
 from .effect import takes_effect
 from .inventory import Inventory
 from .labels import MACHINE_INSTANCE, Relabel, relabels
 from .merge import Merged, merge
 from .patch import ANNOTATIONS
-from .slots import Slot
+from .slots import Slot, pair
 
 _OURS = (ANNOTATIONS, ANNOTATIONS / RULES, ANNOTATIONS / JOURNAL)
 
@@ -34,6 +36,7 @@ class Change:
     takes_effect: str
     stages: tuple[tuple[Write, ...], ...]
     relabels: tuple[Relabel, ...]
+    findings: tuple[Finding, ...] = ()
 
     @property
     def ref(self) -> Ref:
@@ -71,7 +74,7 @@ def change_of(workload: Workload, wanted: Wanted, inventory: Inventory) -> Chang
     labels = labels_of_terms(wanted)
     found = relabels(workload, inventory, labels, merged.gone)
     leaving = list(filter(None, (relabel.leave(seen) for relabel, seen in found)))
-    arriving = list(filter(None, (relabel.arrive(seen) for relabel, seen in found)))
+    arriving = list(filter(None, (relabel.arrive(relabel.left(seen)) for relabel, seen in found)))
     write = merged.write
     if write is not None and not merged.slots and managed_by(workload) is not None:
         write = None
@@ -88,7 +91,19 @@ def change_of(workload: Workload, wanted: Wanted, inventory: Inventory) -> Chang
         takes_effect=takes_effect(workload, merged, inventory),
         stages=stages if any(stages) else (),
         relabels=tuple(relabel for relabel, _seen in found),
+        findings=tuple(_conflicts(wanted, found)),
     )
+
+
+def _conflicts(wanted: Wanted, found: t.Iterable[tuple[Relabel, Labels]]) -> t.Iterator[Finding]:
+    """Labels of running objects that somebody else has set to another value."""
+    for relabel, seen in found:
+        for key, value, other in relabel.conflicts(seen):
+            label = pair(Slot.LABEL, key, other)
+            rules = [
+                rule for rule, terms in sorted(wanted.listed.items()) if label in (terms or ())
+            ]
+            yield from label_of_others(rules, relabel.target, key, value, other)
 
 
 def labels_of_terms(wanted: Wanted) -> tuple[tuple[str, str], ...]:

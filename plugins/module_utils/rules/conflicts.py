@@ -72,6 +72,19 @@ def other_value(
     )
 
 
+def label_of_others(
+    rules: t.Iterable[RuleId], ref: Ref, key: str, seen: str, wanted: str
+) -> list[Finding]:
+    """A label of a VMI or pod that runs, which no rule has put there."""
+    return for_rules(
+        rules,
+        ref,
+        LABEL_CONFLICT,
+        f"{ref} runs with the label {key}={seen}, which no rule gave it; the rule wants {wanted}.",
+        "Use another label key, or take that label off by hand if nothing depends on it.",
+    )
+
+
 def node_terms_of_others(rules: t.Iterable[RuleId], ref: Ref) -> list[Finding]:
     """OR-ed node terms of a rule, and other node terms or expressions."""
     return for_rules(

@@ -18,6 +18,7 @@ from ..model.snapshot import Workload
 from ..model.write import Operation, Write
 from .fingerprint import Fingerprint
 from .inventory import Inventory
+from .label_input import is_reserved
 from .slots import Slot
 
 MACHINE_INSTANCE = "VirtualMachineInstance"
@@ -35,15 +36,24 @@ class Relabel(t.NamedTuple):
 
     def leave(self, labels: Labels) -> Write | None:
         """The write that removes labels, given those that the object has; None where none is to
-        go. A key that only gets another value stays until then."""
-        kept = {key for key, _value in self.wanted}
-        gone = {key for key, value in labels.items() if self._is_gone(key, value)}
-        return self._write(labels, gone - kept, {})
+        go. A key that gets another value leaves with the old one: what then still has one was
+        given it by somebody else."""
+        return self._write(labels, set(labels) - set(self.left(labels)), {})
+
+    def left(self, labels: Labels) -> Labels:
+        """The labels of the object without those that leave it."""
+        return {key: value for key, value in labels.items() if not self._is_gone(key, value)}
 
     def arrive(self, labels: Labels) -> Write | None:
-        """The write that sets labels, given those that the object has; None where all stand."""
-        adding = {key: value for key, value in self.wanted if labels.get(key) != value}
+        """The write that sets labels, given those that the object has once others have left it;
+        None where all stand. None is ever given another value: see `conflicts`."""
+        adding = {key: value for key, value in self.wanted if key not in labels}
         return self._write(labels, set(), adding)
+
+    def conflicts(self, labels: Labels) -> tuple[tuple[str, str, str], ...]:
+        """(key, value seen, value wanted) of each label that somebody else has set."""
+        left = self.left(labels)
+        return tuple((k, left[k], v) for k, v in self.wanted if left.get(k, v) != v)
 
     def again(self, write: Write, labels: Labels) -> Write | None:
         """`write`, one of the two, for an object that has other labels by now."""
@@ -71,7 +81,7 @@ class Relabel(t.NamedTuple):
         )
 
     def _is_gone(self, key: str, value: str) -> bool:
-        if not self.gone:
+        if not self.gone or is_reserved(key):
             return False
         mark = Fingerprint.of(Slot.LABEL, {"key": key, "value": value})
         return any(mark.says_the_same(gone) for gone in self.gone)

@@ -12,6 +12,7 @@ from ..model.pointer import JSON
 from ..model.rule import Rule, RuleId, SpreadOver, Terms, Verb, WorkloadSelector
 from ..model.topology import Topology
 from . import references
+from .label_input import free_key
 from .values import Notes, left_out
 from .verbs import VERBS, Context
 
@@ -74,7 +75,7 @@ def _rule(
         return None
     verb = _verb(notes, item, context, absent)
     workloads = _workloads(notes.at("workloads"), item, context, absent)
-    label = _label(notes.at("label"), given.get("label")) if "label" in given else None
+    label = _label(notes.at("label"), given["label"], absent) if "label" in given else None
     preferred, weight = _preference(notes, item, verb)
     allowed = notes.at("allow_findings").texts(given.get("allow_findings", []))
     return Rule(
@@ -151,12 +152,15 @@ def _workloads(
     return tuple(reference for reference in found if reference is not None)
 
 
-def _label(notes: Notes, value: JSON) -> tuple[str, str] | None:
+def _label(notes: Notes, value: JSON, absent: bool) -> tuple[str, str] | None:
+    """The key and value. What is only to go may have been written with any key."""
     found = references.labels(notes, value)
     if found is not None and len(found) != 1:
         notes.fault(f"takes one key with its value, not {len(found)}")
         return None
-    return next(iter(found.items())) if found else None
+    if not found or not (absent or free_key(notes, next(iter(found)))):
+        return None
+    return next(iter(found.items()))
 
 
 def _preference(notes: Notes, given: t.Mapping[str, JSON], verb: Verb | None) -> tuple[bool, int]:

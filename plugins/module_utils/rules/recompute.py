@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ..model.finding import Fault, Refused
-from ..model.objects import Ref
+from ..model.objects import Labels, Ref
 from ..model.pointer import JSON
 from ..model.rule import Rule
 from ..model.snapshot import Workload
@@ -36,7 +36,7 @@ class Recompute:
 
     def __call__(self, write: Write, manifest: JSON) -> Write | None:
         if write.target in self._relabels:
-            return self._relabels[write.target].again(write, labels_of(manifest))
+            return self._relabelled(write, labels_of(manifest))
         workload = Workload(write.target, manifest["metadata"]["uid"], manifest)
         merged = merge(workload, self._wanted[write.target])
         faults = [
@@ -47,3 +47,15 @@ class Recompute:
         if faults:
             raise Refused(faults)
         return merged.write
+
+    def _relabelled(self, write: Write, labels: Labels) -> Write | None:
+        relabel = self._relabels[write.target]
+        conflicts = relabel.conflicts(labels)
+        if conflicts:
+            raise Refused(
+                [
+                    Fault(str(write.target), f"has the label {key}={seen}, and not {wanted}")
+                    for key, seen, wanted in conflicts
+                ]
+            )
+        return relabel.again(write, labels)

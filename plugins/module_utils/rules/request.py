@@ -91,6 +91,7 @@ def plan_rules(
         found.append(unchecked(gap, "What runs of the virtual machines, and what labels it has,"))
     for change in changes:
         found += change.merged.findings
+        found += change.findings
         found += workload_findings.of_change(change, inventory, request.self_rolling)
     changed = tuple(change for change in changes if change.stages)
     stages = _stages(changed)

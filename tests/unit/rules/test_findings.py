@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import copy
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -29,6 +31,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.request impor
 from .builders import (
     NAMESPACE,
     NODES,
+    applied,
     deployment,
     node,
     plan,
@@ -241,6 +244,47 @@ def test_a_label_that_is_something_else_already() -> None:
     assert [f.name for f in plan(snapshot(machine), rule).refused] == ["label_conflict"]
     same = plan(snapshot(machine), {**rule, "label": {"tier": "web"}})
     assert not same.refused
+
+
+@pytest.mark.parametrize("where", ["VirtualMachineInstance", "Pod"])
+def test_a_label_that_somebody_else_gave_to_what_runs(where: str) -> None:
+    machine = vm("a")
+    vmi, pod = running(machine)
+    if where == "Pod":
+        pod = replace(pod, labels={**pod.labels, "tier": "db"})
+    else:
+        vmi = replace(vmi, labels={**vmi.labels, "tier": "db"})
+    rule = {"name": "r", "workloads": [{"name": "a"}], "label": {"tier": "api"}}
+    seen = snapshot(machine, run=[(vmi, pod)])
+    found = plan(seen, {**rule, "allow_findings": ["label_conflict"]})
+    (refused,) = found.refused
+    target = pod.ref if where == "Pod" else vmi.ref
+    assert (refused.name, refused.objects) == ("label_conflict", (target,))
+    assert f"{target} runs with the label tier=db" in refused.why
+    assert "the rule wants api" in refused.why
+    assert target not in {write.target for write in found.writes}
+    assert not plan(seen, {**rule, "label": {"tier": "db"}}).refused
+
+
+def test_a_label_of_a_rule_that_gets_another_value_is_no_conflict() -> None:
+    """The old value leaves what runs before the template forgets it, so that nothing but a label
+    of somebody else is ever in the way."""
+    machine = vm("a")
+    rule = {"name": "r", "workloads": [{"name": "a"}], "label": {"tier": "web"}}
+    (write,) = plan(snapshot(machine), rule).writes
+    ours = workload(applied(copy.deepcopy(dict(machine.manifest)), write))
+    found = plan(snapshot(ours, run=[running(ours)]), {**rule, "label": {"tier": "api"}})
+    assert not found.refused
+    assert [
+        (each.target.kind, each.before["labels"], each.after["labels"])
+        for each in found.writes
+        if each.target.kind != "VirtualMachine"
+    ] == [
+        ("Pod", {"tier": "web"}, {}),
+        ("VirtualMachineInstance", {"tier": "web"}, {}),
+        ("VirtualMachineInstance", {}, {"tier": "api"}),
+        ("Pod", {}, {"tier": "api"}),
+    ]
 
 
 def test_or_ed_node_terms_cannot_stand_beside_others() -> None:

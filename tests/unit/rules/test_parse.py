@@ -217,6 +217,36 @@ def test_no_kind_is_proposed_that_would_be_refused(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "key",
+    [
+        "kubevirt.io",
+        "kubevirt.io/created-by",
+        "vm.kubevirt.io/name",
+        "vmi.kubevirt.io/id",
+        "pod-template-hash",
+        "controller-uid",
+        "statefulset.kubernetes.io/pod-name",
+        "apps.kubernetes.io/pod-index",
+        "batch.kubernetes.io/job-name",
+        "topology.kubernetes.io/zone",
+        "placement.virt/group-x",
+    ],
+)
+def test_a_label_by_which_others_know_their_pods_is_refused(key: str) -> None:
+    rule = {"name": "r", **WHO, "label": {key: "x"}}
+    (found,) = _faults(rule)
+    assert found.startswith(f"rules[0] r, label: {key!r} is a label of ")
+    assert _parse(rule, absent=True)[0].label == (key, "x")
+
+
+@pytest.mark.parametrize(
+    "key", ["tier", "harvesterhci.io/machineSetName", "app.kubernetes.io/name", "mykubevirt.io/x"]
+)
+def test_other_labels_are_for_rules_to_give(key: str) -> None:
+    assert _parse({"name": "r", **WHO, "label": {key: "x"}})[0].label == (key, "x")
+
+
+@pytest.mark.parametrize(
     ("terms", "fault"),
     [
         ("x", "terms: must be a map of affinity, nodeSelector, tolerations,"),
