@@ -86,14 +86,16 @@ class Shop:
         }
         run: Object = {}
         moves: list[Object] = []
+        cleared: list[str] = []
         progress: list[str] = []
         began = time.monotonic()
         while True:
             result = self._run_module(rollout.main, {**params, "run": run}, check=check)
             moves += result.get("moves") or []
+            cleared += result.get("cleared") or []
             progress += result.get("progress") or []
             if result.get("failed") or result["finished"]:
-                return {**result, "moves": moves, "progress": progress}
+                return {**result, "moves": moves, "cleared": cleared, "progress": progress}
             assert time.monotonic() - began < seconds, progress
             run = {**result["run"], "elapsed": time.monotonic() - began}
 

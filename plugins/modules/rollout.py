@@ -183,7 +183,9 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    details: Returns the moves that a run would make if the scheduler chose the likeliest nodes, and makes none.
+    details:
+      - Returns the moves that a run would make if the scheduler chose the likeliest nodes, and makes none.
+      - Where there are any it fails as the run would if this identity lacks a right to make them.
   diff_mode:
     support: none
     details: Moves change no declared state.

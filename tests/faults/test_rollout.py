@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import dataclasses
 import os
+import re
 import signal
 import threading
 import typing as t
@@ -17,6 +18,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from ansible_collections.virt.placement.plugins.module_utils.model.names import JOURNAL
+from ansible_collections.virt.placement.plugins.module_utils.runs import journal as journals
+from ansible_collections.virt.placement.plugins.module_utils.runs import rollout, trouble
 from sandbox import Sandbox, objects
 from sandbox.fault_actions import Action, Exchange
 from sandbox.fault_proxy import WRITE, Rule, down, lost_answer, reset, sigkill, status
@@ -141,6 +145,111 @@ def test_an_api_server_that_is_away_for_a_while_is_waited_for(shop: Shop) -> Non
     assert not result.get("failed"), result.get("msg")
     assert shop.disruptions(mark) == [MIGRATION]
     assert len(set(shop.zones())) == 2
+
+
+LISTS = r"/virtualmachineinstances\?"
+FOR_EVER = range(2, 10**9)
+"""From the second one on: the first look is needed to begin."""
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps give up a request, and runs a server, after seconds in place of minutes."""
+    monkeypatch.setattr(rollout, "STEP_LIMIT", 4.0)
+    monkeypatch.setattr(trouble, "PATIENCE", 8.0)
+
+
+ENDS = {
+    "patience": (600, "no answer for 8 s: "),
+    "timeout": (6, "not done within 6 s"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.usefixtures("hurried")
+def test_lists_that_fail_for_ever_end_the_run(shop: Shop, end: str) -> None:
+    pair_on_one_node(shop, faults={"sandbox.virt/migration-seconds": "30"})
+    mark = shop.sandbox.audit.mark()
+    timeout, told = ENDS[end]
+    with shop.sandbox.fault_proxy([Rule("GET", LISTS, status(500), nth=FOR_EVER)]) as proxy:
+        kubeconfig = str(proxy.kubeconfig("mover"))
+        result = shop.roll(seconds=40, timeout=timeout, kubeconfig=kubeconfig)
+
+    assert result["failed"]
+    assert result["msg"].startswith(told)
+    assert re.search(r"; in flight, for the next run .*: .*/p\d \(migrate\)$", result["msg"])
+    assert shop.disruptions(mark) == [MIGRATION]
+    assert result["changed"] is True
+    lease = shop.lease()
+    assert lease["spec"]["holderIdentity"] == "", "it was given back: the Lease could be written"
+    assert len(journals.read(lease["metadata"]["annotations"][JOURNAL]).entries) == 1
+    assert sum("waiting for the API server" in line for line in result["progress"]) <= 1
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.usefixtures("hurried")
+def test_a_lease_that_can_never_be_written_ends_the_run(shop: Shop, end: str) -> None:
+    pair_on_one_node(shop)
+    mark = shop.sandbox.audit.mark()
+    timeout, told = ENDS[end]
+    with shop.sandbox.fault_proxy([Rule("PATCH", "/leases/", status(500))]) as proxy:
+        kubeconfig = str(proxy.kubeconfig("mover"))
+        result = shop.roll(seconds=40, timeout=timeout, kubeconfig=kubeconfig)
+
+    assert result["failed"]
+    assert result["msg"].startswith(told)
+    assert "could not be given back and is free in 20 s: cannot patch leases" in result["msg"]
+    assert shop.disruptions(mark) == []
+    assert (result["moves"], result["changed"]) == ([], False)
+    assert "in flight" not in result["msg"]
+    began = [line for line in result["progress"] if "migrating" in line]
+    assert began == [], "nothing began that is in no journal"
+
+
+@dataclasses.dataclass(frozen=True)
+class AfterClearing(Action):
+    """Refuse two requests, which is one and its repetition, once a workload's journal is gone."""
+
+    name: t.ClassVar[str] = "after clearing"
+    shop: Shop
+    made: list[str] = dataclasses.field(default_factory=list)
+
+    def cleared(self) -> list[str]:
+        found = self.shop.api.list(self.shop.path("VirtualMachine"))
+        there = [machine["metadata"] for machine in found]
+        return [each["name"] for each in there if JOURNAL not in (each.get("annotations") or {})]
+
+    async def run(self, exchange: Exchange) -> web.StreamResponse:
+        cleared = await asyncio.to_thread(self.cleared)
+        if cleared and len(self.made) < 2:
+            self.made.append(exchange.request.path)
+            return await status(500).run(exchange)
+        return await exchange.relay()
+
+
+def test_what_was_cleared_is_returned_though_the_lease_could_not_be_given_back_at_once(
+    shop: Shop,
+) -> None:
+    """The journals are cleared, then the API server fails when the Lease is given back: the next
+    step has nothing left to clear, and what ended is told once, by lines and by Events."""
+    for name in pair_on_one_node(shop):
+        annotations = {"metadata": {"annotations": {JOURNAL: "what was effective"}}}
+        shop.api.patch(shop.path("VirtualMachine", name), annotations)
+    fault = AfterClearing(shop)
+    with shop.sandbox.fault_proxy([Rule("PATCH", "/leases/", fault)]) as proxy:
+        result = shop.roll(seconds=60, kubeconfig=str(proxy.kubeconfig("mover")))
+
+    assert fault.made, "the Lease was refused after the clearing"
+    assert not result.get("failed"), result.get("msg")
+    cleared = {f"VirtualMachine {shop.namespace}/{name}" for name in fault.cleared()}
+    assert cleared
+    assert sorted(result["cleared"]) == sorted(cleared)
+    assert any("waiting for the API server" in line for line in result["progress"])
+    assert len(result["moves"]) == 1
+    assert sum("migrated" in line for line in result["progress"]) == 1
+    events = shop.api.list(f"/api/v1/namespaces/{shop.namespace}/events")
+    assert sum(event["reason"] == "PlacementMoved" for event in events) == 1
+    assert result["changed"] is True
 
 
 def test_who_was_overtaken_disrupts_nothing_more(shop: Shop) -> None:

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import datetime
 import re
 import time
 import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.movement.entry import Entry
 from ansible_collections.virt.placement.plugins.module_utils.rules.machine_labels import (
     machine_id,
 )
@@ -163,6 +167,53 @@ def test_who_may_only_read_is_told_every_right_before_anything_is_written(shop: 
     ):
         assert f"may not {right}: grant this identity" in told
     assert shop.sandbox.audit.writes(since=mark) == []
+
+
+def test_check_mode_asks_for_the_rights_of_a_run(shop: Shop) -> None:
+    pair_on_one_node(shop)
+    result = shop.roll(check=True, kubeconfig=str(shop.sandbox.kubeconfig("reader")))
+    assert result["failed"]
+    assert f"may not create {MIGRATIONS}.kubevirt.io in namespace {shop.namespace}" in result["msg"]
+    assert "may not patch leases.coordination.k8s.io" in result["msg"]
+    assert shop.roll(check=True)["changed"] is True
+
+
+def test_who_takes_over_outside_his_window_sends_nothing_that_was_not_sent(shop: Shop) -> None:
+    """A run died between its journal and its request; the next one may not move now."""
+    pair_on_one_node(shop)
+    (planned,) = shop.roll(check=True)["moves"]
+    name = planned["instance"]
+    entry = Entry(
+        Ref("VirtualMachineInstance", shop.namespace, name),
+        planned["uid"],
+        Ref("VirtualMachine", shop.namespace, name),
+        Method.MIGRATE,
+        planned["from"],
+        1,
+        0.0,
+    )
+    shop.hold_lease("")
+    text = journals.write(Journal("r-dead", "another", entries=(entry,)))
+    shop.api.patch(LEASE, {"metadata": {"annotations": {JOURNAL: text}}})
+    tomorrow = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=12)
+    later = tomorrow + datetime.timedelta(hours=1)
+    window = {"start": f"{tomorrow:%H:%M}", "end": f"{later:%H:%M}", "timezone": "UTC"}
+    mark = shop.sandbox.audit.mark()
+
+    result = shop.roll(window=window)
+
+    assert not result.get("failed"), result.get("msg")
+    assert "outside of the window" in result["stopped"]
+    told = f"VirtualMachine {shop.namespace}/{name} is not moved for now: outside of the window"
+    assert any(line.startswith(told) for line in result["progress"])
+    assert [move["uid"] for move in result["remaining"]] == [planned["uid"]]
+    assert shop.disruptions(mark) == []
+
+    again = shop.roll()
+
+    assert not again.get("failed"), again.get("msg")
+    assert shop.disruptions(mark) == [MIGRATION]
+    assert len(set(shop.zones())) == 2
 
 
 def test_a_budget_that_never_yields_changes_nothing_and_is_named(shop: Shop) -> None:

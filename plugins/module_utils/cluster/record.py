@@ -15,8 +15,11 @@ from ..model.objects import Ref
 MESSAGE_LIMIT = 1000
 
 
-def event(api: Api, about: Ref, reason: str, message: str, run: str, *, warning: bool) -> bool:
-    """Record an Event about a workload; False where it could not be recorded.
+def event(
+    api: Api, about: Ref, reason: str, message: str, run: str, *, warning: bool, once: str
+) -> bool:
+    """Record an Event about a workload; False where it could not be recorded. `once` names it
+    within the run: it is not recorded again.
 
     An Event that is lost harms nothing, so no error of it stops a run.
     """
@@ -25,7 +28,7 @@ def event(api: Api, about: Ref, reason: str, message: str, run: str, *, warning:
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {
-            "generateName": f"{FIELD_MANAGER}-",
+            "name": f"{FIELD_MANAGER}-{run}-{once}",
             "namespace": about.namespace,
             "annotations": {RUN: run},
         },

@@ -16,10 +16,13 @@ from ..model.objects import Ref
 from ..model.plan import Method, Move
 from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
 from ..movement.entry import Entry, ready
+from ..planning.candidates import Wanted
 from ..planning.effects import run_strategy
 
 Key = tuple[str, str]
 """Namespace and name of a VMI."""
+
+NOWHERE: t.Final[t.Mapping[Key, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +81,36 @@ def load_of(
     entries: t.Sequence[Entry],
     in_scope: t.Sequence[Instance],
     workloads: t.Collection[Ref] = (),
+    sources: t.Mapping[Key, str] = NOWHERE,
 ) -> Load:
     """What is going on in this snapshot, beside what `entries` are about to do. `workloads` are
-    those that the run is about: one that ought to have instances and has none is missing them."""
+    those that the run is about: one that ought to have instances and has none is missing them.
+    `sources` are the nodes of migrating VMIs that the snapshot does not hold."""
     machines = {(m.ref.namespace, m.ref.name): m for m in snapshot.machine_instances}
     moving = _migrating(snapshot, machines, entries)
-    outbound = Counter(machines[key].node_name for key in moving if key in machines)
+    nodes = {**sources, **{key: machine.node_name for key, machine in machines.items()}}
+    outbound = Counter(nodes[key] for key in moving if key in nodes)
     missing, named = _not_ready(snapshot, entries, in_scope, workloads)
     return Load(len(entries), len(moving), outbound, missing, named)
+
+
+def counted(
+    instances: t.Iterable[Instance], wanted: Wanted, entries: t.Iterable[Entry]
+) -> list[Instance]:
+    """The instances that the run is about, and those of workloads of which it has a move in flight
+    that it took over."""
+    moving = {entry.workload for entry in entries}
+    return [found for found in instances if found in wanted or found.workload in moving]
+
+
+def workloads_of(snapshot: Snapshot, wanted: Wanted) -> list[Ref]:
+    """The workloads that the run is about, whether they have instances or not."""
+    return [
+        found.ref
+        for found in snapshot.workloads
+        if found.ref in wanted.workloads
+        or (not wanted.workloads and found.ref.namespace in wanted.namespaces)
+    ]
 
 
 def _migrating(

@@ -11,14 +11,15 @@ from __future__ import annotations
 import typing as t
 
 from ..model.kinds import KINDS
-from ..model.names import JOURNAL
+from ..model.names import JOURNAL, RULES
 from ..model.objects import Ref
 from ..model.pointer import JSON, Pointer
 from ..model.snapshot import Workload
 from ..model.write import Operation, Write
 from ..planning.candidates import Candidate
+from ..rules.slots import FIELDS
 
-_ANNOTATION = Pointer(("metadata", "annotations", JOURNAL))
+_ANNOTATIONS = Pointer(("metadata", "annotations"))
 
 
 def clearing(candidates: t.Iterable[Candidate]) -> tuple[Write, ...]:
@@ -43,19 +44,21 @@ def journalled(candidates: t.Iterable[Candidate]) -> frozenset[Ref]:
 
 
 def cleared_again(write: Write, manifest: t.Mapping[str, JSON]) -> Write | None:
-    """For a workload that was read again: the journal goes only if it is the one that was seen."""
-    seen = (manifest["metadata"].get("annotations") or {}).get(JOURNAL)
-    return write if seen is not None and seen == write.tests[0].value else None
+    """For a workload that was read again: the journal goes only if it, the rules and the terms are
+    those that were seen. New terms leave the text of a journal as it is, and need it."""
+    same = all(test.pointer.read(manifest, None) == test.value for test in write.tests)
+    return write if same else None
 
 
 def _write(workload: Workload) -> Write:
-    text = workload.annotations[JOURNAL]
+    spec = workload.kind.template / "spec"
+    seen = (_ANNOTATIONS / JOURNAL, _ANNOTATIONS / RULES, *(spec / name for name in FIELDS))
     return Write(
         target=workload.ref,
         path=KINDS[workload.ref.kind].path(workload.ref.namespace, workload.ref.name),
         uid=workload.uid,
-        tests=(Operation("test", _ANNOTATION, text),),
-        operations=(Operation("remove", _ANNOTATION),),
+        tests=tuple(Operation("test", at, at.read(workload.manifest, None)) for at in seen),
+        operations=(Operation("remove", _ANNOTATIONS / JOURNAL),),
         before={"journal": "kept"},
         after={"journal": "cleared"},
     )

@@ -89,6 +89,14 @@ def failures(moves: t.Iterable[t.Mapping[str, JSON]]) -> str:
     return "; ".join(told) or "see the progress lines"
 
 
+def undone(entries: t.Iterable[Entry], plan: Plan, waiting: str) -> str:
+    """What a run leaves whose time is over; `waiting` is why its next move had not begun."""
+    in_flight = [f"{e.instance} ({e.method}: {e.note or e.phase})" for e in entries]
+    planned = [f"{m.instance} ({waiting or 'not begun'})" for m in plan.moves]
+    left = [f"{x.instance} ({x.reason})" for x in plan.left]
+    return "; ".join(in_flight + planned + left) or "nothing"
+
+
 def in_flight(journal: str) -> str:
     """The end of a sentence about moves that the next run goes on with, if there are any."""
     try:

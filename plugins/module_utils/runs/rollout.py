@@ -12,16 +12,8 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ..api.errors import (
-    AnswerLost,
-    ApiError,
-    BadAnswer,
-    DeadlineExceeded,
-    Forbidden,
-    ServerFault,
-    Throttled,
-    Unreachable,
-)
+from ..api.deadline import Deadline
+from ..api.errors import ApiError, Forbidden
 from ..api.requests import Api
 from ..cluster import lease
 from ..cluster.apply import apply
@@ -32,8 +24,9 @@ from ..model.finding import Fault, Refused
 from ..model.plan import Plan
 from ..movement.entry import Entry
 from . import journal as journals
-from . import progress, results, scope, takeover
+from . import progress, results, scope, takeover, trouble
 from .clearing import cleared_again, clearing, journalled
+from .giving_back import give_back, leave
 from .journal import Journal
 from .needed_rights import needed_rights
 from .parameters import Parameters
@@ -52,10 +45,8 @@ is over by then is told with its beginning."""
 STEP_LIMIT = 60.0
 """Nothing in a step takes longer: reading a very large cluster, an API server that is slow."""
 
-TROUBLE_PATIENCE = 300.0
-"""Seconds for which a run that has begun bears an API server that does not answer."""
-
-TROUBLE = (AnswerLost, BadAnswer, DeadlineExceeded, ServerFault, Throttled, Unreachable)
+OVERTIME = 10.0
+"""Seconds past the run's timeout in which a step may still look, call off and tell."""
 
 Listening = t.Callable[[], bool]
 
@@ -79,7 +70,7 @@ def rollout_step(
         return step.planned() if check else step.run()
     except LeaseLost as error:
         return step.failed(str(error))
-    except TROUBLE as error:
+    except trouble.TROUBLE as error:
         return step.troubled(error)
     except (ApiError, Refused) as error:
         return step.cut_short(error)
@@ -91,13 +82,19 @@ class _Step:
     ) -> None:
         self.began = time.monotonic()
         self.before = state.elapsed
-        self.api = api.under(api.deadline.within(STEP_LIMIT))
+        left = max(0.0, parameters.timeout - state.elapsed) + OVERTIME
+        limit = min(STEP_LIMIT, left)
+        deadline = Deadline(limit) if state.held is not None else api.deadline.within(limit)
+        self.api = api.under(deadline)
         self.parameters = parameters
         self.state = state
         self.listening = listening
         self.lines: list[str] = []
         self.told = 0.0
         self.turns: Turns | None = None
+        self.journal: Journal | None = None
+        """As it was read or written when this step came to hold the Lease."""
+        self.cleared: list[str] = []
         self._renewed = self.began - lease.DURATION
 
     @property
@@ -105,9 +102,12 @@ class _Step:
         return self.before + time.monotonic() - self.began
 
     def planned(self) -> StepResult:
-        """Check mode: the plan, and nothing else."""
+        """Check mode: the plan, and whether a run would be allowed to make it."""
+        reading = self._lease_if_allowed()
         view = self._look()
         plan = view.plan(self.parameters)
+        if plan.moves or any(left.passing for left in plan.left):
+            self._require_rights(reading, (), view, plan)
         self.lines += [progress.planned("(check mode)", plan)]
         result = self._result(finished=True)
         self._tell_standing(result, view, plan)
@@ -121,7 +121,7 @@ class _Step:
         held = self.state.held
         if held is not None:
             journal = self._ours(lease.read(self.api), held)
-            self.state.trouble = -1.0
+            self._fence(held, journal)
             return self._turns(held, journal, self._look(journal.entries))
         if self.elapsed >= self.parameters.timeout:
             return self.failed(f"not done within {self.parameters.timeout} s: {self.state.waiting}")
@@ -168,14 +168,21 @@ class _Step:
         return result
 
     def troubled(self, error: ApiError) -> StepResult:
-        """The API server does not answer. A run that has begun goes on when it does again."""
-        if self.state.held is None:
+        """The API server does not answer. A run that has begun goes on when it does again. When its
+        time is over it has one more step, to call off what it can and to say what is left."""
+        held = self.state.held
+        if held is None:
             raise error
-        if self.state.trouble < 0:
+        begins = self.state.trouble < 0
+        if begins:
             self.state.trouble = self.before
+        if self.before >= self.parameters.timeout:
+            return self._leave(held, f"not done within {self.parameters.timeout} s: {error}")
+        if self.elapsed - self.state.trouble >= trouble.PATIENCE:
+            return self._leave(held, f"no answer for {trouble.PATIENCE:.0f} s: {error}")
+        self._untell()
+        if begins:
             self.lines.append(f"waiting for the API server: {error}")
-        if self.elapsed - self.state.trouble >= TROUBLE_PATIENCE:
-            return self.failed(f"no answer for {TROUBLE_PATIENCE:.0f} s: {error}")
         self.api.deadline.pause(1.0)
         result = self._result(finished=False)
         if self.turns is not None:
@@ -183,23 +190,25 @@ class _Step:
         return result
 
     def cut_short(self, error: ApiError | Refused) -> StepResult:
-        """Rights that were taken away, a workload that was deleted: no later step can go on. What
-        is in flight is left to whoever takes the Lease, which is given back at once."""
+        """Rights that were taken away, a workload that was deleted: no later step can go on."""
         held = self.state.held
         if held is None:
             raise error
-        result = self.failed(str(error))
-        try:
-            if self.turns is not None:
-                text = journals.write(self.turns.journal)
-            else:
-                text = lease.read(self.api).journal
-            lease.release(self.api, held, text)
-        except (ApiError, LeaseLost) as trouble:
-            result.failure += f"; {lease.NAME} could not be given back and is free in {lease.DURATION} s: {trouble}"
-        else:
-            result.failure += results.in_flight(text)
-        return result
+        return self._leave(held, str(error))
+
+    def _leave(self, held: Held, reason: str) -> StepResult:
+        """Fail. What is in flight is left to whoever takes the Lease, which is given back."""
+        journal = self.turns.journal if self.turns is not None else self.journal
+        return self.failed(reason + leave(self.api, held, journal))
+
+    def _untell(self) -> None:
+        """Take back the lines about what no journal has: the next step sees and tells it again."""
+        if self.turns is None:
+            return
+        untold = self.lines[self.turns.told :]
+        del self.lines[self.turns.told :]
+        if self.state.waiting in untold:
+            self.state.waiting = ""
 
     def _look(self, entries: t.Iterable[Entry] = ()) -> View:
         """Read the cluster. What is in flight may be of a run before, in other namespaces."""
@@ -215,6 +224,7 @@ class _Step:
         journal = journal_of(reading)
         if reading.holder != held.run or reading.term != held.term or journal is None:
             raise LeaseLost(held, reading)
+        self.journal = journal
         return journal
 
     def _take(self, reading: Reading, unfinished: Journal | None) -> tuple[Held, Journal] | None:
@@ -229,13 +239,20 @@ class _Step:
         held = lease.take(self.api, reading, journal.run, journals.write(journal))
         if held is None:
             return None
+        self.journal = journal
         self.state.run, self.state.term = held.run, held.term
         self.state.base = journal.clock - self.elapsed
         self.state.waiting = ""
         self._renewed = time.monotonic()
         self.lines += takeover.told(unfinished, journal)
-        takeover.fence(self.api, held, journal)
+        self._fence(held, journal)
         return held, journal
+
+    def _fence(self, held: Held, journal: Journal) -> None:
+        """Once, before anything is sent."""
+        if not self.state.fenced:
+            takeover.fence(self.api, held, journal)
+            self.state.fenced = True
 
     def _wait_for(self, reading: Reading, alive: bool) -> None:
         if alive:
@@ -267,6 +284,7 @@ class _Step:
             if self.elapsed >= self.parameters.timeout:
                 return self._time_over(turns, view)
             plan = turns.turn(view)
+            self.state.trouble = -1.0
             if not self._goes_on(turns, plan):
                 return self._end(turns, view, plan)
             self._say_waiting(f"waiting: {turns.waiting}" if turns.waiting else "")
@@ -317,10 +335,10 @@ class _Step:
         """Clear what is effective now, and tell what is left."""
         writes = clearing(view.candidates)
         applied = apply(self.api, writes, recompute=cleared_again)
+        self.cleared = [str(write.target) for write in applied.done]
+        self.state.changed = self.state.changed or bool(applied.done)
         result = self._result(finished=True, plan=plan)
-        result.cleared = [str(write.target) for write in applied.done]
         self._tell_standing(result, view, plan)
-        result.changed = result.changed or bool(applied.done)
         if applied.failed:
             errors = "; ".join(str(found.error) for found in applied.failed)
             result.failure = f"the journals of some workloads could not be cleared: {errors}"
@@ -338,25 +356,16 @@ class _Step:
     def _time_over(self, turns: Turns, view: View) -> StepResult:
         turns.cancel_all(view)
         plan = view.plan(self.parameters, turns.journal)
-        in_flight = [
-            f"{e.instance} ({e.method}: {e.note or e.phase})" for e in turns.journal.entries
-        ]
-        waiting = [f"{m.instance} ({turns.waiting or 'not begun'})" for m in plan.moves]
-        left = [f"{x.instance} ({x.reason})" for x in plan.left]
+        undone = results.undone(turns.journal.entries, plan, turns.waiting)
         text = journals.write(turns.journal) if turns.journal.entries else ""
-        lease.release(self.api, turns.held, text)
+        kept = give_back(self.api, turns.held, text)
         result = self._result(finished=True, plan=plan)
-        result.failure = (
-            f"not done within {self.parameters.timeout} s; left:"
-            f" {'; '.join(in_flight + waiting + left) or 'nothing'}"
-        )
+        result.failure = f"not done within {self.parameters.timeout} s; left: {undone}{kept}"
         return result
 
     def _abandon(self, turns: Turns) -> StepResult:
         """Nobody waits for us any more. What is in flight is left to whoever takes the Lease."""
-        text = journals.write(turns.journal)
-        lease.release(self.api, turns.held, text)
-        return self.failed("the task that this step belongs to is gone")
+        return self._leave(turns.held, "the task that this step belongs to is gone")
 
     def _say_waiting(self, reason: str) -> None:
         """A reason for waiting is told once, until another takes its place."""
@@ -378,6 +387,7 @@ class _Step:
             if plan is not None
             else [],
             left=[results.left_behind(left) for left in plan.left] if plan is not None else [],
+            cleared=self.cleared,
             progress=self.lines,
             changed=self.state.changed,
         )

@@ -42,6 +42,16 @@ def instance_path(entry: Entry) -> str:
     return f"/api/v1/namespaces/{namespace}/pods/{name}"
 
 
+def under_way(entry: Entry, seen: Seen) -> bool:
+    """It was sent before we stopped knowing: the migration is there, or the instance leaves."""
+    if entry.method is Method.MIGRATE:
+        return seen.migration is not None or seen.instance is None
+    if seen.instance is None or seen.queued:
+        return True
+    vmi, pod = seen.instance.vmi, seen.instance.pod
+    return vmi.terminating if vmi is not None else pod is not None and pod.terminating
+
+
 @dataclass(frozen=True, slots=True)
 class Sight:
     """An instance at this moment. `node` is empty where it does not say one."""

@@ -20,7 +20,8 @@ class State:
     """`elapsed` are the seconds since the task began, `base` what the run's clock showed then.
 
     `trouble` is when (in elapsed seconds) the API server began not to answer, -1 while it does.
-    `waiting` is the reason for waiting that was told last.
+    `waiting` is the reason for waiting that was told last. `fenced`: what a run before may yet send
+    was made void.
     """
 
     run: str = ""
@@ -31,7 +32,7 @@ class State:
     marked: float = 0.0
     trouble: float = -1.0
     waiting: str = ""
-    announced: bool = False
+    fenced: bool = False
     changed: bool = False
 
     @classmethod

@@ -14,15 +14,16 @@ import time
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..api.errors import ApiError
 from ..api.requests import Api
 from ..cluster import lease, record
-from ..cluster.lease import Held
+from ..cluster.lease import Held, LeaseLost
 from ..model.objects import Ref
 from ..model.plan import Method, Move, Plan
 from ..model.pointer import JSON
-from ..model.snapshot import Instance, Snapshot
+from ..model.snapshot import Snapshot
 from ..movement import migrate
-from ..movement.entry import Ended, Entry, Outcome, Phase, Reply, Seen, Settings, Step
+from ..movement.entry import Ended, Entry, Outcome, Phase, Reply, Settings, Step
 from ..movement.perform import perform
 from ..planning.candidates import Candidate, Wanted, candidates
 from ..planning.links import Links
@@ -30,11 +31,12 @@ from ..planning.moves import Request, plan_moves
 from ..planning.world import Verified
 from . import journal as journals
 from . import pace, progress, results
-from .budget import Limits, Load, load_of, why_not
+from .budget import Limits, Load, counted, load_of, why_not, workloads_of
+from .foreign import Foreign
 from .journal import Journal, digest
 from .observe import Observer
 from .parameters import Parameters
-from .sending import machine, sight
+from .sending import machine, sight, under_way
 
 RENEW_AFTER = 5.0
 """Seconds after which the Lease is renewed although there is nothing to write to it."""
@@ -91,9 +93,9 @@ def _spent(journal: Journal, uid: str) -> str:
 
 
 class Turns:
-    """The turns of one step. `lines` and `ended` gather what there is to tell; the first `saved`
-    of what ended are in the journal that was written last. `renewed` is when (time.monotonic) the
-    Lease was last known to be ours."""
+    """The turns of one step. `lines` and `ended` gather what there is to tell; of them the first
+    `told` and `saved` are in the journal that was written last. `renewed` is when (time.monotonic)
+    the Lease was last known to be ours."""
 
     def __init__(
         self,
@@ -112,6 +114,7 @@ class Turns:
         self.journal = journal
         self.lines = lines
         self.saved = 0
+        self.told = len(lines)
         self.ended: list[dict[str, JSON]] = []
         self.waiting = ""
         self.stopped = ""
@@ -124,6 +127,7 @@ class Turns:
         self._fresh: set[str] = set()
         """Uids of moves that were journalled in this turn: nothing of them was sent before."""
         self._total = journal.started
+        self._foreign = Foreign()
 
     @property
     def clock(self) -> float:
@@ -151,8 +155,14 @@ class Turns:
                 self.journal = self.journal.forget(entry.uid)
         self._fresh.clear()
         self.settled = len(self.ended) > before
+        journal, told = self.journal, len(self.lines)
         due = [] if self.settled else self._choose(plan, view, observer, places)
-        self.keep_lease(force=bool(due))
+        try:
+            self.keep_lease(force=bool(due))
+        except (ApiError, LeaseLost):
+            self.journal = journal  # what is in no journal on the Lease does not begin
+            del self.lines[told:]
+            raise
         for uid in due:
             self._begin(uid, observer, places)
         started = {entry.uid for entry in self.journal.entries} | {e["uid"] for e in self.ended}
@@ -165,7 +175,7 @@ class Turns:
             began = time.monotonic()
             lease.renew(self.api, self.held, journals.write(self.journal))
             self._renewed = began
-            self.saved = len(self.ended)
+            self.saved, self.told = len(self.ended), len(self.lines)
 
     def cancel_all(self, view: View) -> None:
         """Call off the migrations that have not begun to copy."""
@@ -178,7 +188,7 @@ class Turns:
     def _settle(self, entry: Entry, observer: Observer, places: progress.Places) -> None:
         seen = observer.seen(entry)
         if entry.phase is Phase.INTENDED:
-            if not _under_way(entry, seen):
+            if not under_way(entry, seen):
                 return
             entry = replace(entry, phase=Phase.BEGUN)
         step = machine(entry).advance(entry, seen, self.clock, self.settings)
@@ -215,7 +225,9 @@ class Turns:
         reason = "PlacementMoveFailed" if failed else "PlacementMoved"
         told = end.reason or f"{entry.source} -> {end.node}"
         text = f"{entry.method} of {entry.instance}: {told}"
-        record.event(self.api, entry.workload, reason, text, self.journal.run, warning=failed)
+        once = f"{digest(entry.uid)}-{entry.attempt}-{end.outcome}"
+        run = self.journal.run
+        record.event(self.api, entry.workload, reason, text, run, warning=failed, once=once)
 
     def _choose(
         self, plan: Plan, view: View, observer: Observer, places: progress.Places
@@ -223,12 +235,13 @@ class Turns:
         """Journal the moves that may begin now; returns the uids of all that are to be sent."""
         self.waiting = self.stopped = ""
         self._total = self.journal.started + len(plan.moves)
-        load = load_of(
-            view.snapshot, self.journal.entries, _in_scope(view, observer), _workloads(view)
-        )
-        intended = [e for e in self.journal.entries if e.phase is Phase.INTENDED]
-        due = [e.uid for e in intended if not self._may_be_queued(e)]
-        begun = {entry.uid for entry in intended}
+        due = [e.uid for e in self._intended(places) if not self._may_be_queued(e)]
+        entries = self.journal.entries
+        in_scope = counted(observer.instances, view.wanted, entries)
+        about = workloads_of(view.snapshot, view.wanted)
+        sources = self._foreign.sources(self.api, view.snapshot) if plan.moves else {}
+        load = load_of(view.snapshot, entries, in_scope, about, sources)
+        begun = {entry.uid for entry in entries}
         planned = {move.uid for move in plan.moves}
         for move in plan.moves:
             if move.uid in begun or self.failed:
@@ -241,6 +254,26 @@ class Turns:
             self._journal(move, observer, places)
             due.append(move.uid)
         return due
+
+    def _intended(self, places: progress.Places) -> list[Entry]:
+        """The journalled moves of which nothing was sent, or that may have been. One that was not
+        sent is forgotten where it might not begin now: it is held like any other."""
+        found = [entry for entry in self.journal.entries if entry.phase is Phase.INTENDED]
+        for entry in found:
+            if self._may_be_queued(entry):
+                continue
+            others = self.journal.forget(entry.uid)
+            held = self._hold(others, places.domain(entry.source)).reason
+            if self.failed or held:
+                name = progress.short(entry.workload, entry.instance)
+                why = held or "other moves failed"
+                self.lines.append(f"{name} is not moved for now: {why}")
+                self.journal = others
+        return [entry for entry in self.journal.entries if entry.phase is Phase.INTENDED]
+
+    def _hold(self, journal: Journal, domain: str) -> pace.Hold:
+        now = datetime.datetime.now(datetime.timezone.utc)
+        return pace.hold(self.parameters, journal, domain, self.clock, now)
 
     def _may_be_queued(self, entry: Entry) -> bool:
         """Whether a restart that may have been sent could still arrive: nothing of it is seen, and
@@ -261,9 +294,7 @@ class Turns:
         places: progress.Places,
     ) -> str:
         candidate = view.by_uid[move.uid]
-        now = datetime.datetime.now(datetime.timezone.utc)
-        domain = places.domain(move.source)
-        held = pace.hold(self.parameters, self.journal, domain, self.clock, now)
+        held = self._hold(self.journal, places.domain(move.source))
         if held.final:
             self.stopped = held.reason
         if held:
@@ -356,31 +387,6 @@ class Turns:
     def _places(self, snapshot: Snapshot) -> progress.Places:
         labels = {node.name: node.labels for node in snapshot.nodes}
         return progress.Places(labels, self.parameters.zone_key)
-
-
-def _in_scope(view: View, observer: Observer) -> list[Instance]:
-    return [instance for instance in observer.instances if instance in view.wanted]
-
-
-def _workloads(view: View) -> list[Ref]:
-    """The workloads that the run is about, whether they have instances or not."""
-    wanted = view.wanted
-    return [
-        found.ref
-        for found in view.snapshot.workloads
-        if found.ref in wanted.workloads
-        or (not wanted.workloads and found.ref.namespace in wanted.namespaces)
-    ]
-
-
-def _under_way(entry: Entry, seen: Seen) -> bool:
-    """It was sent before we stopped knowing: the migration is there, or the instance leaves."""
-    if entry.method is Method.MIGRATE:
-        return seen.migration is not None or seen.instance is None
-    if seen.instance is None or seen.queued:
-        return True
-    vmi, pod = seen.instance.vmi, seen.instance.pod
-    return vmi.terminating if vmi is not None else pod is not None and pod.terminating
 
 
 def _patience(parameters: Parameters) -> float:

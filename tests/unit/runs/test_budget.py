@@ -9,6 +9,8 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.api.errors import NotFound, Request
+from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Pod, Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Move
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
@@ -19,11 +21,14 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Workload,
 )
 from ansible_collections.virt.placement.plugins.module_utils.movement.entry import Entry
+from ansible_collections.virt.placement.plugins.module_utils.planning.candidates import Wanted
 from ansible_collections.virt.placement.plugins.module_utils.runs.budget import (
     Limits,
+    counted,
     load_of,
     why_not,
 )
+from ansible_collections.virt.placement.plugins.module_utils.runs.foreign import Foreign
 
 SET = Ref("VirtualMachineInstanceReplicaSet", "shop", "web")
 
@@ -80,6 +85,70 @@ def test_a_mark_for_evacuation_is_a_migration_to_come() -> None:
     machines = tuple(machine(f"m{n}", evacuation_node_name="w1") for n in range(2))
     snapshot = Snapshot(machine_instances=machines)
     assert why_not(move(Method.MIGRATE), load_of(snapshot, (), ()), Limits(), snapshot) != ""
+
+
+def test_a_migration_of_a_machine_that_was_not_read_leaves_its_node_all_the_same() -> None:
+    migrations = tuple(
+        Migration(Ref("VirtualMachineInstanceMigration", "bar", f"x{n}"), f"x{n}", f"m{n}", "")
+        for n in range(2)
+    )
+    snapshot = Snapshot(migrations=migrations)
+    sources = {("bar", "m0"): "w1", ("bar", "m1"): "w1"}
+    assert why_not(move(Method.MIGRATE), load_of(snapshot, (), ()), Limits(), snapshot) == ""
+    load = load_of(snapshot, (), (), sources=sources)
+    told = why_not(move(Method.MIGRATE), load, Limits(), snapshot)
+    assert told == "2 migrations away from w1 are in flight"
+    assert why_not(move(Method.MIGRATE, "w2"), load, Limits(), snapshot) == ""
+
+
+class Machines:
+    """An API server with VMIs of which it counts the reads."""
+
+    def __init__(self, machines: dict[str, t.Any]) -> None:
+        self.machines = machines
+        self.reads: list[str] = []
+
+    def get(self, path: str) -> t.Any:
+        self.reads.append(path)
+        if path not in self.machines:
+            raise NotFound(Request("GET", path), status=404)
+        return self.machines[path]
+
+
+def test_the_source_of_a_foreign_migration_is_what_its_machine_says() -> None:
+    where = "/apis/kubevirt.io/v1/namespaces/bar/virtualmachineinstances/"
+    state = {"migrationUid": "x1", "sourceNode": "w2", "targetNode": "w3"}
+    server = Machines(
+        {
+            f"{where}m0": {"status": {"nodeName": "w1", "migrationState": {"migrationUid": "old"}}},
+            f"{where}m1": {"status": {"nodeName": "w3", "migrationState": state}},
+        }
+    )
+    migrations = tuple(
+        Migration(Ref("VirtualMachineInstanceMigration", space, f"x{n}"), f"x{n}", f"m{n}", "")
+        for n, space in enumerate(["bar", "bar", "bar", "shop"])
+    )
+    snapshot = Snapshot(machine_instances=(machine("m3"),), migrations=migrations)
+    foreign = Foreign()
+    for _again in range(2):
+        found = foreign.sources(t.cast("Api", server), snapshot)
+        assert found == {("bar", "m0"): "w1", ("bar", "m1"): "w2"}
+    assert server.reads == [f"{where}m{n}" for n in range(3)], "each once, and none that is known"
+    full = replace(snapshot, platform=replace(snapshot.platform, migrations_per_cluster=4))
+    assert Foreign().sources(t.cast("Api", server), full) == {}
+    assert len(server.reads) == 3
+
+
+def test_a_recreation_that_was_taken_over_counts_the_workload_as_it_stands() -> None:
+    """Its instances are not ours to move, and the ones that serve are not missing."""
+    victim, others = machine("a"), [machine("b"), machine("c")]
+    entries = [entry(victim, Method.RECREATE)]
+    snapshot = Snapshot(workloads=(replica_set(3),))
+    elsewhere = Wanted(namespaces=frozenset({"bar"}))
+    there = [instance(vmi) for vmi in (victim, *others)]
+    assert counted(there, elsewhere, ()) == []
+    load = load_of(snapshot, entries, counted(there, elsewhere, entries))
+    assert (load.unavailable, load.named) == (1, (f"1 of {SET}",))
 
 
 def test_our_own_limit() -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.finding import Refused
-from ansible_collections.virt.placement.plugins.module_utils.model.names import JOURNAL
+from ansible_collections.virt.placement.plugins.module_utils.model.names import JOURNAL, RULES
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     Namespace,
     Pod,
@@ -138,7 +138,9 @@ def test_a_journal_goes_when_every_instance_runs_by_what_is_declared() -> None:
         ]
     )
     assert [write.target.name for write in writes] == ["a"]
-    assert [step["op"] for step in writes[0].patch()] == ["test", "test", "remove"]
+    *tests, removal = writes[0].patch()
+    assert {step["op"] for step in tests} == {"test"}
+    assert removal == {"op": "remove", "path": "/metadata/annotations/placement.virt~1journal"}
 
 
 def test_a_journal_that_was_written_anew_stays() -> None:
@@ -146,6 +148,30 @@ def test_a_journal_that_was_written_anew_stays() -> None:
     assert cleared_again(write, {"metadata": {"annotations": {JOURNAL: "before"}}}) is write
     assert cleared_again(write, {"metadata": {"annotations": {JOURNAL: "newer"}}}) is None
     assert cleared_again(write, {"metadata": {}}) is None
+
+
+def test_a_journal_stays_where_rules_or_terms_were_written_since() -> None:
+    """A second write before a roll-out keeps the text: it says what was effective before both."""
+    there = workload("a")
+    spec = {"nodeSelector": {"disk": "ssd"}}
+    there.manifest["metadata"]["annotations"][RULES] = "first"
+    there.manifest["spec"]["template"]["spec"] = spec
+    (write,) = clearing([candidate(there)])
+
+    def now(rules: str, **terms: t.Any) -> dict[str, t.Any]:
+        return {
+            "metadata": {"annotations": {JOURNAL: "before", RULES: rules}},
+            "spec": {"template": {"spec": terms}},
+        }
+
+    assert cleared_again(write, now("first", **spec)) is write
+    assert cleared_again(write, now("second", **spec)) is None
+    assert cleared_again(write, now("first", nodeSelector={"disk": "hdd"})) is None
+    assert cleared_again(write, now("first", **spec, affinity={"nodeAffinity": {}})) is None
+    tested = {step["path"]: step["value"] for step in write.patch() if step["op"] == "test"}
+    assert tested["/metadata/annotations/placement.virt~1rules"] == "first"
+    assert tested["/spec/template/spec/nodeSelector"] == {"disk": "ssd"}
+    assert tested["/spec/template/spec/affinity"] is None
 
 
 SNAPSHOT = Snapshot(
