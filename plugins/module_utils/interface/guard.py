@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ..api.connection import connect
-from ..api.errors import ApiError, Forbidden, NoConfiguration, NotFound
+from ..api.errors import ApiError, Forbidden, NoConfiguration, NotFound, Throttled, Unauthorized
 from ..api.requests import Api
 from ..cluster.identity import cluster_uid
 from ..model.finding import Fault, Refused
@@ -27,18 +27,28 @@ class PartialFailure(Exception):
         super().__init__(f"{len(errors)} of it failed")
         self.result = result
         self.errors = tuple(str(error) for error in errors)
+        self.causes = tuple(error for error in errors if isinstance(error, Exception))
 
 
 class WrongCluster(Exception):
-    """The connection leads to another cluster than `cluster_uid` says."""
+    """The connection leads to another cluster, `seen`, than `cluster_uid` says."""
+
+    def __init__(self, message: str, seen: str) -> None:
+        super().__init__(message)
+        self.seen = seen
+
+
+LAST_QUESTION = 2.0
+"""Seconds for which a module that failed waits to hear which cluster that was."""
 
 
 def guarded(module: AnsibleModule, run: Run) -> None:
     """Runs `run(module, api)` and ends the module with what it returns, or with the error.
 
-    The result gets `cluster`; its uid is None where the server was not asked for it. With
-    `cluster_uid` the cluster is checked before anything else. Where `run` refuses its input before
-    it asks the server, no server is needed for that.
+    The result gets `cluster`, that of a failure too; its uid is None where the server was not
+    asked for anything, or where it is the server that failed. With `cluster_uid` the cluster is
+    checked before anything else. Where `run` refuses its input before it asks the server, no server
+    is needed for that.
     """
     api = connect(module)
     _narrow_secrets(module)
@@ -53,11 +63,14 @@ def guarded(module: AnsibleModule, run: Run) -> None:
             cluster.update(_identity(module, api))
     except Refused as error:
         faults = [str(fault) for fault in error.faults]
-        _end(module, api, cluster, msg=_list(faults), faults=faults)
+        _end(module, api, cluster, [error], msg=_list(faults), faults=faults)
     except PartialFailure as error:
-        _end(module, api, cluster, **_partial(error))
-    except (ApiError, NoConfiguration, WrongCluster) as error:
-        _end(module, api, cluster, msg=str(error))
+        _end(module, api, cluster, error.causes, **_partial(error))
+    except WrongCluster as error:
+        cluster.update(api=_host(api), uid=error.seen)
+        _end(module, api, cluster, [error], msg=str(error))
+    except (ApiError, NoConfiguration) as error:
+        _end(module, api, cluster, [error], msg=str(error))
     _hide_tokens(module, api)
     module.exit_json(**{"changed": False, **result, "cluster": cluster})
 
@@ -67,7 +80,8 @@ def _checked(api: Api, expected: str) -> Result:
     if seen != expected:
         raise WrongCluster(
             f"{api.host} is cluster {seen}, and cluster_uid says {expected}: nothing was done;"
-            " check kubeconfig and context, or correct cluster_uid"
+            " check kubeconfig and context, or correct cluster_uid",
+            seen,
         )
     return {"api": api.host, "uid": seen}
 
@@ -101,10 +115,45 @@ def _list(lines: t.Sequence[str]) -> str:
     return "\n".join([f"{len(lines)} errors:", *(f"- {line}" for line in lines)])
 
 
-def _end(module: AnsibleModule, api: Api, cluster: Result, **result: t.Any) -> None:
+def _end(
+    module: AnsibleModule,
+    api: Api,
+    cluster: Result,
+    causes: t.Iterable[Exception],
+    **result: t.Any,
+) -> None:
     cluster["api"] = cluster["api"] or _host(api)
+    if not cluster["uid"] and _has_answered(api, causes):
+        cluster["uid"] = _uid_in_passing(api)
     _hide_tokens(module, api)
     module.fail_json(**{"changed": False, **result, "cluster": cluster})
+
+
+def _has_answered(api: Api, causes: t.Iterable[Exception]) -> bool:
+    """Whether the server did something of what it was asked, and nothing speaks against asking it
+    once more."""
+    failed = [error for error in causes if isinstance(error, (ApiError, NoConfiguration))]
+    return (
+        api.counts.requests > len(failed)
+        and api.counts.retries == 0
+        and all(map(_is_an_answer, failed))
+        and api.deadline.remaining > 0
+    )
+
+
+def _is_an_answer(error: Exception) -> bool:
+    """Whether the server refused something, and did not fail itself."""
+    if not isinstance(error, ApiError) or isinstance(error, (Throttled, Unauthorized)):
+        return False
+    return error.is_status and 400 <= error.status < 500
+
+
+def _uid_in_passing(api: Api) -> str | None:
+    """The uid of the cluster; None where it cannot be had at once. What failed is told already."""
+    try:
+        return cluster_uid(api.under(api.deadline.within(LAST_QUESTION)))
+    except (ApiError, KeyError):
+        return None
 
 
 def _narrow_secrets(module: AnsibleModule) -> None:

@@ -11,6 +11,11 @@ import typing as t
 import pytest
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
+    ApiError,
+    Request,
+    ServerFault,
+)
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
     argument_spec,
 )
@@ -53,6 +58,7 @@ def test_another_cluster_is_refused_before_anything_is_done(ends: t.Any) -> None
     result = ends(lambda module, api: pytest.fail("must not run"), cluster_uid="cluster-2")
     assert result["failed"]
     assert "is cluster cluster-1, and cluster_uid says cluster-2" in result["msg"]
+    assert result["cluster"]["uid"] == "cluster-1"
 
 
 def test_the_right_cluster_is_asked_once(ends: t.Any, server: ScriptedServer) -> None:
@@ -121,6 +127,82 @@ def test_a_cluster_whose_uid_may_not_be_read_has_none(
     result = ends(lambda module, api: {})
     assert result["cluster"]["uid"] is None
     assert len(result["warnings"]) == 1
+
+
+def asks_and(error: Exception) -> Run:
+    """A run that gets an answer of the server, and fails after it."""
+
+    def run(module: t.Any, api: t.Any) -> t.Any:
+        api.get("/api/v1/nodes")
+        raise error
+
+    return run
+
+
+def is_refused_later(module: t.Any, api: t.Any) -> t.Any:
+    api.get("/api/v1/nodes")
+    api.get("/api/v1/pods")
+
+
+def is_partly_refused(module: t.Any, api: t.Any) -> t.Any:
+    try:
+        is_refused_later(module, api)
+    except ApiError as error:
+        raise PartialFailure({}, [error]) from error
+
+
+NOT_FOUND = asks_and(Refused([Fault("rules", "nobody is there")]))
+PARTLY = asks_and(PartialFailure({}, ["w2: no"]))
+
+
+@pytest.mark.parametrize(
+    ("run", "asked"),
+    [(NOT_FOUND, 0), (PARTLY, 0), (is_refused_later, 1), (is_partly_refused, 1)],
+)
+def test_a_failure_names_the_cluster_that_was_reached(
+    ends: t.Any, server: ScriptedServer, run: Run, asked: int
+) -> None:
+    refusals = [status(403, "Forbidden")] * asked
+    server.plays(answer({"items": []}), *refusals, KUBE_SYSTEM)
+
+    result = ends(run)
+
+    assert result["failed"]
+    assert result["cluster"] == {"api": server.url, "uid": "cluster-1"}
+
+
+def test_who_may_nothing_asks_once(ends: t.Any, server: ScriptedServer) -> None:
+    server.plays(status(403, "Forbidden"))
+
+    result = ends(lambda module, api: api.get("/api/v1/nodes"))
+
+    assert server.requests == ["GET /api/v1/nodes"]
+    assert result["cluster"]["uid"] is None
+
+
+SERVER_FAILED = ServerFault(Request("GET", "/api/v1/nodes"), "no leader", status=500)
+
+
+@pytest.mark.parametrize("error", [SERVER_FAILED, PartialFailure({}, [SERVER_FAILED])])
+def test_a_server_that_failed_is_not_asked_again(
+    ends: t.Any, server: ScriptedServer, error: Exception
+) -> None:
+    result = ends(asks_and(error))
+
+    assert server.requests == ["GET /api/v1/nodes"]
+    assert result["cluster"] == {"api": server.url, "uid": None}
+
+
+def test_a_uid_that_may_not_be_read_is_left_out_of_a_failure(
+    ends: t.Any, server: ScriptedServer
+) -> None:
+    server.plays(answer({"items": []}), status(403, "Forbidden"))
+
+    result = ends(asks_and(Refused([Fault("rules", "nobody is there")])))
+
+    assert result["msg"] == "rules: nobody is there"
+    assert result["cluster"]["uid"] is None
+    assert "warnings" not in result
 
 
 def test_a_defect_stays_a_traceback(ends: t.Any) -> None:
