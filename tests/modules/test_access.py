@@ -243,7 +243,11 @@ def test_a_host_of_the_environment_that_does_not_count(
 @EVERY
 def test_a_context_that_does_not_count(shop: Sandbox, ask: Ask, case: Case) -> None:
     start = shop.audit.mark()
-    access = {"host": shop.url, "ca_cert": str(shop.ca_file), "api_key": shop.token(case.runs_as)}
+    access: Options = {
+        "host": shop.url,
+        "ca_cert": str(shop.ca_file),
+        "api_key": shop.token(case.runs_as),
+    }
 
     message = refused(ask(case, **access, context="production"))
 
@@ -256,7 +260,7 @@ def test_an_authority_that_is_not_there(
     shop: Sandbox, ask: Ask, case: Case, tmp_path: pathlib.Path
 ) -> None:
     none = tmp_path / "ca.crt"
-    access = {"host": shop.url, "api_key": shop.token(case.runs_as)}
+    access: Options = {"host": shop.url, "api_key": shop.token(case.runs_as)}
 
     message = refused(ask(case, **access, ca_cert=str(none)))
 
@@ -267,7 +271,7 @@ def test_an_authority_that_is_not_there(
 @pytest.mark.parametrize("option", ["cluster_uid", "kubeconfig", "context", "host", "api_key"])
 def test_an_empty_answer(shop: Sandbox, ask: Ask, case: Case, option: str) -> None:
     start = shop.audit.mark()
-    access = {"kubeconfig": str(shop.kubeconfig(case.runs_as)), option: ""}
+    access: Options = {"kubeconfig": str(shop.kubeconfig(case.runs_as)), option: ""}
 
     message = refused(ask(case, **access))
 
