@@ -109,6 +109,8 @@ requirements:
 notes:
   - Needs the rights of the cluster role C(virt-placement-reader). Where something may not be read the answer is
     V(unknown), and the missing right is in RV(unreadable).
+  - What is lost is taken to be gone all at once. Where a drain evicts one after the other, a spread that counts drained
+    nodes may let an early one in where a late one would be refused.
   - What else happens meanwhile is not foreseen. Disruption budgets, quotas, volumes that take time to detach and
     preemption of other pods are left out of account.
 seealso:
@@ -186,7 +188,8 @@ least_pending:
   type: int
   sample: 1
 pending:
-  description: Instances that would have no node.
+  description: >-
+    Instances that would have no node. Where RV(forecast) is V(possible), those of one bad course.
   returned: without O(drill)
   type: list
   elements: dict
@@ -400,9 +403,9 @@ drill:
         - instance: {kind: VirtualMachineInstance, namespace: shop, name: web-a}
           by: InterPodAffinity
           pod: {kind: Pod, namespace: shop, name: virt-launcher-web-b-x7k2p}
-          rules: [shop/default/web-one-per-zone]
+          rules: []
           reason: in a zone with a pod that it keeps away from (app In (web))
-          text: web-a is blocked by pod virt-launcher-web-b-x7k2p in shop and rule shop/default/web-one-per-zone
+          text: web-a is blocked by pod virt-launcher-web-b-x7k2p in shop
 counts:
   description: How many losses were tried, and how many of them hurt.
   returned: with O(drill)
@@ -421,7 +424,7 @@ table:
   type: str
   sample: |-
     LOST     INSTANCES  ANSWER      DOWN  STUCK  WHY
-    zone z1  3          impossible  1     0      this VM (web-a) keeps apart over zone and can only use 0 zones
+    zone z1  3          impossible  1     0      web-a is blocked by pod virt-launcher-web-b-x7k2p in shop
     6 of 7 losses hurt nothing
 findings:
   description:
