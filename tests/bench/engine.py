@@ -26,7 +26,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.manifest impo
 )
 from ansible_collections.virt.placement.plugins.module_utils.scheduling.index import Index
 
-from . import planning
+from . import judging, planning
 from .generator import generate
 from .processes import resident_mb, run_python
 from .row import Promise, Row
@@ -59,13 +59,14 @@ class Measured(t.NamedTuple):
 
 def rows(*, small: bool = False) -> list[Row]:
     """Promises are held at full size only: a small cluster is too quick to time."""
-    measured, plans = [], []
+    measured, judged, plans = [], [], []
     sizes = SMALL if small else FULL
     for size in sizes:
         with tempfile.TemporaryDirectory() as directory:
             file = str(pathlib.Path(directory) / "cluster.json")
             run_python("tests.bench.engine", "write", file, *map(str, size))
             measured.append(_in_processes(file, size))
+            judged += judging.rows(file, _name(size), times=_times(size))
             if size == sizes[-1]:
                 plans = planning.rows(file, _name(size), promised=not small)
     found = []
@@ -91,7 +92,8 @@ def rows(*, small: bool = False) -> list[Row]:
                 peak_rss_mb=each.peak_mb,
             )
         )
-    return [*found, *plans]
+        found.append(Row(f"verdicts, each VM: {name}", "us", each.judged / each.machines * 1e6))
+    return [*found, *judged, *plans]
 
 
 def _name(size: tuple[int, int, int]) -> str:
@@ -110,11 +112,15 @@ def _verdict_promises(large: Measured, small: Measured) -> tuple[Promise, ...]:
 def _in_processes(file: str, size: tuple[int, int, int]) -> Measured:
     """Not in the process that wrote the cluster: what that used must not be there to be used again.
     A small cluster is measured several times, and the quickest counts."""
-    times = 1 if size == FULL[-1] else 5
     answers = [
-        json.loads(run_python("tests.bench.engine", "measure", file)) for _time in range(times)
+        json.loads(run_python("tests.bench.engine", "measure", file))
+        for _time in range(_times(size))
     ]
     return min((Measured(*answer) for answer in answers), key=lambda each: each.judged)
+
+
+def _times(size: tuple[int, int, int]) -> int:
+    return 1 if size == FULL[-1] else 5
 
 
 def write(file: str, nodes: int, machines: int, groups: int) -> None:

@@ -5,6 +5,11 @@
 Each is measured in a process of its own, in which the same cluster is read and verified first. Its
 VirtualMachines and VirtualMachineInstances are read beforehand, like its pods. All of it is one
 thread that computes, so its own time on the processor is what counts.
+
+The plan is made as rollout makes it: a View lists the instances, compares each template with its pod
+and verifies once, and plans from that. All of it but verifying is in the plan's time. Verifying (the
+index, and each of the listed instances) is the other side of the ratio: there it is done for the
+whole cluster, with the model. The row of the look and the plan has both.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ import sys
 import time
 import typing as t
 from dataclasses import replace
+from unittest import mock
 
 from ansible_collections.virt.placement.plugins.module_utils.model.collector import (
     collector_paused,
@@ -30,22 +36,29 @@ from ansible_collections.virt.placement.plugins.module_utils.model.manifest impo
     pods_from_manifests,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Plan
 from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     MachineInstance,
     Snapshot,
     Workload,
 )
-from ansible_collections.virt.placement.plugins.module_utils.planning.candidates import Wanted
-from ansible_collections.virt.placement.plugins.module_utils.planning.drill import drill
-from ansible_collections.virt.placement.plugins.module_utils.planning.moves import (
-    Request,
-    plan_moves,
+from ansible_collections.virt.placement.plugins.module_utils.planning.candidates import (
+    Candidate,
+    Wanted,
 )
+from ansible_collections.virt.placement.plugins.module_utils.planning.drill import drill
 from ansible_collections.virt.placement.plugins.module_utils.planning.world import Verified
+from ansible_collections.virt.placement.plugins.module_utils.runs import turn as turn_of_runs
+from ansible_collections.virt.placement.plugins.module_utils.runs.parameters import (
+    MAY_BE_ZERO,
+    POSITIVE,
+    Parameters,
+    parse_parameters,
+)
 from ansible_collections.virt.placement.plugins.module_utils.scheduling.index import Index
 
-from .generator import HOSTNAME, JSON
+from .generator import HOSTNAME, JSON, ZONE
 from .machines import VIRTUAL_MACHINE, displaced, machine
 from .processes import resident_mb, run_python
 from .row import Promise, Row
@@ -62,6 +75,7 @@ class Measured(t.NamedTuple):
 
     verify: float
     plan: float
+    turn: float
     groups: int
     moves: int
     left: int
@@ -88,6 +102,7 @@ def rows(file: str, name: str, *, promised: bool) -> list[Row]:
             floor=usual.verify,
             promises=plan if promised else (),
         ),
+        Row(f"a roll-out's look and plan: {name}", "s", usual.turn, floor=usual.verify),
         Row(
             f"plan: {worst.groups:,} groups, {worst.moves:,} moves: {name}",
             "s",
@@ -116,24 +131,24 @@ def measure(file: str, every: int) -> Measured:
     before = resident_mb()
     started = time.process_time()
     index = Index.build(snapshot.nodes, snapshot.pods, snapshot.namespaces)
-    verified = Verified(index, index.verify_all())
+    index.verify_all()
     verify = model + time.process_time() - started
+    del index
 
     names = sorted(each.name for each in snapshot.namespaces)
     wanted = Wanted(namespaces=frozenset(names[: (len(names) + 1) // 2]))
     asked = _as_read_for(snapshot, wanted.namespaces)
-    started = time.process_time()
-    plan = plan_moves(asked, Request(wanted), verified=verified)
-    planned = time.process_time() - started
+    plan, turn, verifying = _planned(asked, wanted)
     groups = {pod.labels["group"] for pod in snapshot.pods if pod.namespace in wanted.namespaces}
-    del index, verified, asked
+    del asked
 
     started = time.process_time()
     drills = drill(snapshot, [HOSTNAME], cause="drain").drills if every == SOME else ()
     drilled = time.process_time() - started
     return Measured(
         verify,
-        planned,
+        turn - verifying,
+        turn,
         len(groups),
         len(plan.moves),
         len(plan.left),
@@ -143,6 +158,45 @@ def measure(file: str, every: int) -> Measured:
         resident_mb() - before,
         resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000,
     )
+
+
+def _planned(snapshot: Snapshot, wanted: Wanted) -> tuple[Plan, float, float]:
+    """The plan as check mode of rollout makes it by default, the seconds that it takes from the
+    snapshot on, and those of them that go to verifying."""
+    parameters = _parameters(wanted)
+    verifying = _Verifying()
+    with mock.patch.object(turn_of_runs, "Verified", verifying):
+        started = time.process_time()
+        plan = turn_of_runs.View.of(snapshot, wanted, parameters).plan(parameters)
+        return plan, time.process_time() - started, verifying.seconds
+
+
+class _Verifying:
+    """Verified as a View uses it, with a clock."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def of(self, snapshot: Snapshot, candidates: t.Iterable[Candidate]) -> Verified:
+        started = time.process_time()
+        verified = Verified.of(snapshot, candidates)
+        self.seconds += time.process_time() - started
+        return verified
+
+
+def _parameters(wanted: Wanted) -> Parameters:
+    given = dict.fromkeys(MAY_BE_ZERO, 0) | dict.fromkeys(POSITIVE, 1)
+    options = {
+        "namespaces": sorted(wanted.namespaces),
+        "workloads": None,
+        "scope": "violating",
+        "allow": ["migrate"],
+        "window": None,
+        "on_failure": "stop",
+        "add_node_selector": False,
+        "activate_foreign_changes": False,
+    }
+    return parse_parameters(given | options, ZONE)
 
 
 def _as_read_for(snapshot: Snapshot, namespaces: t.Container[str]) -> Snapshot:
