@@ -125,9 +125,10 @@ def test_each_move_is_legal_in_its_turn(
     for move in moves:
         source = placed[move.uid].node_name
         assert move.source == source
+        incoming = replace(found[move.uid].wanted, uid="", node_name="")
         leaving = {move.uid} if method is Method.RECREATE else set()
         there = [pod_manifest(pod) for uid, pod in placed.items() if uid not in leaving]
-        open_to = reference.World(nodes, there, []).feasible(pod_manifest(found[move.uid].target))
+        open_to = reference.World(nodes, there, []).feasible(pod_manifest(incoming))
         if method is Method.MIGRATE:
             open_to -= {source}
         assert {move.node, *move.targets} <= open_to
