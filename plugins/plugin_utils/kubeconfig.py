@@ -10,9 +10,10 @@ alias: they check a module against the documentation of the other.
 
 from __future__ import annotations
 
+import os
 import typing as t
 
-from ansible.errors import AnsibleError
+from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 
 AUTHENTICATION = "kubernetes.core.k8s_info"
@@ -49,4 +50,20 @@ class KubeconfigAction(ActionBase):
             shared_loader_obj=self._shared_loader_obj,
         )
         remote = self._connection.transport != "local"
+        if not remote and isinstance(arguments["kubeconfig"], str):
+            self._check_files(arguments["kubeconfig"])
         action.get_kubeconfig(arguments["kubeconfig"], remote, arguments)
+
+    def _check_files(self, kubeconfig: str) -> None:
+        """What Ansible says of a file that it does not find speaks of options that no module of
+        this collection has."""
+        for name in kubeconfig.split(os.pathsep):
+            try:
+                found = self._find_needle("files", name)
+            except AnsibleError:
+                raise AnsibleActionFail(
+                    f"kubeconfig: there is no file {name} on the controller, neither there nor"
+                    " beside the play or in its folder files; correct kubeconfig"
+                ) from None
+            if os.path.isdir(found):
+                raise AnsibleActionFail(f"kubeconfig: {found} is a folder; name the file in it")

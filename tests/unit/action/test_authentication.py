@@ -110,3 +110,18 @@ def test_a_vaulted_kubeconfig_from_module_defaults_reaches_our_modules_and_their
     assert [path for path in paths if path.startswith("/api/v1/nodes?limit=")], "ours did not ask"
     assert [path for path in paths if not path.startswith("/api/v1/nodes?limit=")], "theirs did not"
     assert {who for _path, who in Refusing.seen} == {f"Bearer {TOKEN}"}
+
+
+def test_a_kubeconfig_that_is_no_file_is_named_with_its_option(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for name in ("none.yml", "folder"):
+        (tmp_path / f"play-{name}").write_text(PLAY.replace("kubeconfig.yml", name))
+
+    missing = ansible("ansible-playbook", "play-none.yml", folder=tmp_path)
+    folder = ansible("ansible-playbook", "play-folder", folder=tmp_path)
+
+    ours, _theirs = missing.split("TASK [Of kubernetes.core]")
+    assert "kubeconfig: there is no file none.yml on the controller" in ours
+    assert "remote_src" not in ours
+    ours, _theirs = folder.split("TASK [Of kubernetes.core]")
+    assert f"kubeconfig: {tmp_path / 'folder'} is a folder" in ours
