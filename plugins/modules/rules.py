@@ -36,7 +36,8 @@ options:
     description:
       - The rules, a list of maps, or the YAML or JSON text of one, as surveys deliver it.
       - Numbers and booleans may come as text. A text that YAML would read as something else has to be quoted.
-      - C(name) (required) is the name of the rule, unique in the set.
+      - C(name) (required) is the name of the rule, unique in the set. It is text of 1 to 63 letters, digits, C(-),
+        C(_) and C(.), as the values of labels are.
       - C(workloads) (required unless O(state=absent)) are those that the rule is about, a list of maps with
         C(kind) (V(VirtualMachine) unless it is given) and one of C(name), C(names) and C(labels). C(labels) are
         compared with the labels of the I(template). Membership is made exact, a workload that is no longer
@@ -62,7 +63,8 @@ options:
       - C(preferred) makes C(run_on), C(avoid), C(keep_apart), C(keep_together) or C(spread) a wish and not a
         condition. C(weight), from V(1) to V(100) (default), weighs wishes against each other; C(spread) has
         none.
-      - C(allow_findings) is a list of names of findings that are accepted for this rule.
+      - C(allow_findings) is a list of names of findings that are accepted for this rule. A name that is none is
+        refused.
       - A key is a name of O(topology_keys), or a label key with its prefix.
     type: raw
     default: []

@@ -113,6 +113,21 @@ def _refused(task: RulesTask, *rules: t.Any, **options: t.Any) -> dict[str, t.An
             id="label value",
         ),
         pytest.param(
+            {**WHO, "label": {"kubevirt.io/created-by": "x"}},
+            "label: 'kubevirt.io/created-by' is a label of KubeVirt and Kubernetes",
+            id="label of KubeVirt",
+        ),
+        pytest.param(
+            {**GOOD, "allow_findings": ["never_meet"]},
+            "allow_findings: 'never_meet' is no finding; did you mean 'never_met'",
+            id="unknown finding",
+        ),
+        pytest.param(
+            {"workloads": {"name": "web"}, "run_on": {"zone": "zone1"}},
+            "workloads: must be a list of maps with name, names or labels, not a map",
+            id="workloads are no list",
+        ),
+        pytest.param(
             {**WHO, "label": {"a": "1", "b": "2"}},
             "label: takes one key with its value, not 2",
             id="two labels",
@@ -268,7 +283,9 @@ def test_what_the_cluster_says_against_sound_rules_is_told_with_the_faults_of_ot
             "namespace: there is no namespace 'bad-inputt'; did you mean",
         ),
         ({"namespace": ""}, "namespace: must be a name without a slash, not ''"),
-        ({"rules": "just words"}, "rules: must be a list of rules"),
+        ({"rules": [{"name": "a/b", **GOOD}]}, "rules[0], name: 'a/b' is no name of a rule"),
+        ({"rules": [{"name": 5, **GOOD}]}, "rules[0], name: must be text, not the number 5: quote"),
+        ({"rules": "just words"}, "the YAML or JSON text of one, not 'just words'"),
         ({"rules": "[{"}, "rules: is text that is no YAML"),
         ({"rules": {"name": "x"}}, "rules: must be a list of rules"),
         ({"set": "a/b"}, "set: must be a name without a slash"),

@@ -8,12 +8,14 @@ import typing as t
 from dataclasses import dataclass
 
 from ..model.finding import Fault, Refused
+from ..model.finding_names import FINDING_NAMES
 from ..model.pointer import JSON
 from ..model.rule import Rule, RuleId, SpreadOver, Terms, Verb, WorkloadSelector
 from ..model.topology import Topology
+from ..scheduling.syntax import is_label_value
 from . import references
 from .label_input import free_key
-from .values import Notes, left_out
+from .values import Notes, left_out, nearest, shown
 from .verbs import VERBS, Context
 
 OPTIONS = ("name", "workloads", *VERBS, "label", "preferred", "weight", "allow_findings")
@@ -50,7 +52,7 @@ def read_rules(
             faults.append(Fault(option, f"must be a name without a slash, not {value!r}"))
     items = raw if isinstance(raw, list) else None
     if items is None:
-        notes.fault("must be a list of rules, or the YAML or JSON text of one")
+        notes.fault(f"must be a list of rules, or the YAML or JSON text of one, not {shown(raw)}")
         return Parsed((), tuple(faults))
     context = Context(namespace, topology)
     rules: list[Rule] = []
@@ -68,7 +70,7 @@ def _rule(
     index: int, item: JSON, set_name: str, context: Context, absent: bool, faults: list[Fault]
 ) -> Rule | None:
     """The rule as far as it can be read; None where it is no map."""
-    name = _name(index, item, faults)
+    name = _name(index, item, absent, faults)
     notes = Notes(f"rules[{index}] {name}" if name else f"rules[{index}]", faults)
     given = notes.mapping(item, OPTIONS)
     if given is None:
@@ -77,7 +79,7 @@ def _rule(
     workloads = _workloads(notes.at("workloads"), item, context, absent)
     label = _label(notes.at("label"), given["label"], absent) if "label" in given else None
     preferred, weight = _preference(notes, item, verb)
-    allowed = notes.at("allow_findings").texts(given.get("allow_findings", []))
+    allowed = _allowed(notes.at("allow_findings"), given.get("allow_findings", []))
     return Rule(
         id=RuleId(context.namespace, set_name, name or ""),
         index=index,
@@ -86,12 +88,14 @@ def _rule(
         label=label,
         preferred=preferred,
         weight=weight,
-        allow_findings=frozenset(allowed or ()),
+        allow_findings=allowed,
         everywhere="workloads" not in given,
     )
 
 
-def _name(index: int, item: JSON, faults: list[Fault]) -> str | None:
+def _name(index: int, item: JSON, absent: bool, faults: list[Fault]) -> str | None:
+    """The name as annotations take it: between slashes, and in the same letters everywhere. What is
+    only to go may stand there under any name."""
     notes = Notes(f"rules[{index}]", faults)
     if not isinstance(item, dict):
         return None
@@ -99,11 +103,27 @@ def _name(index: int, item: JSON, faults: list[Fault]) -> str | None:
         if left_out("name", item, OPTIONS):
             notes.fault("needs a name")
         return None
-    name = notes.at("name").text(item["name"])
-    if name is not None and not name.isprintable():
-        notes.at("name").fault("must be printable text on one line")
+    inner = notes.at("name")
+    if isinstance(item["name"], int) and not absent:
+        inner.fault(f"must be text, not {shown(item['name'])}: quote it")
         return None
-    return name
+    name = inner.text(item["name"])
+    if name is None or is_label_value(name) or (absent and name.isprintable()):
+        return name
+    inner.fault(
+        f"{shown(name)} is no name of a rule: 1 to 63 letters (a-z, A-Z), digits, '-', '_' and '.',"
+        " beginning and ending with a letter or digit"
+    )
+    return None
+
+
+def _allowed(notes: Notes, value: JSON) -> frozenset[str]:
+    names = notes.texts(value) or ()
+    for name in names:
+        if name not in FINDING_NAMES:
+            hint = nearest(name, FINDING_NAMES) or "; docs/findings.md lists them"
+            notes.fault(f"{shown(name)} is no finding{hint}")
+    return frozenset(names)
 
 
 def _no_duplicates(items: t.Sequence[JSON], faults: list[Fault]) -> None:
@@ -138,9 +158,12 @@ def _workloads(
         if not absent and left_out("workloads", given, OPTIONS):
             notes.fault("is missing: say whom the rule is about; an empty list is nobody")
         return None
-    items = notes.sequence(given["workloads"])
+    items = given["workloads"]
+    if not isinstance(items, list):
+        notes.fault(f"must be a list of maps with name, names or labels, not {shown(items)}")
+        return None
     found = []
-    for index, item in enumerate(items or ()):
+    for index, item in enumerate(items):
         one = notes.item(index)
         reference = references.workload(one, item, context.namespace)
         if reference is not None and reference.namespace != context.namespace:

@@ -8,10 +8,12 @@ accepts values that make the next pod impossible, so both are looked for here.
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ..model.pointer import JSON
 from ..scheduling.validation import validate_pod_placement
+from ..scheduling.validation_labels import BAD_OPERATOR, NOT_SUPPORTED, OPERATORS, ValidationError
 from ..scheduling.validation_labels import REQUIRED as IS_MISSING
 from .fingerprint import without_empties
 from .slots import (
@@ -94,13 +96,32 @@ def read_terms(notes: Notes, value: JSON) -> dict[str, JSON] | None:
     for error in errors:
         # The API server says of an empty key that it is empty, too short and of wrong letters.
         if error.type == IS_MISSING or error.field not in missing:
-            notes.at(error.field.removeprefix("spec.")).fault(error.detail or "is required")
+            path = error.field.removeprefix("spec.")
+            notes.at(path).fault(_said(error, path, fields))
     if len(notes.faults) > before:
         return None
     if not compile_terms(fields):
         notes.fault("says nothing: name at least one term")
         return None
     return fields
+
+
+def _said(error: ValidationError, path: str, fields: JSON) -> str:
+    """What the API server says; of a value that it does not know, also what was seen and what it
+    knows."""
+    if error.type != NOT_SUPPORTED and error.detail != BAD_OPERATOR:
+        return error.detail or "is required"
+    seen = fields
+    for name, index in re.findall(r"(\w+)|\[(\d+)\]", path):
+        seen = seen[int(index)] if index else seen.get(name)
+    if error.type == NOT_SUPPORTED:
+        return f"{error.detail}, not {shown(seen)}"
+    known: tuple[str, ...] = OPERATORS
+    if "matchFields" in path:
+        known = OPERATORS[:2]
+    elif path.startswith("affinity.nodeAffinity"):
+        known = (*OPERATORS, "Gt", "Lt")
+    return f"{error.detail}: {shown(seen)}; use one of {', '.join(known)}"
 
 
 def read_fields(notes: Notes, given: t.Mapping[str, JSON]) -> dict[str, JSON]:

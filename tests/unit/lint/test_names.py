@@ -14,6 +14,9 @@ from ansible_collections.virt.placement.plugins.module_utils.lint.catalogue impo
     CATALOGUE,
     Source,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.finding_names import (
+    FINDING_NAMES,
+)
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 UTILS = CHECKOUT / "plugins" / "module_utils"
@@ -91,6 +94,10 @@ def test_no_other_part_says_anything_else() -> None:
                 }
     assert found - set(CATALOGUE) == set()
     assert of(Source.RULES, Source.FORECAST) - found == set()
+
+
+def test_what_a_rule_may_allow_is_the_catalogue() -> None:
+    assert set(CATALOGUE) == FINDING_NAMES
 
 
 def test_each_is_documented() -> None:

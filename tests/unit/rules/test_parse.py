@@ -216,6 +216,46 @@ def test_no_kind_is_proposed_that_would_be_refused(kind: str) -> None:
     assert not [each for each in ("StatefulSet", "DaemonSet", "Pool") if each in proposed]
 
 
+@pytest.mark.parametrize("name", ["a", "A-1_b.c", "5", "x" * 63])
+def test_a_name_is_what_a_label_value_is(name: str) -> None:
+    assert _parse({"name": name, **WHO, "avoid": {"zone": "a"}})[0].id.name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("a/b", "'a/b' is no name of a rule: 1 to 63 letters"),
+        ("rocket \U0001f680", "'rocket \U0001f680' is no name of a rule"),
+        ("-a", "'-a' is no name of a rule"),
+        ("two words", "'two words' is no name of a rule"),
+        ("x" * 64, "is no name of a rule"),
+        (5, "must be text, not the number 5: quote it"),
+        (True, "must be text, not the boolean true: quote it"),
+        (1.5, "must be text, not the number 1.5: quote it"),
+        ("", "must not be empty"),
+    ],
+)
+def test_a_name_that_annotations_do_not_take(name: t.Any, fault: str) -> None:
+    (found,) = _faults({"name": name, **WHO, "avoid": {"zone": "a"}})
+    assert found.startswith("rules[0], name: ")
+    assert fault in found
+
+
+@pytest.mark.parametrize("name", ["a/b", "two words", "x" * 64])
+def test_a_rule_that_is_to_go_may_have_any_name(name: str) -> None:
+    assert _parse({"name": name}, absent=True)[0].id.name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("never_mett", "; did you mean 'never_met'"), ("zzz", "; docs/findings.md lists them")],
+)
+def test_a_finding_that_there_is_not_cannot_be_allowed(name: str, hint: str) -> None:
+    rule = {"name": "r", **WHO, "avoid": {"zone": "a"}, "allow_findings": ["never_met", name]}
+    (found,) = _faults(rule)
+    assert found.startswith(f"rules[0] r, allow_findings: {name!r} is no finding{hint}")
+
+
 @pytest.mark.parametrize(
     "key",
     [
@@ -246,6 +286,14 @@ def test_other_labels_are_for_rules_to_give(key: str) -> None:
     assert _parse({"name": "r", **WHO, "label": {key: "x"}})[0].label == (key, "x")
 
 
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_NODE_TERM = f"terms.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms[0]"
+
+
+def _node_terms(term: t.Any) -> t.Any:
+    return {"affinity": {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [term]}}}}
+
+
 @pytest.mark.parametrize(
     ("terms", "fault"),
     [
@@ -266,6 +314,20 @@ def test_other_labels_are_for_rules_to_give(key: str) -> None:
             "terms.topologySpreadConstraints[0].maxSkew",
         ),
         ({"tolerations": []}, "terms: says nothing"),
+        (
+            {"tolerations": [{"key": "a", "operator": "exists"}]},
+            'terms.tolerations[0].operator: supported values: "Equal", "Exists", not \'exists\'',
+        ),
+        (
+            _node_terms({"matchExpressions": [{"key": "a", "operator": "in", "values": ["b"]}]}),
+            f"{_NODE_TERM}.matchExpressions[0].operator: not a valid selector operator: 'in'; use one"
+            " of In, NotIn, Exists, DoesNotExist, Gt, Lt",
+        ),
+        (
+            _node_terms({"matchFields": [{"key": "metadata.name", "operator": "Exists"}]}),
+            f"{_NODE_TERM}.matchFields[0].operator: not a valid selector operator: 'Exists'; use one"
+            " of In, NotIn",
+        ),
     ],
 )
 def test_terms_are_checked_as_the_api_would(terms: t.Any, fault: str) -> None:
@@ -278,3 +340,20 @@ def test_numbers_inside_terms_may_be_text() -> None:
     (rule,) = _parse({"name": "r", **WHO, "terms": {"topologySpreadConstraints": [constraint]}})
     assert isinstance(rule.verb, Terms)
     assert rule.verb.fields["topologySpreadConstraints"][0]["maxSkew"] == 1
+
+
+@pytest.mark.parametrize(
+    ("raw", "seen"), [({"name": "x"}, "a map"), ("words", "'words'"), (None, "null")]
+)
+def test_rules_that_are_no_list(raw: t.Any, seen: str) -> None:
+    parsed = read_rules(raw, namespace="shop", set_name="s", topology=Topology.of())
+    assert [str(fault) for fault in parsed.faults] == [
+        f"rules: must be a list of rules, or the YAML or JSON text of one, not {seen}"
+    ]
+
+
+def test_workloads_are_a_list() -> None:
+    (found,) = _faults({"name": "r", "workloads": {"name": "a"}, "avoid": {"zone": "a"}})
+    assert found == (
+        "rules[0] r, workloads: must be a list of maps with name, names or labels, not a map"
+    )
