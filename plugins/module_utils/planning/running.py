@@ -40,35 +40,38 @@ class Running:
 
     def found(self) -> t.Iterator[Found]:
         """What `instance` makes an Instance of, where one is needed."""
+        namespaces, launcher, more = self._namespaces, self._launcher, self._more
         for vmi in self._snapshot.machine_instances:
-            if vmi.phase in ENDED or vmi.terminating or vmi.ref.namespace not in self._namespaces:
+            if vmi.terminating or vmi.phase in ENDED or vmi.ref.namespace not in namespaces:
                 continue
-            pod = self._pod(vmi)
+            uid = vmi.uid
+            pod = launcher.get(uid)
+            if pod is None:
+                continue
+            if not pod.node_name or pod.node_name != vmi.node_name or uid in more:
+                pod = active_pod(vmi, [pod, *more.get(uid, ())])
             if pod is not None:
-                ref, workload = self._workload(vmi)
-                yield vmi, ref, workload, pod
+                workload = self._plain(vmi)
+                if workload is not None:
+                    yield vmi, workload.ref, workload, pod
+                else:
+                    ref = machine_workload(vmi, self._refs())
+                    yield vmi, ref, self._refs().get(ref), pod
         for pod in self._others:
             if not pod.terminating:
                 ref = pod_workload(pod, self._snapshot.controllers)
                 yield None, ref, self._refs().get(ref), pod
 
-    def _pod(self, vmi: MachineInstance) -> Pod | None:
-        pod = self._launcher.get(vmi.uid)
-        if pod is None:
-            return None
-        if pod.node_name and pod.node_name == vmi.node_name and vmi.uid not in self._more:
-            return pod
-        return active_pod(vmi, [pod, *self._more.get(vmi.uid, ())])
-
-    def _workload(self, vmi: MachineInstance) -> tuple[Ref, Workload | None]:
+    def _plain(self, vmi: MachineInstance) -> Workload | None:
+        """The owner of a machine, where that is its workload, too."""
         owner = vmi.owner
-        found = self._by_uid.get(owner.uid) if owner is not None else None
-        if found is not None and owner is not None and found.owner is None:
-            ref = found.ref
-            if ref.name == owner.name and ref.kind == owner.kind:
-                return ref, found
-        ref = machine_workload(vmi, self._refs())
-        return ref, self._refs().get(ref)
+        if owner is None:
+            return None
+        found = self._by_uid.get(owner.uid)
+        if found is None or found.owner is not None:
+            return None
+        ref = found.ref
+        return found if ref.name == owner.name and ref.kind == owner.kind else None
 
     def _refs(self) -> dict[Ref, Workload]:
         if self._by_ref is None:

@@ -10,6 +10,7 @@ looked at.
 from __future__ import annotations
 
 import datetime
+import functools
 import time
 import typing as t
 from dataclasses import dataclass, replace
@@ -46,7 +47,7 @@ SAFETY = 3.0
 """Seconds before the end of our Lease in which nothing is sent any more."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class View:
     """A snapshot, and what was worked out from it: it is verified once, for all plans that are made
     of it. `by_uid` and `by_workload` hold candidates."""
@@ -55,16 +56,20 @@ class View:
     wanted: Wanted
     candidates: tuple[Candidate, ...]
     verified: Verified
-    by_uid: t.Mapping[str, Candidate]
-    by_workload: t.Mapping[Ref | None, Candidate]
 
     @classmethod
     def of(cls, snapshot: Snapshot, wanted: Wanted, parameters: Parameters) -> View:
         foreign = parameters.activate_foreign_changes
         found = candidates(snapshot, wanted, activate_foreign_changes=foreign)
-        by_workload = {candidate.made_by: candidate for candidate in found}
-        by_uid = {x.uid: x for x in found}
-        return cls(snapshot, wanted, found, Verified.of(snapshot, found), by_uid, by_workload)
+        return cls(snapshot, wanted, found, Verified.of(snapshot, found))
+
+    @functools.cached_property
+    def by_uid(self) -> t.Mapping[str, Candidate]:
+        return {found.uid: found for found in self.candidates}
+
+    @functools.cached_property
+    def by_workload(self) -> t.Mapping[Ref | None, Candidate]:
+        return {found.made_by: found for found in self.candidates}
 
     def plan(self, parameters: Parameters, journal: Journal | None = None) -> Plan:
         """The plan beside what the journal has in flight, without what was moved already."""
