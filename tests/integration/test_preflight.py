@@ -136,3 +136,74 @@ def test_a_misspelt_variable(stage: Stage, playbook: str) -> None:
     assert result.rc != 0
     assert f"{role}_namespce: no variable of the role {role}" in result.stdout
     assert stage.sandbox.audit.writes(since=mark) == []
+
+
+@EACH
+def test_a_misspelt_variable_of_the_playbooks(stage: Stage, playbook: str) -> None:
+    """A misspelt placement_cluster_uid would drop the safeguard that it stands for."""
+    identity, wanted = PLAYBOOKS[playbook]
+    misspelt = {"placement_cluster_uuid": "another", "placement_kubecfg": "/none"}
+    mark = stage.sandbox.audit.mark()
+
+    result = stage.play(playbook, {**wanted, **misspelt}, identity=identity)
+
+    assert result.rc != 0
+    message = _message(result.events)
+    assert (
+        "placement_cluster_uuid: no variable of this collection, is placement_cluster_uid meant?"
+        in message
+    )
+    assert "placement_kubecfg: no variable of this collection, is placement_kubeconfig" in message
+    assert stage.sandbox.audit.writes(since=mark) == []
+
+
+@EACH
+def test_an_answer_that_was_left_empty_is_none(stage: Stage, playbook: str) -> None:
+    identity, wanted = PLAYBOOKS[playbook]
+    names = ("kubeconfig", "context", "host", "api_key", "cluster_uid")
+    empty = {f"placement_{name}": "" for name in names}
+    role = {
+        "topology": {"node_topology_keys": "", "node_topology_per_node": ""},
+        "apply": {"placement_rules_max_moves": "", "placement_rules_allow": " "},
+        "verify": {"placement_verify_fail_on": "", "placement_verify_workloads": ""},
+        "drill": {"placement_drill_timeout": "", "placement_drill_fail_on": ""},
+    }[playbook]
+    published = {"placement_summary": {"instances": 1}, "placement_drill": []}
+
+    result = stage.play(playbook, {**published, **wanted, **empty, **role}, identity=identity)
+
+    assert result.rc == 0, result.stdout
+    stage.sandbox.restore_nodes()
+
+
+UNREADABLE = {
+    "topology": ({"node_topology_labels": "{a: [b"}, "node_topology_labels: must be a list or"),
+    "apply": (
+        {"placement_rules_rules": "", "placement_rules_allow": "migrate"},
+        "placement_rules_rules, placement_rules_allow: must be a list or a map",
+    ),
+    "verify": ({"placement_verify_namespaces": "shop"}, "placement_verify_namespaces: must be a"),
+    "drill": (
+        {"placement_drill_timeout": "soon"},
+        "placement_drill_timeout: must be a whole number of 0 or more, not soon.",
+    ),
+}
+
+
+@EACH
+def test_text_that_cannot_be_read_is_named_with_its_variable(stage: Stage, playbook: str) -> None:
+    identity, wanted = PLAYBOOKS[playbook]
+    answers, told = UNREADABLE[playbook]
+    mark = stage.sandbox.audit.mark()
+
+    result = stage.play(playbook, {**wanted, **answers}, identity=identity)
+
+    assert result.rc != 0
+    assert told in _message(result.events)
+    assert stage.sandbox.audit.writes(since=mark) == []
+
+
+def _message(events: t.Iterable[dict[str, t.Any]]) -> str:
+    """What the last task that failed said."""
+    failed = [each for each in events if each["event"] == "runner_on_failed"]
+    return " ".join(str(failed[-1]["event_data"]["res"]["msg"]).split())
