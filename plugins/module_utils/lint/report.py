@@ -11,6 +11,7 @@ from ..model.finding import Finding
 from ..model.objects import Ref
 from . import (
     affinity,
+    groups,
     keys,
     migration,
     nodes,
@@ -28,6 +29,7 @@ FAMILIES = (
     keys,
     nodes,
     affinity,
+    groups,
     migration,
     spread,
     rollouts,

@@ -124,6 +124,12 @@ class Scene:
             return None
         return bool(self._running.selected(_chosen(term), subject.ref.namespace))
 
+    def running(self, subject: Subject, term: Term) -> tuple[Pod, ...] | None:
+        """The pods that a term selects; None where pods, or namespaces, would have to be known."""
+        if self.pods is None:
+            return None
+        return self._running.selected(_chosen(term), subject.ref.namespace)
+
     def selects_itself(self, subject: Subject, term: Term) -> bool:
         """Whether a term of a subject selects the subject's own pods."""
         found = self.selected(subject, term)
