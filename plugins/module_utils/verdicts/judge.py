@@ -13,6 +13,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
+from ..model.collector import collector_paused
 from ..model.objects import Node, Ref
 from ..model.snapshot import Instance, Snapshot
 from ..model.topology import Topology
@@ -35,6 +36,7 @@ NAMED = 20
 """Nodes named at most in each list of a verdict, unless details are asked for."""
 
 
+@collector_paused()
 def judge(
     snapshot: Snapshot,
     *,
