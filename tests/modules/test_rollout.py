@@ -115,6 +115,8 @@ def test_a_machine_that_cannot_migrate_is_left_with_the_reason(shop: Shop) -> No
     assert {left["name"] for left in result["left"]} == {"b0", "b1"}
     assert "DisksNotLiveMigratable" in result["left"][0]["reason"]
     assert "moving it takes restart" in result["left"][0]["reason"]
+    told = [line for line in result["progress"] if line.startswith("left: ")]
+    assert len(told) == 2 and all("moving it takes restart" in line for line in told)
 
 
 def test_a_restart_moves_what_cannot_migrate_where_it_is_allowed(shop: Shop) -> None:

@@ -108,7 +108,7 @@ class _Step:
         plan = view.plan(self.parameters)
         if plan.moves or any(left.passing for left in plan.left):
             self._require_rights(reading, (), view, plan)
-        self.lines += [progress.planned("(check mode)", plan)]
+        self._tell_plan("(check mode)", plan)
         result = self._result(finished=True)
         self._tell_standing(result, view, plan)
         result.moves = [results.planned_move(move) for move in plan.moves]
@@ -132,15 +132,20 @@ class _Step:
         plan = view.plan(self.parameters)
         waits = any(left.passing for left in plan.left)
         if reading is not None and not (plan.moves or waits or entries):
+            if plan.left:
+                self._tell_plan("(nothing to move)", plan)
             return self._finish(view, plan)
         self._require_rights(reading, entries, view, plan)
         taken = self._take(reading or lease.read(self.api), unfinished)
         if taken is None:
             return self._result(finished=False)
         held, journal = taken
-        self.lines.append(progress.planned(journal.run, plan))
-        self.lines += [progress.left_behind(left) for left in plan.left]
+        self._tell_plan(journal.run, plan)
         return self._turns(held, journal, view)
+
+    def _tell_plan(self, run: str, plan: Plan) -> None:
+        self.lines.append(progress.planned(run, plan))
+        self.lines += [progress.left_behind(left) for left in plan.left]
 
     def _lease_if_allowed(self) -> Reading | None:
         """None where it may not be read: what else is missing is told together with that."""
