@@ -40,12 +40,14 @@ def _parser() -> argparse.ArgumentParser:
             default="article",
             help=f"one of {', '.join(cluster_file.known())}, or a file (default: %(default)s)",
         )
-        verb.add_argument("--dir", type=Path, help="its directory (default: one for each cluster)")
+        verb.add_argument(
+            "--dir", type=Path, help="its directory (default: one for each checkout and cluster)"
+        )
     return parser
 
 
 def _directory(arguments: argparse.Namespace) -> Path:
-    return arguments.dir or layout.root() / cluster_file.load(arguments.cluster).name
+    return arguments.dir or layout.directory_of_checkout(cluster_file.load(arguments.cluster).name)
 
 
 def _up(arguments: argparse.Namespace) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import getpass
+import hashlib
 import json
 import os
 import random
@@ -15,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 HOST = "127.0.0.1"
+CHECKOUT = Path(__file__).resolve().parent.parent
 _STATE_FILE = "sandbox.json"
 _PORTS = ("etcd", "etcd-peer", "kube-apiserver", "kwok", "virt-api", "virt-controller")
 # below the ports that the kernel hands out, so that no passing connection sits on one
@@ -90,6 +92,13 @@ class Layout:
 def root() -> Path:
     """Folder that holds the directories of all sandboxes for which none was named."""
     return Path(tempfile.gettempdir()) / f"virt-placement-sandbox-{getpass.getuser()}"
+
+
+def directory_of_checkout(cluster: str, checkout: Path = CHECKOUT) -> Path:
+    """The directory of a sandbox that one command starts and another ends: two checkouts have two,
+    so that neither ends the other's."""
+    digest = hashlib.sha256(os.fsencode(checkout)).hexdigest()[:8]
+    return root() / f"{cluster}-{digest}"
 
 
 def own_directory(cluster: str) -> Path:

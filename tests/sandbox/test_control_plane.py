@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from sandbox import ApiFailure, Sandbox, objects, processes
+from sandbox import ApiFailure, Sandbox, layout, objects, processes
 from sandbox.namespaces import delete_namespace
 from sandbox.pytest_plugin import MakeNamespace
 
@@ -53,6 +53,13 @@ def test_two_run_side_by_side_and_leave_nothing() -> None:
     for directory in directories:
         assert mentioning(directory) == []
         assert not directory.exists()
+
+
+def test_two_checkouts_have_two_directories(tmp_path: Path) -> None:
+    ours = layout.directory_of_checkout("plain")
+    assert ours == layout.directory_of_checkout("plain")
+    assert ours != layout.directory_of_checkout("plain", tmp_path)
+    assert ours != layout.directory_of_checkout("small")
 
 
 def test_everything_ends_with_a_killed_owner() -> None:
