@@ -21,7 +21,7 @@ options:
   cluster_uid:
     description:
       - The UID of the namespace C(kube-system) of the cluster that is meant, as returned in RV(ignore:cluster.uid).
-      - The module refuses to work on any other cluster.
+      - The module refuses to work on any other cluster, and an empty text, which would drop this safeguard.
     type: str
   timeout:
     description:

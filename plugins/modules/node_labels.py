@@ -201,7 +201,10 @@ cluster:
       description: URL of the API server.
       type: str
     uid:
-      description: UID of the namespace C(kube-system), which is the same for the life of a cluster.
+      description:
+        - UID of the namespace C(kube-system), which is the same for the life of a cluster.
+        - Null where the server was not asked, did not answer, or does not let this identity read that namespace, as
+          after options that were refused.
       type: str
   sample: {api: "https://api.example.com:6443", uid: 9c1f3b8e-6a55-4a3c-8a3b-3d0b2f1d7c11}
 """

@@ -238,7 +238,10 @@ cluster:
       description: URL of its API server.
       type: str
     uid:
-      description: UID of its namespace C(kube-system).
+      description:
+        - UID of the namespace C(kube-system), which is the same for the life of a cluster.
+        - Null where the server was not asked, did not answer, or does not let this identity read that namespace, as
+          after options that were refused.
       type: str
 moves:
   description:
