@@ -22,8 +22,6 @@ from ..planning.effects import run_strategy
 Key = tuple[str, str]
 """Namespace and name of a VMI."""
 
-NOWHERE: t.Final[t.Mapping[Key, str]] = {}
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -81,14 +79,14 @@ def load_of(
     entries: t.Sequence[Entry],
     in_scope: t.Sequence[Instance],
     workloads: t.Collection[Ref] = (),
-    sources: t.Mapping[Key, str] = NOWHERE,
+    sources: t.Mapping[Key, str] | None = None,
 ) -> Load:
     """What is going on in this snapshot, beside what `entries` are about to do. `workloads` are
     those that the run is about: one that ought to have instances and has none is missing them.
     `sources` are the nodes of migrating VMIs that the snapshot does not hold."""
     machines = {(m.ref.namespace, m.ref.name): m for m in snapshot.machine_instances}
     moving = _migrating(snapshot, machines, entries)
-    nodes = {**sources, **{key: machine.node_name for key, machine in machines.items()}}
+    nodes = {**(sources or {}), **{key: machine.node_name for key, machine in machines.items()}}
     outbound = Counter(nodes[key] for key in moving if key in nodes)
     missing, named = _not_ready(snapshot, entries, in_scope, workloads)
     return Load(len(entries), len(moving), outbound, missing, named)

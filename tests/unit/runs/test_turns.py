@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
 from ansible_collections.virt.placement.plugins.module_utils.cluster import lease
 from ansible_collections.virt.placement.plugins.module_utils.cluster.lease import Held
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
@@ -24,7 +23,7 @@ from ansible_collections.virt.placement.plugins.module_utils.runs.observe import
 from ansible_collections.virt.placement.plugins.module_utils.runs.turn import Turns, View
 from tests.unit.runs.test_pace import parameters
 
-NO_API = t.cast("Api", None)
+NO_API = t.cast(t.Any, None)
 PLACES = progress.Places({"w1": {"zone": "a"}, "w2": {"zone": "b"}}, "zone")
 
 
