@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+from ..model.collector import collector_paused
 from ..model.pointer import JSON
-from . import collector
 from .errors import BadAnswer, Gone, Request
 from .requests import METADATA_LIST, PLAIN, Api, Params
 
@@ -36,7 +36,7 @@ def list_all(
     """
     for left in reversed(range(_RESTARTS)):
         try:
-            with collector.put_aside():
+            with collector_paused():
                 return _pages(api, path, params or {}, METADATA_LIST if metadata_only else PLAIN)
         except Gone:
             if not left:

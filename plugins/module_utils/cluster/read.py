@@ -13,11 +13,11 @@ import typing as t
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-from ..api import collector
 from ..api.errors import Forbidden, NotFound
 from ..api.lists import list_all
 from ..api.requests import Api
 from ..model import kinds
+from ..model.collector import collector_paused
 from ..model.machine_manifest import (
     machine_instance_from_manifest,
     migration_from_manifest,
@@ -65,7 +65,7 @@ class Scope:
 def read_snapshot(api: Api, scope: Scope | None = None) -> Snapshot:
     """Reads what `scope` names. Raises ApiError for everything but a missing right."""
     scope = scope or Scope()
-    with collector.put_aside(), ThreadPoolExecutor(_THREADS, "read") as pool:
+    with collector_paused(), ThreadPoolExecutor(_THREADS, "read") as pool:
         reader = _Reader(api, pool, scope)
         wanted = reader.start()
         _until_one_fails([reader.platform, *(each for many in wanted.values() for each in many)])

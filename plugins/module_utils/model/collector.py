@@ -6,25 +6,40 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import threading
 import typing as t
+
+_lock = threading.Lock()
+_inside = 0
+_was_on = False
 
 
 @contextlib.contextmanager
 def collector_paused() -> t.Iterator[None]:
-    """While it lasts, Python does not search for cyclic garbage, and afterwards it takes what was
-    made for long-lived.
+    """While it lasts, in any thread, Python does not search for cyclic garbage; when the last
+    leaves, what was made is taken for long-lived, and the collector is as it was before the first.
 
     For work that makes hundreds of thousands of lasting objects: each search would visit all of
-    them again, and the gigabytes of JSON that they came from, and find nothing. Parsing the pods
-    of a large cluster is four times as fast without.
+    them again, and the gigabytes of JSON that they came from, and find nothing. Reading 10,000
+    pods takes less than half the time without, and parsing them a quarter.
     """
-    enabled = gc.isenabled()
-    gc.disable()
+    global _inside, _was_on
+    with _lock:
+        if not _inside:
+            _was_on = gc.isenabled()
+            gc.disable()
+        _inside += 1
     try:
         yield
     finally:
-        if enabled:
-            if gc.get_freeze_count() == 0:  # there and back: from the young generation to the old
-                gc.freeze()
-                gc.unfreeze()
-            gc.enable()
+        with _lock:
+            _inside -= 1
+            if not _inside and _was_on:
+                _back_on()
+
+
+def _back_on() -> None:
+    if gc.get_freeze_count() == 0:  # there and back: from the young generation to the old
+        gc.freeze()
+        gc.unfreeze()
+    gc.enable()

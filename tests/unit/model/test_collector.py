@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import typing as t
 
 import pytest
@@ -33,9 +34,36 @@ def test_it_rests_while_it_lasts_and_runs_again() -> None:
 
 @pytest.mark.usefixtures("collector")
 def test_it_runs_again_after_an_error() -> None:
-    with pytest.raises(KeyError), collector_paused():
-        raise KeyError("x")
+    def fail() -> None:
+        with collector_paused(), collector_paused():
+            assert not gc.isenabled()
+            raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        fail()
     assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.usefixtures("collector")
+def test_the_last_thread_turns_it_on() -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with collector_paused():
+            inside.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=other)
+    with collector_paused():
+        thread.start()
+        assert inside.wait(10)
+    assert not gc.isenabled()
+    assert gc.get_freeze_count() == 0
+    leave.set()
+    thread.join()
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
 
 
 @pytest.mark.usefixtures("collector")
