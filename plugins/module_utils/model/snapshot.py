@@ -44,6 +44,12 @@ class Workload:
     def labels(self) -> Labels:
         return self.manifest["metadata"].get("labels") or {}
 
+    def condition(self, kind: str, status: str = "True") -> t.Mapping[str, JSON] | None:
+        """The condition `kind` of the object's status, where it has that status."""
+        conditions = (self.manifest.get("status") or {}).get("conditions") or ()
+        wanted = (kind, status)
+        return next((x for x in conditions if (x.get("type"), x.get("status")) == wanted), None)
+
 
 @dataclass(frozen=True, slots=True)
 class MachineInstance:

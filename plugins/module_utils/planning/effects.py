@@ -132,7 +132,7 @@ def _restart(
     strategy = run_strategy(workload)
     if strategy not in RESTARTABLE:
         return (), f"a VM with run strategy {strategy} is not restarted"
-    if condition(workload, "VolumesChange"):
+    if workload.condition("VolumesChange"):
         return (), "KubeVirt refuses a restart while volumes are being changed"
     if not activate_foreign_changes and (foreign := staged_changes(workload, vmi)):
         return (), (
@@ -157,7 +157,7 @@ def _why_not_live(workload: Workload, behind: tuple[str, ...], platform: Platfor
     frozen = tuple(name for name in behind if name not in LIVE_FIELDS)
     if frozen:
         return f"a change of {_listed(frozen)} takes effect at a restart"
-    if condition(workload, "RestartRequired"):
+    if workload.condition("RestartRequired"):
         return "the VM has the condition RestartRequired, so nothing reaches the running instance"
     return ""
 
@@ -247,16 +247,6 @@ def run_strategy(workload: Workload) -> str:
     return "Always" if spec.get("running") else "Halted"
 
 
-def condition(workload: Workload, kind: str) -> bool:
-    """Whether the object's status has the condition `kind` with status True."""
-    return _condition(workload, kind, "True") is not None
-
-
-def _condition(workload: Workload, kind: str, status: str) -> t.Mapping[str, JSON] | None:
-    conditions = (workload.manifest.get("status") or {}).get("conditions") or []
-    return next((x for x in conditions if (x.get("type"), x.get("status")) == (kind, status)), None)
-
-
 def _unseen(workload: Workload) -> bool:
     metadata, status = workload.manifest["metadata"], workload.manifest.get("status") or {}
     return bool(status.get("observedGeneration", 0) < metadata.get("generation", 0))
@@ -280,7 +270,7 @@ def _held(workload: Workload) -> str:
     """
     if (workload.manifest.get("spec") or {}).get("paused"):
         return "its own roll-out is paused (spec.paused): resume it first"
-    stuck = _condition(workload, "Progressing", "False")
+    stuck = workload.condition("Progressing", "False")
     if stuck is not None:
         why = stuck.get("message") or stuck.get("reason") or "no reason given"
         return f"its own roll-out is stuck: {why}"

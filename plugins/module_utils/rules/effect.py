@@ -12,7 +12,6 @@ from __future__ import annotations
 import typing as t
 
 from ..model.kinds import DEPLOYMENT, REPLICA_SET
-from ..model.pointer import JSON
 from ..model.snapshot import MachineInstance, Workload
 from .inventory import Inventory
 from .merge import Merged
@@ -81,16 +80,9 @@ def _needs_restart(
     return (
         _spread_waits(merged, machines)
         or inventory.snapshot.platform.rollout_strategy != "LiveUpdate"
-        or _condition(workload, "RestartRequired")
+        or workload.condition("RestartRequired") is not None
         or any(map(why_not_migratable, machines))
     )
-
-
-def _condition(workload: Workload, name: str) -> bool:
-    conditions: t.Sequence[t.Mapping[str, JSON]] = (workload.manifest.get("status") or {}).get(
-        "conditions"
-    ) or ()
-    return any(c.get("type") == name and c.get("status") == "True" for c in conditions)
 
 
 _SPREAD = "topologySpreadConstraints"

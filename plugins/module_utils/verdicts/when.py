@@ -45,7 +45,7 @@ def takes_effect(case: Case, term: Term | None, platform: Platform) -> str:
         and platform.rollout_strategy == "LiveUpdate"
         and term is not None
         and not any(each.kind in _FROZEN for each in (*case.gap.missing, *case.gap.stale))
-        and not _restart_required(workload.manifest.get("status") or {})
+        and not workload.condition("RestartRequired")
     )
     return MIGRATION if live else again
 
@@ -53,10 +53,3 @@ def takes_effect(case: Case, term: Term | None, platform: Platform) -> str:
 def worst(words: t.Iterable[str]) -> str:
     """The most that has to happen; empty where nothing has."""
     return max(words, key=_RANK.index, default="")
-
-
-def _restart_required(status: t.Mapping[str, t.Any]) -> bool:
-    return any(
-        each.get("type") == "RestartRequired" and each.get("status") == "True"
-        for each in status.get("conditions") or ()
-    )
