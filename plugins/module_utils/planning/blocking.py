@@ -15,34 +15,13 @@ from dataclasses import dataclass, replace
 from ..model.objects import PodTerm, Ref, SpreadConstraint
 from ..model.snapshot import Instance, Snapshot, Workload
 from ..scheduling.failure import Reason
-from ..scheduling.options import (
-    INTER_POD_AFFINITY,
-    NODE_AFFINITY,
-    NODE_NAME,
-    NODE_PORTS,
-    NODE_RESOURCES_FIT,
-    NODE_UNSCHEDULABLE,
-    POD_TOPOLOGY_SPREAD,
-    TAINT_TOLERATION,
-    VOLUME_BINDING,
-)
+from ..scheduling.options import ORDER
 from ..verdicts.declared import Reader
 from ..verdicts.instances import instances
 from ..verdicts.successor import NEXT
 from ..verdicts.terms import pod_term, spread_term
 from .fill import Filling
 
-ORDER = (
-    NODE_NAME,
-    NODE_UNSCHEDULABLE,
-    TAINT_TOLERATION,
-    NODE_AFFINITY,
-    NODE_PORTS,
-    NODE_RESOURCES_FIT,
-    VOLUME_BINDING,
-    POD_TOPOLOGY_SPREAD,
-    INTER_POD_AFFINITY,
-)
 ASKED = 8
 """Nodes that are asked for their reasons."""
 

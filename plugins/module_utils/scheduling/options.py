@@ -19,20 +19,20 @@ VOLUME_BINDING = "VolumeBinding"
 POD_TOPOLOGY_SPREAD = "PodTopologySpread"
 INTER_POD_AFFINITY = "InterPodAffinity"
 
-PLUGINS = frozenset(
-    {
-        NODE_NAME,
-        NODE_UNSCHEDULABLE,
-        TAINT_TOLERATION,
-        NODE_AFFINITY,
-        NODE_PORTS,
-        NODE_RESOURCES_FIT,
-        VOLUME_BINDING,
-        POD_TOPOLOGY_SPREAD,
-        INTER_POD_AFFINITY,
-    }
+ORDER = (
+    NODE_NAME,
+    NODE_UNSCHEDULABLE,
+    TAINT_TOLERATION,
+    NODE_AFFINITY,
+    NODE_PORTS,
+    NODE_RESOURCES_FIT,
+    VOLUME_BINDING,
+    POD_TOPOLOGY_SPREAD,
+    INTER_POD_AFFINITY,
 )
-"""Every filter, by the name that kube-scheduler's configuration gives it."""
+"""Every filter in the scheduler's order, by the name that kube-scheduler's configuration gives it."""
+
+PLUGINS = frozenset(ORDER)
 
 SYSTEM_CONSTRAINTS = (
     SpreadConstraint(HOSTNAME, 3, "ScheduleAnyway"),
