@@ -309,8 +309,10 @@ class InterPodAffinity:
             domain = labels.get(rule.key)
             if domain in rule.counts and self._meets(candidate, rule, domain):
                 yield self._conflict("anti", candidate, rule, domain, rule.term)
-        theirs = self._conflicts_of_others(candidate, labels)
-        yield from sorted(theirs, key=lambda each: (each.counterpart, each.text))
+        theirs = list(self._conflicts_of_others(candidate, labels))
+        if len(theirs) > 1:  # the order in which they are found comes of what was asked before
+            theirs.sort(key=lambda each: (each.counterpart, each.text, repr(each.term)))
+        yield from theirs
 
     def _conflicts_of_others(self, candidate: Candidate, labels: Labels) -> t.Iterator[Reason]:
         for match in candidate.matches:

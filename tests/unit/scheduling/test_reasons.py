@@ -80,6 +80,20 @@ def test_every_term_that_fails_is_named_and_the_first_reported() -> None:
     assert failure.code is Code.UNRESOLVABLE
 
 
+def test_of_two_terms_of_one_owner_the_same_is_first_whatever_was_asked_before() -> None:
+    terms = [term(DB), term({"app": "db", "tier": "1"})]
+    owner = pod("w1", "n1", affinity={"podAntiAffinity": {REQUIRED: terms}})
+    other = pod("w2", "n2", affinity={"podAntiAffinity": {REQUIRED: terms[::-1]}})
+    nodes = [node("n1", "a"), node("n2", "b")]
+    fresh, grown = index(nodes, [owner]), index(nodes, [other])
+    grown.take_out("shop/w2")
+    grown.place(owner, "n1")
+    new = pod("new", labels={**DB, "tier": "1"})
+
+    assert len(only(fresh.failures(new, "n1")).reasons) == 2
+    assert grown.failures(new, "n1") == fresh.failures(new, "n1")
+
+
 def test_more_in_the_way_are_counted() -> None:
     placed = [pod(name, "n1", labels=WEB) for name in ("w3", "w1", "w2")]
     cluster = index([node("n1", "a")], placed)
