@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Each finding of the catalogue is found on a cluster and, where it can be, without one; and it is
+"""Each finding is found on a cluster and, where it can be, without one; and it is
 gone once mended."""
 
 from __future__ import annotations
@@ -9,26 +9,26 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.catalogue import (
-    CATALOGUE,
-    Source,
-    Takes,
-)
 from ansible_collections.virt.placement.plugins.module_utils.lint.offline import (
     lint_manifests,
     lint_nodes,
 )
 from ansible_collections.virt.placement.plugins.module_utils.lint.online import lint
 from ansible_collections.virt.placement.plugins.module_utils.lint.topology import topology_report
+from ansible_collections.virt.placement.plugins.module_utils.model.finding_names import (
+    OF_NODE_LABELS,
+    OF_TERMS,
+    ONLY_ON_A_CLUSTER,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from tests.unit.lint import rule_examples
+from tests.unit.lint.documented import DOCUMENTED
 from tests.unit.lint.examples import EXAMPLES, SOUND, Build
 from tests.unit.lint.finds import manifests
 from tests.unit.verdicts.cluster import Cluster
 
-OFFLINE = [name for name, entry in CATALOGUE.items() if entry.offline is not None]
-ONLINE_ONLY = [name for name, entry in CATALOGUE.items() if entry.offline is None]
+OFFLINE = [*OF_TERMS, *OF_NODE_LABELS]
 
 
 def grown(build: Build, zones: str) -> Cluster:
@@ -39,16 +39,16 @@ def grown(build: Build, zones: str) -> Cluster:
 
 def online(name: str, cluster: Cluster, platform: Platform) -> set[str]:
     snapshot = cluster.snapshot(platform=platform)
-    if CATALOGUE[name].source is Source.LABELS:
+    if name in OF_NODE_LABELS:
         return {found.name for found in topology_report(snapshot.nodes, Topology.of()).findings}
     return {found.name for found in lint(snapshot)}
 
 
 def offline(name: str, cluster: Cluster, platform: Platform) -> set[str]:
-    """With no more than what the catalogue says it takes."""
-    takes = CATALOGUE[name].offline
-    listed = manifests(cluster, nodes=takes is Takes.NODES)
-    known = platform if takes is Takes.VERSIONS else None
+    """With no more than what the documents say it takes."""
+    takes = DOCUMENTED[name].offline
+    listed = manifests(cluster, nodes=takes == "nodes")
+    known = platform if takes == "versions" else None
     found = {*lint_manifests(listed, platform=known), *lint_nodes(listed)}
     return {finding.name for finding in found}
 
@@ -83,15 +83,14 @@ def test_it_is_gone_once_mended(
 
 
 def test_there_is_a_request_for_each_that_only_a_cluster_shows() -> None:
-    assert set(rule_examples.EXAMPLES) == set(ONLINE_ONLY)
-    assert all(CATALOGUE[name].reason for name in ONLINE_ONLY)
+    assert set(rule_examples.EXAMPLES) == set(ONLY_ON_A_CLUSTER)
 
 
-@pytest.mark.parametrize("name", ONLINE_ONLY)
+@pytest.mark.parametrize("name", ONLY_ON_A_CLUSTER)
 def test_it_is_the_only_finding_of_a_request(name: str) -> None:
     assert {found.name for found in rule_examples.EXAMPLES[name].bad()} == {name}
 
 
-@pytest.mark.parametrize("name", ONLINE_ONLY)
+@pytest.mark.parametrize("name", ONLY_ON_A_CLUSTER)
 def test_nothing_is_found_in_the_request_once_mended(name: str) -> None:
     assert [found.name for found in rule_examples.EXAMPLES[name].good()] == []

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is said, what is in the catalogue and what is documented are the same names."""
+"""What is said, what rules may allow and what is documented are the same names."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.catalogue import (
-    CATALOGUE,
-    Source,
-)
 from ansible_collections.virt.placement.plugins.module_utils.model.finding_names import (
     FINDING_NAMES,
+    OF_NODE_LABELS,
+    OF_TERMS,
+    ONLY_ON_A_CLUSTER,
 )
+from tests.unit.lint.documented import DOCUMENTED
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 UTILS = CHECKOUT / "plugins" / "module_utils"
@@ -24,7 +24,6 @@ LINT = [
     *(path for path in (UTILS / "lint").glob("*.py") if path.name != "topology.py"),
     UTILS / "verdicts" / "findings.py",
 ]
-MODULES = {path.stem for path in (CHECKOUT / "plugins" / "modules").glob("*.py")}
 
 
 def constants(path: Path) -> dict[str, str]:
@@ -63,24 +62,13 @@ def _name_in(call: ast.Call) -> ast.expr | None:
     return None
 
 
-def documented() -> set[str]:
-    """Names in the first column of a table."""
-    text = (CHECKOUT / "docs" / "findings.md").read_text()
-    cells = re.findall(r"^\| (`.+?`) \|", text, re.MULTILINE)
-    return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)} - MODULES
+def test_lint_says_what_there_is_of_terms() -> None:
+    assert emitted(*LINT) == set(OF_TERMS)
 
 
-def of(*sources: Source) -> set[str]:
-    return {name for name, entry in CATALOGUE.items() if entry.source in sources}
-
-
-def test_lint_says_what_is_in_the_catalogue() -> None:
-    assert emitted(*LINT) == of(Source.LINT)
-
-
-def test_what_is_said_of_labels_is_in_the_catalogue() -> None:
+def test_topology_says_what_there_is_of_node_labels() -> None:
     shared = {"key_on_no_node", "single_domain"}
-    assert emitted(UTILS / "lint" / "topology.py") == of(Source.LABELS) | shared
+    assert emitted(UTILS / "lint" / "topology.py") == {*OF_NODE_LABELS, *shared}
 
 
 def test_no_other_part_says_anything_else() -> None:
@@ -92,23 +80,28 @@ def test_no_other_part_says_anything_else() -> None:
                 found |= {
                     value for value in constants(path).values() if re.fullmatch(r"[a-z_]+", value)
                 }
-    assert found - set(CATALOGUE) == set()
-    assert of(Source.RULES, Source.FORECAST) - found == set()
-
-
-def test_what_a_rule_may_allow_is_the_catalogue() -> None:
-    assert set(CATALOGUE) == FINDING_NAMES
-
-
-def test_each_is_documented() -> None:
-    assert documented() == set(CATALOGUE)
+    assert found - FINDING_NAMES == set()
+    assert set(ONLY_ON_A_CLUSTER) - found == set()
 
 
 @pytest.mark.parametrize(
-    ("module", "sources"),
-    [("placement_info", (Source.LINT,)), ("topology_info", (Source.LABELS,))],
+    ("section", "names"),
+    [
+        ("Terms", OF_TERMS),
+        ("Node labels", OF_NODE_LABELS),
+        ("Only on a cluster", ONLY_ON_A_CLUSTER),
+    ],
 )
-def test_the_module_names_each_of_them(module: str, sources: tuple[Source, ...]) -> None:
+def test_each_is_documented_in_its_section(section: str, names: tuple[str, ...]) -> None:
+    found = [name for name, row in DOCUMENTED.items() if row.section == section]
+
+    assert sorted(found) == sorted(names)
+
+
+@pytest.mark.parametrize(
+    ("module", "names"), [("placement_info", OF_TERMS), ("topology_info", OF_NODE_LABELS)]
+)
+def test_the_module_names_each_of_them(module: str, names: tuple[str, ...]) -> None:
     text = (CHECKOUT / "plugins" / "modules" / f"{module}.py").read_text()
 
-    assert {name for name in of(*sources) if f"C({name})" not in text} == set()
+    assert {name for name in names if f"C({name})" not in text} == set()
