@@ -9,8 +9,8 @@ import typing as t
 from dataclasses import dataclass
 
 from ..model.finding import Fault
-from ..model.kinds import KINDS
-from ..model.machine_manifest import MACHINE_INSTANCE, machine_instance_from_manifest
+from ..model.kinds import KINDS, MACHINE_INSTANCE
+from ..model.machine_manifest import machine_instance_from_manifest
 from ..model.manifest import namespace_from_manifest, node_from_manifest, pod_from_manifest
 from ..model.pointer import JSON, Pointer
 from ..rules.raw_terms import read_fields, read_selector

@@ -9,9 +9,8 @@ import typing as t
 from dataclasses import replace
 
 from ..model.finding import Finding
-from ..model.kinds import KINDS
+from ..model.kinds import KINDS, MACHINE_INSTANCE
 from ..model.machine_manifest import (
-    MACHINE_INSTANCE,
     controller_of,
     machine_instance_from_manifest,
 )

@@ -1,12 +1,13 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What differs between the kinds of workload: where they live and where their template is."""
+"""What differs between the kinds of workload, and of their instances: where they live."""
 
 from __future__ import annotations
 
 import typing as t
 from dataclasses import dataclass
 
+from .objects import Ref
 from .pointer import Pointer
 
 
@@ -65,3 +66,17 @@ KINDS: t.Mapping[str, Kind] = {
     kind.name: kind
     for kind in (VIRTUAL_MACHINE, REPLICA_SET, POOL, DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
 }
+
+MACHINE_INSTANCE = "VirtualMachineInstance"
+
+
+def instances_path(kind: str, namespace: str) -> str:
+    """The list of a namespace's instances: of its VMIs, or else of its pods."""
+    if kind == MACHINE_INSTANCE:
+        return f"/apis/{_KUBEVIRT}/namespaces/{namespace}/virtualmachineinstances"
+    return f"/api/v1/namespaces/{namespace}/pods"
+
+
+def instance_path(instance: Ref) -> str:
+    """Of a VMI or a pod."""
+    return f"{instances_path(instance.kind, instance.namespace)}/{instance.name}"

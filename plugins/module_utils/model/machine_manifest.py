@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import typing as t
 
-from .kinds import KINDS
+from .kinds import KINDS, MACHINE_INSTANCE
 from .objects import Owner, Ref
 from .pointer import JSON
 from .snapshot import MachineInstance, Migration, Workload
 
-MACHINE_INSTANCE = "VirtualMachineInstance"
 MIGRATION = "VirtualMachineInstanceMigration"
 
 _ENDED = ("Succeeded", "Failed")

@@ -7,6 +7,7 @@ Pure. A budget's refusal (429) is not a failure before the move's time is over.
 
 from __future__ import annotations
 
+from ..model.kinds import instance_path
 from ..model.pointer import JSON
 from . import recreate
 from .entry import Entry, Phase, Request, Seen, Settings, Step
@@ -19,7 +20,7 @@ def advance(entry: Entry, seen: Seen, now: float, settings: Settings) -> Step:
     step = recreate.advance(entry, seen, now, settings)
     if entry.phase is not Phase.INTENDED or step.request is None:
         return step
-    path = f"/api/v1/namespaces/{entry.instance.namespace}/pods/{entry.instance.name}/eviction"
+    path = f"{instance_path(entry.instance)}/eviction"
     return Step(entry, Request("create", path, eviction(entry, seen.resource_version)))
 
 

@@ -10,12 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..model.kinds import instance_path
 from .entry import Answer, Ended, Entry, Outcome, Phase, Reply, Request, Seen, Settings, Step, ready
-
-
-def delete_path(entry: Entry) -> str:
-    namespace, name = entry.instance.namespace, entry.instance.name
-    return f"/apis/kubevirt.io/v1/namespaces/{namespace}/virtualmachineinstances/{name}"
 
 
 def advance(entry: Entry, seen: Seen, now: float, settings: Settings) -> Step:
@@ -24,7 +20,8 @@ def advance(entry: Entry, seen: Seen, now: float, settings: Settings) -> Step:
         if now - entry.begun >= settings.move_timeout:
             return _too_long(entry, seen, settings)
         preconditions = {"uid": entry.uid, "resourceVersion": seen.resource_version}
-        return Step(entry, Request("delete", delete_path(entry), {"preconditions": preconditions}))
+        path = instance_path(entry.instance)
+        return Step(entry, Request("delete", path, {"preconditions": preconditions}))
     return await_successor(entry, seen, now, settings)
 
 

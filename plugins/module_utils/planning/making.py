@@ -11,14 +11,13 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
-from ..model.kinds import VIRTUAL_MACHINE
+from ..model.kinds import MACHINE_INSTANCE, VIRTUAL_MACHINE
 from ..model.manifest import merge_match_label_keys, pod_from_manifest
 from ..model.objects import Owner, Pod, Ref
 from ..model.pointer import JSON
 from ..model.quantity import parse_quantity
 from ..model.snapshot import MachineInstance, Workload
 from ..rules.machine_labels import HOSTNAME, MACHINE_ID, machine_id
-from ..verdicts.instances import VMI
 from ..verdicts.platform_terms import CREATED_BY
 from ..verdicts.successor import NEXT
 
@@ -31,7 +30,7 @@ def machine_instance(workload: Workload, name: str) -> MachineInstance:
     """The machine instance that starting a machine of `workload` would make."""
     spec = workload.template.get("spec") or {}
     return MachineInstance(
-        ref=Ref(VMI, workload.ref.namespace, name),
+        ref=Ref(MACHINE_INSTANCE, workload.ref.namespace, name),
         uid=f"{workload.uid}-{name}{NEXT}",
         phase="Scheduling",
         node_name="",
@@ -56,7 +55,7 @@ def launcher_pod(vmi: MachineInstance) -> Pod:
     container = {"name": "compute", "resources": {"requests": machine_requests(vmi.spec)}}
     claims = [volume for volume in map(_claim, vmi.spec.get("volumes") or ()) if volume]
     spec = {**said, "nodeSelector": selector, "containers": [container], "volumes": claims}
-    owner = {"kind": VMI, "name": vmi.ref.name, "uid": vmi.uid, "controller": True}
+    owner = {"kind": MACHINE_INSTANCE, "name": vmi.ref.name, "uid": vmi.uid, "controller": True}
     return _pod(f"virt-launcher-{vmi.ref.name}{NEXT}", vmi.ref.namespace, labels, spec, owner)
 
 

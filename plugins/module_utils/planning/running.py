@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import typing as t
 
+from ..model.kinds import MACHINE_INSTANCE
 from ..model.objects import Pod, Ref
 from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
-from ..verdicts.instances import ENDED, VMI, active_pod, machine_workload, pod_workload
+from ..verdicts.instances import ENDED, active_pod, machine_workload, pod_workload
 
 Found = tuple["MachineInstance | None", Ref, "Workload | None", Pod]
 """The machine (None: a plain pod), what makes it, that object where it could be read, and the pod
@@ -33,7 +34,7 @@ class Running:
         for pod in snapshot.pods:
             if pod.namespace in namespaces and pod.phase not in ENDED:
                 owner = pod.owner
-                if owner is None or owner.kind != VMI:
+                if owner is None or owner.kind != MACHINE_INSTANCE:
                     self._others.append(pod)
                 elif self._launcher.setdefault(owner.uid, pod) is not pod:
                     self._more.setdefault(owner.uid, []).append(pod)

@@ -12,10 +12,11 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+from ..model.kinds import MACHINE_INSTANCE
 from ..model.objects import Pod, Ref
 from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
 from ..scheduling.index import pod_key
-from ..verdicts.instances import VMI, instances, launcher_pods, machine_workload, pod_workload
+from ..verdicts.instances import instances, launcher_pods, machine_workload, pod_workload
 from ..verdicts.successor import NEXT
 from .fill import Seeker
 from .what_if import rollout_room
@@ -62,7 +63,7 @@ class Seekers:
         ]
 
     def _sought(self, pod: Pod) -> Sought:
-        if pod.owner is not None and pod.owner.kind == VMI:
+        if pod.owner is not None and pod.owner.kind == MACHINE_INSTANCE:
             return self._launcher(pod, pod.owner.uid, pod.owner.name)
         workload = pod_workload(pod, self._after.controllers)
         previous = (pod.namespace, pod.name.removesuffix(NEXT))
@@ -86,7 +87,7 @@ class Seekers:
     def _launcher(self, pod: Pod, uid: str, name: str) -> Sought:
         vmi = self._machines.get(uid)
         workload = machine_workload(vmi, self._workloads) if vmi is not None else None
-        ref = Ref(VMI, pod.namespace, name)
+        ref = Ref(MACHINE_INSTANCE, pod.namespace, name)
         source = next(
             (x for x in self._launchers.get(uid, ()) if x.node_name and not x.terminating), None
         )

@@ -11,9 +11,10 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
+from ..model.kinds import MACHINE_INSTANCE
 from ..model.objects import Pod
 from ..model.snapshot import Snapshot
-from ..verdicts.instances import VMI, launcher_pods
+from ..verdicts.instances import launcher_pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def transit(snapshot: Snapshot, namespaces: t.Collection[str] = ()) -> Transit:
         if pod.namespace not in read:
             continue
         owner = pod.owner
-        if owner is None or owner.kind != VMI:
+        if owner is None or owner.kind != MACHINE_INSTANCE:
             continue
         vmi = machines.get(owner.uid)
         if vmi is None:

@@ -8,6 +8,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..model.finding import Finding
+from ..model.kinds import MACHINE_INSTANCE
 from ..model.names import JOURNAL, RULES
 from ..model.objects import Labels, Ref
 from ..model.pointer import JSON
@@ -18,7 +19,7 @@ from .claims import Wanted
 from .conflicts import label_of_others
 from .effect import takes_effect
 from .inventory import Inventory
-from .labels import MACHINE_INSTANCE, Relabel, relabels
+from .labels import Relabel, relabels
 from .merge import Merged, merge
 from .patch import ANNOTATIONS
 from .slots import Slot, pair

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ..model.kinds import instance_path
 from ..model.objects import Labels, Ref
 from ..model.pointer import JSON, Pointer
 from ..model.snapshot import Workload
@@ -21,7 +22,6 @@ from .inventory import Inventory
 from .label_input import is_reserved
 from .slots import Slot
 
-MACHINE_INSTANCE = "VirtualMachineInstance"
 _LABELS = Pointer(("metadata", "labels"))
 
 
@@ -72,7 +72,7 @@ class Relabel(t.NamedTuple):
         before = {key: labels[key] for key in keys if key in labels}
         return Write(
             target=self.target,
-            path=_path(self.target),
+            path=instance_path(self.target),
             uid=self.uid,
             tests=tuple(tests),
             operations=tuple(operations),
@@ -115,11 +115,3 @@ def _operation(key: str, labels: Labels, adding: Labels) -> Operation:
     if key not in adding:
         return Operation("remove", _LABELS / key)
     return Operation("replace" if key in labels else "add", _LABELS / key, adding[key])
-
-
-def _path(target: Ref) -> str:
-    if target.kind == MACHINE_INSTANCE:
-        group, plural = "/apis/kubevirt.io/v1", "virtualmachineinstances"
-    else:
-        group, plural = "/api/v1", "pods"
-    return f"{group}/namespaces/{target.namespace}/{plural}/{target.name}"

@@ -12,11 +12,11 @@ import typing as t
 
 from ..api.errors import Forbidden, NotFound
 from ..api.requests import Api
+from ..model.kinds import MACHINE_INSTANCE, instance_path
+from ..model.objects import Ref
 from ..model.pointer import JSON
 from ..model.snapshot import Migration, Snapshot
 from .budget import Key
-
-_COLLECTION = "/apis/kubevirt.io/v1/namespaces/{}/virtualmachineinstances/{}"
 
 
 class Foreign:
@@ -40,9 +40,10 @@ class Foreign:
 
     def _source(self, api: Api, migration: Migration) -> str:
         if migration.uid not in self._known:
-            path = _COLLECTION.format(migration.ref.namespace, migration.instance)
+            machine = Ref(MACHINE_INSTANCE, migration.ref.namespace, migration.instance)
             try:
-                self._known[migration.uid] = source_of(api.get(path), migration)
+                found = api.get(instance_path(machine))
+                self._known[migration.uid] = source_of(found, migration)
             except (NotFound, Forbidden):
                 self._known[migration.uid] = ""
         return self._known[migration.uid]

@@ -11,10 +11,9 @@ import typing as t
 
 from ..cluster.rights import Right
 from ..model import names
-from ..model.kinds import KINDS
+from ..model.kinds import KINDS, MACHINE_INSTANCE
 from ..model.objects import Ref
 from ..model.plan import Method
-from .observe import MACHINE_INSTANCE
 
 _KUBEVIRT = "kubevirt.io"
 _SUBRESOURCES = "subresources.kubevirt.io"

@@ -9,7 +9,7 @@ import typing as t
 from ..api.errors import NotFound
 from ..api.lists import list_all
 from ..api.requests import Api
-from ..model.kinds import VIRTUAL_MACHINE
+from ..model.kinds import MACHINE_INSTANCE, VIRTUAL_MACHINE, instance_path, instances_path
 from ..model.objects import Ref
 from ..model.plan import Method
 from ..model.pointer import JSON
@@ -21,7 +21,6 @@ from ..verdicts.instances import active_pod, instances, launcher_pods
 from .budget import replicas
 from .journal import Journal, digest
 
-MACHINE_INSTANCE = "VirtualMachineInstance"
 MIGRATION_JOB = "kubevirt.io/migrationJobUID"
 """Label on a migration's target pod: the uid of the migration (KubeVirt, services/template.go)."""
 
@@ -150,7 +149,7 @@ class Observer:
         phase = ((migration or {}).get("status") or {}).get("phase")
         if migration is None or phase not in ("Pending", "Scheduling"):
             return ""
-        path = f"/api/v1/namespaces/{entry.instance.namespace}/pods"
+        path = instances_path("Pod", entry.instance.namespace)
         chosen = {"labelSelector": f"{MIGRATION_JOB}={migration['metadata']['uid']}"}
         pods = list_all(self._api, path, params=chosen).items
         return next(filter(None, map(_unschedulable, pods)), "")
@@ -158,9 +157,8 @@ class Observer:
     def _why_pending(self, successor: Instance | None) -> str:
         if successor is None or successor.pod is None or successor.pod.node_name:
             return ""
-        path = f"/api/v1/namespaces/{successor.pod.namespace}/pods/{successor.pod.name}"
         try:
-            return _unschedulable(self._api.get(path))
+            return _unschedulable(self._api.get(instance_path(successor.pod.ref)))
         except NotFound:
             return ""
 

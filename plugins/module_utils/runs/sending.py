@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from ..api.errors import NotFound
 from ..api.requests import Api
+from ..model.kinds import MACHINE_INSTANCE, instance_path
 from ..model.plan import Method
 from ..movement import evict, migrate, recreate, restart
 from ..movement.entry import Answer, Entry, Seen, Settings, Step
-from .observe import MACHINE_INSTANCE
 
 
 class Machine(t.Protocol):
@@ -33,13 +33,6 @@ def machine(entry: Entry) -> Machine:
     if entry.method is Method.RESTART:
         return t.cast("Machine", restart)
     return t.cast("Machine", recreate if entry.instance.kind == MACHINE_INSTANCE else evict)
-
-
-def instance_path(entry: Entry) -> str:
-    namespace, name = entry.instance.namespace, entry.instance.name
-    if entry.instance.kind == MACHINE_INSTANCE:
-        return f"/apis/kubevirt.io/v1/namespaces/{namespace}/virtualmachineinstances/{name}"
-    return f"/api/v1/namespaces/{namespace}/pods/{name}"
 
 
 def under_way(entry: Entry, seen: Seen) -> bool:
@@ -72,7 +65,7 @@ class Sight:
 def sight(api: Api, entry: Entry) -> Sight | None:
     """The entry's very instance; None if it is not there any more."""
     try:
-        found = api.get(instance_path(entry))
+        found = api.get(instance_path(entry.instance))
     except NotFound:
         return None
     metadata = found["metadata"]

@@ -24,12 +24,12 @@ from ..cluster import lease
 from ..cluster.lease import Held, Reading
 from ..model import names
 from ..model.finding import Fault, Refused
+from ..model.kinds import instance_path
 from ..model.plan import Method
 from ..movement.entry import Phase
 from . import journal as journals
 from .journal import Journal, UnreadableJournal
 from .parameters import Parameters
-from .sending import instance_path
 
 
 def journal_of(reading: Reading) -> Journal | None:
@@ -70,6 +70,6 @@ def fence(api: Api, held: Held, journal: Journal) -> None:
         if entry.phase is Phase.INTENDED and entry.method is Method.RECREATE:
             body = {"metadata": {"uid": entry.uid, "annotations": {names.RUN: str(held)}}}
             try:
-                api.patch(instance_path(entry), body, content_type=MERGE_PATCH)
+                api.patch(instance_path(entry.instance), body, content_type=MERGE_PATCH)
             except (NotFound, Conflict):
                 continue  # it is gone, or another one has its name: nothing to protect

@@ -11,6 +11,7 @@ from ..api.deadline import Deadline
 from ..api.errors import ApiError, Gone
 from ..api.requests import Api
 from ..api.watches import watch
+from ..model.kinds import MACHINE_INSTANCE, instances_path
 
 MIGRATIONS = "/apis/kubevirt.io/v1/virtualmachineinstancemigrations"
 
@@ -69,8 +70,8 @@ class Watcher:
 def paths(namespaces: t.Iterable[str], *, virtual_machines: bool) -> t.Iterator[str]:
     """The lists in which moves show: pods and instances of these namespaces, and migrations."""
     for namespace in namespaces:
-        yield f"/api/v1/namespaces/{namespace}/pods"
+        yield instances_path("Pod", namespace)
         if virtual_machines:
-            yield f"/apis/kubevirt.io/v1/namespaces/{namespace}/virtualmachineinstances"
+            yield instances_path(MACHINE_INSTANCE, namespace)
     if virtual_machines:
         yield MIGRATIONS

@@ -7,10 +7,10 @@ from __future__ import annotations
 import typing as t
 from collections import defaultdict
 
+from ..model.kinds import MACHINE_INSTANCE
 from ..model.objects import Owner, Pod, Ref
 from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
 
-VMI = "VirtualMachineInstance"
 ENDED = ("Succeeded", "Failed")
 
 
@@ -26,7 +26,7 @@ def instances(snapshot: Snapshot) -> tuple[Instance, ...]:
         if vmi.phase not in ENDED and not vmi.terminating
     ]
     found += [
-        Instance(Ref(VMI, pod.namespace, pod.owner.name), pod.owner.uid, None, pod)
+        Instance(Ref(MACHINE_INSTANCE, pod.namespace, pod.owner.name), pod.owner.uid, None, pod)
         for pods in launchers.values()
         for pod in pods
         if pod.owner is not None and _stays(pod)
@@ -88,7 +88,7 @@ def _split(pods: t.Iterable[Pod]) -> tuple[dict[str, list[Pod]], list[Pod]]:
     for pod in pods:
         if pod.finished:
             continue
-        if pod.owner is not None and pod.owner.kind == VMI:
+        if pod.owner is not None and pod.owner.kind == MACHINE_INSTANCE:
             launchers[pod.owner.uid].append(pod)
         else:
             others.append(pod)
