@@ -9,6 +9,7 @@ import datetime
 import threading
 import time
 import typing as t
+from concurrent.futures import ThreadPoolExecutor
 
 from ansible_collections.virt.placement.plugins.modules import rollout
 from sandbox import Sandbox, drain
@@ -120,19 +121,12 @@ class Shop:
     def fewest_ready(self, work: t.Callable[[], object]) -> int:
         """The fewest VMIs that were Ready at once while `work` went on, seen ten times a second."""
         seen = []
-        ended = threading.Event()
 
-        def watch() -> None:
-            while not ended.wait(0.1):
-                seen.append(sum(_ready(vmi) for vmi in self.instances().values()))
+        def look() -> None:
+            seen.append(sum(_ready(vmi) for vmi in self.instances().values()))
 
-        thread = threading.Thread(target=watch)
-        thread.start()
-        try:
+        with _beside(look, every=0.1):
             work()
-        finally:
-            ended.set()
-            thread.join()
         return min(seen)
 
     @contextlib.contextmanager
@@ -140,21 +134,15 @@ class Shop:
         self, *, until: t.Callable[[], bool], do: t.Callable[[], object]
     ) -> t.Iterator[None]:
         """Does something once as soon as a condition holds, beside what the block does."""
-        ended = threading.Event()
 
-        def wait() -> None:
-            while not ended.wait(0.05):
-                if until():
-                    do()
-                    return
+        def look() -> bool:
+            if not until():
+                return False
+            do()
+            return True
 
-        thread = threading.Thread(target=wait)
-        thread.start()
-        try:
+        with _beside(look, every=0.05):
             yield
-        finally:
-            ended.set()
-            thread.join()
 
     def lease(self) -> Object:
         return self.api.get(LEASE)
@@ -173,20 +161,11 @@ class Shop:
     @contextlib.contextmanager
     def another_run(self, run: str) -> t.Iterator[None]:
         """A run that renews the Lease as long as it lasts."""
-        ended = threading.Event()
-
-        def renew() -> None:
-            while not ended.wait(0.5):
-                self.hold_lease(run)
-
         self.hold_lease(run)
-        thread = threading.Thread(target=renew)
-        thread.start()
         try:
-            yield
+            with _beside(lambda: self.hold_lease(run), every=0.5):
+                yield
         finally:
-            ended.set()
-            thread.join()
             self.api.patch(LEASE, {"spec": {"holderIdentity": ""}})
 
     def _cordon_all_but(self, nodes: t.Collection[str] | None) -> list[str]:
@@ -197,6 +176,25 @@ class Shop:
         for name in shut:
             drain.cordon(self.sandbox, name)
         return shut
+
+
+@contextlib.contextmanager
+def _beside(step: t.Callable[[], bool | None], *, every: float) -> t.Iterator[None]:
+    """Takes a step every so many seconds beside what the block does, until one says True. What a
+    step raises is raised at the end of the block."""
+    ended = threading.Event()
+
+    def go_on() -> None:
+        while not ended.wait(every) and not step():
+            pass
+
+    with ThreadPoolExecutor(1) as thread:
+        walk = thread.submit(go_on)
+        try:
+            yield
+        finally:
+            ended.set()
+    walk.result()
 
 
 def _ends(manifest: Object) -> bool:

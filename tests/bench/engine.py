@@ -29,13 +29,12 @@ from ansible_collections.virt.placement.plugins.module_utils.scheduling.index im
 from . import judging, planning
 from .generator import generate
 from .processes import resident_mb, run_python
+from .reading import PAGE
 from .row import Promise, Row
 
 FULL = ((50, 1_000, 400), (500, 10_000, 4_000), (5_000, 100_000, 40_000))
 SMALL = ((50, 1_000, 400),)
 """Nodes, machines, groups."""
-
-PAGE = 500
 
 
 class Measured(t.NamedTuple):

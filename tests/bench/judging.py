@@ -18,30 +18,13 @@ import typing as t
 from ansible_collections.virt.placement.plugins.module_utils.model.collector import (
     collector_paused,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.machine_manifest import (
-    machine_instance_from_manifest,
-    workload_from_manifest,
-)
-from ansible_collections.virt.placement.plugins.module_utils.model.manifest import (
-    namespace_from_manifest,
-    node_from_manifest,
-    pods_from_manifests,
-)
-from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
-from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
-from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
-    MachineInstance,
-    Snapshot,
-    Workload,
-)
 from ansible_collections.virt.placement.plugins.module_utils.verdicts.judge import judge
 
 from .generator import JSON
-from .machines import VIRTUAL_MACHINE, machine
+from .machines import machine
 from .processes import run_python
+from .reading import Reading
 from .row import Row
-
-PLATFORM = Platform(kubernetes=(1, 36), kubevirt="v1.8.4", eviction_strategy="LiveMigrate")
 
 
 class Measured(t.NamedTuple):
@@ -78,32 +61,20 @@ def rows(file: str, name: str, *, times: int) -> list[Row]:
 
 def measure(file: str) -> Measured:
     """Read a cluster with its machines, and judge them."""
-    pods: list[Pod] = []
-    workloads: list[Workload] = []
-    instances: list[MachineInstance] = []
     loads = model = 0.0
     with open(file, encoding="utf-8") as lines, collector_paused():
-        nodes, namespaces = json.loads(next(lines)), json.loads(next(lines))
+        reading = Reading(lines)
         for line in lines:
             texts = (line, *_machines(line))
             started = time.process_time()
             page, vms, vmis = map(json.loads, texts)
-            read = time.process_time()
-            pods += pods_from_manifests(page)
-            workloads += [workload_from_manifest(VIRTUAL_MACHINE, each) for each in vms]
-            instances += map(machine_instance_from_manifest, vmis)
-            loads += read - started
-            model += time.process_time() - read
+            loaded = time.process_time()
+            reading.pods(page)
+            reading.machines(vms, vmis)
+            loads += loaded - started
+            model += time.process_time() - loaded
     started = time.process_time()
-    snapshot = Snapshot(
-        nodes=tuple(map(node_from_manifest, nodes)),
-        pods=tuple(pods),
-        namespaces=tuple(map(namespace_from_manifest, namespaces)),
-        workloads=tuple(workloads),
-        machine_instances=tuple(instances),
-        platform=PLATFORM,
-    )
-    verdicts = judge(snapshot)
+    verdicts = judge(reading.snapshot())
     judged = time.process_time() - started
     return Measured(
         loads,

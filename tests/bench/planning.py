@@ -26,23 +26,8 @@ from unittest import mock
 from ansible_collections.virt.placement.plugins.module_utils.model.collector import (
     collector_paused,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.machine_manifest import (
-    machine_instance_from_manifest,
-    workload_from_manifest,
-)
-from ansible_collections.virt.placement.plugins.module_utils.model.manifest import (
-    namespace_from_manifest,
-    node_from_manifest,
-    pods_from_manifests,
-)
-from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Plan
-from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
-from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
-    MachineInstance,
-    Snapshot,
-    Workload,
-)
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
 from ansible_collections.virt.placement.plugins.module_utils.planning.candidates import (
     Candidate,
     Wanted,
@@ -59,15 +44,13 @@ from ansible_collections.virt.placement.plugins.module_utils.runs.parameters imp
 from ansible_collections.virt.placement.plugins.module_utils.scheduling.index import Index
 
 from .generator import HOSTNAME, JSON, ZONE
-from .machines import VIRTUAL_MACHINE, displaced, machine
+from .machines import displaced, machine
 from .processes import resident_mb, run_python
+from .reading import PAGE, Reading
 from .row import Promise, Row
 
 SOME, ALL = 10, 1
 """One group in so many has a machine out of place, as far as its rule can be broken at all."""
-
-PAGE = 500
-PLATFORM = Platform(kubernetes=(1, 36), kubevirt="v1.8.4", eviction_strategy="LiveMigrate")
 
 
 class Measured(t.NamedTuple):
@@ -212,29 +195,18 @@ def _as_read_for(snapshot: Snapshot, namespaces: t.Container[str]) -> Snapshot:
 
 def _read(file: str, every: int) -> tuple[Snapshot, float]:
     """The snapshot of a cluster, and the seconds that it took to turn its pods into values."""
-    pods: list[Pod] = []
-    workloads: list[Workload] = []
-    instances: list[MachineInstance] = []
     seconds = 0.0
     with open(file, encoding="utf-8") as lines, collector_paused():
-        nodes, namespaces = json.loads(next(lines)), json.loads(next(lines))
-        stream = displaced((pod for line in lines for pod in json.loads(line)), nodes, every)
+        reading = Reading(lines)
+        pods = (pod for line in lines for pod in json.loads(line))
+        stream = displaced(pods, reading.nodes, every)
         while page := list(itertools.islice(stream, PAGE)):
             started = time.process_time()
-            pods += pods_from_manifests(page)
+            reading.pods(page)
             seconds += time.process_time() - started
             for vm, vmi in map(machine, page):
-                workloads.append(workload_from_manifest(VIRTUAL_MACHINE, _own(vm)))
-                instances.append(machine_instance_from_manifest(_own(vmi)))
-        snapshot = Snapshot(
-            nodes=tuple(map(node_from_manifest, nodes)),
-            pods=tuple(pods),
-            namespaces=tuple(map(namespace_from_manifest, namespaces)),
-            workloads=tuple(workloads),
-            machine_instances=tuple(instances),
-            platform=PLATFORM,
-        )
-    return snapshot, seconds
+                reading.machines([_own(vm)], [_own(vmi)])
+        return reading.snapshot(), seconds
 
 
 def _own(manifest: JSON) -> JSON:

@@ -205,20 +205,6 @@ def test_a_dead_run_is_taken_over(shop: Shop) -> None:
     assert shop.zones() == ["zone1", "zone2", "zone3"]
 
 
-def test_evictions_wait_for_a_disruption_budget(shop: Shop) -> None:
-    deployment = objects.deployment("web", shop.namespace, replicas=2)
-    shop.start(deployment, nodes=["w1"])
-    budget = objects.disruption_budget(
-        "web", shop.namespace, labels={"app": "web"}, max_unavailable=0
-    )
-    shop.api.create(shop.api.collection_of(budget), budget)
-    result = shop.roll(allow=["recreate"], scope="all", move_timeout=8, timeout=20)
-
-    assert result["failed"]
-    assert "disruption budget" in result["moves"][0]["reason"].lower()
-    assert result["moves"][0]["outcome"] == "failed"
-
-
 def test_scope_outdated_brings_well_placed_machines_under_their_new_terms(shop: Shop) -> None:
     machine = objects.virtual_machine("c0", shop.namespace)
     shop.start(machine)
