@@ -241,13 +241,13 @@ from ansible_collections.virt.placement.plugins.module_utils.lint.manifests impo
     Read,
     read_manifests,
 )
+from ansible_collections.virt.placement.plugins.module_utils.lint.merging import merged
 from ansible_collections.virt.placement.plugins.module_utils.lint.offline import (
     CARRIERS,
     lint_manifests,
     lint_nodes,
     lint_rules,
 )
-from ansible_collections.virt.placement.plugins.module_utils.lint.report import merged
 from ansible_collections.virt.placement.plugins.module_utils.model.finding import Fault, Refused
 from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import Rule

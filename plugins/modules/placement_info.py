@@ -395,8 +395,8 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.arguments
 )
 from ansible_collections.virt.placement.plugins.module_utils.interface.guard import guarded
 from ansible_collections.virt.placement.plugins.module_utils.interface.results import warn_once
+from ansible_collections.virt.placement.plugins.module_utils.lint.merging import merged
 from ansible_collections.virt.placement.plugins.module_utils.lint.online import lint
-from ansible_collections.virt.placement.plugins.module_utils.lint.report import merged
 from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
 from ansible_collections.virt.placement.plugins.module_utils.verdicts import report
 from ansible_collections.virt.placement.plugins.module_utils.verdicts.judge import judge

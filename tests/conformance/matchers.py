@@ -24,7 +24,7 @@ from ansible_collections.virt.placement.plugins.module_utils.scheduling.score_no
     effective_preferences,
     node_affinity_scores,
 )
-from ansible_collections.virt.placement.plugins.module_utils.scheduling.taints import (
+from ansible_collections.virt.placement.plugins.module_utils.scheduling.tolerations import (
     SCHEDULING_EFFECTS,
     compares,
     tolerates,

@@ -9,12 +9,11 @@ import typing as t
 
 from ..model.finding import Finding
 from ..model.objects import NodeTerm, PodTerm, Requirement, SpreadConstraint
-from ..model.topology import HOSTNAME
+from ..model.topology import DEPRECATED, HOSTNAME
 from ..verdicts import wording
 from ..verdicts.platform_terms import adds_node_key
 from ..verdicts.terms import Kind, Term
 from .scene import Scene, Subject
-from .topology import DEPRECATED
 
 REPLACED: t.Mapping[str, str] = {
     **DEPRECATED,

@@ -9,7 +9,7 @@ import typing as t
 from ..model.finding import Finding
 from ..model.objects import NodeTerm, PodTerm, Requirement
 from ..model.topology import HOSTNAME
-from ..scheduling.node_affinity import nodes_of_placement, nodes_of_term
+from ..scheduling.node_sets import nodes_of_placement, nodes_of_term
 from ..scheduling.selectors import is_readable
 from ..scheduling.syntax import parse_integer
 from ..verdicts import wording

@@ -31,7 +31,7 @@ from ..rules.ownership import UnreadableAnnotation, read_ownership
 from ..verdicts.declared import Declared
 from ..verdicts.platform_terms import CREATED_BY
 from ..verdicts.terms import TermSet
-from .online import scene_of
+from .cluster_scene import scene_of
 from .report import lint_scene
 from .rules import subjects_of
 from .scene import ANY_VALUE, Scene, Subject

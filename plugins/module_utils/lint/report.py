@@ -1,14 +1,10 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All families of findings over one scene; what is said of many objects alike is said once."""
+"""All families of findings over one scene."""
 
 from __future__ import annotations
 
-import typing as t
-from dataclasses import replace
-
 from ..model.finding import Finding
-from ..model.objects import Ref
 from . import (
     affinity,
     groups,
@@ -22,6 +18,7 @@ from . import (
     validity,
     workloads,
 )
+from .merging import merged
 from .scene import Scene
 
 FAMILIES = (
@@ -38,21 +35,7 @@ FAMILIES = (
     validity,
 )
 
-_RANK = {"error": 0, "warning": 1, "info": 2}
-
 
 def lint_scene(scene: Scene) -> tuple[Finding, ...]:
     """Every finding of a scene, the worst first."""
     return merged(finding for family in FAMILIES for finding in family.findings(scene))
-
-
-def merged(found: t.Iterable[Finding]) -> tuple[Finding, ...]:
-    """Findings that say the same of different objects as one, the worst first."""
-    alike: dict[tuple[str, ...], dict[Ref, None]] = {}
-    first: dict[tuple[str, ...], Finding] = {}
-    for finding in found:
-        key = (finding.name, finding.severity, finding.why, finding.advice, finding.rule)
-        first.setdefault(key, finding)
-        alike.setdefault(key, {}).update(dict.fromkeys(finding.objects))
-    together = (replace(first[key], objects=tuple(sorted(refs))) for key, refs in alike.items())
-    return tuple(sorted(together, key=lambda x: (_RANK[x.severity], x.name, x.rule, x.why)))

@@ -13,22 +13,22 @@ from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..model.write import Write
 from ..planning.written import written
-from .online import scene_of
-from .report import lint_scene
+from . import affinity, groups, keys, migration, nodes, rollouts, selectors, spread, validity
+from .cluster_scene import scene_of
+from .merging import merged
+
+FAMILIES = (selectors, keys, nodes, affinity, groups, migration, spread, rollouts, validity)
+"""Those of `report` but `workloads` and `server`: the rules look for these themselves."""
 
 OF_RULES = frozenset(
     {
-        "bypassed",
-        "cloned",
         "key_on_no_node",
         "key_on_some_nodes",
-        "managed_by",
         "mutual_affinity",
         "restart_required",
-        "server_lacks_feature",
     }
 )
-"""What the rules look for themselves while they are planned: it is not said twice."""
+"""Findings of these families that the rules look for, too: nothing is said twice."""
 
 Check = t.Callable[[Snapshot, tuple[Rule, ...], tuple[Write, ...]], tuple[Finding, ...]]
 
@@ -53,11 +53,12 @@ def lint_request(
     """The findings about terms of `rules` on the workloads that carry them after `writes`."""
     after = written(snapshot, tuple(writes))
     ids = {str(rule.id): rule.id.name for rule in rules}
-    scene = scene_of(after, topology)
+    everybody = scene_of(after, topology)
     carriers = tuple(
         subject
-        for subject in scene.subjects
+        for subject in everybody.subjects
         if any(rule.rule in ids for rule in subject.declared.rules)
     )
-    found = lint_scene(replace(scene, subjects=carriers))
+    scene = replace(everybody, subjects=carriers)
+    found = merged(finding for family in FAMILIES for finding in family.findings(scene))
     return tuple(f for f in found if f.rule in ids.values() and f.name not in OF_RULES)

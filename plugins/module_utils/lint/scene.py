@@ -23,13 +23,12 @@ from ..model.topology import Topology
 from ..rules.compile import POD_TEMPLATE_HASH
 from ..rules.machine_labels import HOSTNAME as GUEST_HOSTNAME
 from ..rules.machine_labels import MACHINE_ID, hostname, machine_id
-from ..scheduling.node_affinity import nodes_of_placement
+from ..scheduling.node_sets import nodes_of_placement
 from ..scheduling.node_table import NodeTable
-from ..scheduling.taints import TaintToleration
+from ..scheduling.tolerations import Tolerating
 from ..verdicts.declared import Declared, Reader
-from ..verdicts.effective import selecting_keys
 from ..verdicts.platform_terms import CREATED_BY
-from ..verdicts.terms import Term
+from ..verdicts.terms import Term, selecting_keys
 from .population import Population
 
 ANY_VALUE = "?"
@@ -158,14 +157,14 @@ class _Eligible:
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
-        self._taints = TaintToleration(table, comparison=False)
+        self._tolerating = Tolerating(table, comparison=False)
         self._known: dict[t.Hashable, int] = {}
 
     def of(self, subject: Subject) -> int:
         said = subject.declared.placement
         key = (said.node_selector, said.node_terms, said.tolerations)
         if key not in self._known:
-            tolerating = self._taints.tolerating(said.tolerations)
+            tolerating = self._tolerating.nodes(said.tolerations)
             self._known[key] = nodes_of_placement(said, self._table) & tolerating
         return self._known[key]
 

@@ -10,16 +10,10 @@ from dataclasses import dataclass, field
 
 from ..model.finding import Finding, Severity
 from ..model.objects import Node
-from ..model.topology import DEFAULT_KEYS, HOSTNAME, REGION, ZONE, Topology
+from ..model.topology import DEFAULT_KEYS, DEPRECATED, HOSTNAME, REGION, ZONE, Topology
 
 CLASSES = frozenset({"performance"})
 """Names whose label marks some nodes and is meant to be missing on the others."""
-
-DEPRECATED: t.Mapping[str, str] = {
-    "failure-domain.beta.kubernetes.io/zone": ZONE,
-    "failure-domain.beta.kubernetes.io/region": REGION,
-}
-"""Labels that Kubernetes has replaced (since 1.17), with what replaces them."""
 
 _PASSING = "node.kubernetes.io/"
 """Prefix of taints that say how a node is at the moment, such as cordoned or not ready."""

@@ -19,6 +19,12 @@ DEFAULT_KEYS: t.Mapping[str, str] = {
     "performance": "performance",
 }
 
+DEPRECATED: t.Mapping[str, str] = {
+    "failure-domain.beta.kubernetes.io/zone": ZONE,
+    "failure-domain.beta.kubernetes.io/region": REGION,
+}
+"""Labels that Kubernetes has replaced (since 1.17), with what replaces them."""
+
 
 class UndeclaredKey(ValueError):
     """A bare key that the vocabulary does not know. `nearest` are names that it may have meant."""

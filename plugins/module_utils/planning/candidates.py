@@ -17,8 +17,9 @@ from ..model.objects import Placement, Pod, Ref
 from ..model.plan import Method
 from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
 from ..verdicts.declared import Declared, Reader
-from ..verdicts.effective import Comparison, selecting_keys
+from ..verdicts.effective import Comparison
 from ..verdicts.successor import migrated, restarted
+from ..verdicts.terms import selecting_keys
 from .effects import Effect, can_migrate, effect_of
 from .in_effect import QuickLook
 from .running import Running, instance

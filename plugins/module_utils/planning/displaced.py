@@ -17,7 +17,7 @@ from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Pod, Taint
 from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
 from ..rules.migratable import has_unmigratable_name, why_not_migratable
-from ..scheduling.taints import tolerates
+from ..scheduling.tolerations import tolerates
 from ..verdicts.declared import Reader
 from ..verdicts.platform_terms import CREATED_BY, unbound_labels
 from ..verdicts.successor import NEXT, migrated, restarted

@@ -18,7 +18,7 @@ from ..model.snapshot import Instance, Snapshot, Unreadable
 from ..model.topology import Topology
 from ..scheduling.index import Index, pod_key
 from ..scheduling.node_table import NodeSet
-from ..scheduling.taints import untolerated
+from ..scheduling.tolerations import untolerated
 from ..verdicts.instances import instances
 from .blocking import EVICTION, Blocked, Blocking, counted
 from .decide import WORSE, Answer, Decision, Rules, decide, leans_on_the_lost

@@ -9,7 +9,7 @@ import typing as t
 from ..model.objects import Placement, Pod
 from .candidate import Candidate, Spec, pod_key
 from .matching import Matching
-from .node_affinity import nodes_of_placement
+from .node_sets import nodes_of_placement
 from .node_table import NodeSet, NodeTable
 from .options import Options
 from .pod_affinity import read_rules

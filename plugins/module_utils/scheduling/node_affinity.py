@@ -12,6 +12,7 @@ import typing as t
 from ..model.objects import Node, NodeTerm, Placement, Requirement
 from .candidate import Candidate
 from .failure import Code, Failure, Kind, Reason
+from .node_sets import nodes_of_terms
 from .node_table import NodeSet, NodeTable
 from .node_terms import (
     NAME_FIELD,
@@ -21,7 +22,6 @@ from .node_terms import (
 )
 from .options import NODE_AFFINITY
 from .selectors import holds
-from .syntax import parse_integer
 
 
 def narrowed_names(terms: t.Iterable[NodeTerm] | None) -> frozenset[str] | None:
@@ -38,40 +38,6 @@ def narrowed_names(terms: t.Iterable[NodeTerm] | None) -> frozenset[str] | None:
             return None
         names |= frozenset.intersection(*named)
     return names if terms else None
-
-
-def nodes_of_term(term: NodeTerm, table: NodeTable, *, with_fields: bool = True) -> NodeSet:
-    """The nodes that a term matches. Without fields, matchFields are passed over: so the volume
-    filter reads the terms of a PersistentVolume."""
-    if not (term.expressions or term.fields) or not is_readable_term(term):
-        return 0
-    found = table.all
-    for each in term.expressions:
-        found &= _nodes_of_expression(each, table)
-    if with_fields:
-        for each in term.fields:
-            found &= _nodes_of_field(each, table) | table.nameless
-    return found
-
-
-def nodes_of_terms(
-    terms: t.Iterable[NodeTerm], table: NodeTable, *, with_fields: bool = True
-) -> NodeSet:
-    """The nodes that any of OR-ed terms matches."""
-    found = 0
-    for term in terms:
-        found |= nodes_of_term(term, table, with_fields=with_fields)
-    return found
-
-
-def nodes_of_placement(placement: Placement, table: NodeTable) -> NodeSet:
-    """The nodes that satisfy nodeSelector and required node affinity."""
-    found = table.all
-    for key, value in placement.node_selector:
-        found &= table.domains(key).get(value, 0)
-    if placement.node_terms is not None:
-        found &= nodes_of_terms(placement.node_terms, table)
-    return found
 
 
 class NodeAffinity:
@@ -141,37 +107,3 @@ def _seen(requirement: Requirement, node: Node) -> str:
     value = node.labels.get(requirement.key)
     has = "has no such label" if value is None else f"has '{value}'"
     return f"{requirement.key} {requirement.operator}{values}; node {node.name} {has}"
-
-
-def _nodes_of_field(requirement: Requirement, table: NodeTable) -> NodeSet:
-    wanted = requirement.values[0]
-    if requirement.key != NAME_FIELD:
-        named = table.all if wanted == "" else 0
-    else:
-        n = table.numbers.get(wanted)
-        named = 0 if n is None else 1 << n
-    return named if requirement.operator == "In" else table.all & ~named
-
-
-def _nodes_of_expression(requirement: Requirement, table: NodeTable) -> NodeSet:
-    operator, key = requirement.operator, requirement.key
-    if operator == "In":
-        return table.in_domains(key, requirement.values)
-    if operator == "NotIn":
-        return table.all & ~table.in_domains(key, requirement.values)
-    if operator == "Exists":
-        return table.carrying(key)
-    if operator == "DoesNotExist":
-        return table.all & ~table.carrying(key)
-    bound = parse_integer(requirement.values[0])
-    values = ((value, parse_integer(value)) for value in table.domains(key))
-    return table.in_domains(
-        key,
-        (
-            value
-            for value, number in values
-            if number is not None
-            and bound is not None
-            and (number > bound if operator == "Gt" else number < bound)
-        ),
-    )

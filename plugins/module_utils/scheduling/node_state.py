@@ -9,7 +9,7 @@ from .candidate import Candidate
 from .failure import Code, Failure, Reason
 from .node_table import NodeSet, NodeTable
 from .options import NODE_NAME, NODE_UNSCHEDULABLE
-from .taints import tolerates
+from .tolerations import tolerates
 
 UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 

@@ -11,7 +11,7 @@ import typing as t
 
 from ..model.objects import Node, NodeTerm, Placement
 from .node_terms import is_readable_term, matches_term
-from .taints import PREFERENCE_EFFECTS, untolerated
+from .tolerations import PREFERENCE_EFFECTS, untolerated
 
 MAX_SCORE = 100
 

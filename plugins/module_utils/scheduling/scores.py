@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ..model.objects import NodeTerm, Pod, PodTerm, SpreadConstraint
 from .candidate import Candidate
 from .index import Index
-from .node_affinity import nodes_of_term
+from .node_sets import nodes_of_term
 from .node_table import NodeSet
 from .options import INTER_POD_AFFINITY, NODE_AFFINITY, POD_TOPOLOGY_SPREAD, TAINT_TOLERATION
 from .score_nodes import effective_preferences, node_affinity_scores, normalized, taint_scores

@@ -13,7 +13,7 @@ import typing as t
 from ..model.objects import NodeTerm
 from .candidate import Candidate
 from .failure import Code, Failure, Reason
-from .node_affinity import nodes_of_terms
+from .node_sets import nodes_of_terms
 from .node_table import NodeSet, NodeTable
 from .options import VOLUME_BINDING
 

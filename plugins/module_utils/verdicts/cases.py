@@ -12,9 +12,10 @@ from ..model.objects import Pod, Ref
 from ..model.snapshot import Instance, Snapshot, Workload
 from ..scheduling.index import Index, pod_key
 from .declared import Declared, Reader
-from .effective import Comparison, Gap, selecting_keys
+from .effective import Comparison, Gap
 from .instances import instances, launcher_pods
 from .successor import restarted
+from .terms import selecting_keys
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ..model.objects import Labels, Placement, Pod, PodTerm, Selector, SpreadConstraint
+from ..model.objects import Labels, Placement, Pod, PodTerm, SpreadConstraint
 from ..model.snapshot import MachineInstance, Workload
 from .declared import Declared, Reader
 from .platform_terms import CREATED_BY, adds_node_key, adds_toleration
@@ -182,21 +182,6 @@ def _only_platform(said: Placement, running: Placement) -> bool:
         not term.fields and all(adds_node_key(part.key) for part in term.expressions)
         for term in running.node_terms or ()
     )
-
-
-def selecting_keys(placements: t.Iterable[Placement]) -> frozenset[str]:
-    """The label keys that terms of these placements select pods by."""
-    found: set[str] = set()
-    for placement in placements:
-        for term in pod_terms_of(placement):
-            found.update(_selected(term.selector), term.match_label_keys, term.mismatch_label_keys)
-        for constraint in placement.spread:
-            found.update(_selected(constraint.selector), constraint.match_label_keys)
-    return frozenset(found)
-
-
-def _selected(selector: Selector | None) -> tuple[str, ...]:
-    return tuple(each.key for each in selector.requirements) if selector is not None else ()
 
 
 def _own_keys(placement: Placement) -> tuple[str, ...]:

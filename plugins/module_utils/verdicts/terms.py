@@ -185,3 +185,18 @@ def _selector(
 
 def _resolved(keys: t.Iterable[str], operator: str, labels: Labels) -> frozenset[t.Hashable]:
     return frozenset((k, operator, frozenset((labels[k],))) for k in keys if k in labels)
+
+
+def selecting_keys(placements: t.Iterable[Placement]) -> frozenset[str]:
+    """The label keys that terms of these placements select pods by."""
+    found: set[str] = set()
+    for placement in placements:
+        for term in pod_terms_of(placement):
+            found.update(_selected(term.selector), term.match_label_keys, term.mismatch_label_keys)
+        for constraint in placement.spread:
+            found.update(_selected(constraint.selector), constraint.match_label_keys)
+    return frozenset(found)
+
+
+def _selected(selector: Selector | None) -> tuple[str, ...]:
+    return tuple(each.key for each in selector.requirements) if selector is not None else ()

@@ -36,11 +36,9 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.world impo
 from ansible_collections.virt.placement.plugins.module_utils.scheduling.index import Index
 from ansible_collections.virt.placement.plugins.module_utils.scheduling.node_table import NodeTable
 from ansible_collections.virt.placement.plugins.module_utils.verdicts.declared import Reader
-from ansible_collections.virt.placement.plugins.module_utils.verdicts.effective import (
-    Comparison,
-    selecting_keys,
-)
+from ansible_collections.virt.placement.plugins.module_utils.verdicts.effective import Comparison
 from ansible_collections.virt.placement.plugins.module_utils.verdicts.instances import instances
+from ansible_collections.virt.placement.plugins.module_utils.verdicts.terms import selecting_keys
 
 from .random_clusters import random_cluster
 

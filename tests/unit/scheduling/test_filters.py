@@ -28,7 +28,7 @@ from ansible_collections.virt.placement.plugins.module_utils.scheduling.options 
     PLUGINS,
     Options,
 )
-from ansible_collections.virt.placement.plugins.module_utils.scheduling.taints import tolerates
+from ansible_collections.virt.placement.plugins.module_utils.scheduling.tolerations import tolerates
 
 from .builders import HOST, ZONE, apart, index, node, pod
 
