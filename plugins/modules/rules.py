@@ -309,7 +309,7 @@ counts:
       type: int
   sample: {workloads: 3, changed: 1, unchanged: 2, failed: 0}
 writes:
-  description: The patches that were sent, or would be sent in check mode, in their order.
+  description: The objects that were written, or would be written in check mode, in their order.
   returned: always, unless the input is refused
   type: list
   elements: dict
@@ -324,7 +324,10 @@ writes:
       description: Name of the object.
       type: str
     patch:
-      description: JSON Patch (RFC 6902). It begins with what must still hold.
+      description:
+        - JSON Patch (RFC 6902) of a label on what runs. It begins with what must still hold.
+        - The patch of a workload stands in RV(workloads[].patch).
+      returned: for a running machine or pod
       type: list
       elements: dict
   sample: []
@@ -420,7 +423,7 @@ def run(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
     found = write_rules(api, request, check=module.check_mode, extra_findings=lint)
     plan = found.plan
     result = {
-        **written(found.done, diff=module._diff),
+        **written(found.done, diff=module._diff, told={each.ref for each in plan.workloads}),
         "workloads": found.workloads(),
         "findings": [finding.as_json() for finding in plan.findings],
         "counts": found.counts(),

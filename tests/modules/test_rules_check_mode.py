@@ -150,8 +150,8 @@ def test_check_mode_names_exactly_the_writes_that_are_then_made(task: RulesTask,
     )
     for target, manifest in before.items():
         expected = manifest
-        for write in foretold["writes"]:
-            if (write["kind"], write["name"]) == target:
+        for write in (*foretold["writes"], *foretold["workloads"]):
+            if (write["kind"], write["name"]) == target and "patch" in write:
                 changes = [each for each in write["patch"] if each["op"] != "test"]
                 expected = jsonpatch.apply_patch(expected, changes)
         assert _part(task.get(*target)) == _part(expected), target

@@ -27,6 +27,7 @@ from ansible.module_utils.basic import missing_required_lib
 
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 
+from ..model.collector import collector_paused
 from .deadline import Deadline
 from .errors import NoConfiguration, cut
 from .given import check_before, check_host
@@ -69,9 +70,10 @@ def open_session(options: t.Mapping[str, t.Any]) -> Session:
     Raises NoConfiguration, also where they lead to another server than `host` names.
     """
     try:
-        from kubernetes.client import Configuration
+        with collector_paused():
+            from kubernetes.client import Configuration
 
-        from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client
+            from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client
     except ImportError as error:
         raise NoConfiguration(missing_required_lib("kubernetes")) from error
     check_before(options)

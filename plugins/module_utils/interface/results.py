@@ -7,16 +7,20 @@ from __future__ import annotations
 import typing as t
 
 from ..model.finding import Finding
+from ..model.objects import Ref
 from ..model.pointer import JSON
 from ..model.write import Write
 
 
-def written(writes: t.Sequence[Write], *, diff: bool) -> dict[str, JSON]:
+def written(
+    writes: t.Sequence[Write], *, diff: bool, told: t.Container[Ref] = ()
+) -> dict[str, JSON]:
     """`changed` and `writes`; with `diff` also before and after of each object, of nothing but
-    what is ours in it."""
+    what is ours in it. The patches of objects in `told` stand elsewhere in the result: hundreds of
+    them twice would be most of what Ansible has to carry."""
     result: dict[str, JSON] = {
         "changed": bool(writes),
-        "writes": [write_as_json(write) for write in writes],
+        "writes": [write_as_json(write, patch=write.target not in told) for write in writes],
     }
     if diff:
         result["diff"] = [
@@ -31,13 +35,10 @@ def written(writes: t.Sequence[Write], *, diff: bool) -> dict[str, JSON]:
     return result
 
 
-def write_as_json(write: Write) -> dict[str, JSON]:
-    return {
-        "kind": write.target.kind,
-        "namespace": write.target.namespace,
-        "name": write.target.name,
-        "patch": write.patch(),
-    }
+def write_as_json(write: Write, *, patch: bool = True) -> dict[str, JSON]:
+    target = write.target
+    named = {"kind": target.kind, "namespace": target.namespace, "name": target.name}
+    return {**named, "patch": write.patch()} if patch else named
 
 
 def warn_once(warn: t.Callable[[str], None], findings: t.Iterable[Finding]) -> None:
