@@ -57,13 +57,14 @@ def left_behind(left: Left) -> dict[str, JSON]:
 
 def well_placed(found: Candidate) -> dict[str, JSON]:
     """An instance that runs by terms of before, where its new ones allow it to be."""
+    effect = takes_effect(found)
     return {
         **_named(found.workload.ref if found.workload is not None else found.instance.ref),
         "instance": found.instance.ref.name,
         "uid": found.uid,
         "node": found.node,
-        "takes_effect": takes_effect(found),
-        "reason": f"stands well; takes effect at its next {takes_effect(found)}",
+        "takes_effect": effect,
+        "reason": f"stands well; takes effect at its next {effect}",
     }
 
 
