@@ -134,11 +134,6 @@ class Sandbox:
         """Client with the rights of an identity."""
         return AdminApi(self.url, self.ca_file, self.token(identity), f"sandbox-{identity}")
 
-    def kubectl(self, *arguments: str, identity: str = "admin") -> list[str]:
-        """Command line of the kubectl that belongs to this Kubernetes."""
-        program = self._layout.programs / "kubectl"
-        return [str(program), f"--kubeconfig={self.kubeconfig(identity)}", *arguments]
-
     def fault_proxy(self, rules: t.Iterable[Rule] = ()) -> FaultProxy:
         """A proxy before the API server that misbehaves by these rules, to be used in a with block."""
         from .fault_proxy import FaultProxy  # needs aiohttp, which nothing else here does

@@ -14,8 +14,6 @@ from ansible_collections.virt.placement.plugins.module_utils.api.connection impo
 from ansible_collections.virt.placement.plugins.module_utils.api.deadline import Deadline
 from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
 from ansible_collections.virt.placement.plugins.module_utils.api.transport import Transport
-from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
-from ansible_collections.virt.placement.plugins.module_utils.rules.parse import parse_rules
 from ansible_collections.virt.placement.plugins.module_utils.rules.request import RulesRequest
 from ansible_collections.virt.placement.plugins.module_utils.runs.write_rules import write_rules
 from sandbox import Sandbox, objects
@@ -23,6 +21,7 @@ from sandbox.fault_proxy import Rule as Fault
 from sandbox.fault_proxy import lost_answer, status
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
+from tests.parsed import parsed
 
 from .rules_task import RulesTask, anti_affinity
 
@@ -52,9 +51,7 @@ class Writer:
     def write(self, absent: bool) -> None:
         api = Api(self._transport, Deadline(60))
         namespace = self.task.namespace
-        rules = parse_rules(
-            [self.rule], namespace=namespace, set="s", topology=Topology.of(), absent=absent
-        )
+        rules = parsed([self.rule], namespace=namespace, set_name="s", absent=absent)
         state = "absent" if absent else "present"
         found = write_rules(api, RulesRequest(namespace, "s", rules, state=state), check=False)
         self.problems += [*found.errors.values(), *found.plan.refused]
@@ -108,7 +105,7 @@ def test_somebody_else_changes_the_affinity_between_reading_and_writing(task: Ru
         task.patch(VM, "a", [{**affinity, "value": {"podAntiAffinity": required}}])
         return ()
 
-    rules = parse_rules([writer.rule], namespace=task.namespace, set="s", topology=Topology.of())
+    rules = parsed([writer.rule], namespace=task.namespace, set_name="s")
     found = write_rules(
         Api(writer._transport, Deadline(60)),
         RulesRequest(task.namespace, "s", rules),

@@ -28,10 +28,6 @@ class Kind:
     self_rolling: bool = False
     """A template write starts a roll-out by the kind's own controller."""
 
-    @property
-    def collection_path(self) -> str:
-        return f"/apis/{self.group_version}/{self.plural}"
-
     def namespace_path(self, namespace: str) -> str:
         return f"/apis/{self.group_version}/namespaces/{namespace}/{self.plural}"
 

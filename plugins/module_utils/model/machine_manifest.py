@@ -24,7 +24,7 @@ def controller_of(metadata: t.Mapping[str, JSON]) -> Owner | None:
     """The owner that controls the object: of several owners at most one does."""
     for owner in metadata.get("ownerReferences") or ():
         if owner.get("controller"):
-            return Owner(owner["kind"], owner["name"], owner["uid"], owner.get("apiVersion") or "")
+            return Owner(owner["kind"], owner["name"], owner["uid"])
     return None
 
 

@@ -96,7 +96,6 @@ def node_from_manifest(manifest: t.Mapping[str, JSON]) -> Node:
         unschedulable=bool(spec.get("unschedulable")),
         allocatable=amounts(status.get("allocatable")),
         ready=_is_true(status, "Ready"),
-        boot_id=(status.get("nodeInfo") or _NONE).get("bootID") or "",
     )
 
 
@@ -233,9 +232,7 @@ def _claims(pod_name: str, spec: t.Mapping[str, JSON]) -> tuple[str, ...]:
 def _owner(metadata: t.Mapping[str, JSON]) -> Owner | None:
     for each in metadata.get("ownerReferences") or ():
         if each.get("controller"):
-            return Owner(
-                each["kind"], each["name"], each.get("uid") or "", each.get("apiVersion") or ""
-            )
+            return Owner(each["kind"], each["name"], each.get("uid") or "")
     return None
 
 

@@ -21,9 +21,6 @@ GROUP = f"{PREFIX}group-"
 RUN = f"{PREFIX}run"
 """Annotation and label on what a run creates or changes: the id of the run."""
 
-VM_POLICY = f"{PREFIX}vm-policy"
-"""Label on a VirtualMachine: what maintenance does with it."""
-
 LEASE_NAMESPACE = "kube-system"
 LEASE = "virt-placement"
 """The one Lease of a cluster, held by whoever disrupts."""

@@ -34,7 +34,6 @@ class Owner:
     kind: str
     name: str
     uid: str
-    api_version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +174,6 @@ class Node:
     unschedulable: bool = False
     allocatable: t.Mapping[str, int] = field(default_factory=dict)
     ready: bool = True
-    boot_id: str = ""
 
     @property
     def ref(self) -> Ref:

@@ -122,14 +122,6 @@ def merge_match_label_keys(placement: Placement, labels: Labels) -> Placement:
     )
 
 
-def full_selector(term: PodTerm, labels: Labels) -> Selector | None:
-    """The selector as the API server stores it for an owner with these labels."""
-    if not term.differs_in or term.selector is None or term.differs_in not in labels:
-        return term.selector
-    own = Requirement(term.differs_in, "NotIn", (labels[term.differs_in],))
-    return Selector((*term.selector.requirements, own))
-
-
 def _requirements(listed: t.Iterable[Object] | None) -> tuple[Requirement, ...]:
     return tuple(
         Requirement(

@@ -74,11 +74,6 @@ class Links:
         found = (owned.match.members for owned in self._owned(uid) if owned.weight > 0)
         return self._named(found) - {uid}
 
-    def followers(self, uid: Uid) -> Uids:
-        """Those whose affinity follows the pod."""
-        found = (owners.members for owners in self._selecting(uid) if owners.weight > 0)
-        return self._named(found) - {uid}
-
     def apart(self, uid: Uid) -> Uids:
         """Those that the pod keeps away from, or that keep away from it."""
         selected = (owned.match.members for owned in self._owned(uid) if owned.weight <= 0)

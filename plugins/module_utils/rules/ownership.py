@@ -107,16 +107,11 @@ def decode(workload: Workload, annotation: str, text: str) -> dict[str, JSON]:
 
 
 def rules_of_term(ownership: Ownership, where: Slot, term: JSON) -> tuple[RuleId, ...]:
-    """The rules that a term in slot `where` belongs to: several may share one."""
+    """The rules that a term in slot `where` belongs to: several may share one, a foreign one has none."""
     mark = ownership.owned(Fingerprint.of(where, term))
     if mark is None:
         return ()
     return tuple(sorted(rule for rule, marks in ownership.rules.items() if mark in marks))
-
-
-def rule_of_term(ownership: Ownership, where: Slot, term: JSON) -> RuleId | None:
-    """The first rule that a term belongs to; None for a foreign one."""
-    return next(iter(rules_of_term(ownership, where, term)), None)
 
 
 def _damaged(workload: Workload, annotation: str, seen: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ..model.finding import Fault, Refused
+from ..model.finding import Fault
 from ..model.finding_names import FINDING_NAMES
 from ..model.pointer import JSON
 from ..model.rule import Rule, RuleId, SpreadOver, Terms, Verb, WorkloadSelector
@@ -29,16 +29,6 @@ class Parsed:
     rules: tuple[Rule, ...]
     faults: tuple[Fault, ...]
     broken: tuple[Rule, ...] = ()
-
-
-def parse_rules(
-    raw: JSON, *, namespace: str, set: str, topology: Topology, absent: bool = False
-) -> tuple[Rule, ...]:
-    """See read_rules. Raises Refused with every fault."""
-    parsed = read_rules(raw, namespace=namespace, set_name=set, topology=topology, absent=absent)
-    if parsed.faults:
-        raise Refused(parsed.faults)
-    return parsed.rules
 
 
 def read_rules(

@@ -18,7 +18,6 @@ from ..rules import references
 from ..rules.values import Notes
 from .window import Window, parse_window
 
-SCOPES: tuple[Scope, ...] = ("violating", "unmet", "outdated", "all")
 MAY_BE_ZERO = (
     "max_in_flight",
     "canary",

@@ -47,7 +47,6 @@ class NodeAffinity:
 
     def __init__(self, table: NodeTable, added: Placement | None) -> None:
         self._table = table
-        self._added = added
         self._enforced = table.all
         if added is not None and added.node_terms is not None:
             self._enforced = nodes_of_terms(added.node_terms, table)

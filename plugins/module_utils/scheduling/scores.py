@@ -202,6 +202,3 @@ _SCORERS: t.Mapping[str, _Scorer] = {
     INTER_POD_AFFINITY: _score_pods,
     POD_TOPOLOGY_SPREAD: _score_spread,
 }
-
-SCORING_PLUGINS = tuple(_SCORERS)
-"""The plugins that score rules."""

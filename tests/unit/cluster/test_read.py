@@ -127,7 +127,7 @@ def test_a_workload_knows_its_controller() -> None:
     manifest = {"metadata": _metadata(ownerReferences=[_owner("VirtualMachinePool", "p", True)])}
     workload = workload_from_manifest("VirtualMachine", manifest)
     assert workload.ref == Ref("VirtualMachine", "shop", "db")
-    assert workload.owner == Owner("VirtualMachinePool", "p", "uid-p", "apps/v1")
+    assert workload.owner == Owner("VirtualMachinePool", "p", "uid-p")
     assert workload.manifest is manifest
 
 

@@ -16,8 +16,6 @@ class Row(t.NamedTuple):
     there is no seeing it."""
 
     section: str
-    severity: str
-    seen_when: str
     offline: str
 
 
@@ -26,8 +24,8 @@ def _rows() -> t.Iterator[tuple[str, Row]]:
     for line in DOCUMENT.read_text().splitlines():
         if line.startswith("## "):
             section = line.removeprefix("## ")
-        elif section and (found := re.fullmatch(r"\| `(\w+)` \| (.+) \| (.+) \| (.+) \|", line)):
-            yield found[1], Row(section, *found.groups()[1:])
+        elif section and (found := re.fullmatch(r"\| `(\w+)` \|.+\| (.+) \|", line)):
+            yield found[1], Row(section, found[2])
 
 
 DOCUMENTED: t.Mapping[str, Row] = dict(_rows())

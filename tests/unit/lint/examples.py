@@ -27,7 +27,6 @@ from tests.unit.verdicts.cluster import (
 JSON = t.Any
 Build = t.Callable[[Cluster], None]
 OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
-DISK = "example.com/disk"
 OLD = Platform(kubernetes=(1, 25), kubevirt="v1.0.0")
 FAULTY = Platform(kubernetes=(1, 34), kubevirt="v1.8.4")
 SOUND = Platform(kubernetes=(1, 33), kubevirt="v1.8.4")

@@ -14,9 +14,8 @@ from ansible_collections.virt.placement.plugins.module_utils.lint.offline import
     lint_manifests,
     lint_rules,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
-from ansible_collections.virt.placement.plugins.module_utils.rules.parse import parse_rules
 from ansible_collections.virt.placement.plugins.module_utils.rules.slots import Slot
+from tests.parsed import parsed
 from tests.unit.lint.finds import deployment, manifests
 from tests.unit.verdicts.cluster import (
     HOST,
@@ -194,7 +193,7 @@ def test_rules_know_the_nodes_that_are_among_the_manifests() -> None:
         "workloads": [{"names": ["a", "b"]}],
         "keep_apart": {"over": "zone"},
     }
-    rules = parse_rules([rule], namespace="shop", set="default", topology=Topology.of())
+    rules = parsed([rule])
     cluster = Cluster("aaa")
 
     assert lint_rules(rules) == ()

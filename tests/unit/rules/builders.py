@@ -32,13 +32,13 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.machine_label
     hostname,
     machine_id,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rules.parse import parse_rules
 from ansible_collections.virt.placement.plugins.module_utils.rules.request import (
     RulesPlan,
     RulesRequest,
     plan_rules,
 )
 from sandbox import objects
+from tests.parsed import parsed
 
 NAMESPACE = "shop"
 PLATFORM = Platform(uid="c", kubernetes=(1, 36), kubevirt="v1.8.4")
@@ -141,14 +141,14 @@ def request(
 ) -> RulesRequest:
     absent = options.get("state") == "absent"
     set_name = options.pop("set", "default")
-    parsed = parse_rules(
-        list(rules),
+    found = parsed(
+        rules,
         namespace=NAMESPACE,
-        set=set_name,
+        set_name=set_name,
         topology=Topology.of(topology_keys),
         absent=absent,
     )
-    return RulesRequest(NAMESPACE, set_name, parsed, **options)
+    return RulesRequest(NAMESPACE, set_name, found, **options)
 
 
 def plan(seen: Snapshot, *rules: Object, **options: t.Any) -> RulesPlan:

@@ -19,7 +19,6 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.ownership imp
     Ownership,
     UnreadableAnnotation,
     read_ownership,
-    rule_of_term,
     rules_of_term,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.slots import Slot
@@ -50,9 +49,9 @@ def test_a_term_belongs_to_its_rules_however_it_is_written() -> None:
     owned = Ownership("uid-a", {ONE: (MARK,), TWO: (MARK,)})
     rewritten = {"values": ["b", "a"], "operator": "In", "key": "zone"}
     assert rules_of_term(owned, Slot.NODE_EXPRESSION, rewritten) == (ONE, TWO)
-    assert rule_of_term(owned, Slot.NODE_EXPRESSION, TERM) == ONE
-    assert rule_of_term(owned, Slot.NODE_FIELD, TERM) is None
-    assert rule_of_term(owned, Slot.NODE_EXPRESSION, {**TERM, "operator": "NotIn"}) is None
+    assert rules_of_term(owned, Slot.NODE_EXPRESSION, TERM) == (ONE, TWO)
+    assert rules_of_term(owned, Slot.NODE_FIELD, TERM) == ()
+    assert rules_of_term(owned, Slot.NODE_EXPRESSION, {**TERM, "operator": "NotIn"}) == ()
 
 
 @pytest.mark.parametrize(

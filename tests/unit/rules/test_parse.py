@@ -22,9 +22,9 @@ from ansible_collections.virt.placement.plugins.module_utils.model.rule import (
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rules.parse import (
-    parse_rules,
     read_rules,
 )
+from tests.parsed import parsed
 from tests.unit.lint.documented import DOCUMENTED
 
 ZONE = "topology.kubernetes.io/zone"
@@ -33,8 +33,7 @@ VM = "VirtualMachine"
 
 
 def _parse(*rules: t.Any, absent: bool = False, **keys: str) -> tuple[Rule, ...]:
-    topology = Topology.of(keys)
-    return parse_rules(list(rules), namespace="shop", set="s", topology=topology, absent=absent)
+    return parsed(rules, set_name="s", topology=Topology.of(keys), absent=absent)
 
 
 def _faults(rule: t.Any) -> list[str]:

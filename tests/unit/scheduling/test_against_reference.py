@@ -16,9 +16,12 @@ from ansible_collections.virt.placement.plugins.module_utils.model.manifest impo
     node_from_manifest,
     pod_from_manifest,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
-from ansible_collections.virt.placement.plugins.module_utils.model.placement_manifest import (
-    full_selector,
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    Labels,
+    Pod,
+    PodTerm,
+    Requirement,
+    Selector,
 )
 from ansible_collections.virt.placement.plugins.module_utils.scheduling.failure import Failure
 from ansible_collections.virt.placement.plugins.module_utils.scheduling.index import Index
@@ -49,12 +52,20 @@ def reported(failures: t.Iterable[Failure]) -> dict[str, Verdict]:
     }
 
 
+def _stored(term: PodTerm, labels: Labels) -> Selector | None:
+    """The selector as the API server stores it for an owner with these labels."""
+    if not term.differs_in or term.selector is None or term.differs_in not in labels:
+        return term.selector
+    own = Requirement(term.differs_in, "NotIn", (labels[term.differs_in],))
+    return Selector((*term.selector.requirements, own))
+
+
 def in_full(pod: Pod) -> Pod:
     """The same pod with every own value back in the selectors: as if nothing were shared."""
 
     def spelled_out(terms: t.Any) -> t.Any:
         return tuple(
-            dataclasses.replace(each, selector=full_selector(each, pod.labels), differs_in="")
+            dataclasses.replace(each, selector=_stored(each, pod.labels), differs_in="")
             for each in terms
         )
 

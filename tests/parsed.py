@@ -1,0 +1,33 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules as a test writes them down, for the engine."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.virt.placement.plugins.module_utils.model.finding import Refused
+from ansible_collections.virt.placement.plugins.module_utils.model.rule import Rule
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
+
+
+def parsed(
+    rules: t.Sequence[t.Any],
+    *,
+    namespace: str = "shop",
+    set_name: str = "default",
+    topology: Topology | None = None,
+    absent: bool = False,
+) -> tuple[Rule, ...]:
+    """See read_rules. Raises Refused with every fault."""
+    found = read_rules(
+        list(rules),
+        namespace=namespace,
+        set_name=set_name,
+        topology=topology or Topology.of(),
+        absent=absent,
+    )
+    if found.faults:
+        raise Refused(found.faults)
+    return found.rules
