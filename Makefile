@@ -40,7 +40,7 @@ demo: prepare ## run the main job on a sandbox and assert each step (SYSTEM=arti
 
 .PHONY: test
 test: prepare ## everything CI runs: lint, sanity, units, conformance, cluster tests, molecule
-	@echo "test: every suite, one after the other"
+	@echo "test: every suite"
 	@$(RUN) -m dev.test
 
 .PHONY: faults

@@ -25,6 +25,11 @@ class Command(t.NamedTuple):
     folder: Path = CHECKOUT
 
 
+def print_now(line: str) -> None:
+    """A line that has its end already."""
+    print(line, end="", flush=True)
+
+
 class Outcome(t.NamedTuple):
     name: str
     status: int
@@ -45,30 +50,34 @@ def environment(**more: str) -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("K8S_AUTH_")}
     build = CHECKOUT / "build"
     env["KUBECONFIG"] = os.devnull
+    env["PYTHONUNBUFFERED"] = "1"
     env["ANSIBLE_HOME"] = str(build / "ansible")
     env["ANSIBLE_COLLECTIONS_PATH"] = f"{build / 'collections'}:{build / 'dependencies'}"
     env["PATH"] = f"{CHECKOUT / '.venv' / 'bin'}{os.pathsep}{env.get('PATH', os.defpath)}"
     return {**env, **more}
 
 
-def run(command: Command, shown: bool = False) -> Outcome:
-    """Run one command to its end, its output kept, or shown as it comes."""
+def run(command: Command, show: t.Callable[[str], None] = lambda line: None) -> Outcome:
+    """Run one command to its end. Its output is kept; `show` gets each line as it comes."""
     started = time.monotonic()
-    to = None if shown else subprocess.PIPE
     process = subprocess.Popen(
         [str(argument) for argument in command.arguments],
         cwd=command.folder,
         env=dict(command.env or environment()),
         stdin=subprocess.DEVNULL,
-        stdout=to,
-        stderr=None if shown else subprocess.STDOUT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
     )
     _running.append(process)
-    output, _nothing = process.communicate()
+    lines = []
+    with process:
+        for line in process.stdout or ():
+            lines.append(line)
+            show(line)
     _running.remove(process)
-    return Outcome(command.name, process.returncode, time.monotonic() - started, output or "")
+    return Outcome(command.name, process.returncode, time.monotonic() - started, "".join(lines))
 
 
 _running: list[subprocess.Popen[str]] = []

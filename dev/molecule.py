@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 
-from dev.commands import CHECKOUT, Command, end_with_us, run
+from dev.commands import CHECKOUT, Command, end_with_us, print_now, run
 
 MOLECULE = [sys.executable, "-m", "molecule"]
 
@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
         print(left.output, file=sys.stderr)
         return left.status
     test = [*MOLECULE, "test", *(arguments or ["--all"])]
-    return run(Command("molecule test", test), shown=True).status
+    return run(Command("molecule test", test), print_now).status
 
 
 if __name__ == "__main__":

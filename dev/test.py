@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every suite, one after the other, whatever fails: python -m dev.test [--only STEP,...].
+"""Every suite, whatever fails: python -m dev.test [--only STEP,...].
 
 The last line counts what passed and failed: each test of pytest, and each other step as one.
 """
@@ -10,15 +10,21 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+import time
 import typing as t
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from xml.etree import ElementTree
 
-from dev.commands import CHECKOUT, Command, end_with_us, run
+from dev.commands import CHECKOUT, Command, end_with_us, print_now, run
 from dev.unit_matrix import REPORTS
 
 PYTHON = CHECKOUT / ".venv" / "bin" / "python"
 FAULTS = 25
+
+
+SIDE_BY_SIDE = (("modules", "integration"), ("molecule", "faults"))
+"""Steps that mostly wait for what their control planes do."""
 
 
 class Step(t.NamedTuple):
@@ -53,8 +59,8 @@ def steps() -> list[Step]:
         Step(
             "molecule", "scenarios: converge, again, drift, again", [PYTHON, "-m", "dev.molecule"]
         ),
-        Step("bench", "each row once, small", [PYTHON, "-m", "tests.bench", "--small"]),
         _pytest("faults", f"{FAULTS} faults by chance", "tests/faults", f"--fault-sample={FAULTS}"),
+        Step("bench", "each row once, small", [PYTHON, "-m", "tests.bench", "--small"]),
     ]
 
 
@@ -75,18 +81,37 @@ def main() -> int:
     end_with_us()
     shutil.rmtree(REPORTS, ignore_errors=True)
     REPORTS.mkdir(parents=True)
-    results = [_run(known[name]) for name in names]
-    return _summary(results)
+    started = time.monotonic()
+    results: list[Result] = []
+    for group in _groups(names):
+        with ThreadPoolExecutor(len(group)) as pool:
+            results += pool.map(
+                _run, [known[name] for name in group], [len(group) > 1] * len(group)
+            )
+    return _summary(results, time.monotonic() - started)
 
 
-def _run(step: Step) -> Result:
+def _groups(names: list[str]) -> list[list[str]]:
+    """The steps in their order, with those that may run beside each other together."""
+    found: list[list[str]] = []
+    for name in names:
+        if found and any({name, *found[-1]} <= set(group) for group in SIDE_BY_SIDE):
+            found[-1].append(name)
+        else:
+            found.append([name])
+    return found
+
+
+def _run(step: Step, labelled: bool) -> Result:
+    """Shows what the step prints as it comes, with its name in front where others print too."""
+    label = f"{step.name}: " if labelled else ""
     print(f"\n== {step.name}: {step.saying}", flush=True)
-    outcome = run(Command(step.name, step.arguments), shown=True)
+    outcome = run(Command(step.name, step.arguments), lambda line: print_now(label + line))
     print(f"== {outcome.line}", flush=True)
     return Result(step, outcome.status, outcome.seconds)
 
 
-def _summary(results: list[Result]) -> int:
+def _summary(results: list[Result], seconds: float) -> int:
     print("\n== summary")
     total = Counts()
     for result in results:
@@ -94,7 +119,6 @@ def _summary(results: list[Result]) -> int:
         total = Counts(*map(sum, zip(total, counts, strict=True)))
         verdict = "FAILED" if result.status else "ok"
         print(f"{result.step.name:12} {verdict:7} {result.seconds:5.0f} s  {_words(counts)}")
-    seconds = sum(result.seconds for result in results)
     print(f"{_words(total)} in {seconds:.0f} s", flush=True)
     return 1 if any(result.status for result in results) else 0
 
