@@ -136,6 +136,18 @@ def prove_it(stage: Stage) -> None:
     expect(stage, "varnish-cache", SLOW)
 
 
+def drill_each_failure(stage: Stage) -> None:
+    """The playbook drill forecasts the loss of each host and zone: each zone would leave a database
+    without a place, since its rules leave it no other. Nothing is written."""
+    mark = stage.sandbox.audit.mark()
+    result = stage.play("drill", {}, identity="reader")
+    check(result.rc == 0, f"drill ended with rc {result.rc}")
+    check(not stage.sandbox.audit.writes(since=mark), "drill wrote something")
+    for zone in ("scu", "bcn", "sab"):
+        down = [line for line in result.stdout.splitlines() if f"down without zone {zone}" in line]
+        check("/mssql2016" in "".join(down), f"the loss of zone {zone} costs no database")
+
+
 def _labels(stage: Stage, node: str) -> dict[str, str]:
     manifest = stage.sandbox.api.get(f"/api/v1/nodes/{node}")
     return t.cast("dict[str, str]", manifest["metadata"]["labels"])
@@ -150,4 +162,5 @@ STEPS: tuple[t.Callable[[Stage], None], ...] = (
     refuse_the_misspelt_key,
     bring_the_application_beside_the_cache,
     prove_it,
+    drill_each_failure,
 )

@@ -78,8 +78,8 @@ def apply(
 
     `recompute(write, manifest)` says what is to be written to an object that was read again:
     another Write, or None where nothing is left to do; it may raise Refused, which fails the
-    object. With `metadata_only` writes touch and recompute sees nothing but `metadata`, and answers
-    are small. With `check` nothing is sent.
+    object. With `metadata_only` writes touch and recompute sees nothing but `metadata`. With
+    `check` nothing is sent.
     """
     if check or not writes:
         return Applied(done=tuple(writes))
@@ -95,6 +95,8 @@ def apply(
 
 @dataclass(frozen=True)
 class _Form:
+    """How an object is read again, and what is asked with a patch."""
+
     accept: str
     params: Params
 
@@ -132,7 +134,7 @@ class _Sender:
                 self._api.patch(
                     write.path,
                     write.patch(),
-                    accept=self._form.accept,
+                    accept=METADATA,  # nobody reads the answer
                     params=self._form.params,
                 )
                 return write
