@@ -5,17 +5,18 @@
 
 from __future__ import annotations
 
-import typing as t
-
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import KubeconfigAction
+from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import (
+    KubeconfigAction,
+    Result,
+)
 
 
 class ActionModule(KubeconfigAction):
     """The action plugin of virt.placement.lint_info."""
 
-    def _find_kubeconfig(self, arguments: dict[str, t.Any]) -> None:
+    def _find_kubeconfig(self, arguments: Result) -> None:
         """Without a cluster a kubeconfig from module_defaults may as well be missing."""
         if boolean(arguments.get("online", False), strict=False):
             super()._find_kubeconfig(arguments)

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Repeat the module's steps until the run has ended, and print what changed meanwhile.
 
-No policy: what is moved, when, and when it is over is the module's business. Steps go through the
-action plugin of kubernetes.core, which finds and decrypts the kubeconfig on the controller.
+No policy: what is moved, when, and when it is over is the module's business. Each step finds the
+kubeconfig on the controller again and leaves no decrypted copy of it.
 """
 
 from __future__ import annotations
@@ -15,34 +15,31 @@ import time
 import typing as t
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-AUTHENTICATION = "kubernetes.core.k8s_info"
+from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import (
+    KubeconfigAction,
+    Result,
+)
 
 GATHERED = ("moves", "cleared", "progress")
 """Lists of which each step returns what is new."""
 
 PARENT_POLL = 0.5
 
-Result = dict[str, t.Any]
 
-
-class ActionModule(ActionBase):
+class ActionModule(KubeconfigAction):
     """One task of many steps."""
 
     _supports_async = False
 
-    def run(self, tmp: str | None = None, task_vars: Result | None = None) -> Result:
-        result: Result = super().run(tmp, task_vars)
+    def _work(self, task_vars: Result) -> Result:
         if self._task.async_val:
             raise AnsibleActionFail(
                 f"{self._task.action} prints its progress and cannot run with async: remove async and"
                 " poll, and bound it with its option timeout"
             )
-        host = str((task_vars or {}).get("inventory_hostname", ""))
-        result.update(self._repeat(host, task_vars or {}))
-        return result
+        return self._repeat(str(task_vars.get("inventory_hostname", "")), task_vars)
 
     def _repeat(self, host: str, task_vars: Result) -> Result:
         began = time.monotonic()
@@ -61,24 +58,10 @@ class ActionModule(ActionBase):
             run = {**step["run"], "elapsed": time.monotonic() - began}
 
     def _step(self, run: Result, task_vars: Result) -> Result:
-        task = self._task.copy()
-        task.args = {**self._task.args, "run": run}
-        action = self._shared_loader_obj.action_loader.get(
-            AUTHENTICATION,
-            task=task,
-            connection=self._connection,
-            play_context=self._play_context,
-            loader=self._loader,
-            templar=self._templar,
-            shared_loader_obj=self._shared_loader_obj,
-        )
-        if action is None:
-            raise AnsibleActionFail("the collection kubernetes.core is not installed")
         try:
-            step: Result = action.run(task_vars=task_vars)
+            return self._run_module({**self._task.args, "run": run}, task_vars)
         finally:
             self._loader.cleanup_all_tmp_files()
-        return step
 
     def _end_with_parent(self) -> None:
         """This runs in a worker process. When the play is killed its workers live on, and nobody

@@ -18,24 +18,31 @@ from ansible.plugins.action import ActionBase
 
 AUTHENTICATION = "kubernetes.core.k8s_info"
 
+Result = dict[str, t.Any]
+
 
 class KubeconfigAction(ActionBase):
     """Runs the task's own module with the kubeconfig that kubernetes.core's plugin finds."""
 
-    def run(
-        self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None
-    ) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        arguments = dict(self._task.args)
+    def run(self, tmp: str | None = None, task_vars: Result | None = None) -> Result:
+        result: Result = super().run(tmp, task_vars)
+        return {**result, **self._work(task_vars or {})}
+
+    def _work(self, task_vars: Result) -> Result:
+        """What comes of the task."""
+        return self._run_module(dict(self._task.args), task_vars)
+
+    def _run_module(self, arguments: Result, task_vars: Result) -> Result:
+        """Run the module once, with the file that its kubeconfig names."""
         try:
             self._find_kubeconfig(arguments)
         except AnsibleError as error:
-            return {**result, "failed": True, "msg": str(error)}
-        ran = self._execute_module(module_args=arguments, task_vars=task_vars)
+            return {"failed": True, "msg": str(error)}
+        ran: Result = self._execute_module(module_args=arguments, task_vars=task_vars)
         self._remove_tmp_path(self._connection._shell.tmpdir)
-        return {**result, **ran}
+        return ran
 
-    def _find_kubeconfig(self, arguments: dict[str, t.Any]) -> None:
+    def _find_kubeconfig(self, arguments: Result) -> None:
         """Puts the path of the file, decrypted, for the name that the task gives. Nothing else of
         that plugin is for us, and it copies all arguments, of which there may be thousands."""
         if not arguments.get("kubeconfig"):
@@ -49,6 +56,8 @@ class KubeconfigAction(ActionBase):
             templar=self._templar,
             shared_loader_obj=self._shared_loader_obj,
         )
+        if action is None:
+            raise AnsibleActionFail("the collection kubernetes.core is not installed")
         remote = self._connection.transport != "local"
         if not remote and isinstance(arguments["kubeconfig"], str):
             self._check_files(arguments["kubeconfig"])

@@ -15,6 +15,9 @@ from pathlib import Path
 
 import pytest
 
+MODULES = sorted(
+    path.stem for path in (Path(__file__).parents[3] / "plugins" / "modules").glob("*.py")
+)
 TOKEN = "from-the-vaulted-kubeconfig"
 PLAY = """\
 - name: Every module with the same authentication
@@ -112,16 +115,42 @@ def test_a_vaulted_kubeconfig_from_module_defaults_reaches_our_modules_and_their
     assert {who for _path, who in Refusing.seen} == {f"Bearer {TOKEN}"}
 
 
-def test_a_kubeconfig_that_is_no_file_is_named_with_its_option(tmp_path: Path) -> None:
+def test_the_steps_of_a_roll_out_have_it_too(server: str, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("secret\n")
+    (tmp_path / "kubeconfig.yml").write_text(kubeconfig(server))
+    play = PLAY.replace("topology_info:", "rollout: {namespaces: [shop]}")
+    (tmp_path / "play.yml").write_text(play.partition("    - name: Of kubernetes.core")[0])
+    password = "--vault-password-file=password"
+    ansible("ansible-vault", "encrypt", password, "kubeconfig.yml", folder=tmp_path)
+
+    output = ansible("ansible-playbook", password, "play.yml", folder=tmp_path)
+
+    assert "not permitted: cannot list pods" in output
+    assert {who for _path, who in Refusing.seen} == {f"Bearer {TOKEN}"}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("none.yml", "kubeconfig: there is no file none.yml on the controller"),
+        ("folder", "kubeconfig: {folder} is a folder"),
+    ],
+)
+def test_every_module_names_a_kubeconfig_that_is_no_file_with_its_option(
+    name: str, said: str, tmp_path: Path
+) -> None:
     (tmp_path / "folder").mkdir()
-    for name in ("none.yml", "folder"):
-        (tmp_path / f"play-{name}").write_text(PLAY.replace("kubeconfig.yml", name))
+    ours = "".join(
+        f"    - virt.placement.{module}: {{online: true}}\n      ignore_errors: true\n"
+        for module in MODULES
+    )
+    head, _tasks, _rest = PLAY.replace("kubeconfig.yml", name).partition("    - name: Ours\n")
+    (tmp_path / "play.yml").write_text(head + ours)
 
-    missing = ansible("ansible-playbook", "play-none.yml", folder=tmp_path)
-    folder = ansible("ansible-playbook", "play-folder", folder=tmp_path)
+    output = ansible("ansible-playbook", "play.yml", folder=tmp_path)
 
-    ours, _theirs = missing.split("TASK [Of kubernetes.core]")
-    assert "kubeconfig: there is no file none.yml on the controller" in ours
-    assert "remote_src" not in ours
-    ours, _theirs = folder.split("TASK [Of kubernetes.core]")
-    assert f"kubeconfig: {tmp_path / 'folder'} is a folder" in ours
+    tasks = output.split("TASK [")[1:]
+    assert len(tasks) == len(MODULES)
+    for task in tasks:
+        assert said.format(folder=tmp_path / "folder") in task
+        assert "remote_src" not in task
