@@ -109,8 +109,9 @@ requirements:
 notes:
   - Needs the rights of the cluster role C(virt-placement-reader). Where something may not be read the answer is
     V(unknown), and the missing right is in RV(unreadable).
-  - What is lost is taken to be gone all at once. Where a drain evicts one after the other, a spread that counts drained
-    nodes may let an early one in where a late one would be refused.
+  - An answer holds in whatever order what is lost ends or migrates, all at once or one by one with each placed before
+    the next leaves. A spread that counts drained nodes may let an early one in where it refuses a late one, then it
+    says V(possible).
   - What else happens meanwhile is not foreseen. Disruption budgets, quotas, volumes that take time to detach and
     preemption of other pods are left out of account.
 seealso:
@@ -189,7 +190,8 @@ least_pending:
   sample: 1
 pending:
   description: >-
-    Instances that would have no node. Where RV(forecast) is V(possible), those of one bad course.
+    Instances that would have no node. Where RV(forecast) is V(possible), those of one bad course, else those of the
+    best course that was found.
   returned: without O(drill)
   type: list
   elements: dict
@@ -204,13 +206,13 @@ pending:
       description: What stands against the nodes.
       type: str
     certain:
-      description: Whether that is so whatever is chosen, or only in a bad case.
+      description: Whether that is so whatever is chosen and in whatever order, or somebody else may stay instead.
       type: bool
   sample:
     - workload: {kind: VirtualMachine, namespace: shop, name: web-d}
       instance: {kind: VirtualMachineInstance, namespace: shop, name: web-d}
       reason: "none of 3 nodes is open to it: 3 in a zone with a pod that it keeps away from (app In (web))"
-      certain: true
+      certain: false
 stuck:
   description: >-
     Instances that could not be live-migrated, with the term that stands against it. Of those that a rule touches also
@@ -236,7 +238,7 @@ stuck:
       type: list
       elements: str
     certain:
-      description: Whether that is so whatever is chosen, or only in a bad case.
+      description: Whether that is so whatever is chosen and in whatever order, or somebody else may stay instead.
       type: bool
   sample: []
 moves:
@@ -337,18 +339,18 @@ drill:
       description: How many instances have to find a place.
       type: int
     down:
-      description: How many surely stay without one, or end for good.
+      description: How many surely stay without one, whoever that is, or end for good.
       type: int
     pending:
-      description: Instances that stay without a place.
+      description: Instances that stay without a place, in the best course that was found.
       type: list
       elements: dict
     at_risk:
-      description: Instances that do in a bad case.
+      description: Instances that do in a bad case, where it is possible that all have a place, or unknown.
       type: list
       elements: dict
     stuck:
-      description: Instances that cannot be live-migrated off.
+      description: Instances that cannot be live-migrated off, in the best course that was found.
       type: list
       elements: dict
     gone:

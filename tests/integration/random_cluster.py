@@ -4,7 +4,8 @@
 
 A case has nodes and Deployments of its own. The change is a drained node, more copies of a
 Deployment, or a rule that is written on one. In every third one Deployment ranks above the other
-and would end pods for a place.
+and would end pods for a place. In every second a drained node's pods end all at once, else each
+when what comes after the one before has found a place or none.
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ class Case:
         self.change = chance.choice(["drain", "scale", "rule"])
         self.grown = chance.randint(1, 3)
         self.rule = self._new_rule(sorted(set(zones)))
+        self.at_once = seed % 2 == 0
 
     def _deployment(self, name: str, first: str) -> JSON:
         cpu = self.chance.choice(["100m", "500m", "1"])
@@ -218,9 +220,20 @@ class Stage:
         path = self.api.path("Node", name=self.case.lost)
         self.api.patch(path, {"spec": {"unschedulable": True}})
         self.api.wait(_has_cordon_taint, path)
-        on_node = f"?fieldSelector=spec.nodeName={self.case.lost}"
-        with all_at_once(self.sandbox):
-            self.api.delete(f"{self.pods}{on_node}", gracePeriodSeconds=0)
+        if self.case.at_once:
+            on_node = f"?fieldSelector=spec.nodeName={self.case.lost}"
+            with all_at_once(self.sandbox):
+                self.api.delete(f"{self.pods}{on_node}", gracePeriodSeconds=0)
+        else:
+            self._evict_one_by_one()
+
+    def _evict_one_by_one(self) -> None:
+        pods = [p for p in self.api.list(self.pods) if p["spec"].get("nodeName") == self.case.lost]
+        self.case.chance.shuffle(pods)
+        for pod in pods:
+            path = self.api.path("Pod", NAMESPACE, pod["metadata"]["name"])
+            self.api.delete(path, gracePeriodSeconds=0)
+            self.settle()
 
     def _write(self, run_module: RunModule, allowed: list[str]) -> None:
         """Write the rule, and wait until the pods are those of the new template."""

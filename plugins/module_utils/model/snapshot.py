@@ -137,3 +137,6 @@ class Snapshot:
     """(namespace, claim) to the required node terms of the PersistentVolume bound to it."""
     platform: Platform = field(default_factory=Platform)
     unreadable: tuple[Unreadable, ...] = ()
+    ending: tuple[Pod, ...] = ()
+    """Of a cluster as it would be (planning.what_if): pods that end on lost nodes, as they stand
+    until then. `pods` has nothing of them any more, or what is terminating."""

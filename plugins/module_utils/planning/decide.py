@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ..scheduling.node_table import NodeSet
 from .certainty import Certainty
 from .fill import Filling, Run
-from .outcomes import LIMIT, Outcomes, outcomes
+from .outcomes import LIMIT, Outcomes, outcomes, placed
 from .proof import Proof, examine
 from .reach import reach
 from .witness import witness
@@ -50,15 +50,20 @@ def worst_of(answers: t.Iterable[Answer]) -> Answer:
 @dataclass(frozen=True, slots=True)
 class Decision:
     """`best` is the fullest course known. `worst` is one that leaves a goal without a place, None
-    where none is known. `least`: at least so many goals stay without a place. `exact`: every
-    course was looked at."""
+    where none is known. `least`: at least so many goals stay without a place, `never` are those
+    that do in every course. `exact`: every course was looked at."""
 
     answer: Answer
     proofs: tuple[Proof, ...] = ()
     best: Run = ()
     worst: Run | None = None
     least: int = 0
+    never: frozenset[int] = frozenset()
     exact: bool = False
+
+    def surely_without(self, besides: t.Collection[int]) -> int:
+        """At least so many goals stay without a place, `besides` (goals, too) left out of account."""
+        return max(self.least - len(besides), len(self.never.difference(besides)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +93,8 @@ def decide(filling: Filling, rules: Rules = Rules()) -> Decision:
     examined = examine(filling, within)
     if examined.proofs:
         best = _any_course(filling, rules, within, examined.hints)
-        least = examined.least
-        return Decision(Answer.IMPOSSIBLE, examined.proofs, best, best, least)
+        least, never = examined.least, examined.never
+        return Decision(Answer.IMPOSSIBLE, examined.proofs, best, best, least, never)
     best = _any_course(filling, rules, within, examined.hints)
     found = _search(filling, within, rules)
     return _decision(filling, rules, best, found)
@@ -110,6 +115,7 @@ def _any_course(
 
 def _search(filling: Filling, within: t.Sequence[NodeSet], rules: Rules) -> Outcomes:
     size = sum(math.log2(1 + nodes.bit_count()) for nodes in within)
+    size += sum(math.log2(len(leaver.forms)) for leaver in filling.leavers)
     if size > SEARCHABLE:
         return Outcomes(None, None, exhausted=False)
     return outcomes(filling, ordered=rules.ordered, limit=rules.limit)
@@ -126,10 +132,11 @@ def _decision(filling: Filling, rules: Rules, best: Run, found: Outcomes) -> Dec
     if full:
         proven = found.exhausted and worst is None and rules.fair
         answer = Answer.GUARANTEED if proven else Answer.POSSIBLE
-        return Decision(answer, (), best, worst, 0, found.exhausted)
-    if found.exhausted and rules.tight:
+        return Decision(answer, (), best, worst, exact=found.exhausted)
+    if found.exhausted and rules.tight and not filling.loose:
         least = goals - placed(filling, best)
-        return Decision(Answer.IMPOSSIBLE, (), best, best, least, exact=True)
+        never = frozenset(n for n, x in enumerate(filling.seekers) if x.goal) - found.placed
+        return Decision(Answer.IMPOSSIBLE, (), best, best, least, never, exact=True)
     return Decision(Answer.UNKNOWN, (), best, best)
 
 
@@ -141,8 +148,3 @@ def leans_on_the_lost(filling: Filling, lost: t.Collection[int]) -> bool:
     gone = {id(match) for number in lost for match in filling.candidate(number).matches}
     terms = (filling.candidate(n).spec.rules.together for n in range(len(filling.seekers)))
     return any(each is not None and id(each.match) in gone for each in terms)
-
-
-def placed(filling: Filling, run: Run) -> int:
-    """How many goals a course places."""
-    return sum(1 for number, _node in run if filling.seekers[number].goal)

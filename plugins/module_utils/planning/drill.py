@@ -22,7 +22,7 @@ from ..scheduling.tolerations import untolerated
 from ..verdicts.instances import instances
 from .blocking import EVICTION, Blocked, Blocking, counted
 from .decide import WORSE, Answer, Decision, Rules, decide, leans_on_the_lost
-from .displaced import CORDON, UNREACHABLE, Cause, Displaced, Displacement, Fate
+from .displaced import CORDON, UNREACHABLE, Cause, Displaced, Displacement, Fate, comes_late
 from .fill import Filling, Seeker
 from .forecast import blind_spots
 from .narrowing import narrowing
@@ -37,9 +37,11 @@ SHOWN = 10
 @dataclass(frozen=True, slots=True)
 class Drill:
     """What the loss of one domain comes to. `displaced` instances have to find a place. `down`
-    are those that stay without one or end for good, as far as that is sure; `at_risk` those that
-    may. `stuck` cannot be live-migrated off. `blocked` says of each of those what is in its way, at
-    the end of the course that was looked at."""
+    counts those that stay without one or end for good, as far as that is sure. Where it is
+    impossible that all have a place, `pending` are without one in the best course that was found,
+    and `stuck` cannot be live-migrated off; else `at_risk` are those for whom it may come to that.
+    `blocked` says of each of those what is in its way, at the end of the course that was looked
+    at."""
 
     key: str
     domain: str
@@ -108,6 +110,15 @@ class _Lost:
     blocked: list[Displaced] = field(default_factory=list)
     gone: list[Displaced] = field(default_factory=list)
 
+    @property
+    def ended(self) -> list[Pod]:
+        """The pods that end with their node."""
+        return [
+            each.instance.pod
+            for each in (*self.displaced, *self.gone)
+            if each.fate is not Fate.MIGRATES and each.instance.pod is not None
+        ]
+
 
 class _Drills:
     def __init__(self, snapshot: Snapshot, cause: Cause, topology: Topology) -> None:
@@ -139,7 +150,9 @@ class _Drills:
         ]
         lost = self._sorted(fates)
         with self._taken_out(lost), self.index.shut(nodes, self._tolerates):
-            filling = Filling(self.index, self._seekers(lost), lambda pod: self._closed(pod, nodes))
+            filling = Filling(
+                self.index, self._seekers(lost), lambda pod: self._closed(pod, nodes), lost.ended
+            )
             again = [n for n, x in enumerate(lost.displaced) if x.fate is Fate.REMADE]
             fair = not leans_on_the_lost(filling, again)
             decision = decide(filling, Rules(limit=LIMIT, fair=fair, shown=False))
@@ -153,9 +166,8 @@ class _Drills:
             elif each.fate is Fate.GONE:
                 lost.gone.append(each)
             elif each.next_pod is not None and each.instance.pod is not None:
-                source = pod_key(each.instance.pod) if each.fate is Fate.MIGRATES else None
                 lost.displaced.append(each)
-                lost.seekers.append(Seeker(each.next_pod, source))
+                lost.seekers.append(_seeker(each, each.instance.pod, each.next_pod))
         return lost
 
     def _seekers(self, lost: _Lost) -> list[Seeker]:
@@ -168,11 +180,7 @@ class _Drills:
     @contextlib.contextmanager
     def _taken_out(self, lost: _Lost) -> t.Iterator[None]:
         """While it lasts, what ends with its node is gone, or terminating there."""
-        ended = [
-            each.instance.pod
-            for each in (*lost.displaced, *lost.gone)
-            if each.fate is not Fate.MIGRATES and each.instance.pod is not None
-        ]
+        ended = lost.ended
         for pod in ended:
             self.index.take_out(pod_key(pod))
             if self.cause == "failure":
@@ -209,11 +217,12 @@ class _Drills:
         answer = Answer.IMPOSSIBLE if lost.blocked else decision.answer
         if answer is Answer.GUARANTEED and not all(each.sure for each in lost.displaced):
             answer = Answer.POSSIBLE
-        certain = decision.answer is not Answer.POSSIBLE
+        sure = decision.answer is Answer.IMPOSSIBLE
         without = self._without(filling, lost, decision)
-        moving = {f.instance.ref for f in lost.displaced if f.fate is Fate.MIGRATES}
-        pending = tuple(ref for ref in without if certain and ref not in moving)
-        stuck = tuple(ref for ref in without if certain and ref in moving)
+        moving = {n for n, x in enumerate(lost.displaced) if x.fate is Fate.MIGRATES}
+        refs = {lost.displaced[n].instance.ref for n in moving}
+        pending = tuple(ref for ref in without if sure and ref not in refs)
+        stuck = tuple(ref for ref in without if sure and ref in refs)
         blocked = tuple(each.instance.ref for each in lost.blocked)
         gone = tuple(each.instance.ref for each in lost.gone)
         return Drill(
@@ -222,9 +231,9 @@ class _Drills:
             nodes=names,
             answer=answer,
             displaced=len(lost.displaced) + len(lost.blocked),
-            down=min(decision.least, len(pending)) + len(gone),
+            down=min(decision.surely_without(moving), len(pending)) + len(gone),
             pending=pending,
-            at_risk=() if certain else tuple(without),
+            at_risk=() if sure else tuple(without),
             stuck=(*blocked, *stuck),
             gone=gone,
             proof=tuple(self._proof(filling, lost, decision)),
@@ -237,14 +246,12 @@ class _Drills:
         run = decision.worst if decision.answer is Answer.POSSIBLE else decision.best
         if run is None or decision.answer is Answer.GUARANTEED:
             return
-        for number, node in run:
-            filling.place(number, node)
-        for number, each in enumerate(lost.displaced):
-            if number in filling.waiting:
-                blocked = self.blocking.of(filling, number, each.instance)
-                if blocked is not None:
-                    yield blocked
-        filling.undo_to(0)
+        with filling.played(run):
+            for number, each in enumerate(lost.displaced):
+                if number in filling.waiting:
+                    blocked = self.blocking.of(filling, number, each.instance)
+                    if blocked is not None:
+                        yield blocked
 
     def _without(self, filling: Filling, lost: _Lost, decision: Decision) -> list[Ref]:
         run = decision.worst if decision.answer is Answer.POSSIBLE else decision.best
@@ -274,6 +281,12 @@ class _Drills:
             yield f"{each.instance.ref.name} holds the drain up: {each.reason}"
         for each in lost.gone[:SHOWN]:
             yield f"{each.instance.ref.name} ends for good: {each.reason}"
+
+
+def _seeker(displaced: Displaced, pod: Pod, next_pod: Pod) -> Seeker:
+    if displaced.fate is Fate.MIGRATES:
+        return Seeker(next_pod, pod_key(pod))
+    return Seeker(next_pod, after=pod_key(pod), late=comes_late(pod))
 
 
 def table(drills: t.Sequence[Drill], topology: Topology, *, shown: int = 20) -> str:

@@ -117,7 +117,7 @@ class _Forecaster:
 
     def forecast(self) -> Forecast:
         self._drop_hopeless()
-        filling = Filling(self.index, [found.seeker for found in self.sought])
+        filling = self._filling()
         lost = [n for n, found in enumerate(self.sought) if found.way == "again"]
         leaning = leans_on_the_lost(filling, lost)
         decision = decide(filling, self._rules(leaning))
@@ -132,6 +132,7 @@ class _Forecaster:
             proof.append(LEANING)
         proof += [f"{found.instance} stays on {found.node}: {found.reason}" for found in blocked]
         pending, stuck = self._unplaced(filling, decision)
+        migrating = {n for n, x in enumerate(self.sought) if x.way == "migrate" and x.seeker.goal}
         return Forecast(
             answer=answer,
             proof=tuple(proof),
@@ -142,14 +143,18 @@ class _Forecaster:
             deadlock=self._deadlock(filling, decision) or moved[2],
             findings=tuple(self._findings()),
             to_place=filling.goals,
-            least_pending=min(decision.least, sum(1 for found in pending if found.certain)),
+            least_pending=min(decision.surely_without(migrating), len(pending)),
         )
 
     # What is compared.
 
+    def _filling(self) -> Filling:
+        seekers = [found.seeker for found in self.sought]
+        return Filling(self.index, seekers, ended=self.after.ending)
+
     def _drop_hopeless(self) -> None:
         """What waited before and can never be placed competes for nothing."""
-        filling = Filling(self.index, [found.seeker for found in self.sought])
+        filling = self._filling()
         if filling.goals == len(self.sought):
             return
         within = reach(filling)
@@ -203,12 +208,16 @@ class _Forecaster:
     def _unplaced(self, filling: Filling, decision: Decision) -> tuple[list[Unplaced], list[Stuck]]:
         """Those without a place at the end of the best course; where there is one that places
         all, those of the worst, who may be without."""
-        certain = decision.answer is not Answer.POSSIBLE
-        run = decision.best if certain else decision.worst
+        run = decision.worst if decision.answer is Answer.POSSIBLE else decision.best
         if run is None or decision.answer is Answer.GUARANTEED:
             return [], []
-        for number, node in run:
-            filling.place(number, node)
+        with filling.played(run):
+            return self._waiting_ones(filling, decision.never)
+
+    def _waiting_ones(
+        self, filling: Filling, never: t.Container[int]
+    ) -> tuple[list[Unplaced], list[Stuck]]:
+        """Those without a place as the filling stands; `never` are those of whom that is sure."""
         pending: list[Unplaced] = []
         stuck: list[Stuck] = []
         waiting = Waiting(self.index, self.topology)
@@ -221,7 +230,7 @@ class _Forecaster:
                 in_flight[found.workload] -= 1
                 if in_flight[found.workload] < 0:
                     continue
-            reason = waiting.reason(found.seeker.pod)
+            reason, certain = waiting.reason(found.seeker.pod), number in never
             if found.way == "migrate" and found.source is not None:
                 restarted = self._if_restarted(found)
                 node = found.source.node_name
@@ -229,7 +238,6 @@ class _Forecaster:
                 stuck.append(entry)
             else:
                 pending.append(Unplaced(found.instance, found.workload, reason, certain))
-        filling.undo_to(0)
         return pending, stuck
 
     def _in_flight(self) -> dict[Ref, int]:
@@ -282,14 +290,14 @@ class _Forecaster:
     def _moves(self, filling: Filling, run: Run) -> list[Move]:
         """What leaves a lost node, in the order of a course that works."""
         found = []
-        for number, node in run:
-            sought = self.sought[number]
-            if sought.way in ("migrate", "again") and sought.source is not None:
-                names = filling.table.names_of(filling.open_nodes(number))
-                others = tuple(name for name in names if name != node)
-                found.append(_move(sought, sought.source, (node, *others)[:NAMED]))
-            filling.place(number, node)
-        filling.undo_to(0)
+        with filling.beginning(run):
+            for number, node in run:
+                sought = self.sought[number] if node else None
+                if sought and sought.way in ("migrate", "again") and sought.source is not None:
+                    names = filling.table.names_of(filling.open_nodes(number))
+                    others = tuple(name for name in names if name != node)
+                    found.append(_move(sought, sought.source, (node, *others)[:NAMED]))
+                filling.step(number, node)
         return found
 
     def _deadlock(self, filling: Filling, decision: Decision) -> Deadlock | None:

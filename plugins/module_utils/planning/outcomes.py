@@ -8,6 +8,7 @@ partial filling comes to is looked at once, however it was arrived at.
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 from dataclasses import dataclass
 
@@ -20,11 +21,13 @@ LIMIT = 4000
 @dataclass(frozen=True, slots=True)
 class Outcomes:
     """`best` and `worst` are runs with the most and the fewest goals placed of all that were
-    seen, None where none was seen to its end. `exhausted`: there are no others."""
+    seen, None where none was seen to its end. `exhausted`: there are no others. `placed` are
+    seekers that have a place at some end."""
 
     best: Run | None
     worst: Run | None
     exhausted: bool
+    placed: frozenset[int] = frozenset()
 
     @property
     def known(self) -> bool:
@@ -44,6 +47,7 @@ class _Search:
         self.best: tuple[int, Run] | None = None
         self.worst: tuple[int, Run] | None = None
         self.exhausted = True
+        self.kinds_placed: set[int] = set()
 
     def explore(self, position: int = 0) -> None:
         state = (position if self.ordered else 0, self.filling.state())
@@ -59,6 +63,11 @@ class _Search:
 
     def _in_any_order(self) -> bool:
         moved = False
+        for m in range(len(self.filling.leavers)):
+            if self.filling.may_leave(m):
+                self.filling.leave(m)
+                self._explore_further(0)
+                moved = True
         for number in self.filling.next_ones():
             moved |= self._each_node(number, 0)
         return moved
@@ -72,22 +81,30 @@ class _Search:
         names = filling.table.names_of(filling.open_nodes(number))
         for name in names:
             filling.place(number, name)
-            try:
-                self.explore(position)
-            finally:
-                filling.undo()
+            self._explore_further(position)
         return bool(names)
+
+    def _explore_further(self, position: int) -> None:
+        try:
+            self.explore(position)
+        finally:
+            self.filling.undo()
 
     def _end(self) -> None:
         run = self.filling.run
-        seekers = self.filling.seekers
-        count = sum(1 for number, _node in run if seekers[number].goal)
+        count = placed(self.filling, run)
+        self.kinds_placed |= {self.filling.kinds[number] for number, node in run if node}
         if self.best is None or count > self.best[0]:
             self.best = count, run
         if self.worst is None or count < self.worst[0]:
             self.worst = count, run
         if self.best[0] == self.filling.goals > self.worst[0]:
             raise _Enough
+
+
+def placed(filling: Filling, run: Run) -> int:
+    """How many goals a course places."""
+    return sum(1 for number, node in run if node and filling.seekers[number].goal)
 
 
 def outcomes(filling: Filling, *, ordered: bool = False, limit: int = LIMIT) -> Outcomes:
@@ -97,10 +114,10 @@ def outcomes(filling: Filling, *, ordered: bool = False, limit: int = LIMIT) -> 
     It ends early once both a full end and one that is not full are known.
     """
     search = _Search(filling, ordered, limit)
-    start = len(filling.run)
-    try:
+    begin = contextlib.nullcontext() if ordered else filling.standing()
+    with contextlib.suppress(_Enough), begin:
         search.explore()
-    except _Enough:
-        filling.undo_to(start)
     best, worst = search.best, search.worst
-    return Outcomes(best and best[1], worst and worst[1], search.exhausted)
+    kinds = filling.kinds if search.kinds_placed else []
+    somewhere = frozenset(n for n, kind in enumerate(kinds) if kind in search.kinds_placed)
+    return Outcomes(best and best[1], worst and worst[1], search.exhausted, somewhere)

@@ -13,11 +13,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from ..scheduling.node_table import NodeSet
-from ..scheduling.spread import Constraint, SpreadCount
-from ..verdicts.healing import Member
-from ..verdicts.healing import assign as divide
 from .feasible import assign
 from .fill import Filling
+from .proof_spread import crowds
 
 Kind = t.Literal["no_node", "apart", "resources", "spread"]
 
@@ -45,6 +43,11 @@ class Examined:
 
     proofs: tuple[Proof, ...]
     hints: t.Mapping[int, NodeSet]
+
+    @property
+    def never(self) -> frozenset[int]:
+        """The seekers that have no place in any course: those of crowds for which there is none."""
+        return frozenset(n for proof in self.proofs if not proof.places for n in proof.crowd)
 
     @property
     def least(self) -> int:
@@ -170,81 +173,18 @@ def _places(
 def _spread(
     filling: Filling, reach: t.Sequence[NodeSet], numbers: t.Sequence[int]
 ) -> t.Iterator[Proof]:
-    """Members of one spread constraint, against what its domains can take."""
-    groups: dict[t.Hashable, tuple[Constraint, SpreadCount, list[int]]] = {}
-    for n in numbers:
-        candidate = filling.candidate(n)
-        for constraint in candidate.constraints:
-            tally = constraint.tally
-            if tally is not None and constraint.match in candidate.matches:
-                same = (id(tally), constraint.max_skew, constraint.min_domains)
-                groups.setdefault(same, (constraint, tally, []))[2].append(n)
-    selected, leaving = _selected(filling)
-    for constraint, tally, members in groups.values():
-        match = id(constraint.match)
-        if match not in leaving and selected[match] <= set(members):
-            proof = _too_many(filling, reach, constraint, tally, members)
-            if proof is not None:
-                yield proof
-
-
-def _selected(filling: Filling) -> tuple[dict[int, set[int]], set[int]]:
-    """Which seekers each Match selects, and the Matches that select a source: where another seeker
-    is selected, or a source leaves, the counts of a spread are not the members' own."""
-    selected: dict[int, set[int]] = defaultdict(set)
-    leaving: set[int] = set()
-    index = filling.index
-    for n, seeker in enumerate(filling.seekers):
-        for match in filling.candidate(n).matches:
-            selected[id(match)].add(n)
-        if seeker.source is not None and seeker.source in index:
-            leaving.update(map(id, index.candidate(index.pod(seeker.source)).matches))
-    return selected, leaving
-
-
-def _too_many(
-    filling: Filling,
-    reach: t.Sequence[NodeSet],
-    constraint: Constraint,
-    tally: SpreadCount,
-    members: list[int],
-) -> Proof | None:
-    domains = filling.table.domains(constraint.key)
-    counting = {name for name, nodes in domains.items() if nodes & tally.eligible.nodes}
-    allowed = [
-        frozenset(name for name, nodes in domains.items() if nodes & reach[n]) for n in members
-    ]
-    fixed = {name: tally.counts.get(name, 0) for name in counting}
-    held = len(counting) < constraint.min_domains
-    most = len(members)
-    while most and not _divides(allowed[:most], fixed, constraint.max_skew, held):
-        if len(set(allowed)) > 1:
-            most = len(members) - 1
-            break
-        most -= 1
-    if most == len(members):
-        return None
-    room = tuple(sorted(frozenset().union(*allowed)))
-    least = len(members) - most
-    blocked = tuple(sorted(counting - set(room)))
-    crowd = tuple(members)
-    return Proof("spread", crowd, least, constraint.key, room, most, blocked, constraint.max_skew)
-
-
-def _divides(
-    allowed: t.Sequence[frozenset[str]], fixed: t.Mapping[str, int], skew: int, held: bool
-) -> bool:
-    """Whether members can be divided so that in the end no domain that took one is more than
-    `skew` above the smallest; `held`: the smallest counts as zero whatever it is."""
-    total = len(allowed) + sum(fixed.values())
-    top = 0 if held or not fixed else total // len(fixed)
-    seekers = [Member(None, where) for where in allowed]
-    for minimum in range(top, -1, -1):
-        low = 0 if held else minimum
-        bounds: dict[t.Hashable, tuple[int, int]] = {
-            name: (max(0, low - count), max(0, minimum + skew - count))
-            for name, count in fixed.items()
-        }
-        if all(high >= least for least, high in bounds.values()) and divide(seekers, bounds):
-            return True
-    return False
+    for each in crowds(filling, reach, numbers):
+        least = len(each.members) - each.most
+        if least:
+            blocked = tuple(sorted(set(each.fixed) - set(each.room)))
+            constraint = each.constraint
+            yield Proof(
+                "spread",
+                each.members,
+                least,
+                constraint.key,
+                each.room,
+                each.most,
+                blocked,
+                constraint.max_skew,
+            )

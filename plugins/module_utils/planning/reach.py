@@ -24,7 +24,8 @@ MONOTONE = PLUGINS - {POD_TOPOLOGY_SPREAD}
 def reach(filling: Filling) -> list[NodeSet]:
     """For each seeker the nodes that could ever be open to it; the others are shut for good."""
     index = filling.index
-    near = _near(filling)
+    with filling.standing():
+        near = _near(filling)
     taken = []
     for seeker in filling.seekers:
         if seeker.source is not None and seeker.source in index:
@@ -54,7 +55,7 @@ def _reach(
 
 
 def _near(filling: Filling) -> list[NodeSet]:
-    """Where affinity alone could ever let each seeker be; sources are still there for this."""
+    """Where affinity alone could ever let each seeker be; all that leaves is there for this."""
     seekers = [filling.candidate(number) for number in range(len(filling.seekers))]
     matched = {id(match) for each in seekers for match in each.matches}
     return [_near_one(filling, each, matched) for each in seekers]

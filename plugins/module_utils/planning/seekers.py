@@ -18,6 +18,7 @@ from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
 from ..scheduling.index import pod_key
 from ..verdicts.instances import instances, launcher_pods, machine_workload, pod_workload
 from ..verdicts.successor import NEXT
+from .displaced import comes_late
 from .fill import Seeker
 from .what_if import rollout_room
 
@@ -54,6 +55,7 @@ class Seekers:
         self._launchers = launcher_pods(after)
         self._before = {(pod.namespace, pod.name): pod for pod in before.pods}
         self._there = {(pod.namespace, pod.name): pod for pod in after.pods if pod.node_name}
+        self._ending = {(pod.namespace, pod.name): pod for pod in after.ending}
 
     def find(self) -> list[Sought]:
         return [
@@ -75,14 +77,16 @@ class Seekers:
             return Sought(seeker, pod.ref, pod_key(pod), workload, "roll", old)
         was = self._before.get(previous) if pod.name.endswith(NEXT) else None
         way: Way = "again" if was is not None and was.node_name else "new"
-        return Sought(
-            Seeker(pod, goal=self._is_goal(pod, workload)),
-            pod.ref,
-            pod_key(pod),
-            workload,
-            way,
-            was,
-        )
+        seeker = self._made(pod, self._is_goal(pod, workload))
+        return Sought(seeker, pod.ref, pod_key(pod), workload, way, was)
+
+    def _made(self, pod: Pod, goal: bool) -> Seeker:
+        """A seeker that a controller makes, after one that ends if there is such."""
+        name = pod.name.removesuffix(NEXT)
+        ending = self._ending.get((pod.namespace, name)) if name != pod.name else None
+        if ending is None:
+            return Seeker(pod, goal=goal)
+        return Seeker(pod, goal=goal, after=pod_key(ending), late=comes_late(ending))
 
     def _launcher(self, pod: Pod, uid: str, name: str) -> Sought:
         vmi = self._machines.get(uid)
@@ -98,7 +102,8 @@ class Seekers:
         was = self._before.get((pod.namespace, pod.name.removesuffix(NEXT)))
         again = pod.name.endswith(NEXT) and was is not None and bool(was.node_name)
         way: Way = "again" if again else "new"
-        return Sought(Seeker(pod, goal=goal), ref, uid, workload, way, was if again else None, vmi)
+        seeker = self._made(pod, goal)
+        return Sought(seeker, ref, uid, workload, way, was if again else None, vmi)
 
     def _is_goal(self, pod: Pod, workload: Ref | None) -> bool:
         was = self._before.get((pod.namespace, pod.name))

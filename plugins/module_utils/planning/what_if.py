@@ -243,6 +243,7 @@ def _lost(snapshot: Snapshot, lost: frozenset[str], cause: Cause) -> Snapshot:
     pods: dict[int, tuple[Pod, ...]] = {id(pod): (pod,) for pod in snapshot.pods}
     names = {(pod.namespace, pod.name) for pod in snapshot.pods}
     machines = {vmi.uid: vmi for vmi in snapshot.machine_instances}
+    ending: list[Pod] = []
     for instance in instances(snapshot):
         pod = instance.pod
         if pod is None or pod.node_name not in lost:
@@ -253,6 +254,8 @@ def _lost(snapshot: Snapshot, lost: frozenset[str], cause: Cause) -> Snapshot:
             continue
         if found.fate is Fate.MIGRATES:
             stands = (pod,)
+        else:
+            ending.append(pod)
         made = found.next_pod
         if made is not None and (made.namespace, made.name) not in names:
             stands = (*stands, made)
@@ -268,6 +271,7 @@ def _lost(snapshot: Snapshot, lost: frozenset[str], cause: Cause) -> Snapshot:
         ),
         pods=tuple(pod for stands in pods.values() for pod in stands),
         machine_instances=tuple(machines.values()),
+        ending=tuple(ending),
     )
 
 

@@ -4,16 +4,19 @@
 
 Pure. The most constrained seeker goes first, onto the node that the others can best do without.
 Who finds none is let in by moving another one that was placed, and the result is played from the
-start: only a course that is open step by step counts.
+start: only a course that is open step by step counts. Where it matters who still stands, there are
+also tries in which one pod ends at a time, and what comes after it is placed before the next does.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 import typing as t
 
 from ..scheduling.node_table import NodeSet
 from .fill import Filling, Run
+from .outcomes import placed
 
 TRIES = 6
 CHOICES = 64
@@ -37,10 +40,11 @@ def witness(
     """
     best: Run = ()
     best_count = -1
-    for attempt in range(tries):
+    ways = (False, True) if filling.leavers else (False,)
+    for attempt, one_by_one in itertools.product(range(tries), ways):
         course = _Course(filling, reach, hints, random.Random(attempt) if attempt else None)
-        run = course.play()
-        count = sum(1 for number, _node in run if filling.seekers[number].goal)
+        run = course.play_one_by_one() if one_by_one else course.play()
+        count = placed(filling, run)
         if count > best_count:
             best, best_count = run, count
         if count == filling.goals:
@@ -64,17 +68,40 @@ class _Course:
         self.turn = 0
 
     def play(self) -> Run:
-        start = len(self.filling.run)
         self._fill()
-        run = self.filling.run[start:]
+        run = self.filling.run
         missing = [n for n in self.filling.waiting if self.filling.seekers[n].goal]
         if missing and len(missing) <= REPAIRS:
             repaired = self._repair(missing)
-            self.filling.undo_to(start)
+            self.filling.undo_to(0)
             again = self._replay(repaired)
             run = max(run, again, key=len)
-        self.filling.undo_to(start)
+        self.filling.undo_to(0)
         return run
+
+    def play_one_by_one(self) -> Run:
+        """As long as anybody can be placed nobody goes, and then one."""
+        leavers = list(range(len(self.filling.leavers)))
+        if self.chance is not None:
+            self.chance.shuffle(leavers)
+        with self.filling.standing():
+            self._fill()
+            while sum(self._goes(m) for m in leavers):
+                self._fill()
+            return self.filling.run
+
+    def _goes(self, m: int) -> bool:
+        """Have a leaver go and whoever can be placed then; False where it cannot."""
+        filling, goes = self.filling, False
+        while filling.may_leave(m):
+            goes = True
+            filling.leave(m)
+            heir = filling.leavers[m].seeker
+            if len(filling.waiting) <= REPAIRS:
+                self._fill()
+            elif heir is not None and heir in filling.waiting and filling.open_nodes(heir):
+                self._place(heir, filling.open_nodes(heir))
+        return goes
 
     def _fill(self) -> None:
         """Place whoever can be placed, the most constrained first, until nobody can."""
@@ -148,7 +175,6 @@ class _Course:
     def _replay(self, where: t.Mapping[int, str]) -> Run:
         """Place everyone where they are wanted, in an order in which each place is open."""
         table = self.filling.table
-        start = len(self.filling.run)
         left = dict(where)
         progress = True
         while left and progress:
@@ -158,4 +184,4 @@ class _Course:
                     self.filling.place(number, node)
                     del left[number]
                     progress = True
-        return self.filling.run[start:]
+        return self.filling.run

@@ -12,7 +12,12 @@ from tests.unit.scheduling.reference import World
 from tests.unit.scheduling.worlds import Cluster
 
 JSON = t.Any
-Choose = t.Callable[["Game", list[tuple[int, str]]], tuple[int, str]]
+Move = tuple[int, str]
+"""(number of a seeker, the node that it gets), or (-1, the name of a pod that goes a step further)."""
+State = tuple[frozenset[Move], frozenset[tuple[str, int]]]
+Choose = t.Callable[["Game", list[Move]], Move]
+
+STANDS, TERMINATES, GONE = range(3)
 
 
 class TooMany(Exception):
@@ -20,83 +25,142 @@ class TooMany(Exception):
 
 
 class Game:
-    """Seekers that look for places in a cluster. `sources` maps the number of a seeker to the name
-    of the placed pod that leaves once the seeker has a place."""
+    """Seekers that look for places in a cluster, and placed pods that go meanwhile, one by one.
+
+    `sources` maps the number of a seeker to the name of the placed pod that goes, some time, once
+    the seeker has a place. `ending` maps the name of a placed pod that may go at any time to the
+    number of the seeker that comes after it, None where there is none. That one looks for a place
+    as soon as the pod terminates; those in `late` once it is gone. `dead`: what ends on a node that
+    has failed terminates for ever.
+    """
 
     def __init__(
-        self, cluster: Cluster, seekers: list[JSON], sources: t.Mapping[int, str] | None = None
+        self,
+        cluster: Cluster,
+        seekers: list[JSON],
+        sources: t.Mapping[int, str] | None = None,
+        ending: t.Mapping[str, int | None] | None = None,
+        *,
+        late: t.Collection[int] = (),
+        dead: bool = False,
     ) -> None:
         self.cluster = cluster
         self.seekers = seekers
         self.sources = sources or {}
+        self.ending = ending or {}
+        self.late = late
+        self.last = TERMINATES if dead else GONE
+        self.begin()
+
+    def begin(self) -> None:
         self.placed: dict[int, str] = {}
+        self.stage = dict.fromkeys((*self.sources.values(), *self.ending), STANDS)
 
     def world(self) -> World:
-        gone = {self.sources[number] for number in self.placed if number in self.sources}
-        pods = [pod for pod in self.cluster.pods if pod["metadata"]["name"] not in gone]
+        pods = [found for pod in self.cluster.pods if (found := self._as_it_stands(pod))]
         for number, node in self.placed.items():
             pod = copy.deepcopy(self.seekers[number])
             pod["spec"]["nodeName"] = node
             pods.append(pod)
         return World(self.cluster.nodes, pods, self.cluster.namespaces)
 
-    def moves(self) -> list[tuple[int, str]]:
+    def _as_it_stands(self, pod: JSON) -> JSON:
+        stage = self.stage.get(pod["metadata"]["name"], STANDS)
+        if stage == TERMINATES:
+            metadata = {**pod["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+            return {**pod, "metadata": metadata}
+        return pod if stage == STANDS else None
+
+    def moves(self) -> list[Move]:
+        return [*self.placements(), *((-1, name) for name in self._leaving())]
+
+    def placements(self) -> list[Move]:
         world = self.world()
+        waits = self._not_made()
         return [
             (number, node)
             for number, pod in enumerate(self.seekers)
-            if number not in self.placed
+            if number not in self.placed and number not in waits
             for node in sorted(world.feasible(pod))
         ]
 
-    def play(self, choose: Choose) -> int:
+    def _not_made(self) -> set[int]:
+        found = set()
+        for name, number in self.ending.items():
+            made = self.last if number in self.late else TERMINATES
+            if number is not None and self.stage[name] < made:
+                found.add(number)
+        return found
+
+    def _leaving(self) -> list[str]:
+        found = [name for name in self.ending if self.stage[name] < self.last]
+        moved = (name for number, name in self.sources.items() if number in self.placed)
+        return [*found, *(name for name in moved if self.stage[name] < GONE)]
+
+    def make(self, move: Move) -> None:
+        number, where = move
+        if number < 0:
+            self.stage[where] += 1
+        else:
+            self.placed[number] = where
+
+    def all_go(self) -> None:
+        """All that ends has gone, before anybody has looked for a place."""
+        self.stage |= dict.fromkeys(self.ending, self.last)
+
+    def play(self, choose: Choose, *, at_once: bool = False) -> int:
         """How many are placed in the end."""
-        self.placed = {}
+        self.begin()
+        if at_once:
+            self.all_go()
         while moves := self.moves():
-            number, node = choose(self, moves)
-            self.placed[number] = node
+            self.make(choose(self, moves))
         return len(self.placed)
 
     def extremes(self, limit: int = 400) -> tuple[int, int]:
         """The most and the fewest placed, over all courses. Raises TooMany."""
-        ends: set[int] = set()
-        seen: set[frozenset[tuple[int, str]]] = set()
-        self._explore({}, seen, ends, limit)
-        return max(ends), min(ends)
+        counts = set(map(len, self.ends(limit)))
+        return max(counts), min(counts)
 
-    def _explore(
-        self,
-        placed: dict[int, str],
-        seen: set[frozenset[tuple[int, str]]],
-        ends: set[int],
-        limit: int,
-    ) -> None:
-        state = frozenset(placed.items())
+    def ends(self, limit: int = 400) -> set[frozenset[int]]:
+        """Who is placed in the end, over all courses. Raises TooMany."""
+        self.begin()
+        seen: set[State] = set()
+        found: set[frozenset[int]] = set()
+        self._explore(seen, found, limit)
+        return found
+
+    def _explore(self, seen: set[State], found: set[frozenset[int]], limit: int) -> None:
+        state = frozenset(self.placed.items()), frozenset(self.stage.items())
         if state in seen:
             return
         if len(seen) >= limit:
             raise TooMany
         seen.add(state)
-        self.placed = placed
         moves = self.moves()
         if not moves:
-            ends.add(len(placed))
-        for number, node in moves:
-            self._explore({**placed, number: node}, seen, ends, limit)
+            found.add(frozenset(self.placed))
+        placed, stage = self.placed, self.stage
+        for move in moves:
+            self.placed, self.stage = dict(placed), dict(stage)
+            self.make(move)
+            self._explore(seen, found, limit)
+        self.placed, self.stage = placed, stage
 
 
 def at_random(chance: random.Random) -> Choose:
     return lambda _game, moves: chance.choice(moves)
 
 
-def spiteful(game: Game, moves: list[tuple[int, str]]) -> tuple[int, str]:
+def spiteful(game: Game, moves: list[Move]) -> Move:
     """The choice that leaves the others the fewest open nodes."""
 
-    def left(move: tuple[int, str]) -> tuple[int, tuple[int, str]]:
-        before = dict(game.placed)
-        game.placed[move[0]] = move[1]
-        count = len(game.moves())
-        game.placed = before
+    def left(move: Move) -> tuple[int, Move]:
+        placed, stage = game.placed, game.stage
+        game.placed, game.stage = dict(placed), dict(stage)
+        game.make(move)
+        count = len(game.placements())
+        game.placed, game.stage = placed, stage
         return count, move
 
     return min(moves, key=left)

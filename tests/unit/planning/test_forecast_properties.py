@@ -21,17 +21,25 @@ from ansible_collections.virt.placement.plugins.module_utils.model.manifest impo
     node_from_manifest,
     pod_from_manifest,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
 from ansible_collections.virt.placement.plugins.module_utils.planning.decide import (
     Answer,
     Decision,
     Rules,
     decide,
 )
-from ansible_collections.virt.placement.plugins.module_utils.planning.fill import Filling, Seeker
-from ansible_collections.virt.placement.plugins.module_utils.scheduling.index import Index
+from ansible_collections.virt.placement.plugins.module_utils.planning.fill import (
+    Filling,
+    Run,
+    Seeker,
+)
+from ansible_collections.virt.placement.plugins.module_utils.scheduling.index import (
+    Index,
+    pod_key,
+)
 from tests.unit.scheduling import worlds
 
-from .schedulers import Game, TooMany, at_random, spiteful
+from .schedulers import GONE, STANDS, TERMINATES, Game, TooMany, at_random, spiteful
 
 thorough = settings(
     max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", "20")),
@@ -46,7 +54,8 @@ thorough = settings(
 
 @st.composite
 def games(draw: st.DrawFn, most: int = 3) -> Game:
-    """Seekers of any kind, some of which come after a pod that is placed."""
+    """Seekers of any kind, some of which come after a pod that is placed: it goes once they have a
+    place, or they look for one once it goes."""
     cluster = draw(worlds.clusters(most_pods=4))
     count = draw(st.integers(1, most))
     alike = draw(st.booleans())
@@ -58,7 +67,15 @@ def games(draw: st.DrawFn, most: int = 3) -> Game:
         seekers.append({**other, "metadata": metadata})
     names = [pod["metadata"]["name"] for pod in cluster.pods]
     leaving = draw(st.lists(st.sampled_from(names), unique=True, max_size=count)) if names else []
-    return Game(cluster, seekers, dict(enumerate(leaving)))
+    sources: dict[int, str] = {}
+    ending: dict[str, int | None] = {}
+    for number, name in enumerate(leaving):
+        if draw(st.booleans()):
+            sources[number] = name
+        else:
+            ending[name] = draw(st.sampled_from([number, number, None]))
+    late = draw(st.sets(st.integers(0, most)))
+    return Game(cluster, seekers, sources, ending, late=late, dead=draw(st.booleans()))
 
 
 @st.composite
@@ -101,23 +118,42 @@ def groups(draw: st.DrawFn) -> Game:
 
 
 def decision_of(game: Game, rules: Rules) -> Decision:
-    index = Index.build(
-        map(node_from_manifest, game.cluster.nodes),
-        map(pod_from_manifest, game.cluster.pods),
-        map(namespace_from_manifest, game.cluster.namespaces),
-    )
-    by_name = {pod.name: f"{pod.namespace}/{pod.name}" for pod in index.pods}
-    seekers = [
-        Seeker(pod_from_manifest(pod), by_name.get(game.sources.get(number, "")))
-        for number, pod in enumerate(game.seekers)
-    ]
-    before = {each.name: index.node_of(by_name[each.name]) for each in index.pods}
-    decision = decide(Filling(index, seekers), rules)
+    index = index_of(game)
+    before = {pod_key(each): (each, index.node_of(pod_key(each))) for each in index.pods}
+    decision = decide(filling_of(game, index), rules)
     note(f"{decision}")
     event(f"{decision.answer}")
-    after = {each.name: index.node_of(by_name[each.name]) for each in index.pods}
+    after = {pod_key(each): (each, index.node_of(pod_key(each))) for each in index.pods}
     assert after == before, "the index is given back as it was"
     return decision
+
+
+def index_of(game: Game) -> Index:
+    """The cluster once all that ends has gone."""
+    game.begin()
+    game.all_go()
+    return Index.build(
+        map(node_from_manifest, game.cluster.nodes),
+        map(pod_from_manifest, game.world().pods),
+        map(namespace_from_manifest, game.cluster.namespaces),
+    )
+
+
+def filling_of(game: Game, index: Index) -> Filling:
+    """The seekers of a game. What ends is in the index as it is in the end."""
+    placed = {pod["metadata"]["name"]: pod_from_manifest(pod) for pod in game.cluster.pods}
+    keys = {name: pod_key(pod) for name, pod in placed.items()}
+    after = {number: keys[name] for name, number in game.ending.items() if number is not None}
+    seekers = [
+        Seeker(
+            pod_from_manifest(pod),
+            keys.get(game.sources.get(number, "")),
+            after=after.get(number),
+            late=number in game.late,
+        )
+        for number, pod in enumerate(game.seekers)
+    ]
+    return Filling(index, seekers, ended=[placed[name] for name in game.ending])
 
 
 @pytest.mark.parametrize("limit", [2000, 1], ids=["every course tried", "arguments only"])
@@ -157,9 +193,41 @@ def test_a_guarantee_survives_chance_and_spite(game: Game, seed: int) -> None:
 @given(game=games(most=4))
 def test_a_course_that_is_named_can_be_played(game: Game) -> None:
     decision = decision_of(game, Rules(limit=200))
-    game.placed = {}
-    for number, node in decision.best:
-        assert (number, node) in game.moves()
-        game.placed[number] = node
+    play_course(game, decision.best)
     if decision.answer is Answer.POSSIBLE:
         assert len(game.placed) == len(game.seekers)
+        if decision.worst is not None:
+            play_course(game, decision.worst)
+            assert len(game.placed) < len(game.seekers)
+
+
+def play_course(game: Game, run: Run) -> None:
+    """Make each step of a run. Whoever is not said to go step by step goes at once."""
+    game.begin()
+    leavers = filling_of(game, index_of(game)).leavers
+    game.begin()
+    names = [each.key.partition("/")[2] for each in leavers]
+    one_by_one = any(not node for _number, node in run)
+    stepwise = names if one_by_one else []
+    for name in game.ending:
+        if name not in stepwise:
+            game.stage[name] = game.last
+    for name, leaver in zip(stepwise, leavers, strict=False):
+        game.stage[name] = stage_of(leaver.forms[0])
+    for number, node in run:
+        if node:
+            assert (number, node) in game.placements()
+            game.make((number, node))
+            if number in game.sources and game.sources[number] not in stepwise:
+                game.stage[game.sources[number]] = GONE
+        else:
+            m = number - len(game.seekers)
+            assert (-1, names[m]) in game.moves()
+            stages = [stage_of(form) for form in leavers[m].forms]
+            game.stage[names[m]] = stages[stages.index(game.stage[names[m]]) + 1]
+
+
+def stage_of(form: Pod | None) -> int:
+    if form is None:
+        return GONE
+    return TERMINATES if form.terminating else STANDS
