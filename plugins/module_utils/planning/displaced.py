@@ -13,13 +13,12 @@ import enum
 import typing as t
 from dataclasses import dataclass, replace
 
-from ..model.kinds import STATEFUL_SET, VIRTUAL_MACHINE
+from ..model.kinds import MACHINE_INSTANCE, STATEFUL_SET, VIRTUAL_MACHINE
 from ..model.objects import Pod, Taint
 from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
 from ..rules.migratable import has_unmigratable_name, why_not_migratable
 from ..scheduling.tolerations import tolerates
 from ..verdicts.declared import Reader
-from ..verdicts.instances import VMI
 from ..verdicts.platform_terms import CREATED_BY, unbound_labels
 from ..verdicts.successor import NEXT, migrated, restarted
 from .effects import propagating, run_strategy
@@ -172,7 +171,7 @@ def why_not_again(vmi: MachineInstance, workload: Workload | None) -> str:
 def comes_late(pod: Pod) -> bool:
     """Whether what comes after a pod is made only once nothing is left of it: another launcher pod
     of a machine, or a pod of the same name. Other controllers make it as soon as it terminates."""
-    return pod.owner is not None and pod.owner.kind in (VMI, STATEFUL_SET.name)
+    return pod.owner is not None and pod.owner.kind in (MACHINE_INSTANCE, STATEFUL_SET.name)
 
 
 def next_uid(uid: str) -> str:

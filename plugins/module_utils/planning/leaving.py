@@ -13,12 +13,12 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..model.kinds import MACHINE_INSTANCE
 from ..model.objects import Pod
 from ..scheduling.candidate import Candidate
 from ..scheduling.index import Index, pod_key
 from ..scheduling.matching import Match
 from ..scheduling.spread import SpreadCount
-from ..verdicts.instances import VMI
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +86,9 @@ class Minding:
         counts, near = self._looked_at(pod, node)
         if not counts and not near:
             return None
-        ends = counts and near and not (pod.owner is not None and pod.owner.kind == VMI)
+        ends = (
+            counts and near and not (pod.owner is not None and pod.owner.kind == MACHINE_INSTANCE)
+        )
         between = (replace(pod, terminating=True),) if ends else ()
         return Leaver(key, node, (pod, *between, None), seeker, lingers=True)
 
