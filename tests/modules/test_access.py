@@ -256,6 +256,20 @@ def test_a_context_that_does_not_count(shop: Sandbox, ask: Ask, case: Case) -> N
 
 
 @EVERY
+def test_a_token_that_does_not_count(shop: Sandbox, ask: Ask, case: Case) -> None:
+    """The client takes the kubeconfig's own in its place."""
+    start = shop.audit.mark()
+    another = "reader" if case.runs_as != "reader" else "mover"
+    kubeconfig = str(shop.kubeconfig(another))
+
+    message = refused(ask(case, kubeconfig=kubeconfig, api_key=shop.token(case.runs_as)))
+
+    assert "api_key is given and would not count" in message
+    assert shop.audit.requests(start, another) == []
+    assert shop.audit.requests(start, case.runs_as) == []
+
+
+@EVERY
 def test_an_authority_that_is_not_there(
     shop: Sandbox, ask: Ask, case: Case, tmp_path: pathlib.Path
 ) -> None:

@@ -30,7 +30,7 @@ from ansible_collections.kubernetes.core.plugins.module_utils.args_common import
 from ..model.collector import collector_paused
 from .deadline import Deadline
 from .errors import NoConfiguration, cut
-from .given import check_before, check_host
+from .given import check_before, check_host, check_token
 from .requests import Api
 from .retry import RetryPolicy
 from .transport import Session, Transport
@@ -67,7 +67,8 @@ def connect(module: t.Any, policy: RetryPolicy | None = None) -> Api:
 def open_session(options: t.Mapping[str, t.Any]) -> Session:
     """Options (kubernetes.core's names), environment and kubeconfig to a session.
 
-    Raises NoConfiguration, also where they lead to another server than `host` names.
+    Raises NoConfiguration, also where they lead to another server than `host` names, or `api_key`
+    would not count.
     """
     try:
         with collector_paused():
@@ -93,6 +94,7 @@ def open_session(options: t.Mapping[str, t.Any]) -> Session:
         raise _unusable(logged[-1])
     # after the token was read: the client goes back to the kubeconfig's server with it
     check_host(options, configuration.host)
+    check_token(options, "".join(found.secrets), by_certificate=bool(configuration.cert_file))
     return Session(pool, configuration.host.rstrip("/"), found, lambda: found.secrets)
 
 

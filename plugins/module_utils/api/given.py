@@ -3,12 +3,14 @@
 """What a task says about its connection, held against what comes of it.
 
 kubernetes.core and the client pass over some of it in silence, and the task would then reach
-another cluster than it names:
+another cluster than it names, or be somebody else there:
 
 - `host` counts together with credentials alone; without them the kubeconfig decides, since the
   client sets the kubeconfig's server again with each token (kubernetes.core `k8s.client`
   `_create_configuration`, client `kube_config` `_set_config`);
 - with `host` and credentials no kubeconfig is read, so neither it nor `context` counts;
+- without `host` a token of the kubeconfig, or of the pod that the task runs in, takes the place of
+  `api_key` (the client's `refresh_api_key_hook`), and the API server asks a client certificate first;
 - an empty text counts as nothing, and a file that is not there as no file.
 
 The same is refused here, before any request. Each check raises NoConfiguration.
@@ -76,6 +78,21 @@ def check_host(options: Options, host: str) -> None:
             f" {cut(host)}: nothing was done; host counts with credentials beside it alone, so give"
             " api_key, username and password, or client_cert and client_key as well, or leave out"
             " host"
+        )
+
+
+def check_token(options: Options, token: str, *, by_certificate: bool) -> None:
+    """`token` is the one that came out: it must be the one that was given, where one was, and no
+    certificate of the kubeconfig may come before it."""
+    given = _given(options, "api_key")
+    others = (_given(options, name) for name in ("kubeconfig", "context"))
+    if given is None or any(other and other.outranks(given) for other in others):
+        return
+    if token != given.value or (by_certificate and not _given(options, "client_cert")):
+        raise NoConfiguration(
+            f"{given.by} is given and would not count, since the rest of the configuration has"
+            " credentials of its own, which take its place: nothing was done; give host beside"
+            f" {given.by}, or leave out {given.by}"
         )
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import pathlib
@@ -20,6 +21,10 @@ from ansible_collections.virt.placement.plugins.module_utils.api.requests import
 from .scripted_server import ScriptedServer, answer, status
 
 NODE = "/api/v1/nodes/w1"
+CERTIFIED = {
+    name: base64.b64encode(name.encode()).decode()
+    for name in ("client-certificate-data", "client-key-data")
+}
 
 
 def _kubeconfig(url: str, **user: t.Any) -> dict[str, t.Any]:
@@ -213,6 +218,33 @@ class TestWhatWouldNotCount:
         assert "context is given and would not count, since host" in self.refused(
             host=server.url, api_key="x", context="main"
         )
+
+    @pytest.mark.parametrize("user", [{"token": "from-config"}, CERTIFIED], ids=["token", "cert"])
+    def test_a_token_beside_a_kubeconfig_with_credentials(
+        self, server: ScriptedServer, user: dict[str, str]
+    ) -> None:
+        url = server.url.replace("http:", "https:")  # elsewhere the client passes over certificates
+        message = self.refused(kubeconfig=_kubeconfig(url, **user), api_key="given")
+        assert message.startswith("api_key is given and would not count")
+        assert "give host beside api_key" in message
+        assert server.requests == []
+
+    def test_a_token_of_the_environment(
+        self, server: ScriptedServer, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        file = tmp_path / "config"
+        file.write_text(json.dumps(_kubeconfig(server.url)))
+        monkeypatch.setenv("K8S_AUTH_API_KEY", "given")
+        monkeypatch.setenv("K8S_AUTH_KUBECONFIG", str(file))
+        assert "K8S_AUTH_API_KEY is given and would not count" in self.refused()
+        assert server.requests == []
+        _connect(kubeconfig=str(file)).get(NODE)
+        assert _token_seen(server) == "Bearer from-config"
+
+    @pytest.mark.parametrize("user", [{"token": "given"}, {"name": "nobody"}], ids=["same", "none"])
+    def test_a_token_that_counts(self, server: ScriptedServer, user: dict[str, str]) -> None:
+        _connect(kubeconfig=_kubeconfig(server.url, **user), api_key="given").get(NODE)
+        assert _token_seen(server) == "Bearer given"
 
     def test_options_outrank_the_environment(
         self, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
