@@ -141,6 +141,17 @@ def test_absent_with_workloads_leaves_the_others(web: RulesTask) -> None:
     assert not again["changed"]
 
 
+def test_what_nobody_carries_is_absent_and_counted_so(web: RulesTask) -> None:
+    web(APART)
+    misspelt = web({"name": "web-appart"}, state="absent")
+    assert not misspelt["changed"]
+    assert misspelt["counts"]["workloads"] == 0
+    assert misspelt["findings"] == []
+    assert web({"name": "web-apart"}, state="absent")["counts"]["workloads"] == 3
+    again = web({"name": "web-apart"}, state="absent")
+    assert (again["changed"], again["counts"]["workloads"], again["findings"]) == (False, 0, [])
+
+
 def test_prune_makes_the_set_exact_and_leaves_other_sets(web: RulesTask) -> None:
     web(APART, FAST)
     web({**FAST, "name": "elsewhere"}, set="other")
