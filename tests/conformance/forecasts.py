@@ -89,7 +89,7 @@ def moves(case: Case) -> dict[str, t.Any] | None:
     for name, method in METHODS.items():
         snapshot, found = _candidates(case, method)
         world = World.of(snapshot, list(found.values()), strict=True)
-        methods = dict.fromkeys(found, method)
+        methods = dict.fromkeys(found, (method,))
         result = fewest_moves(world, list(found), methods, once=False, limit=50_000)
         count = -1 if result.moves is None else len(result.moves)
         answer[name] = {**expected[name], "minMoves": count if result.exhausted else "unknown"}

@@ -8,6 +8,7 @@ Pure.
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 from ..model.objects import Pod, Ref
 from ..model.plan import Method, Plan
@@ -22,6 +23,7 @@ from .decide import Answer
 from .fill import Filling, Seeker
 from .foreseen import Deadlock, Stuck
 from .moves import Request, plan_moves
+from .not_renewed import helped_by
 from .proof import Proof, examine
 from .proof_words import ProofWords
 from .reach import reach
@@ -55,17 +57,26 @@ class ChangedMachines:
         self.candidates = self._candidates(touched, displaced)
         self.plan = self._plan()
 
-    def index(self) -> Index:
-        """The cluster as declared for what was changed, with the planned moves made."""
-        declared = {found.pod.uid: found.wanted for found in self.candidates}
-        index = build(self.after, (declared.get(pod.uid, pod) for pod in self.after.pods))
-        pods = {found.uid: found.pod.uid for found in self.candidates}
+    @property
+    def staying(self) -> list[Candidate]:
+        """Those that no move is planned for."""
+        moved = {move.uid for move in self.plan.moves}
+        return [found for found in self.candidates if found.uid not in moved]
+
+    def pods(self, *, declared: bool = False) -> list[Pod]:
+        """All pods with the planned moves made. Who moves runs as declared then; who stays, too, if
+        `declared`."""
+        found = {x.uid: x for x in self.candidates}
+        wanted = {x.pod.uid: x.wanted for x in self.candidates} if declared else {}
         for move in self.plan.moves:
-            if move.targets and pods.get(move.uid, "") in index:
-                index.move(pods[move.uid], move.targets[0])
-        return index
+            if move.targets and move.uid in found:
+                pod = found[move.uid].wanted
+                wanted[pod.uid] = replace(pod, node_name=move.targets[0])
+        return [wanted.get(pod.uid, pod) for pod in self.after.pods]
 
     def judge(self, sought: t.Sequence[Sought]) -> tuple[Answer, list[str], Deadlock | None]:
+        """Whether all rules can be obeyed, why not, and who stands in whose way. `sought` have to find
+        places meanwhile."""
         if not self.plan.moves and not self.plan.left:
             return Answer.GUARANTEED, [], None
         proofs, texts = self._static_proofs(sought)
@@ -75,7 +86,7 @@ class ChangedMachines:
             return Answer.POSSIBLE, [], None
         refs = tuple(left.instance for left in self.plan.left)
         reasons = [f"{left.instance}: {left.reason}" for left in self.plan.left]
-        exhausted = self._no_sequence()
+        exhausted = self._no_sequence([found.seeker.pod for found in sought])
         if exhausted is None:
             return Answer.UNKNOWN, [*reasons, "no sequence of moves was found that heals all"], None
         if not exhausted:
@@ -121,20 +132,24 @@ class ChangedMachines:
             seeker, found.instance.ref, found.uid, workload, "again", None, found.instance.vmi
         )
 
-    def _no_sequence(self) -> bool | None:
-        """Whether no sequence of single moves heals all; None: too many to try."""
+    def _no_sequence(self, sought: t.Sequence[Pod]) -> bool | None:
+        """Whether no sequence of single moves heals all; None: nobody knows, since there are too many
+        to try, or it depends on what becomes of others that look for places."""
         members = [found.uid for found in self.candidates]
         if len(members) > SEARCHED:
             return None
         world = World.of(self.after, self.candidates)
-        methods = {x.uid: x.effect.methods[0] for x in self.candidates if x.effect.methods}
-        found = fewest_moves(world, members, methods, once=False, limit=self.limit)
+        methods = {x.uid: x.effect.methods for x in self.candidates if x.effect.methods}
+        found = fewest_moves(world, members, methods, once=False, in_place=True, limit=self.limit)
         if found.moves is not None:
-            return False
-        return True if found.exhausted else None
+            return None if sought else False
+        alone = not helped_by(world.declared, self.candidates, sought)
+        return True if found.exhausted and alone else None
 
-    def cannot_migrate(self, index: Index) -> t.Iterator[Stuck]:
-        """Changed machines that nothing could live-migrate where they would be then."""
+    def cannot_migrate(self) -> t.Iterator[Stuck]:
+        """Changed machines that nothing could live-migrate where they would be once all run as
+        declared."""
+        index = build(self.after, self.pods(declared=True))
         waiting = Waiting(index, self.topology)
         for found in self.candidates:
             if Method.MIGRATE not in found.effect.methods or found.pod.uid not in index:

@@ -16,14 +16,16 @@ from ..model.objects import Pod, Ref
 from ..model.plan import Method, Move
 from ..model.snapshot import Snapshot, Unreadable
 from ..model.topology import Topology
+from ..scheduling.index import Index
 from ..verdicts.instances import instances
 from ..verdicts.successor import NEXT
 from ..verdicts.waiting import Waiting
-from .changed_machines import NAMED, ChangedMachines
+from .changed_machines import NAMED, ChangedMachines, build
 from .decide import Answer, Decision, Rules, decide, leans_on_the_lost, worst_of
 from .displaced import Cause, Displacement, Fate
 from .fill import Filling, Run, Seeker
 from .foreseen import Deadlock, Forecast, Stuck, Unplaced
+from .not_renewed import NotRenewed
 from .outcomes import LIMIT
 from .proof_words import ProofWords, listed
 from .reach import reach
@@ -35,6 +37,10 @@ from .written import touched
 LEANING = (
     "not guaranteed: some must be near pods that end now, and the scheduler may look again at who"
     " was refused only after five minutes"
+)
+NOT_RENEWED = (
+    "not certain: machines that stay where they are run by terms of before, so that the scheduler may"
+    " give others places that the new rules forbid"
 )
 NOT_MADE_AGAIN = "not_made_again"
 
@@ -112,22 +118,23 @@ class _Forecaster:
         displaced = {found.uid for found in self.sought}
         self.changed = ChangedMachines(after, self.touched, displaced, topology, limit)
         self.plan = self.changed.plan
-        self.index = self.changed.index()
+        self.index = build(after, self.changed.pods())
         self.waiting = Waiting(self.index, topology)
+        self.doubts: list[str] = []
 
     def forecast(self) -> Forecast:
         self._drop_hopeless()
         filling = self._filling()
         lost = [n for n, found in enumerate(self.sought) if found.way == "again"]
         leaning = leans_on_the_lost(filling, lost)
-        decision = decide(filling, self._rules(leaning))
+        decision = self._as_sure(decide(filling, self._rules(leaning)), filling, leaning)
         moved = self.changed.judge(self.sought)
         blocked = self._blocked()
-        answers = [self._answer(decision), moved[0]]
+        answers = [decision.answer, moved[0]]
         if blocked:
             answers.append(Answer.IMPOSSIBLE)
         answer = worst_of(answers)
-        proof = [*self._proof(filling, decision), *moved[1]]
+        proof = [*self._proof(filling, decision), *self.doubts, *moved[1]]
         if leaning and answer is Answer.POSSIBLE:
             proof.append(LEANING)
         proof += [f"{found.instance} stays on {found.node}: {found.reason}" for found in blocked]
@@ -137,7 +144,7 @@ class _Forecaster:
             answer=answer,
             proof=tuple(proof),
             pending=tuple(pending),
-            stuck=(*blocked, *stuck, *self.changed.cannot_migrate(self.index)),
+            stuck=(*blocked, *stuck, *self.changed.cannot_migrate()),
             moves=(*self.plan.moves, *self._moves(filling, decision.best)),
             left=self.plan.left,
             deadlock=self._deadlock(filling, decision) or moved[2],
@@ -148,9 +155,9 @@ class _Forecaster:
 
     # What is compared.
 
-    def _filling(self) -> Filling:
+    def _filling(self, index: Index | None = None) -> Filling:
         seekers = [found.seeker for found in self.sought]
-        return Filling(self.index, seekers, ended=self.after.ending)
+        return Filling(index or self.index, seekers, ended=self.after.ending)
 
     def _drop_hopeless(self) -> None:
         """What waited before and can never be placed competes for nothing."""
@@ -173,11 +180,24 @@ class _Forecaster:
 
     # Answers and why.
 
-    def _answer(self, decision: Decision) -> Answer:
-        """After planned moves the scheduler may have chosen otherwise: that is no proof."""
-        if not self.plan.moves or decision.answer is not Answer.IMPOSSIBLE:
-            return decision.answer
-        return Answer.UNKNOWN
+    def _as_sure(self, decision: Decision, filling: Filling, leaning: bool) -> Decision:
+        """No proof where machines move or ought to: the scheduler may choose other nodes for them.
+        Nor where somebody who has a place may break what is declared and does not run yet."""
+        staying = NotRenewed(self.changed.staying, self.index)
+        seekers = [seeker.pod for seeker in filling.seekers]
+        breaks = staying.may_be_broken_by(seekers)
+        self.doubts += [NOT_RENEWED] if breaks else []
+        if decision.answer is Answer.IMPOSSIBLE and (self.plan.moves or self.plan.left or breaks):
+            return replace(decision, answer=Answer.UNKNOWN, least=0, never=frozenset())
+        if not breaks or decision.answer not in (Answer.GUARANTEED, Answer.POSSIBLE):
+            return decision
+        answer = Answer.UNKNOWN
+        if not staying.spread_over(seekers):
+            obeying = build(self.after, staying.keeping_away(self.changed.pods()))
+            found = decide(self._filling(obeying), self._rules(leaning)).answer
+            possible = found in (Answer.GUARANTEED, Answer.POSSIBLE)
+            answer = Answer.POSSIBLE if possible else Answer.UNKNOWN
+        return replace(decision, answer=answer)
 
     def _proof(self, filling: Filling, decision: Decision) -> list[str]:
         words = self._words(filling)

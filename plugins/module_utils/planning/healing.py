@@ -266,7 +266,7 @@ class Healer:
 
     def _exactly(self, members: list[Uid], idle: t.Container[Uid]) -> list[Chosen] | None:
         methods = {
-            uid: allowed[0]
+            uid: allowed[:1]
             for uid in members
             if uid not in self.moved and uid not in idle and (allowed := self.methods(uid))
         }
@@ -275,10 +275,11 @@ class Healer:
             return None
         chosen = []
         for uid, node in found.moves:
-            nodes = self.world.open_set(uid, methods[uid]) & self.world.good_set(uid)
+            (method,) = methods[uid]
+            nodes = self.world.open_set(uid, method) & self.world.good_set(uid)
             nodes |= 1 << self.world.table.numbers[node]
             reason = why(self.world, uid)
-            chosen.append(self.make(uid, methods[uid], nodes, reason, node))
+            chosen.append(self.make(uid, method, nodes, reason, node))
         return chosen
 
     def _choices(self, uid: Uid, nodes: NodeSet) -> tuple[str, ...]:

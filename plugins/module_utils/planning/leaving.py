@@ -92,6 +92,12 @@ class Minding:
         between = (replace(pod, terminating=True),) if ends else ()
         return Leaver(key, node, (pod, *between, None), seeker, lingers=True)
 
+    def concerns(self, pod: Pod) -> bool:
+        """Whether affinity is to a pod, or a spread constraint counts it somewhere."""
+        matches = {id(match) for match in self._index.candidate(pod).matches}
+        counting = {id(match) for match, _tally in self._spread}
+        return not matches.isdisjoint(self._near | counting)
+
     def any_near(self, pods: t.Iterable[Pod]) -> bool:
         """Whether affinity is to one of these placed pods."""
         return any(self._looked_at(pod, pod.node_name)[1] for pod in pods)

@@ -36,16 +36,18 @@ class Found:
 def fewest_moves(
     world: World,
     members: t.Sequence[Uid],
-    methods: t.Mapping[Uid, Method],
+    methods: t.Mapping[Uid, t.Sequence[Method]],
     *,
     once: bool = True,
+    in_place: bool = False,
     limit: int = LIMIT,
     choices: t.Callable[[Uid, NodeSet], t.Iterable[str]] | None = None,
 ) -> Found:
     """A shortest sequence after which no member breaks a rule. The world is left as it was.
 
-    Only members with a method move; with `once` each at most once (no stop-overs). `choices`
-    narrows the nodes that are tried for a move.
+    Only members with a method move; with `once` each at most once (no stop-overs). `in_place`: whoever
+    is away for a moment may come back to its node, and run by its new terms. `choices` narrows the
+    nodes that are tried for a move.
     """
     start = tuple(world.node_of[uid] for uid in members)
     queue: list[tuple[int, int, Sequence]] = []
@@ -58,7 +60,12 @@ def fewest_moves(
             if not any(world.broken(uid) for uid in members):
                 return Found(done)
             spent = {uid for uid, _node in done} if once else ()
-            following = _next(world, members, methods, spent, choices)
+            nodes = _nodes(world, members, methods, spent, in_place)
+            following = [
+                (uid, node)
+                for uid, found in nodes
+                for node in (choices(uid, found) if choices else world.table.names_of(found))
+            ]
         for step in following:
             state = _state(members, start, (*done, step))
             if state in seen:
@@ -85,21 +92,22 @@ class _Tried:
             self.world.undo()
 
 
-def _next(
+def _nodes(
     world: World,
     members: t.Sequence[Uid],
-    methods: t.Mapping[Uid, Method],
+    methods: t.Mapping[Uid, t.Sequence[Method]],
     spent: t.Collection[Uid],
-    choices: t.Callable[[Uid, NodeSet], t.Iterable[str]] | None,
-) -> list[tuple[Uid, str]]:
-    movable = [uid for uid in members if uid in methods and uid not in spent]
-    found = []
-    for uid in movable:
-        here = 1 << world.table.numbers[world.node_of[uid]]
-        nodes = world.open_set(uid, methods[uid]) & ~here
-        names = world.table.names_of(nodes) if choices is None else choices(uid, nodes)
-        found += [(uid, node) for node in names]
-    return found
+    in_place: bool,
+) -> t.Iterator[tuple[Uid, NodeSet]]:
+    """Who may move now, and where to by any of its methods."""
+    for uid in members:
+        if uid in methods and uid not in spent:
+            here = 1 << world.table.numbers[world.node_of[uid]]
+            found = 0
+            for method in methods[uid]:
+                stays = not in_place or method is Method.MIGRATE
+                found |= world.open_set(uid, method) & ~(here if stays else 0)
+            yield uid, found
 
 
 def _state(

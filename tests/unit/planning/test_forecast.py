@@ -329,6 +329,36 @@ def test_three_running_machines_cannot_use_two_zones() -> None:
     assert "these 3 VMs (web-a, web-b, web-c) keep apart over zone" in found.proof[0]
 
 
+def test_terms_of_before_count_as_long_as_they_run() -> None:
+    """Whoever has obeyed and stays keeps others away as before: nobody moves him."""
+    made = cluster("aa")
+    apart_before = {"affinity": keep_apart(over=HOST, g="web")}
+    refs = [machine(made, name, "", apart_before, g="web") for name in ("web-a", "web-b")]
+    made.start(refs[0], "n1")
+    made.nodes["n2"]["status"]["allocatable"]["cpu"] = "0"
+
+    found = scenes.written(made, *(scenes.template_write(ref, "affinity", {}) for ref in refs))
+
+    assert (found.answer, names(found.pending)) == (Answer.IMPOSSIBLE, ["web-b"])
+    assert "keeps it away" in found.pending[0].reason
+
+
+def test_what_is_declared_and_does_not_run_yet_is_no_certainty() -> None:
+    """The scheduler may start db-b beside web-a, whose new rule says otherwise; then web-a moves."""
+    made = cluster("ab")
+    web = machine(made, "web-a", "n1", g="web")
+    db = machine(made, "db-b", "", g="db")
+
+    found = scenes.written(
+        made,
+        scenes.template_write(web, "affinity", keep_apart(g="db")),
+        scenes.template_write(db, "affinity", keep_apart(g="db")),
+    )
+
+    assert found.answer is Answer.POSSIBLE
+    assert found.proof[0].startswith("not certain: machines that stay")
+
+
 def test_the_plain_form_says_who_could_not_be_migrated() -> None:
     made = cluster("aabb")
     refs = [machine(made, name, node, g="web") for name, node in (("web-a", "n1"), ("web-b", "n3"))]

@@ -71,7 +71,7 @@ def test_the_shortest_sequence_is_as_long_as_exhaustive_search_found(
     world, found = _world(case, METHODS[mode])
 
     result = fewest_moves(
-        world, list(found), dict.fromkeys(found, METHODS[mode]), once=False, limit=50_000
+        world, list(found), dict.fromkeys(found, (METHODS[mode],)), once=False, limit=50_000
     )
 
     assert result.exhausted
@@ -89,7 +89,7 @@ def test_healing_needs_no_more_moves_than_the_shortest_sequence(
     healer = Healer(world, world.links, lambda _uid: (METHODS[mode],), lambda _uid: ())
     fewest = case["expect"][mode]["minMoves"]
     once = fewest_moves(
-        world, list(found), dict.fromkeys(found, METHODS[mode]), once=True, limit=50_000
+        world, list(found), dict.fromkeys(found, (METHODS[mode],)), once=True, limit=50_000
     )
 
     moves = healer.heal(found)

@@ -147,7 +147,7 @@ def test_healing_heals_what_can_be_healed_with_the_fewest_moves(
     planner = healer(snapshot, found, method)
     before = violators(planner.world)
     idle = {x for uid in before for x in planner.links.leaders(uid)} - before
-    movable = {uid: method for uid in found if uid not in idle}
+    movable = {uid: (method,) for uid in found if uid not in idle}
     best = fewest_moves(planner.world, list(found), movable, limit=20_000)
 
     moves = planner.heal(found)

@@ -233,7 +233,7 @@ class Cluster:
         return self._add_pod(metadata, template["spec"], node)
 
     def _add_pod(self, metadata: Object, spec: Object, node: str) -> Object:
-        _merge_match_label_keys(spec, metadata["labels"])
+        merge_match_label_keys(spec, metadata["labels"])
         container = {"name": "compute", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
         pod = {
             "metadata": metadata,
@@ -248,7 +248,7 @@ def _owner(kind: str, name: str, uid: str) -> Object:
     return {"kind": kind, "name": name, "uid": uid, "controller": True}
 
 
-def _merge_match_label_keys(spec: Object, labels: t.Mapping[str, str]) -> None:
+def merge_match_label_keys(spec: Object, labels: t.Mapping[str, str]) -> None:
     """What the API server does when a pod is created (Kubernetes 1.31 and later)."""
     for group in (spec.get("affinity") or {}).values():
         entries = group.get(REQUIRED) or [] if isinstance(group, dict) else []
