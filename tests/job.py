@@ -40,7 +40,13 @@ class Job:
     def environment(self, kubeconfig: Path | None = None) -> dict[str, str]:
         found = kubeconfig or self.shop.sandbox.kubeconfig("mover")
         path = os.pathsep.join([str(BIN), os.environ["PATH"]])
-        return {**os.environ, "PATH": path, "KUBECONFIG": str(found), "ANSIBLE_NOCOLOR": "1"}
+        return {
+            **os.environ,
+            "PATH": path,
+            "KUBECONFIG": str(found),
+            "ANSIBLE_NOCOLOR": "1",
+            "TMPDIR": str(self.folder),  # a module that is killed leaves files
+        }
 
     def start(
         self, *arguments: str, through: Path | None = None, **options: t.Any

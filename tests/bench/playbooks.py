@@ -39,7 +39,7 @@ def run(tasks: t.Sequence[t.Mapping[str, t.Any]], kubeconfig: pathlib.Path | Non
     with tempfile.TemporaryDirectory(prefix="virt-placement-bench-") as folder:
         file = pathlib.Path(folder, "play.yml")
         file.write_text(yaml.safe_dump([play]))
-        environment = {**os.environ, "ANSIBLE_LOCALHOST_WARNING": "false"}
+        environment = {**os.environ, "ANSIBLE_LOCALHOST_WARNING": "false", "TMPDIR": folder}
         if kubeconfig is not None:
             environment["KUBECONFIG"] = str(kubeconfig)
         command = [str(pathlib.Path(sys.executable).with_name("ansible-playbook")), str(file)]

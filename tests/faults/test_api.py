@@ -188,7 +188,11 @@ def _play(sandbox: Sandbox, folder: pathlib.Path, kubeconfig: pathlib.Path) -> i
     file = folder / "play.yml"
     file.write_text(yaml.safe_dump([play]))
     program = pathlib.Path(sys.executable).with_name("ansible-playbook")
-    environment = {**os.environ, "ANSIBLE_LOCALHOST_WARNING": "false"}
+    environment = {
+        **os.environ,
+        "ANSIBLE_LOCALHOST_WARNING": "false",
+        "TMPDIR": str(folder),  # a module that is killed leaves files
+    }
     done = subprocess.run([program, file], env=environment, capture_output=True, check=False)
     return done.returncode
 
