@@ -36,8 +36,11 @@ options:
   rules:
     description:
       - Rules in the form that M(virt.placement.rules) takes. A list of maps, or the YAML or JSON text of one.
-      - Each is judged by itself and together with the other rules here. The workloads that they name are not looked
-        up, for that is what M(virt.placement.forecast_info) and check mode of M(virt.placement.rules) do.
+      - A rule whose workloads and targets are all among the manifests is judged as it would stand in them, beside the
+        terms that they have. Terms there that say the same already are taken for those of the rule, as with
+        O(virt.placement.rules#module:adopt).
+      - Any other rule is judged by itself and together with the rules here. Workloads are not looked up on a cluster,
+        for that is what M(virt.placement.forecast_info) and check mode of M(virt.placement.rules) do.
     type: raw
     default: []
   namespace:
@@ -103,6 +106,12 @@ EXAMPLES = r"""
     manifests:
       - {kind: Node, metadata: {name: w1, labels: {topology.kubernetes.io/zone: z1}}}
       - {kind: Node, metadata: {name: w2, labels: {topology.kubernetes.io/zone: z2}}}
+
+- name: Lint rules as they would stand in the manifests of a repository
+  virt.placement.lint_info:
+    files: ["{{ playbook_dir }}/manifests"]
+    namespace: shop
+    rules: "{{ lookup('ansible.builtin.file', 'rules.yml') }}"
 
 - name: Lint a manifest as if it stood on the cluster
   virt.placement.lint_info:
@@ -241,7 +250,7 @@ from ansible_collections.virt.placement.plugins.module_utils.lint.manifests impo
     Read,
     read_manifests,
 )
-from ansible_collections.virt.placement.plugins.module_utils.lint.merging import merged
+from ansible_collections.virt.placement.plugins.module_utils.lint.merging import once
 from ansible_collections.virt.placement.plugins.module_utils.lint.offline import (
     CARRIERS,
     lint_manifests,
@@ -329,7 +338,7 @@ def linted(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, 
         "platform": platform,
         "cluster": cluster,
     }
-    findings = merged(
+    findings = once(
         (
             *lint_manifests(read.manifests, **around),
             *lint_rules(rules, manifests=read.manifests, **around),

@@ -109,6 +109,34 @@ def test_rules_that_are_fine(lint: Lint) -> None:
     assert names(lint(namespace="shop", rules=rules)) == []
 
 
+def test_rules_against_the_manifests_of_a_repository(lint: Lint, tmp_path: Path) -> None:
+    rules: list[JSON] = [
+        {
+            "name": f"beside-{leader}",
+            "workloads": [{"name": "app"}],
+            "keep_together": {"over": "zone", "with": {"name": leader}},
+        }
+        for leader in ("db", "cache")
+    ]
+    machines = [objects.virtual_machine(name, "shop") for name in ("app", "db", "cache")]
+    (tmp_path / "machines.yml").write_text(yaml.safe_dump_all(machines))
+
+    result = lint(files=[str(tmp_path)], namespace="shop", rules=rules)
+
+    errors = [finding for finding in result["findings"] if finding["severity"] == "error"]
+    assert {f["name"] for f in errors} == {"second_required_affinity"}
+    assert {f["rule"] for f in errors} == {"beside-db", "beside-cache"}
+    assert errors[0]["objects"] == ["VirtualMachine shop/app"]
+    assert result["cluster"] == {"api": None, "uid": None}
+
+    rules[1]["preferred"] = True
+    assert lint(files=[str(tmp_path)], namespace="shop", rules=rules)["counts"]["error"] == 0
+    (tmp_path / "machines.yml").write_text(yaml.safe_dump_all(machines[:2]))
+    del rules[1]["preferred"]
+    alone = lint(files=[str(tmp_path)], namespace="shop", rules=rules)
+    assert alone["counts"]["error"] == 0, "nobody knows of cache"
+
+
 def test_files_and_folders(lint: Lint, tmp_path: Path) -> None:
     below = tmp_path / "deep" / "er"
     below.mkdir(parents=True)

@@ -23,3 +23,18 @@ def merged(found: t.Iterable[Finding]) -> tuple[Finding, ...]:
         alike.setdefault(key, {}).update(dict.fromkeys(finding.objects))
     together = (replace(first[key], objects=tuple(sorted(refs))) for key, refs in alike.items())
     return tuple(sorted(together, key=lambda x: (_RANK[x.severity], x.name, x.rule, x.why)))
+
+
+def once(found: t.Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings without those of manifests that say of an object what a rule's finding says of it:
+    the term stands there already, and the rule would take it over."""
+    listed = tuple(found)
+    said = {(f.name, f.why, ref) for f in listed if f.rule for ref in f.objects}
+    kept = []
+    for finding in listed:
+        objects = finding.objects
+        if not finding.rule and objects:
+            objects = tuple(x for x in objects if (finding.name, finding.why, x) not in said)
+        if objects or not finding.objects:
+            kept.append(replace(finding, objects=objects))
+    return merged(kept)

@@ -27,11 +27,15 @@ from ..model.pointer import JSON
 from ..model.rule import Rule
 from ..model.snapshot import Snapshot, Workload
 from ..model.topology import Topology
+from ..rules.findings import single_member
 from ..rules.ownership import UnreadableAnnotation, read_ownership
+from ..rules.workload_findings import RESTART_REQUIRED
 from ..verdicts.declared import Declared
 from ..verdicts.platform_terms import CREATED_BY
 from ..verdicts.terms import TermSet
 from .cluster_scene import scene_of
+from .in_place import put_in_place
+from .merging import merged
 from .report import lint_scene
 from .rules import subjects_of
 from .scene import ANY_VALUE, Scene, Subject
@@ -74,11 +78,29 @@ def lint_rules(
     manifests: t.Iterable[Manifest] = (),
     cluster: Snapshot | None = None,
 ) -> tuple[Finding, ...]:
-    """The findings about rules by themselves: nobody whom they name is looked up. Nodes and
-    Namespaces are known as in `lint_manifests`."""
+    """The findings about rules: put into the manifests of the workloads that they are about, or
+    by themselves where one of those is not among the manifests. Nodes and Namespaces are known as
+    in `lint_manifests`."""
+    listed = tuple(rules)
     around = _scene(manifests, topology or Topology.of(), platform, cluster)
+    placed = put_in_place(listed, around)
+    said = {(finding.name, finding.rule) for finding in placed.findings}
+    seen = {_what(finding) for finding in _by_themselves(placed.rules, around)}
+    more = [f for f in _by_themselves(listed, around) if (f.name, f.rule) not in said]
+    # A manifest does not say whether its machine runs, so that a spread may need a restart stays.
+    unseen = [f for f in more if f.name == RESTART_REQUIRED or _what(f) not in seen]
+    return merged((*placed.findings, *unseen))
+
+
+def _by_themselves(rules: t.Sequence[Rule], around: Scene) -> list[Finding]:
+    """Nobody whom the rules name is looked up."""
     named = subjects_of(rules)
-    return lint_scene(replace(around, subjects=named, all_subjects=named, pods=None))
+    found = lint_scene(replace(around, subjects=named, all_subjects=named, pods=None))
+    return [*found, *(each for rule in rules for each in single_member(rule))]
+
+
+def _what(finding: Finding) -> tuple[str, str, str]:
+    return finding.name, finding.rule, finding.why
 
 
 def lint_nodes(
@@ -194,4 +216,12 @@ def _alone(kind: str, manifest: Manifest) -> Subject:
     known = {**labels, CREATED_BY: ANY_VALUE} if virtual else labels
     ref = Ref(kind, metadata["namespace"], metadata["name"])
     declared = Declared(ref, placement, labels, TermSet(placement, labels))
-    return Subject(ref, declared, known, virtual=virtual, copies=1, spec=manifest.get("spec") or {})
+    return Subject(
+        ref,
+        declared,
+        known,
+        virtual=virtual,
+        copies=1,
+        spec=manifest.get("spec") or {},
+        owned=bool(_owners(manifest)),
+    )

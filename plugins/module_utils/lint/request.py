@@ -16,11 +16,29 @@ from ..planning.written import written
 from . import affinity, groups, keys, migration, nodes, rollouts, selectors, spread, validity
 from .cluster_scene import scene_of
 from .merging import merged
+from .scene import Scene
 
-FAMILIES = (selectors, keys, nodes, affinity, groups, migration, spread, rollouts, validity)
+
+class Family(t.Protocol):
+    """A module that looks for some findings."""
+
+    def findings(self, scene: Scene) -> t.Iterable[Finding]: ...
+
+
+FAMILIES: tuple[Family, ...] = (
+    selectors,
+    keys,
+    nodes,
+    affinity,
+    groups,
+    migration,
+    spread,
+    rollouts,
+    validity,
+)
 """Those of `report` but `workloads` and `server`: the rules look for these themselves."""
 
-OF_RULES = frozenset(
+LOOKED_FOR = frozenset(
     {
         "key_on_no_node",
         "key_on_some_nodes",
@@ -52,13 +70,20 @@ def lint_request(
 ) -> tuple[Finding, ...]:
     """The findings about terms of `rules` on the workloads that carry them after `writes`."""
     after = written(snapshot, tuple(writes))
+    found = findings_about(scene_of(after, topology), rules, FAMILIES)
+    return tuple(finding for finding in found if finding.name not in LOOKED_FOR)
+
+
+def findings_about(
+    everybody: Scene, rules: t.Iterable[Rule], families: t.Iterable[Family]
+) -> tuple[Finding, ...]:
+    """The findings of some families about terms of `rules` on the subjects that carry them."""
     ids = {str(rule.id): rule.id.name for rule in rules}
-    everybody = scene_of(after, topology)
     carriers = tuple(
         subject
         for subject in everybody.subjects
         if any(rule.rule in ids for rule in subject.declared.rules)
     )
     scene = replace(everybody, subjects=carriers)
-    found = merged(finding for family in FAMILIES for finding in family.findings(scene))
-    return tuple(f for f in found if f.rule in ids.values() and f.name not in OF_RULES)
+    found = merged(finding for family in families for finding in family.findings(scene))
+    return tuple(finding for finding in found if finding.rule in ids.values())

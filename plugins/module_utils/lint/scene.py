@@ -39,7 +39,8 @@ ANY_VALUE = "?"
 class Subject:
     """A carrier of terms. `labels` are those that its pods carry; `copies` how many there are to
     be, None where that is not known. `workload` is None for a rule that was not looked up, and for
-    what is no workload. `spec` is what its pods are made from, None for a rule."""
+    what is no workload. `spec` is what its pods are made from, None for a rule. `owned` is a pod that
+    somebody makes who may be a subject, too."""
 
     ref: Ref
     declared: Declared
@@ -49,6 +50,7 @@ class Subject:
     workload: Workload | None = None
     machines: tuple[MachineInstance, ...] = ()
     spec: t.Mapping[str, JSON] | None = None
+    owned: bool = False
 
     @property
     def terms(self) -> tuple[Term, ...]:

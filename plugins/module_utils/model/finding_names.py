@@ -36,20 +36,22 @@ OF_NODE_LABELS = (
     "topology_incomplete",
     "zone_in_two_regions",
 )
-ONLY_ON_A_CLUSTER = (
+OF_RULES = (
     "duplicate_spread",
     "label_conflict",
-    "no_members",
     "node_selector_conflict",
     "node_terms_conflict",
-    "not_checked",
-    "not_made_again",
     "second_required_affinity",
     "selector_matches_others",
-    "selector_misses_members",
-    "self_rolling",
     "single_member",
     "strict_needs_hold",
     "unreadable_ownership",
 )
-FINDING_NAMES = frozenset((*OF_TERMS, *OF_NODE_LABELS, *ONLY_ON_A_CLUSTER))
+ONLY_ON_A_CLUSTER = (
+    "no_members",
+    "not_checked",
+    "not_made_again",
+    "selector_misses_members",
+    "self_rolling",
+)
+FINDING_NAMES = frozenset((*OF_TERMS, *OF_NODE_LABELS, *OF_RULES, *ONLY_ON_A_CLUSTER))

@@ -99,12 +99,13 @@ def _listed(
         if rule.id in members or rule.id not in carried:
             continue
         absent = request.state == "absent"
-        if not absent or rule.everywhere or _names(rule.workloads, workload):
+        if not absent or rule.everywhere or is_named(rule.workloads, workload):
             listed[rule.id] = None
     return listed
 
 
-def _names(references: t.Iterable[WorkloadSelector], workload: Workload) -> bool:
+def is_named(references: t.Iterable[WorkloadSelector], workload: Workload) -> bool:
+    """Whether one of the references leads to the workload."""
     ref = workload.ref
     for reference in references:
         if (reference.kind, reference.namespace) != (ref.kind, ref.namespace):

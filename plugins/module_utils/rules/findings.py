@@ -9,12 +9,12 @@ import typing as t
 from ..model.finding import Finding, Severity
 from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Ref
-from ..model.rule import KeepApart, KeepTogether, Rule, SpreadOver
+from ..model.rule import KeepApart, KeepTogether, PodSelector, Rule, SpreadOver
 from ..model.topology import HOSTNAME
 from .compile import Compiled
 from .inventory import Inventory
 from .key_findings import key_findings
-from .members import Resolved
+from .members import Resolved, targets_of
 from .selector_findings import selector_findings
 
 MUTUAL_AFFINITY = "mutual_affinity"
@@ -33,7 +33,7 @@ def of_rule(resolved: Resolved, compiled: Compiled, inventory: Inventory) -> lis
     return [
         *key_findings(rule, inventory),
         *_nobody(resolved),
-        *_alone(resolved),
+        *single_member(rule),
         *_lacking(compiled),
         *_strict(compiled),
         *_mutual(resolved, inventory),
@@ -80,15 +80,17 @@ def _no_members(rule: Rule, seen: str, severity: Severity) -> Finding:
     )
 
 
-def _alone(resolved: Resolved) -> t.Iterator[Finding]:
-    """A group of one machine: of those chosen by labels there may be more one day, and whoever else
-    has the label of a rule belongs to its group."""
-    rule, members = resolved.rule, resolved.carriers
-    chosen = [members, *(target.members for target in resolved.targets)]
-    by_name = all(each is not None and each.labels is None for each in chosen)
-    if not isinstance(rule.verb, (KeepApart, SpreadOver)) or rule.label or not by_name:
+def single_member(rule: Rule) -> t.Iterator[Finding]:
+    """A group of one machine, told by the rule alone: of those chosen by labels there may be more
+    one day, and whoever else has the label of a rule belongs to its group."""
+    chosen = [*rule.workloads, *(target for _where, target in targets_of(rule))]
+    if not isinstance(rule.verb, (KeepApart, SpreadOver)) or rule.label:
         return
-    group = _carriers(resolved) | _targets(resolved)
+    group = set()
+    for each in chosen:
+        if isinstance(each, PodSelector) or each.labels is not None:
+            return
+        group |= {Ref(each.kind, each.namespace, name) for name in each.names}
     if len(group) != 1:
         return
     (only,) = group

@@ -48,13 +48,14 @@ def resolve(rule: Rule, inventory: Inventory, faults: list[Fault]) -> Resolved:
     ]
     targets = [
         target
-        for where, other in _targets(rule)
+        for where, other in targets_of(rule)
         for target in _found(other, inventory, f"{rule.where}, {where}", faults)
     ]
     return Resolved(rule, _union(found), tuple(targets))
 
 
-def _targets(rule: Rule) -> list[tuple[str, Target]]:
+def targets_of(rule: Rule) -> list[tuple[str, Target]]:
+    """Whom the verb names beside the workloads of the rule, and where."""
     verb = rule.verb
     if isinstance(verb, KeepApart):
         return [("keep_apart.from", other) for other in verb.others]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ..model.finding import Finding
-from ..model.objects import Pod, Ref
+from ..model.objects import Ref
 from ..model.rule import Rule
 from ..model.snapshot import Unreadable, Workload
 from ..scheduling.selectors import matches
@@ -35,12 +35,12 @@ def selector_findings(
     if missed and selection.label is None:
         yield _misses(rule, selection, missed)
     others = [
-        pod
+        pod.ref
         for pod in inventory.pods.get(selection.namespace, ())
         if pod.uid not in own and not pod.terminating and matches(selector, pod.labels)
     ]
     if others:
-        yield _matches_others(rule, selection, others)
+        yield matches_others(rule, selection, others)
 
 
 def _misses(rule: Rule, selection: Selection, missed: t.Sequence[Workload]) -> Finding:
@@ -57,14 +57,14 @@ def _misses(rule: Rule, selection: Selection, missed: t.Sequence[Workload]) -> F
     )
 
 
-def _matches_others(rule: Rule, selection: Selection, others: t.Sequence[Pod]) -> Finding:
-    refs = tuple(pod.ref for pod in others)
+def matches_others(rule: Rule, selection: Selection, others: t.Sequence[Ref]) -> Finding:
+    """`others` are pods that the selection selects and is not about, or what makes such pods."""
     return Finding(
         SELECTOR_MATCHES_OTHERS,
         "warning",
-        f"{_selector_text(selection)} also selects {_some(refs)}, which the rule is not about.",
+        f"{_selector_text(selection)} also selects {_some(others)}, which the rule is not about.",
         "Use labels that only the workloads of the rule have, or give the rule a label.",
-        refs,
+        tuple(others),
         rule.id.name,
     )
 

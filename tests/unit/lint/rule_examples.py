@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""For each finding that takes a cluster: a request in which it is the only one, and one without.
+"""For each finding that takes rules or a loss: a request in which it is the only one, and one without.
 
 Each side is a function without arguments that asks the engine and returns the findings.
 """
@@ -12,12 +12,14 @@ from dataclasses import dataclass
 
 from ansible_collections.virt.placement.plugins.module_utils.model.finding import Finding
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
+from ansible_collections.virt.placement.plugins.module_utils.model.rule import Rule
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Snapshot,
     Unreadable,
     Workload,
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.displaced import Cause
+from tests.parsed import parsed
 from tests.unit.planning import scenes
 from tests.unit.rules.builders import NAMESPACE, deployment, plan, running, snapshot, vm
 from tests.unit.verdicts.cluster import HOST, ZONE, Cluster, expression, node_affinity
@@ -39,10 +41,33 @@ class Example:
     good: Ask
 
 
-def asked(seen: Snapshot, *rules: JSON, **options: t.Any) -> Ask:
+@dataclass(frozen=True)
+class Asked:
     """Rules put into the templates of a cluster."""
-    named = [{"name": f"r{number}", **rule} for number, rule in enumerate(rules)]
-    return lambda: plan(seen, *named, **options).findings
+
+    seen: Snapshot
+    listed: tuple[JSON, ...]
+    options: t.Mapping[str, t.Any]
+
+    def __call__(self) -> t.Sequence[Finding]:
+        return plan(self.seen, *self.listed, **self.options).findings
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        return parsed(self.listed)
+
+    @property
+    def manifests(self) -> list[JSON]:
+        """What a folder would hold of all this: workloads, and pods that nobody makes."""
+        alone = [pod for pod in self.seen.pods if pod.owner is None]
+        metadata = [{"name": p.name, "namespace": p.namespace, "labels": p.labels} for p in alone]
+        pods = [{"kind": "Pod", "metadata": each, "spec": {}} for each in metadata]
+        return [*(dict(each.manifest) for each in self.seen.workloads), *pods]
+
+
+def asked(seen: Snapshot, *rules: JSON, **options: t.Any) -> Asked:
+    named = tuple({"name": f"r{number}", **rule} for number, rule in enumerate(rules))
+    return Asked(seen, named, options)
 
 
 def spread_there(action: str) -> Snapshot:

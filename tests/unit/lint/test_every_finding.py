@@ -9,14 +9,17 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.lint.merging import once
 from ansible_collections.virt.placement.plugins.module_utils.lint.offline import (
     lint_manifests,
     lint_nodes,
+    lint_rules,
 )
 from ansible_collections.virt.placement.plugins.module_utils.lint.online import lint
 from ansible_collections.virt.placement.plugins.module_utils.lint.topology import topology_report
 from ansible_collections.virt.placement.plugins.module_utils.model.finding_names import (
     OF_NODE_LABELS,
+    OF_RULES,
     OF_TERMS,
     ONLY_ON_A_CLUSTER,
 )
@@ -82,15 +85,46 @@ def test_it_is_gone_once_mended(
     assert found <= before - {name}, "nothing else came in its stead"
 
 
-def test_there_is_a_request_for_each_that_only_a_cluster_shows() -> None:
-    assert set(rule_examples.EXAMPLES) == set(ONLY_ON_A_CLUSTER)
+def asked_offline(name: str, request: rule_examples.Ask) -> list[tuple[str, str]]:
+    """Names and rules of what is wrong, with no more than what the documents say it takes."""
+    assert isinstance(request, rule_examples.Asked)
+    takes = DOCUMENTED[name].offline
+    listed = request.manifests if "manifests" in takes else []
+    found = once((*lint_rules(request.rules, manifests=listed), *lint_manifests(listed)))
+    return [(finding.name, finding.rule) for finding in found if finding.severity != "info"]
 
 
-@pytest.mark.parametrize("name", ONLY_ON_A_CLUSTER)
+def test_there_is_a_request_for_each_that_takes_rules() -> None:
+    assert set(rule_examples.EXAMPLES) == {*OF_RULES, *ONLY_ON_A_CLUSTER}
+
+
+@pytest.mark.parametrize("name", [*OF_RULES, *ONLY_ON_A_CLUSTER])
 def test_it_is_the_only_finding_of_a_request(name: str) -> None:
     assert {found.name for found in rule_examples.EXAMPLES[name].bad()} == {name}
 
 
-@pytest.mark.parametrize("name", ONLY_ON_A_CLUSTER)
+@pytest.mark.parametrize("name", [*OF_RULES, *ONLY_ON_A_CLUSTER])
 def test_nothing_is_found_in_the_request_once_mended(name: str) -> None:
     assert [found.name for found in rule_examples.EXAMPLES[name].good()] == []
+
+
+@pytest.mark.parametrize("name", OF_RULES)
+def test_it_is_found_in_rules_and_manifests_and_said_once(name: str) -> None:
+    found = asked_offline(name, rule_examples.EXAMPLES[name].bad)
+
+    assert name in dict(found)
+    assert len(set(found)) == len(found)
+
+
+@pytest.mark.parametrize("name", OF_RULES)
+def test_it_is_gone_from_rules_and_manifests_once_mended(name: str) -> None:
+    before = dict(asked_offline(name, rule_examples.EXAMPLES[name].bad))
+    found = dict(asked_offline(name, rule_examples.EXAMPLES[name].good))
+
+    assert set(found) <= set(before) - {name}, "nothing else came in its stead"
+
+
+@pytest.mark.parametrize("name", ONLY_ON_A_CLUSTER)
+def test_what_only_a_cluster_shows_is_not_claimed_without_one(name: str) -> None:
+    if isinstance(rule_examples.EXAMPLES[name].bad, rule_examples.Asked):
+        assert name not in dict(asked_offline(name, rule_examples.EXAMPLES[name].bad))

@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.model.finding_names import (
     FINDING_NAMES,
     OF_NODE_LABELS,
+    OF_RULES,
     OF_TERMS,
     ONLY_ON_A_CLUSTER,
 )
@@ -81,7 +82,7 @@ def test_no_other_part_says_anything_else() -> None:
                     value for value in constants(path).values() if re.fullmatch(r"[a-z_]+", value)
                 }
     assert found - FINDING_NAMES == set()
-    assert set(ONLY_ON_A_CLUSTER) - found == set()
+    assert {*OF_RULES, *ONLY_ON_A_CLUSTER} - found == set()
 
 
 @pytest.mark.parametrize(
@@ -89,6 +90,7 @@ def test_no_other_part_says_anything_else() -> None:
     [
         ("Terms", OF_TERMS),
         ("Node labels", OF_NODE_LABELS),
+        ("Rules in templates", OF_RULES),
         ("Only on a cluster", ONLY_ON_A_CLUSTER),
     ],
 )
