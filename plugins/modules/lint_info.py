@@ -44,7 +44,7 @@ options:
     type: raw
     default: []
   namespace:
-    description: Namespace of the rules.
+    description: Namespace of the rules, and of manifests that name none.
     type: str
     default: default
   set:
@@ -248,6 +248,7 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.rules_opt
 )
 from ansible_collections.virt.placement.plugins.module_utils.lint.manifests import (
     Read,
+    in_namespace,
     read_manifests,
 )
 from ansible_collections.virt.placement.plugins.module_utils.lint.merging import once
@@ -338,14 +339,15 @@ def linted(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, 
         "platform": platform,
         "cluster": cluster,
     }
+    manifests = in_namespace(read.manifests, params["namespace"])
     findings = once(
         (
-            *lint_manifests(read.manifests, **around),
-            *lint_rules(rules, manifests=read.manifests, **around),
-            *lint_nodes(read.manifests, topology=around["topology"]),
+            *lint_manifests(manifests, **around),
+            *lint_rules(rules, manifests=manifests, **around),
+            *lint_nodes(manifests, topology=around["topology"]),
         )
     )
-    kinds = Counter(str(each["kind"]) for each in read.manifests)
+    kinds = Counter(str(each["kind"]) for each in manifests)
     objects = sum(kinds[kind] for kind in CARRIERS)
     if not objects and not rules:
         module.warn("nothing was linted: the input holds no rule, workload, machine or pod")

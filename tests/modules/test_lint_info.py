@@ -119,6 +119,7 @@ def test_rules_against_the_manifests_of_a_repository(lint: Lint, tmp_path: Path)
         for leader in ("db", "cache")
     ]
     machines = [objects.virtual_machine(name, "shop") for name in ("app", "db", "cache")]
+    del machines[0]["metadata"]["namespace"]
     (tmp_path / "machines.yml").write_text(yaml.safe_dump_all(machines))
 
     result = lint(files=[str(tmp_path)], namespace="shop", rules=rules)

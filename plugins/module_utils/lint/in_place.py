@@ -73,6 +73,8 @@ def _unreadable(
     workloads: t.Iterable[Workload],
 ) -> t.Iterator[tuple[Ref, UnreadableAnnotation]]:
     for workload in workloads:
+        if workload.ref.kind not in SUPPORTED:
+            continue
         try:
             read_ownership(workload)
             read_journal(workload)

@@ -43,6 +43,18 @@ def read_manifests(items: t.Iterable[tuple[str, JSON]]) -> Read:
     return Read(tuple(kept), others, tuple(faults))
 
 
+def in_namespace(
+    manifests: t.Iterable[t.Mapping[str, JSON]], namespace: str
+) -> list[t.Mapping[str, JSON]]:
+    """The manifests, those of namespaced kinds that name no namespace in this one."""
+    found: list[t.Mapping[str, JSON]] = []
+    for each in manifests:
+        metadata = each["metadata"]
+        inside = each["kind"] in CARRIERS and not metadata.get("namespace")
+        found.append({**each, "metadata": {**metadata, "namespace": namespace}} if inside else each)
+    return found
+
+
 def _opened(
     items: t.Iterable[tuple[str, JSON]], faults: list[Fault]
 ) -> t.Iterator[tuple[str, dict[str, JSON]]]:

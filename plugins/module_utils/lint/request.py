@@ -22,7 +22,8 @@ from .scene import Scene
 class Family(t.Protocol):
     """A module that looks for some findings."""
 
-    def findings(self, scene: Scene) -> t.Iterable[Finding]: ...
+    def findings(self, scene: Scene) -> t.Iterable[Finding]:
+        """Those of the subjects of a scene."""
 
 
 FAMILIES: tuple[Family, ...] = (

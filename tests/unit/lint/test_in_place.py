@@ -223,6 +223,24 @@ def test_an_overlay_without_a_template_is_no_place_for_a_rule() -> None:
     assert names([part], AVOID) == []
 
 
+def test_fields_that_say_null_are_as_good_as_none() -> None:
+    affinity = {"podAntiAffinity": None, "nodeAffinity": None}
+    listed = [vm("a", {"affinity": affinity, "nodeSelector": None}), vm("b", {"affinity": None})]
+    for manifest in listed:
+        manifest["metadata"]["annotations"] = None
+        manifest["spec"]["template"]["metadata"] = None
+    rule = {"workloads": [{"names": ["a", "b"]}], "keep_apart": {"over": "zone"}}
+
+    assert names(listed, rule, AVOID, {"workloads": [{"name": "a"}], "label": {"t": "x"}}) == []
+
+
+def test_of_two_manifests_of_a_workload_the_last_counts() -> None:
+    pinned = vm("a", {"nodeSelector": {ZONE: "a"}})
+
+    assert names([vm("a"), pinned], AVOID) == [("never_met", "r0")]
+    assert names([pinned, vm("a")], AVOID) == []
+
+
 def test_the_manifests_stay_as_they_are() -> None:
     listed = [vm(name) for name in "abc"]
     before = copy.deepcopy(listed)
