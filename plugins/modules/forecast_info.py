@@ -112,7 +112,8 @@ notes:
   - An answer holds in whatever order what is lost ends or migrates, all at once or one by one with each placed before
     the next leaves. A spread that counts drained nodes may let an early one in where it refuses a late one, then it
     says V(possible).
-  - What else happens meanwhile is not foreseen. Disruption budgets, quotas, volumes that take time to detach and
+  - Migrations that have found their nodes are taken to be over, and what is being deleted to have gone, in whatever
+    order. What else happens meanwhile is not foreseen. Disruption budgets, quotas, volumes that take time to detach and
     preemption of other pods are left out of account.
 seealso:
   - module: virt.placement.rules

@@ -72,6 +72,8 @@ class Displacement:
         self._workloads = {found.ref: found for found in snapshot.workloads}
         self._reader = Reader()
         self._look = QuickLook()
+        self._just_moved = {x.owner.uid for x in snapshot.ending if x.owner is not None}
+        """Machines of which a pod is still there where they were."""
 
     def of(self, instance: Instance, cause: Cause) -> Displaced:
         """What becomes of an instance that has a pod on a node that is lost."""
@@ -126,6 +128,7 @@ class Displacement:
             )
             and self._look.says_the_same(workload.template, pod)
             and not any(tolerates(each, CORDON) for each in pod.placement.tolerations)
+            and vmi.uid not in self._just_moved
         ):
             return replace(pod, uid="", name=f"{pod.name}{NEXT}", **_FRESH)
         placement, _terms = self._reader.placement(vmi.spec)

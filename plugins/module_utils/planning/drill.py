@@ -19,7 +19,7 @@ from ..model.topology import Topology
 from ..scheduling.index import Index, pod_key
 from ..scheduling.node_table import NodeSet
 from ..scheduling.tolerations import untolerated
-from ..verdicts.instances import instances
+from ..verdicts.instances import instances, launcher_pods
 from .blocking import EVICTION, Blocked, Blocking, counted
 from .decide import WORSE, Answer, Decision, Rules, decide, leans_on_the_lost
 from .displaced import CORDON, UNREACHABLE, Cause, Displaced, Displacement, Fate, comes_late
@@ -27,6 +27,8 @@ from .fill import Filling, Seeker
 from .forecast import blind_spots
 from .narrowing import narrowing
 from .proof_words import ProofWords
+from .reach import reach
+from .transit import settled
 
 LIMIT = 400
 """States that one drill looks at."""
@@ -91,7 +93,7 @@ def drill(
     gaps = blind_spots(snapshot)
     if gaps:
         return Drilled(unreadable=gaps)
-    drills = _Drills(snapshot, cause, topology or Topology.of())
+    drills = _Drills(settled(snapshot), cause, topology or Topology.of())
     with collector_paused():
         found = [
             drills.lose(key, domain, nodes)
@@ -133,8 +135,9 @@ class _Drills:
         for found in instances(snapshot):
             if found.pod is not None and pod_key(found.pod) in self.index:
                 self.on.setdefault(found.node_name, []).append(found)
+        launchers = launcher_pods(snapshot)
         self.pending = [
-            Seeker(pod, goal=False)
+            Seeker(pod, _source_of(pod, launchers), goal=False)
             for pod in snapshot.pods
             if not pod.node_name and not pod.finished and not pod.terminating
         ]
@@ -149,10 +152,10 @@ class _Drills:
             for found in self.on.get(name, ())
         ]
         lost = self._sorted(fates)
-        with self._taken_out(lost), self.index.shut(nodes, self._tolerates):
-            filling = Filling(
-                self.index, self._seekers(lost), lambda pod: self._closed(pod, nodes), lost.ended
-            )
+        left_over = self._left_over(names)
+        leaving = [*lost.ended, *(x for x in self.snapshot.ending if x not in left_over)]
+        with self._taken_out(lost, left_over), self.index.shut(nodes, self._tolerates):
+            filling = self._filling(lost, nodes, leaving)
             again = [n for n, x in enumerate(lost.displaced) if x.fate is Fate.REMADE]
             fair = not leans_on_the_lost(filling, again)
             decision = decide(filling, Rules(limit=LIMIT, fair=fair, shown=False))
@@ -170,17 +173,29 @@ class _Drills:
                 lost.seekers.append(_seeker(each, each.instance.pod, each.next_pod))
         return lost
 
-    def _seekers(self, lost: _Lost) -> list[Seeker]:
-        """Those displaced, and what waits anyway and could now take their places."""
-        if not lost.seekers:
-            return []
-        open_now = (each for each in self.pending if self.index.open_nodes(each.pod))
-        return [*lost.seekers, *open_now]
+    def _filling(self, lost: _Lost, nodes: NodeSet, leaving: t.Sequence[Pod]) -> Filling:
+        """Those displaced, and what waits anyway and could ever take their places."""
+
+        def among(seekers: t.Sequence[Seeker]) -> Filling:
+            return Filling(self.index, seekers, lambda pod: self._closed(pod, nodes), leaving)
+
+        machines = {each.instance.uid for each in lost.displaced}
+        waiting = [
+            x for x in self.pending if x.pod.owner is None or x.pod.owner.uid not in machines
+        ]
+        if not lost.seekers or not waiting:
+            return among(lost.seekers)
+        seekers = [*lost.seekers, *waiting]
+        within = reach(among(seekers))
+        return among([x for x, open_to in zip(seekers, within, strict=True) if open_to or x.goal])
 
     @contextlib.contextmanager
-    def _taken_out(self, lost: _Lost) -> t.Iterator[None]:
-        """While it lasts, what ends with its node is gone, or terminating there."""
+    def _taken_out(self, lost: _Lost, left_over: t.Sequence[Pod]) -> t.Iterator[None]:
+        """While it lasts, what ends with its node is gone, or terminating there; `left_over` is
+        there, too."""
         ended = lost.ended
+        for pod in left_over:
+            self.index.place(pod, pod.node_name)
         for pod in ended:
             self.index.take_out(pod_key(pod))
             if self.cause == "failure":
@@ -188,10 +203,18 @@ class _Drills:
         try:
             yield
         finally:
+            for pod in left_over:
+                self.index.take_out(pod_key(pod))
             for pod in ended:
                 if self.cause == "failure":
                     self.index.take_out(pod_key(pod))
                 self.index.place(pod, pod.node_name)
+
+    def _left_over(self, names: t.Container[str]) -> list[Pod]:
+        """What terminates already on nodes that fail, and is never gone then."""
+        if self.cause == "drain":
+            return []
+        return [x for x in self.snapshot.ending if x.terminating and x.node_name in names]
 
     def _closed(self, pod: Pod, nodes: NodeSet) -> NodeSet:
         """Lost nodes, unless the pod tolerates what they are tainted with then."""
@@ -281,6 +304,12 @@ class _Drills:
             yield f"{each.instance.ref.name} holds the drain up: {each.reason}"
         for each in lost.gone[:SHOWN]:
             yield f"{each.instance.ref.name} ends for good: {each.reason}"
+
+
+def _source_of(pod: Pod, launchers: t.Mapping[str, t.Sequence[Pod]]) -> str | None:
+    """The key of the pod that leaves when this one has a place: it is the target of a migration."""
+    mine = launchers.get(pod.owner.uid, ()) if pod.owner is not None else ()
+    return next((pod_key(x) for x in mine if x.node_name and not x.terminating), None)
 
 
 def _seeker(displaced: Displaced, pod: Pod, next_pod: Pod) -> Seeker:

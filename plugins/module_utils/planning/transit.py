@@ -9,7 +9,7 @@ nobody has to move because of a pod that leaves by itself.
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..model.kinds import MACHINE_INSTANCE
 from ..model.objects import Pod
@@ -64,6 +64,49 @@ def transit(snapshot: Snapshot, namespaces: t.Collection[str] = ()) -> Transit:
         else:
             pods |= elsewhere
     return Transit(frozenset(pods), frozenset(instances))
+
+
+def settled(snapshot: Snapshot, failing: t.Container[str] = ()) -> Snapshot:
+    """The snapshot as it will be once migrations that have found their nodes are over, and what
+    leaves has gone: that stands in `ending`. A pod that terminates is never gone from a node that does
+    not answer or is one of `failing`; nor is it where its machine lives on, who knows how."""
+    on_the_way = transit(snapshot)
+    dead = {node.name for node in snapshot.nodes if not node.ready or node.name in failing}
+    living = {vmi.uid for vmi in snapshot.machine_instances if not vmi.terminating}
+    ending = tuple(
+        pod
+        for pod in snapshot.pods
+        if pod.uid in on_the_way.pods
+        and not (pod.terminating and (pod.node_name in dead or _machine(pod) in living))
+    )
+    if not ending:
+        return snapshot
+    gone = {pod.uid for pod in ending}
+    pods = tuple(pod for pod in snapshot.pods if pod.uid not in gone)
+    moved = {_machine(x): x for x in pods if _machine(x) in on_the_way.instances and _is_alive(x)}
+    arrived = {vmi.ref for vmi in snapshot.machine_instances if vmi.uid in moved}
+    return replace(
+        snapshot,
+        pods=pods,
+        machine_instances=tuple(
+            replace(vmi, node_name=moved[vmi.uid].node_name, migration={})
+            if vmi.uid in moved
+            else vmi
+            for vmi in snapshot.machine_instances
+        ),
+        migrations=tuple(
+            each
+            for each in snapshot.migrations
+            if replace(each.ref, kind=MACHINE_INSTANCE, name=each.instance) not in arrived
+        ),
+        ending=(*snapshot.ending, *ending),
+    )
+
+
+def _machine(pod: Pod) -> str:
+    """The uid of the machine that a pod runs."""
+    owner = pod.owner
+    return owner.uid if owner is not None and owner.kind == MACHINE_INSTANCE else ""
 
 
 def _is_alive(pod: Pod) -> bool:

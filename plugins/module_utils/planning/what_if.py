@@ -18,9 +18,10 @@ from ..model.pointer import JSON
 from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
 from ..model.write import Write
 from ..rules.effect import replicas, rolls_itself
-from ..verdicts.instances import instances
+from ..verdicts.instances import instances, launcher_pods
 from .displaced import CORDON, UNREACHABLE, Cause, Displacement, Fate, next_uid
 from .making import controlled_pod, launcher_pod, machine_instance
+from .transit import settled
 from .written import touched, written
 
 SCALABLE = (DEPLOYMENT.name, STATEFUL_SET.name, REPLICA_SET.name)
@@ -48,9 +49,10 @@ def what_if(
     A drain cordons the nodes; what runs there migrates or is made again. With a failure the nodes
     stay, unreachable, and lost pods stay bound to them, terminating: they still count for anyone's
     anti-affinity. Raises KeyError for a node or workload that is not there, ValueError for a write
-    that does not fit its object.
+    that does not fit its object. Migrations that have found their nodes are taken to be over.
     """
-    changed = _written(snapshot, writes)
+    failing = lost_nodes if cause == "failure" else ()
+    changed = _written(settled(snapshot, failing), writes)
     for each in scale:
         changed = _scaled(changed, each)
     return _lost(changed, frozenset(lost_nodes), cause) if lost_nodes else changed
@@ -243,7 +245,8 @@ def _lost(snapshot: Snapshot, lost: frozenset[str], cause: Cause) -> Snapshot:
     pods: dict[int, tuple[Pod, ...]] = {id(pod): (pod,) for pod in snapshot.pods}
     names = {(pod.namespace, pod.name) for pod in snapshot.pods}
     machines = {vmi.uid: vmi for vmi in snapshot.machine_instances}
-    ending: list[Pod] = []
+    launchers = launcher_pods(snapshot)
+    ending = list(snapshot.ending)
     for instance in instances(snapshot):
         pod = instance.pod
         if pod is None or pod.node_name not in lost:
@@ -256,6 +259,9 @@ def _lost(snapshot: Snapshot, lost: frozenset[str], cause: Cause) -> Snapshot:
             stands = (pod,)
         else:
             ending.append(pod)
+        for target in launchers.get(instance.uid, ()):
+            if not target.node_name:
+                pods[id(target)] = ()
         made = found.next_pod
         if made is not None and (made.namespace, made.name) not in names:
             stands = (*stands, made)

@@ -28,10 +28,10 @@ class Game:
     """Seekers that look for places in a cluster, and placed pods that go meanwhile, one by one.
 
     `sources` maps the number of a seeker to the name of the placed pod that goes, some time, once
-    the seeker has a place. `ending` maps the name of a placed pod that may go at any time to the
-    number of the seeker that comes after it, None where there is none. That one looks for a place
-    as soon as the pod terminates; those in `late` once it is gone. `dead`: what ends on a node that
-    has failed terminates for ever.
+    the seeker has a place; in `migrations` it has ended then, and never terminates. `ending` maps
+    the name of a placed pod that may go at any time to the number of the seeker that comes after
+    it, None where there is none. That one looks for a place as soon as the pod terminates; those in
+    `late` once it is gone. `dead` are pods that terminate for ever, since their node has failed.
     """
 
     def __init__(
@@ -42,14 +42,16 @@ class Game:
         ending: t.Mapping[str, int | None] | None = None,
         *,
         late: t.Collection[int] = (),
-        dead: bool = False,
+        dead: t.Collection[str] = (),
+        migrations: bool = False,
     ) -> None:
         self.cluster = cluster
         self.seekers = seekers
         self.sources = sources or {}
         self.ending = ending or {}
         self.late = late
-        self.last = TERMINATES if dead else GONE
+        self.migrations = migrations
+        self.last = {x: TERMINATES if x in dead else GONE for x in self.ending}
         self.begin()
 
     def begin(self) -> None:
@@ -87,26 +89,27 @@ class Game:
     def _not_made(self) -> set[int]:
         found = set()
         for name, number in self.ending.items():
-            made = self.last if number in self.late else TERMINATES
+            made = self.last[name] if number in self.late else TERMINATES
             if number is not None and self.stage[name] < made:
                 found.add(number)
         return found
 
     def _leaving(self) -> list[str]:
-        found = [name for name in self.ending if self.stage[name] < self.last]
+        found = [name for name, last in self.last.items() if self.stage[name] < last]
         moved = (name for number, name in self.sources.items() if number in self.placed)
         return [*found, *(name for name in moved if self.stage[name] < GONE)]
 
     def make(self, move: Move) -> None:
         number, where = move
         if number < 0:
-            self.stage[where] += 1
+            ends = self.migrations and where not in self.ending
+            self.stage[where] = GONE if ends else self.stage[where] + 1
         else:
             self.placed[number] = where
 
     def all_go(self) -> None:
         """All that ends has gone, before anybody has looked for a place."""
-        self.stage |= dict.fromkeys(self.ending, self.last)
+        self.stage |= self.last
 
     def play(self, choose: Choose, *, at_once: bool = False) -> int:
         """How many are placed in the end."""

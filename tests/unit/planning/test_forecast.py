@@ -11,11 +11,15 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     NodeTerm,
+    Ref,
     Requirement,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.model.pointer import Pointer
-from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Migration,
+    Unreadable,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.write import Operation
 from ansible_collections.virt.placement.plugins.module_utils.planning.decide import Answer
 from ansible_collections.virt.placement.plugins.module_utils.planning.forecast import forecast
@@ -383,6 +387,55 @@ def test_who_must_be_near_those_that_end_may_wait_long() -> None:
 
     assert found.answer is Answer.POSSIBLE
     assert "five minutes" in found.proof[0]
+
+
+# What somebody else is migrating meanwhile.
+
+
+def migrating(made: Cluster, name: str, node: str) -> None:
+    """The target of a migration has found a node; empty: it still waits."""
+    made.launcher(name, node)
+    ref = Ref("VirtualMachineInstanceMigration", "shop", "by-hand")
+    made.more["migrations"] = (Migration(ref, "u-by-hand", name, "Scheduling"),)
+
+
+def test_the_target_of_its_own_migration_stands_in_nobodys_way() -> None:
+    """Two zones for two, one of which is on its way; a third has none, whatever is done."""
+    made = cluster("aab")
+    refs = [machine(made, name, node, g="web") for name, node in (("web-a", "n1"), ("web-b", "n2"))]
+    migrating(made, "web-b", "n3")
+    term = keep_apart(plain=True, g="web")
+    writes = [scenes.template_write(ref, "affinity", term) for ref in refs]
+
+    two = scenes.written(made, *writes)
+    third = machine(made, "web-c", "n1", g="web")
+    three = scenes.written(made, *writes, scenes.template_write(third, "affinity", term))
+
+    assert (two.answer, two.moves, two.left) == (Answer.GUARANTEED, (), ())
+    assert three.answer is Answer.IMPOSSIBLE
+    assert "these 3 VMs (web-a, web-b, web-c) keep apart over zone" in three.proof[0]
+
+
+def test_who_is_on_its_way_off_a_node_needs_no_other_place() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1", {"affinity": keep_apart(over=HOST, plain=True, g="db")}, g="db")
+    migrating(made, "db", "n2")
+
+    leaves, comes = lost(made, "n1"), lost(made, "n2")
+
+    assert (leaves.answer, leaves.to_place) == (Answer.GUARANTEED, 0)
+    assert (comes.answer, comes.to_place) == (Answer.GUARANTEED, 1)
+
+
+def test_a_target_that_waits_is_the_one_that_is_sought_for() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1", {"affinity": keep_apart(over=HOST, g="db")}, g="db")
+    migrating(made, "db", "")
+    made.nodes["n2"]["status"]["allocatable"]["cpu"] = "1"
+
+    found = lost(made, "n1")
+
+    assert (found.answer, found.to_place) == (Answer.GUARANTEED, 1)
 
 
 # What ends, what is held, what is not known.

@@ -75,7 +75,8 @@ def games(draw: st.DrawFn, most: int = 3) -> Game:
         else:
             ending[name] = draw(st.sampled_from([number, number, None]))
     late = draw(st.sets(st.integers(0, most)))
-    return Game(cluster, seekers, sources, ending, late=late, dead=draw(st.booleans()))
+    dead = ending if draw(st.booleans()) else ()
+    return Game(cluster, seekers, sources, ending, late=late, dead=dead)
 
 
 @st.composite
@@ -211,7 +212,7 @@ def play_course(game: Game, run: Run) -> None:
     stepwise = names if one_by_one else []
     for name in game.ending:
         if name not in stepwise:
-            game.stage[name] = game.last
+            game.stage[name] = game.last[name]
     for name, leaver in zip(stepwise, leavers, strict=False):
         game.stage[name] = stage_of(leaver.forms[0])
     for number, node in run:

@@ -27,6 +27,7 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.moves impo
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.transit import (
     Transit,
+    settled,
     transit,
 )
 
@@ -141,3 +142,23 @@ def test_what_is_being_deleted_moves_nobody_and_is_no_open_place() -> None:
     )
     request = Request(Wanted(frozenset({"shop"})), allow=frozenset({Method.MIGRATE}))
     assert [move.targets for move in plan_moves(alone, request).moves] == [("w2",)]
+
+
+def test_a_migration_that_has_found_its_node_will_be_over() -> None:
+    source, target = launcher("a", "w1"), launcher("a", "w2", "2")
+    found = snapshot(source, target, machines=(machine("a", "w1"),), migrating="a")
+
+    later = settled(found)
+
+    assert (later.pods, later.ending, later.migrations) == ((target,), (source,), ())
+    assert [vmi.node_name for vmi in later.machine_instances] == ["w2"]
+    assert settled(later) is later
+
+
+def test_what_terminates_will_be_gone_unless_its_node_does_not_answer() -> None:
+    found = snapshot(launcher("x", "w3", terminating=True), machines=())
+    silent = replace(found, nodes=(*NODES[:2], replace(NODES[2], ready=False)))
+
+    assert settled(found).ending == found.pods
+    assert settled(found, failing=("w3",)) is found
+    assert settled(silent) is silent
