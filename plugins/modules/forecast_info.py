@@ -168,7 +168,10 @@ EXAMPLES = r"""
 RETURN = r"""
 forecast:
   description:
-    - V(guaranteed), V(possible), V(impossible) or V(unknown).
+    - V(guaranteed), whatever the scheduler chooses; V(possible), some course leads there; V(impossible), none does; or
+      V(unknown).
+    - Where machines have to move for a rule it is V(guaranteed) only if one move is needed, and any node that is open
+      to it will do.
     - With O(drill) the answer for the worst single loss.
   returned: success
   type: str

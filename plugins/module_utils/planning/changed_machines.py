@@ -83,7 +83,8 @@ class ChangedMachines:
         if proofs:
             return Answer.IMPOSSIBLE, texts, None
         if not self.plan.left:
-            return Answer.POSSIBLE, [], None
+            sure = not sought and self._any_node_will_do()
+            return Answer.GUARANTEED if sure else Answer.POSSIBLE, [], None
         refs = tuple(left.instance for left in self.plan.left)
         reasons = [f"{left.instance}: {left.reason}" for left in self.plan.left]
         exhausted = self._no_sequence([found.seeker.pod for found in sought])
@@ -115,6 +116,29 @@ class ChangedMachines:
             lambda n: waiting.reason(filling.seekers[n].pod),
         )
         return proofs, [words.text(proof) for proof in proofs]
+
+    def _any_node_will_do(self) -> bool:
+        """Whether one move is needed, and nobody breaks a rule after it whichever node is chosen."""
+        if len(self.plan.moves) != 1:
+            return False
+        (move,) = self.plan.moves
+        world = World.of(self.after, self.candidates)
+        vmi = world.candidates[move.uid].instance.vmi
+        if move.method is Method.MIGRATE and (vmi is None or not vmi.live_migratable):
+            return False
+        nodes = world.open_set(move.uid, move.method)
+        concerned = {move.uid, *world.violators(), *world.links.linked(move.uid)}
+        if not nodes or nodes.bit_count() * len(concerned) > self.limit:
+            return False
+        return all(
+            self._obeyed(world, move.uid, node, concerned) for node in world.table.names_of(nodes)
+        )
+
+    def _obeyed(self, world: World, uid: str, node: str, concerned: t.Iterable[str]) -> bool:
+        world.move(uid, node)
+        broken = any(world.broken(each) for each in concerned)
+        world.undo()
+        return not broken
 
     def _may_stay(self, index: Index, found: Candidate) -> bool:
         """Whether nothing but others of its kind keeps a running machine off its own node: a cordon

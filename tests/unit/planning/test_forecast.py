@@ -292,9 +292,37 @@ def test_one_of_two_in_a_zone_moves() -> None:
         made, *(scenes.template_write(ref, "affinity", keep_apart(g="web")) for ref in refs)
     )
 
-    assert found.answer is Answer.POSSIBLE
+    assert found.answer is Answer.GUARANTEED, "both nodes of the other zone will do"
     assert len(found.moves) == 1
     assert set(found.moves[0].targets) <= {"n3", "n4"}
+
+
+def test_one_move_is_no_certainty_where_some_node_would_not_do() -> None:
+    """Nobody keeps web-b out of zone b yet, and there it would break the rule of db."""
+    made = cluster("aabc")
+    refs = [machine(made, name, node, g="web") for name, node in (("web-a", "n1"), ("web-b", "n2"))]
+    db = machine(made, "db", "n3", g="db")
+
+    found = scenes.written(
+        made,
+        *(scenes.template_write(ref, "affinity", keep_apart(g="web")) for ref in refs),
+        scenes.template_write(db, "affinity", keep_apart(g="web")),
+    )
+
+    assert (found.answer, len(found.moves)) == (Answer.POSSIBLE, 1)
+
+
+def test_one_move_is_no_certainty_where_nobody_knows_whether_it_can_be_made() -> None:
+    made = cluster("ab")
+    refs = [machine(made, name, "n1", g="web") for name in ("web-a", "web-b")]
+    for vmi in made.machines.values():
+        vmi["status"]["conditions"] = []
+
+    found = scenes.written(
+        made, *(scenes.template_write(ref, "affinity", keep_apart(g="web")) for ref in refs)
+    )
+
+    assert (found.answer, len(found.moves)) == (Answer.POSSIBLE, 1)
 
 
 def test_nobody_moves_where_all_stand_well() -> None:
