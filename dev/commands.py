@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
@@ -26,8 +27,8 @@ class Command(t.NamedTuple):
 
 
 def print_now(line: str) -> None:
-    """A line that has its end already."""
-    print(line, end="", flush=True)
+    """A line with its end, or the last one, which may lack it."""
+    print(line, end="" if line.endswith("\n") else "\n", flush=True)
 
 
 class Outcome(t.NamedTuple):
@@ -58,7 +59,10 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def run(command: Command, show: t.Callable[[str], None] = lambda line: None) -> Outcome:
-    """Run one command to its end. Its output is kept; `show` gets each line as it comes."""
+    """Run one command to its end. Its output is kept; `show` gets each line as it comes.
+
+    What the command started and left behind may hold its output open: that is not waited for.
+    """
     started = time.monotonic()
     process = subprocess.Popen(
         [str(argument) for argument in command.arguments],
@@ -71,14 +75,25 @@ def run(command: Command, show: t.Callable[[str], None] = lambda line: None) -> 
         errors="replace",
     )
     _running.append(process)
-    lines = []
-    with process:
+    lines: list[str] = []
+
+    def read() -> None:
         for line in process.stdout or ():
             lines.append(line)
             show(line)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    process.wait()
+    reader.join(_REST_SECONDS)
+    if process.stdout and not reader.is_alive():
+        process.stdout.close()
     _running.remove(process)
     return Outcome(command.name, process.returncode, time.monotonic() - started, "".join(lines))
 
+
+_REST_SECONDS = 5.0
+"""In which the last output of a command that ended has to come."""
 
 _running: list[subprocess.Popen[str]] = []
 

@@ -74,7 +74,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", metavar="STEP,...", help=f"some of {', '.join(known)}")
     only = parser.parse_args().only
-    names = only.split(",") if only else list(known)
+    names = list(dict.fromkeys(only.split(","))) if only else list(known)
     unknown = sorted(set(names) - set(known))
     if unknown:
         parser.error(f"no step {', '.join(unknown)}; there are {', '.join(known)}")
@@ -83,7 +83,7 @@ def main() -> int:
     REPORTS.mkdir(parents=True)
     started = time.monotonic()
     results: list[Result] = []
-    for group in _groups(names):
+    for group in groups(names):
         with ThreadPoolExecutor(len(group)) as pool:
             results += pool.map(
                 _run, [known[name] for name in group], [len(group) > 1] * len(group)
@@ -91,7 +91,7 @@ def main() -> int:
     return _summary(results, time.monotonic() - started)
 
 
-def _groups(names: list[str]) -> list[list[str]]:
+def groups(names: list[str]) -> list[list[str]]:
     """The steps in their order, with those that may run beside each other together."""
     found: list[list[str]] = []
     for name in names:
