@@ -108,6 +108,10 @@ def _references(rule: Rule) -> list[WorkloadSelector]:
     return [*rule.workloads, *(each for each in targets if not isinstance(each, PodSelector))]
 
 
+def _is_about(rule: Rule, workload: Workload | None) -> bool:
+    return workload is not None and is_named(_references(rule), workload)
+
+
 def _about_unreadable(
     rules: t.Sequence[Rule],
     there: t.Mapping[Ref, Workload],
@@ -187,6 +191,7 @@ def _others(rules: tuple[Rule, ...], seen: Snapshot, scene: Scene) -> t.Iterator
                 if subject.ref.namespace == selection.namespace
                 and subject.ref not in members
                 and not subject.owned
+                and not _is_about(rule, subject.workload)
                 and matches(selector, subject.labels)
             )
             if members and others:

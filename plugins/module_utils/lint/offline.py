@@ -85,11 +85,10 @@ def lint_rules(
     around = _scene(manifests, topology or Topology.of(), platform, cluster)
     placed = put_in_place(listed, around)
     said = {(finding.name, finding.rule) for finding in placed.findings}
-    seen = {_what(finding) for finding in _by_themselves(placed.rules, around)}
-    more = [f for f in _by_themselves(listed, around) if (f.name, f.rule) not in said]
     # A manifest does not say whether its machine runs, so that a spread may need a restart stays.
-    unseen = [f for f in more if f.name == RESTART_REQUIRED or _what(f) not in seen]
-    return merged((*placed.findings, *unseen))
+    seen = [f for f in _by_themselves(placed.rules, around) if f.name != RESTART_REQUIRED]
+    more = [f for f in _by_themselves(listed, around) if (f.name, f.rule) not in said]
+    return merged((*placed.findings, *_without(more, seen)))
 
 
 def _by_themselves(rules: t.Sequence[Rule], around: Scene) -> list[Finding]:
@@ -99,8 +98,13 @@ def _by_themselves(rules: t.Sequence[Rule], around: Scene) -> list[Finding]:
     return [*found, *(each for rule in rules for each in single_member(rule))]
 
 
-def _what(finding: Finding) -> tuple[str, str, str]:
-    return finding.name, finding.rule, finding.why
+def _without(found: t.Iterable[Finding], seen: t.Iterable[Finding]) -> t.Iterator[Finding]:
+    """The findings without the objects of which the same is seen."""
+    known = {(f.name, f.rule, f.why, ref) for f in seen for ref in (*f.objects, None)}
+    for f in found:
+        left = tuple(ref for ref in f.objects if (f.name, f.rule, f.why, ref) not in known)
+        if left or not (f.objects or (f.name, f.rule, f.why, None) in known):
+            yield replace(f, objects=left)
 
 
 def lint_nodes(

@@ -280,3 +280,26 @@ def test_on_a_cluster_its_nodes_and_pods_count_too() -> None:
     assert ("never_met", "error", "r0") in {(f.name, f.severity, f.rule) for f in found}
     assert "selector_matches_nothing" in {f.name for f in found if f.rule == "r1"}
     assert "selector_matches_nothing" not in dict(names(web, rule, nobody))
+
+
+def test_what_is_said_of_a_workload_without_a_manifest_is_not_lost_beside_another() -> None:
+    nodes = manifests(Cluster("abc"), nodes=True)
+    rules = [
+        {"workloads": [{"name": name}], "run_on": {"zone": "nowhere"}} for name in ("there", "away")
+    ]
+
+    found = [f for f in lint([*nodes, vm("there")], *rules) if f.name == "never_met"]
+
+    assert {ref.name for f in found for ref in f.objects} == {"there", "away"}
+
+
+def test_members_that_only_the_cluster_has_are_no_others() -> None:
+    cluster = Cluster("abc")
+    for name, node in (("b", "n1"), ("c", "n2")):
+        cluster.run(name, node, tier="web")
+    rule = {"name": "r", "workloads": [{"labels": {"tier": "web"}}], "keep_apart": {"over": "zone"}}
+    web = [vm("a", labels={"tier": "web"})]
+
+    found = lint_rules(parsed([rule]), manifests=web, cluster=cluster.snapshot())
+
+    assert "selector_matches_others" not in {f.name for f in found}
