@@ -204,6 +204,20 @@ def test_an_authority_that_is_not_known(shop: Sandbox, ask: Ask, case: Case) -> 
     message = refused(ask(case, host=shop.url, api_key=shop.token(case.runs_as)))
 
     assert "certificate verify failed" in message
+    assert message.endswith(
+        "name the file with the certificate of the authority that signed the server's in ca_cert,"
+        " or set validate_certs to false where it need not be checked who answers"
+    )
+    assert "proxy" not in message
+
+
+@EVERY
+def test_a_context_that_is_not_in_the_kubeconfig(shop: Sandbox, ask: Ask, case: Case) -> None:
+    kubeconfig = shop.kubeconfig(case.runs_as)
+
+    message = refused(ask(case, kubeconfig=str(kubeconfig), context="prod"))
+
+    assert message.startswith(f"context: there is no context prod in {kubeconfig}; the contexts")
 
 
 @EVERY

@@ -34,6 +34,7 @@ from .given import check_before, check_host, check_token
 from .requests import Api
 from .retry import RetryPolicy
 from .transport import Session, Transport
+from .unusable import why_unusable
 
 USER_AGENT = "virt-placement"
 
@@ -89,19 +90,14 @@ def open_session(options: t.Mapping[str, t.Any]) -> Session:
             anonymous = not found.token and not configuration.cert_file
         except Exception as error:
             # Whatever a kubeconfig, a certificate file or a credential program can bring up.
-            raise _unusable(str(error) or type(error).__name__) from error
+            said = str(error) or type(error).__name__
+            raise NoConfiguration(why_unusable(options, said)) from error
     if anonymous and logged:
-        raise _unusable(logged[-1])
+        raise NoConfiguration(why_unusable(options, logged[-1]))
     # after the token was read: the client goes back to the kubeconfig's server with it
     check_host(options, configuration.host)
     check_token(options, "".join(found.secrets), by_certificate=bool(configuration.cert_file))
     return Session(pool, configuration.host.rstrip("/"), found, lambda: found.secrets)
-
-
-def _unusable(why: str) -> NoConfiguration:
-    return NoConfiguration(
-        f"no usable connection in the options, the K8S_AUTH_ variables or a kubeconfig: {cut(why)}"
-    )
 
 
 @contextlib.contextmanager

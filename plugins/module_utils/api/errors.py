@@ -230,6 +230,27 @@ class Unreachable(ApiError):
         self.final = final
 
 
+class Untrusted(Unreachable):
+    """The certificate of the server was refused, so nothing was sent. `code` is OpenSSL's
+    (`X509_V_ERR_...`, openssl-verification-options(1))."""
+
+    advice = (
+        "name the file with the certificate of the authority that signed the server's in ca_cert,"
+        " or set validate_certs to false where it need not be checked who answers"
+    )
+
+    def __init__(self, request: Request, message: str = "", *, code: int = 0) -> None:
+        self.code = code
+        super().__init__(request, message, final=True)
+
+    def advise(self) -> str:
+        if self.code in (9, 10):  # CERT_NOT_YET_VALID, CERT_HAS_EXPIRED
+            return "look at the clocks, or have the certificate of the server renewed"
+        if self.code in (62, 64):  # HOSTNAME_MISMATCH, IP_ADDRESS_MISMATCH
+            return "give as host a name that the certificate of the server is for"
+        return self.advice
+
+
 class DeadlineExceeded(ApiError):
     """The time of the whole call is over. `last` is what stood in the way, if anything."""
 

@@ -59,19 +59,26 @@ def check_before(options: Options) -> None:
         if options.get(name) in ("", {}):
             raise NoConfiguration(f"{name}: must not be empty; leave it out")
     for name in _FILES:
-        if given := _given(options, name):
-            _check_file(given.by, str(given.value))
-    kubeconfig = _given(options, "kubeconfig")
+        if given := given_as(options, name):
+            check_file(given.by, str(given.value))
+    kubeconfig = given_as(options, "kubeconfig")
     if kubeconfig and isinstance(kubeconfig.value, str):
         _check_kubeconfig(kubeconfig)
-    host = _given(options, "host")
-    if host and any(all(_given(options, name) for name in each) for each in _CREDENTIALS):
-        _check_passed_over(host, kubeconfig, _given(options, "context"))
+    host = given_as(options, "host")
+    if host and enough_without_kubeconfig(options):
+        _check_passed_over(host, kubeconfig, given_as(options, "context"))
+
+
+def enough_without_kubeconfig(options: Options) -> bool:
+    """A host and credentials for it: then no kubeconfig is read."""
+    if not given_as(options, "host"):
+        return False
+    return any(all(given_as(options, name) for name in each) for each in _CREDENTIALS)
 
 
 def check_host(options: Options, host: str) -> None:
     """`host` is the URL that came out: it must be the one that was given, where one was."""
-    given = _given(options, "host")
+    given = given_as(options, "host")
     if given and _origin(str(given.value)) != _origin(host):
         raise NoConfiguration(
             f"{given.by} says {cut(str(given.value))}, and the rest of the configuration leads to"
@@ -84,11 +91,11 @@ def check_host(options: Options, host: str) -> None:
 def check_token(options: Options, token: str, *, by_certificate: bool) -> None:
     """`token` is the one that came out: it must be the one that was given, where one was, and no
     certificate of the kubeconfig may come before it."""
-    given = _given(options, "api_key")
-    others = (_given(options, name) for name in ("kubeconfig", "context"))
+    given = given_as(options, "api_key")
+    others = (given_as(options, name) for name in ("kubeconfig", "context"))
     if given is None or any(other and other.outranks(given) for other in others):
         return
-    if token != given.value or (by_certificate and not _given(options, "client_cert")):
+    if token != given.value or (by_certificate and not given_as(options, "client_cert")):
         raise NoConfiguration(
             f"{given.by} is given and would not count, since the rest of the configuration has"
             " credentials of its own, which take its place: nothing was done; give host beside"
@@ -96,7 +103,7 @@ def check_token(options: Options, token: str, *, by_certificate: bool) -> None:
         )
 
 
-def _given(options: Options, name: str) -> Given | None:
+def given_as(options: Options, name: str) -> Given | None:
     """As kubernetes.core looks for it: the option, then the variables of both its names."""
     if options.get(name) is not None:
         return Given(options[name], name)
@@ -123,13 +130,19 @@ def _check_passed_over(host: Given, kubeconfig: Given | None, context: Given | N
 
 def _check_kubeconfig(kubeconfig: Given) -> None:
     """One of several files is enough, as it is for kubectl."""
-    paths = [os.path.expanduser(path) for path in kubeconfig.value.split(os.pathsep) if path]
+    paths = paths_of(kubeconfig.value)
     there = [path for path in paths if os.path.exists(path)]
     for path in there or paths:
-        _check_file(kubeconfig.by, path)
+        check_file(kubeconfig.by, path)
 
 
-def _check_file(by: str, path: str) -> None:
+def paths_of(text: str) -> tuple[str, ...]:
+    """The files that a kubeconfig option or variable names."""
+    return tuple(os.path.expanduser(path) for path in text.split(os.pathsep) if path)
+
+
+def check_file(by: str, path: str) -> None:
+    """Raises NoConfiguration unless there is a file that can be read."""
     if not os.path.exists(path):
         raise NoConfiguration(f"{by}: there is no file {path} where the task runs; correct {by}")
     if os.path.isdir(path):

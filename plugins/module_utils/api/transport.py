@@ -15,7 +15,10 @@ import typing as t
 from dataclasses import dataclass
 
 from .deadline import Deadline
-from .errors import AnswerLost, Request, Unreachable
+from .errors import AnswerLost, Request, Unreachable, Untrusted
+
+if t.TYPE_CHECKING:
+    import ssl
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 15.0
@@ -144,17 +147,19 @@ def _told_apart(request: Request) -> t.Iterator[None]:
         yield
     except (seen.HTTPError, OSError) as error:
         text = _first_line(error)
-        if _is_certificate_fault(error) or isinstance(error, seen.LocationValueError):
+        if certificate := _certificate_fault(error):
+            raise Untrusted(request, text, code=certificate.verify_code) from error
+        if isinstance(error, seen.LocationValueError):
             raise Unreachable(request, text, final=True) from error
         if isinstance(error, (seen.NewConnectionError, seen.ConnectTimeoutError, seen.ProxyError)):
             raise Unreachable(request, text) from error
         raise AnswerLost(request, text) from error
 
 
-def _is_certificate_fault(error: BaseException) -> bool:
+def _certificate_fault(error: BaseException) -> ssl.SSLCertVerificationError | None:
     import ssl
 
-    return any(isinstance(arg, ssl.SSLCertVerificationError) for arg in error.args)
+    return next((arg for arg in error.args if isinstance(arg, ssl.SSLCertVerificationError)), None)
 
 
 def _first_line(error: BaseException) -> str:

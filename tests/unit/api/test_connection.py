@@ -13,6 +13,7 @@ import types
 import typing as t
 
 import pytest
+from kubernetes.config import kube_config
 
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client as peer
 from ansible_collections.virt.placement.plugins.module_utils.api import connection, errors
@@ -173,6 +174,107 @@ def test_a_broken_configuration_is_one_message(options: dict[str, t.Any]) -> Non
         _connect(**options).get(NODE)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
+
+
+class TestWhatIsMissing:
+    """What a user reads names the option or variable, the file, and what to do."""
+
+    @pytest.fixture(autouse=True)
+    def alone(self, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+        """Nothing in the environment, and a home without a kubeconfig."""
+        for variable in [name for name in os.environ if name.startswith(("K8S_AUTH_", "KUBE"))]:
+            monkeypatch.delenv(variable)
+        self.looks_in(monkeypatch, str(tmp_path / "home"))
+
+    def looks_in(self, monkeypatch: pytest.MonkeyPatch, files: str) -> None:
+        """The client reads KUBECONFIG when it is loaded."""
+        monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", files)
+
+    def refused(self, **options: t.Any) -> str:
+        with pytest.raises(errors.NoConfiguration) as caught:
+            connection.open_session(options)
+        return str(caught.value)
+
+    def test_the_files_of_the_variable_are_gone(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+    ) -> None:
+        files = [str(tmp_path / "a"), str(tmp_path / "b")]
+        monkeypatch.setenv("KUBECONFIG", os.pathsep.join(files))
+        self.looks_in(monkeypatch, os.pathsep.join(files))
+        assert self.refused() == (
+            f"KUBECONFIG: there is no file {files[0]} and no file {files[1]} where the task runs;"
+            " correct KUBECONFIG, or give kubeconfig, or host with api_key"
+        )
+
+    def test_the_variable_names_a_folder(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+    ) -> None:
+        monkeypatch.setenv("KUBECONFIG", str(tmp_path))
+        self.looks_in(monkeypatch, str(tmp_path))
+        assert self.refused() == f"KUBECONFIG: {tmp_path} is a folder; name the file in it"
+
+    def test_nothing_is_given_at_all(self, tmp_path: pathlib.Path) -> None:
+        assert self.refused() == (
+            f"no kubeconfig is given, and there is no file {tmp_path / 'home'}; give kubeconfig,"
+            " or host with api_key"
+        )
+
+    @pytest.mark.parametrize("by", ["api_key", "K8S_AUTH_API_KEY"])
+    def test_a_token_without_a_host(
+        self, by: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+    ) -> None:
+        options = {"api_key": "x"}
+        if by != "api_key":
+            monkeypatch.setenv(by, options.pop("api_key"))
+        assert self.refused(**options) == (
+            f"host is missing beside {by} (no kubeconfig is given, and there is no file"
+            f" {tmp_path / 'home'}); give host, or a kubeconfig"
+        )
+
+    @pytest.mark.parametrize(
+        ("content", "said"),
+        [
+            (b"just words\n", "holds text where a map with clusters, users and contexts must be"),
+            (b"- a\n", "holds a list where"),
+            (b"", "holds nothing where"),
+            (b"7", "holds a single value where"),
+            (b"secret: b: c\n", "is no YAML (line 1); name a kubeconfig"),
+            (b"\xff\xfe\x00", "is no text"),
+        ],
+        ids=["text", "list", "empty", "number", "broken", "bytes"],
+    )
+    def test_a_file_that_is_no_map(self, content: bytes, said: str, tmp_path: pathlib.Path) -> None:
+        file = tmp_path / "notes.txt"
+        file.write_bytes(content)
+        message = self.refused(kubeconfig=str(file))
+        assert message.startswith(f"kubeconfig: {file} {said}")
+        assert "secret" not in message
+
+    def test_a_context_that_is_not_there(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+    ) -> None:
+        file = tmp_path / "config"
+        file.write_text(json.dumps(_kubeconfig("https://x")))
+        there = "the contexts there are: main, other"
+        assert self.refused(kubeconfig=str(file), context="prod") == (
+            f"context: there is no context prod in {file}; {there}"
+        )
+        given = _kubeconfig("https://x")
+        monkeypatch.setenv("K8S_AUTH_CONTEXT", "prod")
+        assert self.refused(kubeconfig=given) == (
+            f"K8S_AUTH_CONTEXT: there is no context prod in kubeconfig; {there}"
+        )
+
+    def test_a_current_context_that_is_not_there(self) -> None:
+        kubeconfig = _kubeconfig("https://x")
+        kubeconfig["current-context"] = "gone"
+        assert "is gone, and there is none of that name; name one as context, the contexts" in (
+            self.refused(kubeconfig=kubeconfig)
+        )
+        del kubeconfig["current-context"]
+        assert "kubeconfig has no current-context; name one as context" in (
+            self.refused(kubeconfig=kubeconfig)
+        )
 
 
 @pytest.mark.usefixtures("way")
