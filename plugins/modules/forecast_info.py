@@ -517,7 +517,10 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.arguments
     topology_of,
 )
 from ansible_collections.virt.placement.plugins.module_utils.interface.guard import guarded
-from ansible_collections.virt.placement.plugins.module_utils.interface.results import warn_once
+from ansible_collections.virt.placement.plugins.module_utils.interface.results import (
+    warn_once,
+    warn_unreadable,
+)
 from ansible_collections.virt.placement.plugins.module_utils.interface.rules_option import (
     rules_data,
 )
@@ -610,7 +613,7 @@ def drilled_as_json(drilled: Drilled, topology: Topology) -> dict[str, t.Any]:
         "proof": [f"nobody can say: {gap}" for gap in drilled.unreadable],
         "drill": [report.drill_as_json(each) for each in hurting],
         "counts": {"losses": len(drilled.drills), "hurting": len(hurting)},
-        "table": table(drilled.drills, topology),
+        "table": table(drilled, topology),
         "unreadable": [gap_as_json(gap) for gap in drilled.unreadable],
     }
 
@@ -621,8 +624,10 @@ def run(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
     warn_once(module.warn, found.findings)
     result: dict[str, t.Any] = {}
     if found.drilled is not None:
+        warn_unreadable(module.warn, found.drilled.unreadable)
         result = drilled_as_json(found.drilled, topology)
     elif found.forecast is not None:
+        warn_unreadable(module.warn, found.forecast.unreadable)
         result = report.forecast_as_json(found.forecast)
     return {
         **result,

@@ -394,7 +394,10 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.arguments
     topology_of,
 )
 from ansible_collections.virt.placement.plugins.module_utils.interface.guard import guarded
-from ansible_collections.virt.placement.plugins.module_utils.interface.results import warn_once
+from ansible_collections.virt.placement.plugins.module_utils.interface.results import (
+    warn_once,
+    warn_unreadable,
+)
 from ansible_collections.virt.placement.plugins.module_utils.lint.merging import merged
 from ansible_collections.virt.placement.plugins.module_utils.lint.online import lint
 from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
@@ -432,8 +435,7 @@ def run(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
     verdicts = judge(snapshot, details=details == "all", **asked)
     findings = merged((*verdicts.findings, *lint(snapshot, **asked)))
     warn_once(module.warn, findings)
-    for gap in verdicts.unreadable:
-        module.warn(str(gap))
+    warn_unreadable(module.warn, verdicts.unreadable)
     shown = () if details == "summary" else verdicts.instances
     return {
         "summary": report.summary(verdicts),

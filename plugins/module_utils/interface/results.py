@@ -9,6 +9,7 @@ import typing as t
 from ..model.finding import Finding
 from ..model.objects import Ref
 from ..model.pointer import JSON
+from ..model.snapshot import Unreadable
 from ..model.write import Write
 
 
@@ -50,3 +51,9 @@ def warn_once(warn: t.Callable[[str], None], findings: t.Iterable[Finding]) -> N
     for name, same in by_name.items():
         more = f" (and {len(same) - 1} more)" if len(same) > 1 else ""
         warn(f"{name}: {same[0].why} {same[0].advice}{more}")
+
+
+def warn_unreadable(warn: t.Callable[[str], None], gaps: t.Iterable[Unreadable]) -> None:
+    """One warning for each thing that could not be read: the right that is missing."""
+    for gap in gaps:
+        warn(str(gap))

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Running machines whose templates were changed: who has to move, and whether that can be done.
+"""Running machines of changed templates, or asked about: who has to move, and whether it can be done.
 
 Pure.
 """
@@ -41,12 +41,12 @@ SEARCHED = 7
 
 
 class ChangedMachines:
-    """The candidates of the workloads in `touched`, but for `displaced` (uids), and their plan."""
+    """The candidates of the workloads in `concerned`, but for `displaced` (uids), and their plan."""
 
     def __init__(
         self,
         after: Snapshot,
-        touched: t.Collection[Ref],
+        concerned: t.Collection[Ref],
         displaced: t.Container[str],
         topology: Topology,
         limit: int,
@@ -54,7 +54,7 @@ class ChangedMachines:
         self.after = after
         self.topology = topology
         self.limit = limit
-        self.candidates = self._candidates(touched, displaced)
+        self.candidates = self._candidates(concerned, displaced)
         self.plan = self._plan()
 
     @property
@@ -189,11 +189,11 @@ class ChangedMachines:
             yield Stuck(found.instance.ref, workload, here, reason, open_to[:NAMED])
 
     def _candidates(
-        self, touched: t.Collection[Ref], displaced: t.Container[str]
+        self, concerned: t.Collection[Ref], displaced: t.Container[str]
     ) -> tuple[Candidate, ...]:
-        """Running machines of workloads that were changed: they may have to move."""
+        """Running machines of the workloads that are concerned: they may have to move."""
         workloads = {found.ref: found for found in self.after.workloads}
-        refs = frozenset(ref for ref in touched if workloads[ref].kind.virtual_machines)
+        refs = frozenset(ref for ref in concerned if workloads[ref].kind.virtual_machines)
         if not refs:
             return ()
         found = candidates(self.after, Wanted(workloads=refs))

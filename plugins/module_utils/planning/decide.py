@@ -24,6 +24,11 @@ from .witness import witness
 SEARCHABLE = 40.0
 """Binary logarithm of the combinations up to which all courses are worth trying."""
 
+NOT_ALL_TRIED = (
+    "not guaranteed: all have a place in the course that was looked at, and not every course was tried"
+    " (the search has a limit)"
+)
+
 
 class Answer(str, enum.Enum):
     """guaranteed: whatever the scheduler chooses, in whatever order. possible: some course leads
@@ -60,6 +65,11 @@ class Decision:
     least: int = 0
     never: frozenset[int] = frozenset()
     exact: bool = False
+
+    @property
+    def is_untried(self) -> bool:
+        """Whether it is called possible only because not every course could be looked at."""
+        return self.answer is Answer.POSSIBLE and self.worst is None and not self.exact
 
     def surely_without(self, besides: t.Collection[int]) -> int:
         """At least so many goals stay without a place, `besides` (goals, too) left out of account."""

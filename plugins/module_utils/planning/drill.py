@@ -21,12 +21,20 @@ from ..scheduling.node_table import NodeSet
 from ..scheduling.tolerations import untolerated
 from ..verdicts.instances import instances, launcher_pods
 from .blocking import EVICTION, Blocked, Blocking, counted
-from .decide import WORSE, Answer, Decision, Rules, decide, leans_on_the_lost
+from .decide import (
+    NOT_ALL_TRIED,
+    WORSE,
+    Answer,
+    Decision,
+    Rules,
+    decide,
+    leans_on_the_lost,
+)
 from .displaced import CORDON, UNREACHABLE, Cause, Displaced, Displacement, Fate, comes_late
 from .fill import Filling, Seeker
-from .forecast import blind_spots
+from .forecast import LEANING, blind_spots
 from .narrowing import narrowing
-from .proof_words import ProofWords
+from .proof_words import ProofWords, listed
 from .reach import reach
 from .transit import settled
 
@@ -300,6 +308,13 @@ class _Drills:
             yield "every choice of nodes was tried"
         if decision.answer is Answer.UNKNOWN:
             yield "no way was found to place all, and not every way was tried"
+        if decision.is_untried:
+            yield NOT_ALL_TRIED
+        elif decision.answer is Answer.POSSIBLE and decision.worst is None:
+            yield LEANING
+        unsure = [each.instance.ref.name for each in lost.displaced if not each.sure]
+        if unsure and decision.answer in (Answer.GUARANTEED, Answer.POSSIBLE):
+            yield f"whether these can be live-migrated is not known: {listed(unsure)}"
         for each in lost.blocked[:SHOWN]:
             yield f"{each.instance.ref.name} holds the drain up: {each.reason}"
         for each in lost.gone[:SHOWN]:
@@ -318,8 +333,12 @@ def _seeker(displaced: Displaced, pod: Pod, next_pod: Pod) -> Seeker:
     return Seeker(next_pod, after=pod_key(pod), late=comes_late(pod))
 
 
-def table(drills: t.Sequence[Drill], topology: Topology, *, shown: int = 20) -> str:
-    """The drills that hurt as text, in columns, the worst first."""
+def table(drilled: Drilled, topology: Topology, *, shown: int = 20) -> str:
+    """The drills that hurt as text, in columns, the worst first; or why nobody can say."""
+    if drilled.unreadable:
+        head = "nobody can say which loss would hurt, since not all could be read:"
+        return "\n".join([head, *map(str, drilled.unreadable)])
+    drills = drilled.drills
     hurting = [each for each in drills if each.hurts]
     rows = [("LOST", "INSTANCES", "ANSWER", "DOWN", "STUCK", "WHY")]
     for each in hurting[:shown]:

@@ -9,7 +9,7 @@ declared now is healed by the planner. The answer is the worst of both, and of w
 from __future__ import annotations
 
 import typing as t
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..model.finding import Finding
 from ..model.objects import Pod, Ref
@@ -21,7 +21,15 @@ from ..verdicts.instances import instances
 from ..verdicts.successor import NEXT
 from ..verdicts.waiting import Waiting
 from .changed_machines import NAMED, ChangedMachines, build
-from .decide import Answer, Decision, Rules, decide, leans_on_the_lost, worst_of
+from .decide import (
+    NOT_ALL_TRIED,
+    Answer,
+    Decision,
+    Rules,
+    decide,
+    leans_on_the_lost,
+    worst_of,
+)
 from .displaced import Cause, Displacement, Fate
 from .fill import Filling, Run, Seeker
 from .foreseen import Deadlock, Forecast, Stuck, Unplaced
@@ -49,6 +57,8 @@ def forecast(
     before: Snapshot,
     after: Snapshot,
     *,
+    members: t.Collection[Ref] = (),
+    scaled: t.Collection[Ref] = (),
     topology: Topology | None = None,
     limit: int = LIMIT,
     assumed: t.Sequence[str] = (),
@@ -56,6 +66,9 @@ def forecast(
 ) -> Forecast:
     """What would come of the change that leads from `before` to `after` (see `what_if`).
 
+    `members` are workloads that are asked about whether the change touches them or not: machines of
+    theirs that break what is declared have to move, and who waits already is to be placed; so is who
+    waits of those `scaled`.
     `limit` bounds how many states a search looks at. `assumed` says what had to be assumed:
     then nothing is called guaranteed. `estimated` says what may be otherwise for better or worse:
     then nothing is called impossible either.
@@ -64,7 +77,8 @@ def forecast(
     if gaps:
         proof = tuple(f"nobody can say: {gap}" for gap in gaps)
         return Forecast(Answer.UNKNOWN, proof, unreadable=gaps)
-    found = _Forecaster(before, after, topology or Topology.of(), limit).forecast()
+    asked = _Asked(touched(before, after), frozenset(members), frozenset(scaled))
+    found = _Forecaster(before, after, asked, topology or Topology.of(), limit).forecast()
     return _qualified(found, assumed, estimated)
 
 
@@ -100,11 +114,31 @@ def blind_spots(snapshot: Snapshot) -> tuple[Unreadable, ...]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The workloads that a question is about: those with another template, and others that it names."""
+
+    touched: frozenset[Ref]
+    members: frozenset[Ref]
+    scaled: frozenset[Ref]
+
+    @property
+    def to_obey(self) -> frozenset[Ref]:
+        """Whose machines have to move where they break what is declared."""
+        return self.touched | self.members
+
+    @property
+    def to_be_placed(self) -> frozenset[Ref]:
+        """Of which who waits already is to be placed."""
+        return self.touched | self.members | self.scaled
+
+
 class _Forecaster:
     def __init__(
         self,
         before: Snapshot,
         after: Snapshot,
+        asked: _Asked,
         topology: Topology,
         limit: int,
     ) -> None:
@@ -112,11 +146,11 @@ class _Forecaster:
         self.after = after
         self.topology = topology
         self.limit = limit
-        self.touched = touched(before, after)
+        self.touched = asked.touched
         self.displacement = Displacement(after)
-        self.sought = Seekers(before, after, self.touched).find()
+        self.sought = Seekers(before, after, self.touched, asked.to_be_placed).find()
         displaced = {found.uid for found in self.sought}
-        self.changed = ChangedMachines(after, self.touched, displaced, topology, limit)
+        self.changed = ChangedMachines(after, asked.to_obey, displaced, topology, limit)
         self.plan = self.changed.plan
         self.index = build(after, self.changed.pods())
         self.waiting = Waiting(self.index, topology)
@@ -137,6 +171,8 @@ class _Forecaster:
         proof = [*self._proof(filling, decision), *self.doubts, *moved[1]]
         if leaning and answer is Answer.POSSIBLE:
             proof.append(LEANING)
+        elif decision.is_untried and not self.doubts:
+            proof.append(NOT_ALL_TRIED)
         proof += [f"{found.instance} stays on {found.node}: {found.reason}" for found in blocked]
         pending, stuck = self._unplaced(filling, decision)
         migrating = {n for n, x in enumerate(self.sought) if x.way == "migrate" and x.seeker.goal}

@@ -16,7 +16,7 @@ from ..model.objects import Ref
 from ..model.pointer import JSON
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology, UndeclaredKey
-from ..rules.values import nearest
+from ..rules.values import by_likeness, nearest
 from .displaced import Cause
 from .what_if import SCALABLE, Scale
 
@@ -149,8 +149,9 @@ def _lost(question: Question, snapshot: Snapshot, faults: list[Fault]) -> set[st
         domains = {node.labels[key] for node in snapshot.nodes if key in node.labels}
         for value in values:
             if value not in domains:
-                hint = nearest(value, domains)
-                faults.append(Fault("without", f"no node has {key}={value}{hint}"))
+                seen = f"its values are {by_likeness(value, domains)}"
+                hint = seen if domains else "no node has that label at all"
+                faults.append(Fault("without", f"no node has {key}={value}; {hint}"))
         lost |= {node.name for node in snapshot.nodes if node.labels.get(key) in values}
     for key in question.drill:
         if not any(key in node.labels for node in snapshot.nodes):

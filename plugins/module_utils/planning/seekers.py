@@ -45,11 +45,19 @@ class Sought:
 
 
 class Seekers:
-    """Finds the seekers of `after`. `touched` are workloads whose templates were changed."""
+    """Finds the seekers of `after`. `touched` are workloads whose templates were changed. Of those in
+    `concerned` what waited before is to be placed, too."""
 
-    def __init__(self, before: Snapshot, after: Snapshot, touched: t.Collection[Ref]) -> None:
+    def __init__(
+        self,
+        before: Snapshot,
+        after: Snapshot,
+        touched: t.Collection[Ref],
+        concerned: t.Collection[Ref],
+    ) -> None:
         self._after = after
         self._touched = touched
+        self._concerned = concerned
         self._workloads = {found.ref: found for found in after.workloads}
         self._machines = {vmi.uid: vmi for vmi in after.machine_instances}
         self._launchers = launcher_pods(after)
@@ -108,7 +116,7 @@ class Seekers:
     def _is_goal(self, pod: Pod, workload: Ref | None) -> bool:
         was = self._before.get((pod.namespace, pod.name))
         waited = was is not None and not was.node_name
-        return not waited or workload in self._touched
+        return not waited or workload in self._concerned
 
     def _rolls(self, workload: Workload) -> bool:
         return workload.ref in self._touched and workload.kind.self_rolling

@@ -40,19 +40,22 @@ def what_if(
     snapshot: Snapshot,
     *,
     writes: t.Sequence[Write] = (),
+    members: t.Collection[Ref] = (),
     lost_nodes: t.Collection[str] = (),
     cause: Cause = "drain",
     scale: t.Sequence[Scale] = (),
 ) -> Snapshot:
     """`snapshot` after these changes, before anything has found a place.
 
+    `members` are workloads that are asked about though nothing may be written to them: of those, too,
+    halted machines are to be placed, and machines that wait are made anew by what is declared.
     A drain cordons the nodes; what runs there migrates or is made again. With a failure the nodes
     stay, unreachable, and lost pods stay bound to them, terminating: they still count for anyone's
     anti-affinity. Raises KeyError for a node or workload that is not there, ValueError for a write
     that does not fit its object. Migrations that have found their nodes are taken to be over.
     """
     failing = lost_nodes if cause == "failure" else ()
-    changed = _written(settled(snapshot, failing), writes)
+    changed = _written(settled(snapshot, failing), writes, members)
     for each in scale:
         changed = _scaled(changed, each)
     return _lost(changed, frozenset(lost_nodes), cause) if lost_nodes else changed
@@ -67,30 +70,35 @@ def lost_node(node: Node, cause: Cause) -> Node:
     return replace(node, ready=False, taints=(*kept, *UNREACHABLE))
 
 
-def _written(snapshot: Snapshot, writes: t.Sequence[Write]) -> Snapshot:
-    return _Consequences(snapshot, written(snapshot, writes)).snapshot() if writes else snapshot
+def _written(snapshot: Snapshot, writes: t.Sequence[Write], members: t.Collection[Ref]) -> Snapshot:
+    if not writes and not members:
+        return snapshot
+    return _Consequences(snapshot, written(snapshot, writes), members).snapshot()
 
 
 class _Consequences:
     """What new templates make of the instances: running ones stay as they are, what waits is made
-    anew, halted members are to be placed, and self-rolling workloads begin to roll."""
+    anew, halted members are to be placed, and self-rolling workloads begin to roll. What rolls by
+    itself and has no new template stays as it is: its controller has made by it what is there."""
 
-    def __init__(self, before: Snapshot, after: Snapshot) -> None:
+    def __init__(self, before: Snapshot, after: Snapshot, members: t.Collection[Ref]) -> None:
         self._after = after
         self._displacement = Displacement(after)
         self._touched = touched(before, after)
+        self._members = self._touched.union(members)
         self._pods = list(after.pods)
         self._machines = list(after.machine_instances)
         self._controllers = dict(after.controllers)
 
     def snapshot(self) -> Snapshot:
-        running: dict[Ref, list[Instance]] = {ref: [] for ref in self._touched}
+        running: dict[Ref, list[Instance]] = {ref: [] for ref in self._members}
         for instance in instances(self._after):
             if instance.workload in running:
                 running[instance.workload].append(instance)
         for workload in self._after.workloads:
-            if workload.ref in self._touched:
-                self._of(workload, running[workload.ref])
+            ref = workload.ref
+            if ref in self._touched or (ref in self._members and not workload.kind.self_rolling):
+                self._of(workload, running[ref])
         return replace(
             self._after,
             pods=tuple(self._pods),

@@ -26,6 +26,11 @@ class Wanted:
     prune: tuple[str, str] | None = None
     adopt: bool = False
 
+    @property
+    def carries(self) -> bool:
+        """Whether the workload is to carry one of the listed rules."""
+        return any(terms is not None for terms in self.listed.values())
+
     def keeps(self, rule: RuleId) -> bool:
         """Whether a rule that the workload carries stays as it is."""
         return rule not in self.listed and self.prune != (rule.namespace, rule.set)

@@ -58,7 +58,8 @@ class RulesPlan:
     and reaches them after it. `refused` are the errors among the findings that no rule allows:
     while there are any, nothing may be written. `recompute` serves a write whose object has
     changed meanwhile. `owner_of` leads from a VMI or pod that is written to to its workload.
-    `about` counts the workloads that carry one of the rules, are to, or did."""
+    `about` counts the workloads that carry one of the rules, are to, or did; `members` are those
+    that carry one afterwards, whether that takes a write or not."""
 
     stages: tuple[tuple[Write, ...], ...]
     workloads: tuple[Change, ...]
@@ -67,6 +68,7 @@ class RulesPlan:
     recompute: t.Callable[[Write, JSON], Write | None]
     owner_of: t.Mapping[Ref, Ref]
     about: int = 0
+    members: frozenset[Ref] = frozenset()
 
     @property
     def writes(self) -> tuple[Write, ...]:
@@ -111,6 +113,7 @@ def plan_rules(
         recompute=Recompute(wanted, changed, request.rules),
         owner_of={each.target: change.ref for change in changed for each in change.relabels},
         about=len(wanted),
+        members=frozenset(ref for ref, each in wanted.items() if each.carries),
     )
 
 

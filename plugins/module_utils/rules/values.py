@@ -27,6 +27,19 @@ def nearest(name: str, known: t.Iterable[str], cutoff: float = 0.5) -> str:
     return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""
 
 
+def by_likeness(name: str, known: t.Iterable[str], most: int = 10) -> str:
+    """What there is, those most like `name` first, and how many more there are."""
+    alike = difflib.SequenceMatcher(b=name)
+
+    def unlike(other: str) -> tuple[float, str]:
+        alike.set_seq1(other)
+        return -alike.ratio(), other
+
+    found = sorted(known, key=unlike)
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return ", ".join(map(repr, found[:most])) + more
+
+
 def left_out(option: str, given: t.Mapping[str, JSON], known: t.Collection[str]) -> bool:
     """Whether an option is missing. A misspelt one is not: that is one fault, and not two."""
     if option in given:

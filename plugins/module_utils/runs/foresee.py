@@ -5,14 +5,16 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..api.requests import Api
 from ..cluster.read import Scope, read_snapshot
 from ..model.finding import Finding
 from ..model.kinds import DEPLOYMENT, REPLICA_SET, STATEFUL_SET, VIRTUAL_MACHINE
+from ..model.objects import Ref
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
+from ..planning.already_pending import already_pending
 from ..planning.drill import Drilled, drill
 from ..planning.forecast import forecast
 from ..planning.foreseen import Forecast
@@ -56,18 +58,30 @@ def foresee(
     if request is not None:
         plan = plan_rules(before, request, extra_findings=extra_findings)
     writes = plan.writes if plan is not None else ()
+    members = plan.members if plan is not None else frozenset()
     if question.drill:
-        changed = what_if(before, writes=writes, scale=scale)
+        changed = what_if(before, writes=writes, members=members, scale=scale)
         drilled = drill(changed, question.drill, cause=question.cause, topology=topology)
         return _foreseen(None, drilled, plan)
-    after = what_if(before, writes=writes, lost_nodes=lost, cause=question.cause, scale=scale)
+    after = what_if(
+        before,
+        writes=writes,
+        members=members,
+        lost_nodes=lost,
+        cause=question.cause,
+        scale=scale,
+    )
     found = forecast(
         before,
         after,
+        members=members,
+        scaled=[each.workload for each in scale],
         topology=topology,
         assumed=tuple(_assumed(before, after, question)),
-        estimated=tuple(_estimated(before, after, question)),
+        estimated=tuple(_estimated(before, after, question, members)),
     )
+    if not (lost or scale or members or writes or found.unreadable):
+        found = replace(found, proof=(*found.proof, *already_pending(before, topology)))
     return _foreseen(found, None, plan)
 
 
@@ -102,9 +116,11 @@ _ENDING = ("", "None")
 """Eviction strategies under which a drain ends a machine, whether or not it could migrate."""
 
 
-def _estimated(before: Snapshot, after: Snapshot, question: Question) -> t.Iterator[str]:
+def _estimated(
+    before: Snapshot, after: Snapshot, question: Question, members: t.Collection[Ref]
+) -> t.Iterator[str]:
     """What may be otherwise, for better or worse."""
-    changed = touched(before, after)
+    changed = touched(before, after).union(members)
     running = {(vmi.ref.namespace, vmi.ref.name) for vmi in before.machine_instances}
     for workload in after.workloads:
         ref = workload.ref

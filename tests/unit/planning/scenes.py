@@ -14,6 +14,9 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.displaced 
 from ansible_collections.virt.placement.plugins.module_utils.planning.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.planning.foreseen import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.planning.what_if import what_if
+from ansible_collections.virt.placement.plugins.module_utils.planning.written import (
+    written as objects_written,
+)
 from tests.unit.verdicts.cluster import HOST, ZONE, Cluster, anti_affinity, apart
 
 JSON = t.Any
@@ -67,6 +70,18 @@ def written(made: Cluster, *writes: Write) -> Forecast:
     return forecast(snapshot, what_if(snapshot, writes=writes))
 
 
+def before_and_after(
+    made: Cluster, writes: t.Sequence[Write], members: t.Collection[Ref] = ()
+) -> tuple[Forecast, Forecast]:
+    """What is said of rules that `writes` write, before that is done and when only that has been done;
+    their members are those written to and these."""
+    asked = {*members, *(write.target for write in writes)}
+    snapshot = made.snapshot()
+    first = forecast(snapshot, what_if(snapshot, writes=writes, members=asked), members=asked)
+    later = objects_written(snapshot, writes)
+    return first, forecast(later, what_if(later, members=asked), members=asked)
+
+
 def template_write(ref: Ref, field: str, value: JSON, *more: Operation) -> Write:
     """A write of one field of a template's spec."""
     pointer = Pointer(("spec", "template", "spec", field))
@@ -84,6 +99,7 @@ __all__ = [
     "HOST",
     "ZONE",
     "Cluster",
+    "before_and_after",
     "cluster",
     "deployment",
     "keep_apart",

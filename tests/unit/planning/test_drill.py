@@ -13,7 +13,11 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.planning.decide import Answer
 from ansible_collections.virt.placement.plugins.module_utils.planning.displaced import CAUSES, Cause
-from ansible_collections.virt.placement.plugins.module_utils.planning.drill import drill, table
+from ansible_collections.virt.placement.plugins.module_utils.planning.drill import (
+    Drilled,
+    drill,
+    table,
+)
 from ansible_collections.virt.placement.plugins.module_utils.planning.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.planning.what_if import what_if
 from ansible_collections.virt.placement.plugins.module_utils.rules.slots import Slot
@@ -35,7 +39,7 @@ def test_the_zone_that_hurts_most_comes_first() -> None:
     assert [ref.name for ref in found[0].pending] == ["web-a"]
     assert [ref.name for ref in found[0].gone] == ["lonely"]
     assert len(found) == 9
-    text = table(found, Topology.of()).splitlines()
+    text = table(Drilled(found), Topology.of()).splitlines()
     assert text[0].split() == ["LOST", "INSTANCES", "ANSWER", "DOWN", "STUCK", "WHY"]
     assert text[1].startswith("zone a")
     assert text[-1] == "2 of 9 losses hurt nothing"
@@ -47,7 +51,7 @@ def test_where_nothing_hurts_one_line_says_so() -> None:
 
     found = drill(made.snapshot(), [HOST], cause="drain").drills
 
-    assert table(found, Topology.of()) == "2 of 2 losses hurt nothing"
+    assert table(Drilled(found), Topology.of()) == "2 of 2 losses hurt nothing"
 
 
 def test_nothing_is_drilled_where_something_could_not_be_read() -> None:
@@ -84,7 +88,9 @@ def test_what_blocks_is_named_with_its_pod_and_its_rule() -> None:
     assert (blocked.pod.kind, blocked.pod.namespace) == ("Pod", "shop")
     assert blocked.pod.name.startswith(("virt-launcher-web-b", "virt-launcher-web-c"))
     assert blocked.rules == ("shop/default/apart",)
-    assert f"web-a is blocked by pod {blocked.pod.name} in shop" in table([found], Topology.of())
+    assert f"web-a is blocked by pod {blocked.pod.name} in shop" in table(
+        Drilled((found,)), Topology.of()
+    )
 
 
 def test_what_is_left_of_an_instance_on_a_dead_node_keeps_it_out_of_its_zone() -> None:
@@ -120,6 +126,29 @@ def test_who_may_not_be_evicted_blocks_itself() -> None:
     assert [(each.instance.name, each.by) for each in found.blocked] == [("db", "Eviction")]
 
 
+def test_what_could_not_be_read_is_no_all_clear() -> None:
+    gap = Unreadable("pods", "", "list", "forbidden")
+
+    text = table(Drilled(unreadable=(gap,)), Topology.of())
+
+    assert text.splitlines()[0].startswith("nobody can say which loss would hurt")
+    assert text.splitlines()[1:] == [str(gap)]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_loss_that_is_only_possible_says_why(known: bool) -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    made.machines["db"]["status"]["conditions"] = (
+        [{"type": "LiveMigratable", "status": "True"}] if known else []
+    )
+
+    lost = next(x for x in drill(made.snapshot(), [HOST], cause="drain").drills if x.displaced)
+
+    assert lost.answer is (Answer.GUARANTEED if known else Answer.POSSIBLE)
+    assert lost.proof == (() if known else ("whether these can be live-migrated is not known: db",))
+
+
 def random_cluster(seed: int) -> Cluster:
     chance = random.Random(seed)
     made = cluster("".join(chance.choice("abc") for _node in range(chance.randint(3, 5))))
@@ -152,6 +181,7 @@ def test_a_drill_says_what_a_forecast_of_its_own_says(seed: int, cause: Cause) -
         after = what_if(snapshot, lost_nodes=each.nodes, cause=cause)
         found = forecast(snapshot, after)
         assert each.answer is found.answer, (each, found)
+        assert not each.hurts or each.blocked or each.proof, each
         assert each.down == found.least_pending, (each, found)
         if found.answer is Answer.IMPOSSIBLE:
             without = len(found.pending) + len(found.stuck)

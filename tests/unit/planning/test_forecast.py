@@ -20,7 +20,11 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Migration,
     Unreadable,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.model.write import Operation
+from ansible_collections.virt.placement.plugins.module_utils.planning.already_pending import (
+    already_pending,
+)
 from ansible_collections.virt.placement.plugins.module_utils.planning.decide import Answer
 from ansible_collections.virt.placement.plugins.module_utils.planning.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.planning.foreseen import Forecast
@@ -415,6 +419,69 @@ def test_who_must_be_near_those_that_end_may_wait_long() -> None:
 
     assert found.answer is Answer.POSSIBLE
     assert "five minutes" in found.proof[0]
+
+
+# Rules that stand already.
+
+
+def test_what_two_pinned_machines_cannot_obey_stays_impossible_when_it_is_written() -> None:
+    made = cluster("aabbc")
+    pinned = {"nodeSelector": {ZONE: "a"}}
+    refs = [machine(made, name, "n1", pinned, g="web") for name in ("web-a", "web-b")]
+    refs.append(machine(made, "web-c", "n3", g="web"))
+    rule = [scenes.template_write(ref, "affinity", keep_apart(g="web")) for ref in refs]
+
+    before, after = scenes.before_and_after(made, rule)
+
+    assert before.answer is Answer.IMPOSSIBLE
+    assert "(web-a, web-b) keep apart over zone and can only use 1 zone (a)" in before.proof[0]
+    assert after == before
+
+
+def test_a_move_that_is_due_is_named_until_it_is_made() -> None:
+    made = cluster("aabb")
+    refs = [machine(made, name, node, g="web") for name, node in (("web-a", "n1"), ("web-b", "n2"))]
+    rule = [scenes.template_write(ref, "affinity", keep_apart(g="web")) for ref in refs]
+
+    before, after = scenes.before_and_after(made, rule)
+
+    assert (before.answer, len(before.moves)) == (Answer.GUARANTEED, 1)
+    assert after == before
+
+
+def test_members_that_wait_by_their_rule_are_to_be_placed() -> None:
+    """Five replicas over three zones: before they were asked for, and when two of them wait."""
+    made = cluster("aabbc")
+    web = deployment(
+        made, "web", ["n1", "n3", "n5"], {"affinity": keep_apart(plain=True, app="web")}
+    )
+    made.workloads[web]["spec"]["replicas"] = 5
+    for _pod in range(2):
+        made.start(web)
+    snapshot = made.snapshot()
+
+    silent = forecast(snapshot, what_if(snapshot))
+    found = forecast(snapshot, what_if(snapshot, members=[web]), members=[web])
+    scaled = what_if(snapshot, scale=[Scale(web, 5)])
+    of_scale = forecast(snapshot, scaled, scaled=[web])
+
+    assert (silent.answer, silent.to_place) == (Answer.GUARANTEED, 0)
+    assert (found.answer, found.to_place, found.least_pending) == (Answer.IMPOSSIBLE, 2, 2)
+    assert len(found.pending) == 2
+    assert "keeps away from" in found.pending[0].reason
+    assert (of_scale.answer, of_scale.least_pending) == (Answer.IMPOSSIBLE, 2)
+
+
+def test_who_waits_without_being_asked_about_is_told() -> None:
+    made = cluster("ab")
+    web = deployment(made, "web", ["n1"], {"nodeSelector": {ZONE: "z"}})
+    made.start(web)
+    made.start(web)
+
+    (line,) = already_pending(made.snapshot(), Topology.of())
+
+    assert line.startswith("2 are Pending already, and nothing is asked about them: shop/web-1, ")
+    assert "none of 2 nodes is open to it" in line
 
 
 # What somebody else is migrating meanwhile.

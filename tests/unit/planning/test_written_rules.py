@@ -34,7 +34,17 @@ from tests.unit.verdicts.cluster import (
     spread,
 )
 
-from .scenes import HOST, ZONE, Cluster, cluster, keep_apart, machine, template_write, written
+from .scenes import (
+    HOST,
+    ZONE,
+    Cluster,
+    before_and_after,
+    cluster,
+    keep_apart,
+    machine,
+    template_write,
+    written,
+)
 from .schedulers import TooMany
 
 JSON = t.Any
@@ -263,3 +273,17 @@ def test_no_sequence_of_moves_contradicts_a_forecast_of_rules(seed: int) -> None
     elif found.answer is Answer.IMPOSSIBLE:
         assert not machines.may_end_well
     assert {x.instance.name for x in found.pending if x.certain} <= machines.never_run
+
+
+@thorough
+@given(seed=st.integers(0, 10**9))
+def test_rules_that_stand_already_are_judged_as_before_they_were_written(seed: int) -> None:
+    made, changes = random_writes(seed)
+    assume(changes)
+
+    alone = written(made, *writes(changes))
+    before, after = before_and_after(made, writes(changes))
+
+    event(str(after.answer))
+    assert before == alone, "who is written to is a member without being named"
+    assert after == before
