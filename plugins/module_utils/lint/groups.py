@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import heapq
 import typing as t
 from collections import defaultdict
 from dataclasses import replace
@@ -21,6 +22,9 @@ _TRANSIENT = "node.kubernetes.io/"
 (Kubernetes core/v1 well_known_taints.go)."""
 
 _KEPT_RUNNING = ("Always", "RerunOnFailure")
+
+NAMED = 7
+"""As many as a sentence names, and two that it may leave out."""
 
 
 def findings(scene: Scene) -> t.Iterator[Finding]:
@@ -98,18 +102,34 @@ def _led_together(scene: Scene) -> t.Iterator[Finding]:
     following: dict[tuple[str, Ref], set[Ref]] = defaultdict(set)
     for ref, led in leaders.items():
         for near, leader in led:
-            following[near.topology_key, leader].add(ref)
+            following[near.topology_key, leader] |= {ref, leader}
+    known: dict[t.Hashable, _Refs] = {}
     for subject in scene.subjects:
         for near, leader in leaders[subject.ref]:
             key = near.topology_key
-            beside = following[key, leader] | {leader}
             for term in subject.terms:
                 if term.kind is not Kind.ANTI_AFFINITY or not _clashes(near, term.said):
                     continue
-                away = {other.ref for other in scene.selected(subject, term) or ()}
-                both = sorted(away & beside - {subject.ref})
-                if both:
-                    yield _contradiction(scene, subject, term, both, key, leader)
+                away = scene.selected(subject, term) or ()
+                same = key, leader, id(away)
+                if same not in known:
+                    known[same] = _Refs(following[key, leader] & {other.ref for other in away})
+                if known[same].but(subject.ref):
+                    yield _contradiction(scene, subject, term, known[same], key, leader)
+
+
+class _Refs:
+    """Many, of which a sentence names the first: it is asked for once for each of them."""
+
+    def __init__(self, refs: set[Ref]) -> None:
+        self._refs = refs
+        self._first = heapq.nsmallest(NAMED, refs)
+
+    def but(self, *without: Ref) -> str:
+        """The first, and how many more, but for some (two at most); empty where there is none."""
+        names = [str(ref) for ref in self._first if ref not in without]
+        count = len(self._refs) - len(self._refs.intersection(without))
+        return wording.listed(names, count=count)
 
 
 def _clashes(near: PodTerm, away: PodTerm) -> bool:
@@ -144,16 +164,16 @@ def _maker(labels: Labels) -> str:
 
 
 def _contradiction(
-    scene: Scene, subject: Subject, term: Term, others: t.Sequence[Ref], key: str, leader: Ref
+    scene: Scene, subject: Subject, term: Term, others: _Refs, key: str, leader: Ref
 ) -> Finding:
     near, away = scene.topology.name_of(key), scene.topology.name_of(term.said.topology_key)
-    follow = [str(ref) for ref in others if ref != leader]
-    met = f", as must {wording.listed(follow)}" if follow else ""
+    follow = others.but(subject.ref, leader)
+    met = f", as must {follow}" if follow else ""
     return _never(
         subject,
         term,
         f"It can never be met: {subject.ref} must be near {leader} over {near}{met}, and keep away"
-        f" from {wording.listed([str(ref) for ref in others])} over {away}.",
+        f" from {others.but(subject.ref)} over {away}.",
         "Take one of the two terms away, or make it preferred.",
     )
 

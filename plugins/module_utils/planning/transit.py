@@ -35,20 +35,19 @@ def transit(snapshot: Snapshot, namespaces: t.Collection[str] = ()) -> Transit:
     """
     migrating = {(found.ref.namespace, found.instance) for found in snapshot.migrations}
     machines = {vmi.uid: vmi for vmi in snapshot.machine_instances}
-    read = {vmi.ref.namespace for vmi in machines.values()}.union(namespaces)
-    pods, doubtful = {pod.uid for pod in snapshot.pods if pod.terminating}, set()
+    pods, doubtful = set(), set()
     for pod in snapshot.pods:
-        if pod.namespace not in read:
-            continue
+        if pod.terminating:
+            pods.add(pod.uid)
         owner = pod.owner
-        if owner is None or owner.kind != MACHINE_INSTANCE:
+        if owner is None:
             continue
         vmi = machines.get(owner.uid)
-        if vmi is None:
-            if pod.namespace in namespaces and _is_alive(pod):
-                pods.add(pod.uid)
-        elif vmi.terminating or (vmi.node_name and pod.node_name != vmi.node_name):
-            doubtful.add(owner.uid)
+        if vmi is not None:
+            if vmi.terminating or (vmi.node_name and pod.node_name != vmi.node_name):
+                doubtful.add(owner.uid)
+        elif pod.namespace in namespaces and owner.kind == MACHINE_INSTANCE and _is_alive(pod):
+            pods.add(pod.uid)
     instances = set()
     launchers = launcher_pods(snapshot) if doubtful else {}
     for uid in doubtful & launchers.keys():

@@ -63,8 +63,8 @@ def requirement(said: Requirement) -> str:
     return f"{said.key} {said.operator}{values}"
 
 
-def listed(names: t.Collection[str], most: int = 5) -> str:
-    """`a, b, c and 4 more`."""
+def listed(names: t.Collection[str], most: int = 5, *, count: int | None = None) -> str:
+    """`a, b, c and 4 more`. `count`: how many there are, where `names` are only the first."""
     shown = list(names)[:most]
-    rest = len(names) - len(shown)
+    rest = (len(names) if count is None else count) - len(shown)
     return f"{', '.join(shown)} and {rest} more" if rest else ", ".join(shown)

@@ -134,6 +134,22 @@ def test_two_followers_of_one_leader_that_keep_apart(over: str) -> None:
     assert never(trio, follow, {**two, "keep_apart": {"over": over}, "preferred": True}) == []
 
 
+def test_of_many_followers_that_keep_apart_a_few_are_named() -> None:
+    ten = machines(10)
+    nine = {"workloads": [{"names": [f"m{number}" for number in range(9)]}]}
+    follow = {**nine, "keep_together": {"over": "host", "leader": {"name": "m9"}}}
+
+    found = never(ten, follow, {**nine, "keep_apart": {"over": "zone"}})
+
+    led = [each.why for each in found if "must be near" in each.why]
+    named = ", ".join(f"VirtualMachine shop/m{number}" for number in range(1, 6))
+    assert len(led) == 9
+    assert led[0] == (
+        "It can never be met: VirtualMachine shop/m0 must be near VirtualMachine shop/m9 over host,"
+        f" as must {named} and 3 more, and keep away from {named} and 3 more over zone."
+    )
+
+
 def test_followers_in_one_zone_may_be_on_different_nodes() -> None:
     trio = machines(3)
     two = {"workloads": [{"names": ["m0", "m1"]}]}
