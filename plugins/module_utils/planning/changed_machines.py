@@ -8,27 +8,24 @@ Pure.
 from __future__ import annotations
 
 import typing as t
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..model.objects import Pod, Ref
 from ..model.plan import Method, Plan
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
-from ..scheduling.index import Index
-from ..scheduling.node_terms import matches_node
+from ..scheduling.index import Index, pod_key
 from ..verdicts.attribution import HAZARDS
 from ..verdicts.waiting import Waiting
 from .candidates import Candidate, Wanted, candidates
 from .decide import Answer
-from .fill import Filling, Seeker
 from .foreseen import Deadlock, Stuck
+from .links import Links
 from .moves import Request, plan_moves
-from .not_renewed import helped_by
-from .proof import Proof, examine
-from .proof_words import ProofWords
-from .reach import reach
+from .not_renewed import looked_at
 from .search import fewest_moves
 from .seekers import Sought
+from .static_proofs import StaticProofs, static_proofs
 from .ways_out import ways_out
 from .world import World
 
@@ -38,6 +35,26 @@ NAMED = 20
 
 SEARCHED = 7
 """Members up to which every sequence of moves is tried."""
+
+NONE_HEALS = "every sequence of single moves was tried, and none ends with all rules obeyed"
+GIVEN_UP = "no sequence of moves was found that heals all, and not every one was tried"
+MAY_BE_HELPED = (
+    "no sequence of moves heals all as things are, but others leave or look for places meanwhile, and"
+    " that may open some"
+)
+HEALED_BESIDES = (
+    "moves were found that heal all, but not whether they still do when the others have places"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """`why` not. `deadlock`: who stands in whose way. `proven` is what speaks against any places."""
+
+    answer: Answer
+    why: tuple[str, ...] = ()
+    deadlock: Deadlock | None = None
+    proven: StaticProofs | None = None
 
 
 class ChangedMachines:
@@ -74,48 +91,25 @@ class ChangedMachines:
                 wanted[pod.uid] = replace(pod, node_name=move.targets[0])
         return [wanted.get(pod.uid, pod) for pod in self.after.pods]
 
-    def judge(self, sought: t.Sequence[Sought]) -> tuple[Answer, list[str], Deadlock | None]:
-        """Whether all rules can be obeyed, why not, and who stands in whose way. `sought` have to find
-        places meanwhile."""
+    def judge(self, sought: t.Sequence[Sought]) -> Judgement:
+        """Whether all rules can be obeyed. `sought` have to find places meanwhile."""
         if not self.plan.moves and not self.plan.left:
-            return Answer.GUARANTEED, [], None
-        proofs, texts = self._static_proofs(sought)
-        if proofs:
-            return Answer.IMPOSSIBLE, texts, None
+            return Judgement(Answer.GUARANTEED)
+        proven = static_proofs(self.after, self.candidates, sought, self.topology)
+        if proven.texts:
+            return Judgement(Answer.IMPOSSIBLE, proven.texts, proven=proven)
         if not self.plan.left:
             sure = not sought and self._any_node_will_do()
-            return Answer.GUARANTEED if sure else Answer.POSSIBLE, [], None
+            return Judgement(Answer.GUARANTEED if sure else Answer.POSSIBLE)
         refs = tuple(left.instance for left in self.plan.left)
         reasons = [f"{left.instance}: {left.reason}" for left in self.plan.left]
-        exhausted = self._no_sequence([found.seeker.pod for found in sought])
-        if exhausted is None:
-            return Answer.UNKNOWN, [*reasons, "no sequence of moves was found that heals all"], None
-        if not exhausted:
-            return Answer.POSSIBLE, [], None
-        why = "every sequence of single moves was tried, and none ends with all rules obeyed"
-        return Answer.IMPOSSIBLE, [why, *reasons], Deadlock(refs, why, ways_out(refs, rolls=False))
-
-    def _static_proofs(self, sought: t.Sequence[Sought]) -> tuple[tuple[Proof, ...], list[str]]:
-        """Against any arrangement at all of the machines that were changed, running or not."""
-        free = [self._freed(found) for found in self.candidates]
-        gone = {found.pod.uid for found in self.candidates}
-        sought = [*free, *(x for x in sought if x.way != "roll")]
-        pods = (pod for pod in self.after.pods if pod.uid not in gone or not pod.uid)
-        filling = Filling(build(self.after, pods), [found.seeker for found in sought])
-        within = reach(filling)
-        for number, found in enumerate(self.candidates):
-            if self._may_stay(filling.index, found):
-                within[number] |= 1 << filling.table.numbers[found.node]
-        examined = examine(filling, within).proofs
-        proofs = tuple(proof for proof in examined if proof.kind != "resources")
-        waiting = Waiting(filling.index, self.topology)
-        words = ProofWords(
-            self.topology,
-            lambda n: sought[n].name,
-            lambda n: sought[n].vmi is not None,
-            lambda n: waiting.reason(filling.seekers[n].pod),
-        )
-        return proofs, [words.text(proof) for proof in proofs]
+        answer, why = self._by_any_sequence(sought)
+        if answer is Answer.POSSIBLE:
+            return Judgement(answer)
+        if answer is Answer.UNKNOWN:
+            return Judgement(answer, (*reasons, why))
+        deadlock = Deadlock(refs, why, ways_out(refs, rolls=False))
+        return Judgement(answer, (why, *reasons), deadlock)
 
     def _any_node_will_do(self) -> bool:
         """Whether one move is needed, and nobody breaks a rule after it whichever node is chosen."""
@@ -128,47 +122,80 @@ class ChangedMachines:
             return False
         nodes = world.open_set(move.uid, move.method)
         concerned = {move.uid, *world.violators(), *world.links.linked(move.uid)}
-        if not nodes or nodes.bit_count() * len(concerned) > self.limit:
+        others = self._around(world, move.uid)
+        if not nodes or nodes.bit_count() * (len(concerned) + len(others)) > self.limit:
+            return False
+        if looked_at(world.declared, [x.wanted for x in self.candidates], self.after.ending):
             return False
         return all(
-            self._obeyed(world, move.uid, node, concerned) for node in world.table.names_of(nodes)
+            self._obeyed(world, move.uid, node, concerned, others)
+            for node in world.table.names_of(nodes)
         )
 
-    def _obeyed(self, world: World, uid: str, node: str, concerned: t.Iterable[str]) -> bool:
+    def _around(self, world: World, uid: str) -> list[str]:
+        """The keys of pods that are no candidates, stand well, and that the move of one concerns."""
+        index, found = world.running, world.candidates[uid]
+        candidates = {each.pod.uid for each in self.candidates}
+        keys = {key: key for pod in index.pods if (key := pod_key(pod)) not in candidates}
+        placed = ((key, index.pod(key)) for key in keys)
+        links = Links.of(index, keys, lambda key: key, placed)
+        near = links.around(index.placed(found.pod.uid)) | links.around(
+            index.candidate(found.wanted)
+        )
+        return [key for key in near if not _breaks(index, key)]
+
+    def _obeyed(
+        self,
+        world: World,
+        uid: str,
+        node: str,
+        concerned: t.Iterable[str],
+        others: t.Iterable[str],
+    ) -> bool:
         world.move(uid, node)
         broken = any(world.broken(each) for each in concerned)
+        broken = broken or any(_breaks(world.running, key) for key in others)
         world.undo()
         return not broken
 
-    def _may_stay(self, index: Index, found: Candidate) -> bool:
-        """Whether nothing but others of its kind keeps a running machine off its own node: a cordon
-        or too little room drives nobody away."""
-        failures = index.failures(found.probe(Method.RECREATE), found.node)
-        kinds = {reason.kind for failure in failures for reason in failure.reasons}
-        kinds -= {*HAZARDS, "skew", "affinity"}
-        node = next(node for node in self.after.nodes if node.name == found.node)
-        return not kinds or (kinds == {"node-affinity"} and matches_node(found.asked, node))
+    def obeyed_with(
+        self, leaving: t.Iterable[str], coming: t.Iterable[tuple[Pod, str]], also: t.Iterable[str]
+    ) -> bool:
+        """Whether all rules are obeyed once the planned moves are made, the pods of these keys have
+        left, and others have come to nodes: by the changed machines, and by the keys in `also`."""
+        world = World.of(self.after, self.candidates)
+        for move in self.plan.moves:
+            if move.targets:
+                world.move(move.uid, move.targets[0])
+        for key in leaving:
+            if key in world.declared:
+                world.declared.take_out(key)
+        for pod, node in coming:
+            world.declared.place(pod, node)
+        return not world.violators() and not any(_breaks(world.declared, key) for key in also)
 
-    def _freed(self, found: Candidate) -> Sought:
-        seeker = Seeker(found.probe(Method.RECREATE))
-        workload = found.workload.ref if found.workload is not None else None
-        return Sought(
-            seeker, found.instance.ref, found.uid, workload, "again", None, found.instance.vmi
-        )
-
-    def _no_sequence(self, sought: t.Sequence[Pod]) -> bool | None:
-        """Whether no sequence of single moves heals all; None: nobody knows, since there are too many
-        to try, or it depends on what becomes of others that look for places."""
+    def _by_any_sequence(self, sought: t.Sequence[Sought]) -> tuple[Answer, str]:
+        """Whether some sequence of single moves heals all, and why not."""
         members = [found.uid for found in self.candidates]
         if len(members) > SEARCHED:
-            return None
+            return Answer.UNKNOWN, GIVEN_UP
         world = World.of(self.after, self.candidates)
         methods = {x.uid: x.effect.methods for x in self.candidates if x.effect.methods}
         found = fewest_moves(world, members, methods, once=False, in_place=True, limit=self.limit)
         if found.moves is not None:
-            return None if sought else False
-        alone = not helped_by(world.declared, self.candidates, sought)
-        return True if found.exhausted and alone else None
+            return (Answer.UNKNOWN, HEALED_BESIDES) if sought else (Answer.POSSIBLE, "")
+        if not found.exhausted:
+            return Answer.UNKNOWN, GIVEN_UP
+        if self._helped_by(world.declared, sought):
+            return Answer.UNKNOWN, MAY_BE_HELPED
+        return Answer.IMPOSSIBLE, NONE_HEALS
+
+    def _helped_by(self, index: Index, sought: t.Sequence[Sought]) -> bool:
+        """Whether places may come to be open once others have theirs, or have gone."""
+        if any(found.seeker.source is not None for found in sought):
+            return True
+        others = [*(found.seeker.pod for found in sought), *self.after.ending]
+        return looked_at(index, [found.wanted for found in self.candidates], others)
 
     def cannot_migrate(self) -> t.Iterator[Stuck]:
         """Changed machines that nothing could live-migrate where they would be once all run as
@@ -206,6 +233,12 @@ class ChangedMachines:
             Wanted(), scope="violating", allow=EVERY_METHOD, activate_foreign_changes=True
         )
         return plan_moves(self.after, request, self.candidates)
+
+
+def _breaks(index: Index, key: str) -> bool:
+    """Whether a placed pod breaks a rule by its own terms."""
+    reasons = (reason for failure in index.verify(key) for reason in failure.reasons)
+    return any(reason.kind not in HAZARDS for reason in reasons)
 
 
 def build(snapshot: Snapshot, pods: t.Iterable[Pod]) -> Index:

@@ -56,7 +56,8 @@ def worst_of(answers: t.Iterable[Answer]) -> Answer:
 class Decision:
     """`best` is the fullest course known. `worst` is one that leaves a goal without a place, None
     where none is known. `least`: at least so many goals stay without a place, `never` are those
-    that do in every course. `exact`: every course was looked at."""
+    that do in every course. `exact`: every course was looked at. `doubt`: why less is claimed than the
+    courses of the filling would bear."""
 
     answer: Answer
     proofs: tuple[Proof, ...] = ()
@@ -65,6 +66,7 @@ class Decision:
     least: int = 0
     never: frozenset[int] = frozenset()
     exact: bool = False
+    doubt: str = ""
 
     @property
     def is_untried(self) -> bool:

@@ -20,6 +20,7 @@ from ..scheduling.index import Index
 from ..verdicts.instances import instances
 from ..verdicts.successor import NEXT
 from ..verdicts.waiting import Waiting
+from .afterwards import Afterwards
 from .changed_machines import NAMED, ChangedMachines, build
 from .decide import (
     NOT_ALL_TRIED,
@@ -50,6 +51,11 @@ NOT_RENEWED = (
     "not certain: machines that stay where they are run by terms of before, so that the scheduler may"
     " give others places that the new rules forbid"
 )
+BREAKABLE = (
+    "not certain: somebody leaves or comes whom new rules look at, and the scheduler does not ask them"
+    " once their machines have places"
+)
+NOT_PROVEN = "not proven: machines may move otherwise than planned, and make room"
 NOT_MADE_AGAIN = "not_made_again"
 
 
@@ -147,6 +153,7 @@ class _Forecaster:
         self.topology = topology
         self.limit = limit
         self.touched = asked.touched
+        self.to_obey = asked.to_obey
         self.displacement = Displacement(after)
         self.sought = Seekers(before, after, self.touched, asked.to_be_placed).find()
         displaced = {found.uid for found in self.sought}
@@ -154,24 +161,27 @@ class _Forecaster:
         self.plan = self.changed.plan
         self.index = build(after, self.changed.pods())
         self.waiting = Waiting(self.index, topology)
-        self.doubts: list[str] = []
 
     def forecast(self) -> Forecast:
         self._drop_hopeless()
         filling = self._filling()
         lost = [n for n, found in enumerate(self.sought) if found.way == "again"]
         leaning = leans_on_the_lost(filling, lost)
-        decision = self._as_sure(decide(filling, self._rules(leaning)), filling, leaning)
+        decided = decide(filling, self._rules(leaning))
+        decision = self._as_sure(decided, filling, leaning)
         moved = self.changed.judge(self.sought)
+        proof = [*self._proof(filling, decided, decision), *moved.why]
+        if moved.proven is not None:
+            least, never = moved.proven.least, moved.proven.never
+            decision, proof = replace(decision, least=least, never=never), [*moved.why]
         blocked = self._blocked()
-        answers = [decision.answer, moved[0]]
+        answers = [decision.answer, moved.answer]
         if blocked:
             answers.append(Answer.IMPOSSIBLE)
         answer = worst_of(answers)
-        proof = [*self._proof(filling, decision), *self.doubts, *moved[1]]
         if leaning and answer is Answer.POSSIBLE:
             proof.append(LEANING)
-        elif decision.is_untried and not self.doubts:
+        elif decision.is_untried and not decision.doubt and moved.proven is None:
             proof.append(NOT_ALL_TRIED)
         proof += [f"{found.instance} stays on {found.node}: {found.reason}" for found in blocked]
         pending, stuck = self._unplaced(filling, decision)
@@ -183,7 +193,7 @@ class _Forecaster:
             stuck=(*blocked, *stuck, *self.changed.cannot_migrate()),
             moves=(*self.plan.moves, *self._moves(filling, decision.best)),
             left=self.plan.left,
-            deadlock=self._deadlock(filling, decision) or moved[2],
+            deadlock=self._deadlock(filling, decision) or moved.deadlock,
             findings=tuple(self._findings()),
             to_place=filling.goals,
             least_pending=min(decision.surely_without(migrating), len(pending)),
@@ -218,24 +228,43 @@ class _Forecaster:
 
     def _as_sure(self, decision: Decision, filling: Filling, leaning: bool) -> Decision:
         """No proof where machines move or ought to: the scheduler may choose other nodes for them.
-        Nor where somebody who has a place may break what is declared and does not run yet."""
-        staying = NotRenewed(self.changed.staying, self.index)
-        seekers = [seeker.pod for seeker in filling.seekers]
-        breaks = staying.may_be_broken_by(seekers)
-        self.doubts += [NOT_RENEWED] if breaks else []
-        if decision.answer is Answer.IMPOSSIBLE and (self.plan.moves or self.plan.left or breaks):
-            return replace(decision, answer=Answer.UNKNOWN, least=0, never=frozenset())
-        if not breaks or decision.answer not in (Answer.GUARANTEED, Answer.POSSIBLE):
+        Nor where somebody who has a place may break what is declared: then it is possible only where
+        a course is known after which all rules are obeyed."""
+        plan, staying = self.plan, NotRenewed(self.changed.staying, self.index)
+        afterwards = Afterwards(self.after, self.changed, self.sought, self.to_obey)
+        breaks = staying.may_be_broken_by(seeker.pod for seeker in filling.seekers)
+        breakable = breaks or afterwards.may_break(self.index)
+        if decision.answer is Answer.IMPOSSIBLE and (plan.moves or plan.left or breakable):
+            doubt, nobody = NOT_PROVEN, frozenset[int]()
+            return replace(decision, answer=Answer.UNKNOWN, least=0, never=nobody, doubt=doubt)
+        if decision.answer not in (Answer.GUARANTEED, Answer.POSSIBLE):
             return decision
-        answer = Answer.UNKNOWN
-        if not staying.spread_over(seekers):
+        if not breakable and not (plan.moves and self.sought):
+            return decision
+        doubt = NOT_RENEWED if breaks else BREAKABLE
+        best = decision.best
+        if breaks and not afterwards.is_well(best):
             obeying = build(self.after, staying.keeping_away(self.changed.pods()))
-            found = decide(self._filling(obeying), self._rules(leaning)).answer
-            possible = found in (Answer.GUARANTEED, Answer.POSSIBLE)
-            answer = Answer.POSSIBLE if possible else Answer.UNKNOWN
-        return replace(decision, answer=answer)
+            best = decide(self._filling(obeying), self._rules(leaning)).best
+        if not afterwards.is_well(best):
+            return replace(decision, answer=Answer.UNKNOWN, doubt=doubt)
+        if not breakable:
+            return decision
+        return replace(decision, answer=Answer.POSSIBLE, best=best, doubt=doubt)
 
-    def _proof(self, filling: Filling, decision: Decision) -> list[str]:
+    def _proof(self, filling: Filling, decided: Decision, decision: Decision) -> list[str]:
+        """What was found (`decided`), and why less is claimed where it is (`decision`)."""
+        found = self._found(filling, decided)
+        if decided.answer is Answer.IMPOSSIBLE and decision.doubt:
+            found = [f"unless others move: {text}" for text in found]
+        elif decision.answer is Answer.UNKNOWN and decision.doubt:
+            found = [
+                f"places were found for all {filling.goals}, but no way in which no new rule is"
+                " broken then"
+            ]
+        return [*found, decision.doubt] if decision.doubt else found
+
+    def _found(self, filling: Filling, decision: Decision) -> list[str]:
         words = self._words(filling)
         if decision.proofs:
             return [words.text(proof) for proof in decision.proofs]

@@ -53,11 +53,6 @@ class NotRenewed:
             for pod in pods
         ]
 
-    def spread_over(self, pods: t.Iterable[Pod]) -> bool:
-        """Whether a declared spread counts one of these pods, which is not spread by the same."""
-        declared = {_kind(each): each for each in self._declared}.values()
-        return any(_spreads(then, x) for x in self._kinds_of(pods) for then in declared)
-
     def _kinds_of(self, pods: t.Iterable[Pod]) -> t.Collection[Looked]:
         return {_kind(each): each for each in map(self._index.candidate, pods)}.values()
 
@@ -85,8 +80,16 @@ def _spreads(then: Looked, seeker: Looked) -> bool:
     )
 
 
-def helped_by(index: Index, found: t.Iterable[Candidate], pods: t.Iterable[Pod]) -> bool:
-    """Whether the terms that these machines are to have look at one of these pods, so that they may
-    come to be open once those have a place."""
-    minding = Minding(index, [index.candidate(each.wanted) for each in found])
-    return any(minding.concerns(pod) for pod in pods)
+def looked_at(index: Index, declared: t.Iterable[Pod], pods: t.Iterable[Pod]) -> bool:
+    """Whether affinity or a spread that is declared for one of these looks at one of `pods`: whether
+    that comes or goes may then close places, open some, or break the rule."""
+    minding = Minding(index, map(index.candidate, declared))
+    return bool(minding) and any(minding.concerns(pod) for pod in pods)
+
+
+def spread_beside(index: Index, declared: t.Iterable[Pod], pods: t.Iterable[Pod]) -> bool:
+    """Whether a spread that is declared for one of these counts one of `pods`, which is not spread by
+    the same."""
+    spreading = {_kind(each): each for each in map(index.candidate, declared) if each.constraints}
+    coming = {_kind(each): each for each in map(index.candidate, pods)} if spreading else {}
+    return any(_spreads(then, x) for x in coming.values() for then in spreading.values())

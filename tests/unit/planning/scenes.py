@@ -17,7 +17,17 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.what_if im
 from ansible_collections.virt.placement.plugins.module_utils.planning.written import (
     written as objects_written,
 )
-from tests.unit.verdicts.cluster import HOST, ZONE, Cluster, anti_affinity, apart
+from tests.unit.verdicts.cluster import (
+    HOST,
+    ZONE,
+    Cluster,
+    affinity,
+    anti_affinity,
+    apart,
+    expression,
+    node_affinity,
+    selector,
+)
 
 JSON = t.Any
 
@@ -65,9 +75,10 @@ def lost(made: Cluster, *nodes: str, cause: Cause = "drain") -> Forecast:
     return forecast(snapshot, what_if(snapshot, lost_nodes=nodes, cause=cause))
 
 
-def written(made: Cluster, *writes: Write) -> Forecast:
+def written(made: Cluster, *writes: Write, lost_nodes: t.Collection[str] = ()) -> Forecast:
+    """Of these writes, made while nodes are drained."""
     snapshot = made.snapshot()
-    return forecast(snapshot, what_if(snapshot, writes=writes))
+    return forecast(snapshot, what_if(snapshot, writes=writes, lost_nodes=lost_nodes))
 
 
 def before_and_after(
@@ -90,6 +101,17 @@ def template_write(ref: Ref, field: str, value: JSON, *more: Operation) -> Write
     )
 
 
+def pinned(ref: Ref, *zones: str) -> Write:
+    """A write after which instances of a workload may run in these zones only."""
+    allowed = node_affinity({"matchExpressions": [expression(ZONE, "In", *zones)]})
+    return template_write(ref, "affinity", allowed["affinity"])
+
+
+def near(over: str = ZONE, **labels: str) -> JSON:
+    """The affinity of a template that wants a pod with these labels near."""
+    return affinity({"labelSelector": selector(**labels), "topologyKey": over})["affinity"]
+
+
 def keep_apart(*, over: str = ZONE, plain: bool = False, **labels: str) -> JSON:
     """The affinity of a template that keeps pods with these labels apart."""
     return anti_affinity(apart(over, plain=plain, **labels))["affinity"]
@@ -105,6 +127,8 @@ __all__ = [
     "keep_apart",
     "lost",
     "machine",
+    "near",
+    "pinned",
     "replica_set",
     "template_write",
     "written",
