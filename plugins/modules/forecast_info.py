@@ -13,6 +13,13 @@ author:
 description:
   - Says whether every instance would find a place if rules were written, nodes were drained or failed, or workloads
     were scaled, each alone or together. The scheduler's own filters decide.
+  - The answer is about those whom the question concerns, and about nobody else. Every member of O(rules) is concerned,
+    whether the rule has still to be written or stands already, so that the same rules get the same answer as long as
+    nothing has moved. Its machines that break a rule now have to move, and its instances that are Pending now are to
+    be placed. Beside them who is on the nodes of O(without) is concerned, and of the workloads in O(scale) who would
+    be new and who is Pending now. With O(state=absent) and O(prune) it is those whose templates would change.
+  - Without any question nobody is concerned, so that the answer is V(guaranteed). Who is Pending already stands in
+    RV(proof) then; M(virt.placement.placement_info) says whether rules hold now.
   - RV(forecast) is one of four answers. V(guaranteed) holds whatever the scheduler chooses, in whatever order.
     V(possible) means that some way leads there, and that it depends on choices or was not shown for all of them.
     V(impossible) comes with a proof in words. V(unknown) means that the search came to its limit, or that something
@@ -20,8 +27,9 @@ description:
   - Also says who would be pending and why, who cannot be live-migrated, and which moves would be made, in their order.
     Where only more than one move at a time would help it says so, and names ways out; none of them is taken.
   - With O(drill) each domain of a key is lost in turn, and the losses are sorted by how much they hurt.
-  - Halted virtual machines that a rule touches count as to be placed. A template change that starts a workload's own
-    roll-out is followed with the surge that its strategy allows. A place that exists only by preemption is none.
+  - Halted virtual machines that a rule is about count as to be placed. A template change that starts a workload's own
+    roll-out is followed with the surge that its strategy allows; of a roll-out that has begun only who is Pending
+    counts. A place that exists only by preemption is none.
   - Reads, and writes nothing.
 options:
   namespace:
@@ -35,8 +43,8 @@ options:
     default: default
   rules:
     description:
-      - What if these rules were written. A list of maps, or the YAML or JSON text of one, in the form that
-        M(virt.placement.rules) takes.
+      - What if these rules were written, or, where they stand already, obeyed. A list of maps, or the YAML or JSON text
+        of one, in the form that M(virt.placement.rules) takes.
     type: raw
     default: []
   state:
@@ -108,7 +116,7 @@ requirements:
   - PyYAML, where O(rules) is text
 notes:
   - Needs the rights of the cluster role C(virt-placement-reader). Where something may not be read the answer is
-    V(unknown), and the missing right is in RV(unreadable).
+    V(unknown), and each missing right is a warning and in RV(unreadable).
   - An answer holds in whatever order what is lost ends or migrates, all at once or one by one with each placed before
     the next leaves. A spread that counts drained nodes may let an early one in where it refuses a late one, then it
     says V(possible).
@@ -177,13 +185,15 @@ forecast:
   type: str
   sample: impossible
 proof:
-  description: Why it is impossible, or why nothing better can be said. Empty where the answer stands for itself.
+  description:
+    - Why it is impossible, or why nothing better can be said. Empty where the answer stands for itself.
+    - Where nothing was asked, who is Pending already, with the reason.
   returned: success
   type: list
   elements: str
   sample: ["these 4 VMs (web-a, web-b, web-c, web-d) keep apart over zone and can only use 3 zones (z1, z2, z3)"]
 to_place:
-  description: How many instances would have to find a place.
+  description: How many instances would have to find a place, those who are concerned and Pending now among them.
   returned: without O(drill)
   type: int
   sample: 4
@@ -362,7 +372,7 @@ drill:
       type: list
       elements: dict
     proof:
-      description: Why.
+      description: Why. Empty only where RV(drill[].blocked) says it.
       type: list
       elements: str
     blocked:
@@ -418,14 +428,14 @@ counts:
   type: dict
   contains:
     losses:
-      description: Domains that were lost in turn.
+      description: Domains that were lost in turn, 0 where something could not be read.
       type: int
     hurting:
       description: Those that are in RV(drill).
       type: int
   sample: {losses: 7, hurting: 1}
 table:
-  description: The losses that hurt, for people.
+  description: The losses that hurt, for people. Where something could not be read, that nobody can say, and why.
   returned: with O(drill)
   type: str
   sample: |-

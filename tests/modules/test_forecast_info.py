@@ -9,7 +9,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.modules import forecast_info
+from ansible_collections.virt.placement.plugins.modules import forecast_info, rules
 from sandbox import Sandbox, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
@@ -37,6 +37,12 @@ class Ask:
 
     def rules(self, *rules: JSON, **options: t.Any) -> dict[str, t.Any]:
         return self(namespace=self.namespace, rules=list(rules), **options)
+
+    def write(self, *listed: JSON, **options: t.Any) -> dict[str, t.Any]:
+        """Write rules, as the module rules does."""
+        kubeconfig = str(self.sandbox.kubeconfig("mover"))
+        params = {"kubeconfig": kubeconfig, "namespace": self.namespace, "rules": list(listed)}
+        return self._run(rules.main, {**params, **options})
 
     def create(self, manifest: JSON) -> None:
         manifest = copy.deepcopy(manifest)
@@ -193,6 +199,64 @@ def test_scaling_says_who_would_wait(ask: Ask) -> None:
     assert "can only use 2 zones" in too_many["proof"][0]
 
 
+def test_rules_that_cannot_hold_are_impossible_when_they_are_written_too(ask: Ask) -> None:
+    ask.machines("web-a", "web-b", placement={"nodeSelector": {ZONE: "zone1"}})
+    ask.machines("web-c")
+    ask.running(*FOUR[:3])
+    outlook = ask.rules(apart(FOUR[:3]))
+
+    written = ask.write(apart(FOUR[:3]))
+    again = ask.rules(apart(FOUR[:3]))
+
+    assert written["changed"]
+    assert outlook["forecast"] == again["forecast"] == "impossible"
+    assert outlook["proof"] == again["proof"]
+    assert "(web-a, web-b) keep apart over zone and can only use 1 zone" in again["proof"][0]
+    assert {each["instance"]["name"] for each in again["left"]} <= {"web-a", "web-b"}
+
+
+def test_who_is_pending_by_a_rule_is_to_be_placed_where_the_rule_is_asked_about(ask: Ask) -> None:
+    even = {
+        "name": "apart",
+        "workloads": [{"kind": "Deployment", "name": "web"}],
+        "keep_apart": {"over": "zone"},
+    }
+    ask.create(objects.deployment("web", replicas=2))
+    assert ask.write(even, self_rolling="now")["changed"]
+    deployment = ask.sandbox.api.path("Deployment", ask.namespace, "web")
+    ask.sandbox.api.wait(_rolled_out, deployment, timeout=60)
+    ask.sandbox.api.patch(deployment, {"spec": {"replicas": 5}})
+    pods = ask.sandbox.api.path("Pod", ask.namespace)
+    ask.sandbox.api.wait_list(pods, lambda found: sorted(map(_bound, found)) == [0, 0, 1, 1, 1])
+
+    of_rule = ask.rules(even)
+    of_scale = ask(namespace=ask.namespace, scale=[{"name": "web", "replicas": 5}])
+    of_nothing = ask()
+
+    for asked in (of_rule, of_scale):
+        assert (asked["forecast"], asked["to_place"], asked["least_pending"]) == (
+            "impossible",
+            2,
+            2,
+        )
+        assert len(asked["pending"]) == 2
+        assert "keeps away from" in asked["pending"][0]["reason"]
+    assert (of_nothing["forecast"], of_nothing["to_place"]) == ("guaranteed", 0)
+    (told,) = [each for each in of_nothing["proof"] if f"{ask.namespace}/web-" in each]
+    assert told.startswith("2 are Pending already, and nothing is asked about them")
+
+
+def _rolled_out(deployment: JSON) -> bool:
+    status = deployment.get("status") or {}
+    seen = status.get("observedGeneration") == deployment["metadata"]["generation"]
+    counts = [status.get(name) for name in ("replicas", "updatedReplicas", "readyReplicas")]
+    return seen and counts == [2, 2, 2]
+
+
+def _bound(pod: JSON) -> int:
+    return int(bool(pod["spec"].get("nodeName")))
+
+
 def test_lint_of_what_would_stand_is_told_and_refused_as_the_rules_would_be(ask: Ask) -> None:
     ask.machines(*FOUR[:2], labels={"app": "web"}, run_strategy="Halted")
     required = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": ZONE}]}
@@ -267,6 +331,7 @@ def test_what_the_cluster_does_not_have(ask: Ask) -> None:
     assert result["failed"]
     assert len(result["faults"]) == 3
     assert "w1" in result["faults"][0]
+    assert "its values are 'zone1', 'zone2', 'zone3'" in result["faults"][1]
 
 
 def test_without_rights_nothing_is_called_possible(ask: Ask) -> None:
@@ -275,3 +340,22 @@ def test_without_rights_nothing_is_called_possible(ask: Ask) -> None:
     assert (result["forecast"], result["drill"]) == ("unknown", [])
     assert "nodes" in {gap["resource"] for gap in result["unreadable"]}
     assert all("nobody can say: cannot" in each for each in result["proof"])
+    _warned_of_what_is_missing(result)
+    head, *lines = result["table"].splitlines()
+    assert head == "nobody can say which loss would hurt, since not all could be read:"
+    assert lines == [each.removeprefix("nobody can say: ") for each in result["proof"]]
+
+
+def test_without_rights_a_forecast_warns_of_each_that_is_missing(ask: Ask) -> None:
+    result = ask(identity="nobody")
+
+    assert result["forecast"] == "unknown"
+    _warned_of_what_is_missing(result)
+
+
+def _warned_of_what_is_missing(result: dict[str, t.Any]) -> None:
+    for gap in result["unreadable"]:
+        said = f"cannot {gap['verb']} {gap['resource']} in "
+        assert len([each for each in result["warnings"] if said in str(each)]) == 1
+    of_uid = [each for each in result["warnings"] if "uid of the cluster" in str(each)]
+    assert len(result["warnings"]) == len(result["unreadable"]) + len(of_uid)

@@ -11,7 +11,10 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
-from ansible_collections.virt.placement.plugins.module_utils.planning.decide import Answer
+from ansible_collections.virt.placement.plugins.module_utils.planning.decide import (
+    NOT_ALL_TRIED,
+    Answer,
+)
 from ansible_collections.virt.placement.plugins.module_utils.planning.displaced import CAUSES, Cause
 from ansible_collections.virt.placement.plugins.module_utils.planning.drill import (
     Drilled,
@@ -147,6 +150,24 @@ def test_a_loss_that_is_only_possible_says_why(known: bool) -> None:
 
     assert lost.answer is (Answer.GUARANTEED if known else Answer.POSSIBLE)
     assert lost.proof == (() if known else ("whether these can be live-migrated is not known: db",))
+
+
+def test_a_loss_of_which_not_every_course_could_be_tried_says_so() -> None:
+    """Eight pairs that keep apart, just enough room, and more choices than anybody can look at."""
+    made = cluster("abcdefghi")
+    for name in list(made.nodes)[1:]:
+        made.nodes[name]["status"]["allocatable"]["cpu"] = "2"
+    for number in range(16):
+        group = f"g{number % 8}"
+        machine(made, f"vm{number}", "n1", {"affinity": keep_apart(over=HOST, g=group)}, g=group)
+
+    lost = next(x for x in drill(made.snapshot(), [HOST], cause="drain").drills if x.displaced)
+
+    assert (lost.answer, lost.at_risk, lost.blocked) == (Answer.POSSIBLE, (), ())
+    assert lost.proof == (NOT_ALL_TRIED,)
+    assert NOT_ALL_TRIED in table(Drilled((lost,)), Topology.of())
+    lost_alone = what_if(made.snapshot(), lost_nodes=["n1"], cause="drain")
+    assert forecast(made.snapshot(), lost_alone).proof == (NOT_ALL_TRIED,)
 
 
 def random_cluster(seed: int) -> Cluster:
