@@ -1,10 +1,12 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Findings about required terms of several virtual machines that cannot all hold at once."""
+"""Findings about required terms of several machines, or copies of one, that cannot all hold."""
 
 from __future__ import annotations
 
+import functools
 import heapq
+import operator
 import typing as t
 from collections import defaultdict
 from dataclasses import replace
@@ -12,6 +14,7 @@ from dataclasses import replace
 from ..model.finding import Finding
 from ..model.objects import Labels, Node, PodTerm, Ref
 from ..model.topology import HOSTNAME
+from ..rules.compile import POD_TEMPLATE_HASH
 from ..verdicts import wording
 from ..verdicts.platform_terms import CREATED_BY
 from ..verdicts.terms import Kind, Term
@@ -25,6 +28,9 @@ _KEPT_RUNNING = ("Always", "RerunOnFailure")
 
 NAMED = 7
 """As many as a sentence names, and two that it may leave out."""
+
+Group = list[tuple[Subject, Term]]
+"""Carriers of a term that selects them all, each with its own copy of it."""
 
 
 def findings(scene: Scene) -> t.Iterator[Finding]:
@@ -41,39 +47,118 @@ def _at_its_best(node: Node) -> Node:
 
 
 def _too_many(scene: Scene, lasting: Scene) -> t.Iterator[Finding]:
-    """More machines that keep apart from each other than there are domains for them."""
+    """More instances that keep apart from each other than there are domains for them: for all of
+    a group, or for those of it that may use some domains only."""
     looked_at = {subject.ref for subject in scene.subjects}
     for group in _groups_apart(scene):
-        running = sum(_running(subject) for subject, _term in group)
-        said = t.cast(PodTerm, group[0][1].said)
-        domains = lasting.table.domains(said.topology_key).values()
-        able = 0
-        for subject, _term in group:
-            able |= lasting.eligible(subject)
-        room = sum(1 for nodes in domains if nodes & able)
-        if not room or running <= room:
-            continue  # that no node has the key at all is another finding, key_on_no_node
-        over = scene.topology.name_of(said.topology_key)
-        for subject, term in group:
-            if subject.ref in looked_at:
-                yield _never(
-                    subject,
-                    term,
-                    f"It can never be met for all: {running} machines are to run and must keep"
-                    f" apart over {over}, and there are {room} domains for them.",
-                    "Stop machines, add domains, or make the term preferred.",
-                )
+        told: set[Ref] = set()
+        for crowd in _crowds(lasting, group):
+            why, advice = _no_room(scene, crowd)
+            for subject, term in crowd.members:
+                if subject.ref in looked_at and subject.ref not in told:
+                    yield _never(subject, term, why, advice)
+            told.update(subject.ref for subject, _term in crowd.members)
 
 
-def _groups_apart(scene: Scene) -> t.Iterator[list[tuple[Subject, Term]]]:
-    """Machines of one namespace that all carry one term, which selects them all."""
-    carriers: dict[t.Hashable, list[tuple[Subject, Term]]] = defaultdict(list)
+class _Crowd(t.NamedTuple):
+    """Carriers of a term with more instances than the `domains` that all of them may use. `open`
+    are the domains that would take them but for what they ask of nodes."""
+
+    members: list[tuple[Subject, Term]]
+    instances: int
+    domains: tuple[str, ...]
+    open: tuple[str, ...]
+
+
+def _crowds(lasting: Scene, group: Group) -> t.Iterator[_Crowd]:
+    """The smallest first. A set of domains is too small for whoever can only run inside it; looked
+    at are those that one carrier may use, and all together (after Hall's marriage theorem)."""
+    places = _Places(lasting, t.cast(PodTerm, group[0][1].said).topology_key)
+    inside: dict[int, list[tuple[Subject, Term]]] = defaultdict(list)
+    for subject, term in group:
+        if within := places.of(subject):
+            inside[within].append((subject, term))
+    running = {
+        within: sum(_running(subject) for subject, _term in members)
+        for within, members in inside.items()
+    }
+    if not inside or sum(running.values()) <= min(map(_size, inside)):
+        return
+    together = functools.reduce(operator.or_, inside)
+    for few in sorted({*inside, together}, key=lambda each: (_size(each), each)):
+        instances = sum(count for within, count in running.items() if not within & ~few)
+        if instances > _size(few):
+            chosen = [x for within, members in inside.items() if not within & ~few for x in members]
+            able = functools.reduce(operator.or_, (places.open_to(s) for s, _term in chosen))
+            yield _Crowd(chosen, instances, places.names(few), places.names(able))
+
+
+class _Places:
+    """The domains of a key that take a carrier's pods, as a set of bits."""
+
+    def __init__(self, lasting: Scene, key: str) -> None:
+        self._lasting = lasting
+        self._carrying = lasting.table.carrying(key)
+        self._domains = tuple(lasting.table.domains(key).items())
+        self._known: dict[int, int] = {}
+
+    def of(self, subject: Subject) -> int:
+        """Empty where a node without the key takes them: there the term holds nobody back."""
+        eligible = self._lasting.eligible(subject)
+        return 0 if eligible & ~self._carrying else self._touched(eligible)
+
+    def open_to(self, subject: Subject) -> int:
+        """Whatever its template asks of nodes."""
+        free = replace(subject.declared.placement, node_selector=(), node_terms=None)
+        bare = replace(subject, declared=replace(subject.declared, placement=free))
+        return self._touched(self._lasting.eligible(bare))
+
+    def _touched(self, eligible: int) -> int:
+        if eligible not in self._known:
+            bits = (1 << n for n, (_name, nodes) in enumerate(self._domains) if nodes & eligible)
+            self._known[eligible] = sum(bits)
+        return self._known[eligible]
+
+    def names(self, places: int) -> tuple[str, ...]:
+        return tuple(name for n, (name, _nodes) in enumerate(self._domains) if places >> n & 1)
+
+
+def _size(places: int) -> int:
+    return bin(places).count("1")
+
+
+def _no_room(scene: Scene, crowd: _Crowd) -> tuple[str, str]:
+    """Why they can never all run, and what to do."""
+    machines = all(subject.ref.kind == "VirtualMachine" for subject, _term in crowd.members)
+    what = "machines" if machines else "instances"
+    over = scene.topology.name_of(t.cast(PodTerm, crowd.members[0][1].said).topology_key)
+    room = len(crowd.domains)
+    there = f"there are {room} domains" if room > 1 else "there is 1 domain"
+    why = (
+        f"It can never be met for all: {crowd.instances} {what} are to run and must keep apart over"
+        f" {over}, and {there} for them"
+    )
+    barred = sorted(set(crowd.open) - set(crowd.domains))
+    if barred:
+        left = f"{wording.listed(crowd.domains)}: what they require of nodes leaves out"
+        return (
+            f"{why}, {left} {wording.listed(barred)}.",
+            "Let their nodeSelector and node affinity allow more domains, run fewer, or make the"
+            " term preferred.",
+        )
+    return f"{why}.", f"Run fewer {what}, add domains, or make the term preferred."
+
+
+def _groups_apart(scene: Scene) -> t.Iterator[Group]:
+    """Carriers of one namespace of one term, which selects them all; of one alone, its copies."""
+    carriers: dict[t.Hashable, Group] = defaultdict(list)
     for subject in scene.everybody:
-        for term in subject.terms if subject.virtual else ():
+        for term in () if subject.workload is None and not subject.virtual else subject.terms:
             said = term.said
-            if term.kind is Kind.ANTI_AFFINITY and _separates_all(said):
+            if term.kind is Kind.ANTI_AFFINITY and _separates_all(said) and not subject.owned:
                 key = (said.topology_key, said.selector, said.namespaces, said.namespace_selector)
-                carriers[subject.ref.namespace, key].append((subject, term))
+                alone = subject.ref if said.match_label_keys else None
+                carriers[subject.ref.namespace, key, alone].append((subject, term))
     for found in carriers.values():
         chosen = {other.ref for other in scene.selected(*found[0]) or ()}
         group = [(subject, term) for subject, term in found if subject.ref in chosen]
@@ -82,8 +167,10 @@ def _groups_apart(scene: Scene) -> t.Iterator[list[tuple[Subject, Term]]]:
 
 
 def _separates_all(said: PodTerm) -> bool:
-    """Whether it keeps any two machines apart that it selects, whatever other labels they have."""
-    return not said.match_label_keys and set(said.mismatch_label_keys) <= {CREATED_BY}
+    """Whether it keeps any two instances apart that it selects, whatever other labels they have,
+    or any two pods of one revision: as many of these are to run in the end."""
+    separated = set(said.match_label_keys) <= {POD_TEMPLATE_HASH}
+    return separated and set(said.mismatch_label_keys) <= {CREATED_BY}
 
 
 def _running(subject: Subject) -> int:

@@ -136,15 +136,19 @@ def _single_domain(scene: Scene, subject: Subject, term: Term, key: str) -> t.It
     if term.kind in (Kind.AFFINITY, Kind.PREFERRED_AFFINITY):
         return
     eligible = scene.eligible(subject)
-    domains = [d for d, nodes in scene.table.domains(key).items() if nodes & eligible]
+    there = scene.table.domains(key)
+    domains = [d for d, nodes in there.items() if nodes & eligible]
     if len(domains) == 1 and not (key == HOSTNAME and subject.copies == 1):
+        advice = "Use a key with more domains, or label the nodes by where they are."
+        if len(there) > 1:
+            advice = "Let its node terms and tolerations allow more of them, or use another key."
         yield subject.finding(
             term,
             "single_domain",
             "warning",
             f"All nodes that take its pods are in one domain of {key}, {domains[0]}, so nothing"
             " can be apart over it.",
-            "Use a key with more domains, or label the nodes by where they are.",
+            advice,
         )
 
 

@@ -16,6 +16,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.topology impo
 from ansible_collections.virt.placement.plugins.module_utils.rules.request import plan_rules
 from tests.unit.lint.finds import offline, online
 from tests.unit.rules.builders import (
+    NODES,
     deployment,
     node,
     request,
@@ -115,10 +116,46 @@ def test_a_replica_set_of_more_machines_than_zones() -> None:
     assert never([vmirs("db", replicas=3)], rule) == []
 
 
-def test_a_deployment_may_be_in_a_roll_out() -> None:
-    rule = {"workloads": [{"kind": "Deployment", "name": "w"}], "keep_apart": {"over": "zone"}}
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_deployment_of_more_pods_than_zones(strict: bool) -> None:
+    """Pods of one revision keep apart, and all of one revision are to run."""
+    who = {"kind": "Deployment", "name": "w"}
+    rule = {"workloads": [who], "keep_apart": {"over": "zone", "strict": strict}}
+    allowed = {"allow_findings": ["strict_needs_hold", "own_rollout_deadlock"]}
 
-    assert never([deployment("w", replicas=4)], rule) == []
+    (found,) = never([deployment("w", replicas=4)], {**rule, **allowed})
+
+    assert "4 instances are to run and must keep apart over zone, and there are 3" in found.why
+    assert never([deployment("w", replicas=3)], {**rule, **allowed}) == []
+    assert never([deployment("w", replicas=4)], {**rule, **allowed, "preferred": True}) == []
+    one_zone = {"placement": {"nodeSelector": {ZONE: "a"}}}
+    assert never([deployment("w", replicas=1, **one_zone)], {**rule, **allowed}) == []
+
+
+def test_two_deployments_of_one_rule_are_not_kept_from_each_other() -> None:
+    both = [deployment(name, replicas=2) for name in "vw"]
+    rule = {"workloads": [{"kind": "Deployment", "names": ["v", "w"]}]}
+
+    assert never(both, {**rule, "keep_apart": {"over": "zone"}}) == []
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_two_machines_that_their_own_selectors_keep_in_one_zone(others: int) -> None:
+    pinned = machines(2, placement={"nodeSelector": {ZONE: "a"}})
+    group = [*pinned, *(vm(f"free{number}") for number in range(others))]
+
+    (found,) = never(group, all_apart(group))
+
+    assert [ref.name for ref in found.objects] == ["m0", "m1"]
+    assert "2 machines are to run and must keep apart over zone, and there is 1" in found.why
+    assert "for them, a: what they require of nodes leaves out b, c." in found.why
+    assert "Let their nodeSelector and node affinity allow more" in found.advice
+
+
+def test_nodes_without_the_key_take_any_number() -> None:
+    five = machines(5)
+
+    assert never(five, all_apart(five), nodes=(*NODES, node("plain"))) == []
 
 
 @pytest.mark.parametrize("over", ["host", "zone"])
