@@ -39,7 +39,8 @@ options:
       - A rule whose workloads and targets are all among the manifests is judged as it would stand in them, beside the
         terms that they have. Terms there that say the same already are taken for those of the rule, as with
         O(virt.placement.rules#module:adopt).
-      - Any other rule is judged by itself and together with the rules here. Workloads are not looked up on a cluster,
+      - Any other rule is judged by itself and together with the rules here, with a warning where the manifests hold
+        other workloads of the kind and namespace that it names. Workloads are not looked up on a cluster,
         for that is what M(virt.placement.forecast_info) and check mode of M(virt.placement.rules) do.
     type: raw
     default: []
@@ -94,7 +95,11 @@ EXAMPLES = r"""
 - name: Stop the pipeline where something is wrong
   ansible.builtin.assert:
     that: linted.counts.error == 0
-    fail_msg: "{{ linted.findings | map(attribute='why') | join(' ') }}"
+    fail_msg: >-
+      {% for each in linted.findings if each.severity == 'error' %}
+      {{ each.name }} ({{ (['rule ' ~ each.rule] if each.rule else []) | union(each.objects) | join(', ') }}):
+      {{ each.why }} {{ each.advice }}
+      {% endfor %}
 
 - name: Lint rules before they are written, with the labels that the nodes are going to have
   virt.placement.lint_info:
@@ -246,6 +251,7 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.results i
 from ansible_collections.virt.placement.plugins.module_utils.interface.rules_option import (
     rules_data,
 )
+from ansible_collections.virt.placement.plugins.module_utils.lint.in_place import by_themselves
 from ansible_collections.virt.placement.plugins.module_utils.lint.manifests import (
     Read,
     in_namespace,
@@ -351,6 +357,8 @@ def linted(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, 
     objects = sum(kinds[kind] for kind in CARRIERS)
     if not objects and not rules:
         module.warn("nothing was linted: the input holds no rule, workload, machine or pod")
+    if alone := by_themselves(rules, manifests):
+        module.warn("; ".join(alone))
     warn_once(module.warn, findings)
     severities = Counter(finding.severity for finding in findings)
     return {

@@ -138,6 +138,31 @@ def test_rules_against_the_manifests_of_a_repository(lint: Lint, tmp_path: Path)
     assert alone["counts"]["error"] == 0, "nobody knows of cache"
 
 
+def test_a_rule_whose_name_has_no_manifest_is_told_of_with_the_nearest(lint: Lint) -> None:
+    machines = [objects.virtual_machine(name, "shop") for name in ("db1", "db2")]
+    rule = {"name": "apart", "workloads": [{"names": ["db1", "dbb2"]}], "avoid": {"zone": "a"}}
+
+    found = lint(manifests=machines, namespace="shop", rules=[rule])
+
+    (warning,) = found["warnings"]
+    assert (
+        "rule apart is judged by itself: no VirtualMachine dbb2 among the manifests;"
+        " did you mean 'db2'?"
+    ) in str(warning)
+    elsewhere = lint(manifests=machines, namespace="web", rules=[rule])
+    assert "warnings" not in elsewhere
+
+
+def test_a_warning_names_the_rule_and_the_object(lint: Lint) -> None:
+    machine = objects.virtual_machine("db", "shop", placement={"nodeSelector": {ZONE: "a"}})
+    rule = {"name": "away", "workloads": [{"name": "db"}], "avoid": {"zone": "a"}}
+
+    (warning,) = lint(manifests=[machine], namespace="shop", rules=[rule])["warnings"]
+
+    said = "rule away, never_met (VirtualMachine shop/db): It can never be met"
+    assert said in str(warning)
+
+
 def test_files_and_folders(lint: Lint, tmp_path: Path) -> None:
     below = tmp_path / "deep" / "er"
     below.mkdir(parents=True)

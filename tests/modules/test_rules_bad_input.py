@@ -269,7 +269,9 @@ def test_what_the_cluster_says_against_sound_rules_is_told_with_the_faults_of_ot
         "rules[2] nowhere",
         "rules[3] who, workloads[0]",
     ]
-    assert result["faults"][0].startswith("rules[0] key: key_on_no_node: No node has the label")
+    assert result["faults"][0].startswith(
+        "rules[0] key: key_on_no_node (VirtualMachine bad-input/web): "
+    )
     assert result["faults"][2].startswith(
         "rules[2] nowhere: never_met (VirtualMachine bad-input/web): "
     )
@@ -308,7 +310,7 @@ def test_the_misspelt_key_of_the_article_is_refused_with_a_finding(task: RulesTa
     beside = {"with": {"kind": "Deployment", "name": "cache"}}
     rule = {**WHO, "name": "beside", "keep_together": {**beside, "over": _HOSTNAME}}
     result = _refused(task, rule)
-    assert "rule beside, key_on_no_node: No node has the label" in result["msg"]
+    assert "rule beside, key_on_no_node (VirtualMachine bad-input/web): No node" in result["msg"]
     assert "did you mean 'kubernetes.io/hostname'" in result["msg"]
     errors = [each["name"] for each in result["findings"] if each["severity"] == "error"]
     assert errors == ["key_on_no_node"]

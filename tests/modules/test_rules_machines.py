@@ -287,3 +287,24 @@ def test_labels_that_running_pods_lack_are_a_finding(task: RulesTask) -> None:
     result = task(rule)
     assert [each["name"] for each in result["findings"]] == ["selector_misses_members"]
     assert result["counts"]["changed"] == 1
+
+
+def test_machines_that_may_use_one_zone_only_cannot_be_kept_apart(task: RulesTask) -> None:
+    machines = _start(task, [(name, {"nodeSelector": {ZONE: "zone1"}}) for name in ("a", "b")])
+    task.create(objects.deployment("web", replicas=4))
+    apart = {"keep_apart": {"over": "zone"}}
+    rules = [
+        {"name": "pair", "workloads": [{"names": list(machines)}], **apart},
+        {"name": "web", "workloads": [{"kind": "Deployment", "name": "web"}], **apart},
+    ]
+    start = task.sandbox.audit.mark()
+
+    found = task(*rules, self_rolling="now")
+
+    assert found["failed"]
+    errors = [f for f in found["findings"] if f["severity"] == "error"]
+    assert [(f["name"], f["rule"]) for f in errors] == [("never_met", "pair"), ("never_met", "web")]
+    assert "2 machines are to run" in found["msg"]
+    assert "zone1: what they require of nodes leaves out zone2, zone3." in found["msg"]
+    assert "4 instances are to run and must keep apart over zone, and there are 3" in found["msg"]
+    assert task.sandbox.audit.writes(since=start) == []

@@ -11,6 +11,7 @@ from ..model.objects import Ref
 from ..model.pointer import JSON
 from ..model.snapshot import Unreadable
 from ..model.write import Write
+from ..rules.faults import told
 
 
 def written(
@@ -43,14 +44,15 @@ def write_as_json(write: Write, *, patch: bool = True) -> dict[str, JSON]:
 
 
 def warn_once(warn: t.Callable[[str], None], findings: t.Iterable[Finding]) -> None:
-    """One warning for each name of a finding: the first of its kind, and how many more."""
+    """One warning for each name of a finding: the first of its kind, with its rule and objects,
+    and how many more."""
     by_name: dict[str, list[Finding]] = {}
     for finding in findings:
         if finding.severity != "info":
             by_name.setdefault(finding.name, []).append(finding)
-    for name, same in by_name.items():
+    for same in by_name.values():
         more = f" (and {len(same) - 1} more)" if len(same) > 1 else ""
-        warn(f"{name}: {same[0].why} {same[0].advice}{more}")
+        warn(told(same[:1]) + more)
 
 
 def warn_unreadable(warn: t.Callable[[str], None], gaps: t.Iterable[Unreadable]) -> None:

@@ -15,6 +15,7 @@ from ..model.finding import Finding
 from ..model.names import RULES
 from ..model.objects import Ref
 from ..model.platform import Platform
+from ..model.pointer import JSON
 from ..model.rule import PodSelector, Rule, WorkloadSelector
 from ..model.snapshot import Snapshot, Unreadable, Workload
 from ..model.write import Write
@@ -31,6 +32,7 @@ from ..rules.ownership import UnreadableAnnotation, read_ownership
 from ..rules.references import SUPPORTED
 from ..rules.request import RulesRequest, plan_rules
 from ..rules.selector_findings import NOT_CHECKED, matches_others
+from ..rules.values import nearest
 from ..rules.workload_findings import CLONED, MANAGED_BY, unreadable_ownership
 from ..scheduling.selectors import matches
 from ..verdicts.declared import Reader
@@ -67,6 +69,31 @@ def put_in_place(rules: t.Iterable[Rule], scene: Scene) -> InPlace:
         found += _planned(placed, seen, scene)
         found += _others(placed, seen, scene)
     return InPlace(placed, tuple(found))
+
+
+def by_themselves(
+    rules: t.Iterable[Rule], manifests: t.Iterable[t.Mapping[str, JSON]]
+) -> tuple[str, ...]:
+    """One sentence for each rule that names a workload without a manifest where there are some of
+    its kind and namespace: the name may be wrong, and then nothing is said of what stands against
+    the rule. `manifests` have names and namespaces."""
+    there: dict[tuple[str, str], set[str]] = {}
+    for each in manifests:
+        metadata = each["metadata"]
+        where = str(each["kind"]), str(metadata.get("namespace", ""))
+        there.setdefault(where, set()).add(str(metadata.get("name", "")))
+    found = []
+    for rule in rules:
+        missing = [
+            f"no {reference.kind} {name} among the manifests{nearest(name, names, 0.6)}"
+            for reference in _references(rule)
+            if (names := there.get((reference.kind, reference.namespace))) is not None
+            for name in (reference.names if reference.labels is None else ())
+            if name not in names
+        ]
+        if missing:
+            found.append(f"rule {rule.id.name} is judged by itself: {' and '.join(missing)}")
+    return tuple(found)
 
 
 def _unreadable(

@@ -8,11 +8,11 @@ import difflib
 import typing as t
 
 from ..model.finding import Finding
-from ..model.objects import NodeTerm, PodTerm, Requirement, SpreadConstraint
+from ..model.objects import PodTerm, Requirement, SpreadConstraint
 from ..model.topology import DEPRECATED, HOSTNAME
 from ..verdicts import wording
 from ..verdicts.platform_terms import adds_node_key
-from ..verdicts.terms import Kind, Term
+from ..verdicts.terms import Kind, Term, requirements_of
 from .scene import Scene, Subject
 
 REPLACED: t.Mapping[str, str] = {
@@ -39,7 +39,7 @@ def findings(scene: Scene) -> t.Iterator[Finding]:
             over = _over(term)
             if over:
                 yield from _of_topology_key(scene, subject, term, over)
-            for part in _parts(term):
+            for part in requirements_of(term):
                 yield from _of_node_key(scene, subject, term, part)
 
 
@@ -177,15 +177,3 @@ def _over(term: Term) -> str:
     if isinstance(term.said, (PodTerm, SpreadConstraint)):
         return term.said.topology_key
     return ""
-
-
-def _parts(term: Term) -> tuple[Requirement, ...]:
-    """The node labels that a term asks about."""
-    if term.kind is Kind.NODE_SELECTOR:
-        key, value = term.said
-        return (Requirement(key, "In", (value,)),)
-    if term.kind is Kind.NODE_AFFINITY:
-        return tuple(part for each in term.said for part in each.expressions)
-    if isinstance(term.said, NodeTerm):
-        return term.said.expressions
-    return ()

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import typing as t
 from dataclasses import dataclass
@@ -101,6 +102,7 @@ _READERS: t.Mapping[str, t.Callable[[t.Mapping[str, JSON]], object]] = {
     "Node": node_from_manifest,
     "Pod": pod_from_manifest,
 }
+_NEARLY = 0.8
 _SHARE = re.compile(r"\d+%?")
 """A number of pods, or a share of them (Kubernetes' IntOrString)."""
 
@@ -131,10 +133,21 @@ def _check_template(notes: Notes, item: t.Mapping[str, JSON], place: Pointer) ->
 
 
 def _check_spec(notes: Notes, spec: t.Mapping[str, JSON]) -> None:
+    for key in spec:
+        if key not in FIELDS and (meant := _meant(str(key))):
+            notes.fault(f"unknown option {str(key)!r}; did you mean {meant!r}?")
     given = {name: spec[name] for name in FIELDS if name in spec}
     before = len(notes.faults)
     if read_fields(notes, given) != given and len(notes.faults) == before:
         notes.fault("has a number in quotes in its placement, which the API server refuses")
+
+
+def _meant(key: str) -> str:
+    """The placement field that a key is nearly, empty for none. Everything else in a spec is not
+    looked at; no field of a PodSpec or a VirtualMachineInstanceSpec is that near."""
+    alike = {name.casefold(): name for name in FIELDS}
+    found = difflib.get_close_matches(key.casefold(), alike, n=1, cutoff=_NEARLY)
+    return alike[found[0]] if found else ""
 
 
 def _map(notes: Notes, value: JSON) -> dict[str, JSON]:

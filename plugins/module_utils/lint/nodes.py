@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 from ..model.finding import Finding
-from ..model.objects import NodeTerm, PodTerm, Requirement
+from ..model.objects import NodeTerm, Placement, PodTerm, Requirement
 from ..model.topology import HOSTNAME
 from ..scheduling.node_sets import nodes_of_placement, nodes_of_term
 from ..scheduling.selectors import is_readable
@@ -67,12 +68,27 @@ def _required(scene: Scene, subject: Subject) -> t.Iterator[Finding]:
     if not terms or not (pairs or _parts(terms) or said.node_terms):
         return
     if all(clashes):
-        yield _never(subject, None, f"its node terms ask for {clashes[0]}")
-    elif _no_node(scene, (*pairs, *_parts(terms))) and not nodes_of_placement(said, scene.table):
-        asked = [wording.requirement(pair) for pair in pairs]
-        wanted = " or ".join(map(wording.node_term, said.node_terms or ()))
-        seen = " and ".join(filter(None, (*asked, wanted)))
-        yield _never(subject, None, f"no node satisfies {seen}")
+        yield _excluded(subject, None, "its node terms ask for", clashes[0], pairs)
+    elif scene.nodes is not None:
+        known = _of_known_keys(scene, said)
+        asks = known.node_selector or known.node_terms
+        if asks and not nodes_of_placement(known, scene.table):
+            asked = [f"{key} In ({value})" for key, value in known.node_selector]
+            wanted = " or ".join(map(wording.node_term, known.node_terms or ()))
+            seen = " and ".join(filter(None, (*asked, wanted)))
+            yield _never(subject, None, f"no node satisfies {seen}")
+
+
+def _of_known_keys(scene: Scene, said: Placement) -> Placement:
+    """The placement without what it asks of keys that no node has: that is another finding,
+    key_on_no_node. No node fits the whole where none fits this."""
+    selector = tuple(pair for pair in said.node_selector if pair[0] in scene.carried_keys())
+    terms = said.node_terms
+    if terms is not None:
+        left = [replace(x, expressions=tuple(_asked(scene, x.expressions))) for x in terms]
+        open_now = any(_is_empty(x) and not _is_empty(y) for x, y in zip(left, terms, strict=True))
+        terms = None if open_now else tuple(left)
+    return replace(said, node_selector=selector, node_terms=terms)
 
 
 def _preferred(scene: Scene, subject: Subject, term: Term) -> t.Iterator[Finding]:
@@ -80,7 +96,7 @@ def _preferred(scene: Scene, subject: Subject, term: Term) -> t.Iterator[Finding
     if _is_empty(said):
         return
     if clash := _contradiction(said.expressions):
-        yield _never(subject, term, f"a preferred node term asks for {clash}")
+        yield _excluded(subject, term, "a preferred node term asks for", clash)
     elif _no_node(scene, said.expressions) and not nodes_of_term(said, scene.table):
         yield _never(subject, term, f"no node satisfies {wording.node_term(said)}")
 
@@ -95,10 +111,44 @@ def _near_and_apart(subject: Subject) -> t.Iterator[Finding]:
                 same = (one.selector, one.namespaces) == (other.selector, other.namespaces)
                 if nested and same and one.selector is not None:
                     why = f"it must be near {wording.pods_of(one)} and keep away from the same"
-                    yield _never(subject, near, why)
+                    yield _never(subject, near, why, "Take one of the two terms away.")
 
 
-def _never(subject: Subject, term: Term | None, why: str) -> Finding:
+def _excluded(
+    subject: Subject,
+    term: Term | None,
+    seen: str,
+    parts: t.Sequence[Requirement],
+    pairs: t.Collection[Requirement] = (),
+) -> Finding:
+    """What a contradiction says. Whose each side is stands there where they are not one's."""
+    if len(parts) == 1:
+        unread = f"{wording.requirement(parts[0])}, which the scheduler cannot read"
+        return _never(subject, term, f"{seen} {unread}", "Correct the value.")
+    whose = {
+        part: _owner(subject, part)
+        or ("its nodeSelector" if part in pairs else "its own node affinity")
+        for part in parts
+        if term is None
+    }
+    told = len(set(whose.values())) > 1
+    said = [wording.requirement(x) + (f" ({whose[x]})" if told else "") for x in parts]
+    advice = "Change one of them: whatever labels a node has, it cannot satisfy both."
+    return _never(subject, term, f"{seen} {' and '.join(said)}", advice)
+
+
+def _owner(subject: Subject, part: Requirement) -> str:
+    """The first rule that asks a requirement of nodes; empty for none."""
+    name = next((name for name, parts in subject.node_rules() if part in parts), "")
+    return f"rule {name}" if name else ""
+
+
+def _never(
+    subject: Subject,
+    term: Term | None,
+    why: str,
+    advice: str = "Correct the values, or label nodes so that some satisfy it.",
+) -> Finding:
     preferred = term is not None and term.preferred
     harm = "the term has no effect" if preferred else "none of its pods can ever run"
     return subject.finding(
@@ -106,20 +156,20 @@ def _never(subject: Subject, term: Term | None, why: str) -> Finding:
         "never_met",
         "warning" if preferred else "error",
         f"It can never be met, so {harm}: {why}.",
-        "Correct the values, or label nodes so that some satisfy it.",
+        advice,
     )
 
 
-def _contradiction(parts: t.Sequence[Requirement]) -> str:
-    """Requirements on one key that no value satisfies, in words; empty if there are none."""
+def _contradiction(parts: t.Sequence[Requirement]) -> tuple[Requirement, ...]:
+    """Requirements on one key that no value satisfies, or one that the scheduler cannot read."""
     for part in parts:
         if not is_readable(part, of_nodes=True):
-            return f"{wording.requirement(part)}, which the scheduler cannot read"
+            return (part,)
     for key in dict.fromkeys(part.key for part in parts):
-        same = [part for part in parts if part.key == key]
+        same = tuple(dict.fromkeys(part for part in parts if part.key == key))
         if len(set(map(requirement, same))) > 1 and _excludes(same):
-            return " and ".join(map(wording.requirement, same))
-    return ""
+            return same
+    return ()
 
 
 def _excludes(parts: t.Sequence[Requirement]) -> bool:
@@ -158,11 +208,14 @@ def _between(low: int | None, number: int, high: int | None) -> bool:
 def _no_node(scene: Scene, parts: t.Iterable[Requirement]) -> bool:
     """Whether it makes sense to ask the nodes: they are known, and each key is on some node. That
     one is on none is another finding, key_on_no_node."""
-    return scene.nodes is not None and all(
-        part.key in scene.carried_keys()
-        for part in parts
-        if part.operator not in ("NotIn", "DoesNotExist")
-    )
+    listed = tuple(parts)
+    return scene.nodes is not None and len(_asked(scene, listed)) == len(listed)
+
+
+def _asked(scene: Scene, parts: t.Iterable[Requirement]) -> list[Requirement]:
+    """Those that need no key that no node has."""
+    carried = scene.carried_keys()
+    return [x for x in parts if x.operator in ("NotIn", "DoesNotExist") or x.key in carried]
 
 
 def _parts(terms: t.Iterable[NodeTerm]) -> tuple[Requirement, ...]:

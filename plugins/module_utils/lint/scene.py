@@ -14,7 +14,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..model.finding import Finding, Severity
-from ..model.objects import Labels, Namespace, Node, Pod, PodTerm, Ref, SpreadConstraint
+from ..model.objects import (
+    Labels,
+    Namespace,
+    Node,
+    Pod,
+    PodTerm,
+    Ref,
+    Requirement,
+    SpreadConstraint,
+)
 from ..model.platform import Platform
 from ..model.pointer import JSON
 from ..model.rule import RuleId
@@ -28,7 +37,7 @@ from ..scheduling.node_table import NodeTable
 from ..scheduling.tolerations import Tolerating
 from ..verdicts.declared import Declared, Reader
 from ..verdicts.platform_terms import CREATED_BY
-from ..verdicts.terms import Term, selecting_keys
+from ..verdicts.terms import Kind, Term, requirements_of, selecting_keys
 from .population import Population
 
 ANY_VALUE = "?"
@@ -64,10 +73,20 @@ class Subject:
 
     def node_rule(self) -> str:
         """The name of the first rule that requires something of nodes; empty where none does."""
+        return next((name for name, _parts in self.node_rules()), "")
+
+    def node_rules(self) -> t.Iterator[tuple[str, tuple[Requirement, ...]]]:
+        """The names of the rules that require something of nodes, and what: of rules that stand in
+        a template, and of those that are looked at by themselves."""
         for rule in self.declared.rules:
             if rule.nodes is not None and rule.nodes.asks:
-                return RuleId.parse(rule.rule).name
-        return ""
+                pairs = [Requirement(key, "In", (value,)) for key, value in rule.nodes.pairs]
+                terms = (rule.nodes.term, *rule.nodes.any_of)
+                parts = [part for term in terms for part in term.expressions]
+                yield RuleId.parse(rule.rule).name, (*pairs, *parts)
+        for term, owners in () if self.declared.rules else self.declared.owners.items():
+            if term.kind in (Kind.NODE_SELECTOR, Kind.NODE_AFFINITY):
+                yield RuleId.parse(owners[0]).name, requirements_of(term)
 
     def finding(
         self, term: Term | None, name: str, severity: Severity, why: str, advice: str

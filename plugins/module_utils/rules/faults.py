@@ -35,6 +35,12 @@ def told_once(findings: t.Iterable[Finding]) -> list[tuple[Finding, str]]:
     return [(same[0], _sentence(same)) for same in alike.values()]
 
 
+def told(same: t.Sequence[Finding]) -> str:
+    """The sentence about findings of one rule and name, with the name of the rule."""
+    rule = f"rule {same[0].rule}, " if same[0].rule else ""
+    return f"{rule}{_sentence(same)}"
+
+
 def _sentence(same: t.Sequence[Finding]) -> str:
     first = same[0]
     objects = list(dict.fromkeys(str(ref) for each in same for ref in each.objects))

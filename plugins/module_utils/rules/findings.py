@@ -31,7 +31,7 @@ def of_rule(resolved: Resolved, compiled: Compiled, inventory: Inventory) -> lis
     """The findings of one rule by itself."""
     rule = resolved.rule
     return [
-        *key_findings(rule, inventory),
+        *key_findings(rule, inventory, tuple(each.ref for each in compiled.carriers)),
         *_nobody(resolved),
         *single_member(rule),
         *_lacking(compiled),

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ..model.finding import Finding, Severity
-from ..model.objects import Node
+from ..model.objects import Node, Ref
 from ..model.rule import Avoid, KeepApart, KeepTogether, Rule, RunOn, SpreadOver, Terms
 from .inventory import Inventory
 from .selector_findings import unchecked
@@ -21,8 +21,11 @@ _NEED_THE_KEY = ("In", "Exists", "Gt", "Lt")
 """Operators of a node expression that only hold where the node has the key."""
 
 
-def key_findings(rule: Rule, inventory: Inventory) -> t.Iterator[Finding]:
-    """Keys on no node, and topology keys that are missing on some nodes that take pods."""
+def key_findings(
+    rule: Rule, inventory: Inventory, carriers: tuple[Ref, ...] = ()
+) -> t.Iterator[Finding]:
+    """Keys on no node, which `carriers` would ask for, and topology keys that are missing on some
+    nodes that take pods."""
     nodes = inventory.snapshot.nodes
     gap = inventory.gap("nodes", "")
     over, asked, avoided = _keys_of(rule)
@@ -39,7 +42,8 @@ def key_findings(rule: Rule, inventory: Inventory) -> t.Iterator[Finding]:
                 severity,
                 f"No node has the label {key}, so the rule would {_void(rule, key, over)}.",
                 f"Label the nodes first, or correct the key{_like(key, carried) or '.'}",
-                rule=rule.id.name,
+                carriers,
+                rule.id.name,
             )
     for key in dict.fromkeys(over):
         without = [node for node in nodes if _takes_pods(node) and key not in node.labels]

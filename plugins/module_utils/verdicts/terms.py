@@ -166,6 +166,18 @@ def spread_term(constraint: SpreadConstraint, labels: Labels) -> Term:
     return Term(Kind.SPREAD if hard else Kind.PREFERRED_SPREAD, value, constraint)
 
 
+def requirements_of(term: Term) -> tuple[Requirement, ...]:
+    """The node labels that a term asks about."""
+    if term.kind is Kind.NODE_SELECTOR:
+        key, value = term.said
+        return (Requirement(key, "In", (value,)),)
+    if term.kind is Kind.NODE_AFFINITY:
+        return tuple(part for each in term.said for part in each.expressions)
+    if isinstance(term.said, NodeTerm):
+        return term.said.expressions
+    return ()
+
+
 def requirement(said: Requirement) -> tuple[str, str, frozenset[str]]:
     return said.key, said.operator, frozenset(said.values)
 

@@ -113,6 +113,52 @@ def test_what_has_another_form_is_refused_with_its_place(item: JSON, said: str) 
     assert read.manifests == ()
 
 
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("nodeSelecter", "nodeSelector"),
+        ("nodeselector", "nodeSelector"),
+        ("affinty", "affinity"),
+        ("Tolerations", "tolerations"),
+        ("topologySpreadConstraint", "topologySpreadConstraints"),
+    ],
+)
+def test_a_misspelt_placement_field_is_no_field_of_somebody_else(key: str, meant: str) -> None:
+    pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {key: {}}}
+
+    faults = read_manifests([("m.yml", vm({key: {}})), ("m.yml", pod)]).faults
+
+    assert [str(fault) for fault in faults] == [
+        f"m.yml ({where}: unknown option '{key}'; did you mean '{meant}'?"
+        for where in ("VirtualMachine db), spec.template.spec", "Pod p), spec")
+    ]
+
+
+POD_SPEC = """activeDeadlineSeconds automountServiceAccountToken containers dnsConfig dnsPolicy
+    enableServiceLinks ephemeralContainers hostAliases hostIPC hostNetwork hostPID hostUsers hostname
+    hostnameOverride imagePullSecrets initContainers nodeName os overhead preemptionPolicy priority
+    priorityClassName readinessGates resourceClaims resources restartPolicy runtimeClassName
+    schedulerName schedulingGates schedulingGroup securityContext serviceAccount serviceAccountName
+    setHostnameAsFQDN shareProcessNamespace subdomain terminationGracePeriodSeconds volumes
+    workloadRef"""
+MACHINE_SPEC = """accessCredentials architecture dnsConfig dnsPolicy domain evictionStrategy hostname
+    livenessProbe networks priorityClassName readinessProbe resourceClaims schedulerName
+    startStrategy subdomain terminationGracePeriodSeconds utilityVolumes volumes"""
+
+
+def test_fields_of_a_pod_or_machine_are_not_misspelt() -> None:
+    """core/v1 PodSpec and kubevirt.io/v1 VirtualMachineInstanceSpec."""
+    pod = {
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {**dict.fromkeys(POD_SPEC.split()), "containers": []},
+    }
+
+    read = read_manifests([("p", pod), ("m", vm(dict.fromkeys(MACHINE_SPEC.split())))])
+
+    assert (read.faults, len(read.manifests)) == ((), 2)
+
+
 def test_every_fault_is_named() -> None:
     read = read_manifests([("a", [1]), ("b", vm({"tolerations": {}})), ("c", vm({}))])
 

@@ -6,7 +6,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.lint.finds import offline, online
+from ansible_collections.virt.placement.plugins.module_utils.lint.offline import lint_rules
+from ansible_collections.virt.placement.plugins.module_utils.lint.online import lint
+from tests.parsed import parsed
+from tests.unit.lint.finds import manifests, offline, online
+from tests.unit.lint.test_request import plan
 from tests.unit.verdicts.cluster import (
     HOST,
     PREFERRED,
@@ -122,6 +126,46 @@ def test_a_preference_that_no_node_meets_has_no_effect() -> None:
 
     for found in (online(cluster), offline(cluster, nodes=True)):
         assert found["never_met"].severity == "warning"
+
+
+def test_a_contradiction_says_whose_each_side_is() -> None:
+    where = {"workloads": [{"name": "db"}], "run_on": {ZONE: "b"}}
+    cluster = Cluster()
+    cluster.run("db", "n1", {"nodeSelector": {ZONE: "a"}})
+
+    (found,) = [f for f in plan(cluster, where).refused if f.name == "never_met"]
+
+    assert f"{ZONE} In (a) (its nodeSelector) and {ZONE} In (b) (rule r0)." in found.why
+    assert found.advice.startswith("Change one of them")
+    (alone,) = lint_rules(
+        parsed([{"name": "r0", **where}, {"name": "r1", **where, "run_on": {ZONE: "a"}}])
+    )
+    assert f"{ZONE} In (b) (rule r0) and {ZONE} In (a) (rule r1)." in alone.why
+    assert alone.rule == "r0"
+
+
+def test_a_value_of_no_node_is_told_beside_a_key_of_no_node() -> None:
+    cluster = Cluster()
+    value, key = expression(ZONE, "In", "z"), expression("example.com/disk", "Exists")
+    cluster.run("db", "n1", node_affinity({"matchExpressions": [value, key]}))
+    cluster.run("web", "n1", node_affinity({"matchExpressions": [key]}))
+
+    found = [(f.name, [ref.name for ref in f.objects]) for f in lint(cluster.snapshot())]
+
+    assert ("never_met", ["db"]) in found
+    assert ("key_on_no_node", ["db", "web"]) in found
+    assert f"no node satisfies {ZONE} In (z)." in online(cluster)["never_met"].why
+
+
+def test_a_rule_alone_that_no_node_satisfies_is_named() -> None:
+    cluster = Cluster()
+    nowhere = {"workloads": [{"name": "other"}], "run_on": {ZONE: "z"}}
+
+    found = lint_rules(
+        parsed([{"name": "r0", **nowhere}]), manifests=manifests(cluster, nodes=True)
+    )
+
+    assert [(f.name, f.rule) for f in found] == [("never_met", "r0")]
 
 
 def test_near_and_away_from_the_same_is_never_met() -> None:

@@ -346,7 +346,9 @@ def test_faults_of_some_rules_do_not_hide_what_stands_against_others() -> None:
         "rules[2] r2, workloads[0]",
         "rules[4] r4",
     ]
-    assert faults[0].startswith("rules[0] r0: key_on_no_node: No node has the label")
+    assert faults[0].startswith(
+        "rules[0] r0: key_on_no_node (VirtualMachine shop/a, VirtualMachine shop/b): No node has"
+    )
     assert faults[3].startswith("rules[4] r4: self_rolling: Writing to Deployment shop/web starts")
 
 
