@@ -25,6 +25,8 @@ options:
       - Files of YAML or JSON on the host that runs the module, each with one or more documents.
       - Of a folder every file that ends with C(.yml), C(.yaml) or C(.json) is read, also in the folders below.
       - Documents that are no Kubernetes object with a placement are passed over, and counted.
+      - Fields that are no placement are passed over, too; one that is nearly a placement field, as C(nodeSelecter), is
+        a fault.
     type: list
     elements: path
     default: []

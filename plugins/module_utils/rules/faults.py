@@ -8,6 +8,7 @@ import re
 import typing as t
 
 from ..model.finding import Fault, Finding
+from ..model.objects import Ref
 from ..model.rule import Rule
 
 _INDEX = re.compile(r"rules\[(\d+)\]")
@@ -43,11 +44,17 @@ def told(same: t.Sequence[Finding]) -> str:
 
 def _sentence(same: t.Sequence[Finding]) -> str:
     first = same[0]
-    objects = list(dict.fromkeys(str(ref) for each in same for ref in each.objects))
+    objects = list(dict.fromkeys(ref for each in same for ref in each.objects))
+    shown = objects[:_SHOWN]
     more = f" and {len(objects) - _SHOWN} more" if len(objects) > _SHOWN else ""
-    unnamed = any(each not in first.why for each in objects)
-    where = f" ({', '.join(objects[:_SHOWN])}{more})" if unnamed else ""
+    unnamed = not all(_is_named(ref, first.why) for ref in shown)
+    where = f" ({', '.join(map(str, shown))}{more})" if unnamed else ""
     return f"{first.name}{where}: {first.why} {first.advice}"
+
+
+def _is_named(ref: Ref, why: str) -> bool:
+    """Whether a sentence names an object; nodes go by their names alone."""
+    return str(ref) in why or (ref.kind == "Node" and ref.name in why)
 
 
 def _merged(faults: t.Sequence[Fault]) -> list[Fault]:

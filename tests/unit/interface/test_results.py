@@ -1,0 +1,37 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What people are warned of."""
+
+from __future__ import annotations
+
+from ansible_collections.virt.placement.plugins.module_utils.interface.results import warn_once
+from ansible_collections.virt.placement.plugins.module_utils.model.finding import Finding
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+
+A, B, NODE = Ref("Deployment", "shop", "a"), Ref("Deployment", "shop", "b"), Ref("Node", "", "w1")
+
+
+def warned(*findings: Finding) -> list[str]:
+    said: list[str] = []
+    warn_once(said.append, findings)
+    return said
+
+
+def test_a_warning_names_the_rule_and_the_objects_of_the_first_of_its_name() -> None:
+    found = [
+        Finding("never_met", "error", "It cannot.", "Change it.", (A,), "r0"),
+        Finding("never_met", "error", "Nor this.", "Change it.", (B,)),
+        Finding("bare_key", "warning", "It is bare.", "Dress it.", (B,)),
+        Finding("managed_by", "info", "It is.", "Nothing."),
+    ]
+
+    assert warned(*found) == [
+        "rule r0, never_met (Deployment shop/a): It cannot. Change it. (and 1 more)",
+        "bare_key (Deployment shop/b): It is bare. Dress it.",
+    ]
+
+
+def test_what_the_sentence_names_already_is_not_named_again() -> None:
+    bare = Finding("topology_incomplete", "warning", "w1 takes pods.", "Label it.", (NODE,))
+
+    assert warned(bare) == ["topology_incomplete: w1 takes pods. Label it."]
