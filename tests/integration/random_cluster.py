@@ -164,6 +164,11 @@ class Case:
         named = {"kind": "Deployment", "name": target["metadata"]["name"]}
         return {"name": "new", "workloads": [named], **chance.choice(verbs)}
 
+    def asks_about(self, pod: str) -> bool:
+        """Whether a pod is to be placed though it has waited before: it is of what is scaled."""
+        scaled = self.deployments[0]["metadata"]["name"]
+        return self.change == "scale" and deployment_of(pod) == scaled
+
     @property
     def question(self) -> JSON:
         if self.change == "drain":
