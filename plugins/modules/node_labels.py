@@ -15,7 +15,8 @@ description:
     in one task, each with its own values.
   - Reads all nodes once, and writes only to those that differ. Every write is conditional, so that nobody else's
     change is lost.
-  - Refuses all faults at once, before anything is written.
+  - Refuses all faults at once, before anything is written, those of the options together with the nodes that the
+    cluster does not have. Where it cannot be reached, those of the options are told all the same.
 options:
   per_node:
     description:
@@ -222,17 +223,23 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.guard imp
     guarded,
 )
 from ansible_collections.virt.placement.plugins.module_utils.interface.results import written
+from ansible_collections.virt.placement.plugins.module_utils.model.finding import Refused
 from ansible_collections.virt.placement.plugins.module_utils.rules.node_label_request import (
-    parse_label_request,
+    read_label_request,
 )
-from ansible_collections.virt.placement.plugins.module_utils.runs.label_nodes import label_nodes
+from ansible_collections.virt.placement.plugins.module_utils.runs.label_nodes import (
+    label_faults,
+    label_nodes,
+)
 
 if t.TYPE_CHECKING:
     from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
 
 
 def run(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
-    request = parse_label_request(module.params, topology_of(module.params))
+    request, faults = read_label_request(module.params, topology_of(module.params))
+    if faults:
+        raise Refused(label_faults(api, request, faults))
     applied = label_nodes(api, request, check=module.check_mode)
     result = {
         **written(applied.done, diff=module._diff),

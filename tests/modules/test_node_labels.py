@@ -210,6 +210,32 @@ BAD_INPUT: dict[str, tuple[Result, list[str]]] = {
             " kni-worker5?"
         ],
     ),
+    "unknown node beside an undeclared key": (
+        {"per_node": {"kni-workerr2": {"zone": "a"}, "kni-worker": {"zon": "a"}}},
+        [
+            "per_node, kni-worker.zon: topology key 'zon' is not declared: add it to"
+            " topology_keys or write the full label key with its prefix; did you mean zone?",
+            "per_node: there is no node kni-workerr2; did you mean kni-worker2 or kni-worker or"
+            " kni-worker6?",
+        ],
+    ),
+    "unknown node with an undeclared key": (
+        {"nodes": ["kni-workerr2"], "labels": {"zon": "a"}, "exclusive": ["zone"]},
+        [
+            "labels, zon: topology key 'zon' is not declared: add it to"
+            " topology_keys or write the full label key with its prefix; did you mean zone?",
+            "nodes: there is no node kni-workerr2; did you mean kni-worker2 or kni-worker or"
+            " kni-worker6?",
+        ],
+    ),
+    "selector that matches nothing beside an undeclared key": (
+        {"selector": "zone=none", "labels": {"zon": "a"}},
+        [
+            "labels, zon: topology key 'zon' is not declared: add it to"
+            " topology_keys or write the full label key with its prefix; did you mean zone?",
+            f"selector: no node matches {ZONE}=none",
+        ],
+    ),
     "undeclared key": (
         {"per_node": {"kni-worker": {"zoen": "a"}}},
         [
@@ -395,6 +421,20 @@ def _volume_and_claim(namespace: str) -> list[Result]:
         "spec": {**shared, "resources": {"requests": size}, "volumeName": "disk"},
     }
     return [volume, claim]
+
+
+def test_what_is_wrong_with_the_input_is_told_without_a_server(run_module: RunModule) -> None:
+    access = {"host": "https://127.0.0.1:1", "api_key": "some-token", "timeout": 2}
+    options = {"per_node": {"w1": {"zon": "a"}, "w2": {"zone": ""}}}
+    result = run_module(node_labels.main, {**access, **options})
+    assert result["failed"]
+    assert [fault.split(": ")[0] for fault in result["faults"]] == [
+        "per_node, w1.zon",
+        "per_node, w2.zone",
+        "nodes of the cluster",
+    ]
+    assert "not looked at, for more faults: cannot list nodes: " in result["faults"][-1]
+    assert "Connection refused" in result["faults"][-1]
 
 
 def test_the_cluster_that_is_meant(article: Sandbox, label: Label) -> None:

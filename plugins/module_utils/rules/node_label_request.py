@@ -48,6 +48,17 @@ class LabelRequest:
 
 def parse_label_request(params: t.Mapping[str, JSON], topology: Topology) -> LabelRequest:
     """The request in the module's options. Raises Refused with all faults."""
+    request, faults = read_label_request(params, topology)
+    if faults:
+        raise Refused(faults)
+    return request
+
+
+def read_label_request(
+    params: t.Mapping[str, JSON], topology: Topology
+) -> tuple[LabelRequest, tuple[Fault, ...]]:
+    """All faults in the module's options, and the request in what is left of them: that is for
+    finding more faults, and not to be carried out."""
     faults: list[Fault] = []
     keys = _Keys(topology, faults)
     per_node = {
@@ -65,9 +76,7 @@ def parse_label_request(params: t.Mapping[str, JSON], topology: Topology) -> Lab
         force=params["force"],
     )
     faults += _contradictions(request, params, complete=not faults)
-    if faults:
-        raise Refused(faults)
-    return request
+    return request, tuple(faults)
 
 
 class _Keys:
@@ -129,11 +138,16 @@ def _is_name(name: JSON, notes: Notes) -> bool:
 
 
 def _names(given: t.Sequence[str], faults: list[Fault]) -> tuple[str, ...]:
+    found = []
     for index, name in enumerate(given):
         notes = Notes(f"nodes[{index}]", faults)
-        if _is_name(name, notes) and name in given[:index]:
+        if not _is_name(name, notes):
+            continue
+        if name in found:
             notes.fault(f"{name} is listed twice")
-    return tuple(given)
+        else:
+            found.append(name)
+    return tuple(found)
 
 
 _REQUIREMENT = re.compile(r"\s*(!?)\s*([^\s!=<>(),]+)(.*)", re.DOTALL)
@@ -141,11 +155,12 @@ _SEPARATOR = re.compile(r",(?![^(]*\))")
 
 
 def _selector(text: str | None, keys: _Keys, faults: list[Fault]) -> str:
-    """A label selector as the server reads it, the names of the vocabulary put in full.
+    """A label selector as the server reads it, the names of the vocabulary put in full. Empty where
+    there is none, or it has a fault.
 
     What stands behind the key of each requirement is left to the server to judge.
     """
-    notes = Notes("selector", faults)
+    notes, before = Notes("selector", faults), len(faults)
     if text is None:
         return ""
     if not text.strip():
@@ -161,14 +176,14 @@ def _selector(text: str | None, keys: _Keys, faults: list[Fault]) -> str:
             continue
         key = keys.key(notes, match[2])
         found.append(f"{match[1]}{key}{match[3].rstrip()}")
-    return ",".join(found)
+    return ",".join(found) if len(faults) == before else ""
 
 
 def _contradictions(
     request: LabelRequest, params: t.Mapping[str, JSON], *, complete: bool
 ) -> t.Iterator[Fault]:
     """What options say against each other; `complete` where all that is given could be read."""
-    chosen = [request.labels] if request.nodes or request.selector else []
+    chosen = [request.labels] if params["nodes"] or params["selector"] else []
     given = {key for labels in (*request.per_node.values(), *chosen) for key in labels}
     for key in request.remove:
         if key in given:

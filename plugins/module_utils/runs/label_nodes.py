@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
-from ..api.errors import ApiError
+from ..api.errors import ApiError, NoConfiguration
 from ..api.lists import list_all
 from ..api.requests import Api
 from ..cluster.apply import Applied, apply
@@ -18,6 +19,9 @@ from ..rules.node_label_request import LabelRequest
 from ..rules.node_labels import LabelledNode, LabelPlan, plan_labels, replan_node
 
 NODES = "/api/v1/nodes"
+
+LOOKING = 10.0
+"""Seconds for which a cluster is asked for more faults where there are some already."""
 
 
 def label_nodes(api: Api, request: LabelRequest, *, check: bool) -> Applied:
@@ -38,6 +42,28 @@ def label_nodes(api: Api, request: LabelRequest, *, check: bool) -> Applied:
         return replan_node(request, node, plan.changes, meant=node.name in meant)
 
     return apply(api, plan.writes, recompute=recompute, check=check, metadata_only=True)
+
+
+def label_faults(
+    api: Api, request: LabelRequest, faults: t.Sequence[Fault]
+) -> tuple[Fault, ...]:
+    """`faults` of the options, and those that only the cluster tells of what is left of them, such
+    as nodes that it does not have.
+
+    `exclusive` is left aside: which nodes it is about is not known while others have faults.
+    """
+    rest = replace(request, exclusive=())
+    if not rest.named and not rest.selector:
+        return tuple(faults)
+    brief = api.under(api.deadline.within(LOOKING))
+    try:
+        nodes, selected = _read(brief, rest)
+        plan = plan_labels(rest, nodes, selected)
+        return (*faults, *plan.faults, *_dependants(brief, rest, plan))
+    except Refused as error:
+        return (*faults, *error.faults)
+    except (ApiError, NoConfiguration) as error:
+        return (*faults, Fault("nodes of the cluster", f"not looked at, for more faults: {error}"))
 
 
 def _read(api: Api, request: LabelRequest) -> tuple[dict[str, LabelledNode], t.Collection[str]]:
