@@ -294,6 +294,7 @@ def test_a_rule_that_is_in_force_needs_no_way_back(shop: Shop, run_module: t.Any
     in_force = {workload.split("/")[1] for workload in result["cleared"]}
     stayed = set(names) - {move["name"] for move in result["moves"]}
     assert in_force == set(names) - stayed
+    assert any("forgotten, what is declared is" in line for line in result["progress"])
     rest = shop.roll(scope="outdated")
     assert {move["name"] for move in rest["moves"]} == stayed
     assert not any("placement.virt/journal" in shop.annotations(name) for name in names)

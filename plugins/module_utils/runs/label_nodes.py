@@ -44,9 +44,7 @@ def label_nodes(api: Api, request: LabelRequest, *, check: bool) -> Applied:
     return apply(api, plan.writes, recompute=recompute, check=check, metadata_only=True)
 
 
-def label_faults(
-    api: Api, request: LabelRequest, faults: t.Sequence[Fault]
-) -> tuple[Fault, ...]:
+def label_faults(api: Api, request: LabelRequest, faults: t.Sequence[Fault]) -> tuple[Fault, ...]:
     """`faults` of the options, and those that only the cluster tells of what is left of them, such
     as nodes that it does not have.
 

@@ -11,6 +11,7 @@ import typing as t
 
 from ..model.objects import Labels, Ref
 from ..model.plan import Left, Move, Plan
+from ..model.snapshot import Snapshot
 from ..movement.entry import Ended, Entry, Outcome
 
 _PAST = {"migrate": "migrated", "restart": "restarted", "recreate": "recreated"}
@@ -24,6 +25,10 @@ class Places:
         self._labels = labels
         self._zone_key = zone_key
 
+    @classmethod
+    def of(cls, snapshot: Snapshot, zone_key: str) -> Places:
+        return cls({node.name: node.labels for node in snapshot.nodes}, zone_key)
+
     def domain(self, node: str) -> str:
         return self._labels.get(node, {}).get(self._zone_key, "")
 
@@ -36,6 +41,11 @@ def planned(run: str, plan: Plan) -> str:
     if not plan.left:
         return f"run {run}: {_count(len(plan.moves), 'move')} planned"
     return f"run {run}: {_count(len(plan.moves), 'move')} planned, {len(plan.left)} left behind"
+
+
+def whole(run: str, plan: Plan) -> list[str]:
+    """The plan, and each that it leaves."""
+    return [planned(run, plan), *map(left_behind, plan.left)]
 
 
 def began(number: int, total: int, move: Move, places: Places) -> str:
@@ -55,6 +65,31 @@ def ended(number: int, total: int, entry: Entry, end: Ended, seconds: float, pla
     if end.outcome is Outcome.GONE:
         return f"[{number}/{total}] {name}: {end.reason}"
     return f"[{number}/{total}] {name} FAILED to {entry.method}: {end.reason} ({seconds:.0f} s)"
+
+
+def not_now(name: str, reason: str) -> str:
+    return f"{name} is not moved for now: {reason}"
+
+
+def needless(names: t.Sequence[str]) -> str:
+    return f"{_some(names)} {'needs' if len(names) == 1 else 'need'} no move any more"
+
+
+def gone(names: t.Sequence[str]) -> str:
+    return f"{_some(names)} {'is' if len(names) == 1 else 'are'} not there any more"
+
+
+def recounted(before: int, now: int) -> str:
+    return f"{_count(now, 'move')} in all now, {before} before"
+
+
+def forgotten(workloads: t.Sequence[str], *, check: bool) -> list[str]:
+    """One line for all whose terms are in effect, so that nothing is kept to go back by."""
+    if not workloads:
+        return []
+    ways = "way back" if len(workloads) == 1 else f"{len(workloads)} ways back"
+    would_be = "would be " if check else ""
+    return [f"{ways} {would_be}forgotten, what is declared is in effect: {_some(workloads)}"]
 
 
 def left_behind(left: Left) -> str:

@@ -16,6 +16,7 @@ from ..model.pointer import JSON
 from ..movement.entry import Ended, Entry
 from ..planning.candidates import Candidate
 from . import journal as journals
+from . import progress
 
 
 def planned_move(move: Move) -> dict[str, JSON]:
@@ -72,6 +73,15 @@ def not_in_effect(candidates: t.Iterable[Candidate], plan: Plan) -> tuple[Candid
     """Those that run by terms of before and that nobody has to move because of it."""
     concerned = {move.uid for move in plan.moves} | {left.uid for left in plan.left}
     return tuple(x for x in candidates if x.outdated and x.node and x.uid not in concerned)
+
+
+def told(standing: t.Iterable[Candidate]) -> list[str]:
+    """Progress lines about those of `not_in_effect`."""
+    return progress.standing(
+        (progress.short(found.workload.ref, found.instance.ref), takes_effect(found))
+        for found in standing
+        if found.workload is not None
+    )
 
 
 def takes_effect(found: Candidate) -> str:

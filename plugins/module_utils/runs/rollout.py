@@ -108,12 +108,13 @@ class _Step:
         plan = view.plan(self.parameters)
         if plan.moves or any(left.passing for left in plan.left):
             self._require_rights(reading, (), view, plan)
-        self._tell_plan("(check mode)", plan)
+        self.lines += progress.whole("(check mode)", plan)
+        self.cleared = [str(write.target) for write in clearing(view.candidates)]
+        self.lines += progress.forgotten(self.cleared, check=True)
         result = self._result(finished=True)
         self._tell_standing(result, view, plan)
         result.moves = [results.planned_move(move) for move in plan.moves]
         result.left = [results.left_behind(left) for left in plan.left]
-        result.cleared = [str(write.target) for write in clearing(view.candidates)]
         result.changed = bool(plan.moves or result.cleared)
         return result
 
@@ -133,19 +134,15 @@ class _Step:
         waits = any(left.passing for left in plan.left)
         if reading is not None and not (plan.moves or waits or entries):
             if plan.left:
-                self._tell_plan("(nothing to move)", plan)
+                self.lines += progress.whole("(nothing to move)", plan)
             return self._finish(view, plan)
         self._require_rights(reading, entries, view, plan)
         taken = self._take(reading or lease.read(self.api), unfinished)
         if taken is None:
             return self._result(finished=False)
         held, journal = taken
-        self._tell_plan(journal.run, plan)
+        self.lines += progress.whole(journal.run, plan)
         return self._turns(held, journal, view)
-
-    def _tell_plan(self, run: str, plan: Plan) -> None:
-        self.lines.append(progress.planned(run, plan))
-        self.lines += [progress.left_behind(left) for left in plan.left]
 
     def _lease_if_allowed(self) -> Reading | None:
         """None where it may not be read: what else is missing is told together with that."""
@@ -279,7 +276,14 @@ class _Step:
     def _turns(self, held: Held, journal: Journal, view: View) -> StepResult:
         base = self.state.base + self.elapsed
         turns = self.turns = Turns(
-            self.api, self.parameters, held, journal, base, self.lines, renewed=self._renewed
+            self.api,
+            self.parameters,
+            held,
+            journal,
+            base,
+            self.lines,
+            renewed=self._renewed,
+            count=self.state.count,
         )
         watcher = Watcher(self.api, self.api.deadline.within(STEP_SECONDS))
         namespaces = self._places(journal.entries)
@@ -341,6 +345,7 @@ class _Step:
         writes = clearing(view.candidates)
         applied = apply(self.api, writes, recompute=cleared_again)
         self.cleared = [str(write.target) for write in applied.done]
+        self.lines += progress.forgotten(self.cleared, check=False)
         self.state.changed = self.state.changed or bool(applied.done)
         result = self._result(finished=True, plan=plan)
         self._tell_standing(result, view, plan)
@@ -352,11 +357,7 @@ class _Step:
     def _tell_standing(self, result: StepResult, view: View, plan: Plan) -> None:
         standing = results.not_in_effect(view.candidates, plan)
         result.not_in_effect = [results.well_placed(found) for found in standing]
-        self.lines += progress.standing(
-            (progress.short(x.workload.ref, x.instance.ref), results.takes_effect(x))
-            for x in standing
-            if x.workload is not None
-        )
+        self.lines += results.told(standing)
 
     def _time_over(self, turns: Turns, view: View) -> StepResult:
         turns.cancel_all(view)
@@ -384,6 +385,7 @@ class _Step:
         turns = self.turns
         if turns is not None:
             self.state.changed = self.state.changed or turns.changed
+            self.state.count = turns.counted
         return StepResult(
             finished=finished,
             state=self.state,

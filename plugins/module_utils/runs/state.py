@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What travels from step to step of a run, and what a step returns.
 
-Counters and times only: what must survive a crash stands in the journal.
+Counters, names and times only: what must survive a crash stands in the journal.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from ..cluster.lease import Held, Watched
 from ..model.pointer import JSON
+from .count import Count
 
 
 @dataclass(slots=True)
@@ -21,7 +22,7 @@ class State:
 
     `trouble` is when (in elapsed seconds) the API server began not to answer, -1 while it does.
     `waiting` is the reason for waiting that was told last. `fenced`: what a run before may yet send
-    was made void.
+    was made void. `total` and `to_come` are those of Count.
     """
 
     run: str = ""
@@ -34,6 +35,8 @@ class State:
     waiting: str = ""
     fenced: bool = False
     changed: bool = False
+    total: int = -1
+    to_come: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, given: t.Mapping[str, JSON] | None) -> State:
@@ -48,6 +51,14 @@ class State:
     @property
     def held(self) -> Held | None:
         return Held(self.run, self.term) if self.term else None
+
+    @property
+    def count(self) -> Count:
+        return Count(self.total, self.to_come)
+
+    @count.setter
+    def count(self, count: Count) -> None:
+        self.total, self.to_come = count.total, dict(count.to_come)
 
     @property
     def watched(self) -> Watched:

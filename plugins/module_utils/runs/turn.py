@@ -33,6 +33,7 @@ from ..planning.world import Verified
 from . import journal as journals
 from . import pace, progress, results
 from .budget import Limits, Load, counted, load_of, why_not, workloads_of
+from .count import UNCOUNTED, Count
 from .foreign import Foreign
 from .journal import Journal, digest
 from .observe import Observer
@@ -41,7 +42,6 @@ from .sending import machine, sight, under_way
 
 RENEW_AFTER = 5.0
 """Seconds after which the Lease is renewed although there is nothing to write to it."""
-
 
 SAFETY = 3.0
 """Seconds before the end of our Lease in which nothing is sent any more."""
@@ -99,8 +99,8 @@ def _spent(journal: Journal, uid: str) -> str:
 
 class Turns:
     """The turns of one step. `lines` and `ended` gather what there is to tell; of them the first
-    `told` and `saved` are in the journal that was written last. `renewed` is when (time.monotonic)
-    the Lease was last known to be ours."""
+    `told` and `saved` are in the journal that was written last, and `counted` is `count` as it was
+    then. `renewed` is when (time.monotonic) the Lease was last known to be ours."""
 
     def __init__(
         self,
@@ -112,6 +112,7 @@ class Turns:
         lines: list[str],
         *,
         renewed: float = -lease.DURATION,
+        count: Count = UNCOUNTED,
     ) -> None:
         self.api = api
         self.parameters = parameters
@@ -120,6 +121,7 @@ class Turns:
         self.lines = lines
         self.saved = 0
         self.told = len(lines)
+        self.count = self.counted = count
         self.ended: list[dict[str, JSON]] = []
         self.waiting = ""
         self.stopped = ""
@@ -131,7 +133,6 @@ class Turns:
         self._renewed = renewed
         self._fresh: set[str] = set()
         """Uids of moves that were journalled in this turn: nothing of them was sent before."""
-        self._total = journal.started
         self._foreign = Foreign()
 
     @property
@@ -149,7 +150,7 @@ class Turns:
         and the next one shows the same state in all of them.
         """
         observer = Observer(self.api, view.snapshot, self.journal)
-        places = self._places(view.snapshot)
+        places = progress.Places.of(view.snapshot, self.parameters.zone_key)
         before = len(self.ended)
         for entry in self.journal.entries:
             self._settle(entry, observer, places)
@@ -157,15 +158,15 @@ class Turns:
         planned = {move.uid for move in plan.moves}
         for entry in self.journal.entries:
             if entry.phase is Phase.INTENDED and entry.uid not in planned:
-                self.journal = self.journal.forget(entry.uid)
+                self._put_off(entry)
         self._fresh.clear()
         self.settled = len(self.ended) > before
-        journal, told = self.journal, len(self.lines)
+        journal, told, count = self.journal, len(self.lines), self.count
         due = [] if self.settled else self._choose(plan, view, observer, places)
         try:
             self.keep_lease(force=bool(due))
         except (ApiError, LeaseLost):
-            self.journal = journal  # what is in no journal on the Lease does not begin
+            self.journal, self.count = journal, count  # what no Lease has does not begin
             del self.lines[told:]
             raise
         for uid in due:
@@ -180,7 +181,7 @@ class Turns:
             began = time.monotonic()
             lease.renew(self.api, self.held, journals.write(self.journal))
             self._renewed = began
-            self.saved, self.told = len(self.ended), len(self.lines)
+            self.saved, self.told, self.counted = len(self.ended), len(self.lines), self.count
 
     def cancel_all(self, view: View) -> None:
         """Call off the migrations that have not begun to copy."""
@@ -188,7 +189,9 @@ class Turns:
         for entry in self.journal.entries:
             if entry.method is Method.MIGRATE and entry.phase is Phase.BEGUN:
                 step = migrate.cancel(entry, observer.seen(entry), self.settings)
-                self._take(step, observer, self._places(view.snapshot))
+                self._take(
+                    step, observer, progress.Places.of(view.snapshot, self.parameters.zone_key)
+                )
 
     def _settle(self, entry: Entry, observer: Observer, places: progress.Places) -> None:
         seen = observer.seen(entry)
@@ -219,7 +222,7 @@ class Turns:
         )
         self.journal = pace.after_end(self.parameters, journal, self.clock)
         seconds = self.clock - entry.begun
-        total = max(self._total, self.journal.started)
+        total = max(self.count.total, self.journal.started)
         self.lines.append(progress.ended(self.journal.ended, total, entry, end, seconds, places))
         self.ended.append(results.ended_move(entry, end, seconds))
         self.changed |= end.outcome is Outcome.MOVED
@@ -239,8 +242,9 @@ class Turns:
     ) -> list[str]:
         """Journal the moves that may begin now; returns the uids of all that are to be sent."""
         self.waiting = self.stopped = ""
-        self._total = self.journal.started + len(plan.moves)
         due = [e.uid for e in self._intended(places) if not self._may_be_queued(e)]
+        self.count, lines = self.count.replanned(self.journal, plan, view.by_uid)
+        self.lines += lines
         entries = self.journal.entries
         in_scope = counted(observer.instances, view.wanted, entries)
         about = workloads_of(view.snapshot, view.wanted)
@@ -270,10 +274,7 @@ class Turns:
             others = self.journal.forget(entry.uid)
             held = self._hold(others, places.domain(entry.source)).reason
             if self.failed or held:
-                name = progress.short(entry.workload, entry.instance)
-                why = held or "other moves failed"
-                self.lines.append(f"{name} is not moved for now: {why}")
-                self.journal = others
+                self._put_off(entry, held or "other moves failed")
         return [entry for entry in self.journal.entries if entry.phase is Phase.INTENDED]
 
     def _hold(self, journal: Journal, domain: str) -> pace.Hold:
@@ -344,7 +345,8 @@ class Turns:
         self._fresh.add(move.uid)
         begun = self.journal.begin(entry, siblings)
         self.journal = replace(begun, domain=places.domain(move.source))
-        self.lines.append(progress.began(self.journal.started, self._total, move, places))
+        self.count = self.count.begun(move)
+        self.lines.append(progress.began(self.journal.started, self.count.total, move, places))
 
     def _pin(self, move: Move, places: progress.Places) -> tuple[tuple[str, str], ...]:
         """The domain that the plan counts on, where the user wants migrations held to it."""
@@ -362,7 +364,8 @@ class Turns:
         if changed:
             leaves = now is None or now.terminating or seen.migration is not None
             if uid in self._fresh or not leaves:
-                self._not_after_all(entry, changed)
+                self._put_off(entry, changed)
+                self.settled = True
                 return
         if now is None:
             seen = replace(seen, instance=None)
@@ -374,12 +377,12 @@ class Turns:
         step = machine(entry).advance(entry, seen, self.clock, self.settings)
         self._take(step, observer, places)
 
-    def _not_after_all(self, entry: Entry, reason: str) -> None:
+    def _put_off(self, entry: Entry, reason: str = "") -> None:
         """Nothing was sent: forget the move, look and plan anew."""
         self.journal = self.journal.forget(entry.uid)
-        self.settled = True
-        name = progress.short(entry.workload, entry.instance)
-        self.lines.append(f"{name} is not moved for now: {reason}")
+        self.count = self.count.put_off(entry)
+        if reason:
+            self.lines.append(progress.not_now(self.count.to_come[entry.uid], reason))
 
     def _while_ours(self) -> Api:
         """For what disrupts: the Lease was seen to be ours a moment ago, and requests are not sent,
@@ -388,10 +391,6 @@ class Turns:
             self.keep_lease(force=True)
         left = self._renewed + lease.DURATION - SAFETY - time.monotonic()
         return self.api.under(self.api.deadline.within(max(0.0, left)))
-
-    def _places(self, snapshot: Snapshot) -> progress.Places:
-        labels = {node.name: node.labels for node in snapshot.nodes}
-        return progress.Places(labels, self.parameters.zone_key)
 
 
 def _patience(parameters: Parameters) -> float:

@@ -76,6 +76,18 @@ def test_a_move_is_told_when_it_begins() -> None:
     )
 
 
+def test_ways_back_that_are_forgotten_are_named() -> None:
+    assert progress.forgotten([], check=False) == []
+    assert progress.forgotten(["Deployment lab/cache"], check=False) == [
+        "way back forgotten, what is declared is in effect: Deployment lab/cache"
+    ]
+    many = [f"Deployment lab/d{n}" for n in range(5)]
+    assert progress.forgotten(many, check=True) == [
+        "5 ways back would be forgotten, what is declared is in effect: Deployment lab/d0,"
+        " Deployment lab/d1, Deployment lab/d2 and 2 more"
+    ]
+
+
 def test_who_stands_well_is_told_in_one_line_for_each_need() -> None:
     assert progress.standing([]) == []
     assert progress.standing([("VirtualMachine shop/db", "migration")]) == [
@@ -216,7 +228,7 @@ def test_an_empty_list_is_nothing() -> None:
 
 
 def test_state_travels_as_json() -> None:
-    state = State("r1", 3, elapsed=12.5, waiting="for somebody")
+    state = State("r1", 3, elapsed=12.5, waiting="for somebody", total=3, to_come={"u": "db"})
     assert State.read(state.as_json()) == state
     assert State.read({"elapsed": 3, "unknown": 1}) == State(elapsed=3.0)
     assert State.read(None) == State()
