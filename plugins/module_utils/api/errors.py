@@ -154,10 +154,14 @@ class NotFound(ApiError):
     advice = "check the name and the namespace, and that the cluster serves this kind"
 
 
+GRANT = "grant this identity the verb"
+"""How the advice begins where a right is missing; the verb follows in quotes."""
+
+
 class Forbidden(ApiError):
     def advise(self) -> str:
         group = f" of API group {self.request.group}" if self.request.group else ""
-        return f"grant this identity the verb '{self.verb}' on '{self.request.resource}'{group}" + (
+        return f"{GRANT} '{self.verb}' on '{self.request.resource}'{group}" + (
             f" in namespace {self.request.namespace}" if self.request.namespace else ""
         )
 

@@ -7,7 +7,15 @@ from __future__ import annotations
 import typing as t
 
 from ..api.connection import connect
-from ..api.errors import ApiError, Forbidden, NoConfiguration, NotFound, Throttled, Unauthorized
+from ..api.errors import (
+    GRANT,
+    ApiError,
+    Forbidden,
+    NoConfiguration,
+    NotFound,
+    Throttled,
+    Unauthorized,
+)
 from ..api.requests import Api
 from ..cluster.identity import cluster_uid
 from ..model.finding import Fault, Refused
@@ -40,6 +48,9 @@ class WrongCluster(Exception):
 
 LAST_QUESTION = 2.0
 """Seconds for which a module that failed waits to hear which cluster that was."""
+
+
+READER = "the ClusterRole virt-placement-reader (rbac/reader.yml) has every right to list"
 
 
 def guarded(module: AnsibleModule, run: Run) -> None:
@@ -115,6 +126,14 @@ def _list(lines: t.Sequence[str]) -> str:
     return "\n".join([f"{len(lines)} errors:", *(f"- {line}" for line in lines)])
 
 
+def _with_role(message: str) -> str:
+    """The message with the role that has the missing rights, once. Others than those to list are
+    named with theirs, or may be those of another role."""
+    if f"{GRANT} 'list'" not in message:
+        return message
+    return f"{message}\n{READER}" if "\n" in message else f"{message}; {READER}"
+
+
 def _end(
     module: AnsibleModule,
     api: Api,
@@ -122,6 +141,7 @@ def _end(
     causes: t.Iterable[Exception],
     **result: t.Any,
 ) -> None:
+    result["msg"] = _with_role(result["msg"])
     cluster["api"] = cluster["api"] or _host(api)
     if not cluster["uid"] and _has_answered(api, causes):
         cluster["uid"] = _uid_in_passing(api)

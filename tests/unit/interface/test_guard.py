@@ -115,8 +115,26 @@ def test_a_refused_request_names_verb_and_resource(
     result = ends(lambda module, api: api.get("/api/v1/nodes"))
     assert result["msg"] == (
         'cannot list nodes: 403 Forbidden: nodes is forbidden: User "nobody"; grant this identity'
-        " the verb 'list' on 'nodes'"
+        " the verb 'list' on 'nodes'; the ClusterRole virt-placement-reader (rbac/reader.yml) has"
+        " every right to list"
     )
+
+
+def test_the_role_with_the_rights_to_read_is_named_once(ends: t.Any) -> None:
+    def run(module: t.Any, api: t.Any) -> t.Any:
+        raise Refused(
+            [
+                Fault("not permitted", f"grant this identity the verb 'list' on '{what}'")
+                for what in ("pods", "nodes")
+            ]
+        )
+
+    assert ends(run)["msg"].splitlines() == [
+        "2 errors:",
+        "- not permitted: grant this identity the verb 'list' on 'pods'",
+        "- not permitted: grant this identity the verb 'list' on 'nodes'",
+        "the ClusterRole virt-placement-reader (rbac/reader.yml) has every right to list",
+    ]
 
 
 def test_a_cluster_whose_uid_may_not_be_read_has_none(
