@@ -165,6 +165,9 @@ options:
       - What the action plugin hands from step to step of one run. Nothing for users, and in no result of a task.
     type: dict
     default: {}
+requirements:
+  - python >= 3.10
+  - kubernetes >= 28.1.0
 notes:
   - The module does one step of some seconds. Its action plugin repeats the step and prints what changed, so
     C(async) is refused. With C(no_log) nothing is printed.

@@ -203,6 +203,45 @@ def test_text_that_cannot_be_read_is_named_with_its_variable(stage: Stage, playb
     assert stage.sandbox.audit.writes(since=mark) == []
 
 
+def test_text_that_is_no_list_is_told_in_one_message_alone(stage: Stage) -> None:
+    wanted = {"placement_verify_namespaces": "shop", "placement_verify_workloads": "7"}
+
+    result = stage.play("verify", wanted, identity="reader")
+
+    assert result.rc != 0
+    assert _message(result.events) == (
+        "placement_verify_namespaces, placement_verify_workloads: must be a list or a map, or YAML"
+        " or JSON text of one. Nothing was done."
+    )
+    assert sum(each["event"] == "runner_on_failed" for each in result.events) == 1
+    assert "Assertion failed" not in result.stdout
+
+
+def test_what_cannot_be_parsed_is_named_with_what_is_no_list(stage: Stage) -> None:
+    wanted = {"placement_verify_namespaces": "shop", "placement_verify_workloads": "{a: [b"}
+
+    result = stage.play("verify", wanted, identity="reader")
+
+    message = _message(result.events)
+    assert all(name in message for name in wanted)
+    assert message.endswith(
+        ": must be a list or a map, or YAML or JSON text of one. Nothing was done."
+    )
+
+
+def test_the_nearest_name_is_the_one_that_is_written_most_alike(stage: Stage) -> None:
+    identity, wanted = PLAYBOOKS["apply"]
+    misspelt = {"placement_rule_rules": [RULE], "placement_foo": "x"}
+
+    result = stage.play("apply", {**wanted, **misspelt}, identity=identity)
+
+    message = _message(result.events)
+    assert (
+        "placement_rule_rules: no variable of this collection, is placement_rules_rules" in message
+    )
+    assert "placement_foo: no variable of this collection. " in message
+
+
 def _message(events: t.Iterable[dict[str, t.Any]]) -> str:
     """What the last task that failed said."""
     failed = [each for each in events if each["event"] == "runner_on_failed"]
