@@ -22,8 +22,10 @@ description:
     RV(proof) then; M(virt.placement.placement_info) says whether rules hold now.
   - RV(forecast) is one of four answers. V(guaranteed) holds whatever the scheduler chooses, in whatever order.
     V(possible) means that some way leads there, and that it depends on choices or was not shown for all of them.
-    V(impossible) comes with a proof in words. V(unknown) means that the search came to its limit, or that something
-    could not be read. Nothing is claimed beyond what was shown.
+    V(impossible) comes with a proof in words. V(unknown) means that the search came to its limit,
+    that something could not be read, that machines which have to move may make room or be in the way otherwise than
+    planned, or that a rule may be broken by who leaves or comes later. RV(proof) says which. Nothing is claimed beyond
+    what was shown.
   - Also says who would be pending and why, who cannot be live-migrated, and which moves would be made, in their order.
     Where only more than one move at a time would help it says so, and names ways out; none of them is taken.
   - With O(drill) each domain of a key is lost in turn, and the losses are sorted by how much they hurt.

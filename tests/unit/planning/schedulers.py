@@ -31,7 +31,8 @@ class Game:
     the seeker has a place; in `migrations` it has ended then, and never terminates. `ending` maps
     the name of a placed pod that may go at any time to the number of the seeker that comes after
     it, None where there is none. That one looks for a place as soon as the pod terminates; those in
-    `late` once it is gone. `dead` are pods that terminate for ever, since their node has failed.
+    `late` once it is gone. Sources of the seekers in `first` may go before those have places, too, one
+    of them at a time. `dead` are pods that terminate for ever, since their node has failed.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Game:
         late: t.Collection[int] = (),
         dead: t.Collection[str] = (),
         migrations: bool = False,
+        first: t.Collection[int] = (),
     ) -> None:
         self.cluster = cluster
         self.seekers = seekers
@@ -51,6 +53,7 @@ class Game:
         self.ending = ending or {}
         self.late = late
         self.migrations = migrations
+        self.first = first
         self.last = {x: TERMINATES if x in dead else GONE for x in self.ending}
         self.begin()
 
@@ -97,7 +100,10 @@ class Game:
     def _leaving(self) -> list[str]:
         found = [name for name, last in self.last.items() if self.stage[name] < last]
         moved = (name for number, name in self.sources.items() if number in self.placed)
-        return [*found, *(name for name in moved if self.stage[name] < GONE)]
+        early = [self.sources[n] for n in self.first if n not in self.placed]
+        away = [name for name in early if self.stage[name] > STANDS]
+        leaving = (*moved, *(away or early))
+        return [*found, *(name for name in leaving if self.stage[name] < GONE)]
 
     def make(self, move: Move) -> None:
         number, where = move

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import random
 import typing as t
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, assume, event, given, note, settings
@@ -76,7 +77,8 @@ def games(draw: st.DrawFn, most: int = 3) -> Game:
             ending[name] = draw(st.sampled_from([number, number, None]))
     late = draw(st.sets(st.integers(0, most)))
     dead = ending if draw(st.booleans()) else ()
-    return Game(cluster, seekers, sources, ending, late=late, dead=dead)
+    first = draw(st.sets(st.sampled_from(sorted(sources)))) if sources else ()
+    return Game(cluster, seekers, sources, ending, late=late, dead=dead, first=first)
 
 
 @st.composite
@@ -121,7 +123,7 @@ def groups(draw: st.DrawFn) -> Game:
 def decision_of(game: Game, rules: Rules) -> Decision:
     index = index_of(game)
     before = {pod_key(each): (each, index.node_of(pod_key(each))) for each in index.pods}
-    decision = decide(filling_of(game, index), rules)
+    decision = decide(filling_of(game, index), replace(rules, fair=not game.first))
     note(f"{decision}")
     event(f"{decision.answer}")
     after = {pod_key(each): (each, index.node_of(pod_key(each))) for each in index.pods}
@@ -149,6 +151,7 @@ def filling_of(game: Game, index: Index) -> Filling:
         Seeker(
             pod_from_manifest(pod),
             keys.get(game.sources.get(number, "")),
+            stays=number not in game.first,
             after=after.get(number),
             late=number in game.late,
         )
@@ -217,6 +220,8 @@ def play_course(game: Game, run: Run) -> None:
         game.stage[name] = stage_of(leaver.forms[0])
     for number, node in run:
         if node:
+            if number in game.first:
+                game.stage[game.sources[number]] = GONE
             assert (number, node) in game.placements()
             game.make((number, node))
             if number in game.sources and game.sources[number] not in stepwise:
