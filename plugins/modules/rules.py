@@ -424,7 +424,7 @@ def run(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
     found = write_rules(api, request, check=module.check_mode, extra_findings=lint)
     plan = found.plan
     result = {
-        **written(found.done, diff=module._diff, told={each.ref for each in plan.workloads}),
+        **written(found.done, diff=module._diff, elsewhere={each.ref for each in plan.workloads}),
         "workloads": found.workloads(),
         "findings": [finding.as_json() for finding in plan.findings],
         "counts": found.counts(),

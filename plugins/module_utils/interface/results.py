@@ -15,14 +15,14 @@ from ..rules.faults import told
 
 
 def written(
-    writes: t.Sequence[Write], *, diff: bool, told: t.Container[Ref] = ()
+    writes: t.Sequence[Write], *, diff: bool, elsewhere: t.Container[Ref] = ()
 ) -> dict[str, JSON]:
     """`changed` and `writes`; with `diff` also before and after of each object, of nothing but
-    what is ours in it. The patches of objects in `told` stand elsewhere in the result: hundreds of
-    them twice would be most of what Ansible has to carry."""
+    what is ours in it. The patches of the objects in `elsewhere` are told in another part: hundreds
+    of them twice would be most of what Ansible has to carry."""
     result: dict[str, JSON] = {
         "changed": bool(writes),
-        "writes": [write_as_json(write, patch=write.target not in told) for write in writes],
+        "writes": [write_as_json(write, patch=write.target not in elsewhere) for write in writes],
     }
     if diff:
         result["diff"] = [
