@@ -82,12 +82,12 @@ def _crowds(lasting: Scene, group: Group) -> t.Iterator[_Crowd]:
         within: sum(_running(subject) for subject, _term in members)
         for within, members in inside.items()
     }
-    if not inside or sum(running.values()) <= min(map(_size, inside)):
+    if not inside or sum(running.values()) <= min(map(int.bit_count, inside)):
         return
     together = functools.reduce(operator.or_, inside)
-    for few in sorted({*inside, together}, key=lambda each: (_size(each), each)):
+    for few in sorted({*inside, together}, key=lambda each: (each.bit_count(), each)):
         instances = sum(count for within, count in running.items() if not within & ~few)
-        if instances > _size(few):
+        if instances > few.bit_count():
             chosen = [x for within, members in inside.items() if not within & ~few for x in members]
             able = functools.reduce(operator.or_, (places.open_to(s) for s, _term in chosen))
             yield _Crowd(chosen, instances, places.names(few), places.names(able))
@@ -121,10 +121,6 @@ class _Places:
 
     def names(self, places: int) -> tuple[str, ...]:
         return tuple(name for n, (name, _nodes) in enumerate(self._domains) if places >> n & 1)
-
-
-def _size(places: int) -> int:
-    return bin(places).count("1")
 
 
 def _no_room(scene: Scene, crowd: _Crowd) -> tuple[str, str]:

@@ -5,35 +5,11 @@
 from __future__ import annotations
 
 from ..model.finding import Finding
-from . import (
-    affinity,
-    groups,
-    keys,
-    migration,
-    nodes,
-    rollouts,
-    selectors,
-    server,
-    spread,
-    validity,
-    workloads,
-)
+from . import request, server, workloads
 from .merging import merged
 from .scene import Scene
 
-FAMILIES = (
-    selectors,
-    keys,
-    nodes,
-    affinity,
-    groups,
-    migration,
-    spread,
-    rollouts,
-    workloads,
-    server,
-    validity,
-)
+FAMILIES = (*request.FAMILIES, workloads, server)
 
 
 def lint_scene(scene: Scene) -> tuple[Finding, ...]:

@@ -37,7 +37,7 @@ FAMILIES: tuple[Family, ...] = (
     rollouts,
     validity,
 )
-"""Those of `report` but `workloads` and `server`: the rules look for these themselves."""
+"""All but `workloads` and `server` (see report): the rules look for these themselves."""
 
 LOOKED_FOR = frozenset(
     {
