@@ -27,7 +27,7 @@ from .search import fewest_moves
 from .seekers import Sought
 from .static_proofs import StaticProofs, static_proofs
 from .ways_out import ways_out
-from .world import World
+from .world import World, index_of
 
 EVERY_METHOD = frozenset(Method)
 NAMED = 20
@@ -200,7 +200,7 @@ class ChangedMachines:
     def cannot_migrate(self) -> t.Iterator[Stuck]:
         """Changed machines that nothing could live-migrate where they would be once all run as
         declared."""
-        index = build(self.after, self.pods(declared=True))
+        index = index_of(self.after, self.pods(declared=True))
         waiting = Waiting(index, self.topology)
         for found in self.candidates:
             if Method.MIGRATE not in found.effect.methods or found.pod.uid not in index:
@@ -239,8 +239,3 @@ def _breaks(index: Index, key: str) -> bool:
     """Whether a placed pod breaks a rule by its own terms."""
     reasons = (reason for failure in index.verify(key) for reason in failure.reasons)
     return any(reason.kind not in HAZARDS for reason in reasons)
-
-
-def build(snapshot: Snapshot, pods: t.Iterable[Pod]) -> Index:
-    """The index of a snapshot with other pods."""
-    return Index.build(snapshot.nodes, pods, snapshot.namespaces, claim_terms=snapshot.claim_terms)

@@ -16,10 +16,10 @@ from ..model.collector import collector_paused
 from ..model.objects import Pod, Ref, Toleration
 from ..model.snapshot import Instance, Snapshot, Unreadable
 from ..model.topology import Topology
-from ..scheduling.index import Index, pod_key
+from ..scheduling.index import pod_key
 from ..scheduling.node_table import NodeSet
 from ..scheduling.tolerations import untolerated
-from ..verdicts.instances import instances, launcher_pods
+from ..verdicts.instances import bound_launcher, instances, launcher_pods
 from .blocking import EVICTION, Blocked, Blocking, counted
 from .decide import (
     NOT_ALL_TRIED,
@@ -37,6 +37,7 @@ from .narrowing import narrowing
 from .proof_words import ProofWords, listed
 from .reach import reach
 from .transit import settled
+from .world import index_of
 
 LIMIT = 400
 """States that one drill looks at."""
@@ -135,9 +136,7 @@ class _Drills:
         self.snapshot = snapshot
         self.cause = cause
         self.topology = topology
-        self.index = Index.build(
-            snapshot.nodes, snapshot.pods, snapshot.namespaces, claim_terms=snapshot.claim_terms
-        )
+        self.index = index_of(snapshot, snapshot.pods)
         self.displacement = Displacement(snapshot)
         self.on: dict[str, list[Instance]] = {}
         for found in instances(snapshot):
@@ -323,8 +322,8 @@ class _Drills:
 
 def _source_of(pod: Pod, launchers: t.Mapping[str, t.Sequence[Pod]]) -> str | None:
     """The key of the pod that leaves when this one has a place: it is the target of a migration."""
-    mine = launchers.get(pod.owner.uid, ()) if pod.owner is not None else ()
-    return next((pod_key(x) for x in mine if x.node_name and not x.terminating), None)
+    source = bound_launcher(launchers.get(pod.owner.uid, ())) if pod.owner is not None else None
+    return pod_key(source) if source is not None else None
 
 
 def _seeker(displaced: Displaced, pod: Pod, next_pod: Pod) -> Seeker:

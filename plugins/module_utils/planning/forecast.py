@@ -21,7 +21,7 @@ from ..verdicts.instances import instances
 from ..verdicts.successor import NEXT
 from ..verdicts.waiting import Waiting
 from .afterwards import Afterwards
-from .changed_machines import NAMED, ChangedMachines, build
+from .changed_machines import NAMED, ChangedMachines
 from .decide import (
     NOT_ALL_TRIED,
     Answer,
@@ -41,6 +41,7 @@ from .reach import reach
 from .seekers import Seekers, Sought, remaining
 from .ways_out import ways_out
 from .what_if import rollout_room
+from .world import index_of
 from .written import touched
 
 LEANING = (
@@ -159,7 +160,7 @@ class _Forecaster:
         displaced = {found.uid for found in self.sought}
         self.changed = ChangedMachines(after, asked.to_obey, displaced, topology, limit)
         self.plan = self.changed.plan
-        self.index = build(after, self.changed.pods())
+        self.index = index_of(after, self.changed.pods())
         self.waiting = Waiting(self.index, topology)
 
     def forecast(self) -> Forecast:
@@ -243,10 +244,12 @@ class _Forecaster:
             return decision
         doubt = NOT_RENEWED if breaks else BREAKABLE
         best = decision.best
-        if breaks and not afterwards.is_well(best):
-            obeying = build(self.after, staying.keeping_away(self.changed.pods()))
+        well = afterwards.is_well(best)
+        if breaks and not well:
+            obeying = index_of(self.after, staying.keeping_away(self.changed.pods()))
             best = decide(self._filling(obeying), self._rules(leaning)).best
-        if not afterwards.is_well(best):
+            well = afterwards.is_well(best)
+        if not well:
             return replace(decision, answer=Answer.UNKNOWN, doubt=doubt)
         if not breakable:
             return decision

@@ -36,7 +36,7 @@ class NotRenewed:
         }
         return any(
             _keeps_away(now, then, seeker) or _spreads(then, seeker)
-            for seeker in self._kinds_of(pods)
+            for seeker in _kinds_of(self._index, pods)
             for now, then in machines.values()
         )
 
@@ -53,8 +53,10 @@ class NotRenewed:
             for pod in pods
         ]
 
-    def _kinds_of(self, pods: t.Iterable[Pod]) -> t.Collection[Looked]:
-        return {_kind(each): each for each in map(self._index.candidate, pods)}.values()
+
+def _kinds_of(index: Index, pods: t.Iterable[Pod]) -> t.Collection[Looked]:
+    """One of each kind."""
+    return {_kind(each): each for each in map(index.candidate, pods)}.values()
 
 
 def _kind(looked: Looked) -> t.Hashable:
@@ -90,6 +92,6 @@ def looked_at(index: Index, declared: t.Iterable[Pod], pods: t.Iterable[Pod]) ->
 def spread_beside(index: Index, declared: t.Iterable[Pod], pods: t.Iterable[Pod]) -> bool:
     """Whether a spread that is declared for one of these counts one of `pods`, which is not spread by
     the same."""
-    spreading = {_kind(each): each for each in map(index.candidate, declared) if each.constraints}
-    coming = {_kind(each): each for each in map(index.candidate, pods)} if spreading else {}
-    return any(_spreads(then, x) for x in coming.values() for then in spreading.values())
+    spreading = [each for each in _kinds_of(index, declared) if each.constraints]
+    coming = _kinds_of(index, pods) if spreading else ()
+    return any(_spreads(then, x) for x in coming for then in spreading)

@@ -16,7 +16,13 @@ from ..model.kinds import MACHINE_INSTANCE
 from ..model.objects import Pod, Ref
 from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
 from ..scheduling.index import pod_key
-from ..verdicts.instances import instances, launcher_pods, machine_workload, pod_workload
+from ..verdicts.instances import (
+    bound_launcher,
+    instances,
+    launcher_pods,
+    machine_workload,
+    pod_workload,
+)
 from ..verdicts.successor import NEXT
 from .displaced import comes_late
 from .fill import Seeker
@@ -100,9 +106,7 @@ class Seekers:
         vmi = self._machines.get(uid)
         workload = machine_workload(vmi, self._workloads) if vmi is not None else None
         ref = Ref(MACHINE_INSTANCE, pod.namespace, name)
-        source = next(
-            (x for x in self._launchers.get(uid, ()) if x.node_name and not x.terminating), None
-        )
+        source = bound_launcher(self._launchers.get(uid, ()))
         goal = self._is_goal(pod, workload)
         if source is not None:
             seeker = Seeker(pod, pod_key(source), goal=goal)

@@ -24,6 +24,7 @@ from .proof import Examined, examine
 from .proof_words import ProofWords
 from .reach import reach
 from .seekers import Sought
+from .world import index_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +81,7 @@ def _filling(
     pods = (pod for pod in after.pods if pod.uid not in gone)
     ending = [pod for pod in after.ending if pod.uid not in gone]
     ended = [*ending, *ends] if sought else ending
-    index = Index.build(after.nodes, pods, after.namespaces, claim_terms=after.claim_terms)
-    return Filling(index, seekers, ended=ended)
+    return Filling(index_of(after, pods), seekers, ended=ended)
 
 
 def _freed(found: Candidate) -> Sought:

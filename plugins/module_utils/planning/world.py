@@ -52,7 +52,7 @@ class Verified:
         """What plans for `candidates` begin with. What is declared and not in effect is judged in
         another world than what runs, so that then nothing is verified here."""
         with collector_paused():
-            index = _index(snapshot, snapshot.pods)
+            index = index_of(snapshot, snapshot.pods)
             failures: dict[str, tuple[Failure, ...]] = {}
             for found in candidates:
                 if found.wanted is not found.pod:
@@ -122,14 +122,14 @@ class World:
         """
         leaving = (on_the_way or transit(snapshot)).pods
         leaving = leaving.difference(found.pod.uid for found in candidates) if leaving else leaving
-        running = _index(snapshot, snapshot.pods) if verified is None else verified.index
+        running = index_of(snapshot, snapshot.pods) if verified is None else verified.index
         gone = tuple(uid for uid in leaving if uid in running)
         failures: Failures | None = None
         declared = running
         if len(gone) > GONE_AT_MOST or any(x.wanted is not x.pod for x in candidates):
             wanted = {found.pod.uid: found.wanted for found in candidates}
             staying = (pod for pod in snapshot.pods if pod.uid not in leaving)
-            declared = _index(snapshot, (wanted.get(pod.uid, pod) for pod in staying))
+            declared = index_of(snapshot, (wanted.get(pod.uid, pod) for pod in staying))
             gone = ()
         elif verified is not None:
             failures = verified.failures
@@ -298,5 +298,6 @@ def _without_hazards(failure: Failure) -> Failure:
     return replace(failure, reasons=tuple(x for x in failure.reasons if x.kind not in HAZARDS))
 
 
-def _index(snapshot: Snapshot, pods: t.Iterable[Pod]) -> Index:
+def index_of(snapshot: Snapshot, pods: t.Iterable[Pod]) -> Index:
+    """The index of a snapshot with these pods."""
     return Index.build(snapshot.nodes, pods, snapshot.namespaces, claim_terms=snapshot.claim_terms)

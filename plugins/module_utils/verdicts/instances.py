@@ -61,6 +61,11 @@ def active_pod(vmi: MachineInstance, pods: t.Sequence[Pod]) -> Pod | None:
     return next(iter(known or running or here), None)
 
 
+def bound_launcher(pods: t.Iterable[Pod]) -> Pod | None:
+    """The launcher pod that has a node and stays: a migration's source while its target waits."""
+    return next((pod for pod in pods if pod.node_name and not pod.terminating), None)
+
+
 def machine_workload(vmi: MachineInstance, workloads: t.Mapping[Ref, Workload]) -> Ref:
     """The object whose template makes the machine: for a VirtualMachine in a pool the pool; a
     machine that nothing made is its own."""
