@@ -66,8 +66,16 @@ pytest_plugins = _sandbox_plugins()
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("faults")
     group.addoption("--fault-sample", type=int, metavar="N", help="only N tests of tests/faults")
-    seed = random.SystemRandom().randrange(10**6)
+    seed = int(os.environ.get("PLACEMENT_SEED") or random.SystemRandom().randrange(10**6))
     group.addoption("--fault-seed", type=int, default=seed, help="chooses the sample")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """With PLACEMENT_SEED every run makes the same examples."""
+    if os.environ.get("PLACEMENT_SEED") and importlib.util.find_spec("hypothesis"):
+        hypothesis = importlib.import_module("hypothesis")
+        hypothesis.settings.register_profile("repeatable", derandomize=True)
+        hypothesis.settings.load_profile("repeatable")
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

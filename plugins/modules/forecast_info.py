@@ -124,7 +124,8 @@ notes:
     says V(possible).
   - Migrations that have found their nodes are taken to be over, and what is being deleted to have gone, in whatever
     order. What else happens meanwhile is not foreseen. Disruption budgets, quotas, volumes that take time to detach and
-    preemption of other pods are left out of account.
+    what comes of pods that are ended by preemption are left out of account. Whose these may be is in
+    RV(pending[].may_end).
 seealso:
   - module: virt.placement.rules
   - module: virt.placement.placement_info
@@ -224,11 +225,19 @@ pending:
     certain:
       description: Whether that is so whatever is chosen and in whatever order, or somebody else may stay instead.
       type: bool
+    may_end:
+      description:
+        - Workloads of lower priority of which the scheduler would end pods to make room for it, at most 20.
+        - Who is ended and finds no other place is Pending then; that is not counted.
+        - Empty for a workload that has no pod yet, whose priority is not known.
+      type: list
+      elements: dict
   sample:
     - workload: {kind: VirtualMachine, namespace: shop, name: web-d}
       instance: {kind: VirtualMachineInstance, namespace: shop, name: web-d}
       reason: "none of 3 nodes is open to it: 3 in a zone with a pod that it keeps away from (app In (web))"
       certain: false
+      may_end: []
 stuck:
   description: >-
     Instances that could not be live-migrated, with the term that stands against it. Of those that a rule touches also

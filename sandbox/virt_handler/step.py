@@ -267,8 +267,11 @@ def _migration(seen: _Seen, dead_nodes: t.Container[str]) -> list[Action]:
     if not state.get("targetNodeDomainDetected"):
         ready = {"targetNodeDomainDetected": True, "targetNodeDomainReadyTimestamp": seen.stamp}
         return [_progress("target domain is ready", ready)]
-    # Together, since the next migration may replace what the instance says about this one.
-    return [_handoff(seen, target), *_leave_source(seen, state)]
+    # Together, since the next migration may replace what the instance says about this one. All pods
+    # but this migration's, and not by the name that the instance gives: virt-controller takes the
+    # youngest pod on the node for the source, by whole seconds, so it may name one that ended.
+    job = state["migrationUid"]
+    return [_handoff(seen, target), *_leave(seen, lambda pod: _job(pod) != job)]
 
 
 def _progress(why: str, state: dict[str, t.Any]) -> PatchVmi:
@@ -310,26 +313,29 @@ def _after_migration(seen: _Seen, state: Object) -> list[Action]:
         return _fail_target(seen, state["migrationUid"])
     if state.get("targetNode") != seen.status.get("nodeName"):
         return []
-    return _leave_source(seen, state)
+    # By name: the next migration's target pod may already stand on this one's source node.
+    return _leave(seen, lambda pod: pod["metadata"]["name"] == state.get("sourcePod"))
 
 
-def _leave_source(seen: _Seen, state: Object) -> list[Action]:
+def _leave(seen: _Seen, was_source: t.Callable[[Object], bool]) -> list[Action]:
     if seen.faults.source_pod_stays:
         return []
-    # By name: the next migration's target pod may already stand on this one's source node.
     return [
         EndPod(pod, "Succeeded")
         for pod in seen.pods
-        if _phase(pod) == "Running" and pod["metadata"]["name"] == state.get("sourcePod")
+        if _phase(pod) == "Running" and was_source(pod)
     ]
 
 
 def _fail_target(seen: _Seen, job: str) -> list[Action]:
     return [
-        EndPod(pod, "Failed")
-        for pod in seen.pods
-        if _phase(pod) == "Running" and pod["metadata"]["labels"].get(MIGRATION_JOB_LABEL) == job
+        EndPod(pod, "Failed") for pod in seen.pods if _phase(pod) == "Running" and _job(pod) == job
     ]
+
+
+def _job(pod: Object) -> str | None:
+    job: str | None = pod["metadata"]["labels"].get(MIGRATION_JOB_LABEL)
+    return job
 
 
 def _phase(pod: Object) -> str:

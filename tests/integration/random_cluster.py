@@ -123,6 +123,16 @@ class Case:
             key=lambda each: "priorityClassName" not in each["spec"]["template"]["spec"],
         )
 
+    def below(self, names: set[str]) -> set[str]:
+        """The Deployments whose pods one of these may end, to have their place."""
+        classes = {
+            each["metadata"]["name"]: each["spec"]["template"]["spec"].get("priorityClassName")
+            for each in self.deployments
+        }
+        if URGENT not in {classes[name] for name in names}:
+            return set()
+        return {name for name, its in classes.items() if its is None}
+
     def _rule(self, name: str, first: str) -> JSON:
         key = self.chance.choice([ZONE, HOST])
         own = {"matchLabels": {"app": name}}

@@ -39,6 +39,7 @@ from .outcomes import LIMIT
 from .proof_words import ProofWords, listed
 from .reach import reach
 from .seekers import Seekers, Sought, remaining
+from .stay_behind import StayBehind
 from .ways_out import ways_out
 from .what_if import rollout_room
 from .world import index_of
@@ -185,7 +186,7 @@ class _Forecaster:
         elif decision.is_untried and not decision.doubt and moved.proven is None:
             proof.append(NOT_ALL_TRIED)
         proof += [f"{found.instance} stays on {found.node}: {found.reason}" for found in blocked]
-        pending, stuck = self._unplaced(filling, decision)
+        pending, stuck = self._stay_behind(filling, decision)
         migrating = {n for n, x in enumerate(self.sought) if x.way == "migrate" and x.seeker.goal}
         return Forecast(
             answer=answer,
@@ -293,57 +294,17 @@ class _Forecaster:
 
     # Who stays behind.
 
-    def _unplaced(self, filling: Filling, decision: Decision) -> tuple[list[Unplaced], list[Stuck]]:
+    def _stay_behind(
+        self, filling: Filling, decision: Decision
+    ) -> tuple[list[Unplaced], list[Stuck]]:
         """Those without a place at the end of the best course; where there is one that places
         all, those of the worst, who may be without."""
         run = decision.worst if decision.answer is Answer.POSSIBLE else decision.best
         if run is None or decision.answer is Answer.GUARANTEED:
             return [], []
         with filling.played(run):
-            return self._waiting_ones(filling, decision.never)
-
-    def _waiting_ones(
-        self, filling: Filling, never: t.Container[int]
-    ) -> tuple[list[Unplaced], list[Stuck]]:
-        """Those without a place as the filling stands; `never` are those of whom that is sure."""
-        pending: list[Unplaced] = []
-        stuck: list[Stuck] = []
-        waiting = Waiting(self.index, self.topology)
-        in_flight = self._in_flight()
-        for number in sorted(filling.waiting):
-            found = self.sought[number]
-            if not found.seeker.goal:
-                continue
-            if found.way == "roll" and found.workload is not None:
-                in_flight[found.workload] -= 1
-                if in_flight[found.workload] < 0:
-                    continue
-            reason, certain = waiting.reason(found.seeker.pod), number in never
-            if found.way == "migrate" and found.source is not None:
-                restarted = self._if_restarted(found)
-                node = found.source.node_name
-                entry = Stuck(found.instance, found.workload, node, reason, restarted, certain)
-                stuck.append(entry)
-            else:
-                pending.append(Unplaced(found.instance, found.workload, reason, certain))
-        return pending, stuck
-
-    def _in_flight(self) -> dict[Ref, int]:
-        """How many new pods a roll-out makes before old ones have to be gone."""
-        rooms = {
-            found.ref: rollout_room(found)
-            for found in self.after.workloads
-            if found.ref in self.touched and found.kind.self_rolling
-        }
-        return {ref: max(1, room.surge + room.unavailable) for ref, room in rooms.items()}
-
-    def _if_restarted(self, found: Sought) -> tuple[str, ...]:
-        if found.vmi is None or found.source is None:
-            return ()
-        workloads = {each.ref: each for each in self.after.workloads}
-        workload = workloads.get(found.workload) if found.workload is not None else None
-        pod = self.displacement.renewed(found.source, found.vmi, workload)
-        return self.index.feasible(pod, without=found.seeker.source)[:NAMED]
+            behind = StayBehind(self.after, self.touched, self.sought, self.index, self.topology)
+            return behind.of(filling, decision.never)
 
     def _blocked(self) -> list[Stuck]:
         """Who is held on a drained node: it cannot be migrated, and must not be restarted."""

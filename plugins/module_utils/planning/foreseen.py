@@ -16,12 +16,14 @@ from .decide import Answer
 @dataclass(frozen=True, slots=True)
 class Unplaced:
     """An instance that would have no node. `certain` is false where that depends on what the
-    scheduler chooses."""
+    scheduler chooses. `may_end` are workloads of lower priority whose pods the scheduler would end
+    to make room for it, as things are then."""
 
     instance: Ref
     workload: Ref | None
     reason: str
     certain: bool = True
+    may_end: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

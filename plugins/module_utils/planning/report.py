@@ -62,6 +62,7 @@ def _unplaced(each: Unplaced) -> dict[str, JSON]:
         "instance": ref_as_json(each.instance),
         "reason": each.reason,
         "certain": each.certain,
+        "may_end": [ref_as_json(ref) for ref in each.may_end],
     }
 
 

@@ -49,10 +49,16 @@ def machine(made: Cluster, name: str, node: str, spec: JSON = None, **labels: st
     return ref
 
 
-def deployment(made: Cluster, name: str, nodes: t.Iterable[str], spec: JSON) -> Ref:
+def deployment(
+    made: Cluster,
+    name: str,
+    nodes: t.Iterable[str],
+    spec: JSON,
+    labels: t.Mapping[str, str] | None = None,
+) -> Ref:
     """A Deployment with a running pod on each of these nodes."""
     where = list(nodes)
-    template = {"metadata": {"labels": {"app": name}}, "spec": spec}
+    template = {"metadata": {"labels": {"app": name, **(labels or {})}}, "spec": spec}
     ref = made.workload("Deployment", name, {"replicas": len(where), "template": template})
     for node in where:
         made.start(ref, node)
