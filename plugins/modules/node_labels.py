@@ -155,7 +155,7 @@ counts:
       type: int
   sample: {changed: 6, changed_by_others: 0, failed: 0}
 writes:
-  description: The patches that were sent, or would be sent in check mode.
+  description: The changes that were made, or would be made in check mode.
   returned: success
   type: list
   elements: dict
@@ -170,7 +170,9 @@ writes:
       description: Name of the object.
       type: str
     patch:
-      description: JSON Patch (RFC 6902). It begins with what must still hold.
+      description:
+        - The change as JSON Patch (RFC 6902).
+        - It is sent with tests that the object is the one that was read, and that what is changed is still as it was.
       type: list
       elements: dict
   sample:
@@ -178,8 +180,6 @@ writes:
       namespace: ""
       name: kni-worker
       patch:
-        - {op: test, path: /metadata/uid, value: 6f7c1c2e-7a56-4a8e-9a3a-0e6f5a0c3a55}
-        - {op: test, path: /metadata/labels/topology.kubernetes.io~1zone, value: null}
         - {op: add, path: /metadata/labels/topology.kubernetes.io~1zone, value: scu}
 errors:
   description: What could not be written and why, one message for each node.

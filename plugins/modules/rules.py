@@ -244,7 +244,8 @@ workloads:
       type: str
     patch:
       description:
-        - The JSON Patch (RFC 6902) that was sent to the workload, or would be.
+        - The change of the workload that was made, or would be, as JSON Patch (RFC 6902). It is sent with tests that
+          the workload is the one that was read, and that what is changed is still as it was.
         - Where the request is refused it is empty, but for a workload that somebody else manages. Then it is what
           to commit there.
       type: list
@@ -326,7 +327,7 @@ writes:
       type: str
     patch:
       description:
-        - JSON Patch (RFC 6902) of a label on what runs. It begins with what must still hold.
+        - The change of a label on what runs, as JSON Patch (RFC 6902), sent with tests like that of a workload.
         - The patch of a workload stands in RV(workloads[].patch).
       returned: for a running machine or pod
       type: list

@@ -40,7 +40,7 @@ def written(
 def write_as_json(write: Write, *, patch: bool = True) -> dict[str, JSON]:
     target = write.target
     named = {"kind": target.kind, "namespace": target.namespace, "name": target.name}
-    return {**named, "patch": write.patch()} if patch else named
+    return {**named, "patch": write.changes()} if patch else named
 
 
 def warn_once(warn: t.Callable[[str], None], findings: t.Iterable[Finding]) -> None:

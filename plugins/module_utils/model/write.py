@@ -48,4 +48,8 @@ class Write:
     def patch(self) -> list[dict[str, JSON]]:
         """The JSON Patch: the uid, the tests, then the changes."""
         uid = Operation("test", Pointer(("metadata", "uid")), self.uid)
-        return [op.as_json() for op in (uid, *self.tests, *self.operations)]
+        return [op.as_json() for op in (uid, *self.tests)] + self.changes()
+
+    def changes(self) -> list[dict[str, JSON]]:
+        """The JSON Patch without its tests, as people are told it."""
+        return [op.as_json() for op in self.operations]

@@ -63,7 +63,7 @@ class Change:
 
     def _patch(self, write: Write, *, refused: bool) -> list[dict[str, JSON]]:
         if not refused:
-            return write.patch()
+            return write.changes()
         if managed_by(self.workload) is None:
             return []
         return [op.as_json() for op in write.operations if op.pointer not in _OURS]

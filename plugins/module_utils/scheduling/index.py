@@ -44,6 +44,9 @@ class Filter(t.Protocol):
         """Why node number n does not pass, or None."""
 
 
+Filters = tuple[Filter, ...]
+
+
 class Index:
     """Build one with `Index.build`. Nodes and namespaces are fixed; pods come and go."""
 
@@ -68,7 +71,7 @@ class Index:
         )
         self.pod_affinity = InterPodAffinity(table, self.matching)
         taints = TaintToleration(table, comparison=options.taint_comparison)
-        filters: tuple[Filter, ...] = (
+        filters: Filters = (
             NodeName(table),
             NodeUnschedulable(table, comparison=options.taint_comparison),
             taints,
@@ -80,6 +83,7 @@ class Index:
             self.pod_affinity,
         )
         self._filters = tuple(each for each in filters if each.name in options.plugins)
+        self._but_resources = tuple(each for each in self._filters if each is not self.resources)
         self._placed: dict[str, Candidate] = {}
         self._on: list[dict[str, Candidate]] = [{} for _name in table.names]
         self._away: set[str] = set()
@@ -229,18 +233,33 @@ class Index:
         """
         n = self.table.numbers[node_name]
         with self.without(without):
-            return self._failures(self.candidate(pod), n, plugins)
+            return self._failures(self.candidate(pod), n, self._chosen(plugins))
 
     def verify(self, key: str) -> tuple[Failure, ...]:
         """Take a placed pod out: why might it not come back to its node? Raises KeyError."""
         candidate = self._placed[key]
+        n = candidate.node
         if key in self._away:
-            return self._failures(candidate, candidate.node, None)
+            return self._failures(candidate, n, self._filters)
+        if n not in self._nominated and self.resources.is_enough(n):
+            return self._comes_back(candidate)
         self._leave(candidate)
         try:
-            return self._failures(candidate, candidate.node, None)
+            return self._failures(candidate, n, self._filters)
         finally:
-            self._enter(candidate, candidate.node)
+            self._enter(candidate, n)
+
+    def _comes_back(self, candidate: Candidate) -> tuple[Failure, ...]:
+        """Why a pod might not come back to a node that has room for all that is there."""
+        self.matching.step_aside(candidate)
+        if candidate.pod.host_ports:
+            self.ports.leave(candidate)
+        try:
+            return self._asked(candidate, candidate.node, self._but_resources)
+        finally:
+            self.matching.come_back(candidate)
+            if candidate.pod.host_ports:
+                self.ports.enter(candidate)
 
     def verify_all(self) -> dict[str, tuple[Failure, ...]]:
         """The placed pods that might not come back to their nodes, by key, and why."""
@@ -286,13 +305,19 @@ class Index:
     ) -> NodeSet:
         """The nodes that pass every filter, as a set of the table."""
         found = self.table.all
-        for each in self._filters:
-            if found and (plugins is None or each.name in plugins):
+        filters = self._chosen(plugins)
+        for each in filters:
+            if found:
                 found &= each.nodes(candidate)
         for n in self._nominated:
-            if found >> n & 1 and self._failures(candidate, n, plugins):
+            if found >> n & 1 and self._failures(candidate, n, filters):
                 found &= ~(1 << n)
         return found
+
+    def _chosen(self, plugins: t.Container[str] | None) -> Filters:
+        if plugins is None:
+            return self._filters
+        return tuple(each for each in self._filters if each.name in plugins)
 
     def _there(self, key: str) -> Candidate:
         candidate = self._placed[key]
@@ -300,27 +325,22 @@ class Index:
             raise ValueError(f"{candidate.pod.ref} is away: it cannot be moved meanwhile")
         return candidate
 
-    def _failures(
-        self, candidate: Candidate, n: int, plugins: t.Container[str] | None
-    ) -> tuple[Failure, ...]:
+    def _failures(self, candidate: Candidate, n: int, filters: Filters) -> tuple[Failure, ...]:
         """What refuses with the pods in place that are nominated for the node, or else without
         them: they may come to run there or not, so the pod must pass both ways."""
         if n in self._nominated:
             with self._expected(candidate, n):
-                failures = self._asked(candidate, n, plugins)
+                failures = self._asked(candidate, n, filters)
             if failures:
                 return failures
-        return self._asked(candidate, n, plugins)
+        return self._asked(candidate, n, filters)
 
-    def _asked(
-        self, candidate: Candidate, n: int, plugins: t.Container[str] | None
-    ) -> tuple[Failure, ...]:
+    def _asked(self, candidate: Candidate, n: int, filters: Filters) -> tuple[Failure, ...]:
         found = []
-        for each in self._filters:
-            if plugins is None or each.name in plugins:
-                failure = each.failure(candidate, n)
-                if failure is not None:
-                    found.append(failure)
+        for each in filters:
+            failure = each.failure(candidate, n)
+            if failure is not None:
+                found.append(failure)
         return tuple(found)
 
     @contextlib.contextmanager
@@ -356,8 +376,6 @@ class Index:
                     placed.append((self._lookup.new(pod), numbers[pod.node_name]))
             elif pod.nominated_node_name in numbers:
                 nominated.append((self._lookup.new(pod), numbers[pod.nominated_node_name]))
-        for candidate, _n in (*placed, *nominated):
-            self._lookup.constraints_of(candidate)
         for candidate, n in placed:
             self._placed[candidate.key] = self._on[n][candidate.key] = candidate
             self._enter(candidate, n)

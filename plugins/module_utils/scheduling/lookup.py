@@ -41,12 +41,10 @@ class Lookup:
         self._node_rules: dict[t.Hashable, NodeSet] = {}
 
     def new(self, pod: Pod) -> Candidate:
-        """A candidate without its constraints."""
-        return Candidate(pod_key(pod), pod, self._spec(pod))
-
-    def constraints_of(self, candidate: Candidate) -> None:
-        """Look the hard spread constraints of a candidate up."""
-        candidate.constraints = self._spread.constraints(candidate.pod, candidate.spec)
+        """A candidate that nobody has selected yet."""
+        found = Candidate(pod_key(pod), pod, self._spec(pod))
+        found.constraints = self._spread.constraints(pod, found.spec)
+        return found
 
     def judged(self, pod: Pod) -> Candidate:
         """The candidate of a pod that is not placed. Pods are judged, placed and taken out again
@@ -54,7 +52,6 @@ class Lookup:
         found = self._judged.get(id(pod))
         if found is None:
             found = self.new(pod)
-            self.constraints_of(found)
             self.keep(found)
         return found
 

@@ -269,10 +269,7 @@ class Matching:
     def enter(self, candidate: Candidate) -> None:
         self.find(candidate)
         self._placed.add(candidate)
-        for match in candidate.matches:
-            match.enter(candidate)
-        for owners in candidate.spec.rules.owners:
-            owners.enter(candidate)
+        self.come_back(candidate)
         if self._postings:
             for key, value in candidate.pod.labels.items():
                 if key in self._postings:
@@ -280,14 +277,24 @@ class Matching:
 
     def leave(self, candidate: Candidate) -> None:
         self._placed.discard(candidate)
-        for match in candidate.matches:
-            match.leave(candidate)
-        for owners in candidate.spec.rules.owners:
-            owners.leave(candidate)
+        self.step_aside(candidate)
         if self._postings:
             for key, value in candidate.pod.labels.items():
                 if key in self._postings:
                     self._postings[key][value].discard(candidate)
+
+    def step_aside(self, candidate: Candidate) -> None:
+        """Leave for one question, for which no new Match is made; then `come_back`."""
+        for match in candidate.matches:
+            match.leave(candidate)
+        for owners in candidate.spec.rules.owners:
+            owners.leave(candidate)
+
+    def come_back(self, candidate: Candidate) -> None:
+        for match in candidate.matches:
+            match.enter(candidate)
+        for owners in candidate.spec.rules.owners:
+            owners.enter(candidate)
 
     def sharing(self, key: str, value: str) -> t.AbstractSet[Candidate]:
         """The placed pods whose label `key` has this value."""

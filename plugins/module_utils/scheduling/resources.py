@@ -68,6 +68,10 @@ class NodeResourcesFit:
         zero where it is over-committed."""
         return {**self._free[n], "pods": self._room[n]}
 
+    def is_enough(self, n: int) -> bool:
+        """Whether a node has room for all that is on it: then for each that leaves and comes back."""
+        return self._room[n] >= 0 and min(self._free[n].values(), default=0) >= 0
+
     def failure(self, candidate: Candidate, n: int) -> Failure | None:
         if self._fits_on(self._considered(candidate.pod.requests), n):
             return None
