@@ -225,7 +225,7 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.guard imp
 from ansible_collections.virt.placement.plugins.module_utils.interface.results import written
 from ansible_collections.virt.placement.plugins.module_utils.model.finding import Refused
 from ansible_collections.virt.placement.plugins.module_utils.rules.node_label_request import (
-    read_label_request,
+    parse_label_request,
 )
 from ansible_collections.virt.placement.plugins.module_utils.runs.label_nodes import (
     label_faults,
@@ -237,7 +237,7 @@ if t.TYPE_CHECKING:
 
 
 def run(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
-    request, faults = read_label_request(module.params, topology_of(module.params))
+    request, faults = parse_label_request(module.params, topology_of(module.params))
     if faults:
         raise Refused(label_faults(api, request, faults))
     applied = label_nodes(api, request, check=module.check_mode)

@@ -209,7 +209,7 @@ def test_two_writers_lose_nothing(plain: Sandbox) -> None:
             per_node = {name: {key: f"v{number}"} for name in _names(plain)}
             rest: dict[str, t.Any] = {"remove": [], "exclusive": [], "force": True}
             options = {**unset, "per_node": per_node, **rest}
-            request = parse_label_request(options, Topology.of())
+            request, _faults = parse_label_request(options, Topology.of())
             applied = label_nodes(api, request, check=False)
             trouble.extend(failed.error for failed in applied.failed)
 

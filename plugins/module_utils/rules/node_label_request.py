@@ -9,7 +9,7 @@ import re
 import typing as t
 from dataclasses import dataclass, field
 
-from ..model.finding import Fault, Refused
+from ..model.finding import Fault
 from ..model.pointer import JSON
 from ..model.topology import Topology, UndeclaredKey
 from .label_input import label_key, label_value
@@ -46,15 +46,7 @@ class LabelRequest:
         return self.per_node.get(node, self.labels)
 
 
-def parse_label_request(params: t.Mapping[str, JSON], topology: Topology) -> LabelRequest:
-    """The request in the module's options. Raises Refused with all faults."""
-    request, faults = read_label_request(params, topology)
-    if faults:
-        raise Refused(faults)
-    return request
-
-
-def read_label_request(
+def parse_label_request(
     params: t.Mapping[str, JSON], topology: Topology
 ) -> tuple[LabelRequest, tuple[Fault, ...]]:
     """All faults in the module's options, and the request in what is left of them: that is for

@@ -10,7 +10,7 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model import names
-from ansible_collections.virt.placement.plugins.module_utils.model.finding import Refused
+from ansible_collections.virt.placement.plugins.module_utils.model.finding import Fault, Refused
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rules.node_label_request import (
@@ -28,16 +28,22 @@ ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
 
 
-def _parse(keys: dict[str, str] | None = None, **options: t.Any) -> LabelRequest:
+def _parsed(
+    keys: dict[str, str] | None = None, **options: t.Any
+) -> tuple[LabelRequest, tuple[Fault, ...]]:
     unset = dict.fromkeys(("per_node", "nodes", "selector", "labels"))
     params = {**unset, "remove": [], "exclusive": [], "force": False, **options}
     return parse_label_request(params, Topology.of(keys))
 
 
+def _parse(keys: dict[str, str] | None = None, **options: t.Any) -> LabelRequest:
+    request, faults = _parsed(keys, **options)
+    assert not faults
+    return request
+
+
 def _faults(keys: dict[str, str] | None = None, **options: t.Any) -> list[str]:
-    with pytest.raises(Refused) as caught:
-        _parse(keys, **options)
-    return [str(fault) for fault in caught.value.faults]
+    return [str(fault) for fault in _parsed(keys, **options)[1]]
 
 
 def _node(
