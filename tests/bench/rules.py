@@ -6,8 +6,8 @@ What is compared, all in the same run, on machines that virt-controller has no m
 
 - ours: a whole playbook with one task, from the start of the process to its end: Ansible's start,
   reading the cluster, lint, plan, a patch for each machine;
-- the floor: the same patches from eight threads of one process that does nothing else, and the
-  start-up of a playbook with one ping;
+- the floor: the very patches that ours sends, from eight threads of one process that does nothing
+  else, and the start-up of a playbook with one ping;
 - the loop: a playbook with one k8s_json_patch of each machine in a loop, extrapolated from a few;
 - the second run: ours again, with nothing to do.
 
@@ -17,9 +17,17 @@ each counts. The loop goes half before and half after them.
 
 from __future__ import annotations
 
+import contextlib
+import io
+import pathlib
 import time
 import typing as t
+from unittest import mock
 
+from ansible.module_utils.testing import patch_module_args
+
+from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
+from ansible_collections.virt.placement.plugins.modules import rules
 from sandbox import Sandbox, objects
 
 from . import floor, playbooks
@@ -51,9 +59,7 @@ def rows(*, small: bool = False) -> list[Row]:
     with Sandbox.start("small") as sandbox:
         task = _our_task(_create(sandbox, machines))
         before = _placement(sandbox)
-        playbooks.run(task, sandbox.kubeconfig("mover"))
-        patches = _patches(before, _placement(sandbox))
-        _restore(sandbox, before)
+        patches = _sent(task, sandbox.kubeconfig("mover"))
         loop = _loop(sandbox, patches[: looped // 2])
         _restore(sandbox, before)
         measured = [_round(sandbox, task, patches, before) for _number in range(rounds)]
@@ -135,6 +141,26 @@ def _versions(sandbox: Sandbox) -> list[str]:
 def _our_task(names: list[str]) -> list[dict[str, t.Any]]:
     rule = {"name": "fast", "workloads": [{"names": names}], "run_on": {"zone": ["zone1", "zone2"]}}
     return [{"virt.placement.rules": {"namespace": NAMESPACE, "rules": [rule]}}]
+
+
+def _sent(task: list[dict[str, t.Any]], kubeconfig: pathlib.Path) -> Patches:
+    """The patches that ours would send, from a run in this process that sends none."""
+    sent: Patches = []
+
+    def keep(_api: Api, path: str, patch: t.Any, **_options: t.Any) -> None:
+        sent.append((path, JSON_PATCH, patch))
+
+    options = {**task[0]["virt.placement.rules"], "kubeconfig": str(kubeconfig)}
+    with (
+        mock.patch.object(Api, "patch", keep),
+        patch_module_args(options),
+        contextlib.redirect_stdout(io.StringIO()) as told,
+        contextlib.suppress(SystemExit),
+    ):
+        rules.main()
+    if len(sent) != len(options["rules"][0]["workloads"][0]["names"]):
+        raise RuntimeError(f"{len(sent)} patches: {told.getvalue()}")
+    return sent
 
 
 def _peer_task(patches: Patches) -> list[dict[str, t.Any]]:

@@ -1,17 +1,10 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one place that leans on kubernetes.core and on the kubernetes client: for authentication.
+"""From the options of a task to an API server, with the kubernetes client's authentication.
 
-What is used of kubernetes.core, in the hope that it stays:
-
-- `args_common.AUTH_ARG_SPEC`: the options;
-- `k8s.client._create_auth_spec`, `_create_configuration`, `_create_headers`: options, environment
-  and kubeconfig to a client configuration. Where one of them is missing,
-  `k8s.client.get_api_client`, which does the same and then also asks the server for its API groups,
-  two round trips that nothing here needs.
-
-What is used of the client: `Configuration.host`, `.connection_pool_maxsize`, `.auth_settings()`,
-and the urllib3 pool of its REST client, which has the certificates and the proxy.
+What is used of the client: its kubeconfig and in-cluster loaders (see `configuration`),
+`Configuration.host`, `.connection_pool_maxsize`, `.auth_settings()`, and the urllib3 pool of its REST
+client, which has the certificates and the proxy.
 """
 
 from __future__ import annotations
@@ -28,6 +21,7 @@ from ansible.module_utils.basic import missing_required_lib
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 
 from ..model.collector import collector_paused
+from .configuration import configuration_of, headers_of
 from .deadline import Deadline
 from .errors import NoConfiguration, cut
 from .given import check_before, check_host, check_token
@@ -43,8 +37,6 @@ POOL_SIZE = 16
 
 _TOKEN_SECONDS = 20.0
 """How long a token is used before the client is asked for it again: it may run a program."""
-
-_BUILDERS = ("_create_auth_spec", "_create_configuration", "_create_headers")
 
 
 def auth_argument_spec() -> dict[str, dict[str, t.Any]]:
@@ -73,20 +65,18 @@ def open_session(options: t.Mapping[str, t.Any]) -> Session:
     """
     try:
         with collector_paused():
-            from kubernetes.client import Configuration
-
-            from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client
+            from kubernetes.client import Configuration, rest
     except ImportError as error:
         raise NoConfiguration(missing_required_lib("kubernetes")) from error
     check_before(options)
     # The client keeps what was loaded last for the whole process.
     Configuration.set_default(None)
-    given = {name: value for name, value in options.items() if value is not None}
-    build = _build if all(hasattr(client, name) for name in _BUILDERS) else _build_with_discovery
     with _logged_errors() as logged:
         try:
-            configuration, headers, pool = build(client, given)
-            found = _Headers(configuration, headers)
+            configuration = configuration_of(options)
+            configuration.connection_pool_maxsize = POOL_SIZE
+            pool = rest.RESTClientObject(configuration).pool_manager
+            found = _Headers(configuration, headers_of(options))
             anonymous = not found.token and not configuration.cert_file
         except Exception as error:
             # Whatever a kubeconfig, a certificate file or a credential program can bring up.
@@ -113,32 +103,6 @@ def _logged_errors() -> t.Iterator[list[str]]:
         yield found
     finally:
         root.removeHandler(handler)
-
-
-def _build(client: t.Any, given: dict[str, t.Any]) -> tuple[t.Any, list[tuple[str, str]], t.Any]:
-    from kubernetes.client import rest
-
-    configuration = client._create_configuration(client._create_auth_spec(None, **given))
-    configuration.connection_pool_maxsize = POOL_SIZE
-    headers = [
-        (name, value)
-        for name, values in client._create_headers(None, **given).items()
-        for value in (values if isinstance(values, list) else [values])
-    ]
-    return configuration, headers, rest.RESTClientObject(configuration).pool_manager
-
-
-def _build_with_discovery(
-    client: t.Any, given: dict[str, t.Any]
-) -> tuple[t.Any, list[tuple[str, str]], t.Any]:
-    found = client.get_api_client(None, **given)
-    raw = found.client.client
-    headers = [
-        (str(name), value)
-        for name, value in raw.default_headers.items()
-        if name.lower().startswith("impersonate-")
-    ]
-    return found.configuration, headers, raw.rest_client.pool_manager
 
 
 class _Headers:

@@ -15,7 +15,6 @@ import typing as t
 import pytest
 from kubernetes.config import kube_config
 
-from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client as peer
 from ansible_collections.virt.placement.plugins.module_utils.api import connection, errors
 from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
 
@@ -55,24 +54,6 @@ def _token_seen(server: ScriptedServer) -> str | None:
     return server.seen[-1].headers["Authorization"]
 
 
-@pytest.fixture(params=["built", "discovered"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With and without the shortcut past kubernetes.core's discovery."""
-    if request.param == "discovered":
-        monkeypatch.setattr(connection, "_BUILDERS", ("not_there",))
-        monkeypatch.setattr(peer, "_pool", {})
-        monkeypatch.setattr(peer.k8sdynamicclient, "K8SDynamicClient", _Undiscovered)
-    return str(request.param)
-
-
-class _Undiscovered:
-    """Stands for the dynamic client, which would ask for API groups that no test has."""
-
-    def __init__(self, client: t.Any, **_: t.Any) -> None:
-        self.client = client
-
-
-@pytest.mark.usefixtures("way")
 class TestOptions:
     def test_a_kubeconfig_as_a_dict(self, server: ScriptedServer) -> None:
         _connect(kubeconfig=_kubeconfig(server.url)).get(NODE)
@@ -277,7 +258,6 @@ class TestWhatIsMissing:
         )
 
 
-@pytest.mark.usefixtures("way")
 class TestWhatWouldNotCount:
     """Nothing is sent where kubernetes.core would pass over what names the cluster."""
 
@@ -381,7 +361,3 @@ def test_without_the_client_library_it_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "kubernetes.client", None)
     with pytest.raises(errors.NoConfiguration, match="Python library \\(kubernetes\\)"):
         connection.open_session({})
-
-
-def test_the_names_that_save_the_discovery_are_still_there() -> None:
-    assert all(hasattr(peer, name) for name in connection._BUILDERS)

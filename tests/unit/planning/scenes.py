@@ -123,6 +123,11 @@ def keep_apart(*, over: str = ZONE, plain: bool = False, **labels: str) -> JSON:
     return anti_affinity(apart(over, plain=plain, **labels))["affinity"]
 
 
+def names(found: t.Iterable[t.Any]) -> list[str]:
+    """Of the instances that entries of a forecast are about."""
+    return [each.instance.name for each in found]
+
+
 __all__ = [
     "HOST",
     "ZONE",
@@ -133,6 +138,7 @@ __all__ = [
     "keep_apart",
     "lost",
     "machine",
+    "names",
     "near",
     "pinned",
     "replica_set",
