@@ -11,13 +11,11 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
-from ..model.finding import Finding
 from ..model.objects import Pod, Ref
 from ..model.plan import Method, Move
 from ..model.snapshot import Snapshot, Unreadable
 from ..model.topology import Topology
 from ..scheduling.index import Index
-from ..verdicts.instances import instances
 from ..verdicts.successor import NEXT
 from ..verdicts.waiting import Waiting
 from .afterwards import Afterwards
@@ -31,9 +29,10 @@ from .decide import (
     leans_on_the_lost,
     worst_of,
 )
-from .displaced import Cause, Displacement, Fate
+from .displaced import Displacement, Fate
 from .fill import Filling, Run, Seeker
 from .foreseen import Deadlock, Forecast, Stuck, Unplaced
+from .not_made_again import not_made_again
 from .not_renewed import NotRenewed
 from .outcomes import LIMIT
 from .proof_words import ProofWords, listed
@@ -58,7 +57,6 @@ BREAKABLE = (
     " once their machines have places"
 )
 NOT_PROVEN = "not proven: machines may move otherwise than planned, and make room"
-NOT_MADE_AGAIN = "not_made_again"
 
 
 def forecast(
@@ -196,7 +194,7 @@ class _Forecaster:
             moves=(*self.plan.moves, *self._moves(filling, decision.best)),
             left=self.plan.left,
             deadlock=self._deadlock(filling, decision) or moved.deadlock,
-            findings=tuple(self._findings()),
+            findings=tuple(not_made_again(self.before, self.after)),
             to_place=filling.goals,
             least_pending=min(decision.surely_without(migrating), len(pending)),
         )
@@ -320,20 +318,6 @@ class _Forecaster:
                 found.append(Stuck(instance.ref, instance.workload, node, reason))
         return found
 
-    def _findings(self) -> t.Iterator[Finding]:
-        """Instances that end with their node, and that nothing makes again."""
-        left = {found.uid for found in instances(self.after)}
-        nodes = {node.name: node for node in self.after.nodes}
-        displacement = Displacement(self.before)
-        for instance in instances(self.before):
-            node = nodes.get(instance.node_name)
-            if instance.uid in left or node is None or instance.pod is None:
-                continue
-            cause: Cause = "drain" if node.unschedulable else "failure"
-            fate = displacement.of(instance, cause)
-            if fate.fate is Fate.GONE:
-                yield not_made_again(instance.ref, fate.reason)
-
     # Moves, and ways out where there are none.
 
     def _moves(self, filling: Filling, run: Run) -> list[Move]:
@@ -382,17 +366,6 @@ class _Forecaster:
             workload = workloads.get(found.workload) if found.workload is not None else None
             return Seeker(self.displacement.renewed(found.source, found.vmi, workload))
         return replace(found.seeker, source=None)
-
-
-def not_made_again(instance: Ref, reason: str) -> Finding:
-    """An instance ends with its node for good."""
-    return Finding(
-        NOT_MADE_AGAIN,
-        "warning",
-        f"{instance} would end with its node: {reason}.",
-        "Move it by hand before, or give it a controller that makes it again.",
-        (instance,),
-    )
 
 
 def _move(found: Sought, source: Pod, targets: tuple[str, ...]) -> Move:
