@@ -55,7 +55,7 @@ class Round(t.NamedTuple):
 
 def rows(*, small: bool = False) -> list[Row]:
     """Bench row 2. `small` only shows that it runs: its ratios mean nothing."""
-    machines, looped, rounds = (20, 2, 1) if small else (200, LOOPED, 6)
+    machines, looped, rounds = (20, 2, 1) if small else (200, LOOPED, 10)
     with Sandbox.start("small") as sandbox:
         task = _our_task(_create(sandbox, machines))
         before = _placement(sandbox)
