@@ -18,11 +18,10 @@ from ansible_collections.kubernetes.core.plugins.module_utils.args_common import
     AUTH_PROXY_HEADERS_SPEC,
 )
 
-from .given import Options, enough_without_kubeconfig, given_as
+from .given import ENVIRONMENT, Options, enough_without_kubeconfig, given_as
 
 Headers = tuple[tuple[str, str], ...]
 
-_ENVIRONMENT = "K8S_AUTH_"
 _FALSE = ("0", "false", "no")
 _ONLY_FOR_LOADING = ("kubeconfig", "context", "persist_config")
 
@@ -50,10 +49,12 @@ def configuration_of(options: Options) -> t.Any:
 
 def headers_of(options: Options) -> Headers:
     """Whom to act as; a header for each group."""
-    user = options.get("impersonate_user") or os.environ.get(f"{_ENVIRONMENT}IMPERSONATE_USER")
+    user = options.get("impersonate_user")
+    if user is None:
+        user = os.environ.get(f"{ENVIRONMENT}IMPERSONATE_USER")
     groups = options.get("impersonate_groups")
     if groups is None:
-        groups = os.environ.get(f"{_ENVIRONMENT}IMPERSONATE_GROUPS", "").split(",")
+        groups = os.environ.get(f"{ENVIRONMENT}IMPERSONATE_GROUPS", "").split(",")
     named = [("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups)]
     return tuple((name, value) for name, value in named if value)
 
@@ -94,7 +95,7 @@ def _value(options: Options, option: str) -> t.Any:
 
 def _proxy_headers() -> dict[str, str] | None:
     variables = {
-        key: f"{_ENVIRONMENT}PROXY_HEADERS_{key.upper()}" for key in AUTH_PROXY_HEADERS_SPEC
+        key: f"{ENVIRONMENT}PROXY_HEADERS_{key.upper()}" for key in AUTH_PROXY_HEADERS_SPEC
     }
     said = {key: os.environ[name] for key, name in variables.items() if name in os.environ}
     return said or None

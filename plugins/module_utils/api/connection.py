@@ -75,6 +75,8 @@ def open_session(options: t.Mapping[str, t.Any]) -> Session:
         try:
             configuration = configuration_of(options)
             configuration.connection_pool_maxsize = POOL_SIZE
+            if not configuration.verify_ssl:
+                _warn_no_more()
             pool = rest.RESTClientObject(configuration).pool_manager
             found = _Headers(configuration, headers_of(options))
             anonymous = not found.token and not configuration.cert_file
@@ -103,6 +105,13 @@ def _logged_errors() -> t.Iterator[list[str]]:
         yield found
     finally:
         root.removeHandler(handler)
+
+
+def _warn_no_more() -> None:
+    """Who sets validate_certs to false knows it: no warning of each request, as in kubernetes.core."""
+    import urllib3
+
+    urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 
 
 class _Headers:

@@ -29,7 +29,7 @@ from .errors import NoConfiguration, cut
 
 Options = t.Mapping[str, t.Any]
 
-_ENVIRONMENT = "K8S_AUTH_"
+ENVIRONMENT = "K8S_AUTH_"
 _NEVER_EMPTY = ("kubeconfig", "context", "host", "api_key")
 _FILES = ("ca_cert", "client_cert", "client_key")
 _CREDENTIALS = (("api_key",), ("username", "password"), ("client_cert", "client_key"))
@@ -46,7 +46,7 @@ class Given:
 
     @property
     def in_task(self) -> bool:
-        return not self.by.startswith(_ENVIRONMENT)
+        return not self.by.startswith(ENVIRONMENT)
 
     def outranks(self, other: Given) -> bool:
         """An option was meant where a variable says something else."""
@@ -70,10 +70,8 @@ def check_before(options: Options) -> None:
 
 
 def enough_without_kubeconfig(options: Options) -> bool:
-    """A host and credentials for it: then no kubeconfig is read."""
-    if not given_as(options, "host"):
-        return False
-    return any(all(given_as(options, name) for name in each) for each in _CREDENTIALS)
+    """A host and credentials for it, none of them empty: then no kubeconfig is read."""
+    return any(all(_says(options, name) for name in ("host", *each)) for each in _CREDENTIALS)
 
 
 def check_host(options: Options, host: str) -> None:
@@ -108,10 +106,15 @@ def given_as(options: Options, name: str) -> Given | None:
     if options.get(name) is not None:
         return Given(options[name], name)
     for each in (name, _TRUE_NAMES[name]):
-        variable = f"{_ENVIRONMENT}{each.upper()}"
+        variable = f"{ENVIRONMENT}{each.upper()}"
         if os.environ.get(variable):
             return Given(os.environ[variable], variable)
     return None
+
+
+def _says(options: Options, name: str) -> bool:
+    given = given_as(options, name)
+    return given is not None and bool(given.value)
 
 
 def _check_passed_over(host: Given, kubeconfig: Given | None, context: Given | None) -> None:

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One request, one answer, over the connection pool that kubernetes.core configured.
+"""One request, one answer, over the connection pool that `connection` made.
 
 Nothing is decided here: what came of a request is an Answer or one of three errors, told apart by
 what is known about a write: Unreachable (not sent), AnswerLost (sent, nothing known), and

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Why options, environment and kubeconfig led to no server, in words that say what to change.
 
-Asked only after kubernetes.core or the client failed: their messages name neither the option or
-variable nor the file. Which kubeconfig counts is as they have it: the option or its variable, then
-the variable KUBECONFIG, then a file in the home folder (client `kube_config`,
+Asked only after the client failed: its messages name neither the option or variable nor the file.
+Which kubeconfig counts is as kubernetes.core and the client have it: the option or its variable,
+then the variable KUBECONFIG, then a file in the home folder (client `kube_config`,
 `KUBE_CONFIG_DEFAULT_LOCATION`).
 """
 

@@ -58,6 +58,7 @@ CASES: dict[str, tuple[dict[str, t.Any], dict[str, str]]] = {
     "host and password": ({**HOST, "username": "u", "password": "p"}, {}),
     "host and certificate": ({**HOST, "client_cert": "c.pem", "client_key": "k.pem"}, {}),
     "host alone": (HOST, {}),
+    "host and credentials that are empty": ({**HOST, "username": "", "password": ""}, {}),
     "a context": ({"context": "other"}, {}),
     "a kubeconfig as a map": ({"kubeconfig": KUBECONFIG}, {}),
     "a kubeconfig as a map and a context": ({"kubeconfig": KUBECONFIG, "context": "other"}, {}),
@@ -82,6 +83,10 @@ CASES: dict[str, tuple[dict[str, t.Any], dict[str, str]]] = {
     "somebody else": (
         {**HOST, **TOKEN, "impersonate_user": "a", "impersonate_groups": ["g", "h"]},
         {},
+    ),
+    "nobody else whatever a variable says": (
+        {**HOST, **TOKEN, "impersonate_user": "", "impersonate_groups": []},
+        {"IMPERSONATE_USER": "a", "IMPERSONATE_GROUPS": "g"},
     ),
     "somebody else by variables": (
         {**HOST, **TOKEN},

@@ -11,9 +11,11 @@ import pathlib
 import sys
 import types
 import typing as t
+import warnings
 
 import pytest
 from kubernetes.config import kube_config
+from urllib3.exceptions import InsecureRequestWarning
 
 from ansible_collections.virt.placement.plugins.module_utils.api import connection, errors
 from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
@@ -96,6 +98,16 @@ class TestOptions:
     def test_nothing_but_the_request_is_sent(self, server: ScriptedServer) -> None:
         _connect(host=server.url, api_key="x").get(NODE)
         assert server.requests == [f"GET {NODE}"]
+
+
+def test_nobody_is_warned_of_certificates_that_are_not_to_be_looked_at() -> None:
+    options = {"host": "https://x.example", "api_key": "x"}
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for validate in (True, False):
+            connection.open_session({**options, "validate_certs": validate})
+            warnings.warn(f"{validate}", InsecureRequestWarning, stacklevel=1)
+    assert [str(each.message) for each in seen] == ["True"]
 
 
 def test_a_credential_program_is_asked_again_when_its_token_is_refused(
