@@ -227,9 +227,10 @@ pending:
       type: bool
     may_end:
       description:
-        - Workloads of lower priority of which the scheduler would end pods to make room for it, at most 20.
+        - Workloads of lower priority of which the scheduler may end pods to make room for it, at most 20.
         - Who is ended and finds no other place is Pending then; that is not counted.
-        - Empty for a workload that has no pod yet, whose priority is not known.
+        - The priority of a workload that has no pod yet is not known, unless its template has it as a number. It counts
+          as 0.
       type: list
       elements: dict
   sample:

@@ -16,8 +16,8 @@ from .decide import Answer
 @dataclass(frozen=True, slots=True)
 class Unplaced:
     """An instance that would have no node. `certain` is false where that depends on what the
-    scheduler chooses. `may_end` are workloads of lower priority whose pods the scheduler would end
-    to make room for it, as things are then."""
+    scheduler chooses. `may_end` are workloads of lower priority whose pods the scheduler may end to
+    make room for it, as things are then."""
 
     instance: Ref
     workload: Ref | None

@@ -16,7 +16,7 @@ from ..verdicts.instances import instances
 from ..verdicts.waiting import Waiting
 from .changed_machines import NAMED
 from .displaced import Displacement
-from .fill import Filling
+from .fill import Filling, Seeker
 from .foreseen import Stuck, Unplaced
 from .seekers import Sought
 from .what_if import rollout_room
@@ -40,7 +40,7 @@ class StayBehind:
         self._waiting = Waiting(index, topology)
         self._displacement = Displacement(after)
         self._lowest = min((pod.priority for pod in after.pods), default=0)
-        self._ended: dict[Ref, tuple[Ref, ...]] = {}
+        self._ended: dict[t.Hashable, tuple[Ref, ...]] = {}
         self._owners: dict[str, Ref] = {}
 
     def of(self, filling: Filling, never: t.Container[int]) -> tuple[list[Unplaced], list[Stuck]]:
@@ -63,10 +63,7 @@ class StayBehind:
                 entry = Stuck(found.instance, found.workload, node, reason, restarted, certain)
                 stuck.append(entry)
             else:
-                whose = found.workload or found.instance
-                if whose not in self._ended:
-                    self._ended[whose] = self._may_end(found.seeker.pod)
-                ended = self._ended[whose]
+                ended = self._may_end(found.seeker, filling.kinds[number])
                 pending.append(Unplaced(found.instance, found.workload, reason, certain, ended))
         return pending, stuck
 
@@ -87,16 +84,23 @@ class StayBehind:
         pod = self._displacement.renewed(found.source, found.vmi, workload)
         return self._index.feasible(pod, without=found.seeker.source)[:NAMED]
 
-    def _may_end(self, pod: Pod) -> tuple[Ref, ...]:
-        """The workloads of the pods on whose nodes this one would make itself room."""
+    def _may_end(self, seeker: Seeker, kind: int) -> tuple[Ref, ...]:
+        """The workloads of the pods on whose nodes this one would make itself room. Asked once of
+        seekers of one kind (see Filling.kinds) and priority."""
+        pod = seeker.pod
         if not pod.may_preempt or pod.priority <= self._lowest:
             return ()
-        ended = [
-            each
-            for node in preemption_nodes(self._index, pod)
-            for each in victims(self._index, pod, node)
-        ]
-        return tuple(sorted({self._owner(each) for each in ended}))[:NAMED]
+        identity = kind, pod.priority
+        if identity not in self._ended:
+            leaves = None if seeker.stays else seeker.source
+            ended = [
+                each
+                for node in preemption_nodes(self._index, pod, without=leaves)
+                for each in victims(self._index, pod, node)
+                if pod_key(each) != leaves
+            ]
+            self._ended[identity] = tuple(sorted({self._owner(each) for each in ended}))[:NAMED]
+        return self._ended[identity]
 
     def _owner(self, pod: Pod) -> Ref:
         if not self._owners:
