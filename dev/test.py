@@ -24,7 +24,7 @@ PYTHON = CHECKOUT / ".venv" / "bin" / "python"
 FAULTS = 25
 SEED = "1"
 """Of all cases that are made by chance, unless PLACEMENT_SEED says another: a failure is then about
-what was changed. `make forecasts` and `make faults` look for new ones."""
+what was changed. `make forecasts` looks for new ones, and `make faults` tries every fault."""
 
 SIDE_BY_SIDE = (("modules", "integration"), ("molecule", "faults"))
 """Steps that mostly wait for what their control planes do."""

@@ -1,11 +1,13 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What runs the suites: statuses, output, and which steps run side by side."""
+"""What runs the suites: statuses, output, which steps run side by side, and cases by chance."""
 
 from __future__ import annotations
 
 import os
+import pathlib
 import signal
+import sys
 import time
 
 import pytest
@@ -56,3 +58,35 @@ def test_steps_keep_their_order_and_each_runs_once() -> None:
         ["lint"],
         ["integration"],
     ]
+
+
+DRAWS = """
+from hypothesis import given, settings, strategies
+
+@settings(max_examples=5, database=None)
+@given(strategies.integers(0, 10**9))
+def test_drawn(number):
+    print("drawn", number)
+"""
+
+
+def test_another_seed_makes_other_examples_and_the_same_one_the_same(
+    tmp_path: pathlib.Path,
+) -> None:
+    pytest.importorskip("hypothesis")
+    (tmp_path / "test_draws.py").write_text(DRAWS)
+
+    first, again, other = (_drawn(tmp_path, seed) for seed in ("1", "1", "7"))
+
+    assert first == again
+    assert len({*first, *other}) > len({*first})
+
+
+def _drawn(folder: pathlib.Path, seed: str) -> list[str]:
+    arguments = ["-q", "-s", "-p", "no:cacheprovider", "-p", "tests.conftest", str(folder)]
+    env = commands.environment(PLACEMENT_SEED=seed)
+    outcome = commands.run(
+        commands.Command("draws", [sys.executable, "-m", "pytest", *arguments], env)
+    )
+    assert outcome.status == 0, outcome.output
+    return [line for line in outcome.output.splitlines() if "drawn" in line]
