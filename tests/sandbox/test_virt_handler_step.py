@@ -183,6 +183,16 @@ def test_an_abort_ends_the_migration_on_its_source() -> None:
     assert "nodeName" not in patch["status"]
 
 
+def test_the_source_pod_ends_though_the_instance_names_one_that_ended_before() -> None:
+    vmi = migrating(
+        targetNodeAddress="127.0.0.1", startTimestamp=stamp(-1), targetNodeDomainDetected=True
+    )
+    source = pod("a", name="the-source")
+    target = pod("b", labels={"kubevirt.io/migrationJobUID": "job"})
+    actions = step(vmi, [pod("a", "Succeeded"), source, target], NO_FAULTS, NOW)
+    assert actions[1:] == [EndPod(source, "Succeeded")]
+
+
 def test_the_source_pod_stays_as_long_as_it_is_asked_to() -> None:
     vmi = migrating(completed=True)
     vmi["status"]["nodeName"] = "b"

@@ -46,8 +46,7 @@ class Change:
     def as_json(self, made: t.Sequence[Write], *, refused: bool) -> dict[str, JSON]:
         """For the result. `made` are the writes that were made; where none was made to the workload
         the patch is the planned one. Where the request is refused there is none, but for an object that
-        somebody else manages: what to commit there, without tests and without annotations of this
-        cluster."""
+        somebody else manages: what to commit there, without annotations of this cluster."""
         sent = next((write for write in made if write.target == self.ref), self.merged.write)
         return {
             "kind": self.ref.kind,
