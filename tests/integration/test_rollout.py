@@ -77,6 +77,7 @@ def test_check_mode_shows_the_plan_and_writes_nothing(shop: Shop, job: Job) -> N
 
     assert code == 0
     assert "1 move planned" in output
+    assert "[1/1] would migrate VirtualMachine" in output
     assert '"method": "migrate"' in output
     assert shop.sandbox.audit.writes(since=mark) == []
 

@@ -49,11 +49,22 @@ def whole(run: str, plan: Plan) -> list[str]:
 
 
 def began(number: int, total: int, move: Move, places: Places) -> str:
+    return f"[{number}/{total}] {_NOW[str(move.method)]} {_course(move, places)}"
+
+
+def foretold(moves: t.Sequence[Move], places: Places) -> list[str]:
+    """What check mode says of each move."""
+    return [
+        f"[{number}/{len(moves)}] would {move.method} {_course(move, places)}"
+        for number, move in enumerate(moves, 1)
+    ]
+
+
+def _course(move: Move, places: Places) -> str:
     targets = _some([places.named(node) for node in move.targets])
-    verb = _NOW[str(move.method)]
     where = f" from {places.named(move.source)}" if move.source else ""
     name = short(move.workload, move.instance)
-    return f"[{number}/{total}] {verb} {name}{where}, open: {targets}; {move.reason}"
+    return f"{name}{where}, open: {targets}; {move.reason}"
 
 
 def ended(number: int, total: int, entry: Entry, end: Ended, seconds: float, places: Places) -> str:

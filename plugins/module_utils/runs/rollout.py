@@ -109,6 +109,8 @@ class _Step:
         if plan.moves or any(left.passing for left in plan.left):
             self._require_rights(reading, (), view, plan)
         self.lines += progress.whole("(check mode)", plan)
+        places = progress.Places.of(view.snapshot, self.parameters.zone_key)
+        self.lines += progress.foretold(plan.moves, places)
         self.cleared = [str(write.target) for write in clearing(view.candidates)]
         self.lines += progress.forgotten(self.cleared, check=True)
         result = self._result(finished=True)

@@ -65,6 +65,14 @@ def test_a_plan_is_told_with_what_is_left() -> None:
     assert progress.left_behind(left) == "left: VirtualMachine shop/db on w1: it cannot"
 
 
+def test_check_mode_tells_each_move() -> None:
+    move = Move(VMI, "u", DB, Method.MIGRATE, "w1", ("w2",), "two in zone a")
+    assert progress.foretold([move, move], PLACES) == [
+        f"[{number}/2] would migrate VirtualMachine shop/db from w1 (a), open: w2 (b); two in zone a"
+        for number in (1, 2)
+    ]
+
+
 def test_a_move_is_told_when_it_begins() -> None:
     ref = Ref("VirtualMachineInstanceReplicaSet", "shop", "web")
     one = Ref("VirtualMachineInstance", "shop", "webx7f2")
