@@ -86,6 +86,12 @@ def _nothing_there(options: Options, source: _Source) -> str:
         given = given_as(options, name)
         if given and not given_as(options, "host"):
             return f"host is missing beside {given.by} ({looked}); give host, or a kubeconfig"
+    host = given_as(options, "host")
+    if host and source.by != _VARIABLE:
+        return (
+            f"{host.by} counts with credentials beside it alone, and {looked}; give api_key,"
+            " username and password, client_cert and client_key, or a kubeconfig"
+        )
     correct = f"correct {_VARIABLE}, or give" if source.by == _VARIABLE else "give"
     return f"{looked}; {correct} kubeconfig, or host with api_key"
 

@@ -212,6 +212,16 @@ class TestWhatIsMissing:
             " or host with api_key"
         )
 
+    def test_a_host_without_credentials(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+    ) -> None:
+        monkeypatch.setenv("K8S_AUTH_HOST", "https://127.0.0.1:6443")
+        assert self.refused() == (
+            "K8S_AUTH_HOST counts with credentials beside it alone, and no kubeconfig is given, and"
+            f" there is no file {tmp_path / 'home'}; give api_key, username and password,"
+            " client_cert and client_key, or a kubeconfig"
+        )
+
     @pytest.mark.parametrize("by", ["api_key", "K8S_AUTH_API_KEY"])
     def test_a_token_without_a_host(
         self, by: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
