@@ -248,7 +248,10 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.arguments
     argument_spec,
     topology_of,
 )
-from ansible_collections.virt.placement.plugins.module_utils.interface.guard import guarded
+from ansible_collections.virt.placement.plugins.module_utils.interface.guard import (
+    guarded,
+    listed,
+)
 from ansible_collections.virt.placement.plugins.module_utils.interface.results import warn_once
 from ansible_collections.virt.placement.plugins.module_utils.interface.rules_option import (
     rules_data,
@@ -387,7 +390,7 @@ def without_cluster(module: AnsibleModule) -> None:
         result = linted(module)
     except Refused as error:
         faults = [str(fault) for fault in error.faults]
-        module.fail_json(msg="\n".join(faults), changed=False, faults=faults, cluster=cluster)
+        module.fail_json(msg=listed(faults), changed=False, faults=faults, cluster=cluster)
     module.exit_json(changed=False, **result, cluster=cluster)
 
 

@@ -228,6 +228,8 @@ def test_files_that_cannot_be_read(lint: Lint, tmp_path: Path) -> None:
     assert result["failed"]
     said = ["there is no such file", "holds no file", "is no YAML"]
     assert all(text in fault for text, fault in zip(said, result["faults"], strict=True))
+    assert result["msg"].startswith("3 errors:\n- ")
+    assert "unicode string" not in result["msg"]
 
 
 def test_nothing_to_lint_is_said(lint: Lint) -> None:

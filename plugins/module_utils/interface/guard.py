@@ -74,7 +74,7 @@ def guarded(module: AnsibleModule, run: Run) -> None:
             cluster.update(_identity(module, api))
     except Refused as error:
         faults = [str(fault) for fault in error.faults]
-        _end(module, api, cluster, [error], msg=_list(faults), faults=faults)
+        _end(module, api, cluster, [error], msg=listed(faults), faults=faults)
     except PartialFailure as error:
         _end(module, api, cluster, error.causes, **_partial(error))
     except WrongCluster as error:
@@ -116,10 +116,10 @@ def _host(api: Api) -> str | None:
 
 
 def _partial(error: PartialFailure) -> Result:
-    return {**error.result, "msg": _list(error.errors), "errors": list(error.errors)}
+    return {**error.result, "msg": listed(error.errors), "errors": list(error.errors)}
 
 
-def _list(lines: t.Sequence[str]) -> str:
+def listed(lines: t.Sequence[str]) -> str:
     """One message of all lines: the count first where there is more than one."""
     if len(lines) == 1:
         return lines[0]

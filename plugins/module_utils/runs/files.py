@@ -44,7 +44,8 @@ def documents_in(text: str, where: str, faults: list[Fault]) -> Found:
     try:
         documents = [each for each in load(text) if each is not None]
     except Exception as error:  # the parser's own classes are not part of ansible-core's interface
-        faults.append(Fault(where, f"is no YAML: {' '.join(str(error).split())}"))
+        told = " ".join(str(error).replace('in "<unicode string>", ', "at ").split())
+        faults.append(Fault(where, f"is no YAML: {told}"))
         return []
     if len(documents) == 1:
         return [(where, documents[0])]
