@@ -245,7 +245,7 @@ BAD_INPUT: dict[str, tuple[Result, list[str]]] = {
     "values that are no strings": (
         {"per_node": {"kni-worker": {"zone": None, "region": True, "performance": 1.5}}},
         [
-            "per_node, kni-worker.zone: must be text, not null: quote it if it is meant as text",
+            "per_node, kni-worker.zone: must be text, not null: give a value, or leave the key out",
             "per_node, kni-worker.region: must be text, not the boolean true: quote it if it is"
             " meant as text",
             "per_node, kni-worker.performance: must be text, not the number 1.5: quote it if it is"

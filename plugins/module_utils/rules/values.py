@@ -97,6 +97,9 @@ class Notes:
         """Text that is not empty. A whole number is the text that it is written as."""
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
+        if value is None:
+            self.fault("must be text, not null: give a value, or leave the key out")
+            return None
         if not isinstance(value, str):
             self.fault(f"must be text, not {shown(value)}: quote it if it is meant as text")
             return None

@@ -94,7 +94,7 @@ class TestRequest:
     @pytest.mark.parametrize(
         ("value", "fault"),
         [
-            (None, "must be text, not null: quote it if it is meant as text"),
+            (None, "must be text, not null: give a value, or leave the key out"),
             ("", "must not be empty"),
             (" ", "must not be empty"),
             (True, "must be text, not the boolean true: quote it if it is meant as text"),
