@@ -20,7 +20,7 @@ from . import wording
 from .cases import Case
 from .node_rules import Foreign
 from .platform_terms import adds_node_key
-from .terms import Kind, Term, pod_term, spread_term
+from .terms import Kind, Term, pod_term, spread_term, terms_of
 
 HAZARDS: t.Mapping[str, str] = {
     "cordoned": "cordoned",
@@ -136,13 +136,19 @@ class Attribution:
         if reason.kind in ("anti", "existing-anti"):
             other = self._by_pod.get(reason.counterpart) if reason.counterpart else None
             name = str(other.instance.ref if other is not None else reason.counterpart)
-            whose = f" of {name}" if reason.kind == "existing-anti" else ""
+            mutual = said in self._said_of(case)
+            whose = f" of {name}" if reason.kind == "existing-anti" and not mutual else ""
             return f"{name} is in the same {over} {domain!r} ({said}{whose})"
         if domain is None:
             return f"node {case.node} has no label {reason.topology_key} ({said})"
         if reason.kind == "affinity":
             return f"nothing that it must be near is in {over} {domain!r} ({said})"
         return f"{reason.text} ({said})"
+
+    def _said_of(self, case: Case) -> set[str]:
+        """The terms of an instance in words: the same ones of another instance are broken by both."""
+        said = case.as_declared.placement, case.as_declared.labels
+        return {wording.describe(term, self._topology) for term in terms_of(*said)}
 
 
 def hazards_of_node(case: Case, node: Node) -> list[Hazard]:

@@ -128,7 +128,8 @@ class Bookkeeping:
             self._write_broken(ledger.line("", said), broken)
 
     def _write_broken(self, line: Line, broken: Break) -> None:
-        line.broken.append(broken.reason)
+        if broken.reason not in line.broken:
+            line.broken.append(broken.reason)
         if broken.term is not None and broken.term.kind in _DOUBTFUL:
             line.doubtful = True
 

@@ -53,6 +53,7 @@ def test_two_in_one_zone_are_both_broken_and_one_move_is_enough() -> None:
     assert rule(found, "db1").better_nodes == ("n3", "n4")
     assert "VirtualMachineInstance shop/db2" in rule(found, "db1").reason
     assert "zone 'a'" in rule(found, "db1").reason
+    assert rule(found, "db1").reason.count("in the same zone") == 1, "each keeps the other away"
     assert of(found, "db3").verdict is Verdict.SATISFIED
     assert found.moves_needed == {RULE: 1}
 
