@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import typing as t
 
+from ..api.errors import GRANT
 from ..model.finding import Finding
 from ..model.objects import Ref
 from ..model.pointer import JSON
 from ..model.snapshot import Unreadable
 from ..model.write import Write
 from ..rules.faults import told
+from .guard import READER
 
 
 def written(
@@ -56,6 +58,9 @@ def warn_once(warn: t.Callable[[str], None], findings: t.Iterable[Finding]) -> N
 
 
 def warn_unreadable(warn: t.Callable[[str], None], gaps: t.Iterable[Unreadable]) -> None:
-    """One warning for each thing that could not be read: the right that is missing."""
-    for gap in gaps:
-        warn(str(gap))
+    """One warning for each thing that could not be read: the right that is missing. The last one
+    names the role that has them."""
+    lines = [str(gap) for gap in gaps]
+    rights = [number for number, line in enumerate(lines) if f"{GRANT} 'list'" in line]
+    for number, line in enumerate(lines):
+        warn(f"{line}; {READER}" if number in rights[-1:] else line)

@@ -107,6 +107,9 @@ class Instance:
         return self.vmi.node_name if self.vmi is not None else ""
 
 
+_OF_NO_NAMESPACE = frozenset({"namespaces", "nodes", "persistentvolumes"})
+
+
 @dataclass(frozen=True, slots=True)
 class Unreadable:
     """Something that was needed and could not be read: verdicts that rest on it are unknown."""
@@ -117,7 +120,9 @@ class Unreadable:
     reason: str
 
     def __str__(self) -> str:
-        where = f" in namespace {self.namespace}" if self.namespace else " in all namespaces"
+        where = "" if self.resource in _OF_NO_NAMESPACE else " in all namespaces"
+        if self.namespace:
+            where = f" in namespace {self.namespace}"
         return f"cannot {self.verb} {self.resource}{where}: {self.reason}"
 
 

@@ -4,9 +4,13 @@
 
 from __future__ import annotations
 
-from ansible_collections.virt.placement.plugins.module_utils.interface.results import warn_once
+from ansible_collections.virt.placement.plugins.module_utils.interface.results import (
+    warn_once,
+    warn_unreadable,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.finding import Finding
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
 
 A, B, NODE = Ref("Deployment", "shop", "a"), Ref("Deployment", "shop", "b"), Ref("Node", "", "w1")
 
@@ -35,3 +39,18 @@ def test_what_the_sentence_names_already_is_not_named_again() -> None:
     bare = Finding("topology_incomplete", "warning", "w1 takes pods.", "Label it.", (NODE,))
 
     assert warned(bare) == ["topology_incomplete: w1 takes pods. Label it."]
+
+
+def test_the_last_missing_right_names_the_role_that_has_it() -> None:
+    said: list[str] = []
+    grant = "grant this identity the verb 'list' on '{}'"
+    missing = [Unreadable(name, "", "list", grant.format(name)) for name in ("nodes", "pods")]
+
+    warn_unreadable(said.append, [*missing, Unreadable("pools", "", "list", "not served")])
+
+    assert said == [
+        "cannot list nodes: grant this identity the verb 'list' on 'nodes'",
+        "cannot list pods in all namespaces: grant this identity the verb 'list' on 'pods'; the"
+        " ClusterRole virt-placement-reader (rbac/reader.yml) has every right to list",
+        "cannot list pools in all namespaces: not served",
+    ]
