@@ -311,7 +311,7 @@ moves:
       elements: str
 left:
   description: Instances that ought to move and do not, with the reason.
-  returned: always
+  returned: always, unless the run could not begin
   type: list
   elements: dict
   sample:
@@ -328,7 +328,7 @@ not_in_effect:
   description:
     - Instances that stand where their new terms allow them to and still run by terms of before. Nobody has to move
       for that; O(scope=outdated) moves them.
-  returned: always
+  returned: always, unless the run could not begin
   type: list
   elements: dict
   sample:
@@ -367,12 +367,12 @@ not_in_effect:
       type: str
 remaining:
   description: Moves that were not begun, because of O(max_moves), O(window) or a failure. Like RV(moves) in check mode.
-  returned: always
+  returned: always, unless the run could not begin
   type: list
   elements: dict
 stopped:
   description: Why the run ended before all moves were made. Empty where it did not.
-  returned: always
+  returned: always, unless the run could not begin
   type: str
   sample: max_moves (2) is reached
 cleared:
@@ -390,8 +390,20 @@ progress:
     - "[1/1] VirtualMachine shop/db1 migrated: w4 (bcn) -> w2 (scu) in 2 s"
 finished:
   description: Whether the run has ended. Always true, once the action plugin returns.
-  returned: always
+  returned: always, unless the run could not begin
   type: bool
+faults:
+  description: Everything that is wrong with the options, or every right that is missing. Nothing was moved.
+  returned: when the options are refused, or a right is missing
+  type: list
+  elements: str
+  sample: ["namespaces: there is no namespace 'shpo'; did you mean 'shop'?"]
+errors:
+  description: Why the run failed.
+  returned: when a run fails that could begin
+  type: list
+  elements: str
+  sample: ["not done within 3600 s; left: VirtualMachine shop/db1"]
 """
 
 import typing as t
