@@ -563,7 +563,10 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.request impor
     STATES,
     RulesRequest,
 )
-from ansible_collections.virt.placement.plugins.module_utils.runs.foresee import foresee
+from ansible_collections.virt.placement.plugins.module_utils.runs.foresee import (
+    forecast_faults,
+    foresee,
+)
 from ansible_collections.virt.placement.plugins.module_utils.verdicts.report import gap_as_json
 
 if t.TYPE_CHECKING:
@@ -607,9 +610,10 @@ def request_of(
     )
 
 
-def asked(params: t.Mapping[str, t.Any]) -> tuple[Question, RulesRequest | None, Topology]:
-    """What the task asks. Raises Refused with every fault that can be seen without the cluster."""
-    faults: list[Fault] = []
+def asked(
+    params: t.Mapping[str, t.Any], faults: list[Fault]
+) -> tuple[Question, RulesRequest | None, Topology]:
+    """What the task asks, as far as it can be read; what is wrong is added to `faults`."""
     topology = topology_of(params)
     request = request_of(params, topology, faults)
     question = question_of(
@@ -621,8 +625,6 @@ def asked(params: t.Mapping[str, t.Any]) -> tuple[Question, RulesRequest | None,
         topology=topology,
         faults=faults,
     )
-    if faults:
-        raise Refused([*faults, *(request.faults if request is not None else ())])
     return question, request, topology
 
 
@@ -641,7 +643,10 @@ def drilled_as_json(drilled: Drilled, topology: Topology) -> dict[str, t.Any]:
 
 
 def run(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
-    question, request, topology = asked(module.params)
+    faults: list[Fault] = []
+    question, request, topology = asked(module.params, faults)
+    if faults:
+        raise Refused(forecast_faults(api, question, request, faults))
     found = foresee(api, question, request, topology, extra_findings=check_of(topology))
     warn_once(module.warn, found.findings)
     result: dict[str, t.Any] = {}

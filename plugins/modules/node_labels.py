@@ -181,6 +181,9 @@ writes:
       name: kni-worker
       patch:
         - {op: add, path: /metadata/labels/topology.kubernetes.io~1zone, value: scu}
+        - op: add
+          path: /metadata/annotations/placement.virt~1node-labels
+          value: '{"topology.kubernetes.io/zone":"scu"}'
 errors:
   description: What could not be written and why, one message for each node.
   returned: when some of the nodes could not be changed

@@ -55,11 +55,11 @@ def test_b8_check_mode_names_both_moves_in_their_order_and_makes_none(stage: Sta
 
     assert result.rc == 0, result.stdout
     assert stage.sandbox.audit.writes(since=mark) == []
-    would = [line.strip(' ",') for line in result.stdout.splitlines() if '"would ' in line]
+    would = [line for line in result.stdout.splitlines() if "] would " in line]
     varnish, blackbox = would
-    assert varnish.startswith("would recreate Deployment shop/varnish-cache (varnish-cache-")
-    assert blackbox.startswith("would recreate VirtualMachineInstanceReplicaSet shop/blackbox (")
-    assert all(line.endswith(f": {W2} -> {W}") for line in would)
+    assert "[1/2] would recreate Deployment shop/varnish-cache" in varnish
+    assert "[2/2] would recreate VirtualMachineInstanceReplicaSet shop/blackbox" in blackbox
+    assert all(f" from {W2} (" in line and f", open: {W} (" in line for line in would)
     _expect(stage, SCU_ON_W2)
 
 

@@ -336,6 +336,21 @@ def test_what_the_cluster_does_not_have(ask: Ask) -> None:
     assert "its values are 'zone1', 'zone2', 'zone3'" in result["faults"][1]
 
 
+def test_faults_of_form_and_of_the_cluster_are_named_together(ask: Ask) -> None:
+    result = ask(
+        namespace=ask.namespace,
+        without={"nodes": ["w11"], "zoen": "zone1"},
+        scale=[{"name": "wep", "replicas": 2}],
+        rules=[{"name": "x", "workloads": [{"names": ["web-9"]}], "keep_apart": {"over": "zone"}}],
+    )
+
+    assert result["failed"]
+    assert len(result["faults"]) == len(set(result["faults"])) == 4, result["faults"]
+    text = "\n".join(result["faults"])
+    for said in ("without.zoen", "w11", "wep", "web-9"):
+        assert said in text
+
+
 def test_without_rights_nothing_is_called_possible(ask: Ask) -> None:
     result = ask(identity="nobody", drill=["zone"])
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ..model.finding import Fault, Refused
+from ..model.finding import Fault
 from ..model.kinds import KINDS
 from ..model.objects import Ref
 from ..model.pointer import JSON
@@ -125,15 +125,12 @@ class _Reading:
         self._faults.append(Fault(where, message))
 
 
-def lost_nodes(question: Question, snapshot: Snapshot) -> frozenset[str]:
-    """The nodes that a question loses. Raises Refused for what the cluster does not have, in
+def lost_nodes(question: Question, snapshot: Snapshot, faults: list[Fault]) -> frozenset[str]:
+    """The nodes that a question loses. What the cluster does not have is added to `faults`, in
     `scale` and `drill` too; nothing is said of what could not be read."""
     unread = {gap.resource.partition(".")[0] for gap in snapshot.unreadable}
-    faults: list[Fault] = []
     lost = set() if "nodes" in unread else _lost(question, snapshot, faults)
     faults += _scale_faults(question, snapshot, unread)
-    if faults:
-        raise Refused(faults)
     return frozenset(lost)
 
 

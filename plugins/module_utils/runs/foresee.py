@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from ..api.requests import Api
 from ..cluster.read import Scope, read_snapshot
-from ..model.finding import Finding
+from ..model.finding import Fault, Finding, Refused
 from ..model.kinds import DEPLOYMENT, REPLICA_SET, STATEFUL_SET, VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.snapshot import Snapshot
@@ -23,6 +23,7 @@ from ..planning.question import Question, known_scales, lost_nodes
 from ..planning.what_if import surplus_is_free, what_if
 from ..planning.written import touched
 from ..rules.request import ExtraFindings, RulesPlan, RulesRequest, plan_rules
+from .more_faults import with_faults_of_the_cluster
 from .write_rules import scope_of
 
 KINDS = (VIRTUAL_MACHINE.name, REPLICA_SET.name, DEPLOYMENT.name, STATEFUL_SET.name)
@@ -52,11 +53,8 @@ def foresee(
     Raises Refused for what the cluster does not have, and ApiError.
     """
     before = read_snapshot(api, _scope(question, request))
-    lost = lost_nodes(question, before)
+    lost, plan = _checked(before, question, request, extra_findings)
     scale = known_scales(question, before)
-    plan = None
-    if request is not None:
-        plan = plan_rules(before, request, extra_findings=extra_findings)
     writes = plan.writes if plan is not None else ()
     members = plan.members if plan is not None else frozenset()
     if question.drill:
@@ -83,6 +81,36 @@ def foresee(
     if not (lost or scale or members or writes or found.unreadable):
         found = replace(found, proof=(*found.proof, *already_pending(before, topology)))
     return _foreseen(found, None, plan)
+
+
+def forecast_faults(
+    api: Api, question: Question, request: RulesRequest | None, faults: t.Sequence[Fault]
+) -> tuple[Fault, ...]:
+    """`faults` of the options, and those that only the cluster tells of what is left of them."""
+
+    def look(brief: Api) -> None:
+        _checked(read_snapshot(brief, _scope(question, request)), question, request, None)
+
+    found = with_faults_of_the_cluster(api, faults, look, "the cluster")
+    said = request.faults if request is not None else ()
+    return tuple(dict.fromkeys((*found, *said)))
+
+
+def _checked(
+    before: Snapshot,
+    question: Question,
+    request: RulesRequest | None,
+    extra_findings: ExtraFindings | None,
+) -> tuple[frozenset[str], RulesPlan | None]:
+    """The nodes that are lost, and the plan of the rules. Raises Refused with all faults of both."""
+    faults: list[Fault] = []
+    lost = lost_nodes(question, before, faults)
+    if request is not None:
+        asked = replace(request, faults=(*faults, *request.faults))
+        return lost, plan_rules(before, asked, extra_findings=extra_findings)
+    if faults:
+        raise Refused(faults)
+    return lost, None
 
 
 def _foreseen(found: Forecast | None, drilled: Drilled | None, plan: RulesPlan | None) -> Foreseen:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
-from ..api.errors import ApiError, NoConfiguration
+from ..api.errors import ApiError
 from ..api.lists import list_all
 from ..api.requests import Api
 from ..cluster.apply import Applied, apply
@@ -17,11 +17,9 @@ from ..model.pointer import JSON
 from ..model.write import Write
 from ..rules.node_label_request import LabelRequest
 from ..rules.node_labels import LabelledNode, LabelPlan, plan_labels, replan_node
+from .more_faults import with_faults_of_the_cluster
 
 NODES = "/api/v1/nodes"
-
-LOOKING = 10.0
-"""Seconds for which a cluster is asked for more faults where there are some already."""
 
 
 def label_nodes(api: Api, request: LabelRequest, *, check: bool) -> Applied:
@@ -29,11 +27,7 @@ def label_nodes(api: Api, request: LabelRequest, *, check: bool) -> Applied:
 
     Raises Refused with all faults, or the missing right, before anything is written, and ApiError.
     """
-    nodes, selected = _read(api, request)
-    plan = plan_labels(request, nodes, selected)
-    faults = (*plan.faults, *_dependants(api, request, plan))
-    if faults:
-        raise Refused(faults)
+    plan, selected = _planned(api, request)
     require_write_rights(api, plan.writes, role="labeller")
     meant = {*request.named, *selected}
 
@@ -53,15 +47,19 @@ def label_faults(api: Api, request: LabelRequest, faults: t.Sequence[Fault]) -> 
     rest = replace(request, exclusive=())
     if not rest.named and not rest.selector:
         return tuple(faults)
-    brief = api.under(api.deadline.within(LOOKING))
-    try:
-        nodes, selected = _read(brief, rest)
-        plan = plan_labels(rest, nodes, selected)
-        return (*faults, *plan.faults, *_dependants(brief, rest, plan))
-    except Refused as error:
-        return (*faults, *error.faults)
-    except (ApiError, NoConfiguration) as error:
-        return (*faults, Fault("nodes of the cluster", f"not looked at, for more faults: {error}"))
+    return with_faults_of_the_cluster(
+        api, faults, lambda brief: _planned(brief, rest), "nodes of the cluster"
+    )
+
+
+def _planned(api: Api, request: LabelRequest) -> tuple[LabelPlan, t.Collection[str]]:
+    """The plan, and the names of the nodes that the selector chooses. Raises Refused."""
+    nodes, selected = _read(api, request)
+    plan = plan_labels(request, nodes, selected)
+    faults = (*plan.faults, *_dependants(api, request, plan))
+    if faults:
+        raise Refused(faults)
+    return plan, selected
 
 
 def _read(api: Api, request: LabelRequest) -> tuple[dict[str, LabelledNode], t.Collection[str]]:
