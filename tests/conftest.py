@@ -72,9 +72,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """The examples of hypothesis are those of PLACEMENT_SEED, too: as with its own option."""
+    """The examples of hypothesis are those of PLACEMENT_SEED, too: as with its own option, which
+    counts for nothing where hypothesis sees that it runs in CI, unless it is told otherwise."""
     if os.environ.get("PLACEMENT_SEED") and getattr(config.option, "hypothesis_seed", "") is None:
         config.option.hypothesis_seed = os.environ["PLACEMENT_SEED"]
+        settings = importlib.import_module("hypothesis").settings
+        settings.register_profile("seeded", derandomize=False)
+        settings.load_profile("seeded")
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
