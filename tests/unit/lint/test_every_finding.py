@@ -134,3 +134,10 @@ ASKED = [
 @pytest.mark.parametrize("name", ASKED)
 def test_what_only_a_cluster_shows_is_not_claimed_without_one(name: str) -> None:
     assert name not in dict(asked_offline(name, rule_examples.EXAMPLES[name].bad))
+
+
+def test_a_pod_that_nothing_makes_again_is_not_claimed_without_a_cluster() -> None:
+    metadata = {"name": "lonely", "namespace": "shop"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": []}}
+
+    assert "not_made_again" not in {finding.name for finding in lint_manifests([pod])}
