@@ -126,10 +126,15 @@ def listed(lines: t.Sequence[str]) -> str:
     return "\n".join([f"{len(lines)} errors:", *(f"- {line}" for line in lines)])
 
 
+def lacks_a_right_to_list(message: str) -> bool:
+    """Whether a message says so: then the reader's role has it."""
+    return f"{GRANT} 'list'" in message
+
+
 def _with_role(message: str) -> str:
     """The message with the role that has the missing rights, once. Others than those to list are
     named with theirs, or may be those of another role."""
-    if f"{GRANT} 'list'" not in message:
+    if not lacks_a_right_to_list(message):
         return message
     return f"{message}\n{READER}" if "\n" in message else f"{message}; {READER}"
 

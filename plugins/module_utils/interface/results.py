@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ..api.errors import GRANT
 from ..model.finding import Finding
 from ..model.objects import Ref
 from ..model.pointer import JSON
 from ..model.snapshot import Unreadable
 from ..model.write import Write
 from ..rules.faults import told
-from .guard import READER
+from .guard import READER, lacks_a_right_to_list
 
 
 def written(
@@ -61,6 +60,8 @@ def warn_unreadable(warn: t.Callable[[str], None], gaps: t.Iterable[Unreadable])
     """One warning for each thing that could not be read: the right that is missing. The last one
     names the role that has them."""
     lines = [str(gap) for gap in gaps]
-    rights = [number for number, line in enumerate(lines) if f"{GRANT} 'list'" in line]
-    for number, line in enumerate(lines):
-        warn(f"{line}; {READER}" if number in rights[-1:] else line)
+    rights = [number for number, line in enumerate(lines) if lacks_a_right_to_list(line)]
+    if rights:
+        lines[rights[-1]] += f"; {READER}"
+    for line in lines:
+        warn(line)

@@ -14,7 +14,7 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..model.kinds import MACHINE_INSTANCE, STATEFUL_SET, VIRTUAL_MACHINE
-from ..model.objects import Pod, Taint
+from ..model.objects import Pod, Ref, Taint
 from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
 from ..rules.migratable import has_unmigratable_name, why_not_migratable
 from ..scheduling.tolerations import tolerates
@@ -80,7 +80,7 @@ class Displacement:
         pod, vmi = instance.pod, instance.vmi
         if pod is None:
             raise AssertionError(f"{instance.ref} has no pod on any node")
-        workload = self.workload(instance)
+        workload = self.workload(instance.workload)
         if vmi is not None:
             return self._machine(instance, vmi, pod, workload, cause)
         if pod.owner is not None and pod.owner.kind in ROOTED:
@@ -89,8 +89,8 @@ class Displacement:
             return Displaced(instance, Fate.GONE, None, "no controller makes this pod again")
         return Displaced(instance, Fate.REMADE, self.remade(pod, workload))
 
-    def workload(self, instance: Instance) -> Workload | None:
-        ref = instance.workload
+    def workload(self, ref: Ref | None) -> Workload | None:
+        """The workload of an instance; None where it is not known."""
         return self._workloads.get(ref) if ref is not None else None
 
     def remade(self, pod: Pod, workload: Workload | None, name: str = "") -> Pod:

@@ -301,7 +301,14 @@ class _Forecaster:
         if run is None or decision.answer is Answer.GUARANTEED:
             return [], []
         with filling.played(run):
-            behind = StayBehind(self.after, self.touched, self.sought, self.index, self.topology)
+            behind = StayBehind(
+                self.after,
+                self.touched,
+                self.sought,
+                self.displacement,
+                self.index,
+                self.topology,
+            )
             return behind.of(filling, decision.never)
 
     def _blocked(self) -> list[Stuck]:
@@ -362,8 +369,7 @@ class _Forecaster:
 
     def _without_source(self, found: Sought) -> Seeker:
         if found.way == "migrate" and found.vmi is not None and found.source is not None:
-            workloads = {each.ref: each for each in self.after.workloads}
-            workload = workloads.get(found.workload) if found.workload is not None else None
+            workload = self.displacement.workload(found.workload)
             return Seeker(self.displacement.renewed(found.source, found.vmi, workload))
         return replace(found.seeker, source=None)
 

@@ -30,6 +30,7 @@ class StayBehind:
         after: Snapshot,
         touched: t.Collection[Ref],
         sought: t.Sequence[Sought],
+        displacement: Displacement,
         index: Index,
         topology: Topology,
     ) -> None:
@@ -38,7 +39,7 @@ class StayBehind:
         self._sought = sought
         self._index = index
         self._waiting = Waiting(index, topology)
-        self._displacement = Displacement(after)
+        self._displacement = displacement
         self._lowest = min((pod.priority for pod in after.pods), default=0)
         self._ended: dict[t.Hashable, tuple[Ref, ...]] = {}
         self._owners: dict[str, Ref] = {}
@@ -79,8 +80,7 @@ class StayBehind:
     def _if_restarted(self, found: Sought) -> tuple[str, ...]:
         if found.vmi is None or found.source is None:
             return ()
-        workloads = {each.ref: each for each in self._after.workloads}
-        workload = workloads.get(found.workload) if found.workload is not None else None
+        workload = self._displacement.workload(found.workload)
         pod = self._displacement.renewed(found.source, found.vmi, workload)
         return self._index.feasible(pod, without=found.seeker.source)[:NAMED]
 

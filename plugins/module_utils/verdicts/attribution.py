@@ -136,8 +136,8 @@ class Attribution:
         if reason.kind in ("anti", "existing-anti"):
             other = self._by_pod.get(reason.counterpart) if reason.counterpart else None
             name = str(other.instance.ref if other is not None else reason.counterpart)
-            mutual = said in self._said_of(case)
-            whose = f" of {name}" if reason.kind == "existing-anti" and not mutual else ""
+            foreign = reason.kind == "existing-anti" and said not in self._said_of(case)
+            whose = f" of {name}" if foreign else ""
             return f"{name} is in the same {over} {domain!r} ({said}{whose})"
         if domain is None:
             return f"node {case.node} has no label {reason.topology_key} ({said})"
