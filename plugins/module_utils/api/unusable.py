@@ -14,10 +14,9 @@ import os
 import typing as t
 from dataclasses import dataclass
 
-from ansible.module_utils.common.yaml import yaml_load
-
 from .errors import cut
 from .given import Given, Options, check_file, enough_without_kubeconfig, given_as, paths_of
+from .yaml_text import NoYaml, load_yaml
 
 _VARIABLE = "KUBECONFIG"
 _CREDENTIALS = ("api_key", "username", "client_cert")
@@ -101,15 +100,13 @@ def _read(path: str) -> tuple[t.Mapping[str, t.Any], str]:
     secrets in it."""
     try:
         with open(path, encoding="utf-8") as file:
-            found = yaml_load(file)
+            found = load_yaml(file)
     except OSError as error:
         return {}, f"cannot be read ({error.strerror})"
     except UnicodeDecodeError:
         return {}, "is no text"
-    except Exception as error:
-        # Whatever the YAML library raises. It may be missing where the client is broken.
-        mark = getattr(error, "problem_mark", None)
-        return {}, f"is no YAML (line {mark.line + 1})" if mark else "is no YAML"
+    except NoYaml as error:
+        return {}, f"is no YAML (line {error.line})" if error.line else "is no YAML"
     if isinstance(found, dict):
         return found, ""
     seen = {str: "text", list: "a list", type(None): "nothing"}.get(type(found), "a single value")

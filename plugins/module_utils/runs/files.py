@@ -7,8 +7,7 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path
 
-from ansible.module_utils.common.yaml import HAS_YAML, yaml_load_all
-
+from ..api.yaml_text import NoYaml, load_all_yaml
 from ..model.finding import Fault, Refused
 from ..model.pointer import JSON
 
@@ -37,15 +36,10 @@ def documents_of(paths: t.Iterable[str]) -> Found:
 
 def documents_in(text: str, where: str, faults: list[Fault]) -> Found:
     """The documents of a text, empty ones left out."""
-    if not HAS_YAML:
-        faults.append(Fault(where, "is YAML, and PyYAML is missing that would read it"))
-        return []
-    load: t.Callable[[str], t.Iterable[JSON]] = yaml_load_all
     try:
-        documents = [each for each in load(text) if each is not None]
-    except Exception as error:  # the parser's own classes are not part of ansible-core's interface
-        told = " ".join(str(error).replace('in "<unicode string>", ', "at ").split())
-        faults.append(Fault(where, f"is no YAML: {told}"))
+        documents = load_all_yaml(text)
+    except NoYaml as error:
+        faults.append(Fault(where, f"is no YAML: {error}"))
         return []
     if len(documents) == 1:
         return [(where, documents[0])]
