@@ -159,7 +159,7 @@ def test_a_warning_names_the_rule_and_the_object(lint: Lint) -> None:
 
     (warning,) = lint(manifests=[machine], namespace="shop", rules=[rule])["warnings"]
 
-    said = "rule away, never_met (VirtualMachine shop/db): It can never be met"
+    said = "rule away, never_met (VirtualMachine shop/db): None of its pods can ever run"
     assert said in str(warning)
 
 

@@ -131,7 +131,7 @@ def _no_room(scene: Scene, crowd: _Crowd) -> tuple[str, str]:
     room = len(crowd.domains)
     there = f"there are {room} domains" if room > 1 else "there is 1 domain"
     why = (
-        f"It can never be met for all: {crowd.instances} {what} are to run and must keep apart over"
+        f"They can never all run: {crowd.instances} {what} are to run and must keep apart over"
         f" {over}, and {there} for them"
     )
     barred = sorted(set(crowd.open) - set(crowd.domains))
@@ -255,7 +255,7 @@ def _contradiction(
     return _never(
         subject,
         term,
-        f"It can never be met: {subject.ref} must be near {leader} over {near}{met}, and keep away"
+        f"It can never run: {subject.ref} must be near {leader} over {near}{met}, and keep away"
         f" from {others.but(subject.ref)} over {away}.",
         "Take one of the two terms away, or make it preferred.",
     )

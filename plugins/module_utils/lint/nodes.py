@@ -150,12 +150,12 @@ def _never(
     advice: str = "Correct the values, or label nodes so that some satisfy it.",
 ) -> Finding:
     preferred = term is not None and term.preferred
-    harm = "the term has no effect" if preferred else "none of its pods can ever run"
+    harm = "The term never has an effect" if preferred else "None of its pods can ever run"
     return subject.finding(
         term,
         "never_met",
         "warning" if preferred else "error",
-        f"It can never be met, so {harm}: {why}.",
+        f"{harm}: {why}.",
         advice,
     )
 

@@ -182,7 +182,7 @@ def test_of_many_followers_that_keep_apart_a_few_are_named() -> None:
     named = ", ".join(f"VirtualMachine shop/m{number}" for number in range(1, 6))
     assert len(led) == 9
     assert led[0] == (
-        "It can never be met: VirtualMachine shop/m0 must be near VirtualMachine shop/m9 over host,"
+        "It can never run: VirtualMachine shop/m0 must be near VirtualMachine shop/m9 over host,"
         f" as must {named} and 3 more, and keep away from {named} and 3 more over zone."
     )
 
