@@ -23,7 +23,15 @@ from .cases import Case
 from .declared import RuleTerms
 from .effective import Gap
 from .ledger import Ledger, Line
-from .terms import Kind, Term, added_by_platform, pod_term, spread_term, terms_of
+from .terms import (
+    Kind,
+    Term,
+    added_by_platform,
+    pod_term,
+    spread_term,
+    terms_of,
+    without_platform,
+)
 from .when import takes_effect
 
 _PREFERRED_KINDS: t.Mapping[str, Kind] = {
@@ -176,7 +184,7 @@ class Bookkeeping:
                 effect = takes_effect(case, None, self._platform)
                 ledger.line(name, "" if name else said).lacks(said, effect)
         for term in gap.stale:
-            said = wording.describe(term, self._topology)
+            said = wording.describe(without_platform(term), self._topology)
             note = f"the running pod was scheduled with {said}, which is no longer declared"
             effect = takes_effect(case, term, self._platform)
             ledger.line("", note).lacks(note, effect)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..model.objects import (
     Labels,
@@ -136,6 +136,14 @@ def node_terms(any_of: t.Iterable[NodeTerm]) -> frozenset[t.Hashable]:
     return frozenset(found)
 
 
+def without_platform(term: Term) -> Term:
+    """The term with nothing but what people declare said in it."""
+    if term.kind is not Kind.NODE_AFFINITY:
+        return term
+    said = (replace(each, expressions=_declared(each)) for each in term.said)
+    return replace(term, said=tuple(said))
+
+
 def pod_term(term: PodTerm, labels: Labels) -> t.Hashable:
     """The canonical form of a pod term of a pod with these labels."""
     resolved = _resolved(term.match_label_keys, "In", labels)
@@ -183,8 +191,11 @@ def requirement(said: Requirement) -> tuple[str, str, frozenset[str]]:
 
 
 def _node_term(term: NodeTerm) -> tuple[frozenset[t.Hashable], frozenset[t.Hashable]]:
-    expressions = [x for x in term.expressions if not platform_terms.adds_node_key(x.key)]
-    return frozenset(map(requirement, expressions)), frozenset(map(requirement, term.fields))
+    return frozenset(map(requirement, _declared(term))), frozenset(map(requirement, term.fields))
+
+
+def _declared(term: NodeTerm) -> tuple[Requirement, ...]:
+    return tuple(x for x in term.expressions if not platform_terms.adds_node_key(x.key))
 
 
 def _selector(

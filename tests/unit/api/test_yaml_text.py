@@ -40,7 +40,7 @@ def test_what_is_wrong_and_where(text: str, place: str, line: int | None) -> Non
 
 
 def test_one_document_is_not_two() -> None:
-    with pytest.raises(NoYaml, match="line 2, column 1: expected a single document .*another"):
+    with pytest.raises(NoYaml, match=r"line 2, column 1: expected a single document .*another"):
         load_yaml("a: 1\n---\nb: 2\n")
 
 

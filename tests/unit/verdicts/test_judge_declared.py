@@ -106,6 +106,22 @@ def test_a_term_that_is_no_longer_declared_is_not_in_effect() -> None:
     assert "no longer declared" in found.reason
 
 
+def test_what_kubevirt_adds_is_not_told_with_a_term_that_is_no_longer_declared() -> None:
+    cluster = Cluster()
+    ref = cluster.run("db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "Exists")]}))
+    pod = next(iter(cluster.pods.values()))["spec"]
+    for term in next(iter(pod["affinity"]["nodeAffinity"].values()))["nodeSelectorTerms"]:
+        key = "node-labeller.kubevirt.io/obsolete-host-model"
+        term["matchExpressions"].append(expression(key, "DoesNotExist"))
+    del cluster.template(ref)["spec"]["affinity"]
+    del cluster.machines["db"]["spec"]["affinity"]
+
+    found = rule(judge(cluster.snapshot()), "db", "")
+
+    assert f"node affinity {ZONE} Exists, which is no longer declared" in found.reason
+    assert "node-labeller" not in found.reason
+
+
 def test_what_kubevirt_adds_to_a_pod_is_no_difference() -> None:
     cluster = Cluster()
     ref = cluster.run("db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "Exists")]}))
