@@ -18,6 +18,7 @@ from ..api.errors import (
 )
 from ..api.requests import Api
 from ..cluster.identity import cluster_uid
+from ..model.collector import collector_spared_at_exit
 from ..model.finding import Fault, Refused
 from ..model.pointer import JSON
 
@@ -61,6 +62,7 @@ def guarded(module: AnsibleModule, run: Run) -> None:
     checked before anything else. Where `run` refuses its input before it asks the server, no server
     is needed for that.
     """
+    collector_spared_at_exit()
     api = connect(module)
     _narrow_secrets(module)
     cluster: Result = {"api": None, "uid": None}

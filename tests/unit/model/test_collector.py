@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 import typing as t
 
@@ -12,6 +14,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.collector import (
     collector_paused,
+    collector_spared_at_exit,
 )
 
 
@@ -84,3 +87,16 @@ def test_what_was_made_meanwhile_can_still_be_collected() -> None:
     assert made.itself is made
     del made
     assert gc.collect() > 0
+
+
+def test_at_the_end_of_a_process_nothing_is_left_to_search() -> None:
+    script = f"""
+import atexit, gc, runpy
+atexit.register(lambda: print(gc.get_freeze_count() > 1000))
+runpy.run_path({collector_spared_at_exit.__code__.co_filename!r})["collector_spared_at_exit"]()
+print(gc.get_freeze_count())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["0", "True"]
