@@ -173,7 +173,6 @@ writes:
       description:
         - The change as JSON Patch (RFC 6902).
         - It is sent with tests that the object is the one that was read, and that what is changed is still as it was.
-      returned: in check mode and with C(--diff)
       type: list
       elements: dict
   sample:
@@ -226,10 +225,7 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.guard imp
     PartialFailure,
     guarded,
 )
-from ansible_collections.virt.placement.plugins.module_utils.interface.results import (
-    tells_patches,
-    written,
-)
+from ansible_collections.virt.placement.plugins.module_utils.interface.results import written
 from ansible_collections.virt.placement.plugins.module_utils.model.finding import Refused
 from ansible_collections.virt.placement.plugins.module_utils.rules.node_label_request import (
     parse_label_request,
@@ -249,7 +245,7 @@ def run(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
         raise Refused(label_faults(api, request, faults))
     applied = label_nodes(api, request, check=module.check_mode)
     result = {
-        **written(applied.done, diff=module._diff, patches=tells_patches(module)),
+        **written(applied.done, diff=module._diff),
         "nodes": [
             {"name": write.target.name, "before": write.before, "after": write.after}
             for write in applied.done

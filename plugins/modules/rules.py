@@ -248,7 +248,6 @@ workloads:
           the workload is the one that was read, and that what is changed is still as it was.
         - Where the request is refused it is empty, but for a workload that somebody else manages. Then it is what
           to commit there.
-      returned: in check mode, with C(--diff), and where the request is refused
       type: list
       elements: dict
   sample:
@@ -260,6 +259,7 @@ workloads:
       updated: []
       removed: []
       takes_effect: migration
+      patch: []
 findings:
   description: What was noticed about the rules and their workloads.
   returned: always, unless the input is refused
@@ -329,7 +329,7 @@ writes:
       description:
         - The change of a label on what runs, as JSON Patch (RFC 6902), sent with tests like that of a workload.
         - The patch of a workload stands in RV(workloads[].patch).
-      returned: for a running machine or pod, in check mode and with C(--diff)
+      returned: for a running machine or pod
       type: list
       elements: dict
   sample: []
@@ -377,7 +377,6 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.guard imp
     guarded,
 )
 from ansible_collections.virt.placement.plugins.module_utils.interface.results import (
-    tells_patches,
     warn_once,
     written,
 )
@@ -425,11 +424,9 @@ def run(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
     lint = check_of(topology_of(module.params))
     found = write_rules(api, request, check=module.check_mode, extra_findings=lint)
     plan = found.plan
-    patches = tells_patches(module)
-    elsewhere = {each.ref for each in plan.workloads}
     result = {
-        **written(found.done, diff=module._diff, patches=patches, elsewhere=elsewhere),
-        "workloads": found.workloads(patches=patches),
+        **written(found.done, diff=module._diff, elsewhere={each.ref for each in plan.workloads}),
+        "workloads": found.workloads(),
         "findings": [finding.as_json() for finding in plan.findings],
         "counts": found.counts(),
     }

@@ -14,28 +14,16 @@ from ..model.write import Write
 from ..rules.faults import told
 from .guard import READER, lacks_a_right_to_list
 
-if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
-
-
-def tells_patches(module: AnsibleModule) -> bool:
-    """In check mode, and where differences are asked for. A run that makes hundreds of writes would
-    tell little else, and whoever keeps the results of jobs would keep all of it."""
-    return bool(module.check_mode or module._diff)
-
 
 def written(
-    writes: t.Sequence[Write], *, diff: bool, patches: bool, elsewhere: t.Container[Ref] = ()
+    writes: t.Sequence[Write], *, diff: bool, elsewhere: t.Container[Ref] = ()
 ) -> dict[str, JSON]:
-    """`changed` and `writes`, with `patches` the patch of each; with `diff` also before and after
-    of each object, of nothing but what is ours in it. The patches of the objects in `elsewhere` are
-    told in another part."""
+    """`changed` and `writes`; with `diff` also before and after of each object, of nothing but
+    what is ours in it. The patches of the objects in `elsewhere` are told in another part: hundreds
+    of them twice would be most of what Ansible has to carry."""
     result: dict[str, JSON] = {
         "changed": bool(writes),
-        "writes": [
-            write_as_json(write, patch=patches and write.target not in elsewhere)
-            for write in writes
-        ],
+        "writes": [write_as_json(write, patch=write.target not in elsewhere) for write in writes],
     }
     if diff:
         result["diff"] = [

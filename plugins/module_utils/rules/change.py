@@ -43,12 +43,12 @@ class Change:
     def ref(self) -> Ref:
         return self.workload.ref
 
-    def as_json(self, made: t.Sequence[Write], *, refused: bool, patches: bool) -> dict[str, JSON]:
+    def as_json(self, made: t.Sequence[Write], *, refused: bool) -> dict[str, JSON]:
         """For the result. `made` are the writes that were made; where none was made to the workload
-        the patch is the planned one. Where the request is refused it is empty, but for an object that
+        the patch is the planned one. Where the request is refused there is none, but for an object that
         somebody else manages: what to commit there, without annotations of this cluster."""
         sent = next((write for write in made if write.target == self.ref), self.merged.write)
-        found: dict[str, JSON] = {
+        return {
             "kind": self.ref.kind,
             "namespace": self.ref.namespace,
             "name": self.ref.name,
@@ -57,10 +57,8 @@ class Change:
             "updated": [rule.name for rule in self.merged.updated],
             "removed": [rule.name for rule in self.merged.removed],
             "takes_effect": self.takes_effect,
+            "patch": self._patch(sent, refused=refused) if sent is not None else [],
         }
-        if patches or refused:
-            found["patch"] = self._patch(sent, refused=refused) if sent is not None else []
-        return found
 
     def _patch(self, write: Write, *, refused: bool) -> list[dict[str, JSON]]:
         if not refused:

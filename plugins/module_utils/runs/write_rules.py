@@ -29,14 +29,14 @@ class Written:
     done: tuple[Write, ...] = ()
     errors: t.Mapping[Ref, str] = field(default_factory=dict)
 
-    def workloads(self, *, patches: bool) -> list[dict[str, JSON]]:
+    def workloads(self) -> list[dict[str, JSON]]:
         """What changed on each workload, or would."""
         made: dict[Ref, list[Write]] = {}
         for write in self.done:
             made.setdefault(self._workload(write.target), []).append(write)
         refused = bool(self.plan.refused)
         return [
-            change.as_json(made.get(change.ref, ()), refused=refused, patches=patches)
+            change.as_json(made.get(change.ref, ()), refused=refused)
             for change in self.plan.workloads
             if refused or change.ref in made or change.ref in self._failed()
         ]
