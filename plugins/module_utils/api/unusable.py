@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from .errors import cut
 from .given import Given, Options, check_file, enough_without_kubeconfig, given_as, paths_of
-from .yaml_text import NoYaml, load_yaml
+from .yaml_text import NoReader, NoYaml, load_yaml
 
 _VARIABLE = "KUBECONFIG"
 _CREDENTIALS = ("api_key", "username", "client_cert")
@@ -105,6 +105,8 @@ def _read(path: str) -> tuple[t.Mapping[str, t.Any], str]:
         return {}, f"cannot be read ({error.strerror})"
     except UnicodeDecodeError:
         return {}, "is no text"
+    except NoReader as error:
+        return {}, f"cannot be read ({error})"
     except NoYaml as error:
         return {}, f"is no YAML (line {error.line})" if error.line else "is no YAML"
     if isinstance(found, dict):

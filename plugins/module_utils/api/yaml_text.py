@@ -12,23 +12,29 @@ from ..model.pointer import JSON
 
 
 class NoYaml(ValueError):
-    """The text cannot be read. `line` counts from 1; it is None where the parser names no place."""
+    """Text that is no YAML, and why. `line` counts from 1; None where the parser names no place."""
 
-    def __init__(self, problem: str, line: int | None = None, column: int | None = None) -> None:
-        place = "" if line is None else f"line {line}, column {column}: "
-        super().__init__(f"{place}{problem}")
+    def __init__(self, problem: str, line: int | None = None) -> None:
+        super().__init__(problem)
         self.line = line
 
 
-def load_yaml(text: t.Any) -> JSON:
-    """The one document in `text`, which may also be an open file. Raises NoYaml."""
+class NoReader(Exception):
+    """There is nothing that could read YAML."""
+
+    def __init__(self) -> None:
+        super().__init__("PyYAML is missing that would read it")
+
+
+def load_yaml(text: str | t.TextIO) -> JSON:
+    """The one document in `text`. Raises NoYaml, NoReader, and what reading an open file raises."""
     load: t.Callable[[t.Any], JSON] = yaml_load
     return _loaded(load, text)
 
 
 def load_all_yaml(text: str) -> list[JSON]:
-    """The documents in `text`, empty ones left out. Raises NoYaml."""
-    load: t.Callable[[str], t.Iterable[JSON]] = yaml_load_all
+    """The documents in `text`, empty ones left out. Raises NoYaml and NoReader."""
+    load: t.Callable[[t.Any], t.Iterable[JSON]] = yaml_load_all
     return _loaded(lambda text: [each for each in load(text) if each is not None], text)
 
 
@@ -37,14 +43,22 @@ _Loaded = t.TypeVar("_Loaded")
 
 def _loaded(load: t.Callable[[t.Any], _Loaded], text: t.Any) -> _Loaded:
     if not HAS_YAML:
-        raise NoYaml("PyYAML is missing that would read it")
+        raise NoReader()
     try:
         return load(text)
     except (OSError, UnicodeDecodeError):
         raise
     except Exception as error:  # the parser's own classes are not part of ansible-core's interface
-        mark = getattr(error, "problem_mark", None)
-        if mark is None:
-            raise NoYaml(str(error).splitlines()[0]) from error
-        said = (getattr(error, name, None) for name in ("context", "problem"))
-        raise NoYaml(", ".join(filter(None, said)), mark.line + 1, mark.column + 1) from error
+        raise _told(error) from error
+
+
+def _told(error: Exception) -> NoYaml:
+    """Where it is broken and why, and where that began if that is on another line."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return NoYaml(next(iter(str(error).splitlines()), type(error).__name__))
+    context, began = getattr(error, "context", None), getattr(error, "context_mark", None)
+    if context and began is not None and began.line != mark.line:
+        context = f"{context} from line {began.line + 1}"
+    said = ", ".join(filter(None, (context, getattr(error, "problem", None))))
+    return NoYaml(f"line {mark.line + 1}, column {mark.column + 1}: {said}", mark.line + 1)

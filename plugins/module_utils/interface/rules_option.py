@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ..api.yaml_text import NoYaml, load_yaml
+from ..api.yaml_text import NoReader, NoYaml, load_yaml
 from ..model.finding import Fault, Refused
 from ..model.pointer import JSON
 
@@ -15,5 +15,7 @@ def rules_data(value: JSON) -> JSON:
         return value
     try:
         return load_yaml(value)
+    except NoReader as error:
+        raise Refused([Fault("rules", f"is text, and {error}")]) from error
     except NoYaml as error:
         raise Refused([Fault("rules", f"is text that is no YAML: {error}")]) from error

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path
 
-from ..api.yaml_text import NoYaml, load_all_yaml
+from ..api.yaml_text import NoReader, NoYaml, load_all_yaml
 from ..model.finding import Fault, Refused
 from ..model.pointer import JSON
 
@@ -38,6 +38,9 @@ def documents_in(text: str, where: str, faults: list[Fault]) -> Found:
     """The documents of a text, empty ones left out."""
     try:
         documents = load_all_yaml(text)
+    except NoReader as error:
+        faults.append(Fault(where, f"is YAML, and {error}"))
+        return []
     except NoYaml as error:
         faults.append(Fault(where, f"is no YAML: {error}"))
         return []

@@ -3,14 +3,23 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.api import yaml_text
+from ansible_collections.virt.placement.plugins.module_utils.api.unusable import why_unusable
 from ansible_collections.virt.placement.plugins.module_utils.api.yaml_text import (
+    NoReader,
     NoYaml,
     load_all_yaml,
     load_yaml,
 )
+from ansible_collections.virt.placement.plugins.module_utils.interface.rules_option import (
+    rules_data,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.finding import Fault, Refused
+from ansible_collections.virt.placement.plugins.module_utils.runs.files import documents_in
 
 
 def test_json_is_yaml_too() -> None:
@@ -44,7 +53,36 @@ def test_one_document_is_not_two() -> None:
         load_yaml("a: 1\n---\nb: 2\n")
 
 
-def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_text, "HAS_YAML", False)
-    with pytest.raises(NoYaml, match="PyYAML is missing"):
+def test_where_it_began_is_told_too() -> None:
+    with pytest.raises(
+        NoYaml, match=r"^line \d, column 1: while scanning a quoted scalar from line 2,"
+    ):
+        load_yaml('a: 1\nb: "open\nc: 2\n')
+
+
+def test_an_error_without_words_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_text: str) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(yaml_text, "yaml_load", fail)
+    with pytest.raises(NoYaml, match="MemoryError"):
         load_yaml("a: 1")
+
+
+def test_a_missing_library_is_named_by_all_who_read_text(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.setattr(yaml_text, "HAS_YAML", False)
+    with pytest.raises(NoReader):
+        load_yaml("a: 1")
+    missing = "PyYAML is missing that would read it"
+    with pytest.raises(Refused) as refused:
+        rules_data("- name: x")
+    assert [str(fault) for fault in refused.value.faults] == [f"rules: is text, and {missing}"]
+    faults: list[Fault] = []
+    assert documents_in("a: 1", "notes", faults) == []
+    assert [str(fault) for fault in faults] == [f"notes: is YAML, and {missing}"]
+    file = tmp_path / "config"
+    file.write_text("a: 1")
+    said = why_unusable({"kubeconfig": str(file)}, "x")
+    assert said == f"kubeconfig: {file} cannot be read ({missing}); name a kubeconfig"
