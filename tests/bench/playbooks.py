@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import resource
 import subprocess
 import sys
 import tempfile
@@ -21,10 +20,12 @@ PING: tuple[dict[str, t.Any], ...] = ({"ansible.builtin.ping": {}},)
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds from start to end, and megabytes of the largest process that ended."""
+    """Seconds from start to end, megabytes of its largest process, and whether it changed
+    something."""
 
     seconds: float
     peak_rss_mb: float
+    changed: bool
 
 
 def run(tasks: t.Sequence[t.Mapping[str, t.Any]], kubeconfig: pathlib.Path | None = None) -> Timing:
@@ -43,17 +44,18 @@ def run(tasks: t.Sequence[t.Mapping[str, t.Any]], kubeconfig: pathlib.Path | Non
         if kubeconfig is not None:
             environment["KUBECONFIG"] = str(kubeconfig)
         command = [str(pathlib.Path(sys.executable).with_name("ansible-playbook")), str(file)]
-        begun = time.perf_counter()
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        seconds = time.perf_counter() - begun
-    if done.returncode != 0:
-        raise RuntimeError(f"playbook ended with rc {done.returncode}:\n{done.stdout}{done.stderr}")
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    return Timing(seconds, peak)
-
-
-def best_of(
-    times: int, tasks: t.Sequence[t.Mapping[str, t.Any]], kubeconfig: pathlib.Path | None = None
-) -> Timing:
-    """The fastest of several runs: what is left when the machine's noise is taken out."""
-    return min((run(tasks, kubeconfig) for _run in range(times)), key=lambda timing: timing.seconds)
+        with pathlib.Path(folder, "told").open("w+", encoding="utf-8") as told:
+            begun = time.perf_counter()
+            process = subprocess.Popen(command, env=environment, stdout=told, stderr=told)
+            try:
+                _pid, status, usage = os.wait4(process.pid, 0)
+            except BaseException:
+                process.kill()
+                raise
+            seconds = time.perf_counter() - begun
+            process.returncode = os.waitstatus_to_exitcode(status)
+            told.seek(0)
+            text = told.read()
+    if process.returncode != 0:
+        raise RuntimeError(f"playbook ended with rc {process.returncode}:\n{text}")
+    return Timing(seconds, usage.ru_maxrss / 1024, "changed=0" not in text)

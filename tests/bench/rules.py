@@ -11,9 +11,7 @@ What is compared, all in the same run, on machines that virt-controller has no m
 - the loop: a playbook with one k8s_json_patch of each machine in a loop, extrapolated from a few;
 - the second run: ours again, with nothing to do.
 
-Ping, floor, ours and second run take turns, so that all meet the same machine, and the median of
-each counts; of the ratio that of the turns. (The quickest would not do: what takes long seldom finds
-a quiet moment as long as itself.) The loop goes half before and half after them.
+The loop goes half before and half after the turns that the others take (see turns).
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import io
 import pathlib
-import statistics
 import time
 import typing as t
 from unittest import mock
@@ -33,7 +30,9 @@ from ansible_collections.virt.placement.plugins.modules import rules
 from sandbox import Sandbox, objects
 
 from . import floor, playbooks
+from . import turns as turns_of
 from .row import Promise, Row
+from .turns import Turn
 
 NAMESPACE = "bench"
 LOOPED = 20
@@ -45,33 +44,22 @@ Placement = dict[str, tuple[t.Any, t.Any]]
 Patches = list[tuple[str, str, t.Any]]
 
 
-class Round(t.NamedTuple):
-    """Seconds of each, one after the other."""
-
-    ping: float
-    floor: float
-    ours: float
-    again: float
-    peak_rss_mb: float
-
-
 def rows(*, small: bool = False) -> list[Row]:
     """Bench row 2. `small` only shows that it runs: its ratios mean nothing."""
-    machines, looped, rounds = (20, 2, 1) if small else (200, LOOPED, 11)
+    machines, looped, turns = (20, 2, 1) if small else (200, LOOPED, 21)
     with Sandbox.start("small") as sandbox:
         task = _our_task(_create(sandbox, machines))
         before = _placement(sandbox)
         patches = _sent(task, sandbox.kubeconfig("mover"))
         loop = _loop(sandbox, patches[: looped // 2])
         _restore(sandbox, before)
-        measured = [_round(sandbox, task, patches, before) for _number in range(rounds)]
+        measured = [_turn(sandbox, task, patches, before) for _number in range(turns)]
         loop += _loop(sandbox, patches[-looped // 2 :])
-    usual = Round(*map(statistics.median, zip(*measured, strict=True)))
+    usual = turns_of.usual(measured)
     loop = usual.ping + loop * machines / looped
-    beside = statistics.median(each.ours / (each.floor + each.ping) for each in measured)
     promises = (
         Promise("times faster than the loop", loop / usual.ours, 30, at_least=True),
-        Promise("times the floor with start-up", beside, 1.5),
+        Promise("times the floor with start-up", turns_of.beside_floor(measured), 1.5),
     )
     return [
         Row(
@@ -86,19 +74,24 @@ def rows(*, small: bool = False) -> list[Row]:
     ]
 
 
-def _round(
+def _turn(
     sandbox: Sandbox, task: list[dict[str, t.Any]], patches: Patches, before: Placement
-) -> Round:
+) -> Turn:
     """Starts and ends with machines as they were `before`."""
     kubeconfig = sandbox.kubeconfig("mover")
     ping = playbooks.run(playbooks.PING).seconds
     least = floor.patch_all(sandbox, patches)
+    plainly = _placement(sandbox)
     _restore(sandbox, before)
     ours = playbooks.run(task, kubeconfig)
     _rest(sandbox)
-    again = playbooks.run(task, kubeconfig).seconds
+    if _placement(sandbox) != plainly:
+        raise RuntimeError("ours did not write what the bare patches write")
+    again = playbooks.run(task, kubeconfig)
+    if again.changed:
+        raise RuntimeError("the second run changed something")
     _restore(sandbox, before)
-    return Round(ping, least, ours.seconds, again, ours.peak_rss_mb)
+    return Turn(ping, least, ours.seconds, again.seconds, ours.peak_rss_mb)
 
 
 def _loop(sandbox: Sandbox, patches: Patches) -> float:
