@@ -107,7 +107,11 @@ def rows(file: str, name: str, *, promised: bool) -> list[Row]:
 
 
 def _measure(file: str, every: int) -> Measured:
-    return Measured(*json.loads(run_python("tests.bench.planning", file, str(every))))
+    """Raises RuntimeError where an answer was quick because it is none."""
+    found = Measured(*json.loads(run_python("tests.bench.planning", file, str(every))))
+    if found.moves < found.groups / every / 2 or found.unknown:
+        raise RuntimeError(f"this is no plan, or no drill: {found}")
+    return found
 
 
 def measure(file: str, every: int) -> Measured:
