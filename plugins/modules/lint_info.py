@@ -269,6 +269,9 @@ from ansible_collections.virt.placement.plugins.module_utils.lint.offline import
     lint_nodes,
     lint_rules,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.collector import (
+    collector_spared_at_exit,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.finding import Fault, Refused
 from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import Rule
@@ -385,6 +388,7 @@ def on_cluster(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
 
 def without_cluster(module: AnsibleModule) -> None:
     """Ends the module as `guarded` does, and asks no server for anything."""
+    collector_spared_at_exit()
     cluster = {"api": None, "uid": None}
     try:
         result = linted(module)

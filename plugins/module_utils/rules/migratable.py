@@ -28,7 +28,7 @@ def has_unmigratable_name(vmi: MachineInstance) -> bool:
 
     KubeVirt's webhook puts the name as it is into the label `kubevirt.io/vmi-name` of the
     migration, where more than 63 characters are refused. An eviction is still accepted: KubeVirt
-    then tries to migrate for ever (seen with 1.8.4; KubeVirt's pull request 17382 is about taking
-    the label away).
+    then tries to migrate for ever (seen with 1.8.4, and the webhook is the same in 1.9.0; KubeVirt's
+    pull request 17382 is about taking the label away).
     """
     return len(vmi.ref.name) > LONGEST_NAME

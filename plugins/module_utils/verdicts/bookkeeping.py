@@ -98,7 +98,7 @@ class Bookkeeping:
             if rule.nodes is not None and rule.nodes.bypasses:
                 line.bypassed.append(_bypass(rule))
         for term in self._foreign_terms(case):
-            ledger.line("", wording.describe(term, self._topology))
+            ledger.line("", self._described(case, term))
         return ledger
 
     def _foreign_terms(self, case: Case) -> list[Term]:
@@ -119,14 +119,19 @@ class Bookkeeping:
             and not added_by_platform(term)
             and (term.kind is not Kind.NODE_AFFINITY or nodes_are_foreign)
         ]
-        return sorted(found, key=lambda term: wording.describe(term, self._topology))
+        return sorted(found, key=lambda term: self._described(case, term))
+
+    def _described(self, case: Case, term: Term) -> str:
+        """A term in words; without what the platform adds where it is read from the pod itself."""
+        said = term if case.declared is not None else without_platform(term)
+        return wording.describe(said, self._topology)
 
     def _line(self, ledger: Ledger, case: Case, term: Term) -> Line:
         """The line of a term's first rule, or of the term itself."""
         owners = case.declared.owners.get(term, ()) if case.declared is not None else ()
         if owners:
             return ledger.line(owners[0])
-        return ledger.line("", wording.describe(term, self._topology))
+        return ledger.line("", self._described(case, term))
 
     def _write_break(self, ledger: Ledger, broken: Break) -> None:
         for rule in broken.rules:

@@ -106,13 +106,18 @@ def test_a_term_that_is_no_longer_declared_is_not_in_effect() -> None:
     assert "no longer declared" in found.reason
 
 
-def test_what_kubevirt_adds_is_not_told_with_a_term_that_is_no_longer_declared() -> None:
-    cluster = Cluster()
-    ref = cluster.run("db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "Exists")]}))
+def _labelled_by_kubevirt(cluster: Cluster) -> None:
+    """The only pod asks of nodes what KubeVirt adds to each, too."""
     pod = next(iter(cluster.pods.values()))["spec"]
     for term in next(iter(pod["affinity"]["nodeAffinity"].values()))["nodeSelectorTerms"]:
         key = "node-labeller.kubevirt.io/obsolete-host-model"
         term["matchExpressions"].append(expression(key, "DoesNotExist"))
+
+
+def test_what_kubevirt_adds_is_not_told_with_a_term_that_is_no_longer_declared() -> None:
+    cluster = Cluster()
+    ref = cluster.run("db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "Exists")]}))
+    _labelled_by_kubevirt(cluster)
     del cluster.template(ref)["spec"]["affinity"]
     del cluster.machines["db"]["spec"]["affinity"]
 
@@ -122,13 +127,23 @@ def test_what_kubevirt_adds_is_not_told_with_a_term_that_is_no_longer_declared()
     assert "node-labeller" not in found.reason
 
 
+def test_what_kubevirt_adds_is_not_told_of_a_machine_that_nothing_declares() -> None:
+    cluster = Cluster()
+    ref = cluster.run("db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "Exists")]}))
+    _labelled_by_kubevirt(cluster)
+    del cluster.workloads[ref]
+    del cluster.machines["db"]["metadata"]["ownerReferences"]
+
+    found = rule(judge(cluster.snapshot()), "db", "")
+
+    assert found.reason == f"node affinity {ZONE} Exists"
+
+
 def test_what_kubevirt_adds_to_a_pod_is_no_difference() -> None:
     cluster = Cluster()
     ref = cluster.run("db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "Exists")]}))
+    _labelled_by_kubevirt(cluster)
     pod = next(iter(cluster.pods.values()))["spec"]
-    for term in next(iter(pod["affinity"]["nodeAffinity"].values()))["nodeSelectorTerms"]:
-        key = "node-labeller.kubevirt.io/obsolete-host-model"
-        term["matchExpressions"].append(expression(key, "DoesNotExist"))
     pod["affinity"].update(
         anti_affinity(apart(HOST, plain=True, **{"kubevirt.io/created-by": "vmi-db-0"}))["affinity"]
     )
