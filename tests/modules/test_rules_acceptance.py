@@ -198,3 +198,35 @@ def test_seventy_characters_take_a_restart_since_kubevirt_cannot_migrate_them(tr
         name: uids[0] for name, uids in identities.items()
     }
     assert not trio.declare()["changed"]
+
+
+def test_one_of_seventy_characters_stays_and_the_others_migrate_away(trio: Trio) -> None:
+    long, *short = LONG[0], "web-a", "web-b"
+    trio.start_in_one_zone(tuple((name, {}) for name in (long, *short)))
+    identities, labels = trio.identities(), trio.labels()
+    start = trio.sandbox.audit.mark()
+
+    declared = trio.declare()
+    effects = {each["name"]: each["takes_effect"] for each in declared["workloads"]}
+    assert effects == {long: "restart", "web-a": "migration", "web-b": "migration"}
+    rolled = trio.shop.roll(allow=["migrate"])
+
+    assert not rolled.get("failed"), rolled.get("msg")
+    assert rolled["left"] == []
+    done = {(move["name"], move["method"], move["outcome"]) for move in rolled["moves"]}
+    assert done == {(name, "migrate", "moved") for name in short}
+    assert len(rolled["moves"]) == 2
+    assert trio.shop.zones() == ["zone1", "zone2", "zone3"]
+    assert trio.zones()[long] == "zone1"
+    assert trio.verdicts() == {"satisfied", "not_in_effect"}
+    assert trio.identities() == identities
+    assert trio.labels() == labels
+    migrations = [("create", "virtualmachineinstancemigrations")]
+    assert trio.shop.disruptions(start) == migrations * 2
+
+    zones, nodes = trio.zones(), trio.shop.nodes()
+    for name in short:
+        trio.migrate(name)
+    assert trio.zones() == zones, "each stays in its zone: the others are taken"
+    assert all(trio.shop.nodes()[name] != nodes[name] for name in short)
+    assert trio.identities() == identities

@@ -1,0 +1,97 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbook apply asks the forecast before it writes, and in check mode shows what it says."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from demos.stage import PlayResult, Stage
+from sandbox import Sandbox, objects
+from sandbox.pytest_plugin import MakeNamespace
+from tests.conftest import RunModule
+from tests.shop import Shop
+
+MIGRATION = "VirtualMachineInstanceMigration"
+
+
+@pytest.fixture
+def shop(six: Sandbox, namespace: MakeNamespace, run_module: RunModule) -> Shop:
+    return Shop(six, namespace(six, "apply"), run_module)
+
+
+@pytest.fixture
+def stage(shop: Shop) -> Stage:
+    return Stage(shop.sandbox, shop.namespace, quiet=True)
+
+
+def start_in_one_zone(shop: Shop, *names: str) -> None:
+    machines = [objects.virtual_machine(name, shop.namespace) for name in names]
+    shop.start(*machines, nodes=["w1", "w2"])
+    assert set(shop.zones()) == {"zone1"}
+
+
+def one_per_zone(shop: Shop, *names: str, **more: t.Any) -> dict[str, t.Any]:
+    """Extra vars of the playbook apply."""
+    rule = {"name": "apart", "workloads": [{"names": list(names)}], "keep_apart": {"over": "zone"}}
+    return {
+        "placement_rules_namespace": shop.namespace,
+        "placement_rules_rules": [{**rule, **more}],
+    }
+
+
+def shown(result: PlayResult) -> list[str]:
+    """What the role told of the forecast."""
+    (event,) = (
+        e["event_data"]
+        for e in result.events
+        if e["event"] == "runner_on_ok" and e["event_data"]["task"] == "Show the forecast"
+    )
+    return t.cast("list[str]", event["res"]["msg"])
+
+
+def test_what_the_forecast_finds_impossible_is_not_written(shop: Shop, stage: Stage) -> None:
+    """Four machines in three zones. The rule allows the finding, so the module alone would write."""
+    names = ["m0", "m1", "m2", "m3"]
+    start_in_one_zone(shop, *names)
+    wanted = one_per_zone(shop, *names, allow_findings=["never_met"])
+    blind = {**wanted, "placement_rules_forecast": False}
+    alone = stage.play("apply", blind, identity="mover", check=True)
+    assert (alone.rc, alone.changed) == (0, 1), alone.stdout
+    mark = shop.sandbox.audit.mark()
+
+    result = stage.play("apply", wanted, identity="mover")
+
+    assert result.rc != 0, result.stdout
+    (failed,) = (e["event_data"] for e in result.events if e["event"] == "runner_on_failed")
+    assert failed["task"] == "Refuse what cannot work"
+    assert failed["res"]["msg"].startswith("The forecast is impossible, and nothing was written.")
+    assert "these 4 VMs (m0, m1, m2, m3) keep apart over zone" in failed["res"]["msg"]
+    assert shown(result)[0].startswith("impossible: ")
+    assert shop.sandbox.audit.writes(since=mark) == []
+
+
+def test_check_mode_shows_the_moves_that_the_rules_would_cause(shop: Shop, stage: Stage) -> None:
+    names = ["m0", "m1", "m2"]
+    start_in_one_zone(shop, *names)
+    wanted = one_per_zone(shop, *names)
+    mark = shop.sandbox.audit.mark()
+
+    planned = stage.play("apply", wanted, identity="mover", check=True)
+
+    assert planned.rc == 0, planned.stdout
+    assert shop.sandbox.audit.writes(since=mark) == []
+    head, *lines = shown(planned)
+    moves = [line for line in lines if line.startswith("would move ")]
+    assert head.endswith(": 2 move(s)")
+    assert len(moves) == 2
+
+    made = stage.play("apply", wanted, identity="mover")
+
+    assert made.rc == 0, made.stdout
+    assert shown(made) == [head, *lines]
+    migrated = {m["spec"]["vmiName"] for m in shop.api.list(shop.path(MIGRATION))}
+    assert migrated == {name for name in names if any(f"/{name}" in move for move in moves)}
+    assert shop.zones() == ["zone1", "zone2", "zone3"]
