@@ -54,19 +54,21 @@ class Waiting:
             by = "" if pod.scheduler_name == DEFAULT_SCHEDULER else f" ({pod.scheduler_name})"
             return f"the scheduler{by} has not placed it yet; it fits {wording.listed(open_to)}"
         total = len(self._index.nodes)
-        counted: Counter[str] = Counter()
-        for node in self._index.nodes:
-            failures = self._index.failures(pod, node.name)
-            counted.update({self._word(failures): 1})
-        parts = [f"{count} {text}" for text, count in counted.most_common()]
+        counted = Counter(
+            self._words(self._index.failures(pod, node.name)) for node in self._index.nodes
+        )
+        # Of as many nodes first those that least stands against: they come nearest to be open.
+        in_turn = sorted(counted.items(), key=lambda found: (-found[1], len(found[0])))
+        parts = [f"{count} {' and '.join(words)}" for words, count in in_turn]
         return f"none of {total} nodes is open to it: {'; '.join(parts)}" if total else "no nodes"
 
-    def _word(self, failures: tuple[Failure, ...]) -> str:
+    def _words(self, failures: tuple[Failure, ...]) -> tuple[str, ...]:
         """All that stands against one node."""
-        said = dict.fromkeys(
-            self._reason(reason) for failure in failures for reason in failure.reported
+        return tuple(
+            dict.fromkeys(
+                self._reason(reason) for failure in failures for reason in failure.reported
+            )
         )
-        return " and ".join(said)
 
     def _reason(self, reason: Reason) -> str:
         over = self._topology.name_of(reason.topology_key) if reason.topology_key else ""
