@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import datetime
 import typing as t
 
 import pytest
@@ -11,10 +12,11 @@ import pytest
 from ansible_collections.virt.placement.plugins.modules import rules
 from sandbox import Sandbox, drain, objects
 from sandbox.fault_proxy import Rule, delay, sigkill
-from tests.shop import ZONE, Shop
+from tests.shop import ZONE, Object, Shop
 from tests.terms import keep_machines_apart, pair_on_one_node
 
 OTHERS = ("w2", "w3", "w4", "w5", "w6")
+SLOW = {"sandbox.virt/migration-seconds": "5"}
 
 
 @pytest.fixture
@@ -30,9 +32,9 @@ def cordon_others(shop: Shop) -> None:
         drain.cordon(shop.sandbox, node)
 
 
-def three_in_one_zone(shop: Shop) -> list[str]:
+def three_in_one_zone(shop: Shop, faults: Object | None = None) -> list[str]:
     names = ["a0", "a1", "a2"]
-    machines = [objects.virtual_machine(name, shop.namespace) for name in names]
+    machines = [objects.virtual_machine(name, shop.namespace, annotations=faults) for name in names]
     in_one_zone = [
         node["metadata"]["name"]
         for node in shop.api.list("/api/v1/nodes")
@@ -40,6 +42,18 @@ def three_in_one_zone(shop: Shop) -> list[str]:
     ]
     shop.start(*machines, nodes=in_one_zone)
     return names
+
+
+def migrations_since(shop: Shop, mark: t.Any) -> list[tuple[datetime.datetime, datetime.datetime]]:
+    """When each was asked for and when it ended, in the order of the asking. Ends are in whole
+    seconds, never later than they were."""
+    kind = "virtualmachineinstancemigrations"
+    asked = sorted(w.time for w in shop.sandbox.audit.writes(since=mark) if w.resource == kind)
+    made = shop.api.list(shop.path("VirtualMachineInstanceMigration"))
+    made.sort(key=lambda migration: str(migration["metadata"]["creationTimestamp"]))
+    ends = [migration["status"]["migrationState"]["endTimestamp"] for migration in made]
+    times = [datetime.datetime.fromisoformat(end.replace("Z", "+00:00")) for end in ends]
+    return list(zip(asked, times, strict=True))
 
 
 def test_three_machines_come_apart_over_zones_by_migration_alone(shop: Shop) -> None:
@@ -64,6 +78,37 @@ def test_three_machines_come_apart_over_zones_by_migration_alone(shop: Shop) -> 
     assert again["changed"] is False
     assert again["moves"] == []
     assert shop.sandbox.audit.writes(since=mark) == []
+
+
+def test_never_two_of_a_group_are_in_flight(shop: Shop) -> None:
+    keep_machines_apart(shop, three_in_one_zone(shop, SLOW))
+    mark = shop.sandbox.audit.mark()
+
+    result = shop.roll()
+
+    assert [move["outcome"] for move in result["moves"]] == ["moved", "moved"]
+    (first, ended), (second, _end) = migrations_since(shop, mark)
+    assert ended - first >= datetime.timedelta(seconds=3), "too quick to tell"
+    assert second >= ended
+
+
+def test_two_groups_move_side_by_side(shop: Shop) -> None:
+    groups = (["p0", "p1"], ["q0", "q1"])
+    machines = [
+        objects.virtual_machine(name, shop.namespace, annotations=SLOW)
+        for group in groups
+        for name in group
+    ]
+    shop.start(*machines, nodes=["w1"])
+    for group in groups:
+        keep_machines_apart(shop, group)
+    mark = shop.sandbox.audit.mark()
+
+    result = shop.roll()
+
+    assert sorted(move["name"][0] for move in result["moves"]) == ["p", "q"]
+    (_first, ended), (second, _end) = migrations_since(shop, mark)
+    assert second < ended
 
 
 def test_each_machine_still_migrates_inside_its_zone(shop: Shop) -> None:
