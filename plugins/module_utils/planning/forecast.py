@@ -29,7 +29,7 @@ from .decide import (
     leans_on_the_lost,
     worst_of,
 )
-from .displaced import Displacement, Fate
+from .displaced import Cause, Displacement, Fate
 from .fill import Filling, Run, Seeker
 from .foreseen import Deadlock, Forecast, Stuck, Unplaced
 from .not_made_again import not_made_again
@@ -65,6 +65,8 @@ def forecast(
     *,
     members: t.Collection[Ref] = (),
     scaled: t.Collection[Ref] = (),
+    lost_nodes: t.Collection[str] = (),
+    cause: Cause = "drain",
     topology: Topology | None = None,
     limit: int = LIMIT,
     assumed: t.Sequence[str] = (),
@@ -75,6 +77,8 @@ def forecast(
     `members` are workloads that are asked about whether the change touches them or not: machines of
     theirs that break what is declared have to move, and who waits already is to be placed; so is who
     waits of those `scaled`.
+    `lost_nodes` and `cause` are those of the change: a node may have been cordoned before it, so that
+    the snapshots do not tell.
     `limit` bounds how many states a search looks at. `assumed` says what had to be assumed:
     then nothing is called guaranteed. `estimated` says what may be otherwise for better or worse:
     then nothing is called impossible either.
@@ -83,7 +87,13 @@ def forecast(
     if gaps:
         proof = tuple(f"nobody can say: {gap}" for gap in gaps)
         return Forecast(Answer.UNKNOWN, proof, unreadable=gaps)
-    asked = _Asked(touched(before, after), frozenset(members), frozenset(scaled))
+    asked = _Asked(
+        touched(before, after),
+        frozenset(members),
+        frozenset(scaled),
+        frozenset(lost_nodes),
+        cause,
+    )
     found = _Forecaster(before, after, asked, topology or Topology.of(), limit).forecast()
     return _qualified(found, assumed, estimated)
 
@@ -122,11 +132,14 @@ def blind_spots(snapshot: Snapshot) -> tuple[Unreadable, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The workloads that a question is about: those with another template, and others that it names."""
+    """The workloads that a question is about, those with another template and others that it names;
+    and the nodes that are lost."""
 
     touched: frozenset[Ref]
     members: frozenset[Ref]
     scaled: frozenset[Ref]
+    lost_nodes: frozenset[str]
+    cause: Cause
 
     @property
     def to_obey(self) -> frozenset[Ref]:
@@ -154,6 +167,8 @@ class _Forecaster:
         self.limit = limit
         self.touched = asked.touched
         self.to_obey = asked.to_obey
+        self.lost_nodes = asked.lost_nodes
+        self.cause = asked.cause
         self.displacement = Displacement(after)
         self.sought = Seekers(before, after, self.touched, asked.to_be_placed).find()
         displaced = {found.uid for found in self.sought}
@@ -194,7 +209,7 @@ class _Forecaster:
             moves=(*self.plan.moves, *self._moves(filling, decision.best)),
             left=self.plan.left,
             deadlock=self._deadlock(filling, decision) or moved.deadlock,
-            findings=tuple(not_made_again(self.before, self.after)),
+            findings=tuple(not_made_again(self.before, self.after, self.lost_nodes, self.cause)),
             to_place=filling.goals,
             least_pending=min(decision.surely_without(migrating), len(pending)),
         )
@@ -313,11 +328,11 @@ class _Forecaster:
 
     def _blocked(self) -> list[Stuck]:
         """Who is held on a drained node: it cannot be migrated, and must not be restarted."""
-        was = {node.name for node in self.before.nodes if node.unschedulable}
-        lost = {n.name for n in self.after.nodes if n.unschedulable and n.name not in was}
+        if self.cause != "drain":
+            return []
         leaving = {found.seeker.source or "" for found in self.sought}
         found = []
-        for instance in remaining(self.after, lost, leaving):
+        for instance in remaining(self.after, self.lost_nodes, leaving):
             displaced = self.displacement.of(instance, "drain")
             if displaced.fate is not Fate.ROOTED:
                 reason = displaced.reason or "nothing takes it off the node"
@@ -328,12 +343,13 @@ class _Forecaster:
     # Moves, and ways out where there are none.
 
     def _moves(self, filling: Filling, run: Run) -> list[Move]:
-        """What leaves a lost node, in the order of a course that works."""
+        """What leaves a lost node, in the order of a course that works. A roll-out is its
+        controller's doing."""
         found = []
         with filling.beginning(run):
             for number, node in run:
                 sought = self.sought[number] if node else None
-                if sought and sought.way in ("migrate", "again") and sought.source is not None:
+                if sought and sought.source and sought.source.node_name in self.lost_nodes:
                     names = filling.table.names_of(filling.open_nodes(number))
                     others = tuple(name for name in names if name != node)
                     found.append(_move(sought, sought.source, (node, *others)[:NAMED]))

@@ -14,16 +14,15 @@ from .displaced import Cause, Displacement, Fate
 NOT_MADE_AGAIN = "not_made_again"
 
 
-def not_made_again(before: Snapshot, after: Snapshot) -> t.Iterator[Finding]:
-    """Instances of `before` that are gone in `after` and that nothing makes again."""
+def not_made_again(
+    before: Snapshot, after: Snapshot, lost_nodes: t.Container[str], cause: Cause
+) -> t.Iterator[Finding]:
+    """Instances of `before` on these nodes that are gone in `after` and that nothing makes again."""
     left = {found.uid for found in instances(after)}
-    nodes = {node.name: node for node in after.nodes}
     displacement = Displacement(before)
     for instance in instances(before):
-        node = nodes.get(instance.node_name)
-        if instance.uid in left or node is None or instance.pod is None:
+        if instance.uid in left or instance.node_name not in lost_nodes or instance.pod is None:
             continue
-        cause: Cause = "drain" if node.unschedulable else "failure"
         displaced = displacement.of(instance, cause)
         if displaced.fate is Fate.GONE:
             yield Finding(

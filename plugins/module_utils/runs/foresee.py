@@ -74,6 +74,8 @@ def foresee(
         after,
         members=members,
         scaled=[each.workload for each in scale],
+        lost_nodes=lost,
+        cause=question.cause,
         topology=topology,
         assumed=tuple(_assumed(before, after, question)),
         estimated=tuple(_estimated(before, after, question, members)),

@@ -78,13 +78,15 @@ def replica_set(made: Cluster, name: str, nodes: t.Iterable[str], spec: JSON) ->
 
 def lost(made: Cluster, *nodes: str, cause: Cause = "drain") -> Forecast:
     snapshot = made.snapshot()
-    return forecast(snapshot, what_if(snapshot, lost_nodes=nodes, cause=cause))
+    after = what_if(snapshot, lost_nodes=nodes, cause=cause)
+    return forecast(snapshot, after, lost_nodes=nodes, cause=cause)
 
 
 def written(made: Cluster, *writes: Write, lost_nodes: t.Collection[str] = ()) -> Forecast:
     """Of these writes, made while nodes are drained."""
     snapshot = made.snapshot()
-    return forecast(snapshot, what_if(snapshot, writes=writes, lost_nodes=lost_nodes))
+    after = what_if(snapshot, writes=writes, lost_nodes=lost_nodes)
+    return forecast(snapshot, after, lost_nodes=lost_nodes)
 
 
 def before_and_after(

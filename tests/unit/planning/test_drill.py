@@ -167,7 +167,7 @@ def test_a_loss_of_which_not_every_course_could_be_tried_says_so() -> None:
     assert lost.proof == (NOT_ALL_TRIED,)
     assert NOT_ALL_TRIED in table(Drilled((lost,)), Topology.of())
     lost_alone = what_if(made.snapshot(), lost_nodes=["n1"], cause="drain")
-    assert forecast(made.snapshot(), lost_alone).proof == (NOT_ALL_TRIED,)
+    assert forecast(made.snapshot(), lost_alone, lost_nodes=["n1"]).proof == (NOT_ALL_TRIED,)
 
 
 def random_cluster(seed: int) -> Cluster:
@@ -200,7 +200,7 @@ def test_a_drill_says_what_a_forecast_of_its_own_says(seed: int, cause: Cause) -
 
     for each in drill(snapshot, [ZONE, HOST], cause=cause).drills:
         after = what_if(snapshot, lost_nodes=each.nodes, cause=cause)
-        found = forecast(snapshot, after)
+        found = forecast(snapshot, after, lost_nodes=each.nodes, cause=cause)
         assert each.answer is found.answer, (each, found)
         assert not each.hurts or each.blocked or each.proof, each
         assert each.down == found.least_pending, (each, found)

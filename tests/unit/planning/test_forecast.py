@@ -18,6 +18,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.plan import M
 from ansible_collections.virt.placement.plugins.module_utils.model.pointer import Pointer
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Migration,
+    Snapshot,
     Unreadable,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.write import Operation
@@ -297,13 +298,17 @@ def test_after_a_failure_the_lost_machine_still_counts() -> None:
     assert names(failed.pending) == ["web-a"]
 
 
+def without_n1(snapshot: Snapshot, **more: t.Any) -> Forecast:
+    return forecast(snapshot, what_if(snapshot, lost_nodes=["n1"]), lost_nodes=["n1"], **more)
+
+
 @pytest.mark.parametrize("resource", ["pods", "nodes", "virtualmachineinstances"])
 def test_what_could_not_be_read_makes_it_unknown(resource: str) -> None:
     made = cluster("ab")
     gap = Unreadable(resource, "", "list", "forbidden")
     snapshot = made.snapshot(unreadable=(gap,))
 
-    found = forecast(snapshot, what_if(snapshot, lost_nodes=["n1"]))
+    found = without_n1(snapshot)
 
     assert (found.answer, found.unreadable) == (Answer.UNKNOWN, (gap,))
     assert "forbidden" in found.proof[0]
@@ -315,14 +320,14 @@ def test_volumes_matter_only_where_there_are_claims() -> None:
     gap = Unreadable("persistentvolumes", "", "list", "forbidden")
     snapshot = made.snapshot(unreadable=(gap,))
 
-    assert forecast(snapshot, what_if(snapshot, lost_nodes=["n1"])).answer is Answer.GUARANTEED
+    assert without_n1(snapshot).answer is Answer.GUARANTEED
 
 
 def qualified(**more: t.Any) -> Forecast:
     made = cluster("ab")
     machine(made, "db", "n1")
     snapshot = made.snapshot()
-    return forecast(snapshot, what_if(snapshot, lost_nodes=["n1"]), **more)
+    return without_n1(snapshot, **more)
 
 
 def test_assumptions_take_guarantees_away() -> None:
@@ -339,10 +344,39 @@ def test_a_volume_that_only_a_lost_node_reaches_is_a_proof() -> None:
     term = NodeTerm((Requirement(HOST, "In", ("n1",)),))
     snapshot = made.snapshot(claim_terms={("shop", "data"): (term,)})
 
-    found = forecast(snapshot, what_if(snapshot, lost_nodes=["n1"]))
+    found = without_n1(snapshot)
 
     assert found.answer is Answer.IMPOSSIBLE
     assert "out of reach of its volume" in found.proof[0]
+
+
+@pytest.mark.parametrize("cordoned", [False, True])
+def test_who_cannot_be_migrated_holds_up_the_drain_of_a_node_that_was_cordoned_before(
+    cordoned: bool,
+) -> None:
+    made = cluster("ab")
+    ref = machine(made, "db", "n1")
+    (vmi,) = made.machines.values()
+    vmi["status"]["conditions"] = [{"type": "LiveMigratable", "status": "False", "reason": "Disks"}]
+    made.nodes["n1"]["spec"]["unschedulable"] = cordoned
+
+    found = lost(made, "n1")
+
+    assert found.answer is Answer.IMPOSSIBLE
+    assert [each.workload for each in found.stuck] == [ref]
+    assert scenes.written(made).stuck == (), "it may stay on a node that nobody drains"
+
+
+def test_a_roll_out_that_stops_all_first_makes_no_moves() -> None:
+    made = cluster("ab")
+    ref = deployment(made, "web", ["n1", "n2"], {})
+    made.workloads[ref]["spec"]["strategy"] = {"type": "Recreate"}
+
+    found = scenes.written(made, scenes.pinned(ref, "a"))
+
+    assert (found.answer, found.to_place, found.moves) == (Answer.GUARANTEED, 2, ())
+    both = scenes.written(made, scenes.pinned(ref, "b"), lost_nodes=["n1"])
+    assert {move.source for move in both.moves} <= {"n1"}
 
 
 def test_a_name_too_long_for_a_migration_holds_up_a_drain_and_no_failure() -> None:

@@ -118,7 +118,7 @@ def test_moves_off_a_lost_node_can_be_made(seed: int, cause: Cause) -> None:
     before = made.snapshot()
     lost = random.Random(seed).choice(sorted(made.nodes))
     after = what_if(before, lost_nodes=[lost], cause=cause)
-    found = forecast(before, after)
+    found = forecast(before, after, lost_nodes=[lost], cause=cause)
 
     assert all(move.source == lost for move in found.moves)
     assert any(_playable(after, found.moves, one_by_one=x) for x in (False, True))

@@ -64,7 +64,8 @@ def test_copies_whose_volumes_are_apart_would_end_different_pods() -> None:
         }
     )
 
-    found = forecast(snapshot, what_if(snapshot, lost_nodes=["n1", "n2"]))
+    lost_nodes = ["n1", "n2"]
+    found = forecast(snapshot, what_if(snapshot, lost_nodes=lost_nodes), lost_nodes=lost_nodes)
 
     assert [[ref.name for ref in each.may_end] for each in found.pending] == [["low-a"], ["low-b"]]
 
