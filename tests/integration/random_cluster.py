@@ -116,6 +116,11 @@ class Case:
             ranked["spec"]["template"]["spec"]["priorityClassName"] = named
 
     @property
+    def names(self) -> set[str]:
+        """Of all Deployments."""
+        return {each["metadata"]["name"] for each in self.deployments}
+
+    @property
     def in_rank(self) -> list[JSON]:
         """The Deployments, those above others first."""
         return sorted(
@@ -200,6 +205,9 @@ class Stage:
         self.expected = 0
         self.affected: set[str] = set()
         """Deployments with pods that have to find a place."""
+        self.on_lost: list[str] = []
+        """The pods on the node that is drained, if one is."""
+        self._first: set[str] = set()
 
     def begin(self) -> set[str]:
         """Make the cluster, high ranks first, so that none has to make room for another; the names
@@ -215,10 +223,12 @@ class Stage:
         pods = self.api.list(self.pods)
         if used := {pod["spec"].get("nodeName", "") for pod in pods} - {""}:
             self.case.lost = self.case.chance.choice(sorted(used))
+        self._first = {pod["metadata"]["uid"] for pod in pods}
         self.affected = {self.case.deployments[0]["metadata"]["name"]}
         if self.case.change == "drain":
             lost = [pod for pod in pods if pod["spec"].get("nodeName") == self.case.lost]
-            self.affected = {deployment_of(pod["metadata"]["name"]) for pod in lost}
+            self.on_lost = [pod["metadata"]["name"] for pod in lost]
+            self.affected = set(map(deployment_of, self.on_lost))
         return waiting
 
     def change(self, run_module: RunModule, allowed: list[str]) -> None:
@@ -288,6 +298,11 @@ class Stage:
         """The Deployment of each pod, by uid."""
         found = (pod["metadata"] for pod in self.api.list(self.pods))
         return {pod["uid"]: deployment_of(pod["name"]) for pod in found}
+
+    def made_on(self) -> list[str]:
+        """The nodes of the pods that were made by the change."""
+        pods = self.api.list(self.pods)
+        return [p["spec"]["nodeName"] for p in pods if p["metadata"]["uid"] not in self._first]
 
     def end(self) -> None:
         for made in self.case.deployments:

@@ -4,12 +4,14 @@
 
 PLACEMENT_RANDOM_CLUSTERS says how many (10), PLACEMENT_SEED with which seed the first one is made;
 each test's name holds its own. A case is forecast, the change is made, and what became Pending is
-counted. A change that is impossible and for which the scheduler would end other pods is not made,
-as nobody would make it who asked before; then no pod is ever ended to make room for another.
+compared, how many and of which Deployments. A change that is impossible and for which the scheduler
+would end other pods is not made, as nobody would make it who asked before; then no pod is ever ended
+to make room for another.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import typing as t
 
@@ -50,11 +52,13 @@ def sandbox() -> t.Iterator[Sandbox]:
 
 @dataclasses.dataclass
 class Batch:
-    """What came of the cases of this run. `owners`: the Deployment of each pod, by uid."""
+    """What came of the cases of this run. `owners`: the Deployment of each pod, by uid. `calm`:
+    Deployments of clusters without urgent pods. `may_end`: those that may take a place by force."""
 
     answers: list[str] = dataclasses.field(default_factory=list)
     urgent: int = 0
-    may_wait: set[str] = dataclasses.field(default_factory=set)
+    calm: set[str] = dataclasses.field(default_factory=set)
+    may_end: set[str] = dataclasses.field(default_factory=set)
     owners: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
@@ -86,8 +90,10 @@ def test_the_scheduler_does_what_was_forecast(
         print(f"seed {seed}: {case.question} {answer}, Pending {len(new)}")
         batch.urgent += case.urgent
         batch.owners |= stage.owners()
-        if answer == "possible":
-            batch.may_wait |= _may_wait(found, stage)
+        if not case.urgent:
+            batch.calm |= case.names
+        elif answer == "possible":
+            batch.may_end |= _may_wait(found, stage)
         _holds(found, new, stage)
     finally:
         stage.end()
@@ -107,8 +113,10 @@ def _holds(found: JSON, new: set[str], stage: Stage) -> None:
     """What is Pending now, and was not before or is asked about, is what the forecast said."""
     if found["forecast"] == "guaranteed":
         assert not new, found
+        _went_where_told(found, stage)
     elif found["forecast"] == "impossible":
         assert len(new) >= found["least_pending"] >= 1, (new, found)
+        _wait_as_told(found, new, stage)
     else:
         assert found["forecast"] == "possible", found
         assert found["pending"] or found["proof"], found
@@ -122,12 +130,39 @@ def _holds(found: JSON, new: set[str], stage: Stage) -> None:
         assert len([p for p in new if deployment_of(p) in named]) <= found["to_place"], (new, found)
 
 
+def _wait_as_told(found: JSON, new: set[str], stage: Stage) -> None:
+    """Who is certain to wait does. Beside them wait only those who have to find a place, as many
+    as there are: who is named without being certain stands for any of them."""
+    waiting = collections.Counter(map(deployment_of, new))
+    certain = [each["workload"]["name"] for each in found["pending"] if each["certain"]]
+    named = {each["workload"]["name"] for each in found["pending"]}
+    assert len(found["pending"]) >= found["least_pending"], found
+    assert collections.Counter(certain) <= waiting, (new, found)
+    assert len(new) <= found["to_place"], (new, found)
+    assert named <= stage.affected, (stage.affected, found)
+    assert set(waiting) <= (named if len(stage.affected) == 1 else stage.affected), (new, found)
+
+
+def _went_where_told(found: JSON, stage: Stage) -> None:
+    """Those who move are those on the node that is drained, and they go to their targets. These are
+    what is open in the plan's order: of two workloads another order may open others."""
+    moves = found["moves"]
+    assert sorted(each["instance"]["name"] for each in moves) == sorted(stage.on_lost), found
+    assert {each["from"] for each in moves} <= {stage.case.lost}, found
+    targets = {node for each in moves for node in each["targets"]}
+    assert stage.case.lost not in targets, found
+    if len(stage.affected) == 1 and moves:
+        assert set(stage.made_on()) <= targets, found
+
+
 def test_nobody_was_preempted(sandbox: Sandbox, batch: Batch) -> None:
-    """Who may be without a place may take one by force; nobody else ever does."""
+    """Only an urgent pod of which the answer is `possible` may end another: it finds a place in some
+    courses, and where the scheduler takes a course in which it finds none it makes one by force."""
     if len(batch.answers) >= 3 * BATCH:
         assert batch.urgent > 0, "nobody who would was ever to find a place"
     by_whom = {batch.owners.get(uid, uid) for uid in preempted(sandbox)}
-    assert by_whom <= batch.may_wait
+    assert by_whom & batch.calm == set()
+    assert by_whom <= batch.may_end
 
 
 def test_most_forecasts_say_what_will_be(batch: Batch) -> None:
