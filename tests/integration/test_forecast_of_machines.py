@@ -158,7 +158,7 @@ def test_a_drain_goes_as_forecast(
         if len(running) == len(names) and not found["stuck"]:
             assert not stuck, found
     finally:
-        six.restore_nodes()
+        stage.end()
 
 
 def test_most_forecasts_of_drains_say_what_will_be(answers: list[str]) -> None:

@@ -22,8 +22,9 @@ MACHINES = ("web-a", "web-b", "web-c")
 
 @pytest.fixture
 def stage(six: Sandbox, run_module: RunModule, namespace: MakeNamespace) -> t.Iterator[Stage]:
-    yield Stage(six, run_module, namespace(six, "zones"))
-    six.restore_nodes()
+    begun = Stage(six, run_module, namespace(six, "zones"))
+    yield begun
+    begun.end()
 
 
 def one_a_zone(stage: Stage, *, plain: bool) -> dict[str, str]:
@@ -40,11 +41,16 @@ def one_a_zone(stage: Stage, *, plain: bool) -> dict[str, str]:
     return {name: stage.node_of(name) for name in MACHINES}
 
 
-def other_of_its_zone(stage: Stage, node: str) -> str:
-    zones = {
+def zones_of(stage: Stage) -> dict[str, str]:
+    """The zone of each node."""
+    return {
         each["metadata"]["name"]: each["metadata"]["labels"][ZONE]
         for each in stage.api.list(stage.api.path("Node"))
     }
+
+
+def other_of_its_zone(stage: Stage, node: str) -> str:
+    zones = zones_of(stage)
     (found,) = (name for name, zone in zones.items() if zone == zones[node] and name != node)
     return str(found)
 
