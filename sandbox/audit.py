@@ -36,7 +36,7 @@ REVIEWS = frozenset(
     }
 )
 #: the identities that the collection works as
-COLLECTION = ("reader", "labeller", "mover", "maintainer")
+COLLECTION = ("reader", "labeller", "mover", "labeller-mover", "maintainer")
 _MARKER = "audit-marker"
 _TIMEOUT = 20.0
 

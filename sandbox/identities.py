@@ -32,6 +32,9 @@ IDENTITIES: t.Final[dict[str, Identity]] = {
     "reader": Identity("virt-placement:reader", roles=("reader",)),
     "labeller": Identity("virt-placement:labeller", roles=("reader", "labeller")),
     "mover": Identity("virt-placement:mover", roles=("reader", "mover")),
+    "labeller-mover": Identity(
+        "virt-placement:labeller-mover", roles=("reader", "labeller", "mover")
+    ),
     "maintainer": Identity("virt-placement:maintainer", roles=("reader", "maintainer")),
     "nobody": Identity("virt-placement:nobody"),
     # KubeVirt's webhooks know its own parts by these names

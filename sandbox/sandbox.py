@@ -114,7 +114,7 @@ class Sandbox:
         return AuditLog(self.audit_log, names, self.api)
 
     def kubeconfig(self, identity: str = "admin") -> Path:
-        """Kubeconfig file of admin, reader, labeller, mover, maintainer or nobody."""
+        """Kubeconfig file of an identity (``identities.py``)."""
         return self._layout.kubeconfig(_known(identity))
 
     def token(self, identity: str) -> str:

@@ -15,7 +15,7 @@ import pytest
 import requests
 
 from sandbox import AdminApi, ApiFailure, Sandbox
-from sandbox.audit import AuditLog, parse_event
+from sandbox.audit import COLLECTION, AuditLog, parse_event
 
 RECORD = {
     "auditID": "1",
@@ -150,8 +150,7 @@ class SlowServer:
 def test_it_waits_for_a_log_that_lags_and_for_half_written_lines(tmp_path: Path) -> None:
     server = SlowServer(tmp_path / "audit.jsonl")
     server.path.touch()
-    users = dict.fromkeys(("reader", "mover", "maintainer"), "x")
-    users["labeller"] = "virt-placement:labeller"
+    users = {**dict.fromkeys(COLLECTION, "x"), "labeller": "virt-placement:labeller"}
     log = AuditLog(server.path, users, t.cast(AdminApi, server))
     server.lines = [json.dumps(RECORD).encode() + b"\n"]
     mark = log.mark()

@@ -84,6 +84,7 @@ WRITES: dict[str, dict[str, set[str]]] = {
         "events": {"create"},
     },
 }
+WRITES["labeller-mover"] = {**WRITES["labeller"], **WRITES["mover"]}
 
 
 def may(

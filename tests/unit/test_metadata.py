@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tarfile
@@ -114,6 +115,24 @@ def test_the_oldest_client_allowed_is_the_oldest_tested() -> None:
     (floor,) = (CHECKOUT / "requirements.txt").read_text().split()
     pins = (CHECKOUT / "dev" / "requirements-unit-2.16.txt").read_text().splitlines()
     assert floor.replace(">=", "==") in pins
+
+
+def test_the_readme_opens_with_two_commands() -> None:
+    first = re.search(r"^```console\n(.*?)^```$", (CHECKOUT / "README.md").read_text(), re.M | re.S)
+    assert first is not None
+    lines = [line.split("#")[0].strip() for line in first[1].splitlines()]
+    assert lines == ["make demo", "make test"]
+    assert "\n## " not in (CHECKOUT / "README.md").read_text()[: first.start()]
+
+
+@pytest.mark.parametrize("target", ["demo", "test"])
+def test_nothing_comes_before_the_two_commands(target: str) -> None:
+    """A fresh clone has no environment yet: the command makes its own."""
+    makefile = (CHECKOUT / "Makefile").read_text()
+    (needs,) = re.findall(rf"^{target}:(.*?)(?:##.*)?$", makefile, re.M)
+    assert needs.split() == ["prepare"]
+    (recipe,) = re.findall(r"^prepare:.*\n((?:\t.*\n)+)", makefile, re.M)
+    assert recipe == '\t@"$(PYTHON)" dev/prepare.py\n'
 
 
 def test_nothing_is_ignored() -> None:

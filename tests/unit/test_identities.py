@@ -1,0 +1,132 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The collection is tested with the rights that its roles give: no suite runs it with all rights.
+
+A test that has them all shows nothing about the roles. What sets a scene up has them:
+`sandbox.api`, and plays that use other collections alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sandbox.identities import IDENTITIES
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+ALL_POWERFUL = {name for name, identity in IDENTITIES.items() if identity.groups}
+SUITES = ("tests/modules", "tests/integration", "tests/faults", "demos")
+SHARED = ("tests/conftest.py", "tests/job.py", "tests/shop.py", "tests/terms.py")
+
+#: who plays docs/example/create.yml, which makes the machines of the example
+SETS_UP = {"tests/integration/test_example.py": 1}
+
+
+def is_all_powerful(text: object) -> bool:
+    """Whether this names such an identity, or its kubeconfig."""
+    return isinstance(text, str) and Path(text).name.removesuffix(".kubeconfig") in ALL_POWERFUL
+
+
+def faults_of(source: str) -> list[int]:
+    """Lines that name an identity with all rights, or take a kubeconfig without naming any: the
+    default has all."""
+    found = []
+    nodes = list(ast.walk(ast.parse(source)))
+    # a process of the control plane is called like its identity: processes["kube-scheduler"]
+    keys = {id(node.slice) for node in nodes if isinstance(node, ast.Subscript)}
+    for node in nodes:
+        if isinstance(node, ast.Constant) and is_all_powerful(node.value) and id(node) not in keys:
+            found.append(node.lineno)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            unnamed = not node.args and not node.keywords
+            if node.func.attr == "kubeconfig" and unnamed:
+                found.append(node.lineno)
+    return sorted(found)
+
+
+def faults_of_play(play: dict[str, t.Any]) -> list[str]:
+    """Tasks of a play that use the collection with all rights."""
+    defaults = play.get("module_defaults") or {}
+    of_play = [options.get("kubeconfig") for options in defaults.values()]
+    found = []
+    for task in play.get("tasks") or []:
+        for action, given in task.items():
+            options = given if isinstance(given, dict) else {}
+            names = (action, str(options.get("name")))
+            if not any(name.startswith("virt.placement.") for name in names):
+                continue
+            own = options.get("kubeconfig")
+            if any(map(is_all_powerful, [own] if own else of_play)):
+                found.append(task["name"])
+    return found
+
+
+def test_no_suite_runs_the_collection_with_all_rights() -> None:
+    files = [file for suite in SUITES for file in sorted((CHECKOUT / suite).rglob("*.py"))]
+    files += [CHECKOUT / name for name in SHARED]
+    found = {str(f.relative_to(CHECKOUT)): faults_of(f.read_text()) for f in files}
+    assert {name: len(lines) for name, lines in found.items() if lines} == SETS_UP, found
+    assert len(files) > 30
+    assert "virt.placement" not in (CHECKOUT / "docs" / "example" / "create.yml").read_text()
+
+
+def test_no_scenario_runs_the_collection_with_all_rights() -> None:
+    files = sorted((CHECKOUT / "extensions" / "molecule").glob("*/*.yml"))
+    plays = {f: yaml.safe_load(f.read_text()) for f in files if f.name != "molecule.yml"}
+    found = {
+        str(file.relative_to(CHECKOUT)): [task for play in content for task in faults_of_play(play)]
+        for file, content in plays.items()
+    }
+    assert {name: tasks for name, tasks in found.items() if tasks} == {}
+    assert len(found) > 6
+
+
+@pytest.mark.parametrize("name", ["reader", "labeller", "mover", "labeller-mover", "maintainer"])
+def test_the_other_identities_have_what_roles_give_and_no_more(name: str) -> None:
+    assert name not in ALL_POWERFUL
+    assert "reader" in IDENTITIES[name].roles
+
+
+@pytest.mark.parametrize(
+    ("source", "wrong"),
+    [
+        ("run(sandbox.kubeconfig('mover'))", False),
+        ("run(sandbox.kubeconfig(identity))", False),
+        ("run(sandbox.kubeconfig())", True),
+        ("run(sandbox.kubeconfig('admin'))", True),
+        ("stage.play('apply', {}, identity='admin')", True),
+        ("case = ('kubevirt-controller', 1)", True),
+        ("path = directory / 'admin.kubeconfig'", True),
+        ("path = f'{directory}/admin.kubeconfig'", True),
+        ("'the admin labels nodes'", False),
+        ("processes['kube-scheduler']", False),
+    ],
+)
+def test_the_guard_sees_it(source: str, wrong: bool) -> None:
+    assert bool(faults_of(source)) is wrong
+
+
+PLAY = """
+module_defaults: {{group/virt.placement.auth: {{kubeconfig: "{{{{ folder }}}}/{default}.kubeconfig"}}}}
+tasks:
+  - {{name: foreign, kubernetes.core.k8s: {{kind: Namespace}}}}
+  - {{name: module, virt.placement.rules: {{namespace: shop}}}}
+  - {{name: own, virt.placement.rules: {{kubeconfig: "{{{{ folder }}}}/{own}.kubeconfig"}}}}
+  - {{name: role, ansible.builtin.include_role: {{name: virt.placement.placement_drill}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "own", "wrong"),
+    [
+        ("mover", "mover", []),
+        ("mover", "admin", ["own"]),
+        ("admin", "mover", ["module", "role"]),
+    ],
+)
+def test_the_guard_sees_it_in_a_play(default: str, own: str, wrong: list[str]) -> None:
+    assert faults_of_play(yaml.safe_load(PLAY.format(default=default, own=own))) == wrong
