@@ -146,7 +146,7 @@ def _about_unreadable(
 ) -> t.Iterator[Finding]:
     """An object that rules leave alone, or that stands in the way of those that name it."""
     for ref, error in unreadable.items():
-        told = unreadable_ownership(error)
+        told = unreadable_ownership(ref, error)
         meant = [rule for rule in rules if is_named(_references(rule), there[ref])]
         if not meant and rules:
             yield told

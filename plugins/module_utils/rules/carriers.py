@@ -73,7 +73,7 @@ def wanted_of(
         if ref in book.unreadable:
             error = book.unreadable[ref]
             faults += [Fault(_where(request, rule), str(error)) for rule in members]
-            findings += [] if members else [workload_findings.unreadable_ownership(error)]
+            findings += [] if members else [workload_findings.unreadable_ownership(ref, error)]
             continue
         listed = _listed(request, members, workload, book)
         ownership = book.ownership(workload)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ..model.finding import Finding
+from ..model.objects import Ref
 from ..model.rule import RuleId
 from ..model.snapshot import Workload
 from ..systems.gitops import managed_by
@@ -88,13 +89,14 @@ def copied_rules(
     )
 
 
-def unreadable_ownership(error: Exception) -> Finding:
+def unreadable_ownership(ref: Ref, error: Exception) -> Finding:
     """An object that may carry rules, for all one can tell."""
     return Finding(
         UNREADABLE_OWNERSHIP,
         "warning",
         f"{error}.",
         "It was left as it is, and may carry terms of these rules.",
+        (ref,),
     )
 
 

@@ -5,6 +5,7 @@ gone once mended."""
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 import pytest
@@ -17,6 +18,7 @@ from ansible_collections.virt.placement.plugins.module_utils.lint.offline import
 )
 from ansible_collections.virt.placement.plugins.module_utils.lint.online import lint
 from ansible_collections.virt.placement.plugins.module_utils.lint.topology import topology_report
+from ansible_collections.virt.placement.plugins.module_utils.model.finding import Finding
 from ansible_collections.virt.placement.plugins.module_utils.model.finding_names import (
     OF_NODE_LABELS,
     OF_RULES,
@@ -40,20 +42,47 @@ def grown(build: Build, zones: str) -> Cluster:
     return cluster
 
 
-def online(name: str, cluster: Cluster, platform: Platform) -> set[str]:
+Look = t.Callable[[str, Cluster, Platform], t.Sequence[Finding]]
+
+
+def online(name: str, cluster: Cluster, platform: Platform) -> t.Sequence[Finding]:
     snapshot = cluster.snapshot(platform=platform)
     if name in OF_NODE_LABELS:
-        return {found.name for found in topology_report(snapshot.nodes, Topology.of()).findings}
-    return {found.name for found in lint(snapshot)}
+        return topology_report(snapshot.nodes, Topology.of()).findings
+    return lint(snapshot)
 
 
-def offline(name: str, cluster: Cluster, platform: Platform) -> set[str]:
+def offline(name: str, cluster: Cluster, platform: Platform) -> t.Sequence[Finding]:
     """With no more than what the documents say it takes."""
     takes = DOCUMENTED[name].offline
     listed = manifests(cluster, nodes=takes == "nodes")
     known = platform if takes == "versions" else None
-    found = {*lint_manifests(listed, platform=known), *lint_nodes(listed)}
+    return [*lint_manifests(listed, platform=known), *lint_nodes(listed)]
+
+
+def names(found: t.Iterable[Finding]) -> set[str]:
     return {finding.name for finding in found}
+
+
+ABOUT_NO_OBJECT = ("no_members", "not_checked")
+"""They are about what is not there, or could not be read."""
+OF_TOPOLOGY = dict.fromkeys(("key_on_no_node", "single_domain"), frozenset({"info", "warning"}))
+"""What topology_info says of keys that no rule asks for: see docs/findings.md."""
+SENTENCE = re.compile(r"\S.*[^.]\.", re.DOTALL)
+
+
+def is_as_documented(finding: Finding, *, of_labels: bool = False) -> None:
+    """Its severity is one that the documents name; it says why and what to do in sentences each,
+    and names the objects that it is about."""
+    severities = DOCUMENTED[finding.name].severities
+    if of_labels:
+        severities = OF_TOPOLOGY.get(finding.name, severities)
+    assert finding.severity in severities, finding
+    assert SENTENCE.fullmatch(finding.why), finding
+    assert SENTENCE.fullmatch(finding.advice), finding
+    bare = finding.name in ABOUT_NO_OBJECT or (of_labels and finding.name == "key_on_no_node")
+    assert bool(finding.objects) is not bare, finding
+    assert len(set(finding.objects)) == len(finding.objects), finding
 
 
 def test_there_is_an_example_of_each() -> None:
@@ -62,35 +91,38 @@ def test_there_is_an_example_of_each() -> None:
 
 @pytest.mark.parametrize("look", [online, offline])
 @pytest.mark.parametrize("name", OFFLINE)
-def test_it_is_found(name: str, look: t.Callable[[str, Cluster, Platform], set[str]]) -> None:
+def test_it_is_found_as_documented(name: str, look: Look) -> None:
     example = EXAMPLES[name]
+    found = look(name, grown(example.bad, example.zones), example.platform)
 
-    assert name in look(name, grown(example.bad, example.zones), example.platform)
+    assert name in names(found)
+    for finding in found:
+        is_as_documented(finding, of_labels=look is online and name in OF_NODE_LABELS)
 
 
 @pytest.mark.parametrize("look", [online, offline])
 @pytest.mark.parametrize("name", OFFLINE)
-def test_it_is_gone_once_mended(
-    name: str, look: t.Callable[[str, Cluster, Platform], set[str]]
-) -> None:
+def test_it_is_gone_once_mended(name: str, look: Look) -> None:
     """Without nodes to count, a skew of one may always be meant as a maximum."""
     example = EXAMPLES[name]
-    before = look(name, grown(example.bad, example.zones), example.platform)
+    before = names(look(name, grown(example.bad, example.zones), example.platform))
     cluster = grown(example.good, example.zones)
     if name == "max_skew_is_not_max_count" and look is offline:
-        found = {finding.name for finding in lint_manifests(manifests(cluster, nodes=True))}
+        found = names(lint_manifests(manifests(cluster, nodes=True)))
     else:
-        found = look(name, cluster, SOUND)
+        found = names(look(name, cluster, SOUND))
 
     assert found <= before - {name}, "nothing else came in its stead"
 
 
 def asked_offline(name: str, request: rule_examples.Ask) -> list[tuple[str, str]]:
-    """Names and rules of what is wrong, with no more than what the documents say it takes."""
+    """All as documented. Names and rules of what is wrong, with no more than what the documents say it takes."""
     assert isinstance(request, rule_examples.Asked)
     takes = DOCUMENTED[name].offline
     listed = request.manifests if "manifests" in takes else []
     found = once((*lint_rules(request.rules, manifests=listed), *lint_manifests(listed)))
+    for finding in found:
+        is_as_documented(finding)
     return [(finding.name, finding.rule) for finding in found if finding.severity != "info"]
 
 
@@ -100,7 +132,11 @@ def test_there_is_a_request_for_each_that_takes_rules() -> None:
 
 @pytest.mark.parametrize("name", [*OF_RULES, *ONLY_ON_A_CLUSTER])
 def test_it_is_the_only_finding_of_a_request(name: str) -> None:
-    assert {found.name for found in rule_examples.EXAMPLES[name].bad()} == {name}
+    found = rule_examples.EXAMPLES[name].bad()
+
+    assert names(found) == {name}
+    for finding in found:
+        is_as_documented(finding)
 
 
 @pytest.mark.parametrize("name", [*OF_RULES, *ONLY_ON_A_CLUSTER])

@@ -1,0 +1,175 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`rules` writes nothing as long as an error stands against a rule that does not allow it."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.lint.request import check_of
+from ansible_collections.virt.placement.plugins.module_utils.model.finding import Refused
+from ansible_collections.virt.placement.plugins.module_utils.model.finding_names import (
+    OF_RULES,
+    OF_TERMS,
+    ONLY_ON_A_CLUSTER,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import Ownership
+from ansible_collections.virt.placement.plugins.module_utils.rules.request import (
+    RulesPlan,
+    plan_rules,
+)
+from tests.unit.lint import rule_examples
+from tests.unit.lint.documented import DOCUMENTED
+from tests.unit.lint.examples import MIN_DOMAINS, OLD
+from tests.unit.lint.rule_examples import APART, ON_A, WEB, Asked, asked, beside, three
+from tests.unit.rules.builders import deployment, snapshot, vm, vmirs
+from tests.unit.rules.builders import request as request_of
+from tests.unit.verdicts.cluster import ZONE, anti_affinity, apart, expression, node_affinity
+
+JSON = t.Any
+IN_A = {"workloads": ON_A, "run_on": {"zone": "a"}}
+TOGETHER = {"over": "host", "with": {"name": "a"}}
+
+
+def with_terms(terms: JSON, workloads: JSON = None) -> JSON:
+    return {"workloads": workloads or ON_A, "terms": terms}
+
+
+def argo() -> Asked:
+    managed = vm("a")
+    labels = {"argocd.argoproj.io/instance": "shop"}
+    managed.manifest["metadata"]["labels"] = labels
+    return asked(snapshot(managed), IN_A)
+
+
+def own_pods() -> Asked:
+    """One a zone in three zones, the revisions of a roll-out not told apart."""
+    alone = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
+    web = deployment("web", replicas=3, labels={"app": "web"})
+    return asked(snapshot(web), with_terms(anti_affinity(alone), WEB), self_rolling="now")
+
+
+def clone() -> Asked:
+    """A machine with the annotation of the one that it was copied from."""
+    copied = vm("a")
+    text = Ownership("uid-of-another").text()
+    copied.manifest["metadata"]["annotations"] = {"placement.virt/rules": text}
+    return asked(snapshot(copied), IN_A)
+
+
+def strays() -> Asked:
+    """Machines that their own replica set does not select."""
+    replicas = vmirs("a", labels={"app": "a"})
+    replicas.manifest["spec"]["selector"] = {"matchLabels": {"app": "b"}}
+    named = {"kind": "VirtualMachineInstanceReplicaSet", "name": "a"}
+    return asked(snapshot(replicas), {**IN_A, "workloads": [named]})
+
+
+OF_TEMPLATES: dict[str, Asked] = {
+    "cloned": clone(),
+    "empty_term": asked(snapshot(vm("a", placement=node_affinity({}))), IN_A),
+    "key_on_no_node": asked(
+        three(), with_terms(anti_affinity(apart("example.com/row", plain=True, tier="db")))
+    ),
+    "managed_by": argo(),
+    "mutual_affinity": asked(
+        three(),
+        {**beside("b"), "keep_together": {"over": "host", "with": {"name": "b"}}},
+        {"workloads": [{"name": "b"}], "keep_together": TOGETHER},
+    ),
+    "never_met": asked(three(), IN_A, {**IN_A, "run_on": {"zone": "b"}}),
+    "own_rollout_deadlock": own_pods(),
+    "selector_matches_everything": asked(
+        three(), with_terms(anti_affinity({"topologyKey": ZONE, "labelSelector": {}}))
+    ),
+    "selector_matches_nothing": asked(three(), with_terms(anti_affinity({"topologyKey": ZONE}))),
+    "template_and_selector_disagree": strays(),
+    "server_lacks_feature": asked(
+        snapshot(vm("a"), vm("b"), platform=OLD),
+        {"workloads": [{"names": ["a", "b"]}], **APART},
+    ),
+}
+"""A request for each finding of terms that a write may bring about."""
+
+REPAIRED = ("bypassed",)
+"""The write itself puts the rule's expression into every term."""
+REFUSED_BEFORE = ("invalid_placement",)
+"""What the API server would refuse is a fault of the rule: it is not even planned."""
+NOT_OF_A_WRITE = ("unreadable_ownership",)
+"""A warning for a write that is about other workloads; for one of its own it is a fault."""
+
+ASKED: dict[str, Asked] = {
+    **OF_TEMPLATES,
+    **{
+        name: example.bad
+        for name, example in rule_examples.EXAMPLES.items()
+        if isinstance(example.bad, Asked) and "error" in DOCUMENTED[name].severities
+        if name not in NOT_OF_A_WRITE
+    },
+}
+UNWRITABLE = ("duplicate_spread", "label_conflict", "node_selector_conflict", "node_terms_conflict")
+"""The API server would not take such a term, or it would undo somebody else's: see
+docs/findings.md."""
+
+
+def planned(name: str, *, allow: bool) -> RulesPlan:
+    return whole_plan(ASKED[name], allowed=[name] if allow else [])
+
+
+def whole_plan(request: Asked, allowed: t.Sequence[str] = ()) -> RulesPlan:
+    """As the module `rules` makes it: with what lint says of the terms to come."""
+    listed = ({**rule, "allow_findings": list(allowed)} for rule in request.listed)
+    wanted = request_of(*listed, **request.options)
+    return plan_rules(request.seen, wanted, extra_findings=check_of(Topology.of()))
+
+
+def test_there_is_a_request_for_each_finding_that_may_be_an_error() -> None:
+    errors = {
+        name
+        for name in (*OF_TERMS, *OF_RULES, *ONLY_ON_A_CLUSTER)
+        if "error" in DOCUMENTED[name].severities
+    }
+
+    without = {*REPAIRED, *REFUSED_BEFORE, *NOT_OF_A_WRITE}
+    assert set(ASKED) == errors - without
+    assert without <= errors
+
+
+def test_why_the_others_do_not_come_up_in_a_write() -> None:
+    elsewhere = [{"matchExpressions": [expression(ZONE, "In", zone)]} for zone in "bc"]
+    or_ed = snapshot(vm("a", placement=node_affinity(*elsewhere)))
+    fast = {"workloads": ON_A, "run_on": {"performance": "high"}}
+    damaged = vm("a")
+    damaged.manifest["metadata"]["annotations"] = {"placement.virt/rules": "{"}
+
+    repaired = whole_plan(asked(or_ed, fast))
+    assert (len(repaired.writes), repaired.refused) == (1, ())
+    with pytest.raises(Refused, match="minDomains"):
+        whole_plan(asked(three(), with_terms({"topologySpreadConstraints": [MIN_DOMAINS]})))
+    with pytest.raises(Refused, match=r"placement\.virt/rules"):
+        whole_plan(asked(snapshot(damaged), IN_A))
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_an_error_is_refused(name: str) -> None:
+    found = planned(name, allow=False)
+
+    assert name in {each.name for each in found.refused}
+    assert all(each.severity == "error" for each in found.refused)
+
+
+@pytest.mark.parametrize("name", sorted(set(ASKED) - set(UNWRITABLE)))
+def test_what_its_rules_allow_is_written(name: str) -> None:
+    found = planned(name, allow=True)
+
+    assert name in {each.name for each in found.findings}, "it is still told"
+    assert found.refused == ()
+    assert found.writes or name == "no_members", "nobody is there to be written to"
+
+
+@pytest.mark.parametrize("name", UNWRITABLE)
+def test_nothing_allows_what_cannot_be_written(name: str) -> None:
+    assert name in {each.name for each in planned(name, allow=True).refused}
