@@ -92,6 +92,7 @@ CASES = {
         "reader",
         {"online": True, "namespace": NAMESPACE, "rules": ON_DEPLOYMENT},
         ("list", "pods"),
+        without_kubevirt={"online": True, "namespace": NAMESPACE, "rules": ON_MACHINE},
     ),
     "rollout": Case(
         rollout,
@@ -110,6 +111,7 @@ def of(*names: str) -> pytest.MarkDecorator:
 
 EVERY = of(*CASES)
 WRITING = of(*(name for name, case in CASES.items() if case.writes))
+ONLY_READING = of("topology_info", "placement_info", "forecast_info", "lint_info")
 FOR_MACHINES = of(*(name for name, case in CASES.items() if case.without_kubevirt))
 
 
@@ -326,6 +328,30 @@ def test_machines_where_there_is_no_kubevirt(shop: Sandbox, ask: Ask, case: Case
 
     assert "KubeVirt is not installed" in refused(result)
     assert "workloads[0]" in refused(result)
+
+
+@ONLY_READING
+def test_check_mode_and_diff_mode_change_no_answer(
+    shop: Sandbox, run_module: RunModule, case: Case
+) -> None:
+    pods = shop.api.path("Pod", NAMESPACE)
+    shop.api.wait_list(pods, lambda found: any(map(_is_running, found)))
+    options = {**case.options, "kubeconfig": str(shop.kubeconfig(case.runs_as))}
+    start = shop.audit.mark()
+
+    plain = run_module(case.module.main, options)
+    modes = ({"check": True}, {"diff": True}, {"check": True, "diff": True})
+    others = [run_module(case.module.main, options, **mode) for mode in modes]
+
+    assert not plain.get("failed"), plain
+    assert plain["changed"] is False
+    assert "diff" not in plain
+    assert others == [plain] * len(modes)
+    assert shop.audit.writes(since=start) == []
+
+
+def _is_running(pod: Options) -> bool:
+    return bool((pod.get("status") or {}).get("phase") == "Running")
 
 
 def _verdicts(result: Options) -> set[str]:
