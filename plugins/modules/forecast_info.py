@@ -86,9 +86,8 @@ options:
     elements: dict
     suboptions:
       kind:
-        description: Kind of the workload.
+        description: Kind of the workload. V(Deployment), V(StatefulSet) or V(VirtualMachineInstanceReplicaSet).
         type: str
-        choices: [Deployment, StatefulSet, VirtualMachineInstanceReplicaSet]
         default: Deployment
       namespace:
         description: Its namespace, O(namespace) by default.
@@ -557,7 +556,6 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.question i
     Question,
     question_of,
 )
-from ansible_collections.virt.placement.plugins.module_utils.planning.what_if import SCALABLE
 from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
 from ansible_collections.virt.placement.plugins.module_utils.rules.request import (
     STATES,
@@ -573,7 +571,7 @@ if t.TYPE_CHECKING:
     from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
 
 SCALED: dict[str, dict[str, t.Any]] = {
-    "kind": {"type": "str", "choices": list(SCALABLE), "default": "Deployment"},
+    "kind": {"type": "str", "default": "Deployment"},
     "namespace": {"type": "str"},
     "name": {"type": "str", "required": True},
     "replicas": {"type": "int", "required": True},
@@ -584,10 +582,16 @@ def request_of(
     params: t.Mapping[str, t.Any], topology: Topology, faults: list[Fault]
 ) -> RulesRequest | None:
     """The rules that would be written; None where none would be."""
-    listed = rules_data(params["rules"])
-    if not listed and not params["prune"]:
+    try:
+        listed = rules_data(params["rules"])
+    except Refused as error:
+        faults += error.faults
         return None
-    if not params["namespace"]:
+    if not listed and not params["prune"]:
+        if params["namespace"] == "":
+            faults.append(Fault("namespace", "must not be empty; leave it out"))
+        return None
+    if params["namespace"] is None:
         faults.append(Fault("namespace", "is required with rules: it is theirs"))
         return None
     parsed = read_rules(

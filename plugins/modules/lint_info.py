@@ -64,7 +64,9 @@ options:
     description: Version of KubeVirt on that cluster. Left out, there is none.
     type: str
   online:
-    description: Judge the input as if it stood on a cluster, which is read for that.
+    description:
+      - Judge the input as if it stood on a cluster, which is read for that.
+      - Rules and manifests of virtual machines are faults where KubeVirt is not installed.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -263,6 +265,7 @@ from ansible_collections.virt.placement.plugins.module_utils.lint.manifests impo
     read_manifests,
 )
 from ansible_collections.virt.placement.plugins.module_utils.lint.merging import once
+from ansible_collections.virt.placement.plugins.module_utils.lint.not_served import not_served
 from ansible_collections.virt.placement.plugins.module_utils.lint.offline import (
     CARRIERS,
     lint_manifests,
@@ -274,9 +277,11 @@ from ansible_collections.virt.placement.plugins.module_utils.model.collector imp
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.finding import Fault, Refused
 from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
-from ansible_collections.virt.placement.plugins.module_utils.model.rule import Rule
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
-from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
+from ansible_collections.virt.placement.plugins.module_utils.rules.parse import (
+    Parsed,
+    read_rules,
+)
 from ansible_collections.virt.placement.plugins.module_utils.runs.files import (
     documents_in,
     documents_of,
@@ -307,7 +312,7 @@ def platform_of(params: Params, faults: list[Fault]) -> Platform | None:
 
 
 def manifests_of(params: Params, faults: list[Fault]) -> Read:
-    """What the files and the manifests say. Raises Refused for files that cannot be read."""
+    """What the files and the manifests say."""
     given = params["manifests"]
     if isinstance(given, str):
         items = documents_in(given, "manifests", faults)
@@ -320,16 +325,20 @@ def manifests_of(params: Params, faults: list[Fault]) -> Read:
             Fault("manifests", "must be a list of Kubernetes objects, or the text of some")
         )
         items = []
-    read = read_manifests([*documents_of(params["files"]), *items])
+    read = read_manifests([*documents_of(params["files"], faults), *items])
     faults += read.faults
     return read
 
 
-def rules_of(params: Params, faults: list[Fault]) -> tuple[Rule, ...]:
-    """The rules. Raises Refused for text that is no YAML."""
-    listed = rules_data(params["rules"])
+def rules_of(params: Params, faults: list[Fault]) -> Parsed:
+    """The rules, and those that have faults."""
+    try:
+        listed = rules_data(params["rules"])
+    except Refused as error:
+        faults += error.faults
+        return Parsed((), ())
     if not listed:
-        return ()
+        return Parsed((), ())
     parsed = read_rules(
         listed,
         namespace=params["namespace"],
@@ -337,15 +346,18 @@ def rules_of(params: Params, faults: list[Fault]) -> tuple[Rule, ...]:
         topology=topology_of(params),
     )
     faults += parsed.faults
-    return parsed.rules
+    return parsed
 
 
 def linted(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.Any]:
     """The result. Raises Refused with every fault of the input."""
     params = module.params
     faults: list[Fault] = []
-    read, rules = manifests_of(params, faults), rules_of(params, faults)
+    read, parsed = manifests_of(params, faults), rules_of(params, faults)
     platform = platform_of(params, faults)
+    manifests, rules = in_namespace(read.manifests, params["namespace"]), parsed.rules
+    if cluster is not None:
+        faults += not_served((*rules, *parsed.broken), manifests, cluster)
     if faults:
         raise Refused(faults)
     around: dict[str, t.Any] = {
@@ -353,7 +365,6 @@ def linted(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, 
         "platform": platform,
         "cluster": cluster,
     }
-    manifests = in_namespace(read.manifests, params["namespace"])
     findings = once(
         (
             *lint_manifests(manifests, **around),

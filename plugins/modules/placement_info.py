@@ -39,17 +39,11 @@ options:
     elements: dict
     suboptions:
       kind:
-        description: Kind of workload. V(Pod) is a pod without an owner.
+        description:
+          - Kind of workload. V(VirtualMachine), V(VirtualMachineInstanceReplicaSet), V(VirtualMachinePool),
+            V(Deployment), V(StatefulSet), V(DaemonSet), or V(Pod) for a pod without an owner.
         type: str
         default: VirtualMachine
-        choices:
-          - VirtualMachine
-          - VirtualMachineInstanceReplicaSet
-          - VirtualMachinePool
-          - Deployment
-          - StatefulSet
-          - DaemonSet
-          - Pod
       namespace:
         description: Its namespace, by default the only one in O(namespaces).
         type: str
@@ -404,7 +398,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.verdict impor
 from ansible_collections.virt.placement.plugins.module_utils.verdicts import report
 from ansible_collections.virt.placement.plugins.module_utils.verdicts.judge import judge
 from ansible_collections.virt.placement.plugins.module_utils.verdicts.scope import (
-    ASKED_KINDS,
     look_up,
     question_of,
 )
@@ -413,7 +406,7 @@ if t.TYPE_CHECKING:
     from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
 
 WORKLOAD: dict[str, dict[str, t.Any]] = {
-    "kind": {"type": "str", "default": "VirtualMachine", "choices": list(ASKED_KINDS)},
+    "kind": {"type": "str", "default": "VirtualMachine"},
     "namespace": {"type": "str"},
     "name": {"type": "str"},
     "names": {"type": "list", "elements": "str"},

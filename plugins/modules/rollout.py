@@ -44,10 +44,9 @@ options:
     elements: dict
     suboptions:
       kind:
-        description: Kind of workload.
+        description: Kind of workload. V(VirtualMachine), V(VirtualMachineInstanceReplicaSet) or V(Deployment).
         type: str
         default: VirtualMachine
-        choices: [VirtualMachine, VirtualMachineInstanceReplicaSet, Deployment]
       namespace:
         description: Its namespace, by default the only one in O(namespaces).
         type: str
@@ -429,11 +428,7 @@ from ansible_collections.virt.placement.plugins.module_utils.runs.rollout import
 from ansible_collections.virt.placement.plugins.module_utils.runs.state import State
 
 WORKLOAD = {
-    "kind": {
-        "type": "str",
-        "default": "VirtualMachine",
-        "choices": ["VirtualMachine", "VirtualMachineInstanceReplicaSet", "Deployment"],
-    },
+    "kind": {"type": "str", "default": "VirtualMachine"},
     "namespace": {"type": "str"},
     "name": {"type": "str"},
     "names": {"type": "list", "elements": "str"},

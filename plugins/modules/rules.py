@@ -20,6 +20,8 @@ description:
   - All faults of the input are named at once, before anything is written. So are findings about rules that
     would have no effect or do harm.
   - The workloads are of the kinds C(VirtualMachine), C(VirtualMachineInstanceReplicaSet) and C(Deployment).
+    C(StatefulSet) and C(VirtualMachinePool) are not supported yet, and a rule about one is refused as a fault of the
+    input. C(Pod) and C(DaemonSet) are refused, too.
 options:
   namespace:
     description:
@@ -94,7 +96,7 @@ options:
     description:
       - What to do where writing the template starts the workload's own roll-out, as it does for a Deployment.
       - V(refuse) refuses with the finding C(self_rolling), V(now) writes.
-      - V(held), which will write and hold the roll-out back, is not supported yet.
+      - V(held), which will write and hold the roll-out back, is not supported yet and refused.
     type: str
     choices: [refuse, now, held]
     default: refuse

@@ -219,6 +219,18 @@ def test_every_fault_of_the_input_is_named(lint: Lint, tmp_path: Path) -> None:
         assert fault in result["msg"]
 
 
+def test_faults_of_files_and_of_text_are_named_with_all_others(lint: Lint) -> None:
+    result = lint(files=["/nowhere"], manifests=[7], rules="[{", kubernetes_version="")
+
+    assert result["failed"]
+    assert [fault.split(": ")[0] for fault in result["faults"]] == [
+        "/nowhere",
+        "manifests[0]",
+        "rules",
+        "kubernetes_version",
+    ]
+
+
 def test_files_that_cannot_be_read(lint: Lint, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "chart.yml").write_text("{{ if .Values.web }}\n")
@@ -295,6 +307,42 @@ class TestOnline:
         manifest = self.machine("db", {"topologySpreadConstraints": [constraint]})
 
         assert "restart_required" in names(on_six(manifests=[manifest]))
+
+    def test_without_kubevirt_each_that_is_about_machines_is_named(
+        self, plain: Sandbox, run_module: RunModule
+    ) -> None:
+        start = plain.audit.mark()
+        near = {"over": "zone", "with": {"name": "db", "namespace": "data"}}
+        rules = [
+            {
+                "name": "beside",
+                "workloads": [{"kind": "Deployment", "name": "web"}],
+                "keep_together": near,
+            },
+            {"name": "bad", "workloads": [{"name": "db"}], "run_on": {}},
+        ]
+        options = {
+            "kubeconfig": str(plain.kubeconfig("reader")),
+            "online": True,
+            "namespace": "shop",
+            "manifests": [objects.virtual_machine("db", "shop"), objects.deployment("web", "shop")],
+            "rules": rules,
+        }
+
+        result = run_module(lint_info.main, options)
+
+        assert result["failed"]
+        none = "KubeVirt is not installed on this cluster, so there is no VirtualMachine"
+        assert sorted(result["faults"]) == [
+            f"VirtualMachine shop/db: {none}",
+            f"rules[0] beside, keep_together.with: {none}",
+            "rules[1] bad, run_on: is empty: name at least one key with its value",
+            f"rules[1] bad, workloads[0]: {none}",
+        ]
+        assert plain.audit.writes(since=start) == []
+        del options["online"]
+        offline = run_module(lint_info.main, {**options, "rules": rules[:1]})
+        assert not offline.get("failed"), "nobody asked about a cluster"
 
     def test_without_rights_nothing_is_claimed(self, on_six: Lint) -> None:
         manifest = self.machine("db", {"nodeSelector": {"example.com/disk": "ssd"}})

@@ -9,6 +9,7 @@ import typing as t
 from ..api.connection import auth_argument_spec
 from ..model.finding import Fault, Refused
 from ..model.topology import Topology
+from ..scheduling.syntax import is_label_key
 
 Spec = dict[str, t.Any]
 
@@ -24,7 +25,7 @@ def argument_spec(**own: Spec) -> dict[str, Spec]:
 
 
 def topology_of(params: t.Mapping[str, t.Any]) -> Topology:
-    """The vocabulary of the task. Raises Refused for a key that is no string, and where an empty
+    """The vocabulary of the task. Raises Refused for a key that is no label key, and where an empty
     `cluster_uid` would drop the safeguard that it stands for."""
     faults = [Fault("cluster_uid", "must not be empty; leave it out")] * (
         params["cluster_uid"] == ""
@@ -32,8 +33,9 @@ def topology_of(params: t.Mapping[str, t.Any]) -> Topology:
     faults += [
         Fault(f"topology_keys.{name}", f"must be a label key, not {key!r}")
         for name, key in params["topology_keys"].items()
-        if not isinstance(key, str) or not key
+        if not isinstance(key, str) or not is_label_key(key)
     ]
+    faults += [Fault("topology_keys", "a name must not be empty")] * ("" in params["topology_keys"])
     if faults:
         raise Refused(faults)
     return Topology.of(params["topology_keys"])

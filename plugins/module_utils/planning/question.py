@@ -16,7 +16,8 @@ from ..model.objects import Ref
 from ..model.pointer import JSON
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology, UndeclaredKey
-from ..rules.values import by_likeness, nearest
+from ..rules.label_input import label_key
+from ..rules.values import Notes, by_likeness, nearest
 from .displaced import Cause
 from .what_if import SCALABLE, Scale
 
@@ -94,20 +95,31 @@ class _Reading:
             self._fault(where, f"must be the name of a topology key, not {name!r}")
             return ""
         try:
-            return self._topology.resolve(name)
+            key = self._topology.resolve(name)
         except UndeclaredKey as error:
             self._fault(where, str(error))
             return ""
+        return key if label_key(Notes(where, self._faults), key) else ""
 
     def scaled(self, where: str, item: t.Mapping[str, JSON]) -> Scale | None:
         kind, name, count = item.get("kind"), item.get("name"), item.get("replicas")
-        namespace = item.get("namespace") or self._namespace
-        if not namespace:
-            self._fault(where, "has no namespace, and the task names none")
+        namespace = item.get("namespace")
+        before = len(self._faults)
+        if namespace is None:
+            namespace = self._namespace
+            if not namespace:
+                self._fault(where, "has no namespace, and the task names none")
+        elif not namespace.strip():
+            self._fault(where, "namespace must not be empty; leave it out")
+        if not isinstance(name, str) or not name.strip():
+            self._fault(where, f"name must be that of a workload, not {name!r}")
         if kind not in SCALABLE:
-            self._fault(where, f"kind must be one of {', '.join(SCALABLE)}, not {kind!r}")
+            hint = nearest(str(kind), SCALABLE)
+            self._fault(where, f"kind must be one of {', '.join(SCALABLE)}, not {kind!r}{hint}")
         if not isinstance(count, int) or count < 0:
             self._fault(where, f"replicas must be 0 or more, not {count!r}")
+            return None
+        if len(self._faults) > before:
             return None
         return Scale(Ref(str(kind), namespace, str(name)), count)
 
@@ -166,8 +178,13 @@ def _scale_faults(
     question: Question, snapshot: Snapshot, unread: t.Container[str]
 ) -> t.Iterator[Fault]:
     known = {workload.ref for workload in snapshot.workloads}
+    namespaces = {found.name for found in snapshot.namespaces}
     for number, each in enumerate(question.scale):
-        if each.workload not in known and KINDS[each.workload.kind].plural not in unread:
+        namespace = each.workload.namespace
+        if namespace not in namespaces and "namespaces" not in unread:
+            hint = nearest(namespace, namespaces)
+            yield Fault(f"scale[{number}]", f"there is no namespace {namespace!r}{hint}")
+        elif each.workload not in known and KINDS[each.workload.kind].plural not in unread:
             same = [
                 ref.name
                 for ref in known

@@ -8,7 +8,7 @@ import typing as t
 from pathlib import Path
 
 from ..api.yaml_text import NoReader, NoYaml, load_all_yaml
-from ..model.finding import Fault, Refused
+from ..model.finding import Fault
 from ..model.pointer import JSON
 
 SUFFIXES = (".json", ".yaml", ".yml")
@@ -16,10 +16,9 @@ SUFFIXES = (".json", ".yaml", ".yml")
 Found = list[tuple[str, JSON]]
 
 
-def documents_of(paths: t.Iterable[str]) -> Found:
+def documents_of(paths: t.Iterable[str], faults: list[Fault]) -> Found:
     """Each document in the files, and where it stands. Of a folder every file with one of
-    SUFFIXES is read, also in the folders below. Raises Refused with all that cannot be read."""
-    faults: list[Fault] = []
+    SUFFIXES is read, also in the folders below. What cannot be read is added to `faults`."""
     found: Found = []
     for path in paths:
         for file in _files(Path(path).expanduser(), faults):
@@ -29,8 +28,6 @@ def documents_of(paths: t.Iterable[str]) -> Found:
                 faults.append(Fault(str(file), f"cannot be read: {error}"))
                 continue
             found += documents_in(text, str(file), faults)
-    if faults:
-        raise Refused(faults)
     return found
 
 

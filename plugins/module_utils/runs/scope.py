@@ -37,8 +37,8 @@ def wanted(parameters: Parameters, snapshot: Snapshot) -> Wanted:
         if gap.resource != POOL.plural
     ]
     known = {found.name for found in snapshot.namespaces}
-    for namespace in namespaces_of(parameters):
-        if namespace not in known and not faults:
+    for namespace in namespaces_of(parameters) if not faults else ():
+        if namespace not in known:
             hint = nearest(namespace, known)
             faults.append(Fault("namespaces", f"there is no namespace '{namespace}'{hint}"))
     refs: set[Ref] = set()
@@ -54,6 +54,9 @@ def wanted(parameters: Parameters, snapshot: Snapshot) -> Wanted:
 def _resolve(
     selector: WorkloadSelector, snapshot: Snapshot, where: Fault, faults: list[Fault]
 ) -> set[Ref]:
+    if KINDS[selector.kind].virtual_machines and snapshot.platform.kubevirt is None:
+        faults.append(Fault(where.where, "KubeVirt is not installed on this cluster"))
+        return set()
     of_kind = {
         found.ref.name: found
         for found in snapshot.workloads
@@ -62,9 +65,6 @@ def _resolve(
     if selector.labels is not None:
         asked = selector.labels.items()
         return {w.ref for w in of_kind.values() if asked <= dict(w.template_labels).items()}
-    if KINDS[selector.kind].virtual_machines and snapshot.platform.kubevirt is None:
-        faults.append(Fault(where.where, "KubeVirt is not installed on this cluster"))
-        return set()
     for name in selector.names:
         if name not in of_kind:
             text = f"there is no {selector.kind} '{name}' in namespace '{selector.namespace}'"

@@ -89,6 +89,9 @@ def look_up(question: Question, snapshot: Snapshot) -> Found:
 def _selector(notes: Notes, item: JSON, namespace: str) -> WorkloadSelector | None:
     given = {name: value for name, value in item.items() if value is not None}
     kind = given.get("kind", VIRTUAL_MACHINE.name)
+    if kind not in ASKED_KINDS:
+        known = f"use one of {', '.join(ASKED_KINDS)}{nearest(kind, ASKED_KINDS)}"
+        notes.at("kind").fault(f"{kind!r} is no kind of workload: {known}")
     if "namespace" not in given and not namespace:
         notes.at("namespace").fault("is missing: name it here, or a single one in namespaces")
         return None
