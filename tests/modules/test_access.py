@@ -100,7 +100,7 @@ CASES = {
         {"namespaces": [NAMESPACE], "allow": ["recreate"], "scope": "all"},
         ("list", "pods"),
         ("get", "leases"),
-        {"namespaces": [NAMESPACE], "workloads": [{"name": "db"}]},
+        {"namespaces": [NAMESPACE], "workloads": [{"labels": {"app": "db"}}, {"name": "db"}]},
     ),
 }
 
