@@ -308,3 +308,20 @@ def test_machines_that_may_use_one_zone_only_cannot_be_kept_apart(task: RulesTas
     assert "zone1: what they require of nodes leaves out zone2, zone3." in found["msg"]
     assert "4 instances are to run and must keep apart over zone, and there are 3" in found["msg"]
     assert task.sandbox.audit.writes(since=start) == []
+
+
+def test_machines_that_are_kept_apart_are_not_bound_together_by_another_rule(
+    task: RulesTask,
+) -> None:
+    machines = _start(task, [(name, {}) for name in ("a", "b", "c")])
+    apart = {"name": "apart", "workloads": [{"names": list(machines)}]}
+    assert not task({**apart, "keep_apart": {"over": "zone"}}).get("failed")
+    pair = {"name": "pair", "workloads": [{"names": ["a", "b"]}], "keep_together": {"over": "zone"}}
+    start = task.sandbox.audit.mark()
+
+    found = task(pair)
+
+    assert found["failed"]
+    assert "must be near VirtualMachine" in found["msg"]
+    assert "and keep away from the same over zone (rules pair and apart)" in found["msg"]
+    assert task.sandbox.audit.writes(since=start) == []

@@ -1,19 +1,17 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Findings about required terms of several machines, or copies of one, that cannot all hold."""
+"""Findings about more machines, or copies of one, that keep apart than there are domains."""
 
 from __future__ import annotations
 
 import functools
-import heapq
 import operator
 import typing as t
 from collections import defaultdict
 from dataclasses import replace
 
 from ..model.finding import Finding
-from ..model.objects import Labels, Node, PodTerm, Ref
-from ..model.topology import HOSTNAME
+from ..model.objects import Node, PodTerm, Ref
 from ..rules.compile import POD_TEMPLATE_HASH
 from ..verdicts import wording
 from ..verdicts.platform_terms import CREATED_BY
@@ -25,10 +23,6 @@ _TRANSIENT = "node.kubernetes.io/"
 (Kubernetes core/v1 well_known_taints.go)."""
 
 _KEPT_RUNNING = ("Always", "RerunOnFailure")
-
-NAMED = 7
-"""As many as a sentence names, and two that it may leave out."""
-
 Group = list[tuple[Subject, Term]]
 """Carriers of a term that selects them all, each with its own copy of it."""
 
@@ -36,7 +30,6 @@ Group = list[tuple[Subject, Term]]
 def findings(scene: Scene) -> t.Iterator[Finding]:
     if scene.nodes:
         yield from _too_many(scene, replace(scene, nodes=tuple(map(_at_its_best, scene.nodes))))
-    yield from _led_together(scene)
 
 
 def _at_its_best(node: Node) -> Node:
@@ -79,7 +72,7 @@ def _crowds(lasting: Scene, group: Group) -> t.Iterator[_Crowd]:
         if within := places.of(subject):
             inside[within].append((subject, term))
     running = {
-        within: sum(_running(subject) for subject, _term in members)
+        within: sum(to_run(subject) for subject, _term in members)
         for within, members in inside.items()
     }
     if not inside or sum(running.values()) <= min(map(int.bit_count, inside)):
@@ -169,96 +162,13 @@ def _separates_all(said: PodTerm) -> bool:
     return separated and set(said.mismatch_label_keys) <= {CREATED_BY}
 
 
-def _running(subject: Subject) -> int:
+def to_run(subject: Subject) -> int:
     """How many instances are to run."""
     if subject.ref.kind != "VirtualMachine" or subject.workload is None:
         return subject.copies or 0
     spec = subject.workload.manifest.get("spec") or {}
     wanted = spec.get("runStrategy") in _KEPT_RUNNING or spec.get("running") is True
     return int(wanted or bool(subject.machines))
-
-
-def _led_together(scene: Scene) -> t.Iterator[Finding]:
-    """A machine that must be near the one that another follows too, and keep away from that other
-    or from the leader."""
-    leaders = {subject.ref: _leaders(scene, subject) for subject in scene.everybody}
-    following: dict[tuple[str, Ref], set[Ref]] = defaultdict(set)
-    for ref, led in leaders.items():
-        for near, leader in led:
-            following[near.topology_key, leader] |= {ref, leader}
-    known: dict[t.Hashable, _Refs] = {}
-    for subject in scene.subjects:
-        for near, leader in leaders[subject.ref]:
-            key = near.topology_key
-            for term in subject.terms:
-                if term.kind is not Kind.ANTI_AFFINITY or not _clashes(near, term.said):
-                    continue
-                away = scene.selected(subject, term) or ()
-                same = key, leader, id(away)
-                if same not in known:
-                    known[same] = _Refs(following[key, leader] & {other.ref for other in away})
-                if known[same].but(subject.ref):
-                    yield _contradiction(scene, subject, term, known[same], key, leader)
-
-
-class _Refs:
-    """Many, of which a sentence names the first: it is asked for once for each of them."""
-
-    def __init__(self, refs: set[Ref]) -> None:
-        self._refs = refs
-        self._first = heapq.nsmallest(NAMED, refs)
-
-    def but(self, *without: Ref) -> str:
-        """The first, and how many more, but for some (two at most); empty where there is none."""
-        names = [str(ref) for ref in self._first if ref not in without]
-        count = len(self._refs) - len(self._refs.intersection(without))
-        return wording.listed(names, count=count)
-
-
-def _clashes(near: PodTerm, away: PodTerm) -> bool:
-    """Whether two pods that share a domain of one term share one of the other. That both select the
-    same is told by itself, whoever is selected (see nodes)."""
-    same = (near.selector, near.namespaces) == (away.selector, away.namespaces)
-    return near.topology_key in (HOSTNAME, away.topology_key) and not same
-
-
-def _leaders(scene: Scene, subject: Subject) -> tuple[tuple[PodTerm, Ref], ...]:
-    """(term, machine) of each required term that nobody meets but one other machine."""
-    found = []
-    for term in subject.terms if subject.virtual else ():
-        if term.kind is Kind.AFFINITY:
-            chosen = scene.selected(subject, term) or ()
-            if len(chosen) == 1 and chosen[0].ref.kind == "VirtualMachine":
-                (leader,) = chosen
-                if leader.ref != subject.ref and not _others(scene, subject, term, leader):
-                    found.append((term.said, leader.ref))
-    return tuple(found)
-
-
-def _others(scene: Scene, subject: Subject, term: Term, leader: Subject) -> bool:
-    """Whether pods that are not the leader's meet the term, or may."""
-    running = scene.running(subject, term)
-    own = {machine.uid for machine in leader.machines}
-    return running is None or any(_maker(pod.labels) not in own for pod in running)
-
-
-def _maker(labels: Labels) -> str:
-    return labels.get(CREATED_BY, "")
-
-
-def _contradiction(
-    scene: Scene, subject: Subject, term: Term, others: _Refs, key: str, leader: Ref
-) -> Finding:
-    near, away = scene.topology.name_of(key), scene.topology.name_of(term.said.topology_key)
-    follow = others.but(subject.ref, leader)
-    met = f", as must {follow}" if follow else ""
-    return _never(
-        subject,
-        term,
-        f"It can never run: {subject.ref} must be near {leader} over {near}{met}, and keep away"
-        f" from {others.but(subject.ref)} over {away}.",
-        "Take one of the two terms away, or make it preferred.",
-    )
 
 
 def _never(subject: Subject, term: Term, why: str, advice: str) -> Finding:

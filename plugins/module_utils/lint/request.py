@@ -13,7 +13,18 @@ from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..model.write import Write
 from ..planning.written import written
-from . import affinity, groups, keys, migration, nodes, rollouts, selectors, spread, validity
+from . import (
+    affinity,
+    groups,
+    keys,
+    migration,
+    near_and_away,
+    nodes,
+    rollouts,
+    selectors,
+    spread,
+    validity,
+)
 from .cluster_scene import scene_of
 from .merging import merged
 from .scene import Scene
@@ -32,6 +43,7 @@ FAMILIES: tuple[Family, ...] = (
     nodes,
     affinity,
     groups,
+    near_and_away,
     migration,
     spread,
     rollouts,

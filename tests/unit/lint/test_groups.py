@@ -42,6 +42,11 @@ def never(workloads: t.Sequence[Workload], *rules: JSON, **fields: t.Any) -> lis
     return [finding for finding in found if finding.name == "never_met"]
 
 
+def sentences(found: t.Iterable[Finding]) -> list[Finding]:
+    """Each once, of whatever rules."""
+    return list({finding.why: finding for finding in found}.values())
+
+
 def machines(count: int, **options: t.Any) -> list[Workload]:
     return [vm(f"m{number}", **options) for number in range(count)]
 
@@ -166,8 +171,10 @@ def test_two_followers_of_one_leader_that_keep_apart(over: str) -> None:
 
     found = never(trio, follow, {**two, "keep_apart": {"over": over}})
 
-    assert len(found) == 2
-    assert f"and keep away from VirtualMachine shop/m1 over {over}." in found[0].why
+    assert [finding.rule for finding in found] == ["r0", "r0", "r1", "r1"]
+    away = f"and keep away from VirtualMachine shop/m1 over {over} (rules r0 and r1)."
+    assert len(sentences(found)) == 2
+    assert away in found[0].why
     assert never(trio, follow, {**two, "keep_apart": {"over": over}, "preferred": True}) == []
 
 
@@ -178,12 +185,45 @@ def test_of_many_followers_that_keep_apart_a_few_are_named() -> None:
 
     found = never(ten, follow, {**nine, "keep_apart": {"over": "zone"}})
 
-    led = [each.why for each in found if "must be near" in each.why]
+    led = [each.why for each in sentences(found) if "must be near" in each.why]
     named = ", ".join(f"VirtualMachine shop/m{number}" for number in range(1, 6))
     assert len(led) == 9
     assert led[0] == (
         "It can never run: VirtualMachine shop/m0 must be near VirtualMachine shop/m9 over host,"
-        f" as must {named} and 3 more, and keep away from {named} and 3 more over zone."
+        f" as must {named} and 3 more, and keep away from {named} and 3 more over zone"
+        " (rules r0 and r1)."
+    )
+
+
+def test_machines_that_must_be_near_whom_another_rule_keeps_away() -> None:
+    trio = machines(3, labels={"tier": "web"})
+    near = {"workloads": [{"names": ["m0", "m1"]}], "keep_together": {"over": "zone"}}
+    apart_by_label = {"workloads": [{"labels": {"tier": "web"}}], "keep_apart": {"over": "zone"}}
+
+    found = never(trio, near, apart_by_label)
+
+    assert {finding.rule for finding in found} == {"r0", "r1"}
+    assert [finding.why for finding in found if finding.rule == "r0"] == [
+        f"It can never run: VirtualMachine shop/{one} must be near VirtualMachine shop/{other} over"
+        " zone, and keep away from the same over zone (rules r0 and r1)."
+        for one, other in (("m0", "m1"), ("m1", "m0"))
+    ]
+    assert never(trio, near, {**apart_by_label, "keep_apart": {"over": "host"}}) == []
+    assert never(trio, {**near, "preferred": True}, apart_by_label) == []
+    halted = machines(3, labels={"tier": "web"}, run_strategy="Halted")
+    assert never(halted, near, apart_by_label, halted=True) == []
+
+
+def test_machines_that_must_be_near_whom_they_avoid_already() -> None:
+    avoiding = {"placement": anti_affinity(apart(ZONE, tier="web")), "labels": {"tier": "web"}}
+    near = {"workloads": [{"names": ["m0", "m1"]}], "keep_together": {"over": "zone"}}
+
+    found = never(machines(3, **avoiding), near)
+
+    assert [finding.rule for finding in found] == ["r0", "r0"]
+    assert found[0].why == (
+        "It can never run: VirtualMachine shop/m0 must be near VirtualMachine shop/m1 over zone, and"
+        " keep away from the same over zone."
     )
 
 
@@ -200,7 +240,7 @@ def test_a_follower_that_keeps_away_from_its_leader() -> None:
     follower = {"workloads": [{"name": "m0"}]}
     near = {**follower, "keep_together": {"over": "host", "leader": {"name": "m1"}}}
 
-    (found,) = never(pair, near, all_apart(pair, "host"))
+    (found,) = sentences(never(pair, near, all_apart(pair, "host")))
 
     assert "must be near VirtualMachine shop/m1 over host, and keep away" in found.why
 
