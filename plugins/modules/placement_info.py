@@ -291,8 +291,8 @@ findings:
       V(info).
     - C(selector_matches_nothing), C(selector_matches_everything), C(template_and_selector_disagree) and
       C(negative_namespace_selector) are about label selectors.
-    - C(key_on_no_node), C(key_on_some_nodes), C(single_domain), C(deprecated_key) and C(bare_key) are about keys of
-      node labels, C(empty_term) and C(never_met) about what no node satisfies.
+    - C(key_on_no_node), C(key_on_some_nodes), C(value_on_no_node), C(single_domain), C(deprecated_key) and
+      C(bare_key) are about node labels, C(empty_term) and C(never_met) about what no node satisfies.
     - C(mutual_affinity), C(follower_depends_on_leader), C(blocks_live_migration), C(restart_required),
       C(own_rollout_deadlock), C(max_skew_is_not_max_count) and C(spread_strands_drain) are about what terms do to
       moves.

@@ -171,6 +171,7 @@ def test_without_any_right_the_verb_and_the_resource_are_named(
         assert resource in refused(result)
         assert "grant this identity" in refused(result)
         assert refused(result).count("rbac/reader.yml") == 1
+        assert "there is no" not in refused(result)
 
 
 @WRITING

@@ -68,6 +68,26 @@ def _of_node_key(
         if term.preferred:
             void = "has no effect"
         yield _on_no_node(scene, subject, term, part.key, void, needed=part.operator != "NotIn")
+    elif part.operator in ("In", "NotIn"):
+        yield from _of_values(scene, subject, term, part)
+
+
+def _of_values(
+    scene: Scene, subject: Subject, term: Term, part: Requirement
+) -> t.Iterator[Finding]:
+    """Values that no node has: where others do, nobody would notice a slip."""
+    there = sorted(scene.table.domains(part.key))
+    for value in sorted(set(part.values).difference(there)):
+        useless = "keeps its pods off no node" if part.operator == "NotIn" else "allows no node"
+        hint = _nearest(value, there)
+        yield subject.finding(
+            term,
+            "value_on_no_node",
+            "warning",
+            f"No node has {part.key}={value}, so this value {useless}; nodes have"
+            f" {wording.listed(there)}.",
+            f"Label the nodes, or correct the value{hint}.",
+        )
 
 
 def _of_any_key(scene: Scene, subject: Subject, term: Term, key: str) -> t.Iterator[Finding]:
@@ -157,7 +177,15 @@ def _meant(key: str, known: t.Iterable[str]) -> str:
     name = key.rpartition("/")[2]
     listed = sorted(known)
     same = [other for other in listed if other.rpartition("/")[2] == name]
-    found = same or difflib.get_close_matches(key, listed, n=2, cutoff=0.7)
+    return _may_be(same or difflib.get_close_matches(key, listed, n=2, cutoff=0.7))
+
+
+def _nearest(value: str, known: t.Sequence[str]) -> str:
+    plain = [other for other in known if other.lower() == value.lower()]
+    return _may_be(plain or difflib.get_close_matches(value, known, n=2, cutoff=0.6))
+
+
+def _may_be(found: t.Sequence[str]) -> str:
     return f"; {' or '.join(found)} may be meant" if found else ""
 
 

@@ -28,6 +28,7 @@ OF_TERMS = (
     "single_domain",
     "spread_strands_drain",
     "template_and_selector_disagree",
+    "value_on_no_node",
 )
 OF_NODE_LABELS = (
     "deprecated_label",

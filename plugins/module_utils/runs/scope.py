@@ -54,7 +54,13 @@ def wanted(parameters: Parameters, snapshot: Snapshot) -> Wanted:
 def _resolve(
     selector: WorkloadSelector, snapshot: Snapshot, where: Fault, faults: list[Fault]
 ) -> set[Ref]:
-    if KINDS[selector.kind].virtual_machines and snapshot.platform.kubevirt is None:
+    kind = KINDS[selector.kind]
+    if any(
+        gap.resource == kind.plural and gap.namespace in ("", selector.namespace)
+        for gap in snapshot.unreadable
+    ):
+        return set()
+    if kind.virtual_machines and snapshot.platform.kubevirt is None:
         faults.append(Fault(where.where, "KubeVirt is not installed on this cluster"))
         return set()
     of_kind = {

@@ -210,6 +210,10 @@ EXAMPLES: dict[str, Example] = {
     "single_domain": Example(web(honoured(app="web")), web({}), zones="aaa"),
     "spread_strands_drain": Example(web(spread(app="web")), web(honoured(app="web"))),
     "template_and_selector_disagree": Example(web(honoured(app="wep")), web(honoured(app="web"))),
+    "value_on_no_node": Example(
+        machine(node_affinity({"matchExpressions": [expression(ZONE, "NotIn", "aa")]})),
+        machine(node_affinity({"matchExpressions": [expression(ZONE, "NotIn", "a")]})),
+    ),
     "deprecated_label": Example(nodes_with("n7", {ZONE: "a", OLD_ZONE: "a"}), machine({})),
     "domains_alike": Example(nodes_with("n7", {ZONE: "A"}), nodes_with("n7", {ZONE: "a"})),
     "duplicate_hostname": Example(

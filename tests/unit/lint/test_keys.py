@@ -149,3 +149,31 @@ def test_a_key_with_one_domain_keeps_nothing_apart(spec: dict[str, object]) -> N
     for found in (online(cluster), offline(cluster, nodes=True)):
         assert found["single_domain"].severity == "warning"
     assert "single_domain" not in offline(cluster)
+
+
+@pytest.mark.parametrize(
+    ("operator", "useless"),
+    [("NotIn", "keeps its pods off no node"), ("In", "allows no node")],
+)
+def test_a_value_that_no_node_has(operator: str, useless: str) -> None:
+    cluster = Cluster()
+    asked = node_affinity({"matchExpressions": [expression(ZONE, operator, "a", "B", "scuu")]})
+    cluster.run("db", "n1", asked)
+    cluster.nodes["n2"]["metadata"]["labels"][ZONE] = "scu"
+
+    found = [f for f in lint(cluster.snapshot()) if f.name == "value_on_no_node"]
+
+    assert [(f.severity, f.why, f.advice) for f in found] == [
+        (
+            "warning",
+            f"No node has {ZONE}={value}, so this value {useless}; nodes have a, b, c, scu.",
+            f"Label the nodes, or correct the value; {meant} may be meant.",
+        )
+        for value, meant in (("B", "b"), ("scuu", "scu"))
+    ]
+
+
+def test_values_that_others_than_all_have_are_there() -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "In", "a", "c")]}))
+    assert "value_on_no_node" not in online(cluster)

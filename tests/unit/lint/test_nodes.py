@@ -165,7 +165,7 @@ def test_a_rule_alone_that_no_node_satisfies_is_named() -> None:
         parsed([{"name": "r0", **nowhere}]), manifests=manifests(cluster, nodes=True)
     )
 
-    assert [(f.name, f.rule) for f in found] == [("never_met", "r0")]
+    assert [(f.name, f.rule) for f in found] == [("never_met", "r0"), ("value_on_no_node", "r0")]
 
 
 def test_near_and_away_from_the_same_is_never_met() -> None:

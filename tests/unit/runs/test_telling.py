@@ -229,6 +229,16 @@ def test_who_cannot_see_all_moves_nothing() -> None:
     assert "cannot list pods in all namespaces: grant it" in str(raised.value)
 
 
+@pytest.mark.parametrize("namespace", ["", "shop"])
+def test_what_could_not_be_read_is_not_said_to_be_missing(namespace: str) -> None:
+    gap = Unreadable("virtualmachines", namespace, "list", "grant it")
+    blind = Snapshot(namespaces=(Namespace("shop"),), unreadable=(gap,), platform=SNAPSHOT.platform)
+    with pytest.raises(Refused) as raised:
+        wanted(parameters(workloads=[{"name": "db"}, {"kind": "Deployment", "name": "web"}]), blind)
+    missing = [str(fault) for fault in raised.value.faults if "there is no" in str(fault)]
+    assert missing == ["workloads[1]: there is no Deployment 'web' in namespace 'shop'"]
+
+
 def test_an_empty_list_is_nothing() -> None:
     instance = Instance(VMI, "u", DB, None)
     assert instance not in wanted(parameters(namespaces=[]), SNAPSHOT)
