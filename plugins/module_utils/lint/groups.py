@@ -23,6 +23,7 @@ _TRANSIENT = "node.kubernetes.io/"
 (Kubernetes core/v1 well_known_taints.go)."""
 
 _KEPT_RUNNING = ("Always", "RerunOnFailure")
+
 Group = list[tuple[Subject, Term]]
 """Carriers of a term that selects them all, each with its own copy of it."""
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 
 from ..model.finding import Finding
 from ..model.kinds import VIRTUAL_MACHINE
-from ..model.objects import Labels, PodTerm, Ref
+from ..model.objects import PodTerm, Ref
 from ..model.topology import HOSTNAME
 from ..verdicts import wording
 from ..verdicts.platform_terms import CREATED_BY
@@ -91,14 +91,11 @@ def _covers(
 ) -> bool:
     """Whether all of a group are avoided, two of them are to run, and nobody else is near whom its
     term would allow."""
-    running = scene.running(subject, near)
-    own = {machine.uid for other in group for machine in other.machines}
     return (
         all(map(_is_machine, group))
         and {other.ref for other in group} <= {other.ref for other in away}
         and sum(map(to_run, group)) > 1
-        and running is not None
-        and all(_maker(pod.labels) in own for pod in running)
+        and not _others(scene, subject, near, group)
     )
 
 
@@ -135,7 +132,7 @@ def _leaders(scene: Scene, subject: Subject) -> tuple[tuple[Term, Ref], ...]:
             chosen = scene.selected(subject, term) or ()
             if len(chosen) == 1 and _is_machine(chosen[0]):
                 (leader,) = chosen
-                if leader.ref != subject.ref and not _others(scene, subject, term, leader):
+                if leader.ref != subject.ref and not _others(scene, subject, term, chosen):
                     found.append((term, leader.ref))
     return tuple(found)
 
@@ -144,15 +141,11 @@ def _is_machine(subject: Subject) -> bool:
     return subject.ref.kind == VIRTUAL_MACHINE.name
 
 
-def _others(scene: Scene, subject: Subject, term: Term, leader: Subject) -> bool:
-    """Whether pods that are not the leader's meet the term, or may."""
+def _others(scene: Scene, subject: Subject, term: Term, known: t.Iterable[Subject]) -> bool:
+    """Whether pods of others than `known` meet the term, or may."""
     running = scene.running(subject, term)
-    own = {machine.uid for machine in leader.machines}
-    return running is None or any(_maker(pod.labels) not in own for pod in running)
-
-
-def _maker(labels: Labels) -> str:
-    return labels.get(CREATED_BY, "")
+    own = {machine.uid for each in known for machine in each.machines}
+    return running is None or any(pod.labels.get(CREATED_BY, "") not in own for pod in running)
 
 
 def _contradiction(

@@ -11,7 +11,7 @@ from ..model.kinds import KINDS, MACHINE_INSTANCE
 from ..model.pointer import JSON
 from ..model.rule import PodSelector, Rule
 from ..model.snapshot import Snapshot
-from ..rules.members import targets_of
+from ..rules.members import targets_of, without_kubevirt
 
 _OF_KUBEVIRT = (*(kind.name for kind in KINDS.values() if kind.virtual_machines), MACHINE_INSTANCE)
 
@@ -27,13 +27,10 @@ def not_served(
         listed = [(f"workloads[{index}]", each) for index, each in enumerate(rule.workloads)]
         for where, target in (*listed, *targets_of(rule)):
             if not isinstance(target, PodSelector) and target.kind in _OF_KUBEVIRT:
-                yield _fault(f"{rule.where}, {where}", target.kind)
+                yield without_kubevirt(f"{rule.where}, {where}", target.kind)
     for each in manifests:
         if each["kind"] in _OF_KUBEVIRT:
             metadata = each["metadata"]
             name = metadata.get("name") or metadata.get("generateName")
-            yield _fault(f"{each['kind']} {metadata['namespace']}/{name}", str(each["kind"]))
-
-
-def _fault(where: str, kind: str) -> Fault:
-    return Fault(where, f"KubeVirt is not installed on this cluster, so there is no {kind}")
+            where = f"{each['kind']} {metadata['namespace']}/{name}"
+            yield without_kubevirt(where, str(each["kind"]))

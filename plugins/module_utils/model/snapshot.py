@@ -145,3 +145,14 @@ class Snapshot:
     ending: tuple[Pod, ...] = ()
     """Of a cluster as it would be (planning.what_if): pods that end on lost nodes, as they stand
     until then. `pods` has nothing of them any more, or what is terminating."""
+
+    def gap(self, resource: str, namespace: str) -> Unreadable | None:
+        """Why a list (a plural) of the namespace could not be read, if that is so."""
+        return next(
+            (
+                gap
+                for gap in self.unreadable
+                if gap.resource == resource and gap.namespace in ("", namespace)
+            ),
+            None,
+        )

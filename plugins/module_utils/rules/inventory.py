@@ -71,14 +71,7 @@ class Inventory:
 
     def gap(self, resource: str, namespace: str) -> Unreadable | None:
         """Why a list of the namespace could not be read, if that is so."""
-        return next(
-            (
-                gap
-                for gap in self.snapshot.unreadable
-                if gap.resource == resource and gap.namespace in ("", namespace)
-            ),
-            None,
-        )
+        return self.snapshot.gap(resource, namespace)
 
     def gaps(self, resources: t.Iterable[str], namespace: str) -> tuple[Unreadable, ...]:
         found = (self.gap(resource, namespace) for resource in resources)

@@ -64,6 +64,11 @@ def targets_of(rule: Rule) -> list[tuple[str, Target]]:
     return []
 
 
+def without_kubevirt(where: str, kind: str) -> Fault:
+    """What is wrong with naming a kind of KubeVirt where that is not installed."""
+    return Fault(where, f"KubeVirt is not installed on this cluster, so there is no {kind}")
+
+
 def _found(target: Target, inventory: Inventory, where: str, faults: list[Fault]) -> list[Found]:
     if isinstance(target, PodSelector):
         for namespace in target.namespaces:
@@ -82,9 +87,7 @@ def _members(
         faults.append(Fault(where, str(gap)))
         return Members(())
     if inventory.snapshot.platform.kubevirt is None and kind.startswith("VirtualMachine"):
-        faults.append(
-            Fault(where, f"KubeVirt is not installed on this cluster, so there is no {kind}")
-        )
+        faults.append(without_kubevirt(where, kind))
         return Members(())
     if not _check_namespace(namespace, inventory, where, faults):
         return Members(())

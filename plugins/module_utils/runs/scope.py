@@ -55,10 +55,7 @@ def _resolve(
     selector: WorkloadSelector, snapshot: Snapshot, where: Fault, faults: list[Fault]
 ) -> set[Ref]:
     kind = KINDS[selector.kind]
-    if any(
-        gap.resource == kind.plural and gap.namespace in ("", selector.namespace)
-        for gap in snapshot.unreadable
-    ):
+    if snapshot.gap(kind.plural, selector.namespace) is not None:
         return set()
     if kind.virtual_machines and snapshot.platform.kubevirt is None:
         faults.append(Fault(where.where, "KubeVirt is not installed on this cluster"))

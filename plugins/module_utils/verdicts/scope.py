@@ -107,10 +107,10 @@ def _resolve(
 ) -> set[Ref]:
     kind, namespace = selector.kind, selector.namespace
     plural = "pods" if kind == POD else KINDS[kind].plural
-    for gap in snapshot.unreadable:
-        if gap.resource == plural and gap.namespace in ("", namespace):
-            faults.append(Fault(where, str(gap)))
-            return set()
+    gap = snapshot.gap(plural, namespace)
+    if gap is not None:
+        faults.append(Fault(where, str(gap)))
+        return set()
     if kind != POD and KINDS[kind].virtual_machines and snapshot.platform.kubevirt is None:
         faults.append(Fault(where, f"KubeVirt is not installed, so there is no {kind}"))
         return set()
