@@ -64,27 +64,25 @@ def rows(*, small: bool = False) -> list[Row]:
 
 def _turn(sandbox: Sandbox, task: list[dict[str, t.Any]], labels: Labels) -> Turn:
     """Starts and ends with nodes that have none of the labels."""
-    kubeconfig = sandbox.kubeconfig("labeller")
-    ping = playbooks.run(playbooks.PING).seconds
-    least = floor.patch_all(sandbox, _patches(labels))
-    _take_away(sandbox, labels)
-    ours = playbooks.run(task, kubeconfig)
-    for node in sandbox.api.list("/api/v1/nodes"):
-        metadata = node["metadata"]
-        if not _full(labels[metadata["name"]]).items() <= metadata["labels"].items():
-            raise RuntimeError(f"{metadata['name']} has the labels {metadata['labels']}")
-    again = playbooks.run(task, kubeconfig)
-    if again.changed:
-        raise RuntimeError("the second run changed something")
-    _take_away(sandbox, labels)
-    return Turn(ping, least, ours.seconds, again.seconds, ours.peak_rss_mb)
+    return turns_of.take(
+        task,
+        sandbox.kubeconfig("labeller"),
+        bare=lambda: floor.patch_all(sandbox, _patches(labels)),
+        look=lambda: _set_on(sandbox),
+        restore=lambda: _take_away(sandbox, labels),
+    )
+
+
+def _set_on(sandbox: Sandbox) -> dict[str, dict[str, str | None]]:
+    """Which of the labels each node has."""
+    found = (node["metadata"] for node in sandbox.api.list("/api/v1/nodes"))
+    return {each["name"]: {key: each["labels"].get(key) for key in KEYS.values()} for each in found}
 
 
 def _loop(sandbox: Sandbox, labels: Labels) -> float:
     """Seconds of the peer's loop without start-up. One half of it runs before ours and one half
     after, since the machine is not equally busy all the time."""
-    ping = playbooks.run(playbooks.PING).seconds
-    return playbooks.run(_peer_task(labels), sandbox.kubeconfig("admin")).seconds - ping
+    return playbooks.beyond_start_up(_peer_task(labels), sandbox.kubeconfig("admin"))
 
 
 def _our_task(labels: Labels, file: pathlib.Path) -> list[dict[str, t.Any]]:

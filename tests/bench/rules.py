@@ -78,26 +78,23 @@ def _turn(
     sandbox: Sandbox, task: list[dict[str, t.Any]], patches: Patches, before: Placement
 ) -> Turn:
     """Starts and ends with machines as they were `before`."""
-    kubeconfig = sandbox.kubeconfig("mover")
-    ping = playbooks.run(playbooks.PING).seconds
-    least = floor.patch_all(sandbox, patches)
-    plainly = _placement(sandbox)
-    _restore(sandbox, before)
-    ours = playbooks.run(task, kubeconfig)
-    _rest(sandbox)
-    if _placement(sandbox) != plainly:
-        raise RuntimeError("ours did not write what the bare patches write")
-    again = playbooks.run(task, kubeconfig)
-    if again.changed:
-        raise RuntimeError("the second run changed something")
-    _restore(sandbox, before)
-    return Turn(ping, least, ours.seconds, again.seconds, ours.peak_rss_mb)
+
+    def look() -> Placement:
+        _rest(sandbox)
+        return _placement(sandbox)
+
+    return turns_of.take(
+        task,
+        sandbox.kubeconfig("mover"),
+        bare=lambda: floor.patch_all(sandbox, patches),
+        look=look,
+        restore=lambda: _restore(sandbox, before),
+    )
 
 
 def _loop(sandbox: Sandbox, patches: Patches) -> float:
     """Seconds of the peer's loop without start-up."""
-    ping = playbooks.run(playbooks.PING).seconds
-    return playbooks.run(_peer_task(patches), sandbox.kubeconfig("admin")).seconds - ping
+    return playbooks.beyond_start_up(_peer_task(patches), sandbox.kubeconfig("admin"))
 
 
 def _create(sandbox: Sandbox, machines: int) -> list[str]:

@@ -8,8 +8,11 @@ finds a quiet moment as long as itself. Ratios are those of each turn.
 
 from __future__ import annotations
 
+import pathlib
 import statistics
 import typing as t
+
+from . import playbooks
 
 
 class Turn(t.NamedTuple):
@@ -20,6 +23,31 @@ class Turn(t.NamedTuple):
     ours: float
     again: float
     peak_rss_mb: float
+
+
+def take(
+    task: t.Sequence[t.Mapping[str, t.Any]],
+    kubeconfig: pathlib.Path,
+    *,
+    bare: t.Callable[[], float],
+    look: t.Callable[[], t.Any],
+    restore: t.Callable[[], None],
+) -> Turn:
+    """One turn, which ends with what is there as it was. `bare` makes the patches of the floor and
+    says how long they took. Raises RuntimeError where `look` finds something else after ours than
+    after them, or where the second run changes something."""
+    ping = playbooks.run(playbooks.PING).seconds
+    floor = bare()
+    wanted = look()
+    restore()
+    ours = playbooks.run(task, kubeconfig)
+    if look() != wanted:
+        raise RuntimeError("ours did not write what the bare patches write")
+    again = playbooks.run(task, kubeconfig)
+    if again.changed:
+        raise RuntimeError("the second run changed something")
+    restore()
+    return Turn(ping, floor, ours.seconds, again.seconds, ours.peak_rss_mb)
 
 
 def usual(turns: t.Sequence[Turn]) -> Turn:

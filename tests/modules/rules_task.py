@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import typing as t
 
 from ansible_collections.virt.placement.plugins.modules import rules
-from sandbox import Sandbox
+from sandbox import Sandbox, objects
 from tests.conftest import RunModule
 
 JSON = t.Any
@@ -21,6 +22,18 @@ _SETTLED: dict[str, t.Callable[[JSON], t.Any]] = {
 empty lists."""
 _NOTE = "kubevirt.io/latest-observed-api-version"
 OURS = ("placement.virt/rules", "placement.virt/journal")
+
+
+@contextlib.contextmanager
+def machine_and_deployment(sandbox: Sandbox, namespace: str) -> t.Iterator[None]:
+    """A namespace with the halted machine `web` and the empty Deployment `cache`."""
+    api = sandbox.api
+    api.create(api.path("Namespace"), {"metadata": {"name": namespace}})
+    machine = objects.virtual_machine("web", namespace, run_strategy="Halted")
+    for manifest in (machine, objects.deployment("cache", namespace, replicas=0)):
+        api.create(api.path(manifest["kind"], namespace), manifest)
+    yield
+    api.delete(api.path("Namespace", name=namespace))
 
 
 class RulesTask:

@@ -10,8 +10,10 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.modules import forecast_info, lint_info, rules
-from sandbox import Sandbox, objects
+from sandbox import Sandbox
 from tests.conftest import RunModule
+
+from .rules_task import machine_and_deployment
 
 JSON = t.Any
 NAMESPACE = "bad-rules"
@@ -213,13 +215,8 @@ class Refused(t.Protocol):
 @pytest.fixture(scope="module")
 def shop(six: Sandbox) -> t.Iterator[Sandbox]:
     """A namespace with one machine and one Deployment, which no test here may change."""
-    six.api.create(six.api.path("Namespace"), {"metadata": {"name": NAMESPACE}})
-    machine = objects.virtual_machine("web", NAMESPACE, run_strategy="Halted")
-    cache = objects.deployment("cache", NAMESPACE, replicas=0)
-    for manifest in (machine, cache):
-        six.api.create(six.api.path(manifest["kind"], NAMESPACE), manifest)
-    yield six
-    six.api.delete(six.api.path("Namespace", name=NAMESPACE))
+    with machine_and_deployment(six, NAMESPACE):
+        yield six
 
 
 @pytest.fixture

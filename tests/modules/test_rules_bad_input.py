@@ -12,7 +12,7 @@ from sandbox import Sandbox, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
 
-from .rules_task import RulesTask
+from .rules_task import RulesTask, machine_and_deployment
 
 WHO: dict[str, t.Any] = {"workloads": [{"name": "web"}]}
 GOOD: dict[str, t.Any] = {**WHO, "run_on": {"zone": "zone1"}}
@@ -22,13 +22,8 @@ GOOD: dict[str, t.Any] = {**WHO, "run_on": {"zone": "zone1"}}
 def shop(six: Sandbox) -> t.Iterator[str]:
     """A namespace with one machine and one Deployment, which no test here may change."""
     name = "bad-input"
-    six.api.create(six.api.path("Namespace"), {"metadata": {"name": name}})
-    machine = objects.virtual_machine("web", name, run_strategy="Halted")
-    cache = objects.deployment("cache", name, replicas=0)
-    for manifest in (machine, cache):
-        six.api.create(six.api.path(manifest["kind"], name), manifest)
-    yield name
-    six.api.delete(six.api.path("Namespace", name=name))
+    with machine_and_deployment(six, name):
+        yield name
 
 
 @pytest.fixture
