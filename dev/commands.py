@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run the commands of a verb, each said in one line with its duration."""
+"""Run the commands of a verb, and print one line with the duration for each."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Outcome(t.NamedTuple):
 
 
 def environment(**more: str) -> dict[str, str]:
-    """What the Makefile exports, for verbs that are started without it.
+    """The variables that the Makefile exports, for verbs that are started without it.
 
     Nothing of ours may reach a cluster that it did not start.
     """
@@ -61,7 +61,7 @@ def environment(**more: str) -> dict[str, str]:
 def run(command: Command, show: t.Callable[[str], None] = lambda line: None) -> Outcome:
     """Run one command to its end. Its output is kept; `show` gets each line as it comes.
 
-    What the command started and left behind may hold its output open: that is not waited for.
+    A process that the command left behind may keep its output open. We do not wait for that.
     """
     started = time.monotonic()
     process = subprocess.Popen(
@@ -99,7 +99,7 @@ _running: list[subprocess.Popen[str]] = []
 
 
 def end_with_us() -> None:
-    """Let SIGTERM end what we run as well; Ctrl-C reaches it without us."""
+    """Let SIGTERM also end the commands that we run. Ctrl-C reaches them anyway."""
 
     def end(number: int, _frame: object) -> t.NoReturn:
         for process in list(_running):
@@ -114,7 +114,7 @@ def run_all(
     at_once: int = 2,
     show: t.Callable[[Outcome], bool] = lambda outcome: outcome.status != 0,
 ) -> list[Outcome]:
-    """Run them side by side, print each as it ends, with its output where `show` says so."""
+    """Run the commands at the same time. Print each as it ends, with its output if `show` selects it."""
     outcomes = []
     with ThreadPoolExecutor(max_workers=at_once) as pool:
         for outcome in pool.map(run, commands):

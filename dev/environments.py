@@ -23,7 +23,7 @@ def main_pins(python: Python) -> Path:
 
 
 def venv(name: str, python: Python, pins: Path) -> tuple[Path, bool]:
-    """A virtual environment that holds exactly `pins`, and whether it was made now."""
+    """A virtual environment with exactly `pins`, and whether it was created now."""
 
     def build(place: Path) -> None:
         cache.run([python.path, "-m", "venv", place], f"{python.path} -m venv")
@@ -43,8 +43,8 @@ def venv(name: str, python: Python, pins: Path) -> tuple[Path, bool]:
 def collections(python: Path, pins: Path) -> tuple[Path, bool]:
     """The collections we depend on, unpacked from the PyPI package `ansible`.
 
-    Ansible Galaxy is not a given; a package index is. `pins` names one version of `ansible`.
-    The wheel is taken whatever Python it asks for, since only its data is used.
+    Ansible Galaxy is not always reachable; a package index is. `pins` names one version of `ansible`.
+    The wheel's Python version is ignored, since only its data is used.
     """
     pin = pins.read_text().split()[-1]
 
@@ -80,7 +80,7 @@ def _unpack(wheel: Path, place: Path) -> None:
 
 
 def pinned(pins: Path, package: str) -> str:
-    """The version of `package` that `pins` names, for a line that says what is used."""
+    """The version of `package` in `pins`, for messages."""
     versions: t.Iterator[str] = (
         line.partition("==")[2].strip()
         for line in pins.read_text().splitlines()

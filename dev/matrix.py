@@ -50,7 +50,7 @@ class Prepared(t.NamedTuple):
 
 
 def prepare() -> tuple[list[Prepared], list[Release]]:
-    """The environments of every release whose Python is here, and the releases left out."""
+    """The environments of every release whose Python is installed, and the releases left out."""
     ready, skipped = [], []
     for release in RELEASES:
         python = pythons.find(release.python)

@@ -16,8 +16,8 @@ def main(arguments: list[str]) -> int:
         print("molecule: no scenario in extensions/molecule", file=sys.stderr)
         return 1
     end_with_us()
-    # A run that was cut off left its control plane and a note that it is there; Molecule would
-    # believe the note.
+    # An interrupted run leaves its control plane and Molecule's state file, which Molecule would
+    # trust.
     left = run(Command("molecule destroy", [*MOLECULE, "destroy", "-s", "default"]))
     if left.status:
         print(left.output, file=sys.stderr)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Make everything that a verb of the Makefile needs: python3 dev/prepare.py [--only python].
 
-Needs nothing but a Python >= 3.10 and a package index. What takes long lives in a cache outside
+Needs nothing but a Python >= 3.10 and a package index. Slow builds are kept in a cache outside
 the checkout (see dev/cache.py), so that the second run, and the next clone, take no time.
 """
 
@@ -65,13 +65,13 @@ def link(place: Path, target: Path) -> None:
 
 
 def link_collection(checkout: Path) -> None:
-    """Let Ansible and Python find the checkout as virt.placement, whatever its folder is called."""
+    """Make the checkout importable as virt.placement, whatever the name of its folder."""
     up = Path("..", "..", "..", "..")  # relative: the checkout may be moved
     link(checkout / "build" / "collections" / "ansible_collections" / "virt" / "placement", up)
 
 
 def restart_with_a_newer_python() -> t.NoReturn:
-    """`python3` may be older than what the tools need, with a newer one beside it."""
+    """Run again with a newer Python, if `python3` is too old for the tools and a newer one is installed."""
     python = pythons.preferred()
     if python is None:
         raise SystemExit(pythons.NONE_FOUND)

@@ -29,7 +29,7 @@ _QUESTION = (
 
 
 class Python(t.NamedTuple):
-    """An interpreter that was asked for its version, not guessed from its name."""
+    """An interpreter and its version, which the interpreter itself reported."""
 
     version: tuple[int, int]
     path: str
@@ -40,7 +40,7 @@ class Python(t.NamedTuple):
 
 
 def ask(path: str) -> Python | None:
-    """The interpreter at `path`, or None when it is of no use: a pyenv shim without a version, no venv."""
+    """The interpreter at `path`; None if it cannot be used: a pyenv shim without a version, or no venv."""
     try:
         answer = subprocess.run(
             [path, "-c", _QUESTION], capture_output=True, text=True, timeout=30, check=True

@@ -99,7 +99,7 @@ def _copy(place: Path, dependencies: Path) -> Path:
 
 
 def _furnish(home: Path, venv: Path) -> None:
-    """Put in what ansible-test looks for in a home: a pip bootstrap and pip's settings."""
+    """Write the files that ansible-test expects in a home: a pip bootstrap and pip's settings."""
     (requirements,) = venv.glob("lib/python*/site-packages/ansible_test/_internal/python_req*.py")
     found = re.search(r"pip='([\d.]+)'", requirements.read_text())
     if found is None:
@@ -111,7 +111,7 @@ def _furnish(home: Path, venv: Path) -> None:
 
 
 def _write_pip_settings(place: Path, python: Path) -> None:
-    """Keep what pip is told on this machine, by its files or by PIP_ variables, in one file."""
+    """Write the pip settings of this machine, from its files and the PIP_ variables, to one file."""
     listing: list[str | Path] = [python, "-m", "pip", "config", "list"]
     lines = subprocess.run(listing, capture_output=True, text=True, check=True).stdout
     settings = RawConfigParser()

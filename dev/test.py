@@ -23,7 +23,7 @@ from dev.unit_matrix import REPORTS
 PYTHON = CHECKOUT / ".venv" / "bin" / "python"
 FAULTS = 25
 SEED = "1"
-"""Of all cases that are made by chance, unless PLACEMENT_SEED says another: a failure is then about
+"""The seed of all random cases, unless PLACEMENT_SEED is set. A failure is then about
 what was changed. `make forecasts` looks for new ones, and `make faults` tries every fault."""
 
 SIDE_BY_SIDE = (("modules", "integration"), ("molecule", "faults"))
@@ -108,7 +108,7 @@ def groups(names: list[str]) -> list[list[str]]:
 
 
 def _run(step: Step, labelled: bool) -> Result:
-    """Shows what the step prints as it comes, with its name in front where others print too."""
+    """Prints the output of the step as it comes, with its name in front if others print too."""
     label = f"{step.name}: " if labelled else ""
     print(f"\n== {step.name}: {step.saying}", flush=True)
     outcome = run(Command(step.name, step.arguments), lambda line: print_now(label + line))
@@ -129,7 +129,7 @@ def _summary(results: list[Result], seconds: float) -> int:
 
 
 def _counts(result: Result) -> Counts:
-    """From pytest's reports where the step wrote some, else the step as one."""
+    """The counts of the step's pytest reports, or one for the step if it has none."""
     name = result.step.name
     reports = [*REPORTS.glob(f"{name}.xml"), *REPORTS.glob(f"{name}-*.xml")]
     if not reports:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.model.finding import Refused
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import Rule
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
@@ -20,7 +20,7 @@ def parsed(
     topology: Topology | None = None,
     absent: bool = False,
 ) -> tuple[Rule, ...]:
-    """See read_rules. Raises Refused with every fault."""
+    """See read_rules. Raises InvalidInput with every fault."""
     found = read_rules(
         list(rules),
         namespace=namespace,
@@ -29,5 +29,5 @@ def parsed(
         absent=absent,
     )
     if found.faults:
-        raise Refused(found.faults)
+        raise InvalidInput(found.faults)
     return found.rules

@@ -41,7 +41,7 @@ def label_the_nodes(stage: Stage) -> None:
     wanted = variables(FOLDER, "topology.yml")
     before = _labels(stage, "kni-control-plane")
     stage.play_twice("topology", wanted, identity="labeller")
-    for node, labels in wanted["node_topology_per_node"].items():
+    for node, labels in wanted["placement_topology_per_node"].items():
         seen = _labels(stage, node)
         expected = {
             "topology.kubernetes.io/region": labels["region"],

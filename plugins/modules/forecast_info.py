@@ -235,7 +235,7 @@ pending:
   sample:
     - workload: {kind: VirtualMachine, namespace: shop, name: web-d}
       instance: {kind: VirtualMachineInstance, namespace: shop, name: web-d}
-      reason: "none of 3 nodes is open to it: 3 in a zone with a pod that it keeps away from (app In (web))"
+      reason: "0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules (app In (web) over zone)"
       certain: false
       may_end: []
 stuck:
@@ -533,42 +533,13 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virt.placement.plugins.module_utils.flows.forecast import run
+from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import CAUSES
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
     argument_spec,
-    topology_of,
 )
-from ansible_collections.virt.placement.plugins.module_utils.interface.guard import guarded
-from ansible_collections.virt.placement.plugins.module_utils.interface.results import (
-    warn_once,
-    warn_unreadable,
-)
-from ansible_collections.virt.placement.plugins.module_utils.interface.rules_option import (
-    rules_data,
-)
-from ansible_collections.virt.placement.plugins.module_utils.lint.request import check_of
-from ansible_collections.virt.placement.plugins.module_utils.model.finding import Fault, Refused
-from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
-from ansible_collections.virt.placement.plugins.module_utils.planning import report
-from ansible_collections.virt.placement.plugins.module_utils.planning.decide import worst_of
-from ansible_collections.virt.placement.plugins.module_utils.planning.displaced import CAUSES
-from ansible_collections.virt.placement.plugins.module_utils.planning.drill import Drilled, table
-from ansible_collections.virt.placement.plugins.module_utils.planning.question import (
-    Question,
-    question_of,
-)
-from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
-from ansible_collections.virt.placement.plugins.module_utils.rules.request import (
-    STATES,
-    RulesRequest,
-)
-from ansible_collections.virt.placement.plugins.module_utils.runs.foresee import (
-    forecast_faults,
-    foresee,
-)
-from ansible_collections.virt.placement.plugins.module_utils.verdicts.report import gap_as_json
-
-if t.TYPE_CHECKING:
-    from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
+from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
+from ansible_collections.virt.placement.plugins.module_utils.rules.plan import STATES
 
 SCALED: dict[str, dict[str, t.Any]] = {
     "kind": {"type": "str", "default": "Deployment"},
@@ -576,95 +547,6 @@ SCALED: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str", "required": True},
     "replicas": {"type": "int", "required": True},
 }
-
-
-def request_of(
-    params: t.Mapping[str, t.Any], topology: Topology, faults: list[Fault]
-) -> RulesRequest | None:
-    """The rules that would be written; None where none would be."""
-    try:
-        listed = rules_data(params["rules"])
-    except Refused as error:
-        faults += error.faults
-        return None
-    if not listed and not params["prune"]:
-        if params["namespace"] == "":
-            faults.append(Fault("namespace", "must not be empty; leave it out"))
-        return None
-    if params["namespace"] is None:
-        faults.append(Fault("namespace", "is required with rules: it is theirs"))
-        return None
-    parsed = read_rules(
-        listed,
-        namespace=params["namespace"],
-        set_name=params["set"],
-        topology=topology,
-        absent=params["state"] == "absent",
-    )
-    return RulesRequest(
-        namespace=params["namespace"],
-        set=params["set"],
-        rules=parsed.rules,
-        state=params["state"],
-        prune=params["prune"],
-        adopt=params["adopt"],
-        self_rolling="now",
-        faults=parsed.faults,
-        broken=parsed.broken,
-    )
-
-
-def asked(
-    params: t.Mapping[str, t.Any], faults: list[Fault]
-) -> tuple[Question, RulesRequest | None, Topology]:
-    """What the task asks, as far as it can be read; what is wrong is added to `faults`."""
-    topology = topology_of(params)
-    request = request_of(params, topology, faults)
-    question = question_of(
-        without=params["without"],
-        cause=params["cause"],
-        scale=params["scale"],
-        drill=params["drill"],
-        namespace=params["namespace"] or "",
-        topology=topology,
-        faults=faults,
-    )
-    return question, request, topology
-
-
-def drilled_as_json(drilled: Drilled, topology: Topology) -> dict[str, t.Any]:
-    hurting = [each for each in drilled.drills if each.hurts]
-    unknown = bool(drilled.unreadable)
-    worst = str(worst_of(each.answer for each in drilled.drills))
-    return {
-        "forecast": "unknown" if unknown else worst,
-        "proof": [f"nobody can say: {gap}" for gap in drilled.unreadable],
-        "drill": [report.drill_as_json(each) for each in hurting],
-        "counts": {"losses": len(drilled.drills), "hurting": len(hurting)},
-        "table": table(drilled, topology),
-        "unreadable": [gap_as_json(gap) for gap in drilled.unreadable],
-    }
-
-
-def run(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
-    faults: list[Fault] = []
-    question, request, topology = asked(module.params, faults)
-    if faults:
-        raise Refused(forecast_faults(api, question, request, faults))
-    found = foresee(api, question, request, topology, extra_findings=check_of(topology))
-    warn_once(module.warn, found.findings)
-    result: dict[str, t.Any] = {}
-    if found.drilled is not None:
-        warn_unreadable(module.warn, found.drilled.unreadable)
-        result = drilled_as_json(found.drilled, topology)
-    elif found.forecast is not None:
-        warn_unreadable(module.warn, found.forecast.unreadable)
-        result = report.forecast_as_json(found.forecast)
-    return {
-        **result,
-        "findings": [finding.as_json() for finding in found.findings],
-        "refused": list(dict.fromkeys(finding.name for finding in found.refused)),
-    }
 
 
 def main() -> None:
@@ -683,7 +565,7 @@ def main() -> None:
         ),
         supports_check_mode=True,
     )
-    guarded(module, run)
+    run_task(module, run)
 
 
 if __name__ == "__main__":

@@ -236,177 +236,16 @@ cluster:
   sample: {api: null, uid: null}
 """
 
-import re
-import typing as t
-from collections import Counter
-
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virt.placement.plugins.module_utils.cluster.read import (
-    Scope,
-    read_snapshot,
-)
+from ansible_collections.virt.placement.plugins.module_utils.flows.lint import run, run_online
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
     argument_spec,
-    topology_of,
 )
-from ansible_collections.virt.placement.plugins.module_utils.interface.guard import (
-    guarded,
-    listed,
+from ansible_collections.virt.placement.plugins.module_utils.interface.runner import (
+    run_offline,
+    run_task,
 )
-from ansible_collections.virt.placement.plugins.module_utils.interface.results import warn_once
-from ansible_collections.virt.placement.plugins.module_utils.interface.rules_option import (
-    rules_data,
-)
-from ansible_collections.virt.placement.plugins.module_utils.lint.in_place import by_themselves
-from ansible_collections.virt.placement.plugins.module_utils.lint.manifests import (
-    Read,
-    in_namespace,
-    read_manifests,
-)
-from ansible_collections.virt.placement.plugins.module_utils.lint.merging import once
-from ansible_collections.virt.placement.plugins.module_utils.lint.not_served import not_served
-from ansible_collections.virt.placement.plugins.module_utils.lint.offline import (
-    CARRIERS,
-    lint_manifests,
-    lint_nodes,
-    lint_rules,
-)
-from ansible_collections.virt.placement.plugins.module_utils.model.collector import (
-    collector_spared_at_exit,
-)
-from ansible_collections.virt.placement.plugins.module_utils.model.finding import Fault, Refused
-from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
-from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
-from ansible_collections.virt.placement.plugins.module_utils.rules.parse import (
-    Parsed,
-    read_rules,
-)
-from ansible_collections.virt.placement.plugins.module_utils.runs.files import (
-    documents_in,
-    documents_of,
-)
-from ansible_collections.virt.placement.plugins.module_utils.verdicts.report import gap_as_json
-
-if t.TYPE_CHECKING:
-    from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
-
-Params = t.Mapping[str, t.Any]
-RELEASE = re.compile(r"v?(\d+)\.(\d+)(?:[.+-].*)?")
-
-
-def platform_of(params: Params, faults: list[Fault]) -> Platform | None:
-    """The server that the versions describe; None where nothing is said of it."""
-    found = {}
-    for option in ("kubernetes_version", "kubevirt_version"):
-        if params[option] is not None:
-            found[option] = RELEASE.fullmatch(params[option])
-            if found[option] is None:
-                faults.append(Fault(option, f"must be like 1.34, not {params[option]!r}"))
-    release = found.get("kubernetes_version")
-    if release is None:
-        return None
-    return Platform(
-        kubernetes=(int(release[1]), int(release[2])), kubevirt=params["kubevirt_version"]
-    )
-
-
-def manifests_of(params: Params, faults: list[Fault]) -> Read:
-    """What the files and the manifests say."""
-    given = params["manifests"]
-    if isinstance(given, str):
-        items = documents_in(given, "manifests", faults)
-    elif isinstance(given, dict):
-        items = [("manifests", given)]
-    elif isinstance(given, list):
-        items = [(f"manifests[{number}]", each) for number, each in enumerate(given)]
-    else:
-        faults.append(
-            Fault("manifests", "must be a list of Kubernetes objects, or the text of some")
-        )
-        items = []
-    read = read_manifests([*documents_of(params["files"], faults), *items])
-    faults += read.faults
-    return read
-
-
-def rules_of(params: Params, faults: list[Fault]) -> Parsed:
-    """The rules, and those that have faults."""
-    try:
-        listed = rules_data(params["rules"])
-    except Refused as error:
-        faults += error.faults
-        return Parsed((), ())
-    if not listed:
-        return Parsed((), ())
-    parsed = read_rules(
-        listed,
-        namespace=params["namespace"],
-        set_name=params["set"],
-        topology=topology_of(params),
-    )
-    faults += parsed.faults
-    return parsed
-
-
-def linted(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.Any]:
-    """The result. Raises Refused with every fault of the input."""
-    params = module.params
-    faults: list[Fault] = []
-    read, parsed = manifests_of(params, faults), rules_of(params, faults)
-    platform = platform_of(params, faults)
-    manifests, rules = in_namespace(read.manifests, params["namespace"]), parsed.rules
-    if cluster is not None:
-        faults += not_served((*rules, *parsed.broken), manifests, cluster)
-    if faults:
-        raise Refused(faults)
-    around: dict[str, t.Any] = {
-        "topology": topology_of(params),
-        "platform": platform,
-        "cluster": cluster,
-    }
-    findings = once(
-        (
-            *lint_manifests(manifests, **around),
-            *lint_rules(rules, manifests=manifests, **around),
-            *lint_nodes(manifests, topology=around["topology"]),
-        )
-    )
-    kinds = Counter(str(each["kind"]) for each in manifests)
-    objects = sum(kinds[kind] for kind in CARRIERS)
-    if not objects and not rules:
-        module.warn("nothing was linted: the input holds no rule, workload, machine or pod")
-    if alone := by_themselves(rules, manifests):
-        module.warn("; ".join(alone))
-    warn_once(module.warn, findings)
-    severities = Counter(finding.severity for finding in findings)
-    return {
-        "findings": [finding.as_json() for finding in findings],
-        "counts": {
-            "objects": objects,
-            "rules": len(rules),
-            "nodes": kinds["Node"] or len(cluster.nodes if cluster is not None else ()),
-            "passed_over": read.passed_over,
-            **{name: severities[name] for name in ("error", "warning", "info")},
-        },
-        "unreadable": [gap_as_json(gap) for gap in cluster.unreadable] if cluster else [],
-    }
-
-
-def on_cluster(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
-    return linted(module, read_snapshot(api, Scope(volumes=False)))
-
-
-def without_cluster(module: AnsibleModule) -> None:
-    """Ends the module as `guarded` does, and asks no server for anything."""
-    collector_spared_at_exit()
-    cluster = {"api": None, "uid": None}
-    try:
-        result = linted(module)
-    except Refused as error:
-        faults = [str(fault) for fault in error.faults]
-        module.fail_json(msg=listed(faults), changed=False, faults=faults, cluster=cluster)
-    module.exit_json(changed=False, **result, cluster=cluster)
 
 
 def main() -> None:
@@ -425,9 +264,9 @@ def main() -> None:
         supports_check_mode=True,
     )
     if module.params["online"]:
-        guarded(module, on_cluster)
+        run_task(module, run_online)
     else:
-        without_cluster(module)
+        run_offline(module, run)
 
 
 if __name__ == "__main__":

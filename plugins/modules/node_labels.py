@@ -213,52 +213,13 @@ cluster:
   sample: {api: "https://api.example.com:6443", uid: 9c1f3b8e-6a55-4a3c-8a3b-3d0b2f1d7c11}
 """
 
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virt.placement.plugins.module_utils.flows.node_labels import run
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
     argument_spec,
-    topology_of,
 )
-from ansible_collections.virt.placement.plugins.module_utils.interface.guard import (
-    PartialFailure,
-    guarded,
-)
-from ansible_collections.virt.placement.plugins.module_utils.interface.results import written
-from ansible_collections.virt.placement.plugins.module_utils.model.finding import Refused
-from ansible_collections.virt.placement.plugins.module_utils.rules.node_label_request import (
-    parse_label_request,
-)
-from ansible_collections.virt.placement.plugins.module_utils.runs.label_nodes import (
-    label_faults,
-    label_nodes,
-)
-
-if t.TYPE_CHECKING:
-    from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
-
-
-def run(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
-    request, faults = parse_label_request(module.params, topology_of(module.params))
-    if faults:
-        raise Refused(label_faults(api, request, faults))
-    applied = label_nodes(api, request, check=module.check_mode)
-    result = {
-        **written(applied.done, diff=module._diff),
-        "nodes": [
-            {"name": write.target.name, "before": write.before, "after": write.after}
-            for write in applied.done
-        ],
-        "counts": {
-            "changed": len(applied.done),
-            "changed_by_others": len(applied.unchanged),
-            "failed": len(applied.failed),
-        },
-    }
-    if applied.failed:
-        raise PartialFailure(result, [failed.error for failed in applied.failed])
-    return result
+from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
 
 
 def main() -> None:
@@ -276,7 +237,7 @@ def main() -> None:
         required_one_of=[("per_node", "nodes", "selector")],
         supports_check_mode=True,
     )
-    guarded(module, run)
+    run_task(module, run)
 
 
 if __name__ == "__main__":

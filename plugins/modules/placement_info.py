@@ -270,7 +270,7 @@ pending:
   sample:
     - workload: {kind: VirtualMachine, namespace: shop, name: db3}
       instance: {kind: VirtualMachineInstance, namespace: shop, name: db3}
-      reason: "none of 7 nodes is open to it: 6 with too little memory; 1 cordoned"
+      reason: "0/7 nodes are available: 6 Insufficient memory, 1 node(s) were unschedulable"
 hazards:
   description:
     - What is true today though no rule is broken. An instance that moves away could not come back, or nothing keeps it
@@ -379,31 +379,11 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virt.placement.plugins.module_utils.cluster.read import (
-    Scope,
-    read_snapshot,
-)
+from ansible_collections.virt.placement.plugins.module_utils.flows.placement_info import run
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
     argument_spec,
-    topology_of,
 )
-from ansible_collections.virt.placement.plugins.module_utils.interface.guard import guarded
-from ansible_collections.virt.placement.plugins.module_utils.interface.results import (
-    warn_once,
-    warn_unreadable,
-)
-from ansible_collections.virt.placement.plugins.module_utils.lint.merging import merged
-from ansible_collections.virt.placement.plugins.module_utils.lint.online import lint
-from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
-from ansible_collections.virt.placement.plugins.module_utils.verdicts import report
-from ansible_collections.virt.placement.plugins.module_utils.verdicts.judge import judge
-from ansible_collections.virt.placement.plugins.module_utils.verdicts.scope import (
-    look_up,
-    question_of,
-)
-
-if t.TYPE_CHECKING:
-    from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
+from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
 
 WORKLOAD: dict[str, dict[str, t.Any]] = {
     "kind": {"type": "str", "default": "VirtualMachine"},
@@ -412,37 +392,6 @@ WORKLOAD: dict[str, dict[str, t.Any]] = {
     "names": {"type": "list", "elements": "str"},
     "labels": {"type": "dict"},
 }
-
-
-def run(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
-    topology = topology_of(module.params)
-    details = module.params["details"]
-    question = question_of(module.params["namespaces"], module.params["workloads"])
-    snapshot = read_snapshot(api, Scope(namespaces=question.read))
-    scope = look_up(question, snapshot)
-    asked: dict[str, t.Any] = {
-        "topology": topology,
-        "workloads": scope.workloads,
-        "namespaces": scope.namespaces,
-    }
-    verdicts = judge(snapshot, details=details == "all", **asked)
-    findings = merged((*verdicts.findings, *lint(snapshot, **asked)))
-    warn_once(module.warn, findings)
-    warn_unreadable(module.warn, verdicts.unreadable)
-    shown = () if details == "summary" else verdicts.instances
-    return {
-        "summary": report.summary(verdicts),
-        "instances": [
-            report.instance_as_json(each)
-            for each in shown
-            if details == "all" or each.verdict is not Verdict.SATISFIED
-        ],
-        "pending": [report.pending_as_json(each) for each in verdicts.pending if shown],
-        "hazards": [report.hazard_as_json(each) for each in verdicts.hazards if shown],
-        "findings": [finding.as_json() for finding in findings],
-        "unreadable": [report.gap_as_json(gap) for gap in verdicts.unreadable],
-        "table": report.table(verdicts, snapshot.nodes, topology),
-    }
 
 
 def main() -> None:
@@ -458,7 +407,7 @@ def main() -> None:
         ),
         supports_check_mode=True,
     )
-    guarded(module, run)
+    run_task(module, run)
 
 
 if __name__ == "__main__":

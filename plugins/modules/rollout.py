@@ -132,13 +132,6 @@ options:
       - An instance whose move failed is not tried again in the same run.
     type: int
     default: 0
-  on_failure:
-    description:
-      - What to do when more moves failed than are allowed. V(stop) leaves everything as it is.
-      - V(undo), back to the terms that were last effective, is not supported yet and refused.
-    type: str
-    choices: [stop, undo]
-    default: stop
   add_node_selector:
     description:
       - Hold the target of each live migration to the zone that the plan counts on. KubeVirt forgets this when the
@@ -409,23 +402,11 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
+from ansible_collections.virt.placement.plugins.module_utils.flows.rollout import run
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
     argument_spec,
-    topology_of,
 )
-from ansible_collections.virt.placement.plugins.module_utils.interface.guard import (
-    PartialFailure,
-    guarded,
-)
-from ansible_collections.virt.placement.plugins.module_utils.runs.listening import (
-    somebody_listens,
-)
-from ansible_collections.virt.placement.plugins.module_utils.runs.parameters import (
-    parse_parameters,
-)
-from ansible_collections.virt.placement.plugins.module_utils.runs.rollout import rollout_step
-from ansible_collections.virt.placement.plugins.module_utils.runs.state import State
+from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
 
 WORKLOAD = {
     "kind": {"type": "str", "default": "VirtualMachine"},
@@ -462,7 +443,6 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
     "max_moves": {"type": "int", "default": 0},
     "window": {"type": "dict", "options": WINDOW},
     "failures_allowed": {"type": "int", "default": 0},
-    "on_failure": {"type": "str", "choices": ["stop", "undo"], "default": "stop"},
     "add_node_selector": {"type": "bool", "default": False},
     "activate_foreign_changes": {"type": "bool", "default": False},
     "timeout": {"type": "int", "default": 3600},
@@ -471,22 +451,8 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
 }
 
 
-def step(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
-    topology = topology_of(module.params)
-    result = rollout_step(
-        api,
-        parse_parameters(module.params, topology.resolve("zone")),
-        State.read(module.params["run"]),
-        check=module.check_mode,
-        listening=somebody_listens,
-    )
-    if result.failure:
-        raise PartialFailure(result.as_json(), [result.failure])
-    return result.as_json()
-
-
 def main() -> None:
-    guarded(AnsibleModule(argument_spec(**OPTIONS), supports_check_mode=True), step)
+    run_task(AnsibleModule(argument_spec(**OPTIONS), supports_check_mode=True), run)
 
 
 if __name__ == "__main__":

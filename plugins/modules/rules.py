@@ -51,7 +51,7 @@ options:
       - C(keep_apart) keeps instances in different domains of the key C(over), from each other, or only from
         C(from) (one reference to workloads or a list of them, each with an optional C(namespace)) or C(pods) (a
         map of C(labels) and optionally C(namespaces)). Virtual machines can still be migrated inside their
-        domain. Old and new pods of a Deployment do not keep each other apart, unless C(strict) is true.
+        domain. Old and new pods of a Deployment do not keep each other apart.
       - C(keep_together) keeps instances in one domain of the key C(over), with each other, or beside C(with),
         C(leader) (one reference to workloads) or C(pods). The others follow a leader, which has no rule itself.
       - C(spread) keeps the numbers of instances in the domains of the key C(over) from differing by more than
@@ -96,9 +96,8 @@ options:
     description:
       - What to do where writing the template starts the workload's own roll-out, as it does for a Deployment.
       - V(refuse) refuses with the finding C(self_rolling), V(now) writes.
-      - V(held), which will write and hold the roll-out back, is not supported yet and refused.
     type: str
-    choices: [refuse, now, held]
+    choices: [refuse, now]
     default: refuse
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
@@ -120,12 +119,12 @@ notes:
   - Needs the rights of the cluster roles C(virt-placement-reader) and C(virt-placement-mover). Where something
     is to be written, the rights to all of it are asked for before the first write, in check mode too.
   - Which rule put which terms on an object stands in its annotation C(placement.virt/rules). The terms that
-    were effective before the first change stand in C(placement.virt/journal) until M(virt.placement.rollout)
+    were effective before the first change stand in C(placement.virt/undo) until M(virt.placement.rollout)
     ends well.
   - >-
     Findings of severity C(error) refuse the request, unless the rule's C(allow_findings) names them. Those about a rule
     and its workloads are C(cloned), C(empty_term), C(key_on_no_node), C(managed_by), C(mutual_affinity), C(no_members),
-    C(second_required_affinity), C(self_rolling), C(server_lacks_feature) and C(strict_needs_hold), and with them what
+    C(second_required_affinity), C(self_rolling) and C(server_lacks_feature), and with them what
     M(virt.placement.placement_info) reports of terms, such as C(never_met) and C(selector_matches_nothing).
     C(duplicate_spread), C(label_conflict), C(node_selector_conflict) and C(node_terms_conflict) mean that a term cannot
     be written at all, so that nothing allows them.
@@ -290,9 +289,11 @@ findings:
   sample:
     - name: key_on_no_node
       severity: error
-      why: No node has the label topology.kubernetes.io/hostname, so the rule would leave every instance Pending.
-      advice: Label the nodes first, or correct the key; did you mean 'kubernetes.io/hostname'?
-      objects: []
+      why: >-
+        No node has the label topology.kubernetes.io/hostname, so the pod affinity term leaves every pod of it
+        Pending.
+      advice: Label the nodes first, or correct the key; kubernetes.io/hostname may be meant.
+      objects: [VirtualMachine shop/blackbox]
       rule: blackbox-beside-cache
 counts:
   description: How many workloads the rules are about, and what became of them.
@@ -366,78 +367,14 @@ cluster:
   sample: {api: "https://api.example.com:6443", uid: 9c1f3b8e-6a55-4a3c-8a3b-3d0b2f1d7c11}
 """
 
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virt.placement.plugins.module_utils.flows.rules import run
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
     argument_spec,
-    topology_of,
 )
-from ansible_collections.virt.placement.plugins.module_utils.interface.guard import (
-    PartialFailure,
-    guarded,
-)
-from ansible_collections.virt.placement.plugins.module_utils.interface.results import (
-    warn_once,
-    written,
-)
-from ansible_collections.virt.placement.plugins.module_utils.interface.rules_option import (
-    rules_data,
-)
-from ansible_collections.virt.placement.plugins.module_utils.lint.request import check_of
-from ansible_collections.virt.placement.plugins.module_utils.rules.faults import told_once
-from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
-from ansible_collections.virt.placement.plugins.module_utils.rules.request import (
-    SELF_ROLLING,
-    STATES,
-    RulesRequest,
-)
-from ansible_collections.virt.placement.plugins.module_utils.runs.write_rules import write_rules
-
-if t.TYPE_CHECKING:
-    from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
-
-
-def request_of(params: t.Mapping[str, t.Any]) -> RulesRequest:
-    """The request with the faults that its rules have; raises Refused where they are no data."""
-    parsed = read_rules(
-        rules_data(params["rules"]),
-        namespace=params["namespace"],
-        set_name=params["set"],
-        topology=topology_of(params),
-        absent=params["state"] == "absent",
-    )
-    return RulesRequest(
-        namespace=params["namespace"],
-        set=params["set"],
-        rules=parsed.rules,
-        state=params["state"],
-        prune=params["prune"],
-        adopt=params["adopt"],
-        self_rolling=params["self_rolling"],
-        faults=parsed.faults,
-        broken=parsed.broken,
-    )
-
-
-def run(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
-    request = request_of(module.params)
-    lint = check_of(topology_of(module.params))
-    found = write_rules(api, request, check=module.check_mode, extra_findings=lint)
-    plan = found.plan
-    result = {
-        **written(found.done, diff=module._diff, elsewhere={each.ref for each in plan.workloads}),
-        "workloads": found.workloads(),
-        "findings": [finding.as_json() for finding in plan.findings],
-        "counts": found.counts(),
-    }
-    warn_once(module.warn, (finding for finding in plan.findings if finding not in plan.refused))
-    errors = [f"rule {f.rule}, {sentence}" for f, sentence in told_once(plan.refused)]
-    errors += found.errors.values()
-    if errors:
-        raise PartialFailure(result, errors)
-    return result
+from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
+from ansible_collections.virt.placement.plugins.module_utils.rules.plan import SELF_ROLLING, STATES
 
 
 def main() -> None:
@@ -453,7 +390,7 @@ def main() -> None:
         ),
         supports_check_mode=True,
     )
-    guarded(module, run)
+    run_task(module, run)
 
 
 if __name__ == "__main__":

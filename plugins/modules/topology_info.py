@@ -72,7 +72,7 @@ counts:
       description: All nodes.
       type: int
     takes_pods:
-      description: Nodes without a lasting taint that keeps ordinary pods off. A cordoned node is one of them.
+      description: Nodes that take ordinary pods now, neither cordoned nor with a taint V(NoSchedule) or V(NoExecute).
       type: int
   sample: {nodes: 4, takes_pods: 3}
 findings:
@@ -142,59 +142,18 @@ cluster:
   sample: {api: "https://api.example.com:6443", uid: 9c1f3b8e-6a55-4a3c-8a3b-3d0b2f1d7c11}
 """
 
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.virt.placement.plugins.module_utils.api.lists import list_all
+from ansible_collections.virt.placement.plugins.module_utils.flows.topology_info import run
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
     argument_spec,
-    topology_of,
 )
-from ansible_collections.virt.placement.plugins.module_utils.interface.guard import guarded
-from ansible_collections.virt.placement.plugins.module_utils.interface.results import warn_once
-from ansible_collections.virt.placement.plugins.module_utils.lint.topology import (
-    table,
-    takes_pods,
-    topology_report,
-)
-from ansible_collections.virt.placement.plugins.module_utils.model.manifest import (
-    node_from_manifest,
-)
-
-if t.TYPE_CHECKING:
-    from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
-
-
-def run(module: AnsibleModule, api: Api) -> dict[str, t.Any]:
-    topology = topology_of(module.params)
-    nodes = [node_from_manifest(item) for item in list_all(api, "/api/v1/nodes").items]
-    report = topology_report(nodes, topology)
-    warn_once(module.warn, report.findings)
-    return {
-        "domains": {
-            name: {
-                domain: {
-                    "nodes": [node.name for node in members],
-                    "count": len(members),
-                    "takes_pods": sum(map(takes_pods, members)),
-                }
-                for domain, members in domains.items()
-            }
-            for name, domains in report.domains.items()
-        },
-        "missing": {
-            name: [node.name for node in without] for name, without in report.missing.items()
-        },
-        "counts": {"nodes": len(nodes), "takes_pods": sum(map(takes_pods, nodes))},
-        "findings": [finding.as_json() for finding in report.findings],
-        "table": table(report),
-    }
+from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
-    guarded(module, run)
+    run_task(module, run)
 
 
 if __name__ == "__main__":

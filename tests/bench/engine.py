@@ -16,15 +16,14 @@ import tempfile
 import time
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.model.collector import (
-    collector_paused,
-)
-from ansible_collections.virt.placement.plugins.module_utils.model.manifest import (
+from ansible_collections.virt.placement.plugins.module_utils.model.gc import collector_paused
+from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     namespace_from_manifest,
     node_from_manifest,
-    pods_from_manifests,
+    pod_from_manifest,
 )
-from ansible_collections.virt.placement.plugins.module_utils.scheduling.index import Index
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.index import Index
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.pod_info import pod_key
 
 from . import judging, planning
 from .generator import generate
@@ -150,7 +149,8 @@ def measure(file: str) -> Measured:
     parsed = resident_mb()
 
     started = time.perf_counter()
-    pods = pods_from_manifests(manifests)
+    with collector_paused():
+        pods = tuple(map(pod_from_manifest, manifests))
     model = time.perf_counter() - started
     started = time.perf_counter()
     index = Index.build(
@@ -158,7 +158,7 @@ def measure(file: str) -> Measured:
     )
     build = time.perf_counter() - started
     started = time.perf_counter()
-    violations = len(index.verify_all())
+    violations = sum(bool(index.failures_in_place(pod_key(pod))) for pod in index.pods)
     verify = time.perf_counter() - started
     above = resident_mb() - parsed
 
@@ -176,16 +176,16 @@ def measure(file: str) -> Measured:
 def _drill(index: Index, node_name: str) -> int:
     """One node is lost: its pods are placed on the others one after the other, where the first
     open node is, and put back. How many find no place."""
-    lost = [index.take_out(pod.uid) for pod in index.pods_on(node_name)]
+    lost = [index.remove(pod.uid) for pod in index.pods_on(node_name)]
     gone = ~(1 << index.table.numbers[node_name])
     placed = []
     for pod in lost:
-        open_ = index.open_nodes(pod) & gone
+        open_ = index.feasible_set(pod) & gone
         if open_:
             index.place(pod, index.table.names[(open_ & -open_).bit_length() - 1])
             placed.append(pod)
     for pod in placed:
-        index.take_out(pod.uid)
+        index.remove(pod.uid)
     for pod in lost:
         index.place(pod, node_name)
     return len(lost) - len(placed)

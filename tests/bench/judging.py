@@ -15,10 +15,11 @@ import sys
 import time
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.model.collector import (
-    collector_paused,
+from ansible_collections.virt.placement.plugins.module_utils.compliance.judge import judge
+from ansible_collections.virt.placement.plugins.module_utils.model.gc import collector_paused
+from ansible_collections.virt.placement.plugins.module_utils.planning.moves_needed import (
+    moves_needed,
 )
-from ansible_collections.virt.placement.plugins.module_utils.verdicts.judge import judge
 
 from .generator import JSON
 from .machines import machine
@@ -74,7 +75,7 @@ def measure(file: str) -> Measured:
             loads += loaded - started
             model += time.process_time() - loaded
     started = time.process_time()
-    verdicts = judge(reading.snapshot())
+    verdicts = judge(reading.snapshot(), count_moves=moves_needed)
     judged = time.process_time() - started
     return Measured(
         loads,

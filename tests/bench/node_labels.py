@@ -9,7 +9,7 @@ import pathlib
 import tempfile
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.model.names import NODE_LABELS
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import NODE_LABELS
 from sandbox import Sandbox
 
 from . import floor, playbooks

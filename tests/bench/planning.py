@@ -23,25 +23,28 @@ import typing as t
 from dataclasses import replace
 from unittest import mock
 
-from ansible_collections.virt.placement.plugins.module_utils.model.collector import (
-    collector_paused,
-)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
+from ansible_collections.virt.placement.plugins.module_utils.model.gc import collector_paused
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Plan
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
-from ansible_collections.virt.placement.plugins.module_utils.planning.candidates import (
-    Candidate,
-    Wanted,
+from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
+    InstanceSelection,
+    MovableInstance,
 )
-from ansible_collections.virt.placement.plugins.module_utils.planning.drill import drill
-from ansible_collections.virt.placement.plugins.module_utils.planning.world import Verified
-from ansible_collections.virt.placement.plugins.module_utils.runs import turn as turn_of_runs
-from ansible_collections.virt.placement.plugins.module_utils.runs.parameters import (
+from ansible_collections.virt.placement.plugins.module_utils.planning.simulation import (
+    VerifiedIndex,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout import (
+    reconcile as turn_of_runs,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout.options import (
     MAY_BE_ZERO,
     POSITIVE,
-    Parameters,
-    parse_parameters,
+    RolloutOptions,
+    parse_options,
 )
-from ansible_collections.virt.placement.plugins.module_utils.scheduling.index import Index
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.index import Index
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.pod_info import pod_key
 
 from .generator import HOSTNAME, JSON, ZONE
 from .machines import displaced, machine
@@ -122,7 +125,7 @@ def measure(file: str, every: int) -> Measured:
     verify = model + min(_verified(snapshot) for _time in range(TIMES))
 
     names = sorted(each.name for each in snapshot.namespaces)
-    wanted = Wanted(namespaces=frozenset(names[: (len(names) + 1) // 2]))
+    wanted = InstanceSelection(namespaces=frozenset(names[: (len(names) + 1) // 2]))
     planned = (
         _planned(_as_read_for(snapshot, wanted.namespaces), wanted) for _time in range(TIMES)
     )
@@ -138,7 +141,7 @@ def measure(file: str, every: int) -> Measured:
         turn,
         len(groups),
         len(plan.moves),
-        len(plan.left),
+        len(plan.skipped),
         drilled,
         len(drills),
         sum(str(each.answer) == "unknown" for each in drills),
@@ -151,35 +154,36 @@ def _verified(snapshot: Snapshot) -> float:
     """The seconds that verifying takes from the snapshot on."""
     started = time.process_time()
     index = Index.build(snapshot.nodes, snapshot.pods, snapshot.namespaces)
-    index.verify_all()
+    for pod in index.pods:
+        index.failures_in_place(pod_key(pod))
     return time.process_time() - started
 
 
-def _planned(snapshot: Snapshot, wanted: Wanted) -> tuple[Plan, float, float]:
+def _planned(snapshot: Snapshot, wanted: InstanceSelection) -> tuple[Plan, float, float]:
     """The plan as check mode of rollout makes it by default, the seconds that it takes from the
     snapshot on, and those of them that go to verifying."""
     parameters = _parameters(wanted)
     verifying = _Verifying()
-    with mock.patch.object(turn_of_runs, "Verified", verifying):
+    with mock.patch.object(turn_of_runs, "VerifiedIndex", verifying):
         started = time.process_time()
-        plan = turn_of_runs.View.of(snapshot, wanted, parameters).plan(parameters)
+        plan = turn_of_runs.JudgedSnapshot.of(snapshot, wanted, parameters).plan(parameters)
         return plan, time.process_time() - started, verifying.seconds
 
 
 class _Verifying:
-    """Verified as a View uses it, with a clock."""
+    """VerifiedIndex as a View uses it, with a clock."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
 
-    def of(self, snapshot: Snapshot, candidates: t.Iterable[Candidate]) -> Verified:
+    def of(self, snapshot: Snapshot, candidates: t.Iterable[MovableInstance]) -> VerifiedIndex:
         started = time.process_time()
-        verified = Verified.of(snapshot, candidates)
+        verified = VerifiedIndex.of(snapshot, candidates)
         self.seconds += time.process_time() - started
         return verified
 
 
-def _parameters(wanted: Wanted) -> Parameters:
+def _parameters(wanted: InstanceSelection) -> RolloutOptions:
     given = dict.fromkeys(MAY_BE_ZERO, 0) | dict.fromkeys(POSITIVE, 1)
     options = {
         "namespaces": sorted(wanted.namespaces),
@@ -187,11 +191,10 @@ def _parameters(wanted: Wanted) -> Parameters:
         "scope": "violating",
         "allow": ["migrate"],
         "window": None,
-        "on_failure": "stop",
         "add_node_selector": False,
         "activate_foreign_changes": False,
     }
-    return parse_parameters(given | options, ZONE)
+    return parse_options(given | options, ZONE)
 
 
 def _as_read_for(snapshot: Snapshot, namespaces: t.Container[str]) -> Snapshot:

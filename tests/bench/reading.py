@@ -7,19 +7,17 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.model.machine_manifest import (
+from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     machine_instance_from_manifest,
-    workload_from_manifest,
-)
-from ansible_collections.virt.placement.plugins.module_utils.model.manifest import (
     namespace_from_manifest,
     node_from_manifest,
-    pods_from_manifests,
+    pod_from_manifest,
+    workload_from_manifest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
-from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     MachineInstance,
+    Platform,
     Snapshot,
     Workload,
 )
@@ -44,7 +42,7 @@ class Reading:
         self._instances: list[MachineInstance] = []
 
     def pods(self, page: t.Sequence[JSON]) -> None:
-        self._pods += pods_from_manifests(page)
+        self._pods += map(pod_from_manifest, page)
 
     def machines(self, vms: t.Iterable[JSON], vmis: t.Iterable[JSON]) -> None:
         self._workloads += [workload_from_manifest(VIRTUAL_MACHINE, each) for each in vms]

@@ -25,7 +25,7 @@ from unittest import mock
 
 from ansible.module_utils.testing import patch_module_args
 
-from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
+from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
 from ansible_collections.virt.placement.plugins.modules import rules
 from sandbox import Sandbox, objects
 
@@ -139,12 +139,12 @@ def _sent(task: list[dict[str, t.Any]], kubeconfig: pathlib.Path) -> Patches:
     """The patches that ours would send, from a run in this process that sends none."""
     sent: Patches = []
 
-    def keep(_api: Api, path: str, patch: t.Any, **_options: t.Any) -> None:
+    def keep(_api: ApiClient, path: str, patch: t.Any, **_options: t.Any) -> None:
         sent.append((path, JSON_PATCH, patch))
 
     options = {**task[0]["virt.placement.rules"], "kubeconfig": str(kubeconfig)}
     with (
-        mock.patch.object(Api, "patch", keep),
+        mock.patch.object(ApiClient, "patch", keep),
         patch_module_args(options),
         contextlib.redirect_stdout(io.StringIO()) as told,
         contextlib.suppress(SystemExit),

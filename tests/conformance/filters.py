@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
-from ansible_collections.virt.placement.plugins.module_utils.scheduling.failure import Failure
-from ansible_collections.virt.placement.plugins.module_utils.scheduling.node_affinity import (
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.framework import FilterStatus
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.node_affinity import (
     narrowed_names,
 )
 
@@ -25,7 +25,7 @@ def one_filter(case: Case) -> Differences:
     index, pod, plugin = build_index(case), incoming(case["pod"]), case["plugin"]
     newer = "expect" not in case
     expected = case["wantUpstream"] if newer else case["expect"]["nodes"]
-    passing = set(index.feasible(pod, plugins={plugin}))
+    passing = set(index.feasible_nodes(pod, plugins={plugin}))
     for node, verdict in expected.items():
         failures = index.failures(pod, node, plugins={plugin})
         got, want = outcome(failures[0] if failures else None), wanted(verdict)
@@ -43,7 +43,7 @@ def one_filter(case: Case) -> Differences:
 def all_filters(case: Case) -> Differences:
     """Every filter on every node, and the nodes that pass all of them; scores where named."""
     index, pod, expected = build_index(case), incoming(case["pod"]), case["expect"]
-    feasible = index.feasible(pod)
+    feasible = index.feasible_nodes(pod)
     yield from _compare_nodes("feasible", expected["feasible"], feasible)
     for node in index.nodes:
         failures = index.failures(pod, node.name)
@@ -66,17 +66,19 @@ def verify(case: Case) -> Differences:
         key, node = each["pod"], each["node"]
         pod = index.pod(key)
         fail = {plugin: {node: verdict} for plugin, verdict in each["violations"].items()}
-        yield from (f"{key}: {text}" for text in _compare_filters(node, fail, index.verify(key)))
+        yield from (
+            f"{key}: {text}" for text in _compare_filters(node, fail, index.failures_in_place(key))
+        )
         again = index.failures(pod, node, without=key)
-        if again != index.verify(key):
+        if again != index.failures_in_place(key):
             yield f"{key}: verify and failures without itself disagree"
-        restarted = index.feasible(pod, without=key)
-        migrated = index.feasible(pod, exclude={node})
+        restarted = index.feasible_nodes(pod, without=key)
+        migrated = index.feasible_nodes(pod, exclude={node})
         yield from _compare_nodes(f"{key} restarted", each["feasibleIfRestarted"], restarted)
         yield from _compare_nodes(f"{key} migrated", each["feasibleIfLiveMigrated"], migrated)
 
 
-def _compare_filters(node: str, expected: Case, failures: t.Iterable[Failure]) -> Differences:
+def _compare_filters(node: str, expected: Case, failures: t.Iterable[FilterStatus]) -> Differences:
     got = {failure.plugin: outcome(failure) for failure in failures}
     want = {
         plugin: wanted(verdicts[node]) for plugin, verdicts in expected.items() if node in verdicts

@@ -12,7 +12,22 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.model.manifest import (
+from ansible_collections.virt.placement.plugins.module_utils.compliance.drift import Drift
+from ansible_collections.virt.placement.plugins.module_utils.forecast.bounds import (
+    reachable_nodes,
+)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import (
+    ForecastResult,
+    SearchOptions,
+    evaluate,
+)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.infeasibility import examine
+from ansible_collections.virt.placement.plugins.module_utils.forecast.simulation import (
+    PendingPod,
+    PlacementSimulation,
+)
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import MoveOptions
+from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     namespace_from_manifest,
     node_from_manifest,
     pod_from_manifest,
@@ -23,18 +38,14 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Instance,
     Snapshot,
 )
-from ansible_collections.virt.placement.plugins.module_utils.planning.candidates import Candidate
-from ansible_collections.virt.placement.plugins.module_utils.planning.decide import (
-    Answer,
-    Rules,
-    decide,
+from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
+    MovableInstance,
 )
-from ansible_collections.virt.placement.plugins.module_utils.planning.effects import Effect
-from ansible_collections.virt.placement.plugins.module_utils.planning.fill import Filling, Seeker
-from ansible_collections.virt.placement.plugins.module_utils.planning.proof import examine
-from ansible_collections.virt.placement.plugins.module_utils.planning.reach import reach
-from ansible_collections.virt.placement.plugins.module_utils.planning.search import fewest_moves
-from ansible_collections.virt.placement.plugins.module_utils.planning.world import World
+from ansible_collections.virt.placement.plugins.module_utils.planning.search import shortest_repair
+from ansible_collections.virt.placement.plugins.module_utils.planning.simulation import (
+    ClusterSimulation,
+)
+from tests.unit.planning.movable import movable
 
 from .search import PLANNERS, pods_to_place
 from .world import Case, build_index, incoming
@@ -48,16 +59,16 @@ def fill(case: Case) -> dict[str, t.Any] | None:
     if "liveMigrate" in case["expect"]:
         return None
     pods = pods_to_place(case)
-    filling = Filling(build_index(case), [Seeker(pod) for pod in pods])
-    decision = decide(filling, Rules(ordered=True, limit=STATES))
+    filling = PlacementSimulation(build_index(case), [PendingPod(pod) for pod in pods])
+    decision = evaluate(filling, SearchOptions(ordered=True, limit=STATES))
     most, fewest = case["expect"]["maxPlaced"], case["expect"]["minPlaced"]
     count = len(pods)
-    if decision.answer is Answer.GUARANTEED:
+    if decision.answer is ForecastResult.GUARANTEED:
         return {"maxPlaced": count, "minPlaced": count}
-    if decision.answer is Answer.IMPOSSIBLE:
+    if decision.answer is ForecastResult.IMPOSSIBLE:
         bound = count - decision.least
         return {"maxPlaced": most if most <= bound < count else f"at most {bound}"}
-    if decision.answer is Answer.UNKNOWN:
+    if decision.answer is ForecastResult.UNKNOWN:
         return {"maxPlaced": "unknown, though every course of so few pods can be tried"}
     worse = fewest < count or not decision.exact
     return {"maxPlaced": count, "minPlaced": fewest if worse else f"fewer than {count}"}
@@ -69,13 +80,15 @@ def any_order(case: Case) -> dict[str, t.Any] | None:
     if "liveMigrate" in case["expect"]:
         return None
     pods = pods_to_place(case)
-    filling = Filling(build_index(case), [Seeker(pod) for pod in pods])
-    decision = decide(filling, Rules(limit=STATES))
+    filling = PlacementSimulation(build_index(case), [PendingPod(pod) for pod in pods])
+    decision = evaluate(filling, SearchOptions(limit=STATES))
     most = case["expect"]["maxPlaced"]
-    if decision.answer is Answer.IMPOSSIBLE:
+    if decision.answer is ForecastResult.IMPOSSIBLE:
         bound = len(pods) - decision.least
         return {"maxPlaced": most if most <= bound < len(pods) else f"at most {bound}"}
-    if decision.answer is Answer.GUARANTEED and not any(pod.placement.affinity for pod in pods):
+    if decision.answer is ForecastResult.GUARANTEED and not any(
+        pod.placement.affinity for pod in pods
+    ):
         return {"maxPlaced": len(pods), "minPlaced": len(pods)}
     return {}
 
@@ -88,9 +101,9 @@ def moves(case: Case) -> dict[str, t.Any] | None:
     answer: dict[str, t.Any] = {}
     for name, method in METHODS.items():
         snapshot, found = _candidates(case, method)
-        world = World.of(snapshot, list(found.values()), strict=True)
+        world = ClusterSimulation.of(snapshot, list(found.values()), strict=True)
         methods = dict.fromkeys(found, (method,))
-        result = fewest_moves(world, list(found), methods, once=False, limit=50_000)
+        result = shortest_repair(world, list(found), methods, once=False, limit=50_000)
         count = -1 if result.moves is None else len(result.moves)
         answer[name] = {**expected[name], "minMoves": count if result.exhausted else "unknown"}
     if _is_disproved(case):
@@ -104,25 +117,26 @@ def _is_disproved(case: Case) -> bool:
     index = build_index(case)
     for manifest in case["pods"][: len(new)]:
         old = pod_from_manifest(manifest)
-        index.take_out(old.uid or f"{old.namespace}/{old.name}")
-    filling = Filling(index, [Seeker(pod) for pod in new])
-    return bool(examine(filling, reach(filling)).proofs)
+        index.remove(old.uid or f"{old.namespace}/{old.name}")
+    filling = PlacementSimulation(index, [PendingPod(pod) for pod in new])
+    return bool(examine(filling, reachable_nodes(filling)).proofs)
 
 
-def _candidates(case: Case, method: Method) -> tuple[Snapshot, dict[str, Candidate]]:
+def _candidates(case: Case, method: Method) -> tuple[Snapshot, dict[str, MovableInstance]]:
     pods = [_named(pod_from_manifest(item)) for item in case["pods"]]
     found = {}
     for item, pod in zip(case["newPods"], pods, strict=False):
         new = pod_from_manifest(item)
-        found[pod.uid] = Candidate(
+        found[pod.uid] = movable(
             Instance(Ref("VirtualMachineInstance", pod.namespace, pod.name), pod.uid, None, pod),
-            None,
             pod,
-            dataclasses.replace(new, uid=pod.uid, name=pod.name, node_name=pod.node_name),
-            dataclasses.replace(new, uid="", name=f"{pod.name}-next"),
-            Effect((method,)),
-            outdated=True,
-            asked=new.placement,
+            declared_pod=dataclasses.replace(
+                new, uid=pod.uid, name=pod.name, node_name=pod.node_name
+            ),
+            migration_target=dataclasses.replace(new, uid="", name=f"{pod.name}-next"),
+            move_options=MoveOptions((method,)),
+            can_migrate=method is Method.MIGRATE,
+            drift=Drift(),
         )
     snapshot = Snapshot(
         nodes=tuple(map(node_from_manifest, case["nodes"])),

@@ -6,31 +6,33 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.model.manifest import (
+from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     node_from_manifest,
-    placement_from_spec,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     Node,
     Placement,
     Taint,
 )
-from ansible_collections.virt.placement.plugins.module_utils.scheduling.node_terms import (
+from ansible_collections.virt.placement.plugins.module_utils.model.placement_manifests import (
+    placement_from_spec,
+)
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.labels import (
     is_readable_term,
     matches_node,
     matches_terms,
 )
-from ansible_collections.virt.placement.plugins.module_utils.scheduling.score_nodes import (
-    effective_preferences,
-    node_affinity_scores,
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.preferences import (
+    scored_terms,
 )
-from ansible_collections.virt.placement.plugins.module_utils.scheduling.tolerations import (
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.taint_toleration import (
     SCHEDULING_EFFECTS,
     compares,
     tolerates,
     untolerated,
 )
 
+from .scorers import node_affinity_scores
 from .world import Case
 
 EVERY_EFFECT = SCHEDULING_EFFECTS | {"PreferNoSchedule", ""}
@@ -49,7 +51,7 @@ def matcher(case: Case) -> t.Iterator[str]:
 
 def _is_readable(case: Case) -> bool:
     if "terms" in case:
-        preferred = effective_preferences(_preferred(case).preferred_node_terms)
+        preferred = scored_terms(_preferred(case).preferred_node_terms)
         return all(is_readable_term(term) for _weight, term in preferred)
     return all(map(is_readable_term, _required(case).node_terms or ()))
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
-from ansible_collections.virt.placement.plugins.module_utils.scheduling.index import Index
-from ansible_collections.virt.placement.plugins.module_utils.scheduling.scores import score
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.index import Index
 
+from .scorers import score
 from .world import Case, build_index, incoming
 
 

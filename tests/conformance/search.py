@@ -14,11 +14,11 @@ import dataclasses
 import itertools
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.model.manifest import (
+from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     pod_from_manifest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
-from ansible_collections.virt.placement.plugins.module_utils.scheduling.index import Index
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.index import Index
 
 from .world import Case, build_index, incoming
 
@@ -89,7 +89,7 @@ def extremes(index: Index, pods: t.Sequence[Pod], *, stop_early: bool) -> tuple[
             return 0, 0
         state = (n, placed)
         if state not in known:
-            open_ = index.feasible(pods[n])
+            open_ = index.feasible_nodes(pods[n])
             if open_:
                 known[state] = _best_and_worst(descend(n, name, placed) for name in open_)
             else:
@@ -99,7 +99,7 @@ def extremes(index: Index, pods: t.Sequence[Pod], *, stop_early: bool) -> tuple[
     def descend(n: int, name: str, placed: tuple[tuple[int, str], ...]) -> tuple[int, int]:
         index.place(pods[n], name)
         best, worst = explore(n + 1, tuple(sorted((*placed, (alike[n], name)))))
-        index.take_out(f"{pods[n].namespace}/{pods[n].name}")
+        index.remove(f"{pods[n].namespace}/{pods[n].name}")
         return best + 1, worst + 1
 
     return explore(0, ())
@@ -121,7 +121,7 @@ class MoveProblem:
     def complying(self) -> list[str]:
         """The pods that may stay where they are once all carry the new rules."""
         self._set(self._start, frozenset(range(len(self._new))))
-        return [pod.name for pod in self._new if not self._index.verify(_key(pod))]
+        return [pod.name for pod in self._new if not self._index.failures_in_place(_key(pod))]
 
     def satisfying(self) -> list[tuple[str, ...]]:
         """The assignments in which every pod passes, all with the new rules."""
@@ -129,7 +129,7 @@ class MoveProblem:
         found = []
         for assignment in itertools.product(self._names, repeat=len(self._new)):
             self._set(assignment, everyone)
-            if not any(self._index.verify(_key(pod)) for pod in self._new):
+            if not any(self._index.failures_in_place(_key(pod)) for pod in self._new):
                 found.append(assignment)
         return found
 
@@ -159,14 +159,14 @@ class MoveProblem:
         self._set(assignment, moved)
         pod = self._new[n]
         without = None if source_stays else _key(pod)
-        return self._index.feasible(pod, without=without, exclude={assignment[n]})
+        return self._index.feasible_nodes(pod, without=without, exclude={assignment[n]})
 
     def _set(self, assignment: tuple[str, ...], renewed: frozenset[int]) -> None:
         for n, (old, new) in enumerate(zip(self._old, self._new, strict=True)):
             pod = new if n in renewed else old
             key = _key(pod)
             if self._index.pod(key) is not pod:
-                self._index.take_out(key)
+                self._index.remove(key)
                 self._index.place(pod, assignment[n])
             elif self._index.node_of(key) != assignment[n]:
                 self._index.move(key, assignment[n])

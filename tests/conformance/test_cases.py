@@ -30,7 +30,7 @@ def test_engine_agrees_with_the_scheduler(path: Path) -> None:
     assert not result.disagreements
 
 
-def test_the_cases_kept_here_are_there() -> None:
+def test_case_files_are_complete() -> None:
     assert {path.stem for path in case_files(KEPT_HERE)} >= {
         "edge-cases",
         "validation",
@@ -41,7 +41,7 @@ def test_the_cases_kept_here_are_there() -> None:
     }
 
 
-def test_a_disagreement_is_named_and_ends_with_1(
+def test_disagreement_is_printed_with_exit_code_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     content = json.loads((KEPT_HERE / "edge-cases.json").read_text(encoding="utf-8"))
@@ -55,7 +55,7 @@ def test_a_disagreement_is_named_and_ends_with_1(
     assert lines[1].startswith("  edge-cases-0002: feasible: expected ['n1']")
 
 
-def test_a_case_that_breaks_the_engine_disagrees(
+def test_case_that_raises_counts_as_a_disagreement(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     content = {"cases": [{"id": "odd", "expect": {"feasible": []}, "nodes": [{}], "pod": {}}]}
@@ -64,7 +64,7 @@ def test_a_case_that_breaks_the_engine_disagrees(
     assert "odd: 1 cases, 0 agree" in capsys.readouterr().out
 
 
-def test_a_folder_without_cases_is_no_success(
+def test_directory_without_cases_ends_with_exit_code_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([str(tmp_path)]) == 2

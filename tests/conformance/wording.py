@@ -10,9 +10,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Taint
-from ansible_collections.virt.placement.plugins.module_utils.scheduling.failure import (
-    Failure,
-    Reason,
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.framework import (
+    FilterReason,
+    FilterStatus,
 )
 
 SUCCESS = ("Success", ())
@@ -39,7 +39,7 @@ _TEXTS = {
 }
 
 
-def outcome(failure: Failure | None) -> Outcome:
+def outcome(failure: FilterStatus | None) -> Outcome:
     """What the engine says of one filter and one node."""
     if failure is None:
         return SUCCESS
@@ -59,7 +59,7 @@ def without_taint(one: Outcome) -> Outcome:
     return one[0], tuple("taint" if each.startswith("taint ") else each for each in one[1])
 
 
-def _short(reason: Reason) -> str:
+def _short(reason: FilterReason) -> str:
     if isinstance(reason.term, Taint):
         return f"taint {{{reason.term.key}: {reason.term.value}}}"
     if reason.kind == "resources":

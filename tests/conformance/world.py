@@ -7,19 +7,18 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.model.manifest import (
+from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     namespace_from_manifest,
     node_from_manifest,
-    placement_from_spec,
     pod_from_manifest,
-    service_from_manifest,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
-from ansible_collections.virt.placement.plugins.module_utils.model.placement_manifest import (
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod, Service
+from ansible_collections.virt.placement.plugins.module_utils.model.placement_manifests import (
+    placement_from_spec,
     spread_from_json,
 )
-from ansible_collections.virt.placement.plugins.module_utils.scheduling.index import Index
-from ansible_collections.virt.placement.plugins.module_utils.scheduling.options import Options
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.framework import Options
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.index import Index
 
 Case = t.Mapping[str, t.Any]
 
@@ -30,7 +29,7 @@ def build_index(case: Case) -> Index:
         map(node_from_manifest, case["nodes"]),
         map(pod_from_manifest, case.get("pods", ())),
         map(namespace_from_manifest, case.get("namespaces", ())),
-        services=map(service_from_manifest, case.get("services", ())),
+        services=map(_service, case.get("services", ())),
         options=_options(case.get("args", {}), case.get("featureGates", {})),
     )
 
@@ -57,3 +56,9 @@ def _options(args: Case, gates: Case) -> Options:
         ignored_resources=frozenset(args.get("ignoredResources", ())),
         ignored_resource_groups=frozenset(args.get("ignoredResourceGroups", ())),
     )
+
+
+def _service(manifest: Case) -> Service:
+    metadata = manifest["metadata"]
+    selector = (manifest.get("spec") or {}).get("selector")
+    return Service(metadata.get("namespace") or "", metadata["name"], selector)

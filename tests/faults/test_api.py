@@ -24,14 +24,13 @@ from ansible_collections.virt.placement.plugins.module_utils.api import (
     errors,
     transport,
 )
-from ansible_collections.virt.placement.plugins.module_utils.api.lists import list_all
-from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
-from ansible_collections.virt.placement.plugins.module_utils.api.watches import follow
+from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
+from ansible_collections.virt.placement.plugins.module_utils.api.lists import list_all, watch
+from ansible_collections.virt.placement.plugins.module_utils.flows.node_labels import label_nodes
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
-from ansible_collections.virt.placement.plugins.module_utils.rules.node_label_request import (
+from ansible_collections.virt.placement.plugins.module_utils.node_labels.request import (
     parse_label_request,
 )
-from ansible_collections.virt.placement.plugins.module_utils.runs.label_nodes import label_nodes
 from ansible_collections.virt.placement.plugins.modules import node_labels
 from sandbox import Sandbox
 from sandbox import fault_proxy as faults
@@ -99,7 +98,7 @@ def _values(sandbox: Sandbox) -> dict[str, str | None]:
     }
 
 
-def _api(kubeconfig: pathlib.Path, timeout: float = 30) -> Api:
+def _api(kubeconfig: pathlib.Path, timeout: float = 30) -> ApiClient:
     unset = dict.fromkeys(connection.auth_argument_spec())
     params = {**unset, "timeout": timeout, "kubeconfig": str(kubeconfig)}
     return connection.connect(types.SimpleNamespace(params=params))
@@ -247,22 +246,34 @@ def test_a_watch_that_breaks_misses_nothing(plain: Sandbox, fault: str) -> None:
     values = [f"v{number}" for number in range(8)]
     with plain.fault_proxy([Rule("GET", "watch=true", BREAKS[fault], nth=(1, 3))]) as proxy:
         api = _api(proxy.kubeconfig("reader"))
-        events = follow(api, NODES, until=api.deadline.within(20))
-        seen: list[str | None] = []
-        for event in events:
-            if event.type == "SYNCED" and not seen:
-                writer = threading.Thread(target=_set_all, args=(plain, name, values))
-                writer.start()
-                seen.append(None)
-            elif seen and event.object.get("metadata", {}).get("name") == name:
-                seen.append(event.object["metadata"]["labels"].get(KEY))
+        seen: list[str] = []
+        writer = threading.Thread(target=_set_all, args=(plain, name, values))
+        for node in _listed_and_watched(api, writer.start):
+            if node["metadata"]["name"] == name and KEY in node["metadata"]["labels"]:
+                seen.append(node["metadata"]["labels"][KEY])
                 if seen[-1] == values[-1]:
                     break
         writer.join()
         assert any(request.action for request in proxy.requests)
     assert seen[-1] == values[-1], "the last state is always seen"
-    known = [value for value in seen if value is not None]
-    assert known == sorted(known), "and nothing older after something newer"
+    assert seen == sorted(seen), "and nothing older after something newer"
+
+
+def _listed_and_watched(
+    api: ApiClient, listed: t.Callable[[], None]
+) -> t.Iterator[dict[str, t.Any]]:
+    """Nodes of a list and of the watch after it, again when its version is too old. `listed` is
+    called after the first list."""
+    until = api.deadline.within(20)
+    listing = list_all(api, NODES)
+    listed()
+    while not until.expired:
+        yield from listing.items
+        try:
+            for event in watch(api, NODES, listing.resource_version, until=until):
+                yield event.object
+        except errors.Gone:
+            listing = list_all(api, NODES)
 
 
 def _set_all(sandbox: Sandbox, node: str, values: t.Sequence[str]) -> None:

@@ -18,9 +18,10 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from ansible_collections.virt.placement.plugins.module_utils.model.names import JOURNAL
-from ansible_collections.virt.placement.plugins.module_utils.runs import journal as journals
-from ansible_collections.virt.placement.plugins.module_utils.runs import rollout, trouble
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import JOURNAL, UNDO
+from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
+from ansible_collections.virt.placement.plugins.module_utils.rollout import step as rollout
+from ansible_collections.virt.placement.plugins.module_utils.rollout import step as trouble
 from sandbox import Sandbox, objects
 from sandbox.fault_actions import Action, Exchange
 from sandbox.fault_proxy import WRITE, Rule, down, lost_answer, reset, sigkill, status
@@ -182,7 +183,7 @@ def test_lists_that_fail_for_ever_end_the_run(shop: Shop, end: str) -> None:
     assert result["changed"] is True
     lease = shop.lease()
     assert lease["spec"]["holderIdentity"] == "", "it was given back: the Lease could be written"
-    assert len(journals.read(lease["metadata"]["annotations"][JOURNAL]).entries) == 1
+    assert len(journals.read(lease["metadata"]["annotations"][JOURNAL]).records) == 1
     assert sum("waiting for the API server" in line for line in result["progress"]) <= 1
 
 
@@ -217,7 +218,7 @@ class AfterClearing(Action):
     def cleared(self) -> list[str]:
         found = self.shop.api.list(self.shop.path("VirtualMachine"))
         there = [machine["metadata"] for machine in found]
-        return [each["name"] for each in there if JOURNAL not in (each.get("annotations") or {})]
+        return [each["name"] for each in there if UNDO not in (each.get("annotations") or {})]
 
     async def run(self, exchange: Exchange) -> web.StreamResponse:
         cleared = await asyncio.to_thread(self.cleared)
@@ -233,7 +234,7 @@ def test_what_was_cleared_is_returned_though_the_lease_could_not_be_given_back_a
     """The journals are cleared, then the API server fails when the Lease is given back: the next
     step has nothing left to clear, and what ended is told once, by lines and by Events."""
     for name in pair_on_one_node(shop):
-        annotations = {"metadata": {"annotations": {JOURNAL: "what was effective"}}}
+        annotations = {"metadata": {"annotations": {UNDO: "what was effective"}}}
         shop.api.patch(shop.path("VirtualMachine", name), annotations)
     fault = AfterClearing(shop)
     with shop.sandbox.fault_proxy([Rule("PATCH", "/leases/", fault)]) as proxy:

@@ -37,19 +37,27 @@ def one_per_zone(shop: Shop, *names: str, **more: t.Any) -> dict[str, t.Any]:
     """Extra vars of the playbook apply."""
     rule = {"name": "apart", "workloads": [{"names": list(names)}], "keep_apart": {"over": "zone"}}
     return {
-        "placement_rules_namespace": shop.namespace,
-        "placement_rules_rules": [{**rule, **more}],
+        "placement_apply_namespace": shop.namespace,
+        "placement_apply_rules": [{**rule, **more}],
     }
 
 
 def shown(result: PlayResult) -> list[str]:
-    """What the role told of the forecast."""
+    """What the role showed of the forecast."""
     (event,) = (
         e["event_data"]
         for e in result.events
-        if e["event"] == "runner_on_ok" and e["event_data"]["task"] == "Show the forecast"
+        if e["event"] in {"runner_on_ok", "runner_on_failed"}
+        and e["event_data"]["task"] == "Show forecast"
     )
     return t.cast("list[str]", event["res"]["msg"])
+
+
+def failure(result: PlayResult) -> list[str]:
+    """The message of the only task that failed."""
+    failed = [e["event_data"] for e in result.events if e["event"] == "runner_on_failed"]
+    assert len(failed) == 1, result.stdout
+    return t.cast("list[str]", failed[0]["res"]["msg"])
 
 
 def test_what_the_forecast_finds_impossible_is_not_written(shop: Shop, stage: Stage) -> None:
@@ -57,7 +65,7 @@ def test_what_the_forecast_finds_impossible_is_not_written(shop: Shop, stage: St
     names = ["m0", "m1", "m2", "m3"]
     start_in_one_zone(shop, *names)
     wanted = one_per_zone(shop, *names, allow_findings=["never_met"])
-    blind = {**wanted, "placement_rules_forecast": False}
+    blind = {**wanted, "placement_apply_forecast": False}
     alone = stage.play("apply", blind, identity="mover", check=True)
     assert (alone.rc, alone.changed) == (0, 1), alone.stdout
     mark = shop.sandbox.audit.mark()
@@ -66,10 +74,10 @@ def test_what_the_forecast_finds_impossible_is_not_written(shop: Shop, stage: St
 
     assert result.rc != 0, result.stdout
     (failed,) = (e["event_data"] for e in result.events if e["event"] == "runner_on_failed")
-    assert failed["task"] == "Refuse what cannot work"
-    assert failed["res"]["msg"].startswith("The forecast is impossible, and nothing was written.")
-    assert "these 4 VMs (m0, m1, m2, m3) keep apart over zone" in failed["res"]["msg"]
-    assert shown(result)[0].startswith("impossible: ")
+    assert failed["task"] == "Show forecast"
+    assert failed["res"]["msg"][0] == "The forecast is impossible. No rule was written."
+    assert "these 4 VMs (m0, m1, m2, m3) keep apart over zone" in " ".join(failed["res"]["msg"])
+    assert any(line.startswith("Forecast: impossible. ") for line in shown(result))
     assert shop.sandbox.audit.writes(since=mark) == []
 
 
@@ -85,7 +93,7 @@ def test_check_mode_shows_the_moves_that_the_rules_would_cause(shop: Shop, stage
     assert shop.sandbox.audit.writes(since=mark) == []
     head, *lines = shown(planned)
     moves = [line for line in lines if line.startswith("would move ")]
-    assert head.endswith(": 2 move(s)")
+    assert head.endswith(". Moves: 2.")
     assert len(moves) == 2
 
     made = stage.play("apply", wanted, identity="mover")
@@ -95,3 +103,42 @@ def test_check_mode_shows_the_moves_that_the_rules_would_cause(shop: Shop, stage
     migrated = {m["spec"]["vmiName"] for m in shop.api.list(shop.path(MIGRATION))}
     assert migrated == {name for name in names if any(f"/{name}" in move for move in moves)}
     assert shop.zones() == ["zone1", "zone2", "zone3"]
+
+
+def test_apply_moves_members_of_its_own_rules_only(shop: Shop, stage: Stage) -> None:
+    start_in_one_zone(shop, "m0", "m1", "m2", "m3")
+    others = {
+        **one_per_zone(shop, "m2", "m3"),
+        "placement_apply_rule_set": "of-others",
+        "placement_apply_rollout": False,
+        "placement_apply_verify": False,
+    }
+    assert stage.play("apply", others, identity="mover").rc == 0
+    mine = one_per_zone(shop, "m0", "m1")
+
+    result = stage.play("apply", {**mine, "placement_apply_fail_on": []}, identity="mover")
+
+    assert result.rc == 0, result.stdout
+    migrated = {m["spec"]["vmiName"] for m in shop.api.list(shop.path(MIGRATION))}
+    assert len(migrated) == 1
+    assert migrated <= {"m0", "m1"}
+
+    verified = stage.play("apply", mine, identity="mover")
+
+    assert verified.rc != 0, verified.stdout
+    lines = failure(verified)
+    named = [line.split() for line in lines[lines.index("Verification failed: 2 violated.") + 1 :]]
+    assert [words[1] for words in named] == [f"{shop.namespace}/m2", f"{shop.namespace}/m3"]
+    ending = f"is violated: rule {shop.namespace}/of-others/apart."
+    assert all(words[4:] == ending.split() for words in named)
+
+
+def test_apply_shows_at_most_ten_tasks(shop: Shop, stage: Stage) -> None:
+    start_in_one_zone(shop, "m0", "m1")
+
+    result = stage.play("apply", one_per_zone(shop, "m0", "m1"), identity="mover")
+
+    assert result.rc == 0, result.stdout
+    tasks = [e["event_data"]["task"] for e in result.events if e["event"].endswith("task_start")]
+    assert len(tasks) <= 10, tasks
+    assert result.stdout.count("\nTASK [") == len(tasks)

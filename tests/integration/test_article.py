@@ -10,7 +10,7 @@ import pytest
 
 from demos import board
 from demos.article import steps
-from demos.stage import Stage, variables
+from demos.stage import Stage
 from sandbox import Sandbox, drain
 
 W, W2 = "kni-worker", "kni-worker2"
@@ -42,7 +42,7 @@ def test_b7_after_uncordon_only_a_preference_is_unmet(stage: Stage) -> None:
     result = stage.play("verify", wanted, identity="reader")
 
     assert result.rc == 0, result.stdout
-    summary = _statistics(result.events)["placement_summary"]
+    summary = _statistics(result.events)["placement_summary"]["localhost"]
     assert summary["preference_unmet"] == 1
     assert summary["violated"] == summary["pending"] == summary["unknown"] == 0
     _expect(stage, SCU_ON_W2)
@@ -51,7 +51,7 @@ def test_b7_after_uncordon_only_a_preference_is_unmet(stage: Stage) -> None:
 def test_b8_check_mode_names_both_moves_in_their_order_and_makes_none(stage: Stage) -> None:
     mark = stage.sandbox.audit.mark()
 
-    result = stage.play("apply", _rebalance(), identity="mover", check=True)
+    result = stage.play("rollout", _rebalance(), identity="mover", check=True)
 
     assert result.rc == 0, result.stdout
     assert stage.sandbox.audit.writes(since=mark) == []
@@ -67,7 +67,7 @@ def test_b8_cache_moves_before_blackbox_and_nothing_else(stage: Stage) -> None:
     before = {seat.uid: seat for seat in board.seats(stage.sandbox, steps.NAMESPACE)}
     mark = stage.sandbox.audit.mark()
 
-    result = stage.play("apply", _rebalance(), identity="mover")
+    result = stage.play("rollout", _rebalance(), identity="mover")
 
     assert result.rc == 0, result.stdout
     _expect(stage, {"varnish-cache": steps.SLOW, "blackbox": steps.SLOW, "mssql2016": steps.FAST})
@@ -85,7 +85,7 @@ def test_b8_cache_moves_before_blackbox_and_nothing_else(stage: Stage) -> None:
 def test_b8_second_run_writes_nothing(stage: Stage) -> None:
     mark = stage.sandbox.audit.mark()
 
-    result = stage.play("apply", _rebalance(), identity="mover")
+    result = stage.play("rollout", _rebalance(), identity="mover")
 
     assert (result.rc, result.changed) == (0, 0), result.stdout
     assert stage.sandbox.audit.writes(since=mark) == []
@@ -93,9 +93,9 @@ def test_b8_second_run_writes_nothing(stage: Stage) -> None:
 
 def _rebalance() -> dict[str, t.Any]:
     return {
-        **variables(steps.FOLDER, "cache_rules.yml"),
-        "placement_rules_scope": "unmet",
-        "placement_rules_allow": ["recreate"],
+        "placement_rollout_namespaces": [steps.NAMESPACE],
+        "placement_rollout_scope": "unmet",
+        "placement_rollout_allow": ["recreate"],
     }
 
 

@@ -34,7 +34,7 @@ def stage() -> t.Iterator[Stage]:
 def test_every_zone_hurts_and_nothing_is_written(stage: Stage) -> None:
     mark = stage.sandbox.audit.mark()
 
-    result = stage.play("drill", {"placement_drill_keys": "[zone]"}, identity="reader")
+    result = stage.play("drill", {"placement_drill_domains_of": "[zone]"}, identity="reader")
 
     assert result.rc == 0, result.stdout
     assert stage.sandbox.audit.writes(since=mark) == []
@@ -50,4 +50,4 @@ def test_a_job_can_fail_on_an_answer(stage: Stage) -> None:
     result = stage.play("drill", wanted, identity="reader")
 
     assert result.rc != 0
-    assert "The worst single loss is impossible" in result.stdout
+    assert "The worst forecast is impossible." in result.stdout

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from datetime import datetime, timedelta, timezone
 
 import pytest
 import yaml
@@ -41,7 +42,7 @@ def test_topology_takes_a_survey(stage: Stage) -> None:
     wanted = variables(steps.FOLDER, "topology.yml")
 
     result = stage.play(
-        "topology", as_survey({**wanted, "node_topology_force": "no"}), identity="labeller"
+        "topology", as_survey({**wanted, "placement_topology_force": "no"}), identity="labeller"
     )
 
     assert result.rc == 0, result.stdout
@@ -55,7 +56,7 @@ def test_apply_takes_a_survey_and_shows_each_move(stage: Stage) -> None:
     steps.drain_a_fast_node(stage)
     doubled = _doubled(stage)
     wanted = variables(steps.FOLDER, "database_rules.yml")
-    survey = as_survey({**wanted, "placement_rules_max_unavailable": "1"})
+    survey = as_survey({**wanted, "placement_apply_max_unavailable": "1"})
 
     result = stage.play("apply", survey, identity="mover")
 
@@ -72,9 +73,37 @@ def test_verify_publishes_its_summary(stage: Stage) -> None:
 
     assert result.rc == 0, result.stdout
     stats = [e for e in result.events if e["event"] == "playbook_on_stats"][-1]
-    summary = stats["event_data"]["artifact_data"]["placement_summary"]
+    summary = stats["event_data"]["artifact_data"]["placement_summary"]["localhost"]
     assert summary["instances"] == 3
     assert summary["violated"] == 0
+
+
+def test_rollout_takes_a_survey_with_window_canary_and_soak(stage: Stage) -> None:
+    now, hours = datetime.now(timezone.utc), timedelta(hours=2)
+    start, end = (f"{time:%H:%M}" for time in (now - hours, now + hours))
+    wanted = {
+        "placement_rollout_namespaces": [steps.NAMESPACE],
+        "placement_rollout_scope": "all",
+        "placement_rollout_allow": ["recreate"],
+        "placement_rollout_window": {"start": start, "end": end, "timezone": "UTC"},
+        "placement_rollout_canary": "1",
+        "placement_rollout_soak": "1",
+        "placement_rollout_max_moves": "1",
+    }
+
+    planned = stage.play("rollout", as_survey(wanted), identity="mover", check=True)
+    result = stage.play("rollout", as_survey(wanted), identity="mover")
+
+    assert planned.rc == result.rc == 0, result.stdout
+    (module,) = (
+        event["event_data"]["res"]
+        for event in result.events
+        if event["event"] == "runner_on_ok" and event["event_data"]["task"] == "Roll out"
+    )
+    assert len(module["moves"]) == 1
+    assert module["moves"][0]["method"] == "recreate"
+    assert "max_moves" in module["stopped"]
+    assert sum("] would recreate " in line for line in progress(planned)) == 3
 
 
 def _doubled(stage: Stage) -> str:

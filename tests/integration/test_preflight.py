@@ -16,22 +16,23 @@ from sandbox import Sandbox, objects
 NAMESPACE = "fleet"
 ON_ALL = {"placement_clusters": "clusters"}
 RACK = "example.com/rack"
-LABELS = {"node_topology_nodes": ["w1"], "node_topology_labels": {RACK: "r1"}}
+LABELS = {"placement_topology_nodes": ["w1"], "placement_topology_labels": {RACK: "r1"}}
 RULE = {
     "name": "apart",
     "workloads": [{"kind": "Deployment", "name": "web"}],
     "keep_apart": {"over": "zone"},
 }
 RULES = {
-    "placement_rules_namespace": NAMESPACE,
-    "placement_rules_rules": [RULE],
-    "placement_rules_self_rolling": "now",
+    "placement_apply_namespace": NAMESPACE,
+    "placement_apply_rules": [RULE],
+    "placement_apply_workload_rollout": "now",
 }
 PLAYBOOKS: dict[str, tuple[str, dict[str, t.Any]]] = {
     "topology": ("labeller", LABELS),
     "apply": ("mover", RULES),
+    "rollout": ("mover", {"placement_rollout_namespaces": [NAMESPACE]}),
     "verify": ("reader", {"placement_verify_namespaces": [NAMESPACE]}),
-    "drill": ("reader", {"placement_drill_keys": ["zone"]}),
+    "drill": ("reader", {"placement_drill_domains_of": ["zone"]}),
 }
 EACH = pytest.mark.parametrize("playbook", PLAYBOOKS)
 
@@ -62,8 +63,11 @@ def test_two_hosts_that_are_one_cluster(stage: Stage, playbook: str) -> None:
 
     assert result.rc != 0
     uid = stage.sandbox.api.get("/api/v1/namespaces/kube-system")["metadata"]["uid"]
-    assert f"east is cluster {uid} at {stage.sandbox.url}" in result.stdout
-    assert f"west is cluster {uid} at {stage.sandbox.url}" in result.stdout
+    assert _message(result.events) == (
+        f"2 inventory hosts are the same cluster, with UID {uid}: east ({stage.sandbox.url}),"
+        f" west ({stage.sandbox.url}). Give each host its own placement_kubeconfig or"
+        " placement_host, or name only one of them in placement_clusters. Nothing was changed."
+    )
     assert stage.sandbox.audit.writes(since=mark) == []
 
 
@@ -94,7 +98,7 @@ def test_a_batch_is_compared_with_those_before_it(stage: Stage, tmp_path: pathli
         "module_defaults": {
             "group/virt.placement.auth": {"kubeconfig": "{{ placement_kubeconfig }}"}
         },
-        "roles": ["virt.placement.node_topology"],
+        "roles": ["virt.placement.placement_topology"],
     }
     file = tmp_path / "serial.yml"
     file.write_text(yaml.safe_dump([play]))
@@ -109,7 +113,7 @@ def test_a_batch_is_compared_with_those_before_it(stage: Stage, tmp_path: pathli
 
 
 def _failed(events: t.Iterable[dict[str, t.Any]]) -> set[str]:
-    return {each["event_data"]["host"] for each in events if each["event"] == "runner_on_failed"}
+    return {event["event_data"]["host"] for event in events if event["event"] == "runner_on_failed"}
 
 
 @EACH
@@ -128,13 +132,16 @@ def test_a_host_that_is_another_cluster_than_it_says(stage: Stage, playbook: str
 @EACH
 def test_a_misspelt_variable(stage: Stage, playbook: str) -> None:
     identity, wanted = PLAYBOOKS[playbook]
-    role = next(iter(wanted)).rsplit("_", 1)[0]
+    misspelt = f"placement_{playbook}_topology_kyes"
     mark = stage.sandbox.audit.mark()
 
-    result = stage.play(playbook, {**wanted, f"{role}_namespce": "x"}, identity=identity)
+    result = stage.play(playbook, {**wanted, misspelt: "x"}, identity=identity)
 
     assert result.rc != 0
-    assert f"{role}_namespce: no variable of the role {role}" in result.stdout
+    assert _message(result.events) == (
+        f"{misspelt}: unknown variable of the role placement_{playbook}."
+        f" Did you mean placement_{playbook}_topology_keys? Nothing was changed."
+    )
     assert stage.sandbox.audit.writes(since=mark) == []
 
 
@@ -149,100 +156,106 @@ def test_a_misspelt_variable_of_the_playbooks(stage: Stage, playbook: str) -> No
 
     assert result.rc != 0
     message = _message(result.events)
-    assert (
-        "placement_cluster_uuid: no variable of this collection, is placement_cluster_uid meant?"
-        in message
-    )
-    assert "placement_kubecfg: no variable of this collection, is placement_kubeconfig" in message
+    assert "placement_cluster_uuid: unknown variable. Did you mean placement_cluster_uid" in message
+    assert "placement_kubecfg: unknown variable. Did you mean placement_kubeconfig" in message
     assert stage.sandbox.audit.writes(since=mark) == []
 
 
-@EACH
-def test_an_answer_that_was_left_empty_is_none(stage: Stage, playbook: str) -> None:
+GATES = {
+    "apply": "placement_apply_fail_on",
+    "verify": "placement_verify_fail_on",
+    "drill": "placement_drill_fail_on",
+}
+
+
+@pytest.mark.parametrize("playbook", GATES)
+@pytest.mark.parametrize("form", [["unknwon"], "[unknwon]"])
+def test_a_misspelt_gate_is_an_error(stage: Stage, playbook: str, form: str | list[str]) -> None:
     identity, wanted = PLAYBOOKS[playbook]
-    names = ("kubeconfig", "context", "host", "api_key", "cluster_uid")
+
+    result = stage.play(playbook, {**wanted, GATES[playbook]: form}, identity=identity)
+
+    assert result.rc != 0, result.stdout
+    message = _message(result.events)
+    assert f"{GATES[playbook]}: unknown value 'unknwon'. Did you mean unknown?" in message
+
+
+def test_apply_requires_its_namespace_and_rules(stage: Stage) -> None:
+    result = stage.play("apply", {"placement_apply_namespace": ""}, identity="mover")
+
+    assert result.rc != 0, result.stdout
+    assert _message(result.events) == (
+        "placement_apply_namespace: required, and not given."
+        " placement_apply_rules: required, and not given. Nothing was changed."
+    )
+
+
+def test_the_summary_is_published_for_each_host(stage: Stage, small: Sandbox) -> None:
+    """One cluster runs the two pods of a Deployment, the other none."""
+    wanted = {**ON_ALL, "placement_verify_namespaces": [NAMESPACE]}
+    small.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+
+    result = stage.play(
+        "verify",
+        wanted,
+        identity="reader",
+        inventory=fleet("reader", east=stage.sandbox, west=small),
+    )
+
+    assert result.rc == 0, result.stdout
+    stats = [event for event in result.events if event["event"] == "playbook_on_stats"][-1]
+    summary = stats["event_data"]["artifact_data"]["placement_summary"]
+    assert {host: counts["instances"] for host, counts in summary.items()} == {"east": 2, "west": 0}
+
+
+@EACH
+def test_empty_answers_and_other_variables_change_nothing(stage: Stage, playbook: str) -> None:
+    identity, wanted = PLAYBOOKS[playbook]
+    names = ("kubeconfig", "context", "host", "api_key", "validate_certs", "cluster_uid")
     empty = {f"placement_{name}": "" for name in names}
     role = {
-        "topology": {"node_topology_keys": "", "node_topology_per_node": ""},
-        "apply": {"placement_rules_max_moves": "", "placement_rules_allow": " "},
+        "topology": {"placement_topology_topology_keys": "", "placement_topology_per_node": ""},
+        "apply": {"placement_apply_max_moves": "", "placement_apply_allow": " "},
         "verify": {"placement_verify_fail_on": "", "placement_verify_workloads": ""},
+        "rollout": {"placement_rollout_window": "", "placement_rollout_canary": " "},
         "drill": {"placement_drill_timeout": "", "placement_drill_fail_on": ""},
     }[playbook]
-    published = {"placement_summary": {"instances": 1}, "placement_drill": []}
+    published = {"placement_summary": {"east": {"instances": 1}}, "placement_drill": {"east": []}}
+    others = {**published, "placement_group": "of the user"}
 
-    result = stage.play(playbook, {**published, **wanted, **empty, **role}, identity=identity)
+    result = stage.play(playbook, {**others, **wanted, **empty, **role}, identity=identity)
 
     assert result.rc == 0, result.stdout
     stage.sandbox.restore_nodes()
 
 
 UNREADABLE = {
-    "topology": ({"node_topology_labels": "{a: [b"}, "node_topology_labels: must be a list or"),
-    "apply": (
-        {"placement_rules_rules": "", "placement_rules_allow": "migrate"},
-        "placement_rules_rules, placement_rules_allow: must be a list or a map",
-    ),
-    "verify": ({"placement_verify_namespaces": "shop"}, "placement_verify_namespaces: must be a"),
-    "drill": (
-        {"placement_drill_timeout": "soon"},
-        "placement_drill_timeout: must be a whole number of 0 or more, not soon.",
-    ),
+    "topology": {"placement_topology_labels": "{a: [b"},
+    "apply": {"placement_apply_rules": "web", "placement_apply_allow": "migrate"},
+    "rollout": {"placement_rollout_window": "22:00", "placement_rollout_canary": "one"},
+    "verify": {"placement_verify_namespaces": "shop", "placement_verify_workloads": "{a: [b"},
+    "drill": {"placement_drill_timeout": "soon"},
 }
 
 
 @EACH
 def test_text_that_cannot_be_read_is_named_with_its_variable(stage: Stage, playbook: str) -> None:
     identity, wanted = PLAYBOOKS[playbook]
-    answers, told = UNREADABLE[playbook]
+    answers = UNREADABLE[playbook]
     mark = stage.sandbox.audit.mark()
 
     result = stage.play(playbook, {**wanted, **answers}, identity=identity)
 
     assert result.rc != 0
-    assert told in _message(result.events)
+    message = _message(result.events)
+    assert all(f"{name}: must be a " in message for name in answers)
+    assert all(repr(text) in message for text in answers.values())
+    assert message.endswith(" Nothing was changed.")
+    assert sum(event["event"] == "runner_on_failed" for event in result.events) == 1
     assert stage.sandbox.audit.writes(since=mark) == []
 
 
-def test_text_that_is_no_list_is_told_in_one_message_alone(stage: Stage) -> None:
-    wanted = {"placement_verify_namespaces": "shop", "placement_verify_workloads": "7"}
-
-    result = stage.play("verify", wanted, identity="reader")
-
-    assert result.rc != 0
-    assert _message(result.events) == (
-        "placement_verify_namespaces, placement_verify_workloads: must be a list or a map, or YAML"
-        " or JSON text of one. Nothing was done."
-    )
-    assert sum(each["event"] == "runner_on_failed" for each in result.events) == 1
-    assert "Assertion failed" not in result.stdout
-
-
-def test_what_cannot_be_parsed_is_named_with_what_is_no_list(stage: Stage) -> None:
-    wanted = {"placement_verify_namespaces": "shop", "placement_verify_workloads": "{a: [b"}
-
-    result = stage.play("verify", wanted, identity="reader")
-
-    message = _message(result.events)
-    assert all(name in message for name in wanted)
-    assert message.endswith(
-        ": must be a list or a map, or YAML or JSON text of one. Nothing was done."
-    )
-
-
-def test_the_nearest_name_is_the_one_that_is_written_most_alike(stage: Stage) -> None:
-    identity, wanted = PLAYBOOKS["apply"]
-    misspelt = {"placement_rule_rules": [RULE], "placement_foo": "x"}
-
-    result = stage.play("apply", {**wanted, **misspelt}, identity=identity)
-
-    message = _message(result.events)
-    assert (
-        "placement_rule_rules: no variable of this collection, is placement_rules_rules" in message
-    )
-    assert "placement_foo: no variable of this collection. " in message
-
-
 def _message(events: t.Iterable[dict[str, t.Any]]) -> str:
-    """What the last task that failed said."""
-    failed = [each for each in events if each["event"] == "runner_on_failed"]
+    """The message of the last task that failed."""
+    failed = [event for event in events if event["event"] == "runner_on_failed"]
     return " ".join(str(failed[-1]["event_data"]["res"]["msg"]).split())

@@ -92,7 +92,7 @@ def test_the_safe_form_moves_to_the_other_node_of_its_zone_and_keeps_a_fourth_ou
     assert (found["forecast"], found["least_pending"]) == ("impossible", 1)
     (pending,) = found["pending"]
     assert pending["instance"]["name"].startswith("web-d")
-    assert "in a zone with a pod that it keeps away from" in pending["reason"]
+    assert "node(s) didn't match pod anti-affinity rules" in pending["reason"]
     term = {
         "labelSelector": {"matchLabels": {"g": "web"}},
         "topologyKey": ZONE,

@@ -21,7 +21,7 @@ _SETTLED: dict[str, t.Callable[[JSON], t.Any]] = {
 """virt-controller writes each of them once by itself: an annotation, or the template without its
 empty lists."""
 _NOTE = "kubevirt.io/latest-observed-api-version"
-OURS = ("placement.virt/rules", "placement.virt/journal")
+OURS = ("placement.virt/rules", "placement.virt/undo")
 
 
 @contextlib.contextmanager

@@ -103,7 +103,7 @@ def test_four_halted_machines_cannot_use_three_zones(ask: Ask) -> None:
     assert (result["to_place"], result["least_pending"]) == (4, 1)
     (pending,) = result["pending"]
     assert not pending["certain"], "any of the four may be it"
-    assert "keeps away from" in pending["reason"]
+    assert "node(s) didn't match pod anti-affinity rules" in pending["reason"]
 
 
 def test_three_halted_machines_find_a_zone_each_whatever_is_chosen(ask: Ask) -> None:
@@ -242,7 +242,7 @@ def test_who_is_pending_by_a_rule_is_to_be_placed_where_the_rule_is_asked_about(
             2,
         )
         assert len(asked["pending"]) == 2
-        assert "keeps away from" in asked["pending"][0]["reason"]
+        assert "node(s) didn't match pod anti-affinity rules" in asked["pending"][0]["reason"]
     assert (of_nothing["forecast"], of_nothing["to_place"]) == ("guaranteed", 0)
     (told,) = [each for each in of_nothing["proof"] if f"{ask.namespace}/web-" in each]
     assert told.startswith("2 are Pending already, and nothing is asked about them")

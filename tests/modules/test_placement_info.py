@@ -160,7 +160,10 @@ def test_a_plain_term_over_zone_has_no_target_and_the_real_migration_has_none_ei
     target = wait_for_unbound_pod(task)
     pending = judge()["pending"]
     assert [each["instance"]["name"] for each in pending] == ["db1"]
-    assert "keeps away from (tier In (db))" in pending[0]["reason"]
+    assert (
+        "node(s) didn't match pod anti-affinity rules (tier In (db) over zone)"
+        in pending[0]["reason"]
+    )
     assert target
 
 
@@ -323,7 +326,9 @@ def test_pending_is_explained(judge: Judge, task: RulesTask) -> None:
     assert result["summary"]["pending"] == 1
     (pending,) = result["pending"]
     assert pending["workload"] == {"kind": VM, "namespace": task.namespace, "name": "lost"}
-    assert pending["reason"].startswith("none of 6 nodes is open to it: 6 not among the nodes")
+    assert pending["reason"] == (
+        "0/6 nodes are available: 6 node(s) didn't match Pod's node affinity/selector"
+    )
     assert by_name(result)["lost"]["verdict"] == "pending"
     assert "key_on_no_node" in {found["name"] for found in result["findings"]}
 
@@ -427,7 +432,7 @@ def test_a_cluster_without_kubevirt(plain: Sandbox, run_module: RunModule) -> No
     assert judge()["summary"]["satisfied"] == 2
     result = judge(workloads=[{"namespace": "default", "name": "db"}])
     assert result["faults"] == [
-        "workloads[0]: KubeVirt is not installed, so there is no VirtualMachine"
+        "workloads[0]: KubeVirt is not installed on this cluster, so there is no VirtualMachine"
     ]
 
 

@@ -164,6 +164,41 @@ def test_a_machine_that_cannot_migrate_is_left_with_the_reason(shop: Shop) -> No
     assert len(told) == 2 and all("moving it takes restart" in line for line in told)
 
 
+def test_vm_that_foreign_node_term_lets_past_its_rule_is_skipped_with_reason(
+    shop: Shop, run_module: t.Any
+) -> None:
+    shop.start(objects.virtual_machine("b0", shop.namespace), nodes=["w1"])
+    zone = shop.zone("w1")
+    other = next(name for name in ("zone1", "zone2", "zone3") if name != zone)
+    rule = {"name": "on", "workloads": [{"names": ["b0"]}], "run_on": {"zone": other}}
+    written = run_module(
+        rules.main,
+        {
+            "kubeconfig": str(shop.sandbox.kubeconfig("mover")),
+            "namespace": shop.namespace,
+            "rules": [rule],
+        },
+    )
+    assert written["changed"], written
+    template = shop.api.get(shop.path("VirtualMachine", "b0"))["spec"]["template"]["spec"]
+    affinity = template["affinity"]["nodeAffinity"]
+    (required,) = affinity.values()
+    expression = {"key": ZONE, "operator": "In", "values": [zone]}
+    required["nodeSelectorTerms"].append({"matchExpressions": [expression]})
+    shop.patch_template("VirtualMachine", "b0", {"affinity": {"nodeAffinity": affinity}})
+    mark = shop.sandbox.audit.mark()
+
+    result = shop.roll()
+
+    assert not result.get("failed"), result.get("msg")
+    assert result["moves"] == []
+    (skipped,) = result["left"]
+    assert skipped["name"] == "b0"
+    assert f"rule {shop.namespace}/default/on" in skipped["reason"]
+    assert "write the rules again" in skipped["reason"]
+    assert shop.disruptions(mark) == []
+
+
 def test_a_restart_moves_what_cannot_migrate_where_it_is_allowed(shop: Shop) -> None:
     stuck = {"sandbox.virt/not-migratable": "DisksNotLiveMigratable"}
     machines = [
@@ -297,7 +332,6 @@ def test_all_faults_of_the_input_come_at_once_and_nothing_is_written(shop: Shop)
         workloads=[{"kind": "VirtualMachine"}],
         max_unavailable=0,
         window={"start": "25:00", "end": "04:00"},
-        on_failure="undo",
     )
 
     assert result["failed"]
@@ -305,7 +339,6 @@ def test_all_faults_of_the_input_come_at_once_and_nothing_is_written(shop: Shop)
     assert "workloads[0]" in faults
     assert "max_unavailable: must be at least 1" in faults
     assert "window.start: '25:00' is no time of day" in faults
-    assert "on_failure: undo is not supported yet" in faults
     assert shop.sandbox.audit.writes(since=mark) == []
 
 
@@ -330,7 +363,7 @@ def test_a_rule_that_is_in_force_needs_no_way_back(shop: Shop, run_module: t.Any
         },
     )
     assert written["changed"], written
-    assert all("placement.virt/journal" in shop.annotations(name) for name in names)
+    assert all("placement.virt/undo" in shop.annotations(name) for name in names)
 
     result = shop.roll()
 
@@ -342,7 +375,7 @@ def test_a_rule_that_is_in_force_needs_no_way_back(shop: Shop, run_module: t.Any
     assert any("forgotten, what is declared is" in line for line in result["progress"])
     rest = shop.roll(scope="outdated")
     assert {move["name"] for move in rest["moves"]} == stayed
-    assert not any("placement.virt/journal" in shop.annotations(name) for name in names)
+    assert not any("placement.virt/undo" in shop.annotations(name) for name in names)
     mark = shop.sandbox.audit.mark()
     assert shop.roll(scope="outdated")["changed"] is False
     assert shop.sandbox.audit.writes(since=mark) == []

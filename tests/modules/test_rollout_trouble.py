@@ -16,17 +16,16 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels import machine_id
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
-from ansible_collections.virt.placement.plugins.module_utils.movement.entry import Entry
-from ansible_collections.virt.placement.plugins.module_utils.rules.machine_labels import (
-    machine_id,
+from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
+from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import (
+    RunJournal,
+    digest,
 )
-from ansible_collections.virt.placement.plugins.module_utils.runs import journal as journals
-from ansible_collections.virt.placement.plugins.module_utils.runs.journal import Journal, digest
-from ansible_collections.virt.placement.plugins.module_utils.runs.parameters import (
-    parse_parameters,
-)
+from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord
+from ansible_collections.virt.placement.plugins.module_utils.rollout.options import parse_options
 from ansible_collections.virt.placement.plugins.modules import placement_info, rollout
 from sandbox import Sandbox, drain, objects
 from sandbox.fault_proxy import Rule, sigkill
@@ -125,7 +124,7 @@ def stopped_in_flight(shop: Shop) -> list[str]:
     assert re.search(r"in flight, for the next run .*: .*/p\d \(migrate\)$", result["msg"])
     lease = shop.lease()
     assert lease["spec"]["holderIdentity"] == ""
-    assert len(journals.read(lease["metadata"]["annotations"][JOURNAL]).entries) == 1
+    assert len(journals.read(lease["metadata"]["annotations"][JOURNAL]).records) == 1
     return names
 
 
@@ -183,7 +182,7 @@ def test_who_takes_over_outside_his_window_sends_nothing_that_was_not_sent(shop:
     pair_on_one_node(shop)
     (planned,) = shop.roll(check=True)["moves"]
     name = planned["instance"]
-    entry = Entry(
+    entry = MoveRecord(
         Ref("VirtualMachineInstance", shop.namespace, name),
         planned["uid"],
         Ref("VirtualMachine", shop.namespace, name),
@@ -193,7 +192,7 @@ def test_who_takes_over_outside_his_window_sends_nothing_that_was_not_sent(shop:
         0.0,
     )
     shop.hold_lease("")
-    text = journals.write(Journal("r-dead", "another", entries=(entry,)))
+    text = journals.write(RunJournal("r-dead", "another", records=(entry,)))
     shop.api.patch(LEASE, {"metadata": {"annotations": {JOURNAL: text}}})
     tomorrow = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=12)
     later = tomorrow + datetime.timedelta(hours=1)
@@ -313,9 +312,9 @@ def test_what_a_task_before_had_moved_may_be_moved_by_the_next_one(shop: Shop) -
     """Much later the cluster is another one: only what is in flight belongs to the run that died."""
     names = pair_on_one_node(shop)
     given = {name: option.get("default") for name, option in rollout.OPTIONS.items()}
-    asked = parse_parameters({**given, "namespaces": [shop.namespace]}, ZONE)
+    asked = parse_options({**given, "namespaces": [shop.namespace]}, ZONE)
     known = frozenset(map(digest, shop.uids()))
-    died = Journal("r-died", asked.request, 50.0, done=known, lost=known, moved=2, failed=3)
+    died = RunJournal("r-died", asked.request, 50.0, done=known, lost=known, moved=2, failed=3)
     shop.hold_lease("")
     shop.api.patch(LEASE, {"metadata": {"annotations": {JOURNAL: journals.write(died)}}})
 

@@ -227,17 +227,15 @@ def test_rules_come_as_text_with_numbers_and_booleans_as_text(web: RulesTask) ->
     assert [wish["weight"] for wish in wishes] == [10]
 
 
-def test_the_journal_holds_what_was_effective_until_it_is_cleared(web: RulesTask) -> None:
+def test_undo_record_keeps_the_enforced_constraints_until_it_is_removed(web: RulesTask) -> None:
     web(FAST)
-    first = web.ours(VM, "web-a")["placement.virt/journal"]
+    first = web.ours(VM, "web-a")["placement.virt/undo"]
     assert (first["placement"], first["rules"]) == ({}, None)
     web(FAST, APART)
-    assert web.ours(VM, "web-a")["placement.virt/journal"] == first
-    web.patch(
-        VM, "web-a", [{"op": "remove", "path": "/metadata/annotations/placement.virt~1journal"}]
-    )
+    assert web.ours(VM, "web-a")["placement.virt/undo"] == first
+    web.patch(VM, "web-a", [{"op": "remove", "path": "/metadata/annotations/placement.virt~1undo"}])
     web({**FAST, "run_on": {"zone": "zone3"}}, APART)
-    second = web.ours(VM, "web-a")["placement.virt/journal"]
+    second = web.ours(VM, "web-a")["placement.virt/undo"]
     assert set(second["placement"]["affinity"]) == {"nodeAffinity", "podAntiAffinity"}
     assert f"{web.namespace}/default/fast" in json.loads(second["rules"])["rules"]
 

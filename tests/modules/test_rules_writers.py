@@ -10,12 +10,14 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
 from ansible_collections.virt.placement.plugins.module_utils.api.connection import open_session
-from ansible_collections.virt.placement.plugins.module_utils.api.deadline import Deadline
-from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
-from ansible_collections.virt.placement.plugins.module_utils.api.transport import Transport
-from ansible_collections.virt.placement.plugins.module_utils.rules.request import RulesRequest
-from ansible_collections.virt.placement.plugins.module_utils.runs.write_rules import write_rules
+from ansible_collections.virt.placement.plugins.module_utils.api.transport import (
+    Deadline,
+    Transport,
+)
+from ansible_collections.virt.placement.plugins.module_utils.flows.rules import write_rules
+from ansible_collections.virt.placement.plugins.module_utils.rules.plan import RulesRequest
 from sandbox import Sandbox, objects
 from sandbox.fault_proxy import Rule as Fault
 from sandbox.fault_proxy import lost_answer, status
@@ -49,7 +51,7 @@ class Writer:
         self.problems: list[t.Any] = []
 
     def write(self, absent: bool) -> None:
-        api = Api(self._transport, Deadline(60))
+        api = ApiClient(self._transport, Deadline(60))
         namespace = self.task.namespace
         rules = parsed([self.rule], namespace=namespace, set_name="s", absent=absent)
         state = "absent" if absent else "present"
@@ -107,7 +109,7 @@ def test_somebody_else_changes_the_affinity_between_reading_and_writing(task: Ru
 
     rules = parsed([writer.rule], namespace=task.namespace, set_name="s")
     found = write_rules(
-        Api(writer._transport, Deadline(60)),
+        ApiClient(writer._transport, Deadline(60)),
         RulesRequest(task.namespace, "s", rules),
         check=False,
         extra_findings=interfere,

@@ -8,9 +8,9 @@ import types
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.api import connection
-from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
-from ansible_collections.virt.placement.plugins.module_utils.cluster.read import (
-    Scope,
+from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
+from ansible_collections.virt.placement.plugins.module_utils.cluster.reading import (
+    ReadScope,
     read_snapshot,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
@@ -18,7 +18,7 @@ from sandbox import Sandbox, objects
 from sandbox.pytest_plugin import MakeNamespace
 
 
-def _api(sandbox: Sandbox, identity: str = "reader") -> Api:
+def _api(sandbox: Sandbox, identity: str = "reader") -> ApiClient:
     unset: dict[str, t.Any] = dict.fromkeys(connection.auth_argument_spec())
     params = {**unset, "timeout": 60, "kubeconfig": str(sandbox.kubeconfig(identity))}
     return connection.connect(types.SimpleNamespace(params=params))
@@ -64,7 +64,7 @@ def test_everything_of_a_cluster_with_kubevirt(small: Sandbox, namespace: MakeNa
     }
     assert where in {each.name for each in found.namespaces}
 
-    scoped = read_snapshot(_api(small), Scope(namespaces=("kube-system",)))
+    scoped = read_snapshot(_api(small), ReadScope(namespaces=("kube-system",)))
     assert not scoped.workloads
     assert not scoped.machine_instances
     assert {pod.uid for pod in web} <= {pod.uid for pod in scoped.pods}, "pods of all namespaces"

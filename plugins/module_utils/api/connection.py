@@ -1,8 +1,13 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From the options of a task to an API server, with the kubernetes client's authentication.
+"""From the options of a task, the environment and a kubeconfig to a session with an API server.
 
-What is used of the client: its kubeconfig and in-cluster loaders (see `configuration`),
+The precedence is that of kubernetes.core (its `k8s.client`, `_create_configuration` and
+`_create_headers`), so that a task reaches the same server as its neighbours of that collection:
+enough options by themselves, then a kubeconfig or context that is given, then the pod that the task
+runs in, then the kubeconfig of the user. The options override what was loaded.
+
+The kubernetes client authenticates. What is used of it: its kubeconfig and in-cluster loaders,
 `Configuration.host`, `.connection_pool_maxsize`, `.auth_settings()`, and the urllib3 pool of its REST
 client, which has the certificates and the proxy.
 """
@@ -12,23 +17,114 @@ from __future__ import annotations
 import contextlib
 import copy
 import logging
+import os
 import threading
 import time
 import typing as t
 
 from ansible.module_utils.basic import missing_required_lib
 
-from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
+from ansible_collections.kubernetes.core.plugins.module_utils.args_common import (
+    AUTH_ARG_MAP,
+    AUTH_ARG_SPEC,
+    AUTH_PROXY_HEADERS_SPEC,
+)
 
-from ..model.collector import collector_paused
-from .configuration import configuration_of, headers_of
-from .deadline import Deadline
+from ..model.gc import collector_paused
+from .auth_checks import (
+    ENVIRONMENT,
+    Options,
+    check_before,
+    check_host,
+    check_token,
+    enough_without_kubeconfig,
+    given_as,
+    why_unusable,
+)
+from .client import ApiClient, RetryPolicy
 from .errors import NoConfiguration, cut
-from .given import check_before, check_host, check_token
-from .requests import Api
-from .retry import RetryPolicy
-from .transport import Session, Transport
-from .unusable import why_unusable
+from .transport import Deadline, Session, Transport
+
+Headers = tuple[tuple[str, str], ...]
+
+_FALSE = ("0", "false", "no")
+_ONLY_FOR_LOADING = ("kubeconfig", "context", "persist_config")
+
+
+def configuration_of(options: Options) -> t.Any:
+    """A `kubernetes.client.Configuration`. Raises whatever a kubeconfig can bring up."""
+    from kubernetes import client, config
+
+    loading = {name: _value(options, name) for name in _ONLY_FOR_LOADING}
+    if not enough_without_kubeconfig(options):
+        if loading["kubeconfig"] or loading["context"]:
+            _load(**loading)
+        else:
+            try:
+                config.load_incluster_config()
+            except config.ConfigException:
+                _load(**loading)
+    configuration = client.Configuration.get_default_copy()
+    for field, option in AUTH_ARG_MAP.items():
+        value = _value(options, option)
+        if value is not None and option not in _ONLY_FOR_LOADING:
+            _set(configuration, field, value)
+    return configuration
+
+
+def headers_of(options: Options) -> Headers:
+    """Impersonation: the user, and a header for each group."""
+    user = options.get("impersonate_user")
+    if user is None:
+        user = os.environ.get(f"{ENVIRONMENT}IMPERSONATE_USER")
+    groups = options.get("impersonate_groups")
+    if groups is None:
+        groups = os.environ.get(f"{ENVIRONMENT}IMPERSONATE_GROUPS", "").split(",")
+    named = [("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups)]
+    return tuple((name, value) for name, value in named if value)
+
+
+def _load(*, kubeconfig: t.Any, context: str | None, persist_config: bool | None) -> None:
+    from kubernetes import config
+
+    rest = {"context": context, "persist_config": persist_config}
+    if isinstance(kubeconfig, dict):
+        config.load_kube_config_from_dict(config_dict=kubeconfig, **rest)
+    else:
+        config.load_kube_config(config_file=kubeconfig, **rest)
+
+
+def _set(configuration: t.Any, field: str, value: t.Any) -> None:
+    if field == "api_key":
+        value = {"authorization": f"Bearer {value}"}
+    elif field == "host":
+        value = value.rstrip("/")
+    elif field == "proxy_headers":
+        from urllib3.util import make_headers
+
+        value = make_headers(**value)
+    setattr(configuration, field, value)
+
+
+def _value(options: Options, option: str) -> t.Any:
+    """The option, or what its variables say."""
+    if option == "proxy_headers":
+        return options.get(option) or _proxy_headers()
+    given = given_as(options, option)
+    if given is None:
+        return None
+    if option in ("validate_certs", "persist_config") and isinstance(given.value, str):
+        return given.value.lower() not in _FALSE
+    return given.value
+
+
+def _proxy_headers() -> dict[str, str] | None:
+    variables = {
+        key: f"{ENVIRONMENT}PROXY_HEADERS_{key.upper()}" for key in AUTH_PROXY_HEADERS_SPEC
+    }
+    arguments = {key: os.environ[name] for key, name in variables.items() if name in os.environ}
+    return arguments or None
+
 
 USER_AGENT = "virt-placement"
 
@@ -46,7 +142,7 @@ def auth_argument_spec() -> dict[str, dict[str, t.Any]]:
     return spec
 
 
-def connect(module: t.Any, policy: RetryPolicy | None = None) -> Api:
+def connect(module: t.Any, policy: RetryPolicy | None = None) -> ApiClient:
     """The API server that the options of `module` name, under the deadline of its `timeout`.
 
     Nothing is read or sent before the first request, which raises NoConfiguration where the
@@ -54,7 +150,7 @@ def connect(module: t.Any, policy: RetryPolicy | None = None) -> Api:
     """
     options = {name: module.params.get(name) for name in AUTH_ARG_SPEC}
     deadline = Deadline(module.params["timeout"])
-    return Api(Transport(lambda: open_session(options)), deadline, policy)
+    return ApiClient(Transport(lambda: open_session(options)), deadline, policy)
 
 
 def open_session(options: t.Mapping[str, t.Any]) -> Session:
@@ -78,44 +174,44 @@ def open_session(options: t.Mapping[str, t.Any]) -> Session:
             if not configuration.verify_ssl:
                 _warn_no_more()
             pool = rest.RESTClientObject(configuration).pool_manager
-            found = _Headers(configuration, headers_of(options))
-            anonymous = not found.token and not configuration.cert_file
+            headers = _Headers(configuration, headers_of(options))
+            anonymous = not headers.token and not configuration.cert_file
         except Exception as error:
             # Whatever a kubeconfig, a certificate file or a credential program can bring up.
-            said = str(error) or type(error).__name__
-            raise NoConfiguration(why_unusable(options, said)) from error
+            message = str(error) or type(error).__name__
+            raise NoConfiguration(why_unusable(options, message)) from error
     if anonymous and logged:
         raise NoConfiguration(why_unusable(options, logged[-1]))
     # after the token was read: the client goes back to the kubeconfig's server with it
     check_host(options, configuration.host)
-    check_token(options, "".join(found.secrets), by_certificate=bool(configuration.cert_file))
-    return Session(pool, configuration.host.rstrip("/"), found, lambda: found.secrets)
+    check_token(options, "".join(headers.secrets), by_certificate=bool(configuration.cert_file))
+    return Session(pool, configuration.host.rstrip("/"), headers, lambda: headers.secrets)
 
 
 @contextlib.contextmanager
 def _logged_errors() -> t.Iterator[list[str]]:
     """Messages of level ERROR: the client logs that a credential program failed, and goes on
     without credentials."""
-    found: list[str] = []
+    messages: list[str] = []
     handler = logging.Handler(logging.ERROR)
-    handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
+    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
     root = logging.getLogger()
     root.addHandler(handler)
     try:
-        yield found
+        yield messages
     finally:
         root.removeHandler(handler)
 
 
 def _warn_no_more() -> None:
-    """Who sets validate_certs to false knows it: no warning of each request, as in kubernetes.core."""
+    """With validate_certs false, no warning for each request, as in kubernetes.core."""
     import urllib3
 
     urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 
 
 class _Headers:
-    """Who we are, for each request. The client renews tokens that are about to expire, so it is
+    """Credentials for each request. The client renews tokens that are about to expire, so it is
     asked again from time to time, by one thread at once."""
 
     def __init__(self, configuration: t.Any, fixed: t.Sequence[tuple[str, str]]) -> None:
@@ -130,7 +226,7 @@ class _Headers:
 
     @property
     def token(self) -> tuple[tuple[str, str], ...]:
-        """The header with the token, as it is now; nothing where there is none."""
+        """The header with the current token; empty where there is none."""
         with self._lock:
             if time.monotonic() >= self._fresh_until:
                 self._token = self._read_token()

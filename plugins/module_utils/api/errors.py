@@ -30,7 +30,7 @@ class Cause:
 
 
 @dataclass(frozen=True)
-class Request:
+class ApiRequest:
     """One request, as far as messages and retries need to know it."""
 
     method: str
@@ -85,15 +85,15 @@ class Request:
     def resource(self) -> str:
         """Plural with subresource as RBAC names it, for example `pods/eviction`; the path
         itself where there is no resource, for example /version."""
-        found = self._object
-        if not found:
+        segments = self._object
+        if not segments:
             return self.path
-        return "/".join([found[0], *found[2:]])
+        return "/".join([segments[0], *segments[2:]])
 
     @property
     def name(self) -> str:
-        found = self._object
-        return found[1] if len(found) > 1 else "" if found else self.path
+        segments = self._object
+        return segments[1] if len(segments) > 1 else "" if segments else self.path
 
     def __str__(self) -> str:
         group = f".{self.group}" if self.group else ""
@@ -114,7 +114,7 @@ class ApiError(Exception):
 
     def __init__(
         self,
-        request: Request,
+        request: ApiRequest,
         message: str = "",
         *,
         status: int = 0,
@@ -130,7 +130,7 @@ class ApiError(Exception):
         self.causes = causes
         self.retry_after = retry_after
         self.is_status = is_status
-        """The body was a Status object: the API server or a webhook of it said so."""
+        """The body was a Status object: the API server or a webhook of it sent it."""
         super().__init__(str(self))
 
     @property
@@ -142,9 +142,9 @@ class ApiError(Exception):
         return self.request.path
 
     def __str__(self) -> str:
-        seen = " ".join(filter(None, [str(self.status or ""), self.reason]))
-        told = ": ".join(filter(None, [seen, self.message]))
-        return f"cannot {self.request}: {told or type(self).__name__}; {self.advise()}"
+        status = " ".join(filter(None, [str(self.status or ""), self.reason]))
+        answer = ": ".join(filter(None, [status, self.message]))
+        return f"cannot {self.request}: {answer or type(self).__name__}; {self.advise()}"
 
     def advise(self) -> str:
         return self.advice
@@ -229,7 +229,7 @@ class Unreachable(ApiError):
 
     advice = "check host, port, proxy and network"
 
-    def __init__(self, request: Request, message: str = "", *, final: bool = False) -> None:
+    def __init__(self, request: ApiRequest, message: str = "", *, final: bool = False) -> None:
         super().__init__(request, message)
         self.final = final
 
@@ -243,7 +243,7 @@ class Untrusted(Unreachable):
         " or set validate_certs to false where it need not be checked who answers"
     )
 
-    def __init__(self, request: Request, message: str = "", *, code: int = 0) -> None:
+    def __init__(self, request: ApiRequest, message: str = "", *, code: int = 0) -> None:
         self.code = code
         super().__init__(request, message, final=True)
 
@@ -260,7 +260,7 @@ class DeadlineExceeded(ApiError):
 
     advice = "raise timeout, or look at what slows the API server down"
 
-    def __init__(self, request: Request, seconds: float, last: ApiError | None = None) -> None:
+    def __init__(self, request: ApiRequest, seconds: float, last: ApiError | None = None) -> None:
         self.last = last
         self.outcome_unknown = bool(last and last.outcome_unknown)
         because = f", last: {last.status or ''} {last.message or last.reason}" if last else ""
@@ -293,30 +293,30 @@ def cut(text: str) -> str:
 
 
 def from_answer(
-    request: Request, status: int, headers: t.Mapping[str, str], body: bytes
+    request: ApiRequest, status: int, headers: t.Mapping[str, str], body: bytes
 ) -> ApiError:
     """The error that an answer with a status of 300 or more stands for."""
-    told = _status_object(body)
+    status_object = _status_object(body)
     causes = tuple(
         Cause(
             str(c.get("reason") or ""), cut(str(c.get("message") or "")), str(c.get("field") or "")
         )
-        for c in (told.get("details") or {}).get("causes") or ()
+        for c in (status_object.get("details") or {}).get("causes") or ()
     )
     error = _BY_STATUS.get(status) or _by_class(status)
     if error is Invalid and request.content_type == JSON_PATCH and not causes:
         # The server answers a patch that cannot be applied with 422 and names no field; a
         # validation error always has causes (apiserver endpoints/handlers/patch.go).
         error = TestFailed
-    text = str(told.get("message") or "") if told else _text(body)
+    text = str(status_object.get("message") or "") if status_object else _text(body)
     return error(
         request,
         text,
         status=status,
-        reason=str(told.get("reason") or ""),
+        reason=str(status_object.get("reason") or ""),
         causes=causes,
         retry_after=_seconds(headers.get("Retry-After")),
-        is_status=bool(told),
+        is_status=bool(status_object),
     )
 
 
@@ -327,10 +327,10 @@ def _by_class(status: int) -> type[ApiError]:
 
 def _status_object(body: bytes) -> dict[str, t.Any]:
     try:
-        found = json.loads(body)
+        value = json.loads(body)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) and found.get("kind") == "Status" else {}
+    return value if isinstance(value, dict) and value.get("kind") == "Status" else {}
 
 
 def _text(body: bytes) -> str:

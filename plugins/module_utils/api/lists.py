@@ -1,16 +1,19 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whole lists, page by page."""
+"""Whole lists, page by page, and changes of a list as they happen."""
 
 from __future__ import annotations
 
+import json
+import math
 import typing as t
 from dataclasses import dataclass
 
-from ..model.collector import collector_paused
-from ..model.pointer import JSON
-from .errors import BadAnswer, Gone, Request
-from .requests import METADATA_LIST, PLAIN, Api, Params
+from ..model.gc import collector_paused
+from ..model.json_pointer import JSON
+from .client import METADATA_LIST, PLAIN, ApiClient, Params, target
+from .errors import AnswerLost, ApiError, ApiRequest, BadAnswer, Gone, Unauthorized, from_answer
+from .transport import Deadline
 
 PAGE = 500
 
@@ -27,7 +30,7 @@ class Listing:
 
 
 def list_all(
-    api: Api, path: str, *, params: Params | None = None, metadata_only: bool = False
+    api: ApiClient, path: str, *, params: Params | None = None, metadata_only: bool = False
 ) -> Listing:
     """Every item at `path`, in pages of 500; with `metadata_only` no more than `metadata` of each.
 
@@ -44,16 +47,129 @@ def list_all(
     raise AssertionError("unreachable")
 
 
-def _pages(api: Api, path: str, params: Params, accept: str) -> Listing:
+def _pages(api: ApiClient, path: str, params: Params, accept: str) -> Listing:
     items: list[dict[str, JSON]] = []
     token = ""
     while True:
         page = {**params, "limit": str(PAGE), **({"continue": token} if token else {})}
         answer = api.get(path, page, accept=accept)
         if not isinstance(answer.get("items"), list) and answer.get("items", ...) is not None:
-            raise BadAnswer(Request("GET", path), f"no list but a {answer.get('kind')!r}")
+            raise BadAnswer(ApiRequest("GET", path), f"no list but a {answer.get('kind')!r}")
         items += answer["items"] or ()
         metadata = answer.get("metadata") or {}
         token = t.cast(str, metadata.get("continue") or "")
         if not token:
             return Listing(tuple(items), str(metadata.get("resourceVersion") or ""))
+
+
+_STRETCH = 25.0
+"""Seconds after which the server is asked to end a watch: what a dead connection can cost."""
+
+_SLACK = 5.0
+
+_SHORT = 1.0
+"""A watch that ends sooner is not opened again at once."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """`type` is ADDED, MODIFIED or DELETED."""
+
+    type: str
+    object: dict[str, JSON]
+
+
+def watch(
+    api: ApiClient,
+    path: str,
+    resource_version: str,
+    *,
+    until: Deadline,
+    params: Params | None = None,
+) -> t.Iterator[Event]:
+    """Events after `resource_version` until the deadline, over as many connections as it takes.
+
+    Raises Gone when that version is too old: list again. Other errors are those of requests;
+    what a read survives is survived.
+    """
+    request = ApiRequest("GET", path, watch=True)
+    attempt, failing_since, renewed = 0, until.now(), False
+    while until.remaining:
+        session, began = api.transport.session, until.now()
+        try:
+            for event in _stretch(api, request, resource_version, until, params or {}):
+                attempt, failing_since, renewed = 0, until.now(), False
+                resource_version = event.object["metadata"]["resourceVersion"]
+                if event.type != "BOOKMARK":
+                    yield event
+            attempt, failing_since = 0, until.now()
+            if until.now() - began < _SHORT:
+                until.pause(_SHORT)
+        except Unauthorized:
+            if renewed:
+                raise
+            renewed = True
+            api.transport.renew(session)
+        except ApiError as error:
+            attempt += 1
+            delay = api.policy.delay(error, attempt, until.now() - failing_since, True)
+            if until.expired:
+                return
+            if delay is None:
+                raise
+            until.pause(delay)
+
+
+def _stretch(
+    api: ApiClient, request: ApiRequest, resource_version: str, until: Deadline, params: Params
+) -> t.Iterator[Event]:
+    """The events of one connection."""
+    bounded = until.within(min(_STRETCH, api.deadline.remaining))
+    query = {
+        **params,
+        "watch": "true",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": resource_version,
+        "timeoutSeconds": str(max(1, math.ceil(bounded.remaining))),
+    }
+    api.counts.sent(request, False)
+    response = api.transport.start(
+        request,
+        target(request.path, query),
+        until,
+        bounded.remaining + _SLACK,
+        headers={"Accept": PLAIN},
+    )
+    try:
+        if response.status >= 300:
+            raise from_answer(request, response.status, response.headers, response.read())
+        for line in _lines(request, response):
+            yield _event(request, line)
+    finally:
+        response.close()
+
+
+def _lines(request: ApiRequest, response: t.Any) -> t.Iterator[bytes]:
+    import urllib3.exceptions as seen
+
+    rest = b""
+    try:
+        for chunk in response.stream(1 << 16):
+            *lines, rest = (rest + chunk).split(b"\n")
+            yield from filter(None, lines)
+    except (seen.HTTPError, OSError) as error:
+        raise AnswerLost(request, str(error)) from error
+    if rest.strip():
+        raise AnswerLost(request, "the watch ended in the middle of an event")
+
+
+def _event(request: ApiRequest, line: bytes) -> Event:
+    try:
+        event = json.loads(line)
+        kind, body = event["type"], event["object"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise AnswerLost(request, "a line of the watch is no event") from error
+    if kind == "ERROR":
+        status = int(body.get("code") or 500)
+        raise from_answer(request, status, {}, json.dumps({**body, "kind": "Status"}).encode())
+    return Event(kind, body)

@@ -1,24 +1,65 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One request, one answer, over the connection pool that `connection` made.
+"""One request and its answer over the connection pool that `connection` made; deadlines.
 
-Nothing is decided here: what came of a request is an Answer or one of three errors, told apart by
-what is known about a write: Unreachable (not sent), AnswerLost (sent, nothing known), and
-DeadlineExceeded is left to the caller.
+No decision is made here: a request comes to a Response, to Unreachable (not sent) or to AnswerLost
+(sent, outcome unknown).
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
+import time
 import typing as t
 from dataclasses import dataclass
 
-from .deadline import Deadline
-from .errors import AnswerLost, Request, Unreachable, Untrusted
+from .errors import AnswerLost, ApiRequest, Unreachable, Untrusted
 
 if t.TYPE_CHECKING:
     import ssl
+
+
+class Deadline:
+    """A point in time that every call under it is bounded by. Safe to share between threads.
+
+    `clock` gives seconds and `sleep` waits: tests put their own in.
+    """
+
+    def __init__(
+        self,
+        seconds: float = math.inf,
+        *,
+        clock: t.Callable[[], float] = time.monotonic,
+        sleep: t.Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.seconds = seconds
+        self._clock = clock
+        self._sleep = sleep
+        self._end = clock() + seconds
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left, never below zero."""
+        return max(0.0, self._end - self._clock())
+
+    @property
+    def expired(self) -> bool:
+        return self._clock() >= self._end
+
+    def now(self) -> float:
+        """The clock that this deadline goes by, for durations."""
+        return self._clock()
+
+    def within(self, seconds: float) -> Deadline:
+        """A deadline in `seconds` from now, or this one where it comes first."""
+        return Deadline(min(seconds, self.remaining), clock=self._clock, sleep=self._sleep)
+
+    def pause(self, seconds: float) -> None:
+        """Sleeps for `seconds`, but not past the end."""
+        self._sleep(min(seconds, self.remaining))
+
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 15.0
@@ -31,7 +72,7 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True)
 class Session:
-    """A pool of connections to `host` (a URL), and who we are. `headers` is asked each time,
+    """A pool of connections to `host` (a URL), and the credentials. `headers` is asked each time,
     because tokens are renewed while a run goes on. `secrets` is what of them is never printed."""
 
     pool: t.Any
@@ -41,7 +82,7 @@ class Session:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     status: int
     headers: t.Mapping[str, str]
     body: bytes
@@ -75,17 +116,17 @@ class Transport:
 
     def send(
         self,
-        request: Request,
+        request: ApiRequest,
         target: str,
         deadline: Deadline,
         *,
         headers: t.Mapping[str, str],
         body: bytes | None = None,
-    ) -> Answer:
+    ) -> Response:
         """`target` is path and query. Raises Unreachable or AnswerLost."""
         silence = READ_SECONDS if request.reads else WRITE_SECONDS
         response = self.start(request, target, deadline, silence, headers=headers, body=body)
-        with _told_apart(request):
+        with _classify_errors(request):
             try:
                 chunks = []
                 for chunk in response.stream(_CHUNK):
@@ -96,11 +137,11 @@ class Transport:
                 response.close()
                 raise
             response.release_conn()
-        return Answer(response.status, response.headers, b"".join(chunks))
+        return Response(response.status, response.headers, b"".join(chunks))
 
     def start(
         self,
-        request: Request,
+        request: ApiRequest,
         target: str,
         deadline: Deadline,
         silence: float,
@@ -118,7 +159,7 @@ class Transport:
         from urllib3.response import HTTPHeaderDict  # type: ignore[attr-defined]
 
         session = self.session
-        with _told_apart(request):
+        with _classify_errors(request):
             sent = HTTPHeaderDict(headers)
             for name, value in session.headers():
                 sent.add(name, value)
@@ -139,7 +180,7 @@ class Transport:
 
 
 @contextlib.contextmanager
-def _told_apart(request: Request) -> t.Iterator[None]:
+def _classify_errors(request: ApiRequest) -> t.Iterator[None]:
     """Turns what urllib3 raises into Unreachable (nothing was sent) or AnswerLost."""
     import urllib3.exceptions as seen
 

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Text of people to data: YAML, and JSON with it."""
+"""YAML text from options, surveys and files to data; JSON is YAML."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typing as t
 
 from ansible.module_utils.common.yaml import HAS_YAML, yaml_load, yaml_load_all
 
-from ..model.pointer import JSON
+from ..model.json_pointer import JSON
 
 
 class NoYaml(ValueError):
@@ -35,7 +35,7 @@ def load_yaml(text: str | t.TextIO) -> JSON:
 def load_all_yaml(text: str) -> list[JSON]:
     """The documents in `text`, empty ones left out. Raises NoYaml and NoReader."""
     load: t.Callable[[t.Any], t.Iterable[JSON]] = yaml_load_all
-    return _loaded(lambda text: [each for each in load(text) if each is not None], text)
+    return _loaded(lambda text: [document for document in load(text) if document is not None], text)
 
 
 _Loaded = t.TypeVar("_Loaded")
@@ -49,10 +49,10 @@ def _loaded(load: t.Callable[[t.Any], _Loaded], text: t.Any) -> _Loaded:
     except (OSError, UnicodeDecodeError):
         raise
     except Exception as error:  # the parser's own classes are not part of ansible-core's interface
-        raise _told(error) from error
+        raise _syntax_error(error) from error
 
 
-def _told(error: Exception) -> NoYaml:
+def _syntax_error(error: Exception) -> NoYaml:
     """Where it is broken and why, and where that began if that is on another line."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:
@@ -60,5 +60,5 @@ def _told(error: Exception) -> NoYaml:
     context, began = getattr(error, "context", None), getattr(error, "context_mark", None)
     if context and began is not None and began.line != mark.line:
         context = f"{context} from line {began.line + 1}"
-    said = ", ".join(filter(None, (context, getattr(error, "problem", None))))
-    return NoYaml(f"line {mark.line + 1}, column {mark.column + 1}: {said}", mark.line + 1)
+    problem = ", ".join(filter(None, (context, getattr(error, "problem", None))))
+    return NoYaml(f"line {mark.line + 1}, column {mark.column + 1}: {problem}", mark.line + 1)

@@ -1,26 +1,33 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one Lease of a cluster: held by whoever disrupts, and where its journal is kept.
+"""The one Lease of a cluster: the run that disrupts workloads holds it and keeps its journal there.
 
 A holder is a run id with a term, the Lease's `leaseTransitions` at the time it was taken. Every
-write tests both, so that a process that was overtaken writes nothing any more, even where its
-successor goes on with the same run. Whether a holder is alive is told by observed change: clocks of
-two machines are never compared.
+write tests both, so that a process whose Lease was taken writes nothing any more, even if its
+successor continues the same run. A holder is alive if the Lease changes between two readings: clocks
+of two hosts are never compared.
 """
 
 from __future__ import annotations
 
 import datetime
+import time
 import typing as t
 from dataclasses import dataclass
 
+from ..api.client import ApiClient
 from ..api.errors import ApiError, Conflict, NotFound, TestFailed
-from ..api.requests import Api
-from ..model import names
-from ..model.pointer import JSON, Pointer
+from ..model import kinds as names
+from ..model.json_pointer import JSON, Pointer
 
 DURATION = 20
-"""Seconds without a change of the Lease after which its holder counts as gone."""
+"""Seconds without a change of the Lease after which another run may take it."""
+
+RENEW_AFTER = 5.0
+"""Seconds after which the Lease is renewed although there is nothing to write to it."""
+
+SAFETY = 3.0
+"""Seconds before the end of our Lease in which no disrupting request is sent."""
 
 COLLECTION = f"/apis/coordination.k8s.io/v1/namespaces/{names.LEASE_NAMESPACE}/leases"
 PATH = f"{COLLECTION}/{names.LEASE}"
@@ -33,19 +40,19 @@ _ANNOTATIONS = Pointer(("metadata", "annotations"))
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """The Lease as it was read. `holder` is empty where nobody holds it; `journal` is the text of
-    an unfinished run, empty where there is none; `last` says who took it last, also when it was
-    given back."""
+class LeaseReading:
+    """The Lease as it was read. `holder` is empty where it is free; `journal` is the text of
+    an unfinished run, empty where there is none; `last_holder` names the run that took it
+    last, also when it was released."""
 
     holder: str = ""
     term: int = 0
     renewed: str = ""
     journal: str = ""
     resource_version: str = ""
-    last: str = ""
+    last_holder: str = ""
     annotated: bool = True
-    """It has annotations, so that one can be added to them."""
+    """The Lease has annotations. A JSON patch can add one only then."""
 
     @property
     def exists(self) -> bool:
@@ -53,12 +60,12 @@ class Reading:
 
     @property
     def mark(self) -> str:
-        """What changes whenever the holder is alive."""
+        """Text that changes with every renewal."""
         return f"{self.holder}/{self.term}/{self.renewed}"
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class LeaseWatch:
     """A foreign holder's last mark, and since when (on our own clock) it has not changed."""
 
     mark: str = ""
@@ -66,26 +73,28 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class LeaseState:
     """`free`: the Lease may be taken. Otherwise `watched` is what to compare with next time, and
-    `alive` says that the holder was seen renewing."""
+    `alive`: the holder was seen renewing."""
 
     free: bool
     alive: bool
-    watched: Watched
+    watched: LeaseWatch
 
 
-def judge(reading: Reading, watched: Watched, now: float, duration: float = DURATION) -> Judged:
-    """Whether the Lease may be taken, from what was seen of it before. Pure."""
+def judge(
+    reading: LeaseReading, watched: LeaseWatch, now: float, duration: float = DURATION
+) -> LeaseState:
+    """Whether the Lease may be taken, by comparison with the earlier readings. Pure."""
     if not reading.holder:
-        return Judged(True, False, Watched())
+        return LeaseState(True, False, LeaseWatch())
     if watched.mark != reading.mark:
-        return Judged(False, bool(watched.mark), Watched(reading.mark, now))
-    return Judged(now - watched.since >= duration, False, watched)
+        return LeaseState(False, bool(watched.mark), LeaseWatch(reading.mark, now))
+    return LeaseState(now - watched.since >= duration, False, watched)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldLease:
     """A Lease that is ours: the run and its term."""
 
     run: str
@@ -98,32 +107,32 @@ class Held:
 class LeaseLost(Exception):
     """Another task holds the Lease now, or held it since: nothing more may be disrupted.
 
-    The other task may have gone on with the very same run, so both terms are told.
+    The other task may have gone on with the very same run, so both terms are named.
     """
 
-    def __init__(self, held: Held, seen: Reading) -> None:
+    def __init__(self, held: HeldLease, seen: LeaseReading) -> None:
         if seen.holder:
-            who = f"is held by {seen.holder} now (term {seen.term})"
-        elif seen.last:
-            who = f"was taken over by {seen.last}, which has given it back since"
+            state = f"is held by {seen.holder} now (term {seen.term})"
+        elif seen.last_holder:
+            state = f"was taken over by {seen.last_holder}, which has given it back since"
         else:
-            who = "is held by nobody now"
+            state = "is held by nobody now"
         super().__init__(
-            f"{NAME} {who}: this task, which held it as {held.run} (term {held.term}), was taken for"
+            f"{NAME} {state}: this task, which held it as {held.run} (term {held.term}), was taken for"
             " dead and stops"
         )
         self.holder = seen.holder
 
 
-def read(api: Api) -> Reading:
+def read(api: ApiClient) -> LeaseReading:
     try:
         return _reading(api.get(PATH))
     except NotFound:
-        return Reading()
+        return LeaseReading()
 
 
-def take(api: Api, reading: Reading, run: str, journal: str) -> Held | None:
-    """Take the Lease as it was read; None where somebody else was faster."""
+def take(api: ApiClient, reading: LeaseReading, run: str, journal: str) -> HeldLease | None:
+    """Take the Lease as it was read; None where another task was faster."""
     try:
         return _take(api, reading, run, journal)
     except (Conflict, TestFailed):
@@ -133,21 +142,47 @@ def take(api: Api, reading: Reading, run: str, journal: str) -> Held | None:
             raise
         now = read(api)
         mine = now.holder == run and now.term == reading.term + 1 and now.journal == journal
-        return Held(run, now.term) if mine else None
+        return HeldLease(run, now.term) if mine else None
 
 
-def renew(api: Api, held: Held, journal: str) -> None:
+def renew(api: ApiClient, held: HeldLease, journal: str) -> None:
     """Write the journal and show that we are alive, in one patch. Raises LeaseLost."""
     _write(api, held, _renewal(journal))
 
 
-def release(api: Api, held: Held, journal: str = "") -> None:
-    """Give the Lease back. A `journal` stays for whoever takes it next. Raises LeaseLost."""
+def release(api: ApiClient, held: HeldLease, journal: str = "") -> None:
+    """Release the Lease. The next run that takes it finds `journal`. Raises LeaseLost."""
     operations = [_operation("replace", _HOLDER, ""), *_renewal(journal)]
     _write(api, held, operations)
 
 
-def _take(api: Api, reading: Reading, run: str, journal: str) -> Held:
+class LeaseKeeper:
+    """A Lease that is ours, and since when (time.monotonic) that is known."""
+
+    def __init__(self, api: ApiClient, held: HeldLease, renewed: float) -> None:
+        self.api = api
+        self.held = held
+        self.renewed = renewed
+
+    @property
+    def age(self) -> float:
+        """Seconds since the Lease was last known to be ours."""
+        return time.monotonic() - self.renewed
+
+    def renew(self, journal: str) -> None:
+        """Raises LeaseLost and ApiError."""
+        began = time.monotonic()
+        renew(self.api, self.held, journal)
+        self.renewed = began
+
+    def api_while_ours(self) -> ApiClient:
+        """For what disrupts: requests are not sent, nor sent again, when the Lease may be another
+        run's by then, as after a process was frozen."""
+        left = max(0.0, DURATION - SAFETY - self.age)
+        return self.api.under(self.api.deadline.within(left))
+
+
+def _take(api: ApiClient, reading: LeaseReading, run: str, journal: str) -> HeldLease:
     if not reading.exists:
         body = {
             "apiVersion": "coordination.k8s.io/v1",
@@ -155,7 +190,7 @@ def _take(api: Api, reading: Reading, run: str, journal: str) -> Held:
             "metadata": {
                 "name": names.LEASE,
                 "namespace": names.LEASE_NAMESPACE,
-                "annotations": {names.JOURNAL: journal, names.RUN: str(Held(run, 1))},
+                "annotations": {names.JOURNAL: journal, names.RUN: str(HeldLease(run, 1))},
             },
             "spec": {
                 "holderIdentity": run,
@@ -166,7 +201,7 @@ def _take(api: Api, reading: Reading, run: str, journal: str) -> Held:
             },
         }
         api.create(COLLECTION, body)
-        return Held(run, 1)
+        return HeldLease(run, 1)
     patch = [
         _operation("test", Pointer(("metadata", "resourceVersion")), reading.resource_version),
         _operation("add", _HOLDER, run),
@@ -174,14 +209,14 @@ def _take(api: Api, reading: Reading, run: str, journal: str) -> Held:
         _operation("add", Pointer(("spec", "leaseDurationSeconds")), DURATION),
         _operation("add", Pointer(("spec", "acquireTime")), _timestamp()),
         *([] if reading.annotated else [_operation("add", _ANNOTATIONS, {})]),
-        _operation("add", _ANNOTATIONS / names.RUN, str(Held(run, reading.term + 1))),
+        _operation("add", _ANNOTATIONS / names.RUN, str(HeldLease(run, reading.term + 1))),
         *_renewal(journal),
     ]
     api.patch(PATH, patch)
-    return Held(run, reading.term + 1)
+    return HeldLease(run, reading.term + 1)
 
 
-def _write(api: Api, held: Held, operations: list[JSON]) -> None:
+def _write(api: ApiClient, held: HeldLease, operations: list[JSON]) -> None:
     tests = [_operation("test", _HOLDER, held.run), _operation("test", _TERM, held.term)]
     try:
         api.patch(PATH, tests + operations)
@@ -193,9 +228,9 @@ def _write(api: Api, held: Held, operations: list[JSON]) -> None:
         _write_again(api, held, tests + operations)
 
 
-def _write_again(api: Api, held: Held, patch: list[JSON]) -> None:
+def _write_again(api: ApiClient, held: HeldLease, patch: list[JSON]) -> None:
     """The answer was lost. Whatever happened, the patch says the same when it is sent again: if
-    we released the Lease and nobody has taken it since, it is as we want it."""
+    the release was made and no task has taken the Lease since, nothing is left to do."""
     now = read(api)
     if now.term == held.term and now.holder == held.run:
         try:
@@ -217,15 +252,15 @@ def _operation(op: str, pointer: Pointer, value: JSON) -> dict[str, JSON]:
     return {"op": op, "path": str(pointer), "value": value}
 
 
-def _reading(lease: t.Mapping[str, JSON]) -> Reading:
+def _reading(lease: t.Mapping[str, JSON]) -> LeaseReading:
     spec, metadata = lease.get("spec") or {}, lease["metadata"]
-    return Reading(
+    return LeaseReading(
         holder=spec.get("holderIdentity") or "",
         term=spec.get("leaseTransitions") or 0,
         renewed=spec.get("renewTime") or "",
         journal=(metadata.get("annotations") or {}).get(names.JOURNAL, ""),
         resource_version=metadata["resourceVersion"],
-        last=(metadata.get("annotations") or {}).get(names.RUN, ""),
+        last_holder=(metadata.get("annotations") or {}).get(names.RUN, ""),
         annotated=bool(metadata.get("annotations")),
     )
 

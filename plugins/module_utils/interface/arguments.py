@@ -1,21 +1,26 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Options that modules share. Their documentation is the fragment `virt.placement.placement`."""
+"""Options that modules share, and how they are read.
+
+Their documentation is the fragment `virt.placement.placement`.
+"""
 
 from __future__ import annotations
 
 import typing as t
 
 from ..api.connection import auth_argument_spec
-from ..model.finding import Fault, Refused
+from ..api.yaml_text import NoReader, NoYaml, load_yaml
+from ..model.findings import InputError, InvalidInput
+from ..model.json_pointer import JSON
 from ..model.topology import Topology
-from ..scheduling.syntax import is_label_key
+from ..scheduler.labels import is_label_key
 
 Spec = dict[str, t.Any]
 
 
 def argument_spec(**own: Spec) -> dict[str, Spec]:
-    """The options of a module: authentication, what all share, and its `own`, which win."""
+    """The options of a module: authentication, shared options, and its `own`, which take precedence."""
     shared: dict[str, Spec] = {
         "topology_keys": {"type": "dict", "default": {}, "no_log": False},
         "cluster_uid": {"type": "str"},
@@ -25,17 +30,31 @@ def argument_spec(**own: Spec) -> dict[str, Spec]:
 
 
 def topology_of(params: t.Mapping[str, t.Any]) -> Topology:
-    """The vocabulary of the task. Raises Refused for a key that is no label key, and where an empty
-    `cluster_uid` would drop the safeguard that it stands for."""
-    faults = [Fault("cluster_uid", "must not be empty; leave it out")] * (
+    """The vocabulary of the task. Raises InvalidInput for an invalid label key, and for an empty
+    `cluster_uid`, which would disable the check of the cluster."""
+    faults = [InputError("cluster_uid", "must not be empty; leave it out")] * (
         params["cluster_uid"] == ""
     )
     faults += [
-        Fault(f"topology_keys.{name}", f"must be a label key, not {key!r}")
+        InputError(f"topology_keys.{name}", f"must be a label key, not {key!r}")
         for name, key in params["topology_keys"].items()
         if not isinstance(key, str) or not is_label_key(key)
     ]
-    faults += [Fault("topology_keys", "a name must not be empty")] * ("" in params["topology_keys"])
+    faults += [InputError("topology_keys", "a name must not be empty")] * (
+        "" in params["topology_keys"]
+    )
     if faults:
-        raise Refused(faults)
+        raise InvalidInput(faults)
     return Topology.of(params["topology_keys"])
+
+
+def rules_data(value: JSON) -> JSON:
+    """`value`, parsed if it is YAML or JSON text, as from a survey. Raises InvalidInput."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return load_yaml(value)
+    except NoReader as error:
+        raise InvalidInput([InputError("rules", f"is text, and {error}")]) from error
+    except NoYaml as error:
+        raise InvalidInput([InputError("rules", f"is text that is no YAML: {error}")]) from error

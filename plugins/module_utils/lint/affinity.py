@@ -1,40 +1,45 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Findings about required pod affinity: who hangs on whom."""
+"""Which required pod affinity can never be met, or ties workloads to each other?"""
 
 from __future__ import annotations
 
+import heapq
 import typing as t
+from collections import defaultdict
 
-from ..model.finding import Finding
+from ..compliance import terms as wording
+from ..compliance.terms import Term, TermKind
+from ..model.findings import Finding
+from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import PodTerm, Ref
+from ..model.placement_manifests import CREATED_BY
 from ..model.topology import HOSTNAME
-from ..verdicts import wording
-from ..verdicts.terms import Kind, Term
-from .scene import Scene, Subject
+from .capacity import to_run
+from .scene import LintedWorkload, LintInput
 
 
-def findings(scene: Scene) -> t.Iterator[Finding]:
-    needs = {subject.ref: _needed(scene, subject) for subject in scene.everybody}
+def required_affinity_findings(scene: LintInput) -> t.Iterator[Finding]:
+    needs = {subject.ref: _needed(scene, subject) for subject in scene.all_workloads}
     for subject in scene.subjects:
         for term in subject.terms:
-            if term.kind is Kind.AFFINITY:
+            if term.kind is TermKind.AFFINITY:
                 yield from _of_term(scene, subject, term, needs)
 
 
-def _needed(scene: Scene, subject: Subject) -> frozenset[Ref]:
-    """The carriers of which one must be near before a pod of the subject can run: those that all
+def _needed(scene: LintInput, subject: LintedWorkload) -> frozenset[Ref]:
+    """The workloads of which one must run near before a pod of the subject can run: those that all
     its required terms select, since one pod has to match them all."""
     chosen = [
-        {other.ref for other in scene.selected(subject, term) or ()}
+        {target.ref for target in scene.selected(subject, term) or ()}
         for term in subject.declared.terms
-        if term.kind is Kind.AFFINITY
+        if term.kind is TermKind.AFFINITY
     ]
     return frozenset(set.intersection(*chosen)) if chosen else frozenset()
 
 
 def _of_term(
-    scene: Scene, subject: Subject, term: Term, needs: t.Mapping[Ref, frozenset[Ref]]
+    scene: LintInput, subject: LintedWorkload, term: Term, needs: t.Mapping[Ref, frozenset[Ref]]
 ) -> t.Iterator[Finding]:
     leaders = needs[subject.ref]
     partners = sorted(ref for ref in leaders if ref != subject.ref and subject.ref in needs[ref])
@@ -46,11 +51,11 @@ def _of_term(
 
 
 def _mutual(
-    scene: Scene, subject: Subject, term: Term, partners: t.Sequence[Ref], itself: bool
+    scene: LintInput, subject: LintedWorkload, term: Term, partners: t.Sequence[Ref], itself: bool
 ) -> t.Iterator[Finding]:
     key = t.cast(PodTerm, term.said).topology_key
     group = [str(ref) for ref in sorted({subject.ref, *partners})]
-    tied = (
+    reason = (
         f"{wording.listed(group)} need one another" if partners else "its copies need one another"
     )
     if subject.virtual and _one_node_each(scene, key):
@@ -58,7 +63,7 @@ def _mutual(
             term,
             "mutual_affinity",
             "error",
-            f"The machines can never be live-migrated: they must share a node, since {tied}.",
+            f"The machines can never be live-migrated: they must share a node, since {reason}.",
             "Choose one workload as leader (keep_together: {leader: ..., over: ...}), which the"
             " others follow, or make the term preferred.",
         )
@@ -67,7 +72,7 @@ def _mutual(
             term,
             "mutual_affinity",
             "error",
-            f"None can start before what it must be near is there, and {tied}, so none can be the"
+            f"None can start before what it must be near is there, and {reason}, so none can be the"
             " first.",
             "Take the term off one of them: it then leads, and the others follow.",
         )
@@ -76,12 +81,12 @@ def _mutual(
             term,
             "mutual_affinity",
             "warning",
-            f"The machines can never leave their domain of {key} by live migration, since {tied}.",
+            f"The machines can never leave their domain of {key} by live migration, since {reason}.",
             "Make the term preferred, or let one workload lead.",
         )
 
 
-def _follower(subject: Subject, term: Term, leaders: t.Sequence[Ref]) -> Finding:
+def _follower(subject: LintedWorkload, term: Term, leaders: t.Sequence[Ref]) -> Finding:
     return subject.finding(
         term,
         "follower_depends_on_leader",
@@ -92,9 +97,165 @@ def _follower(subject: Subject, term: Term, leaders: t.Sequence[Ref]) -> Finding
     )
 
 
-def _one_node_each(scene: Scene, key: str) -> bool:
+def _one_node_each(scene: LintInput, key: str) -> bool:
     """Whether no domain of a key has a second node."""
     if key == HOSTNAME or scene.nodes is None:
         return key == HOSTNAME
     domains = scene.table.domains(key).values()
     return bool(domains) and all(nodes & (nodes - 1) == 0 for nodes in domains)
+
+
+NAMED = 7
+"""The number of names in a sentence, plus two that it may leave out."""
+
+_ADVICE = "Take one of the two terms away, or make it preferred."
+
+
+def contradiction_findings(scene: LintInput) -> t.Iterator[Finding]:
+    yield from _led_together(scene)
+    yield from _near_whom_it_avoids(scene)
+
+
+def _led_together(scene: LintInput) -> t.Iterator[Finding]:
+    """A VM that has affinity to the same leader as another VM, and anti-affinity with that VM or
+    with the leader."""
+    leaders = {subject.ref: _leaders(scene, subject) for subject in scene.all_workloads}
+    following: dict[tuple[str, Ref], set[Ref]] = defaultdict(set)
+    for ref, pairs in leaders.items():
+        for near, leader in pairs:
+            following[near.said.topology_key, leader] |= {ref, leader}
+    cache: dict[t.Hashable, _Refs] = {}
+    for subject in scene.subjects:
+        for near, leader in leaders[subject.ref]:
+            key = near.said.topology_key
+            for term in _clashing(subject, near):
+                away = scene.selected(subject, term) or ()
+                cache_key = key, leader, id(away)
+                if cache_key not in cache:
+                    cache[cache_key] = _Refs(
+                        following[key, leader] & {avoided.ref for avoided in away}
+                    )
+                if others := cache[cache_key].but(subject.ref):
+                    follow = cache[cache_key].but(subject.ref, leader)
+                    also = f", as must {follow}" if follow else ""
+                    yield from _contradiction(
+                        scene, subject, (near, str(leader), also), (term, others)
+                    )
+
+
+def _near_whom_it_avoids(scene: LintInput) -> t.Iterator[Finding]:
+    """A VM that has affinity to the VMs of its group and anti-affinity with each of them. The first
+    of them may run alone (the scheduler admits a first pod that its own term selects), so two that
+    are to run are one too many."""
+    cache: dict[t.Hashable, _Refs | None] = {}
+    for subject in scene.subjects:
+        for near in subject.terms if _is_machine(subject) and to_run(subject) else ():
+            group = _group(scene, subject, near)
+            for term in _clashing(subject, near) if len(group) > 1 else ():
+                away = scene.selected(subject, term) or ()
+                cache_key = id(group), id(away)
+                if cache_key not in cache:
+                    covered = _covers(scene, subject, near, group, away)
+                    cache[cache_key] = (
+                        _Refs({x.ref for x in group if to_run(x)}) if covered else None
+                    )
+                if others := cache[cache_key]:
+                    selected = near, others.but(subject.ref), ""
+                    yield from _contradiction(scene, subject, selected, (term, "the same"))
+
+
+def _group(scene: LintInput, subject: LintedWorkload, near: Term) -> tuple[LintedWorkload, ...]:
+    """The workloads that a required affinity term of a subject selects, if the subject is one of
+    them; else empty."""
+    if near.kind is not TermKind.AFFINITY:
+        return ()
+    group = scene.selected(subject, near) or ()
+    return group if any(member.ref == subject.ref for member in group) else ()
+
+
+def _covers(
+    scene: LintInput,
+    subject: LintedWorkload,
+    near: Term,
+    group: tuple[LintedWorkload, ...],
+    away: tuple[LintedWorkload, ...],
+) -> bool:
+    """Whether the subject avoids all VMs of a group, at least two of them are to run, and no other
+    pod meets its affinity term."""
+    return (
+        all(map(_is_machine, group))
+        and {member.ref for member in group} <= {member.ref for member in away}
+        and sum(map(to_run, group)) > 1
+        and not _others(scene, subject, near, group)
+    )
+
+
+class _Refs:
+    """References of a large group, of which a sentence names the first."""
+
+    def __init__(self, refs: set[Ref]) -> None:
+        self._refs = refs
+        self._first = heapq.nsmallest(NAMED, refs)
+
+    def but(self, *without: Ref) -> str:
+        """The first names, and how many more, without some (two at most); empty if none is left."""
+        names = [str(ref) for ref in self._first if ref not in without]
+        count = len(self._refs) - len(self._refs.intersection(without))
+        return wording.listed(names, count=count)
+
+
+def _clashing(subject: LintedWorkload, near: Term) -> t.Iterator[Term]:
+    """The required anti-affinity terms that apply inside every domain of `near`. Terms that select the
+    same pods as `near` are a finding of node_terms."""
+    for term in subject.terms:
+        if term.kind is TermKind.ANTI_AFFINITY:
+            near_term, away_term = t.cast(PodTerm, near.said), t.cast(PodTerm, term.said)
+            same_pods = (near_term.selector, near_term.namespaces) == (
+                away_term.selector,
+                away_term.namespaces,
+            )
+            if near_term.topology_key in (HOSTNAME, away_term.topology_key) and not same_pods:
+                yield term
+
+
+def _leaders(scene: LintInput, subject: LintedWorkload) -> tuple[tuple[Term, Ref], ...]:
+    """(term, VM) of each required affinity term that only one other VM meets."""
+    leaders = []
+    for term in subject.terms if subject.virtual else ():
+        if term.kind is TermKind.AFFINITY:
+            chosen = scene.selected(subject, term) or ()
+            if len(chosen) == 1 and _is_machine(chosen[0]):
+                (leader,) = chosen
+                if leader.ref != subject.ref and not _others(scene, subject, term, chosen):
+                    leaders.append((term, leader.ref))
+    return tuple(leaders)
+
+
+def _is_machine(subject: LintedWorkload) -> bool:
+    return subject.ref.kind == VIRTUAL_MACHINE.name
+
+
+def _others(
+    scene: LintInput, subject: LintedWorkload, term: Term, expected: t.Iterable[LintedWorkload]
+) -> bool:
+    """Whether pods of workloads other than `expected` meet the term, or may."""
+    running = scene.running(subject, term)
+    own = {machine.uid for workload in expected for machine in workload.machines}
+    return running is None or any(pod.labels.get(CREATED_BY, "") not in own for pod in running)
+
+
+def _contradiction(
+    scene: LintInput, subject: LintedWorkload, near: tuple[Term, str, str], away: tuple[Term, str]
+) -> t.Iterator[Finding]:
+    """A finding for each rule concerned. `near` is the affinity term, what it selects in words, and
+    the other followers in words; `away` is the anti-affinity term and what it selects in words."""
+    (near_term, near_text, also), (away_term, away_text) = near, away
+    over, apart = (scene.topology.name_of(x.said.topology_key) for x in (near_term, away_term))
+    rules = {subject.rule(term): term for term in (near_term, away_term)}
+    rule_text = f" (rules {' and '.join(rules)})" if len(rules) > 1 and all(rules) else ""
+    why = (
+        f"It can never run: {subject.ref} must be near {near_text} over {over}{also}, and keep away from"
+        f" {away_text} over {apart}{rule_text}."
+    )
+    for term in rules.values():
+        yield subject.finding(term, "never_met", "error", why, _ADVICE)

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether what stands in files has the form of Kubernetes objects, before anything reads it so."""
+"""Do documents from files have the form of Kubernetes objects? Checked before anything else reads them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from ..model.finding import Fault
+from ..model.findings import InputError
+from ..model.input import InputReader, shown
+from ..model.json_pointer import JSON, Pointer
 from ..model.kinds import KINDS, MACHINE_INSTANCE
-from ..model.machine_manifest import machine_instance_from_manifest
-from ..model.manifest import namespace_from_manifest, node_from_manifest, pod_from_manifest
-from ..model.pointer import JSON, Pointer
+from ..model.manifests import (
+    machine_instance_from_manifest,
+    namespace_from_manifest,
+    node_from_manifest,
+    pod_from_manifest,
+)
 from ..rules.raw_terms import read_fields, read_selector
-from ..rules.slots import FIELDS
-from ..rules.values import Notes, shown
+from ..rules.term_slots import FIELDS
 from .offline import AROUND, CARRIERS, named
 
 
@@ -27,42 +31,44 @@ class Read:
 
     manifests: tuple[t.Mapping[str, JSON], ...]
     passed_over: int
-    faults: tuple[Fault, ...]
+    faults: tuple[InputError, ...]
 
 
 def read_manifests(items: t.Iterable[tuple[str, JSON]]) -> Read:
     """`items` are what was found and where. Lists of objects are opened; documents that are empty
     or no Kubernetes object are passed over, and so are kinds without a placement."""
-    faults: list[Fault] = []
+    faults: list[InputError] = []
     kept: list[t.Mapping[str, JSON]] = []
-    others = 0
+    ignored = 0
     for where, item in _opened(items, faults):
         if item.get("kind") not in (*CARRIERS, *AROUND):
-            others += 1
-        elif _is_sound(Notes(where, faults), item):
+            ignored += 1
+        elif _is_sound(InputReader(where, faults), item):
             kept.append(item)
-    return Read(tuple(kept), others, tuple(faults))
+    return Read(tuple(kept), ignored, tuple(faults))
 
 
 def in_namespace(
     manifests: t.Iterable[t.Mapping[str, JSON]], namespace: str
 ) -> list[t.Mapping[str, JSON]]:
     """The manifests, those of namespaced kinds that name no namespace in this one."""
-    found: list[t.Mapping[str, JSON]] = []
-    for each in manifests:
-        metadata = each["metadata"]
-        inside = each["kind"] in CARRIERS and not metadata.get("namespace")
-        found.append({**each, "metadata": {**metadata, "namespace": namespace}} if inside else each)
-    return found
+    completed: list[t.Mapping[str, JSON]] = []
+    for manifest in manifests:
+        metadata = manifest["metadata"]
+        inside = manifest["kind"] in CARRIERS and not metadata.get("namespace")
+        completed.append(
+            {**manifest, "metadata": {**metadata, "namespace": namespace}} if inside else manifest
+        )
+    return completed
 
 
 def _opened(
-    items: t.Iterable[tuple[str, JSON]], faults: list[Fault]
+    items: t.Iterable[tuple[str, JSON]], faults: list[InputError]
 ) -> t.Iterator[tuple[str, dict[str, JSON]]]:
     for where, item in items:
         if not isinstance(item, dict):
             if item is not None:
-                faults.append(Fault(where, f"must be a Kubernetes object, not {shown(item)}"))
+                faults.append(InputError(where, f"must be a Kubernetes object, not {shown(item)}"))
         elif str(item.get("kind", "")).endswith("List") and isinstance(item.get("items"), list):
             found = [(f"{where}, items[{n}]", each) for n, each in enumerate(item["items"])]
             yield from _opened(found, faults)
@@ -70,30 +76,30 @@ def _opened(
             yield where, item
 
 
-def _is_sound(notes: Notes, item: t.Mapping[str, JSON]) -> bool:
-    before = len(notes.faults)
+def _is_sound(notes: InputReader, item: t.Mapping[str, JSON]) -> bool:
+    before = len(notes.errors)
     kind = str(item["kind"])
     metadata = _map(notes.at("metadata"), item.get("metadata"))
     name = metadata.get("name") or metadata.get("generateName")
     if not isinstance(name, str):
-        notes.at("metadata.name").fault(f"must be a name, not {shown(name)}")
+        notes.at("metadata.name").error(f"must be a name, not {shown(name)}")
     else:
-        notes = Notes(f"{notes.base} ({kind} {name})", notes.faults)
+        notes = InputReader(f"{notes.base} ({kind} {name})", notes.errors)
     for field in ("labels", "annotations"):
         _texts(notes.at(f"metadata.{field}"), metadata.get(field))
     spec = _map(notes.at("spec"), item.get("spec"))
-    if len(notes.faults) > before:
+    if len(notes.errors) > before:
         return False
     if kind in KINDS:
         _check_workload(notes, item, spec)
     elif kind in CARRIERS:
         _check_spec(notes.at("spec"), spec)
-    if len(notes.faults) == before and kind in _READERS:
+    if len(notes.errors) == before and kind in _READERS:
         try:
             _READERS[kind](named(item))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            notes.fault(f"cannot be read as a {kind}: {error!r}")
-    return len(notes.faults) == before
+            notes.error(f"cannot be read as a {kind}: {error!r}")
+    return len(notes.errors) == before
 
 
 _READERS: t.Mapping[str, t.Callable[[t.Mapping[str, JSON]], object]] = {
@@ -107,22 +113,24 @@ _SHARE = re.compile(r"\d+%?")
 """A number of pods, or a share of them (Kubernetes' IntOrString)."""
 
 
-def _check_workload(notes: Notes, item: t.Mapping[str, JSON], spec: t.Mapping[str, JSON]) -> None:
+def _check_workload(
+    notes: InputReader, item: t.Mapping[str, JSON], spec: t.Mapping[str, JSON]
+) -> None:
     _check_template(notes, item, KINDS[str(item["kind"])].template)
     _map(notes.at("status"), item.get("status"))
     replicas = spec.get("replicas", 1)
     if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
-        notes.at("spec.replicas").fault(f"must be a whole number, not {shown(replicas)}")
+        notes.at("spec.replicas").error(f"must be a whole number, not {shown(replicas)}")
     if isinstance(spec.get("selector"), dict):
         read_selector(notes.at("spec.selector"), spec["selector"])
     strategy = _map(notes.at("spec.strategy"), spec.get("strategy"))
     where = notes.at("spec.strategy.rollingUpdate")
     for field, value in _map(where, strategy.get("rollingUpdate")).items():
         if not _SHARE.fullmatch(str(value)):
-            where.at(field).fault(f"must be a number or a percentage, not {shown(value)}")
+            where.at(field).error(f"must be a number or a percentage, not {shown(value)}")
 
 
-def _check_template(notes: Notes, item: t.Mapping[str, JSON], place: Pointer) -> None:
+def _check_template(notes: InputReader, item: t.Mapping[str, JSON], place: Pointer) -> None:
     here: JSON = item
     for part in place.parts:
         notes = notes.at(part)
@@ -132,31 +140,31 @@ def _check_template(notes: Notes, item: t.Mapping[str, JSON], place: Pointer) ->
     _check_spec(notes.at("spec"), _map(notes.at("spec"), here.get("spec")))
 
 
-def _check_spec(notes: Notes, spec: t.Mapping[str, JSON]) -> None:
+def _check_spec(notes: InputReader, spec: t.Mapping[str, JSON]) -> None:
     for key in spec:
         if key not in FIELDS and (meant := _meant(str(key))):
-            notes.fault(f"unknown option {str(key)!r}; did you mean {meant!r}?")
+            notes.error(f"unknown option {str(key)!r}; did you mean {meant!r}?")
     given = {name: spec[name] for name in FIELDS if name in spec}
-    before = len(notes.faults)
-    if read_fields(notes, given) != given and len(notes.faults) == before:
-        notes.fault("has a number in quotes in its placement, which the API server refuses")
+    before = len(notes.errors)
+    if read_fields(notes, given) != given and len(notes.errors) == before:
+        notes.error("has a number in quotes in its placement, which the API server refuses")
 
 
 def _meant(key: str) -> str:
-    """The placement field that a key is nearly, empty for none. Everything else in a spec is not
-    looked at; no field of a PodSpec or a VirtualMachineInstanceSpec is that near."""
+    """The placement field that a key resembles, empty for none. No other field of a PodSpec or a
+    VirtualMachineInstanceSpec is that similar."""
     alike = {name.casefold(): name for name in FIELDS}
-    found = difflib.get_close_matches(key.casefold(), alike, n=1, cutoff=_NEARLY)
-    return alike[found[0]] if found else ""
+    matches = difflib.get_close_matches(key.casefold(), alike, n=1, cutoff=_NEARLY)
+    return alike[matches[0]] if matches else ""
 
 
-def _map(notes: Notes, value: JSON) -> dict[str, JSON]:
+def _map(notes: InputReader, value: JSON) -> dict[str, JSON]:
     if value is not None and not isinstance(value, dict):
-        notes.fault(f"must be a map, not {shown(value)}")
+        notes.error(f"must be a map, not {shown(value)}")
     return value if isinstance(value, dict) else {}
 
 
-def _texts(notes: Notes, value: JSON) -> None:
-    for key, each in _map(notes, value).items():
-        if not isinstance(each, str):
-            notes.at(str(key)).fault(f"must be text, not {shown(each)}: quote it")
+def _texts(notes: InputReader, value: JSON) -> None:
+    for key, text in _map(notes, value).items():
+        if not isinstance(text, str):
+            notes.at(str(key)).error(f"must be text, not {shown(text)}: quote it")

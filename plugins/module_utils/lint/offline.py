@@ -1,6 +1,9 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lint of what is not on a cluster yet: of manifests, such as a Git repository holds, and of rules."""
+"""What is wrong with manifests and rules that are not on a cluster yet, such as those in Git?
+
+With a cluster, the manifests replace the objects that they would replace there.
+"""
 
 from __future__ import annotations
 
@@ -8,38 +11,56 @@ import contextlib
 import typing as t
 from dataclasses import replace
 
-from ..model.finding import Finding
-from ..model.kinds import KINDS, MACHINE_INSTANCE
-from ..model.machine_manifest import (
+from ..compliance.declared import Declared
+from ..compliance.terms import TermSet
+from ..model.findings import Finding, InputError
+from ..model.json_pointer import JSON
+from ..model.kinds import KINDS, KUBEVIRT_KINDS, MACHINE_INSTANCE, RULES
+from ..model.manifests import (
     controller_of,
     machine_instance_from_manifest,
-)
-from ..model.manifest import (
     namespace_from_manifest,
     node_from_manifest,
-    placement_from_spec,
     pod_from_manifest,
 )
-from ..model.names import RULES
 from ..model.objects import Ref
-from ..model.platform import Platform
-from ..model.pointer import JSON
-from ..model.rule import Rule
-from ..model.snapshot import Snapshot, Workload
+from ..model.placement_manifests import CREATED_BY, placement_from_spec
+from ..model.rule import PodSelector, Rule
+from ..model.snapshot import Platform, Snapshot, Workload
 from ..model.topology import Topology
-from ..rules.findings import single_member
+from ..rules.checks import single_member
 from ..rules.ownership import UnreadableAnnotation, read_ownership
-from ..rules.workload_findings import RESTART_REQUIRED
-from ..verdicts.declared import Declared
-from ..verdicts.platform_terms import CREATED_BY
-from ..verdicts.terms import TermSet
-from .cluster_scene import scene_of
-from .in_place import put_in_place
-from .merging import merged
-from .report import lint_scene
-from .rules import subjects_of
-from .scene import ANY_VALUE, Scene, Subject
+from ..rules.resolve import targets_of
+from ..view.selection import without_kubevirt
+from .offline_rules import stand_in_workloads, write_into_manifests
+from .run import lint_scene, merged
+from .scene import ANY_VALUE, LintedWorkload, LintInput, lint_input_of
 from .topology import topology_report
+
+_OF_KUBEVIRT = (*KUBEVIRT_KINDS, MACHINE_INSTANCE)
+
+
+def not_served(
+    rules: t.Iterable[Rule], manifests: t.Iterable[t.Mapping[str, JSON]], cluster: Snapshot
+) -> t.Iterator[InputError]:
+    """A fault for each reference of a rule and each manifest of a kind of KubeVirt, where KubeVirt
+    is not installed. `manifests` have names and namespaces."""
+    if cluster.platform.kubevirt is not None:
+        return
+    for rule in rules:
+        listed = [
+            (f"workloads[{index}]", selector) for index, selector in enumerate(rule.workloads)
+        ]
+        for where, target in (*listed, *targets_of(rule)):
+            if not isinstance(target, PodSelector) and target.kind in _OF_KUBEVIRT:
+                yield InputError(f"{rule.where}, {where}", without_kubevirt(target.kind))
+    for manifest in manifests:
+        if manifest["kind"] in _OF_KUBEVIRT:
+            metadata = manifest["metadata"]
+            name = metadata.get("name") or metadata.get("generateName")
+            where = f"{manifest['kind']} {metadata['namespace']}/{name}"
+            yield InputError(where, without_kubevirt(str(manifest["kind"])))
+
 
 Manifest = t.Mapping[str, JSON]
 
@@ -47,11 +68,11 @@ CARRIERS = (*KINDS, MACHINE_INSTANCE, "Pod")
 """The kinds of manifest that findings are about."""
 
 AROUND = ("Node", "Namespace")
-"""The kinds that only say what is around them."""
+"""The kinds that are only read as the surroundings of these."""
 
 
 OF_TERMS = frozenset({"key_on_no_node", "single_domain"})
-"""What is wrong with node labels only where a term goes by them."""
+"""Findings about node labels that matter only if a term uses the label."""
 
 
 def lint_manifests(
@@ -61,7 +82,7 @@ def lint_manifests(
     platform: Platform | None = None,
     cluster: Snapshot | None = None,
 ) -> tuple[Finding, ...]:
-    """The findings about workloads, machines and pods among `manifests`.
+    """The findings about workloads, VMIs and pods among `manifests`.
 
     Nodes and Namespaces among them are taken for all that there are; if there are none, they are
     those of `cluster`, and without one nothing is known about them. What a cluster holds beside
@@ -83,37 +104,37 @@ def lint_rules(
     in `lint_manifests`."""
     listed = tuple(rules)
     around = _scene(manifests, topology or Topology.of(), platform, cluster)
-    placed = put_in_place(listed, around)
-    said = {(finding.name, finding.rule) for finding in placed.findings}
-    # A manifest does not say whether its machine runs, so that a spread may need a restart stays.
-    seen = [f for f in _by_themselves(placed.rules, around) if f.name != RESTART_REQUIRED]
-    more = [f for f in _by_themselves(listed, around) if (f.name, f.rule) not in said]
-    return merged((*placed.findings, *_without(more, seen)))
+    placed = write_into_manifests(listed, around)
+    reported = {(finding.name, finding.rule) for finding in placed.findings}
+    # A manifest does not show whether its VM runs, so the finding restart_required stays.
+    of_manifests = [f for f in _by_themselves(placed.rules, around) if f.name != "restart_required"]
+    more = [f for f in _by_themselves(listed, around) if (f.name, f.rule) not in reported]
+    return merged((*placed.findings, *_without(more, of_manifests)))
 
 
-def _by_themselves(rules: t.Sequence[Rule], around: Scene) -> list[Finding]:
-    """Nobody whom the rules name is looked up."""
-    named = subjects_of(rules)
-    found = lint_scene(replace(around, subjects=named, all_subjects=named, pods=None))
-    return [*found, *(each for rule in rules for each in single_member(rule))]
+def _by_themselves(rules: t.Sequence[Rule], around: LintInput) -> list[Finding]:
+    """The findings about stand-ins: no workload that the rules name is looked up."""
+    stand_ins = stand_in_workloads(rules)
+    findings = lint_scene(replace(around, subjects=stand_ins, all_subjects=stand_ins, pods=None))
+    return [*findings, *(finding for rule in rules for finding in single_member(rule))]
 
 
-def _without(found: t.Iterable[Finding], seen: t.Iterable[Finding]) -> t.Iterator[Finding]:
-    """The findings without the objects of which the same is seen."""
-    known = {(f.name, f.rule, f.why, ref) for f in seen for ref in (*f.objects, None)}
-    for f in found:
-        left = tuple(ref for ref in f.objects if (f.name, f.rule, f.why, ref) not in known)
-        if left or not (f.objects or (f.name, f.rule, f.why, None) in known):
-            yield replace(f, objects=left)
+def _without(findings: t.Iterable[Finding], reported: t.Iterable[Finding]) -> t.Iterator[Finding]:
+    """The findings without the objects for which the same finding is reported."""
+    keys = {(f.name, f.rule, f.why, ref) for f in reported for ref in (*f.objects, None)}
+    for f in findings:
+        objects = tuple(ref for ref in f.objects if (f.name, f.rule, f.why, ref) not in keys)
+        if objects or not (f.objects or (f.name, f.rule, f.why, None) in keys):
+            yield replace(f, objects=objects)
 
 
 def lint_nodes(
     manifests: t.Iterable[Manifest], *, topology: Topology | None = None
 ) -> tuple[Finding, ...]:
-    """What is wrong with the labels of the Nodes among `manifests`, whoever goes by them."""
+    """What is wrong with the labels of the Nodes among `manifests`, whether terms use them or not."""
     nodes = [node_from_manifest(named(m)) for m in opened(manifests) if m.get("kind") == "Node"]
-    found = topology_report(nodes, topology or Topology.of()).findings
-    return tuple(finding for finding in found if finding.name not in OF_TERMS)
+    findings = topology_report(nodes, topology or Topology.of()).findings
+    return tuple(finding for finding in findings if finding.name not in OF_TERMS)
 
 
 def opened(manifests: t.Iterable[Manifest]) -> t.Iterator[Manifest]:
@@ -130,7 +151,7 @@ def _scene(
     topology: Topology,
     platform: Platform | None,
     cluster: Snapshot | None,
-) -> Scene:
+) -> LintInput:
     by_kind: dict[str, list[Manifest]] = {}
     for manifest in opened(manifests):
         by_kind.setdefault(str(manifest.get("kind")), []).append(named(manifest))
@@ -144,7 +165,7 @@ def _scene(
             map(machine_instance_from_manifest, by_kind.get(MACHINE_INSTANCE, ()))
         ),
     )
-    scene = scene_of(read, topology)
+    scene = lint_input_of(read, topology)
     alone = [vmi for vmi in by_kind.get(MACHINE_INSTANCE, ()) if not _owners(vmi)]
     subjects = (
         *scene.subjects,
@@ -163,10 +184,10 @@ def _scene(
     return scene if cluster is None else _on(cluster, scene)
 
 
-def _on(cluster: Snapshot, scene: Scene) -> Scene:
-    """Manifests as they would stand on a cluster: each takes the place of the object that it
-    would replace, and has what runs of that."""
-    standing = scene_of(cluster, scene.topology)
+def _on(cluster: Snapshot, scene: LintInput) -> LintInput:
+    """Manifests as they would be on a cluster: each replaces the object of its name, and has the
+    running VMIs of that object."""
+    standing = lint_input_of(cluster, scene.topology)
     there = {subject.ref: subject for subject in standing.subjects}
     subjects = tuple(
         replace(subject, machines=subject.machines or there[subject.ref].machines)
@@ -175,11 +196,11 @@ def _on(cluster: Snapshot, scene: Scene) -> Scene:
         for subject in scene.subjects
     )
     replaced = {subject.ref for subject in subjects}
-    others = (subject for ref, subject in there.items() if ref not in replaced)
+    unchanged = (subject for ref, subject in there.items() if ref not in replaced)
     return replace(
         scene,
         subjects=subjects,
-        all_subjects=(*subjects, *others),
+        all_subjects=(*subjects, *unchanged),
         nodes=scene.nodes or standing.nodes,
         namespaces=scene.namespaces or standing.namespaces,
         pods=standing.pods,
@@ -211,19 +232,19 @@ def _workload(kind: str, manifest: Manifest) -> Workload:
     return workload
 
 
-def _alone(kind: str, manifest: Manifest) -> Subject:
-    """A pod, or a machine that no workload makes."""
+def _alone(kind: str, manifest: Manifest) -> LintedWorkload:
+    """A pod, or a VMI without an owner."""
     metadata = manifest["metadata"]
     placement = placement_from_spec(manifest.get("spec") or {})
     labels = metadata.get("labels") or {}
     virtual = kind == MACHINE_INSTANCE
-    known = {**labels, CREATED_BY: ANY_VALUE} if virtual else labels
+    pod_labels = {**labels, CREATED_BY: ANY_VALUE} if virtual else labels
     ref = Ref(kind, metadata["namespace"], metadata["name"])
     declared = Declared(ref, placement, labels, TermSet(placement, labels))
-    return Subject(
+    return LintedWorkload(
         ref,
         declared,
-        known,
+        pod_labels,
         virtual=virtual,
         copies=1,
         spec=manifest.get("spec") or {},

@@ -1,19 +1,27 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What lint looks at: carriers of terms, and as much of a cluster around them as is known.
+"""What does a check know: workloads with their terms, and as much of a cluster as could be read?
 
-None stands for "not known" everywhere here: without a cluster there are no nodes to ask, and that
-is not the same as a cluster without nodes.
+None stands for "not known" everywhere here: without a cluster nodes are unknown, which is not
+the same as a cluster without nodes. `Population` finds the workloads and pods that a term selects
+by an inverted index over the label keys in selectors.
 """
 
 from __future__ import annotations
 
 import functools
 import typing as t
+from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ..model.finding import Finding, Severity
+from ..compliance.declared import Declared, DeclaredReader
+from ..compliance.terms import Term, selecting_keys
+from ..kubevirt.labels import LAUNCHER_LABEL, MACHINE_ID, hostname, machine_id
+from ..kubevirt.labels import VM_HOSTNAME as GUEST_HOSTNAME
+from ..model.findings import Finding, Severity
+from ..model.json_pointer import JSON
+from ..model.kinds import POD_TEMPLATE_HASH
 from ..model.objects import (
     Labels,
     Namespace,
@@ -22,34 +30,88 @@ from ..model.objects import (
     PodTerm,
     Ref,
     Requirement,
+    Selector,
     SpreadConstraint,
 )
-from ..model.platform import Platform
-from ..model.pointer import JSON
+from ..model.placement_manifests import CREATED_BY
 from ..model.rule import RuleId
-from ..model.snapshot import MachineInstance, Unreadable, Workload
+from ..model.snapshot import MachineInstance, Platform, Snapshot, Unreadable, Workload
 from ..model.topology import Topology
-from ..rules.compile import POD_TEMPLATE_HASH
-from ..rules.machine_labels import HOSTNAME as GUEST_HOSTNAME
-from ..rules.machine_labels import MACHINE_ID, hostname, machine_id
-from ..scheduling.node_sets import nodes_of_placement
-from ..scheduling.node_table import NodeTable
-from ..scheduling.tolerations import Tolerating
-from ..verdicts.declared import Declared, Reader
-from ..verdicts.platform_terms import CREATED_BY
-from ..verdicts.terms import Kind, Term, requirements_of, selecting_keys
-from .population import Population
+from ..scheduler.labels import holds, matches
+from ..scheduler.node_affinity import nodes_of_placement
+from ..scheduler.nodes import NodeTable
+from ..scheduler.taint_toleration import TaintToleration
+
+_Member = t.TypeVar("_Member")
+
+
+class Population(t.Generic[_Member]):
+    """Members with namespace and labels. `namespaces` None: their labels are not known."""
+
+    def __init__(
+        self,
+        entries: t.Iterable[tuple[str, Labels, _Member]],
+        namespaces: t.Iterable[Namespace] | None,
+        keys: frozenset[str],
+    ) -> None:
+        self._entries = list(entries)
+        self._labels = None if namespaces is None else {n.name: n.labels for n in namespaces}
+        self._postings: dict[str, dict[str, list[int]]] = {key: {} for key in keys}
+        self._known: dict[t.Hashable, tuple[_Member, ...] | None] = {}
+        for number, (_namespace, labels, _member) in enumerate(self._entries):
+            for key in labels.keys() & keys:
+                self._postings[key].setdefault(labels[key], []).append(number)
+
+    def selected(self, term: PodTerm, owner: str) -> tuple[_Member, ...] | None:
+        """The members that a term of a pod in namespace `owner` selects. None: that depends on
+        labels of namespaces that are not known."""
+        if term.selector is None:
+            return ()
+        chosen = term.namespace_selector
+        if chosen is not None and chosen.requirements and self._labels is None:
+            return None
+        own = owner if not term.namespaces and chosen is None else ""
+        key = (term.selector, term.namespaces, chosen, own)
+        if key not in self._known:
+            self._known[key] = tuple(self._find(term.selector, term, own))
+        return self._known[key]
+
+    def _find(self, selector: Selector, term: PodTerm, own: str) -> t.Iterator[_Member]:
+        for number in self._narrowed(selector):
+            namespace, labels, member = self._entries[number]
+            if self._covers(term, own, namespace) and all(
+                holds(requirement, labels) for requirement in selector.requirements
+            ):
+                yield member
+
+    def _covers(self, term: PodTerm, own: str, namespace: str) -> bool:
+        if own:
+            return namespace == own
+        chosen = term.namespace_selector
+        return namespace in term.namespaces or (
+            chosen is not None and matches(chosen, (self._labels or {}).get(namespace, {}))
+        )
+
+    def _narrowed(self, selector: Selector) -> t.Iterable[int]:
+        """A small superset of the numbers of the selected members."""
+        lists = []
+        for part in selector.requirements:
+            if part.operator == "In" and part.key in self._postings:
+                posting, values = self._postings[part.key], dict.fromkeys(part.values)
+                lists.append(sorted(n for value in values for n in posting.get(value, ())))
+        return min(lists, key=len, default=range(len(self._entries)))
+
 
 ANY_VALUE = "?"
-"""Value of a label of which only the key is known before a pod exists."""
+"""Value of a label whose key alone is known before a pod exists."""
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
-    """A carrier of terms. `labels` are those that its pods carry; `copies` how many there are to
-    be, None where that is not known. `workload` is None for a rule that was not looked up, and for
-    what is no workload. `spec` is what its pods are made from, None for a rule. `owned` is a pod that
-    somebody makes who may be a subject, too."""
+class LintedWorkload:
+    """A workload, VMI or pod with terms. `labels` are those of its pods; `copies` its number of
+    replicas, None if unknown. `workload` is None for a stand-in of a rule, and for a VMI or pod.
+    `spec` is the spec of its pods' template, None for a stand-in. `owned`: the controller of the pod
+    or VMI may be a subject, too."""
 
     ref: Ref
     declared: Declared
@@ -71,41 +133,47 @@ class Subject:
         owners = self.declared.owners.get(term, ())
         return RuleId.parse(owners[0]).name if owners else ""
 
-    def node_rule(self) -> str:
-        """The name of the first rule that requires something of nodes; empty where none does."""
-        return next((name for name, _parts in self.node_rules()), "")
+    def rule_of_requirement(self, part: Requirement) -> str:
+        """The name of the first rule that requires `part` of nodes; empty where none does."""
+        return next((name for name, parts in self.node_rules() if part in parts), "")
 
     def node_rules(self) -> t.Iterator[tuple[str, tuple[Requirement, ...]]]:
-        """The names of the rules that require something of nodes, and what: of rules that stand in
-        a template, and of those that are looked at by themselves."""
+        """The names of the rules with requirements on nodes, and the requirements."""
         for rule in self.declared.rules:
             if rule.nodes is not None and rule.nodes.asks:
                 pairs = [Requirement(key, "In", (value,)) for key, value in rule.nodes.pairs]
                 terms = (rule.nodes.term, *rule.nodes.any_of)
                 parts = [part for term in terms for part in term.expressions]
                 yield RuleId.parse(rule.rule).name, (*pairs, *parts)
-        for term, owners in () if self.declared.rules else self.declared.owners.items():
-            if term.kind in (Kind.NODE_SELECTOR, Kind.NODE_AFFINITY):
-                yield RuleId.parse(owners[0]).name, requirements_of(term)
 
     def finding(
-        self, term: Term | None, name: str, severity: Severity, why: str, advice: str
+        self,
+        term: Term | None,
+        name: str,
+        severity: Severity,
+        why: str,
+        advice: str,
+        part: Requirement | None = None,
     ) -> Finding:
-        """A finding about one of its terms, or (None) about what it requires of nodes."""
-        rule = self.rule(term) if term is not None else self.node_rule()
+        """A finding about one of its terms, about a `part` of a node term, or (None) about what it
+        requires of nodes."""
+        first_node_rule = next((name for name, _parts in self.node_rules()), "")
+        rule = self.rule(term) if term is not None else first_node_rule
+        if not rule and part is not None:
+            rule = self.rule_of_requirement(part)
         return Finding(name, severity, why, advice, (self.ref,), rule)
 
 
 @dataclass(frozen=True)
-class Scene:
-    subjects: tuple[Subject, ...]
+class LintInput:
+    subjects: tuple[LintedWorkload, ...]
     topology: Topology
     nodes: tuple[Node, ...] | None = None
     pods: tuple[Pod, ...] | None = None
     namespaces: tuple[Namespace, ...] | None = None
     platform: Platform | None = None
-    all_subjects: tuple[Subject, ...] = ()
-    """Those of `subjects`, and others that are not looked at but may be selected."""
+    all_subjects: tuple[LintedWorkload, ...] = ()
+    """Those of `subjects`, and others that are not checked but may be selected."""
     unreadable: tuple[Unreadable, ...] = field(default=())
 
     @cached_property
@@ -114,15 +182,15 @@ class Scene:
 
     @cached_property
     def _keys(self) -> frozenset[str]:
-        return selecting_keys(subject.declared.placement for subject in self.everybody)
+        return selecting_keys(subject.declared.placement for subject in self.all_workloads)
 
     @property
-    def everybody(self) -> tuple[Subject, ...]:
+    def all_workloads(self) -> tuple[LintedWorkload, ...]:
         return self.all_subjects or self.subjects
 
     @cached_property
-    def _carriers(self) -> Population[Subject]:
-        entries = ((s.ref.namespace, s.labels, s) for s in self.everybody)
+    def _carriers(self) -> Population[LintedWorkload]:
+        entries = ((s.ref.namespace, s.labels, s) for s in self.all_workloads)
         return Population(entries, self.namespaces, self._keys)
 
     @cached_property
@@ -131,12 +199,12 @@ class Scene:
         entries = ((pod.namespace, pod.labels, pod) for pod in alive)
         return Population(entries, self.namespaces, self._keys)
 
-    def selected(self, subject: Subject, term: Term) -> tuple[Subject, ...] | None:
-        """The carriers whose pods a term selects; None where namespaces would have to be known."""
+    def selected(self, subject: LintedWorkload, term: Term) -> tuple[LintedWorkload, ...] | None:
+        """The workloads whose pods a term selects; None if namespaces would have to be known."""
         return self._carriers.selected(_chosen(term), subject.ref.namespace)
 
-    def selects_somebody(self, subject: Subject, term: Term) -> bool | None:
-        """Whether any carrier's pod or any pod there is is selected; None where nobody knows."""
+    def selects_any_pod(self, subject: LintedWorkload, term: Term) -> bool | None:
+        """Whether the term selects the pod of any workload, or any existing pod; None if unknown."""
         carriers = self.selected(subject, term)
         if carriers is None or carriers:
             return None if carriers is None else True
@@ -144,64 +212,58 @@ class Scene:
             return None
         return bool(self._running.selected(_chosen(term), subject.ref.namespace))
 
-    def running(self, subject: Subject, term: Term) -> tuple[Pod, ...] | None:
-        """The pods that a term selects; None where pods, or namespaces, would have to be known."""
+    def running(self, subject: LintedWorkload, term: Term) -> tuple[Pod, ...] | None:
+        """The pods that a term selects; None if pods or namespaces would have to be known."""
         if self.pods is None:
             return None
         return self._running.selected(_chosen(term), subject.ref.namespace)
 
-    def selects_itself(self, subject: Subject, term: Term) -> bool:
+    def selects_itself(self, subject: LintedWorkload, term: Term) -> bool:
         """Whether a term of a subject selects the subject's own pods."""
-        found = self.selected(subject, term)
-        return found is not None and any(other.ref == subject.ref for other in found)
+        selected = self.selected(subject, term)
+        return selected is not None and any(workload.ref == subject.ref for workload in selected)
 
-    def eligible(self, subject: Subject) -> int:
+    def eligible(self, subject: LintedWorkload) -> int:
         """The nodes that take the subject's pods by its node terms and tolerations, as a set of
         the table; cordons pass, so they do not count."""
-        return self._eligible.of(subject)
+        placement = subject.declared.placement
+        key = (placement.node_selector, placement.node_terms, placement.tolerations)
+        if key not in self._eligible:
+            tolerating = self._taints.tolerated_nodes(placement.tolerations)
+            self._eligible[key] = nodes_of_placement(placement, self.table) & tolerating
+        return self._eligible[key]
 
     @cached_property
-    def _eligible(self) -> _Eligible:
-        return _Eligible(self.table)
+    def _eligible(self) -> dict[t.Hashable, int]:
+        """The results of `eligible` by node terms and tolerations."""
+        return {}
 
+    @cached_property
+    def _taints(self) -> TaintToleration:
+        return TaintToleration(self.table, comparison=False)
+
+    def eligible_domains(self, subject: LintedWorkload, key: str) -> dict[str, int]:
+        """The domains of a key with a node that takes the subject's pods, and these nodes."""
+        eligible, domains = self.eligible(subject), self.table.domains(key)
+        return {name: nodes & eligible for name, nodes in domains.items() if nodes & eligible}
+
+    @cached_property
     def carried_keys(self) -> frozenset[str]:
         """The label keys that some node has."""
-        return self._carried
-
-    @cached_property
-    def _carried(self) -> frozenset[str]:
         return frozenset(key for node in self.nodes or () for key in node.labels)
 
 
-class _Eligible:
-    """Sets of nodes by what a placement asks of them; equal ones are worked out once."""
-
-    def __init__(self, table: NodeTable) -> None:
-        self._table = table
-        self._tolerating = Tolerating(table, comparison=False)
-        self._known: dict[t.Hashable, int] = {}
-
-    def of(self, subject: Subject) -> int:
-        said = subject.declared.placement
-        key = (said.node_selector, said.node_terms, said.tolerations)
-        if key not in self._known:
-            tolerating = self._tolerating.nodes(said.tolerations)
-            self._known[key] = nodes_of_placement(said, self._table) & tolerating
-        return self._known[key]
-
-
-def subject_of(
-    workload: Workload, reader: Reader, machines: tuple[MachineInstance, ...] = ()
-) -> Subject:
+def linted_workload(
+    workload: Workload, reader: DeclaredReader, machines: tuple[MachineInstance, ...] = ()
+) -> LintedWorkload:
     """A workload as lint sees it."""
-    spec = workload.manifest.get("spec") or {}
-    copies = 1 if workload.ref.kind == "VirtualMachine" else spec.get("replicas", 1)
-    return Subject(
+    copies = 1 if workload.ref.kind == "VirtualMachine" else workload.replicas
+    return LintedWorkload(
         workload.ref,
         reader.declared(workload),
         pod_labels(workload),
         workload.kind.virtual_machines,
-        None if workload.ref.kind == "DaemonSet" else copies,
+        copies,
         workload,
         machines,
         workload.template.get("spec") or {},
@@ -209,11 +271,11 @@ def subject_of(
 
 
 def pod_labels(workload: Workload) -> dict[str, str]:
-    """The labels of the workload's pods, as far as they are known before there are any."""
+    """The labels of the workload's pods that are known before any pod exists."""
     labels = dict(workload.template_labels)
     if not workload.kind.virtual_machines:
         return {**labels, POD_TEMPLATE_HASH: ANY_VALUE}
-    own = {"kubevirt.io": "virt-launcher", CREATED_BY: ANY_VALUE}
+    own = dict([LAUNCHER_LABEL, (CREATED_BY, ANY_VALUE)])
     if workload.ref.kind == "VirtualMachine":
         own[MACHINE_ID] = machine_id(workload.ref.name)
         own[GUEST_HOSTNAME] = hostname(workload)
@@ -227,7 +289,46 @@ def _ordered(terms: frozenset[Term]) -> tuple[Term, ...]:
 
 def _chosen(term: Term) -> PodTerm:
     """A pod term as it is; a spread constraint as the pod term that selects what it counts."""
-    said = term.said
-    if isinstance(said, SpreadConstraint):
-        return PodTerm(said.topology_key, said.selector)
-    return t.cast(PodTerm, said)
+    term_spec = term.said
+    if isinstance(term_spec, SpreadConstraint):
+        return PodTerm(term_spec.topology_key, term_spec.selector)
+    return t.cast(PodTerm, term_spec)
+
+
+def lint_input_of(
+    snapshot: Snapshot,
+    topology: Topology,
+    *,
+    workloads: t.Collection[Ref] | None = None,
+    namespaces: t.Collection[str] | None = None,
+) -> LintInput:
+    """The workloads of a snapshot with their VMIs; VMIs of a pool belong to the pool."""
+    all_subjects = tuple(_subjects(snapshot))
+    chosen = None if workloads is None else frozenset(workloads)
+    unread = {gap.resource.partition(".")[0] for gap in snapshot.unreadable}
+    return LintInput(
+        subjects=tuple(
+            subject
+            for subject in all_subjects
+            if (chosen is None or subject.ref in chosen)
+            and (namespaces is None or subject.ref.namespace in namespaces)
+        ),
+        topology=topology,
+        nodes=None if "nodes" in unread else snapshot.nodes,
+        pods=None if "pods" in unread else snapshot.pods,
+        namespaces=None if "namespaces" in unread else snapshot.namespaces,
+        platform=snapshot.platform,
+        all_subjects=all_subjects,
+        unreadable=snapshot.unreadable,
+    )
+
+
+def _subjects(snapshot: Snapshot) -> t.Iterator[LintedWorkload]:
+    reader = DeclaredReader()
+    machines: dict[str, list[MachineInstance]] = defaultdict(list)
+    for vmi in snapshot.machine_instances:
+        if vmi.owner is not None and not vmi.finished:
+            machines[vmi.owner.uid].append(vmi)
+    for workload in snapshot.workloads:
+        if workload.owner is None or workload.owner.kind != "VirtualMachinePool":
+            yield linted_workload(workload, reader, tuple(machines.get(workload.uid, ())))

@@ -1,25 +1,25 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Findings about the label selectors of terms: whom they select, and whom they were meant to."""
+"""Which label selectors of terms select no pods, all pods, or probably the wrong ones?"""
 
 from __future__ import annotations
 
 import typing as t
 
-from ..model.finding import Finding, Severity
+from ..compliance import terms as wording
+from ..compliance.terms import Term, TermKind
+from ..model.findings import Finding, Severity
+from ..model.json_pointer import JSON
 from ..model.objects import PodTerm, Requirement, Selector, SpreadConstraint
-from ..model.placement_manifest import selector_from_json
-from ..model.pointer import JSON
-from ..scheduling.selectors import matches
-from ..verdicts import wording
-from ..verdicts.terms import Kind, Term
-from .scene import Scene, Subject
+from ..model.placement_manifests import selector_from_json
+from ..scheduler.labels import matches
+from .scene import LintedWorkload, LintInput
 
-_SPREADS = (Kind.SPREAD, Kind.PREFERRED_SPREAD)
-_AFFINITIES = (Kind.AFFINITY, Kind.PREFERRED_AFFINITY)
+_SPREADS = (TermKind.SPREAD, TermKind.PREFERRED_SPREAD)
+_AFFINITIES = (TermKind.AFFINITY, TermKind.PREFERRED_AFFINITY)
 
 
-def findings(scene: Scene) -> t.Iterator[Finding]:
+def findings(scene: LintInput) -> t.Iterator[Finding]:
     for subject in scene.subjects:
         yield from _own_selector(subject)
         for term in subject.terms:
@@ -30,44 +30,40 @@ def findings(scene: Scene) -> t.Iterator[Finding]:
 
 
 def _of_term(
-    scene: Scene, subject: Subject, term: Term, selector: Selector | None
+    scene: LintInput, subject: LintedWorkload, term: Term, selector: Selector | None
 ) -> t.Iterator[Finding]:
     if selector is None:
         yield _nothing(subject, term, "has no labelSelector, which selects no pod", "error")
     elif contradiction := _contradiction(selector):
         yield _nothing(subject, term, f"asks for {contradiction}, which no pod has", "error")
-    elif not selector.requirements and not _resolves_keys(term):
+    # matchLabelKeys put requirements into an empty selector when a pod is made.
+    elif not selector.requirements and not getattr(term.said, "match_label_keys", ()):
         yield _everything(subject, term)
     elif term.kind in _SPREADS:
         if not scene.selects_itself(subject, term):
             yield _counts_others(subject, term, selector)
-    elif scene.selects_somebody(subject, term) is False:
-        severity: Severity = "error" if term.kind is Kind.AFFINITY else "warning"
-        seen = f"selects {wording.pods_of(t.cast(PodTerm, term.said))}, and there is no such pod"
-        yield _nothing(subject, term, seen, severity)
+    elif scene.selects_any_pod(subject, term) is False:
+        severity: Severity = "error" if term.kind is TermKind.AFFINITY else "warning"
+        problem = f"selects {wording.pods_of(t.cast(PodTerm, term.said))}, and there is no such pod"
+        yield _nothing(subject, term, problem, severity)
     elif _nearly_itself(scene, subject, term, selector):
         yield _near_miss(subject, term, selector)
 
 
-def _resolves_keys(term: Term) -> bool:
-    """matchLabelKeys put requirements into an empty selector when a pod is made."""
-    return bool(t.cast("PodTerm | SpreadConstraint", term.said).match_label_keys)
-
-
-def _nothing(subject: Subject, term: Term, seen: str, severity: Severity) -> Finding:
+def _nothing(subject: LintedWorkload, term: Term, problem: str, severity: Severity) -> Finding:
     harm = "has no effect"
-    if term.kind is Kind.AFFINITY:
+    if term.kind is TermKind.AFFINITY:
         harm = "leaves every pod of it Pending"
     return subject.finding(
         term,
         "selector_matches_nothing",
         "warning" if term.preferred else severity,
-        f"The {term.kind} term over {_key(term)} {seen}, so it {harm}.",
+        f"The {term.kind} term over {_key(term)} {problem}, so it {harm}.",
         "Give it a labelSelector that the labels of the pods' template satisfy.",
     )
 
 
-def _everything(subject: Subject, term: Term) -> Finding:
+def _everything(subject: LintedWorkload, term: Term) -> Finding:
     harm = "any pod of the namespace stands in its way"
     if term.kind in _AFFINITIES:
         harm = "any pod of the namespace will do"
@@ -82,7 +78,7 @@ def _everything(subject: Subject, term: Term) -> Finding:
     )
 
 
-def _counts_others(subject: Subject, term: Term, selector: Selector) -> Finding:
+def _counts_others(subject: LintedWorkload, term: Term, selector: Selector) -> Finding:
     return subject.finding(
         term,
         "template_and_selector_disagree",
@@ -93,7 +89,7 @@ def _counts_others(subject: Subject, term: Term, selector: Selector) -> Finding:
     )
 
 
-def _near_miss(subject: Subject, term: Term, selector: Selector) -> Finding:
+def _near_miss(subject: LintedWorkload, term: Term, selector: Selector) -> Finding:
     return subject.finding(
         term,
         "template_and_selector_disagree",
@@ -104,25 +100,27 @@ def _near_miss(subject: Subject, term: Term, selector: Selector) -> Finding:
     )
 
 
-def _nearly_itself(scene: Scene, subject: Subject, term: Term, selector: Selector) -> bool:
-    """Nobody is selected, and only the values differ from the subject's own labels."""
+def _nearly_itself(
+    scene: LintInput, subject: LintedWorkload, term: Term, selector: Selector
+) -> bool:
+    """Whether no workload is selected and only the values differ from the subject's own labels."""
     own = subject.declared.labels
     return (
-        term.kind is not Kind.AFFINITY
+        term.kind is not TermKind.AFFINITY
         and scene.pods is None
         and scene.selected(subject, term) == ()
         and all(part.operator == "In" and part.key in own for part in selector.requirements)
     )
 
 
-def _own_selector(subject: Subject) -> t.Iterator[Finding]:
+def _own_selector(subject: LintedWorkload) -> t.Iterator[Finding]:
     """The selector by which the workload finds its own pods."""
     if subject.workload is None:
         return
-    said: JSON = (subject.workload.manifest.get("spec") or {}).get("selector")
+    own_selector: JSON = (subject.workload.manifest.get("spec") or {}).get("selector")
     labels = _selected_labels(subject)
-    if isinstance(said, dict) and labels is not None:
-        selector = selector_from_json(said)
+    if isinstance(own_selector, dict) and labels is not None:
+        selector = selector_from_json(own_selector)
         if not matches(selector, labels):
             yield subject.finding(
                 None,
@@ -134,7 +132,7 @@ def _own_selector(subject: Subject) -> t.Iterator[Finding]:
             )
 
 
-def _selected_labels(subject: Subject) -> t.Mapping[str, str] | None:
+def _selected_labels(subject: LintedWorkload) -> t.Mapping[str, str] | None:
     """The labels that the workload's own selector is about. A pool selects VirtualMachines."""
     workload = subject.workload
     if workload is None or workload.ref.kind == "VirtualMachine":
@@ -146,9 +144,12 @@ def _selected_labels(subject: Subject) -> t.Mapping[str, str] | None:
     return workload.template_labels
 
 
-def _namespaces(scene: Scene, subject: Subject, term: Term, said: PodTerm) -> t.Iterator[Finding]:
-    chosen = said.namespace_selector
-    if chosen is None or not any(_negative(part) for part in chosen.requirements):
+def _namespaces(
+    scene: LintInput, subject: LintedWorkload, term: Term, pod_term: PodTerm
+) -> t.Iterator[Finding]:
+    chosen = pod_term.namespace_selector
+    negative = ("NotIn", "DoesNotExist")
+    if chosen is None or not any(part.operator in negative for part in chosen.requirements):
         return
     if scene.platform is None or scene.platform.negative_namespace_selector_fault:
         yield subject.finding(
@@ -161,10 +162,6 @@ def _namespaces(scene: Scene, subject: Subject, term: Term, said: PodTerm) -> t.
         )
 
 
-def _negative(part: Requirement) -> bool:
-    return part.operator in ("NotIn", "DoesNotExist")
-
-
 def _contradiction(selector: Selector) -> str:
     """Two requirements on one key that exclude each other, in words."""
     by_key: dict[str, list[Requirement]] = {}
@@ -172,12 +169,12 @@ def _contradiction(selector: Selector) -> str:
         by_key.setdefault(part.key, []).append(part)
     for key, parts in by_key.items():
         allowed = [set(part.values) for part in parts if part.operator == "In"]
-        wanted = set.intersection(*allowed) if allowed else None
+        common = set.intersection(*allowed) if allowed else None
         barred = {value for part in parts if part.operator == "NotIn" for value in part.values}
         exists = any(part.operator in ("In", "Exists") for part in parts)
         absent = any(part.operator == "DoesNotExist" for part in parts)
-        if (wanted is not None and not wanted - barred) or (exists and absent):
-            return " and ".join(map(wording.requirement, parts)) or key
+        if (common is not None and not common - barred) or (exists and absent):
+            return " and ".join(map(wording.requirement_text, parts)) or key
     return ""
 
 

@@ -1,27 +1,27 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Findings about fields that the server does not know, or takes and ignores."""
+"""Which fields does the server not know, and which templates does the API server refuse?
+
+KubeVirt's webhook checks less than the API server does when it is given the launcher pod, and no
+server has checked a manifest.
+"""
 
 from __future__ import annotations
 
+import marshal
 import typing as t
 
-from ..model.finding import Finding
+from ..compliance.terms import Term
+from ..kubevirt.labels import MISMATCH_SINCE, release
+from ..model.findings import Finding
 from ..model.objects import PodTerm, SpreadConstraint
-from ..model.platform import Platform
-from ..rules.compile import MISMATCH_SINCE, TAINTS_POLICY_SINCE
-from ..rules.machine_labels import release
-from ..verdicts.terms import Term
-from .scene import Scene, Subject
-
-MIN_DOMAINS_SINCE = (1, 27)
-"""First Kubernetes in which minDomains is on by default."""
-
-SPREAD_KEYS_SINCE = (1, 27)
-"""First Kubernetes in which matchLabelKeys of a spread constraint is on by default."""
+from ..model.snapshot import MIN_DOMAINS_SINCE, SPREAD_KEYS_SINCE, TAINTS_POLICY_SINCE, Platform
+from ..rules.term_slots import FIELDS
+from ..scheduler.validation import ValidationError, validate_pod_placement
+from .scene import LintedWorkload, LintInput
 
 
-def findings(scene: Scene) -> t.Iterator[Finding]:
+def unsupported_field_findings(scene: LintInput) -> t.Iterator[Finding]:
     if scene.platform is None:
         return
     for subject in scene.subjects:
@@ -36,20 +36,56 @@ def findings(scene: Scene) -> t.Iterator[Finding]:
                 )
 
 
-def _lacking(platform: Platform, subject: Subject, term: Term) -> t.Iterator[tuple[str, str]]:
-    """Fields with what happens without them."""
-    said, version = term.said, platform.kubernetes
-    if isinstance(said, PodTerm):
+def _lacking(
+    platform: Platform, subject: LintedWorkload, term: Term
+) -> t.Iterator[tuple[str, str]]:
+    """The fields that the server lacks, and what happens without them."""
+    spec, version = term.said, platform.kubernetes
+    if isinstance(spec, PodTerm):
         old_kubevirt = platform.kubevirt and release(platform.kubevirt) < MISMATCH_SINCE
         old = not platform.merges_match_label_keys or (subject.virtual and old_kubevirt)
-        if said.mismatch_label_keys and old:
+        if spec.mismatch_label_keys and old:
             yield "mismatchLabelKeys", "a machine cannot be live-migrated inside its own domain"
-        if said.match_label_keys and old:
+        if spec.match_label_keys and old:
             yield "matchLabelKeys", "old and new pods keep each other out of their domains"
-    elif isinstance(said, SpreadConstraint):
-        if said.min_domains and version < MIN_DOMAINS_SINCE:
+    elif isinstance(spec, SpreadConstraint):
+        if spec.min_domains and version < MIN_DOMAINS_SINCE:
             yield "minDomains", "the domains that there are will do"
-        if said.node_taints_policy == "Honor" and version < TAINTS_POLICY_SINCE:
+        if spec.node_taints_policy == "Honor" and version < TAINTS_POLICY_SINCE:
             yield "nodeTaintsPolicy", "drained domains still count as empty ones"
-        if said.match_label_keys and version < SPREAD_KEYS_SINCE:
+        if spec.match_label_keys and version < SPREAD_KEYS_SINCE:
             yield "matchLabelKeys", "pods of all revisions are counted together"
+
+
+_SAID_ELSEWHERE = "nodeSelectorTerms"
+"""A required node affinity without terms is the finding empty_term."""
+
+_SHOWN = 3
+
+
+def invalid_template_findings(scene: LintInput) -> t.Iterator[Finding]:
+    errors_by_template: dict[bytes, list[ValidationError]] = {}
+    for subject in scene.subjects:
+        if subject.spec is None:
+            continue
+        fields = {name: subject.spec.get(name) for name in FIELDS}
+        labels = subject.declared.labels
+        key = marshal.dumps([fields, dict(labels)], 2)
+        if key not in errors_by_template:
+            errors = validate_pod_placement(fields, labels)
+            errors_by_template[key] = [e for e in errors if not e.field.endswith(_SAID_ELSEWHERE)]
+        if errors_by_template[key]:
+            yield _invalid(subject, errors_by_template[key])
+
+
+def _invalid(subject: LintedWorkload, errors: t.Sequence[ValidationError]) -> Finding:
+    """A finding without a rule: terms of rules are checked before they are written."""
+    messages = [f"{error.field} {error.detail or 'is required'}" for error in errors[:_SHOWN]]
+    more = f" and {len(errors) - _SHOWN} more" if len(errors) > _SHOWN else ""
+    return Finding(
+        "invalid_placement",
+        "error",
+        f"The API server refuses pods made from its template: {'; '.join(messages)}{more}.",
+        "Correct the fields; what runs already stays, and can neither restart nor migrate.",
+        (subject.ref,),
+    )

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The topology of a cluster as its node labels tell it, and what is wrong with it."""
+"""Which topology domains do the node labels of a cluster define, and what is wrong with them?"""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ import typing as t
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from ..model.finding import Finding, Severity
+from ..model.findings import Finding, Severity
 from ..model.objects import Node
 from ..model.topology import DEFAULT_KEYS, DEPRECATED, HOSTNAME, REGION, ZONE, Topology
+from ..scheduler.nodes import takes_pods
 
 CLASSES = frozenset({"performance"})
-"""Names whose label marks some nodes and is meant to be missing on the others."""
+"""Names whose label is meant to be missing on some nodes."""
 
-_PASSING = "node.kubernetes.io/"
-"""Prefix of taints that say how a node is at the moment, such as cordoned or not ready."""
-
+_PUNCTUATION = str.maketrans("", "", "-_.")
 _SHOWN = 5
 
 
@@ -31,16 +30,8 @@ class TopologyReport:
     findings: tuple[Finding, ...] = ()
 
 
-def takes_pods(node: Node) -> bool:
-    """Whether a node is for ordinary pods: a taint that stays keeps them off, a cordon passes."""
-    return not any(
-        taint.effect in ("NoSchedule", "NoExecute") and not taint.key.startswith(_PASSING)
-        for taint in node.taints
-    )
-
-
 def topology_report(nodes: t.Sequence[Node], topology: Topology) -> TopologyReport:
-    """The domains of each key of the vocabulary, and findings about them and the labels behind."""
+    """The domains of each key of the vocabulary, and findings about them and their labels."""
     ordered = sorted(nodes, key=lambda node: node.name)
     domains = {name: _domains(ordered, key) for name, key in topology.keys.items()}
     missing = {
@@ -61,8 +52,11 @@ def table(report: TopologyReport) -> str:
     """The domains for people: a line for each, its nodes at the end."""
     rows = [("KEY", "DOMAIN", "COUNT", "NODES")]
     for name, domains in report.domains.items():
-        found = [*domains.items(), *([("-", nodes)] if (nodes := report.missing[name]) else [])]
-        for index, (domain, members) in enumerate(found):
+        rows_of_key = [
+            *domains.items(),
+            *([("-", nodes)] if (nodes := report.missing[name]) else []),
+        ]
+        for index, (domain, members) in enumerate(rows_of_key):
             count = str(len(members))
             rows.append((name if not index else "", domain, count, _names(members)))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
@@ -70,11 +64,11 @@ def table(report: TopologyReport) -> str:
 
 
 def _domains(nodes: t.Iterable[Node], key: str) -> dict[str, tuple[Node, ...]]:
-    found: dict[str, list[Node]] = defaultdict(list)
+    nodes_by_domain: dict[str, list[Node]] = defaultdict(list)
     for node in nodes:
         if key in node.labels:
-            found[node.labels[key]].append(node)
-    return {domain: tuple(found[domain]) for domain in sorted(found)}
+            nodes_by_domain[node.labels[key]].append(node)
+    return {domain: tuple(nodes_by_domain[domain]) for domain in sorted(nodes_by_domain)}
 
 
 def _of_keys(nodes: t.Sequence[Node], topology: Topology) -> t.Iterator[Finding]:
@@ -84,9 +78,9 @@ def _of_keys(nodes: t.Sequence[Node], topology: Topology) -> t.Iterator[Finding]
         having = [node for node in usual if key in node.labels]
         without = [node for node in usual if key not in node.labels]
         values = {node.labels[key] for node in having}
-        asked = topology.keys[name] != DEFAULT_KEYS.get(name)
+        declared = topology.keys[name] != DEFAULT_KEYS.get(name)
         if not having:
-            yield _on_no_node(name, key, "warning" if asked else "info")
+            yield _on_no_node(name, key, "warning" if declared else "info")
         elif without and name not in CLASSES:
             yield _incomplete(name, key, without)
         if len(values) == 1 and name not in CLASSES:
@@ -103,12 +97,12 @@ def _on_no_node(name: str, key: str, severity: Severity) -> Finding:
 
 
 def _incomplete(name: str, key: str, without: t.Sequence[Node]) -> Finding:
-    many = len(without) != 1
+    several = len(without) != 1
     return Finding(
         "topology_incomplete",
         "warning",
-        f"{_names(without)} {'take' if many else 'takes'} pods and"
-        f" {'have' if many else 'has'} no label {key} ({name}).",
+        f"{_names(without)} {'take' if several else 'takes'} pods and"
+        f" {'have' if several else 'has'} no label {key} ({name}).",
         "Rules to keep apart are void there, rules to spread or to keep together never use it:"
         " label these nodes too.",
         tuple(node.ref for node in without),
@@ -158,12 +152,12 @@ def _deprecated(nodes: t.Sequence[Node]) -> t.Iterator[Finding]:
         if not behind:
             continue
         differ = [node for node in behind if node.labels.get(new) != node.labels[old]]
-        told = f", and {new} says otherwise or nothing on {_names(differ)}" if differ else ""
+        difference = f", and {new} says otherwise or nothing on {_names(differ)}" if differ else ""
         yield Finding(
             "deprecated_label",
             "warning" if differ else "info",
             f"{_names(behind)} {'carry' if len(behind) > 1 else 'carries'} {old}, which Kubernetes"
-            f" replaced by {new}{told}.",
+            f" replaced by {new}{difference}.",
             f"Give these nodes {new}, and write rules over that.",
             tuple(node.ref for node in differ or behind),
         )
@@ -172,25 +166,21 @@ def _deprecated(nodes: t.Sequence[Node]) -> t.Iterator[Finding]:
 def _alike(
     domains: t.Mapping[str, t.Mapping[str, tuple[Node, ...]]],
 ) -> t.Iterator[Finding]:
-    for name, found in domains.items():
+    for name, nodes_by_domain in domains.items():
         if name == "host":
             continue
-        same: dict[str, list[str]] = defaultdict(list)
-        for domain in found:
-            same[_plain(domain)].append(domain)
-        for values in same.values():
+        alike: dict[str, list[str]] = defaultdict(list)
+        for domain in nodes_by_domain:
+            alike[domain.casefold().translate(_PUNCTUATION)].append(domain)
+        for values in alike.values():
             if len(values) > 1:
                 yield Finding(
                     "domains_alike",
                     "warning",
                     f"The domains {' and '.join(values)} of {name} differ in spelling only.",
                     "If one place is meant, give its nodes one value.",
-                    tuple(node.ref for value in values for node in found[value]),
+                    tuple(node.ref for value in values for node in nodes_by_domain[value]),
                 )
-
-
-def _plain(domain: str) -> str:
-    return domain.casefold().translate(str.maketrans("", "", "-_."))
 
 
 def _names(nodes: t.Sequence[Node]) -> str:

@@ -1,20 +1,66 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Findings about whose a workload is, and whether the rules on it are in force as written."""
+"""Which workloads block their own rollout, bypass or copy rules, or are managed by GitOps?"""
 
 from __future__ import annotations
 
 import typing as t
 
-from ..model.finding import Finding
-from ..systems.gitops import managed_by
-from ..verdicts.findings import findings_of_workload
-from .scene import Scene
+from ..compliance.terms import Term, TermKind
+from ..model.findings import Finding
+from ..model.gitops import managed_by
+from ..model.kinds import POD_TEMPLATE_HASH
+from ..model.objects import PodTerm, Ref
+from ..model.rule import RuleId
+from .scene import LintedWorkload, LintInput
 
 
-def findings(scene: Scene) -> t.Iterator[Finding]:
+def rollout_findings(scene: LintInput) -> t.Iterator[Finding]:
     for subject in scene.subjects:
-        yield from findings_of_workload(subject.declared)
+        if subject.ref.kind != "Deployment" or not _waits_for_new_pods(subject):
+            continue
+        for term in subject.terms:
+            if term.kind is TermKind.ANTI_AFFINITY and scene.selects_itself(subject, term):
+                yield from _deadlock(scene, subject, term)
+
+
+def _deadlock(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
+    pod_term = t.cast(PodTerm, term.said)
+    if POD_TEMPLATE_HASH in pod_term.match_label_keys:
+        return
+    room = len(scene.eligible_domains(subject, pod_term.topology_key))
+    if scene.nodes is not None and subject.copies is not None and subject.copies < room:
+        return
+    over = scene.topology.name_of(pod_term.topology_key)
+    room_text = f" of which there are {room}" if scene.nodes is not None else ""
+    yield subject.finding(
+        term,
+        "own_rollout_deadlock",
+        "warning" if scene.nodes is None else "error",
+        f"Each old pod keeps the new ones out of its domain of {over},{room_text or ' if all are taken,'}"
+        " and none may stop before a new one is Ready: any change of the template, by whomever,"
+        " then waits for ever.",
+        f"Add matchLabelKeys: [{POD_TEMPLATE_HASH}] to the term, as keep_apart does, or set"
+        " maxSurge 0 and maxUnavailable 1.",
+    )
+
+
+def _waits_for_new_pods(subject: LintedWorkload) -> bool:
+    """Whether a rollout stops no old pod before a new one is Ready."""
+    if subject.workload is None:
+        return True
+    room = subject.workload.rollout_room
+    return room.unavailable == 0 and room.surge > 0
+
+
+def workload_findings(scene: LintInput) -> t.Iterator[Finding]:
+    """`bypassed`, `cloned` and `managed_by`: whether the rules on a workload are enforced and stay."""
+    for subject in scene.subjects:
+        for rule in subject.declared.rules:
+            if rule.nodes is not None and rule.nodes.bypasses:
+                yield _bypassed(rule.rule, subject.ref)
+        if subject.declared.copied_from:
+            yield _cloned(subject.ref)
         manager = managed_by(subject.workload) if subject.workload is not None else None
         if manager is not None and subject.declared.rules:
             yield subject.finding(
@@ -24,3 +70,28 @@ def findings(scene: Scene) -> t.Iterator[Finding]:
                 f"It carries rules and is managed by {manager}, which may take them back.",
                 "Put the terms where the object comes from, and let the rules adopt them.",
             )
+
+
+def _bypassed(rule: str, workload: Ref) -> Finding:
+    """Required node terms are OR-ed: one that lacks the rule's expression allows other nodes."""
+    return Finding(
+        "bypassed",
+        "error",
+        "A required node term that somebody added lacks the rule's expression, and terms are OR-ed,"
+        " so a node that fits that term need not obey the rule.",
+        "Write the rules again, which puts the expression into every term, or remove the term.",
+        (workload,),
+        RuleId.parse(rule).name,
+    )
+
+
+def _cloned(workload: Ref) -> Finding:
+    return Finding(
+        "cloned",
+        "warning",
+        "The annotation with the rules was written for another object, so this one is a copy: it"
+        " carries the terms, but no rule owns them.",
+        "List the copy in a rule with adopt set to true, or remove the terms and the annotation"
+        " from it.",
+        (workload,),
+    )

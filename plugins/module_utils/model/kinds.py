@@ -1,14 +1,18 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What differs between the kinds of workload, and of their instances: where they live."""
+"""What can be done with each kind of workload, and where is it in the API?
+
+KINDS has one row for each kind. Every list of kinds is derived from its columns. The names that
+the collection writes to a cluster are here, too.
+"""
 
 from __future__ import annotations
 
 import typing as t
 from dataclasses import dataclass
 
+from .json_pointer import JSON, Pointer
 from .objects import Ref
-from .pointer import Pointer
 
 
 @dataclass(frozen=True)
@@ -24,55 +28,189 @@ class Kind:
     plural: str
     template: Pointer
     virtual_machines: bool
+    """Its instances are VMIs, not plain pods."""
     writable: bool = True
-    self_rolling: bool = False
-    """A template write starts a roll-out by the kind's own controller."""
+    """The template may be written; False: the kind is only read."""
+    takes_rules: bool = False
+    """The module `rules` writes to its template."""
+    replicated: bool = True
+    """spec.replicas is the wanted number of instances."""
+    scalable: bool = False
+    """forecast_info can scale it."""
+    forecast: bool = False
+    """forecast_info reads it, and knows what its controller does after a write."""
+    workload_rollout: bool = False
+    """A write to the template starts a rollout by the kind's own controller."""
+    surges: bool = False
+    """That rollout may run more instances than wanted (spec.strategy.rollingUpdate.maxSurge)."""
 
     def namespace_path(self, namespace: str) -> str:
+        """The API path of the list of a namespace."""
         return f"/apis/{self.group_version}/namespaces/{namespace}/{self.plural}"
 
     def path(self, namespace: str, name: str) -> str:
+        """The API path of one object."""
         return f"{self.namespace_path(namespace)}/{name}"
 
 
 _KUBEVIRT = "kubevirt.io/v1"
 _TEMPLATE = Pointer(("spec", "template"))
 
-VIRTUAL_MACHINE = Kind("VirtualMachine", _KUBEVIRT, "virtualmachines", _TEMPLATE, True)
+VIRTUAL_MACHINE = Kind(
+    "VirtualMachine",
+    _KUBEVIRT,
+    "virtualmachines",
+    _TEMPLATE,
+    virtual_machines=True,
+    takes_rules=True,
+    replicated=False,
+    forecast=True,
+)
 REPLICA_SET = Kind(
     "VirtualMachineInstanceReplicaSet",
     _KUBEVIRT,
     "virtualmachineinstancereplicasets",
     _TEMPLATE,
-    True,
+    virtual_machines=True,
+    takes_rules=True,
+    scalable=True,
+    forecast=True,
 )
 POOL = Kind(
     "VirtualMachinePool",
     "pool.kubevirt.io/v1beta1",
     "virtualmachinepools",
     Pointer(("spec", "virtualMachineTemplate", "spec", "template")),
-    True,
-    self_rolling=True,
+    virtual_machines=True,
+    workload_rollout=True,
 )
-DEPLOYMENT = Kind("Deployment", "apps/v1", "deployments", _TEMPLATE, False, self_rolling=True)
-STATEFUL_SET = Kind("StatefulSet", "apps/v1", "statefulsets", _TEMPLATE, False, self_rolling=True)
-DAEMON_SET = Kind("DaemonSet", "apps/v1", "daemonsets", _TEMPLATE, False, writable=False)
+DEPLOYMENT = Kind(
+    "Deployment",
+    "apps/v1",
+    "deployments",
+    _TEMPLATE,
+    virtual_machines=False,
+    takes_rules=True,
+    scalable=True,
+    forecast=True,
+    workload_rollout=True,
+    surges=True,
+)
+POD_TEMPLATE_HASH = "pod-template-hash"
+"""Label of a Deployment's pods: their revision (apps/v1 Deployment)."""
+
+STATEFUL_SET = Kind(
+    "StatefulSet",
+    "apps/v1",
+    "statefulsets",
+    _TEMPLATE,
+    virtual_machines=False,
+    scalable=True,
+    forecast=True,
+    workload_rollout=True,
+)
+DAEMON_SET = Kind(
+    "DaemonSet",
+    "apps/v1",
+    "daemonsets",
+    _TEMPLATE,
+    virtual_machines=False,
+    writable=False,
+    replicated=False,
+)
 
 KINDS: t.Mapping[str, Kind] = {
     kind.name: kind
     for kind in (VIRTUAL_MACHINE, REPLICA_SET, POOL, DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
 }
 
+WRITABLE_KINDS = tuple(kind.name for kind in KINDS.values() if kind.writable)
+"""What a rollout reads: instances of the others stay on their nodes."""
+
+RULE_KINDS = tuple(kind.name for kind in KINDS.values() if kind.takes_rules)
+FORECAST_KINDS = tuple(kind.name for kind in KINDS.values() if kind.forecast)
+SCALABLE_KINDS = tuple(sorted(kind.name for kind in KINDS.values() if kind.scalable))
+KUBEVIRT_KINDS = tuple(kind.name for kind in KINDS.values() if kind.virtual_machines)
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutRoom:
+    """How a controller replaces instances in its own rollout.
+
+    `surge`: how many more than wanted may exist at a time. `unavailable`: how many fewer may run.
+    `stops_first`: all old ones end before the first new one is created.
+    """
+
+    surge: int
+    unavailable: int
+    stops_first: bool = False
+
+
+def rollout_room(kind: Kind, spec: t.Mapping[str, JSON], replicas: int) -> RolloutRoom:
+    """The RolloutRoom that the strategy in the `spec` of a workload gives, for `replicas` instances.
+
+    Defaults of apps/v1: a quarter of the replicas, rounded up for the surge, down for what may be
+    unavailable, and one unavailable if both are 0.
+    """
+    if not kind.surges:
+        return RolloutRoom(0, 1)
+    strategy = spec.get("strategy") or {}
+    if strategy.get("type") == "Recreate":
+        return RolloutRoom(0, replicas, stops_first=True)
+    rolling = strategy.get("rollingUpdate") or {}
+    surge = _share(rolling.get("maxSurge", "25%"), replicas, up=True)
+    unavailable = _share(rolling.get("maxUnavailable", "25%"), replicas, up=False)
+    return RolloutRoom(surge, unavailable if surge or unavailable else 1)
+
+
+def _share(value: JSON, of: int, *, up: bool) -> int:
+    """`value` as a number of instances: a number, or a percentage of `of`."""
+    text = str(value)
+    if not text.endswith("%"):
+        return int(text)
+    hundredfold = int(text[:-1]) * of
+    return -(-hundredfold // 100) if up else hundredfold // 100
+
+
 MACHINE_INSTANCE = "VirtualMachineInstance"
 
 
 def instances_path(kind: str, namespace: str) -> str:
-    """The list of a namespace's instances: of its VMIs, or else of its pods."""
+    """The API path of the VMIs of a namespace; of its pods for any other `kind`."""
     if kind == MACHINE_INSTANCE:
         return f"/apis/{_KUBEVIRT}/namespaces/{namespace}/virtualmachineinstances"
     return f"/api/v1/namespaces/{namespace}/pods"
 
 
 def instance_path(instance: Ref) -> str:
-    """Of a VMI or a pod."""
+    """The API path of a VMI or a pod."""
     return f"{instances_path(instance.kind, instance.namespace)}/{instance.name}"
+
+
+PREFIX = "placement.virt/"
+
+RULES = f"{PREFIX}rules"
+"""Annotation on a workload: which rule put which terms there, and the uid of the object."""
+
+UNDO = f"{PREFIX}undo"
+"""Annotation on a workload: the undo record, which is the terms before the rules changed them. A
+rollout that ends well removes it."""
+
+JOURNAL = f"{PREFIX}journal"
+"""Annotation on the Lease: the state of the run."""
+
+NODE_LABELS = f"{PREFIX}node-labels"
+"""Annotation on a node: the labels that node_labels set, with their values."""
+
+GROUP = f"{PREFIX}group-"
+"""Prefix of the label that a group gets if no other label selects exactly its pods; a digest
+follows. The label is on template, VMI and pod."""
+
+RUN = f"{PREFIX}run"
+"""Annotation and label on what a run creates or changes: the id of the run."""
+
+LEASE_NAMESPACE = "kube-system"
+LEASE = "virt-placement"
+"""The one Lease of a cluster, held by the run that disrupts workloads."""
+
+FIELD_MANAGER = "virt-placement"

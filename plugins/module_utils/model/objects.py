@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the scheduler and the judge read of Kubernetes objects, as frozen values.
+"""What the scheduler filters read of Kubernetes objects, as frozen values.
 
 Field meanings follow the Kubernetes API (core/v1); names are those of the API in snake case.
 Quantities are integers: cpu in millicores, everything else in its base unit (bytes, count).
@@ -16,7 +16,7 @@ Labels = t.Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Ref:
-    """Names one object of a cluster; `namespace` is empty for cluster-scoped kinds."""
+    """Identifies one object of a cluster; `namespace` is empty for cluster-scoped kinds."""
 
     kind: str
     namespace: str
@@ -148,7 +148,7 @@ class Pod:
     priority: int = 0
     scheduler_name: str = "default-scheduler"
     required_node_name: str = ""
-    """spec.nodeName of a pod that is still to be judged (the NodeName filter)."""
+    """spec.nodeName of a pod that is to be checked (the NodeName filter)."""
     owner: Owner | None = None
     may_preempt: bool = True
     """preemptionPolicy is not Never."""

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Moves, their order, and what stays behind."""
+"""The moves of a plan, and the instances that it skips."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Method(str, enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """`targets` are the nodes open to it when its turn comes; `after` names the instances
-    (their uids) whose moves must have ended before it begins."""
+    """`targets`: the feasible nodes when the move starts, the likeliest first. `after`: uids of the
+    instances whose moves must end before this one starts."""
 
     instance: Ref
     uid: str
@@ -41,19 +41,19 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """An instance that ought to move and does not, with the reason. `passing`: it will go away
-    by itself, so that waiting helps."""
+class SkippedInstance:
+    """An instance that should move and does not, with the reason. `temporary`: the reason ends by
+    itself, so waiting helps."""
 
     instance: Ref
     uid: str
     workload: Ref | None
     node: str
     reason: str
-    passing: bool = False
+    temporary: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     moves: tuple[Move, ...] = ()
-    left: tuple[Left, ...] = ()
+    skipped: tuple[SkippedInstance, ...] = ()

@@ -12,7 +12,7 @@ import re
 import typing as t
 from decimal import Decimal
 
-from .pointer import JSON
+from .json_pointer import JSON
 
 _QUANTITY = re.compile(
     r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]+)|([KMGTPE]i)|([numkMGTPE]?))"
@@ -61,7 +61,7 @@ def whole_units(resource: str, nano: int) -> int:
 
 def is_scheduled(resource: str) -> bool:
     """Whether the scheduler accounts for a resource of this name at all
-    (schedutil.IsScalarResourceName, besides the three that it knows by heart)."""
+    (schedutil.IsScalarResourceName, besides the three built-in ones)."""
     if resource in ("cpu", "memory", "ephemeral-storage"):
         return True
     if resource.startswith(("hugepages-", "attachable-volumes-")):
@@ -80,11 +80,11 @@ def amounts(listed: t.Mapping[str, JSON] | None) -> dict[str, int]:
 
 
 class Container(t.NamedTuple):
-    """What of a container decides the request of its pod."""
+    """The part of a container that counts for the requests of its pod."""
 
     requests: t.Mapping[str, JSON]
     restarts: bool = False
-    """An init container that runs on beside the others (restartPolicy Always: a sidecar)."""
+    """An init container that keeps running (restartPolicy Always: a sidecar)."""
 
 
 def pod_requests(
@@ -94,8 +94,8 @@ def pod_requests(
     overhead: t.Mapping[str, JSON] | None,
 ) -> dict[str, int]:
     """What the scheduler counts for a pod: the sum of containers and sidecars, or the peak while
-    init containers run if that is higher; pod-level requests in the place of that for the
-    resources that they may name; the overhead on top."""
+    init containers run if that is higher; pod-level requests replace it for the resources
+    that they may name; the overhead is added."""
     total: dict[str, int] = {}
     for container in containers:
         _add(total, container.requests)

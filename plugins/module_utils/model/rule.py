@@ -1,14 +1,14 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules as they were declared, after parsing: names resolved, nothing looked up yet."""
+"""Rules as they were declared: parsed, with topology names resolved to label keys."""
 
 from __future__ import annotations
 
 import typing as t
 from dataclasses import dataclass, field
 
+from .json_pointer import JSON
 from .objects import Labels
-from .pointer import JSON
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -16,16 +16,16 @@ class RuleId:
     """Identity of a rule: namespace / set / name."""
 
     namespace: str
-    set: str
+    rule_set: str
     name: str
 
     def __str__(self) -> str:
-        return f"{self.namespace}/{self.set}/{self.name}"
+        return f"{self.namespace}/{self.rule_set}/{self.name}"
 
     @classmethod
     def parse(cls, text: str) -> RuleId:
-        namespace, set_, name = text.split("/", 2)
-        return cls(namespace, set_, name)
+        namespace, rule_set, name = text.split("/", 2)
+        return cls(namespace, rule_set, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class WorkloadSelector:
 
 @dataclass(frozen=True, slots=True)
 class PodSelector:
-    """Pods that belong to nobody's rule: by labels, in the given namespaces."""
+    """Pods of any owner: by labels, in the given namespaces."""
 
     labels: Labels
     namespaces: tuple[str, ...]
@@ -51,67 +51,70 @@ Target: t.TypeAlias = WorkloadSelector | PodSelector
 
 @dataclass(frozen=True, slots=True)
 class RunOn:
-    """Nodes whose label `key` has one of `values`; all keys must hold."""
+    """Only nodes whose label has one of the values, for every key. `nodes` holds (label key, values)."""
 
     nodes: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Avoid:
-    """Not nodes whose label `key` has one of `values`; nodes without the key are allowed."""
+    """No nodes that have one of the values of a key; nodes without the key are allowed. `nodes` holds
+    (label key, values)."""
 
     nodes: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class KeepApart:
-    """`others` empty: the members from each other; else from each of the others."""
+    """No topology domain has two members (`others` empty), or a member and one of the `others`."""
 
-    over: str
+    topology_key: str
     others: tuple[Target, ...] = ()
-    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class KeepTogether:
-    """With each other (`target` None), with `target`, or as followers of a leader."""
+    """All members in one topology domain (`target` None), or each member where the target runs.
 
-    over: str
+    `leader`: the option `leader` names the target, not `with`. It means the same.
+    """
+
+    topology_key: str
     target: Target | None = None
     leader: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SpreadOver:
-    over: str
+    topology_key: str
     max_skew: int = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """Terms as Kubernetes says them: nodeSelector, affinity, tolerations, spread."""
+class RawTerms:
+    """Placement fields of a pod spec as the Kubernetes API has them, for example `tolerations`."""
 
     fields: t.Mapping[str, JSON]
 
 
-Verb: t.TypeAlias = RunOn | Avoid | KeepApart | KeepTogether | SpreadOver | Terms
+RuleType: t.TypeAlias = RunOn | Avoid | KeepApart | KeepTogether | SpreadOver | RawTerms
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One declared rule. `index` is its place in the list it came from. Topology keys in the
-    verb are full label keys."""
+    """One declared rule. `index` is its place in the option `rules`. `rule_type` None: the rule only
+    sets a label, or is to be removed. Topology keys in it are full label keys."""
 
     id: RuleId
     index: int
     workloads: tuple[WorkloadSelector, ...]
-    verb: Verb | None
+    rule_type: RuleType | None
     label: tuple[str, str] | None = None
     preferred: bool = False
     weight: int = 100
     allow_findings: frozenset[str] = field(default_factory=frozenset)
     everywhere: bool = False
-    """No workloads were named. A rule that is to be absent goes from every carrier then."""
+    """No workloads are named: an absent rule is then removed from every workload that has it."""
 
     @property
     def where(self) -> str:

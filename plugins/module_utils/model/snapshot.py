@@ -1,16 +1,52 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One consistent reading of a cluster. Judge, planner and lint see nothing else."""
+"""One consistent reading of a cluster: its platform, nodes, pods, workloads and VMIs.
+
+Judge, planner, forecast and lint see nothing else of the cluster.
+"""
 
 from __future__ import annotations
 
 import typing as t
 from dataclasses import dataclass, field
 
-from .kinds import KINDS, Kind
+from .json_pointer import JSON, MISSING
+from .kinds import KINDS, Kind, RolloutRoom, rollout_room
 from .objects import Labels, Namespace, Node, NodeTerm, Owner, Pod, Ref
-from .platform import Platform
-from .pointer import JSON, MISSING
+
+TAINTS_POLICY_SINCE = (1, 26)
+"""First Kubernetes in which nodeTaintsPolicy is on by default."""
+
+MIN_DOMAINS_SINCE = (1, 27)
+"""First Kubernetes in which minDomains is on by default."""
+
+SPREAD_KEYS_SINCE = (1, 27)
+"""First Kubernetes in which matchLabelKeys of a spread constraint is on by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """`kubernetes` is (major, minor); `kubevirt` is None where KubeVirt is not installed."""
+
+    uid: str = ""
+    api: str = ""
+    kubernetes: tuple[int, int] = (0, 0)
+    kubevirt: str | None = None
+    rollout_strategy: str = "LiveUpdate"
+    eviction_strategy: str = "None"
+    migrations_per_cluster: int = 5
+    migrations_per_node: int = 2
+
+    @property
+    def merges_match_label_keys(self) -> bool:
+        """The API server resolves (mis)matchLabelKeys of pod terms (beta and on since 1.31)."""
+        return self.kubernetes >= (1, 31)
+
+    @property
+    def negative_namespace_selector_fault(self) -> bool:
+        """From 1.34 on, NotIn and DoesNotExist of a namespaceSelector of the incoming pod match
+        every namespace (kubernetes issue 141526); no release with the fix is confirmed."""
+        return self.kubernetes >= (1, 34)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +65,8 @@ class Workload:
     @property
     def template(self) -> t.Mapping[str, JSON]:
         """The pod-like template: `metadata` and `spec`. Empty where the object has none."""
-        found = self.kind.template.read(self.manifest)
-        return found if found is not MISSING and found is not None else {}
+        template = self.kind.template.read(self.manifest)
+        return template if template is not MISSING and template is not None else {}
 
     @property
     def template_labels(self) -> Labels:
@@ -44,11 +80,32 @@ class Workload:
     def labels(self) -> Labels:
         return self.manifest["metadata"].get("labels") or {}
 
+    @property
+    def replicas(self) -> int | None:
+        """How many instances it wants; the API takes a missing number for one. None for a kind
+        that has no such number."""
+        if not self.kind.replicated:
+            return None
+        replicas = (self.manifest.get("spec") or {}).get("replicas")
+        return 1 if replicas is None else int(replicas)
+
+    @property
+    def rollout_room(self) -> RolloutRoom:
+        """How the workload's own rollout replaces instances."""
+        return rollout_room(self.kind, self.manifest.get("spec") or {}, self.replicas or 0)
+
     def condition(self, kind: str, status: str = "True") -> t.Mapping[str, JSON] | None:
         """The condition `kind` of the object's status, where it has that status."""
         conditions = (self.manifest.get("status") or {}).get("conditions") or ()
-        wanted = (kind, status)
-        return next((x for x in conditions if (x.get("type"), x.get("status")) == wanted), None)
+        key = (kind, status)
+        return next(
+            (
+                condition
+                for condition in conditions
+                if (condition.get("type"), condition.get("status")) == key
+            ),
+            None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +121,7 @@ class MachineInstance:
     ready: bool = False
     owner: Owner | None = None
     live_migratable: bool | None = None
-    """None: the condition is missing, so nobody knows."""
+    """None: the condition is missing, so it is unknown."""
     live_migratable_reason: str = ""
     eviction_strategy: str = ""
     evacuation_node_name: str = ""
@@ -73,6 +130,11 @@ class MachineInstance:
     active_pods: t.Mapping[str, str] = field(default_factory=dict)
     """Pod uid to node name."""
     terminating: bool = False
+
+    @property
+    def finished(self) -> bool:
+        """The guest has ended (KubeVirt: VirtualMachineInstance.IsFinal)."""
+        return self.phase in ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +150,10 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A running copy of a workload: a VMI with its active launcher pod, or a pod.
+    """A running replica of a workload: a VMI with its active launcher pod, or a pod.
 
-    `pod` is None for a VMI whose pod could not be read or is not made yet; `vmi` is None
-    where the workload is not made of virtual machines.
+    `pod` is None for a VMI whose pod could not be read or does not exist yet; `vmi` is None
+    where the workload has no virtual machines.
     """
 
     ref: Ref
@@ -112,7 +174,7 @@ _OF_NO_NAMESPACE = frozenset({"namespaces", "nodes", "persistentvolumes"})
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Something that was needed and could not be read: verdicts that rest on it are unknown."""
+    """A list or object that is needed and could not be read. Verdicts that depend on it are unknown."""
 
     resource: str
     namespace: str
@@ -128,7 +190,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A reading of the cluster. A list that is missing in full or in part stands in `unreadable`."""
+    """A reading of the cluster. `unreadable` names each list that is missing in full or in part."""
 
     nodes: tuple[Node, ...] = ()
     pods: tuple[Pod, ...] = ()
@@ -142,12 +204,12 @@ class Snapshot:
     """(namespace, claim) to the required node terms of the PersistentVolume bound to it."""
     platform: Platform = field(default_factory=Platform)
     unreadable: tuple[Unreadable, ...] = ()
-    ending: tuple[Pod, ...] = ()
-    """Of a cluster as it would be (planning.what_if): pods that end on lost nodes, as they stand
-    until then. `pods` has nothing of them any more, or what is terminating."""
+    terminating_pods: tuple[Pod, ...] = ()
+    """Only in a simulated cluster (`forecast/change`): pods that end on lost nodes, as they are until
+    they end. `pods` does not contain them, or contains them as terminating."""
 
-    def gap(self, resource: str, namespace: str) -> Unreadable | None:
-        """Why a list (a plural) of the namespace could not be read, if that is so."""
+    def why_unreadable(self, resource: str, namespace: str) -> Unreadable | None:
+        """Why a list of the namespace could not be read; None if it was. `resource` is a plural."""
         return next(
             (
                 gap

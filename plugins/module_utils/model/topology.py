@@ -27,7 +27,7 @@ DEPRECATED: t.Mapping[str, str] = {
 
 
 class UndeclaredKey(ValueError):
-    """A bare key that the vocabulary does not know. `nearest` are names that it may have meant."""
+    """A key without a prefix that is not declared. `nearest`: similar declared names."""
 
     def __init__(self, key: str, nearest: tuple[str, ...]) -> None:
         hint = f"; did you mean {' or '.join(nearest)}?" if nearest else ""

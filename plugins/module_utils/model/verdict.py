@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the judge says of instances and rules."""
+"""What the judge reports for instances and rules."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ import enum
 import typing as t
 from dataclasses import dataclass, field
 
-from .finding import Finding
 from .objects import Ref
 from .snapshot import Unreadable
 
 
 class Verdict(str, enum.Enum):
-    """From best to worst, in the order in which an instance takes the worst of its rules.
+    """From best to worst. The verdict of an instance is the worst of its rules.
 
-    satisfied: holds where it runs, and is in effect. preference_unmet: a preferred rule does not
-    hold where it runs. not_in_effect: the running pod was scheduled without what is declared now,
-    and nothing required is broken: the right place by luck. violated: what is declared is broken
-    where it runs, in effect or not.
+    satisfied: the rule holds where the instance runs, and is enforced. preference_unmet: a preferred
+    rule does not hold there. not_in_effect: the running pod was scheduled without what is declared
+    now, and nothing required is violated. violated: a required rule is violated where the instance
+    runs, enforced or not.
     """
 
     SATISFIED = "satisfied"
@@ -42,7 +41,7 @@ class RuleVerdict:
     reason: str = ""
     better_nodes: tuple[str, ...] = ()
     in_effect: bool = True
-    """False: the running pod was scheduled without it."""
+    """False: the rule is not enforced, since the running pod was scheduled without it."""
     as_declared: Verdict | None = None
     """What the declared terms would give where it runs, if that is not `verdict`: satisfied or
     preference_unmet for what is not in effect; satisfied for a rule that a foreign term bypasses
@@ -53,7 +52,7 @@ class RuleVerdict:
 
     @property
     def placed(self) -> Verdict:
-        """The verdict on the place alone, in effect or not: who moves goes by this."""
+        """The verdict on the node alone, enforced or not. The planner decides by this what moves."""
         return self.as_declared or self.verdict
 
 
@@ -72,13 +71,13 @@ class InstanceVerdict:
 
     @property
     def misplaced(self) -> bool:
-        """A required rule is broken where it runs: it must move."""
+        """Whether the instance violates a required rule where it runs, so that it must move."""
         return any(rule.placed is Verdict.VIOLATED for rule in self.rules)
 
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
-    """True today, but no rule is broken: cordon, taint, over-commit, unknown domain.
+    """A risk that violates no rule: cordon, taint, over-commit, unknown domain.
 
     Kinds: cordoned, taint, not_ready, not_schedulable_for_kubevirt, resources, too_many_pods,
     ports, unknown_domain.
@@ -102,8 +101,7 @@ class Verdicts:
     instances: tuple[InstanceVerdict, ...] = ()
     pending: tuple[Pending, ...] = ()
     hazards: tuple[Hazard, ...] = ()
-    findings: tuple[Finding, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
     moves_needed: t.Mapping[str, int | None] = field(default_factory=dict)
-    """Violated rule (or the term, where no rule owns it) to the fewest moves that would heal it;
-    None: no arrangement would."""
+    """Violated rule (or the term, where no rule owns it) to the fewest moves that repair it;
+    None: no placement does."""

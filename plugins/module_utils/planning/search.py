@@ -1,9 +1,11 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fewest single moves that heal a small group, by searching all sequences of them.
+"""What is the shortest sequence of moves, and which members of a group fit into which domains?
 
-Pure. Exact as long as `limit` states suffice; what is asked for is small, since everything else is
-healed by `healing`.
+`assign` is bipartite matching with the fewest changes. An item takes one place, a place holds
+`capacity` items, staying costs 0 and moving 1. A matching grows by one cheapest augmenting path at a
+time, so its cost is the least. If items are left over, a set with too few places is the proof (Hall).
+`shortest_repair` searches all sequences of single moves of a small group, up to a limit.
 """
 
 from __future__ import annotations
@@ -11,30 +13,224 @@ from __future__ import annotations
 import heapq
 import itertools
 import typing as t
+from collections import deque
 from dataclasses import dataclass
 
 from ..model.plan import Method
-from ..scheduling.node_table import NodeSet
-from .world import World
+from ..scheduler.nodes import NodeSet
+from .dependencies import Dependencies
+from .simulation import ClusterSimulation
+
+Item = str
+Place = str
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """`placed` maps items to places. `unplaced` could not be placed beside the others; then
+    `crowd` is a set of items that together have only `room`, too few places: the proof."""
+
+    placed: t.Mapping[Item, Place]
+    unplaced: tuple[Item, ...] = ()
+    crowd: tuple[Item, ...] = ()
+    room: tuple[Place, ...] = ()
+
+
+def assign(
+    options: t.Mapping[Item, t.Collection[Place]],
+    stays: t.Mapping[Item, Place],
+    *,
+    capacity: t.Mapping[Place, int] | None = None,
+) -> Assignment:
+    """Place the most items, and of these the fewest away from where they stay.
+
+    `options` are the places open to each item; a place in `stays` costs nothing and must be one
+    of the item's options to count.
+    """
+    state = _BipartiteMatching(options, stays, capacity or {})
+    unplaced: list[Item] = []
+    crowd: tuple[Item, ...] = ()
+    room: tuple[Place, ...] = ()
+    # Items that can stay come first, then the most constrained.
+    for item in sorted(options, key=lambda i: (stays.get(i) not in options[i], len(options[i]))):
+        if not state.augment(item):
+            unplaced.append(item)
+            if not crowd:
+                crowd, room = state.deficient(item)
+    return Assignment(dict(state.place_of), tuple(unplaced), crowd, room)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """A group that keeps apart over `key`, and the domain of each member."""
+
+    key: str
+    assignment: Assignment
+
+
+def arrange(
+    simulation: ClusterSimulation, dependencies: Dependencies, group: t.Collection[str]
+) -> Arrangement | None:
+    """Match the members of a group that keeps apart over one key with the domains of that key.
+
+    None if other rules are violated, or rules over several keys. A domain is open to a member if
+    one of its nodes is, while all members are away.
+    """
+    keys = {
+        (reason.kind in ("anti", "existing-anti"), reason.topology_key)
+        for uid in group
+        for failure in simulation.violations(uid)
+        for reason in failure.reasons
+    }
+    if len(keys) != 1 or not next(iter(keys))[0]:
+        return None
+    ((_anti, key),) = keys
+    members = sorted(
+        {*group, *(mate for uid in group for mate in dependencies.anti_affinity_peers(uid))}
+    )
+    with simulation.without(members):
+        open_nodes = {uid: simulation.nodes_when_away(uid) for uid in members}
+    domain = _domains(simulation, key)
+    options = {
+        uid: {domain[node] for node in nodes if node in domain} for uid, nodes in open_nodes.items()
+    }
+    stays = {
+        uid: domain[simulation.node_of[uid]]
+        for uid in members
+        if simulation.node_of[uid] in open_nodes[uid] and simulation.node_of[uid] in domain
+    }
+    return Arrangement(key, assign(options, stays))
+
+
+def matched(
+    simulation: ClusterSimulation, dependencies: Dependencies, group: t.Collection[str]
+) -> dict[str, frozenset[str]] | None:
+    """The nodes of the domain that each member of a group is matched with; None: no matching."""
+    arrangement = arrange(simulation, dependencies, group)
+    if arrangement is None or arrangement.assignment.unplaced:
+        return None
+    nodes_of: dict[Place, set[str]] = {}
+    for node, place in _domains(simulation, arrangement.key).items():
+        nodes_of.setdefault(place, set()).add(node)
+    placed = arrangement.assignment.placed
+    return {uid: frozenset(nodes_of[place]) for uid, place in placed.items()}
+
+
+def _domains(simulation: ClusterSimulation, key: str) -> dict[str, Place]:
+    """Each node that is in a domain of a key."""
+    table = simulation.table
+    return {
+        name: labels[key]
+        for name, labels in zip(table.names, table.labels, strict=True)
+        if key in labels
+    }
+
+
+class _BipartiteMatching:
+    """A matching that grows by one cheapest augmenting path at a time."""
+
+    def __init__(
+        self,
+        options: t.Mapping[Item, t.Collection[Place]],
+        stays: t.Mapping[Item, Place],
+        capacity: t.Mapping[Place, int],
+    ) -> None:
+        self.options = options
+        self.stays = stays
+        self.capacity = capacity
+        self.place_of: dict[Item, Place] = {}
+        self.held_by: dict[Place, set[Item]] = {}
+
+    def augment(self, start: Item) -> bool:
+        """Place `start`, moving others along the cheapest path. False: there is no path."""
+        item_to, end = self._search(start)
+        if end is None:
+            return False
+        place = end
+        while True:
+            item = item_to[place]
+            previous = self.place_of.get(item)
+            self._put(item, place)
+            if previous is None:  # `start`, the only one without a place
+                return True
+            place = previous
+
+    def _put(self, item: Item, place: Place) -> None:
+        previous = self.place_of.get(item)
+        if previous is not None:
+            self.held_by[previous].discard(item)
+        self.place_of[item] = place
+        self.held_by.setdefault(place, set()).add(item)
+
+    def _search(self, start: Item) -> tuple[dict[Place, Item], Place | None]:
+        """Bellman-Ford with a queue over residual edges; costs are in -1..1.
+
+        Taking an item off its place gives back what that place cost, so edges may be negative,
+        but never around a cycle: the matching so far is one of least cost.
+        """
+        distance: dict[Place, int] = {}
+        item_to: dict[Place, Item] = {}
+        queue: deque[Item] = deque([start])
+        cost_to: dict[Item, int] = {start: 0}
+        while queue:
+            item = queue.popleft()
+            for place in self.options[item]:
+                if place == self.place_of.get(item):
+                    continue
+                total = cost_to[item] + self._cost(item, place)
+                if total >= distance.get(place, 1 << 30):
+                    continue
+                distance[place] = total
+                item_to[place] = item
+                if self._room(place):
+                    continue
+                for holder in self.held_by.get(place, ()):
+                    back = total - self._cost(holder, place)
+                    if holder != start and back < cost_to.get(holder, 1 << 30):
+                        cost_to[holder] = back
+                        queue.append(holder)
+        ends = [place for place in distance if self._room(place)]
+        return item_to, min(ends, key=lambda place: distance[place], default=None)
+
+    def deficient(self, start: Item) -> tuple[tuple[Item, ...], tuple[Place, ...]]:
+        """Items reachable from `start` by alternating paths and all places open to them."""
+        items: dict[Item, None] = {start: None}
+        places: dict[Place, None] = {}
+        queue = deque([start])
+        while queue:
+            for place in self.options[queue.popleft()]:
+                places.setdefault(place)
+                for holder in self.held_by.get(place, ()):
+                    if holder not in items:
+                        items[holder] = None
+                        queue.append(holder)
+        return tuple(items), tuple(places)
+
+    def _room(self, place: Place) -> bool:
+        return len(self.held_by.get(place, ())) < self.capacity.get(place, 1)
+
+    def _cost(self, item: Item, place: Place) -> int:
+        return 0 if self.stays.get(item) == place else 1
+
 
 Uid = str
 Sequence = tuple[tuple[Uid, str], ...]
 """(instance, node) in order."""
 
 LIMIT = 600
-"""States that are looked at before the search is given up."""
+"""States after which the search gives up."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """`moves` None: no sequence. `exhausted` False: the limit came first, so nobody knows."""
+class SearchOutcome:
+    """`moves` None: no sequence. `exhausted` False: unknown, since the limit was reached."""
 
     moves: Sequence | None
     exhausted: bool = True
 
 
-def fewest_moves(
-    world: World,
+def shortest_repair(
+    simulation: ClusterSimulation,
     members: t.Sequence[Uid],
     methods: t.Mapping[Uid, t.Sequence[Method]],
     *,
@@ -42,78 +238,80 @@ def fewest_moves(
     in_place: bool = False,
     limit: int = LIMIT,
     choices: t.Callable[[Uid, NodeSet], t.Iterable[str]] | None = None,
-) -> Found:
-    """A shortest sequence after which no member breaks a rule. The world is left as it was.
+) -> SearchOutcome:
+    """A shortest sequence after which no member violates anything. The simulation is unchanged.
 
-    Only members with a method move; with `once` each at most once (no stop-overs). `in_place`: whoever
-    is away for a moment may come back to its node, and run by its new terms. `choices` narrows the
-    nodes that are tried for a move.
+    Only members with a method move, with `once` each at most once. `in_place`: an instance that is
+    restarted may come back to its node, with its declared terms. `choices` narrows the nodes that
+    are tried for a move.
     """
-    start = tuple(world.node_of[uid] for uid in members)
+    start = tuple(simulation.node_of[uid] for uid in members)
     queue: list[tuple[int, int, Sequence]] = []
     order = itertools.count()
-    seen: set[tuple[tuple[str, ...], frozenset[Uid]]] = {(start, frozenset())}
+    states: set[tuple[tuple[str, ...], frozenset[Uid]]] = {(start, frozenset())}
     heapq.heappush(queue, (0, next(order), ()))
     while queue:
         _cost, _number, done = heapq.heappop(queue)
-        with _Tried(world, done):
-            if not any(world.broken(uid) for uid in members):
-                return Found(done)
+        with _WithMoves(simulation, done):
+            if not any(simulation.violations(uid) for uid in members):
+                return SearchOutcome(done)
             spent = {uid for uid, _node in done} if once else ()
-            nodes = _nodes(world, members, methods, spent, in_place)
+            nodes = _nodes(simulation, members, methods, spent, in_place)
             following = [
                 (uid, node)
-                for uid, found in nodes
-                for node in (choices(uid, found) if choices else world.table.names_of(found))
+                for uid, open_nodes in nodes
+                for node in (
+                    choices(uid, open_nodes) if choices else simulation.table.names_of(open_nodes)
+                )
             ]
         for step in following:
             state = _state(members, start, (*done, step))
-            if state in seen:
+            if state in states:
                 continue
-            if len(seen) >= limit:
-                return Found(None, exhausted=False)
-            seen.add(state)
+            if len(states) >= limit:
+                return SearchOutcome(None, exhausted=False)
+            states.add(state)
             heapq.heappush(queue, (len(done) + 1, next(order), (*done, step)))
-    return Found(None)
+    return SearchOutcome(None)
 
 
-class _Tried:
-    """A world with some moves made, for as long as it is looked at."""
+class _WithMoves:
+    """A simulation with some moves made, as long as the block lasts."""
 
-    def __init__(self, world: World, moves: Sequence) -> None:
-        self.world, self.moves = world, moves
+    def __init__(self, simulation: ClusterSimulation, moves: Sequence) -> None:
+        self.simulation, self.moves = simulation, moves
 
     def __enter__(self) -> None:
         for uid, node in self.moves:
-            self.world.move(uid, node)
+            self.simulation.move(uid, node)
 
     def __exit__(self, *_raised: object) -> None:
         for _move in self.moves:
-            self.world.undo()
+            self.simulation.revert()
 
 
 def _nodes(
-    world: World,
+    simulation: ClusterSimulation,
     members: t.Sequence[Uid],
     methods: t.Mapping[Uid, t.Sequence[Method]],
     spent: t.Collection[Uid],
     in_place: bool,
 ) -> t.Iterator[tuple[Uid, NodeSet]]:
-    """Who may move now, and where to by any of its methods."""
+    """The members that may move now, each with the nodes open to it by any of its methods."""
     for uid in members:
         if uid in methods and uid not in spent:
-            here = 1 << world.table.numbers[world.node_of[uid]]
-            found = 0
+            here = 1 << simulation.table.numbers[simulation.node_of[uid]]
+            open_nodes = 0
             for method in methods[uid]:
                 stays = not in_place or method is Method.MIGRATE
-                found |= world.open_set(uid, method) & ~(here if stays else 0)
-            yield uid, found
+                open_nodes |= simulation.open_set(uid, method) & ~(here if stays else 0)
+            yield uid, open_nodes
 
 
 def _state(
     members: t.Sequence[Uid], start: tuple[str, ...], moves: Sequence
 ) -> tuple[tuple[str, ...], frozenset[Uid]]:
-    """Where all are, and who runs under his new terms: what a sequence comes to."""
+    """The state after a sequence: where all members are, and which run with declared terms."""
     where = dict(zip(members, start, strict=True))
     where.update(moves)
     return tuple(where.values()), frozenset(uid for uid, _node in moves)

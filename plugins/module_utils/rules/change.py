@@ -1,34 +1,70 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a request changes on one workload and on what runs of it."""
+"""What does a request change on one workload and its running instances, and which findings result?"""
 
 from __future__ import annotations
 
 import typing as t
 from dataclasses import dataclass
 
-from ..model.finding import Finding
-from ..model.kinds import MACHINE_INSTANCE
-from ..model.names import JOURNAL, RULES
+from ..kubevirt import moving
+from ..kubevirt.moving import (
+    NEXT_START,
+    NOW,
+    OWN_ROLLOUT,
+    RECREATION,
+    RESTART,
+    most_disruptive,
+)
+from ..model.findings import Finding
+from ..model.gitops import managed_by
+from ..model.json_pointer import JSON
+from ..model.kinds import DEPLOYMENT, MACHINE_INSTANCE, REPLICA_SET, RULES, UNDO
 from ..model.objects import Labels, Ref
-from ..model.pointer import JSON
+from ..model.rule import RuleId
 from ..model.snapshot import Workload
 from ..model.write import Write
-from ..systems.gitops import managed_by
-from .claims import Wanted
-from .conflicts import label_of_others
-from .effect import takes_effect
-from .inventory import Inventory
-from .labels import Relabel, relabels
+from .conflicts import for_rules, label_of_others
+from .draft import RequestedRules
 from .merge import Merged, merge
-from .patch import ANNOTATIONS
-from .slots import Slot, pair
+from .ownership import Ownership
+from .resolve import Inventory
+from .term_slots import TermLocation, pair
+from .write import ANNOTATIONS, Relabel, relabels
 
-_OURS = (ANNOTATIONS, ANNOTATIONS / RULES, ANNOTATIONS / JOURNAL)
+INSTANCES = "virtualmachineinstances"
+"""If these cannot be read, VMs are assumed to run and to need the most disruptive method."""
+
+
+def takes_effect(workload: Workload, merged: Merged, inventory: Inventory) -> str:
+    """What has to happen to the running instances before the change counts for them."""
+    if not merged.locations:
+        return NOW
+    if workload.ref.kind == DEPLOYMENT.name:
+        return OWN_ROLLOUT if workload.replicas else NEXT_START
+    vmis = inventory.machines_of(workload)
+    if not vmis and inventory.gap(INSTANCES, workload.ref.namespace) is None:
+        return NEXT_START
+    if merged.locations == {TermLocation.LABEL}:
+        return NOW
+    if not vmis:
+        return RECREATION if workload.ref.kind == REPLICA_SET.name else RESTART
+    platform, after = inventory.snapshot.platform, merged.after
+    effects = (moving.takes_effect(workload, vmi, platform, declared=after) for vmi in vmis)
+    return most_disruptive(effects)
+
+
+def rolls_itself(workload: Workload) -> bool:
+    """Whether a change of the template starts a workload rollout at once."""
+    paused = (workload.manifest.get("spec") or {}).get("paused")
+    return workload.kind.workload_rollout and not paused and bool(workload.replicas)
+
+
+_OURS = (ANNOTATIONS, ANNOTATIONS / RULES, ANNOTATIONS / UNDO)
 
 
 @dataclass(frozen=True)
-class Change:
+class WorkloadChange:
     """`stages` are the writes in their order, empty where nothing changes: labels leave pods, then
     VMIs; the workload; labels reach VMIs, then pods."""
 
@@ -44,9 +80,9 @@ class Change:
         return self.workload.ref
 
     def as_json(self, made: t.Sequence[Write], *, refused: bool) -> dict[str, JSON]:
-        """For the result. `made` are the writes that were made; where none was made to the workload
-        the patch is the planned one. Where the request is refused there is none, but for an object that
-        somebody else manages: what to commit there, without annotations of this cluster."""
+        """The change as in the result. `made` are the writes that were made; the patch is the planned
+        one if the workload was not written. A refused request has a patch only for an externally
+        managed object: what to commit there, without annotations of this cluster."""
         sent = next((write for write in made if write.target == self.ref), self.merged.write)
         return {
             "kind": self.ref.kind,
@@ -68,46 +104,126 @@ class Change:
         return [op.as_json() for op in write.operations if op.pointer not in _OURS]
 
 
-def change_of(workload: Workload, wanted: Wanted, inventory: Inventory) -> Change:
+def change_of(workload: Workload, wanted: RequestedRules, inventory: Inventory) -> WorkloadChange:
     """Raises UnreadableAnnotation."""
     merged = merge(workload, wanted)
     labels = labels_of_terms(wanted)
-    found = relabels(workload, inventory, labels, merged.gone)
-    leaving = list(filter(None, (relabel.leave(seen) for relabel, seen in found)))
-    arriving = list(filter(None, (relabel.arrive(relabel.left(seen)) for relabel, seen in found)))
+    relabeled = relabels(workload, inventory, labels, merged.removed_terms)
+    leaving = list(filter(None, (relabel.leave(current) for relabel, current in relabeled)))
+    arriving = list(
+        filter(None, (relabel.arrive(relabel.left(current)) for relabel, current in relabeled))
+    )
     write = merged.write
-    if write is not None and not merged.slots and managed_by(workload) is not None:
+    if write is not None and not merged.locations and managed_by(workload) is not None:
         write = None
     stages = (
-        tuple(each for each in leaving if each.target.kind != MACHINE_INSTANCE),
-        tuple(each for each in leaving if each.target.kind == MACHINE_INSTANCE),
+        tuple(patch for patch in leaving if patch.target.kind != MACHINE_INSTANCE),
+        tuple(patch for patch in leaving if patch.target.kind == MACHINE_INSTANCE),
         (write,) if write is not None else (),
-        tuple(each for each in arriving if each.target.kind == MACHINE_INSTANCE),
-        tuple(each for each in arriving if each.target.kind != MACHINE_INSTANCE),
+        tuple(patch for patch in arriving if patch.target.kind == MACHINE_INSTANCE),
+        tuple(patch for patch in arriving if patch.target.kind != MACHINE_INSTANCE),
     )
-    return Change(
+    return WorkloadChange(
         workload=workload,
         merged=merged,
         takes_effect=takes_effect(workload, merged, inventory),
         stages=stages if any(stages) else (),
-        relabels=tuple(relabel for relabel, _seen in found),
-        findings=tuple(_conflicts(wanted, found)),
+        relabels=tuple(relabel for relabel, _seen in relabeled),
+        findings=tuple(_conflicts(wanted, relabeled)),
     )
 
 
-def _conflicts(wanted: Wanted, found: t.Iterable[tuple[Relabel, Labels]]) -> t.Iterator[Finding]:
-    """Labels of running objects that somebody else has set to another value."""
-    for relabel, seen in found:
-        for key, value, other in relabel.conflicts(seen):
-            label = pair(Slot.LABEL, key, other)
+def _conflicts(
+    wanted: RequestedRules, relabeled: t.Iterable[tuple[Relabel, Labels]]
+) -> t.Iterator[Finding]:
+    """Labels of running objects that have another value, which no rule set."""
+    for relabel, current in relabeled:
+        for key, value, wanted_value in relabel.conflicts(current):
+            label = pair(TermLocation.LABEL, key, wanted_value)
             rules = [
                 rule for rule, terms in sorted(wanted.listed.items()) if label in (terms or ())
             ]
-            yield from label_of_others(rules, relabel.target, key, value, other)
+            yield from label_of_others(rules, relabel.target, key, value, wanted_value)
 
 
-def labels_of_terms(wanted: Wanted) -> tuple[tuple[str, str], ...]:
+def labels_of_terms(wanted: RequestedRules) -> tuple[tuple[str, str], ...]:
     """The labels that the listed rules put on the workload."""
-    terms = [term for each in wanted.listed.values() for term in each or ()]
-    pairs = [(term.value["key"], term.value["value"]) for term in terms if term.slot is Slot.LABEL]
+    terms = [term for compiled in wanted.listed.values() for term in compiled or ()]
+    pairs = [
+        (term.value["key"], term.value["value"])
+        for term in terms
+        if term.location is TermLocation.LABEL
+    ]
     return tuple(sorted(set(pairs)))
+
+
+CLONED = "cloned"
+MANAGED_BY = "managed_by"
+SELF_ROLLING = "self_rolling"
+UNREADABLE_OWNERSHIP = "unreadable_ownership"
+
+
+def of_change(change: WorkloadChange, inventory: Inventory, self_rolling: str) -> list[Finding]:
+    """The findings about what is to be written to one workload."""
+    workload, merged = change.workload, change.merged
+    rules = sorted((*merged.added, *merged.updated, *merged.removed))
+    findings: list[Finding] = []
+    if merged.locations and rolls_itself(workload) and self_rolling == "refuse":
+        findings += for_rules(
+            rules,
+            workload.ref,
+            SELF_ROLLING,
+            f"Writing to {workload.ref} starts its own roll-out at once.",
+            "Set self_rolling to now if that is wanted.",
+        )
+    manager = managed_by(workload)
+    if manager is not None and merged.locations:
+        findings += for_rules(
+            rules,
+            workload.ref,
+            MANAGED_BY,
+            f"{workload.ref} is managed by {manager}, which would take a change back.",
+            "Commit the patch that is returned to where the object comes from, and set adopt to"
+            " true; or allow this finding.",
+        )
+    return findings
+
+
+def copy_of_another(
+    workload: Workload, ownership: Ownership, rules: t.Iterable[RuleId]
+) -> list[Finding]:
+    """A workload of the rules that carries another object's annotation."""
+    return for_rules(
+        sorted(rules),
+        workload.ref,
+        CLONED,
+        f"{workload.ref} carries the rules of another object (uid {ownership.uid}): it was cloned"
+        " or restored with them.",
+        "Allow this finding, and the terms of these rules become its own; or remove them first.",
+    )
+
+
+def copied_rules(
+    workload: Workload, ownership: Ownership, rules: t.Iterable[RuleId]
+) -> list[Finding]:
+    """A workload outside the rules that carries a copy of their terms."""
+    return for_rules(
+        sorted(rules),
+        workload.ref,
+        CLONED,
+        f"{workload.ref} carries a copy of the rule's terms (from uid {ownership.uid}); it was"
+        " left as it is.",
+        "Name it in the rule and allow this finding, or remove the terms and the annotation.",
+        "warning",
+    )
+
+
+def unreadable_ownership(ref: Ref, error: Exception) -> Finding:
+    """The annotation of an object cannot be read, so the object may carry rules."""
+    return Finding(
+        UNREADABLE_OWNERSHIP,
+        "warning",
+        f"{error}.",
+        "It was left as it is, and may carry terms of these rules.",
+        (ref,),
+    )

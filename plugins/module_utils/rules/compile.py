@@ -1,8 +1,8 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From rules to terms, one row a verb.
+"""Which terms does each rule type compile to?
 
-| verb          | required                                          | preferred                  |
+| rule type     | required                                          | preferred                  |
 |---------------|---------------------------------------------------|----------------------------|
 | run_on        | `key In [...]` in every required node term        | one term with all keys     |
 | avoid         | `key NotIn [...]` likewise                        | likewise                   |
@@ -21,34 +21,24 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ..model.kinds import VIRTUAL_MACHINE
+from ..kubevirt.labels import MISMATCH_SINCE, release
+from ..model.json_pointer import JSON
+from ..model.kinds import POD_TEMPLATE_HASH, VIRTUAL_MACHINE
 from ..model.objects import Ref
-from ..model.platform import Platform
-from ..model.pointer import JSON
-from ..model.rule import Avoid, KeepApart, KeepTogether, Rule, RunOn, SpreadOver, Terms
-from ..model.snapshot import Workload
-from ..scheduling.selectors import matches
-from .group_selector import Chooser, Selection, label_term
-from .inventory import CREATED_BY
-from .machine_labels import release
-from .members import Members, Resolved
+from ..model.placement_manifests import CREATED_BY
+from ..model.rule import Avoid, KeepApart, KeepTogether, RawTerms, Rule, RunOn, SpreadOver
+from ..model.snapshot import TAINTS_POLICY_SINCE, Platform, Workload
+from ..scheduler.labels import matches
+from .group_selector import GroupSelectorBuilder, Selection, label_term
 from .raw_terms import compile_terms
-from .slots import CompiledTerm, Slot
-
-POD_TEMPLATE_HASH = "pod-template-hash"
-"""Label of a Deployment's pods: their revision (apps/v1 Deployment)."""
-
-MISMATCH_SINCE = (1, 3)
-"""First KubeVirt whose templates have mismatchLabelKeys in pod terms."""
-
-TAINTS_POLICY_SINCE = (1, 26)
-"""First Kubernetes in which nodeTaintsPolicy is on by default."""
+from .resolve import Members, Resolved
+from .term_slots import CompiledTerm, TermLocation
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """`terms` of each workload that is to carry some; `selections` are what they rest on, and
-    `lacking` the fields that the server does not know, so that they were left out."""
+    """`terms` of each workload that gets terms; `selections` are the selectors in them, `lacking`
+    the fields that were left out because the server does not know them."""
 
     rule: Rule
     carriers: tuple[Workload, ...]
@@ -57,10 +47,10 @@ class Compiled:
     lacking: tuple[str, ...] = ()
 
 
-def compile_rule(resolved: Resolved, chooser: Chooser, platform: Platform) -> Compiled:
-    """The terms of one rule, for every workload that gets one or a label."""
+def compile_rule(resolved: Resolved, chooser: GroupSelectorBuilder, platform: Platform) -> Compiled:
+    """The terms of one rule, for every workload that gets a term or a label."""
     compiler = _Compiler(resolved, chooser, platform)
-    terms = {workload.ref: compiler.terms_for(workload) for workload in resolved.carriers.workloads}
+    terms = {workload.ref: compiler.terms_for(workload) for workload in resolved.members.workloads}
     labelled: dict[Ref, tuple[CompiledTerm, ...]] = {}
     for selection in compiler.used:
         for workload in selection.members if selection.label else ():
@@ -70,7 +60,7 @@ def compile_rule(resolved: Resolved, chooser: Chooser, platform: Platform) -> Co
     refs = {**terms, **labelled}
     return Compiled(
         resolved.rule,
-        resolved.carriers.workloads,
+        resolved.members.workloads,
         {ref: (*terms.get(ref, ()), *labelled.get(ref, ())) for ref in refs},
         tuple(compiler.used),
         tuple(sorted(compiler.lacking)),
@@ -78,9 +68,11 @@ def compile_rule(resolved: Resolved, chooser: Chooser, platform: Platform) -> Co
 
 
 class _Compiler:
-    """Compiles one rule; remembers which selections it used and what the server lacks."""
+    """Compiles one rule; `used` are its selections, `lacking` the fields that the server lacks."""
 
-    def __init__(self, resolved: Resolved, chooser: Chooser, platform: Platform) -> None:
+    def __init__(
+        self, resolved: Resolved, chooser: GroupSelectorBuilder, platform: Platform
+    ) -> None:
         self._rule = resolved.rule
         self._resolved = resolved
         self._chooser = chooser
@@ -88,23 +80,23 @@ class _Compiler:
         self._selections: dict[str, Selection] = {}
         self.used: list[Selection] = []
         self.lacking: set[str] = set()
-        if self._rule.label is not None and resolved.carriers.workloads:
+        if self._rule.label is not None and resolved.members.workloads:
             self._group()
 
     def terms_for(self, carrier: Workload) -> tuple[CompiledTerm, ...]:
-        verb = self._rule.verb
-        if isinstance(verb, RunOn):
-            return self._nodes(verb.nodes, "In")
-        if isinstance(verb, Avoid):
-            return self._nodes(verb.nodes, "NotIn")
-        if isinstance(verb, KeepApart):
-            return tuple(self._apart(verb, carrier))
-        if isinstance(verb, KeepTogether):
-            selection = self._target(0) if verb.target is not None else self._group()
-            return (self._pod_term(Slot.AFFINITY, verb.over, selection),)
-        if isinstance(verb, SpreadOver):
-            return (self._spread(verb),)
-        return compile_terms(verb.fields) if isinstance(verb, Terms) else ()
+        rule_type = self._rule.rule_type
+        if isinstance(rule_type, RunOn):
+            return self._nodes(rule_type.nodes, "In")
+        if isinstance(rule_type, Avoid):
+            return self._nodes(rule_type.nodes, "NotIn")
+        if isinstance(rule_type, KeepApart):
+            return tuple(self._apart(rule_type, carrier))
+        if isinstance(rule_type, KeepTogether):
+            selection = self._target(0) if rule_type.target is not None else self._group()
+            return (self._pod_term(TermLocation.AFFINITY, rule_type.topology_key, selection),)
+        if isinstance(rule_type, SpreadOver):
+            return (self._spread(rule_type),)
+        return compile_terms(rule_type.fields) if isinstance(rule_type, RawTerms) else ()
 
     def _nodes(
         self, nodes: t.Sequence[tuple[str, tuple[str, ...]]], operator: str
@@ -113,52 +105,62 @@ class _Compiler:
             {"key": key, "operator": operator, "values": list(values)} for key, values in nodes
         ]
         if not self._rule.preferred:
-            return tuple(CompiledTerm(Slot.NODE_EXPRESSION, each) for each in expressions)
+            return tuple(
+                CompiledTerm(TermLocation.NODE_EXPRESSION, expression) for expression in expressions
+            )
         preference = {"matchExpressions": expressions}
         value = {"weight": self._rule.weight, "preference": preference}
-        return (CompiledTerm(Slot.PREFERRED_NODE, value),)
+        return (CompiledTerm(TermLocation.PREFERRED_NODE, value),)
 
-    def _apart(self, verb: KeepApart, carrier: Workload) -> t.Iterator[CompiledTerm]:
-        if verb.others:
+    def _apart(self, rule_type: KeepApart, carrier: Workload) -> t.Iterator[CompiledTerm]:
+        if rule_type.others:
             for number in range(len(self._resolved.targets)):
                 selection = self._target(number)
-                keys = self._own_pods_aside(carrier, verb) if _itself(selection, carrier) else {}
-                yield self._pod_term(Slot.ANTI_AFFINITY, verb.over, selection, keys)
+                keys = self._own_pods_aside(carrier) if _itself(selection, carrier) else {}
+                yield self._pod_term(
+                    TermLocation.ANTI_AFFINITY, rule_type.topology_key, selection, keys
+                )
             return
-        members = self._resolved.carriers.workloads
-        alone = carrier.kind.virtual_machines or verb.strict or len(members) == 1
-        keys = self._own_pods_aside(carrier, verb)
+        members = self._resolved.members.workloads
+        alone = carrier.kind.virtual_machines or len(members) == 1
+        keys = self._own_pods_aside(carrier)
         selection = self._group() if alone else self._one(carrier)
-        yield self._pod_term(Slot.ANTI_AFFINITY, verb.over, selection, keys)
+        yield self._pod_term(TermLocation.ANTI_AFFINITY, rule_type.topology_key, selection, keys)
         if alone:
             return
         # A term with matchLabelKeys sees no pod but those of its own revision, so a Deployment
         # among others needs terms for the others.
-        others = [other for other in members if other.ref != carrier.ref]
-        machines = tuple(other for other in others if _is_machine(other))
-        for other in others:
-            if not _is_machine(other):
-                yield self._pod_term(Slot.ANTI_AFFINITY, verb.over, self._one(other))
+        peers = [peer for peer in members if peer.ref != carrier.ref]
+        machines = tuple(peer for peer in peers if _is_machine(peer))
+        for peer in peers:
+            if not _is_machine(peer):
+                yield self._pod_term(
+                    TermLocation.ANTI_AFFINITY, rule_type.topology_key, self._one(peer)
+                )
         if machines:
             selection = self._choose("machines", Members(machines))
-            yield self._pod_term(Slot.ANTI_AFFINITY, verb.over, selection)
+            yield self._pod_term(TermLocation.ANTI_AFFINITY, rule_type.topology_key, selection)
 
-    def _own_pods_aside(self, carrier: Workload, verb: KeepApart) -> dict[str, JSON]:
-        """What keeps an instance from standing in its own way while it is replaced."""
+    def _own_pods_aside(self, carrier: Workload) -> dict[str, JSON]:
+        """Label keys that exclude an instance's own pods while it is replaced."""
         if carrier.kind.virtual_machines:
             version = self._platform.kubevirt
-            known = version == "" or release(version) >= MISMATCH_SINCE
-            if known and self._platform.merges_match_label_keys:
+            supported = version == "" or release(version) >= MISMATCH_SINCE
+            if supported and self._platform.merges_match_label_keys:
                 return {"mismatchLabelKeys": [CREATED_BY]}
             self.lacking.add("mismatchLabelKeys")
-        elif not verb.strict:
-            if self._platform.merges_match_label_keys:
-                return {"matchLabelKeys": [POD_TEMPLATE_HASH]}
-            self.lacking.add("matchLabelKeys")
+            return {}
+        if self._platform.merges_match_label_keys:
+            return {"matchLabelKeys": [POD_TEMPLATE_HASH]}
+        self.lacking.add("matchLabelKeys")
         return {}
 
     def _pod_term(
-        self, slot: Slot, over: str, selection: Selection, keys: t.Mapping[str, JSON] | None = None
+        self,
+        slot: TermLocation,
+        over: str,
+        selection: Selection,
+        keys: t.Mapping[str, JSON] | None = None,
     ) -> CompiledTerm:
         term: dict[str, JSON] = {
             "labelSelector": selection.json,
@@ -172,10 +174,10 @@ class _Compiler:
         value = {"weight": self._rule.weight, "podAffinityTerm": term}
         return CompiledTerm(_PREFERRED[slot], value)
 
-    def _spread(self, verb: SpreadOver) -> CompiledTerm:
+    def _spread(self, rule_type: SpreadOver) -> CompiledTerm:
         value: dict[str, JSON] = {
-            "maxSkew": verb.max_skew,
-            "topologyKey": verb.over,
+            "maxSkew": rule_type.max_skew,
+            "topologyKey": rule_type.topology_key,
             "whenUnsatisfiable": "ScheduleAnyway" if self._rule.preferred else "DoNotSchedule",
             "labelSelector": self._group().json,
         }
@@ -183,15 +185,15 @@ class _Compiler:
             value["nodeTaintsPolicy"] = "Honor"
         else:
             self.lacking.add("nodeTaintsPolicy")
-        return CompiledTerm(Slot.SPREAD, value)
+        return CompiledTerm(TermLocation.SPREAD, value)
 
     def _group(self) -> Selection:
         return self._remember("group", lambda: self._chooser.group(self._resolved))
 
     def _target(self, number: int) -> Selection:
         role = f"target{number}"
-        found = self._resolved.targets[number]
-        return self._remember(role, lambda: self._chooser.target(found, self._rule.id, role))
+        target = self._resolved.targets[number]
+        return self._remember(role, lambda: self._chooser.target(target, self._rule.id, role))
 
     def _one(self, workload: Workload) -> Selection:
         """One replica set or Deployment of the group alone."""
@@ -208,9 +210,9 @@ class _Compiler:
         return self._selections[role]
 
 
-_PREFERRED: t.Mapping[Slot, Slot] = {
-    Slot.AFFINITY: Slot.PREFERRED_AFFINITY,
-    Slot.ANTI_AFFINITY: Slot.PREFERRED_ANTI_AFFINITY,
+_PREFERRED: t.Mapping[TermLocation, TermLocation] = {
+    TermLocation.AFFINITY: TermLocation.PREFERRED_AFFINITY,
+    TermLocation.ANTI_AFFINITY: TermLocation.PREFERRED_ANTI_AFFINITY,
 }
 
 

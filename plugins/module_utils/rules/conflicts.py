@@ -1,14 +1,14 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Findings about terms that cannot stand beside what is already in a template."""
+"""Which terms of rules conflict with terms and labels that are already in a template?"""
 
 from __future__ import annotations
 
 import typing as t
 
-from ..model.finding import Finding, Severity
+from ..model.findings import Finding, Severity
+from ..model.json_pointer import JSON
 from ..model.objects import Ref
-from ..model.pointer import JSON
 from ..model.rule import Rule, RuleId
 
 DUPLICATE_SPREAD = "duplicate_spread"
@@ -25,7 +25,7 @@ NEVER_ALLOWED = frozenset(
 
 
 def is_refused(finding: Finding, rules: t.Sequence[Rule]) -> bool:
-    """Whether an error stands against writing: unless the rule that it is about allows it."""
+    """Whether an error prevents the write: its rule does not allow it, or nothing can."""
     if finding.severity != "error":
         return False
     concerned = [rule for rule in rules if finding.rule in ("", rule.id.name)]
@@ -62,7 +62,7 @@ def duplicate_spread(rules: t.Iterable[RuleId], ref: Ref, constraint: JSON) -> l
 def other_value(
     rules: t.Iterable[RuleId], ref: Ref, name: str, what: str, wanted: JSON, seen: str
 ) -> list[Finding]:
-    """A key of a map that somebody else has set to another value."""
+    """A key of a map that already has another value, which no rule set."""
     return for_rules(
         rules,
         ref,
@@ -75,7 +75,7 @@ def other_value(
 def label_of_others(
     rules: t.Iterable[RuleId], ref: Ref, key: str, seen: str, wanted: str
 ) -> list[Finding]:
-    """A label of a VMI or pod that runs, which no rule has put there."""
+    """A label of a running VMI or pod that no rule set."""
     return for_rules(
         rules,
         ref,
@@ -86,7 +86,7 @@ def label_of_others(
 
 
 def node_terms_of_others(rules: t.Iterable[RuleId], ref: Ref) -> list[Finding]:
-    """OR-ed node terms of a rule, and other node terms or expressions."""
+    """OR-ed node terms of a rule beside other node terms or expressions."""
     return for_rules(
         rules,
         ref,
@@ -98,25 +98,16 @@ def node_terms_of_others(rules: t.Iterable[RuleId], ref: Ref) -> list[Finding]:
     )
 
 
-def empty_node_term(rules: t.Iterable[RuleId], ref: Ref, whole: bool) -> list[Finding]:
-    """An empty term matches no node; a list of nothing but empty terms lets the pod run nowhere."""
-    if whole:
-        return for_rules(
-            rules,
-            ref,
-            EMPTY_TERM,
-            f"{ref} has required node affinity without a single expression, so it can run on no"
-            " node at all; an expression of a rule there would change that.",
-            "Remove the empty required node affinity from the template (a form of a console leaves"
-            " it behind), then write the rule again.",
-        )
+def only_empty_node_terms(rules: t.Iterable[RuleId], ref: Ref) -> list[Finding]:
+    """If all required node terms are empty, the pod can run on no node."""
     return for_rules(
         rules,
         ref,
         EMPTY_TERM,
-        f"{ref} has an empty required node term, which matches no node; it was left as it is.",
-        "Remove the empty term, or give it an expression.",
-        "warning",
+        f"{ref} has required node affinity without a single expression, so it can run on no"
+        " node at all; an expression of a rule there would change that.",
+        "Remove the empty required node affinity from the template (a form of a console leaves"
+        " it behind), then write the rule again.",
     )
 
 

@@ -1,25 +1,151 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A template's placement parts while a merge works on them."""
+"""Which rule owns which term of a workload after a request?
+
+`OwnershipChange` has the terms that are kept, requested, adopted and removed; `TemplateDraft`, a copy
+of the template, is the only value in a merge that changes in place.
+"""
 
 from __future__ import annotations
 
 import copy
+import typing as t
 from dataclasses import dataclass, field
 
-from ..model.finding import Finding
+from ..model.findings import Finding
+from ..model.json_pointer import JSON
 from ..model.objects import Ref
-from ..model.pointer import JSON
+from ..model.rule import RuleId
 from ..model.snapshot import Workload
-from .fingerprint import Fingerprint
-from .slots import FIELDS
+from .ownership import Fingerprint, Ownership
+from .term_slots import FIELDS, MAPS, NODE_TERMS, CompiledTerm, TermLocation, terms_of
+
+
+@dataclass(frozen=True)
+class RequestedRules:
+    """What a request wants of one workload.
+
+    `listed` has the terms of each rule that is to be carried, None for a rule that is to go.
+    With `prune`, (namespace, set), every rule of that set that is not listed goes too.
+    """
+
+    listed: t.Mapping[RuleId, tuple[CompiledTerm, ...] | None]
+    prune: tuple[str, str] | None = None
+    adopt: bool = False
+
+    @property
+    def carries(self) -> bool:
+        """Whether the workload is to carry one of the listed rules."""
+        return any(terms is not None for terms in self.listed.values())
+
+    def keeps(self, rule: RuleId) -> bool:
+        """Whether a rule that the workload carries stays as it is."""
+        return rule not in self.listed and self.prune != (rule.namespace, rule.rule_set)
+
+
+@dataclass(frozen=True)
+class OwnershipChange:
+    """`rules` is the ownership afterwards. `values` are the terms of the listed rules, `removed` the
+    terms that no rule owns any more. A term of `ours` that is in the template is owned; other
+    requested terms are added, even beside a term with the same meaning."""
+
+    rules: t.Mapping[RuleId, tuple[Fingerprint, ...]]
+    values: t.Mapping[Fingerprint, JSON]
+    removed: tuple[Fingerprint, ...]
+    ours: frozenset[Fingerprint]
+    wanted_by: t.Mapping[TermLocation, tuple[RuleId, ...]] = field(default_factory=dict)
+
+    def of(self, slots: t.Collection[TermLocation]) -> tuple[CompiledTerm, ...]:
+        """The wanted terms of some slots, in the order of their rules."""
+        return tuple(
+            CompiledTerm(mark.location, value)
+            for mark, value in self.values.items()
+            if mark.location in slots
+        )
+
+    def is_ours(self, mark: Fingerprint) -> bool:
+        return any(own.says_the_same(mark) for own in self.ours)
+
+
+def ownership_change(
+    ownership: Ownership, wanted: RequestedRules, template: t.Mapping[str, JSON]
+) -> OwnershipChange:
+    """Which rule owns which term after the request. Rules are processed in the order of their ids,
+    so that the order of a list never matters."""
+    rules = {rule: marks for rule, marks in ownership.rules.items() if wanted.keeps(rule)}
+    standing = _present(template)
+    values: dict[Fingerprint, JSON] = {}
+    adopted: set[Fingerprint] = set()
+    for rule, terms in sorted(wanted.listed.items()):
+        if terms is None:
+            continue
+        marks: list[Fingerprint] = []
+        for term in terms:
+            mark = _claim(term, ownership, standing, wanted.adopt, adopted)
+            if mark is None:
+                continue
+            mark = next((m for m in values if m.says_the_same(mark)), mark)
+            values.setdefault(mark, term.value)
+            marks.append(mark)
+        rules[rule] = tuple(sorted(set(marks)))
+    claimed = {mark for marks in rules.values() for mark in marks}
+    return OwnershipChange(
+        rules=rules,
+        values=values,
+        removed=tuple(sorted(ownership.fingerprints() - claimed)),
+        ours=ownership.fingerprints() | adopted,
+        wanted_by=_wanted_by(wanted),
+    )
+
+
+def _claim(
+    term: CompiledTerm,
+    ownership: Ownership,
+    standing: t.Sequence[Fingerprint],
+    adopt: bool,
+    adopted: set[Fingerprint],
+) -> Fingerprint | None:
+    """The fingerprint under which a requested term becomes ours; None for a key of a map that has
+    this value already: no rule set it, so no rule removes it later."""
+    mark = Fingerprint.of(term.location, term.value)
+    own = ownership.owned(mark)
+    alike = [present for present in standing if present.says_the_same(mark)]
+    if own is not None:
+        # A console may have written ours anew; what no longer stands is added as it is now.
+        return own if own in alike else next(iter(alike), mark)
+    if alike and adopt:
+        adopted.add(alike[0])
+        return alike[0]
+    return None if alike and term.location in MAPS else mark
+
+
+def _present(template: t.Mapping[str, JSON]) -> list[Fingerprint]:
+    marks = [Fingerprint.of(slot, entry) for slot, entry in terms_of(template)]
+    labels = MAPS[TermLocation.LABEL].read(template, None) or {}
+    marks += [
+        Fingerprint.of(TermLocation.LABEL, {"key": key, "value": value})
+        for key, value in labels.items()
+    ]
+    marks += [
+        Fingerprint.of(TermLocation.NODE_TERM, term)
+        for term in NODE_TERMS.read(template, None) or ()
+    ]
+    return marks
+
+
+def _wanted_by(wanted: RequestedRules) -> dict[TermLocation, tuple[RuleId, ...]]:
+    by_slot: dict[TermLocation, set[RuleId]] = {}
+    for rule, terms in wanted.listed.items():
+        for term in terms or ():
+            by_slot.setdefault(term.location, set()).add(rule)
+    return {slot: tuple(sorted(rules)) for slot, rules in by_slot.items()}
 
 
 @dataclass
-class Draft:
+class TemplateDraft:
     """`root` is a copy of the template's metadata and of its placement fields, the only value in
-    the merge that changes in place. `created` are the containers that are there because of us,
-    `touched` the terms that were put in or taken out."""
+    the merge that changes in place. `created` are the containers that rules created, `touched` the
+    terms that were added or removed."""
 
     ref: Ref
     root: dict[str, JSON]

@@ -1,32 +1,28 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""By which label the pods of a group are told from all others.
+"""Which label selector selects exactly the pods of a group?
 
-The first that holds: the rule's `label`; the template labels that the workloads were chosen by;
-for VirtualMachines the VMI's name, if every running pod carries it, or the hostname where nobody
-else has it; the own selector of a replica set or Deployment; else a label of ours.
+The first of these that applies: the rule's `label`; the template labels that the workloads were
+chosen by; for VirtualMachines the VMI's name, if every running pod carries it, or the hostname, if no
+other pod or VM has it; the own selector of a replica set or Deployment; else a label of ours.
 """
 
 from __future__ import annotations
 
-import functools
 import typing as t
 from collections import Counter
 from dataclasses import dataclass
 
-from ..model.kinds import VIRTUAL_MACHINE
-from ..model.names import GROUP
+from ..kubevirt.labels import MACHINE_ID, VM_HOSTNAME, hostname, knows_machine_id, machine_id
+from ..model.json_pointer import JSON
+from ..model.kinds import GROUP, VIRTUAL_MACHINE
 from ..model.objects import Labels, Selector
-from ..model.placement_manifest import selector_from_json
-from ..model.pointer import JSON
+from ..model.placement_manifests import selector_from_json
 from ..model.rule import RuleId
 from ..model.snapshot import Workload
-from .fingerprint import Fingerprint, digest
-from .inventory import Inventory
-from .machine_labels import HOSTNAME, MACHINE_ID, hostname, knows_machine_id, machine_id
-from .members import Found, Members, Resolved
-from .ownership import Ownership
-from .slots import CompiledTerm, Slot, pair
+from .ownership import Fingerprint, Ownership, digest
+from .resolve import Inventory, Members, Resolved, ResolvedTarget
+from .term_slots import CompiledTerm, TermLocation, pair
 
 MEMBER = "member"
 """The value of a group label of ours."""
@@ -54,35 +50,38 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Chooser:
-    """Chooses selections in one snapshot. `owned` reads what a workload carries of ours."""
+class GroupSelectorBuilder:
+    """Chooses selections in one snapshot. `owned` reads the ownership of a workload."""
 
     inventory: Inventory
     owned: Owned
 
     def group(self, resolved: Resolved) -> Selection:
         """The selection of a rule's own workloads."""
-        rule, members = resolved.rule, resolved.carriers
+        rule, members = resolved.rule, resolved.members
         if rule.label is not None:
             return Selection(
                 rule.id.namespace, _from_labels(dict([rule.label])), members.workloads, rule.label
             )
         return self.of(members, rule.id, "group", rule.id.namespace)
 
-    def target(self, found: Found, rule: RuleId, role: str) -> Selection:
+    def target(self, target: ResolvedTarget, rule: RuleId, role: str) -> Selection:
         """The selection of one target."""
-        if found.pods is not None:
-            return Selection(found.namespace, _from_labels(found.pods))
-        return self.of(found.members or Members(()), rule, role, found.namespace)
+        if target.pods is not None:
+            return Selection(target.namespace, _from_labels(target.pods))
+        return self.of(target.members or Members(()), rule, role, target.namespace)
 
     def of(self, members: Members, rule: RuleId, role: str, namespace: str) -> Selection:
-        """The selection of some workloads of one namespace. `role` tells apart the labels of ours
+        """The selection of some workloads of one namespace. `role` distinguishes the labels of ours
         that one rule may need."""
         workloads = members.workloads
         label = (f"{GROUP}{digest([str(rule), role], 10)}", MEMBER)
         if members.labels is not None:
             return Selection(namespace, _from_labels(members.labels), workloads)
-        if self._carries(workloads, label):
+        term = label_term(label)
+        mark = Fingerprint.of(term.location, term.value)
+        # A group that has a label of ours keeps it, so that no run changes it back and forth.
+        if any(self.owned(workload).owned(mark) for workload in workloads):
             return Selection(namespace, _from_labels(dict([label])), workloads, label)
         machines = all(w.ref.kind == VIRTUAL_MACHINE.name for w in workloads)
         expressions = self._machines(workloads) if machines else _own_selectors(workloads)
@@ -90,18 +89,13 @@ class Chooser:
             return Selection(namespace, _from_labels(dict([label])), workloads, label)
         return Selection(namespace, expressions, workloads)
 
-    def _carries(self, workloads: t.Iterable[Workload], label: tuple[str, str]) -> bool:
-        """A group that has a label of ours keeps it: nobody is labelled back and forth."""
-        term = label_term(label)
-        mark = Fingerprint.of(term.slot, term.value)
-        return any(self.owned(workload).owned(mark) for workload in workloads)
-
     def _machines(self, machines: t.Sequence[Workload]) -> tuple[Expression, ...] | None:
         ids = {machine.ref: machine_id(machine.ref.name) for machine in machines}
-        if self._on_pods(machines, MACHINE_ID, lambda m: ids[m.ref], self._makes_ids):
+        makes_ids = knows_machine_id(self.inventory.snapshot.platform.kubevirt)
+        if self._on_pods(machines, MACHINE_ID, lambda m: ids[m.ref], makes_ids):
             return (_in(MACHINE_ID, ids.values()),)
-        if self._own_hostnames(machines) and self._on_pods(machines, HOSTNAME, hostname, True):
-            return (_in(HOSTNAME, map(hostname, machines)),)
+        if self._own_hostnames(machines) and self._on_pods(machines, VM_HOSTNAME, hostname, True):
+            return (_in(VM_HOSTNAME, map(hostname, machines)),)
         return None
 
     def _on_pods(
@@ -112,42 +106,38 @@ class Chooser:
         otherwise: bool,
     ) -> bool:
         """Whether each running pod carries the value; `otherwise` where none runs."""
-        seen = [
+        carried = [
             pod.labels.get(key) == value(machine)
             for machine in machines
             for pod in self.inventory.pods_of(machine)
         ]
-        return all(seen) if seen else otherwise
-
-    @functools.cached_property
-    def _makes_ids(self) -> bool:
-        return knows_machine_id(self.inventory.snapshot.platform.kubevirt)
+        return all(carried) if carried else otherwise
 
     def _own_hostnames(self, machines: t.Sequence[Workload]) -> bool:
-        """Whether nobody else in the namespace has, or will have, one of the hostnames."""
+        """Whether no other pod or VM of the namespace has, or will have, one of the hostnames."""
         ours = {machine.ref for machine in machines}
         pods = {pod.uid for machine in machines for pod in self.inventory.pods_of(machine)}
         names = Counter(map(hostname, machines))
         namespaces = {machine.ref.namespace for machine in machines}
-        others = {
-            hostname(other)
-            for other in self.inventory.workloads.values()
-            if other.ref.kind == VIRTUAL_MACHINE.name
-            and other.ref.namespace in namespaces
-            and other.ref not in ours
+        foreign = {
+            hostname(vm)
+            for vm in self.inventory.workloads.values()
+            if vm.ref.kind == VIRTUAL_MACHINE.name
+            and vm.ref.namespace in namespaces
+            and vm.ref not in ours
         }
-        others |= {
-            pod.labels.get(HOSTNAME, "")
+        foreign |= {
+            pod.labels.get(VM_HOSTNAME, "")
             for namespace in namespaces
             for pod in self.inventory.pods.get(namespace, ())
             if pod.uid not in pods
         }
-        return not others & set(names)
+        return not foreign & set(names)
 
 
 def label_term(label: tuple[str, str]) -> CompiledTerm:
     """The term that puts a label on a template."""
-    return pair(Slot.LABEL, *label)
+    return pair(TermLocation.LABEL, *label)
 
 
 def _in(key: str, values: t.Iterable[str]) -> Expression:
@@ -162,21 +152,21 @@ def own_selector(workload: Workload) -> tuple[Expression, ...] | None:
     """The selector of a replica set or a Deployment, as expressions: a form of a console that
     drops matchLabels would leave a selector of everything."""
     selector = (workload.manifest.get("spec") or {}).get("selector") or {}
-    found = (
+    expressions = (
         *_from_labels(selector.get("matchLabels") or {}),
         *(selector.get("matchExpressions") or ()),
     )
-    return found or None
+    return expressions or None
 
 
 def _own_selectors(workloads: t.Sequence[Workload]) -> tuple[Expression, ...] | None:
     """One selector for all: that of the only one, or one key with the values of each."""
     if any(workload.ref.kind == VIRTUAL_MACHINE.name for workload in workloads):
         return None
-    found = [own_selector(workload) for workload in workloads]
-    if len(found) == 1:
-        return found[0]
-    single = [each[0] for each in found if each and len(each) == 1 and each[0]["operator"] == "In"]
-    if len(single) < len(found) or len({each["key"] for each in single}) != 1:
+    selectors = [own_selector(workload) for workload in workloads]
+    if len(selectors) == 1:
+        return selectors[0]
+    single = [s[0] for s in selectors if s and len(s) == 1 and s[0]["operator"] == "In"]
+    if len(single) < len(selectors) or len({part["key"] for part in single}) != 1:
         return None
-    return (_in(single[0]["key"], [value for each in single for value in each["values"]]),)
+    return (_in(single[0]["key"], [value for part in single for value in part["values"]]),)

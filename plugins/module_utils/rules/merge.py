@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Terms of rules into the template of one workload, and out again: one write, or none.
+"""Which write brings the terms of rules into the template of one workload, and out again?
 
 Only what is ours is touched. What others wrote stays byte for byte, in its order; ours is
 appended. Taking the last rule away leaves the placement fields as they were before the first.
@@ -12,23 +12,18 @@ import copy
 import typing as t
 from dataclasses import dataclass
 
-from ..model.finding import Finding
-from ..model.names import JOURNAL, RULES
-from ..model.pointer import JSON
+from ..model.findings import Finding
+from ..model.json_pointer import JSON
+from ..model.kinds import RULES, UNDO
 from ..model.rule import RuleId
 from ..model.snapshot import Workload
 from ..model.write import Write
 from . import conflicts
-from .claims import Claims, Wanted, settle
-from .containers import ensure, tidy
-from .draft import Draft, placement_parts
-from .fingerprint import Fingerprint
-from .journal import journal_of, read_journal
-from .node_section import settle_nodes, take_over_selector
-from .node_terms import remove_entry
-from .ownership import Ownership, read_ownership
-from .patch import build_write
-from .slots import LISTS, MAPS, Slot
+from .draft import OwnershipChange, RequestedRules, TemplateDraft, ownership_change, placement_parts
+from .merge_node_terms import remove_entry, settle_nodes, take_over_selector
+from .ownership import Fingerprint, Ownership, read_ownership, read_undo_note, undo_note_of
+from .term_slots import LISTS, MAPS, TermLocation, ensure, tidy
+from .write import build_write
 
 
 @dataclass(frozen=True)
@@ -42,13 +37,13 @@ class Merged:
     added: tuple[RuleId, ...] = ()
     updated: tuple[RuleId, ...] = ()
     removed: tuple[RuleId, ...] = ()
-    slots: frozenset[Slot] = frozenset()
-    gone: tuple[Fingerprint, ...] = ()
+    locations: frozenset[TermLocation] = frozenset()
+    removed_terms: tuple[Fingerprint, ...] = ()
     """Terms that were ours and belong to no rule any more."""
     findings: tuple[Finding, ...] = ()
 
 
-def merge(workload: Workload, wanted: Wanted) -> Merged:
+def merge(workload: Workload, wanted: RequestedRules) -> Merged:
     """What `wanted` changes on the workload.
 
     A finding of severity error means that the write would not do what the rules say: it is for
@@ -56,9 +51,9 @@ def merge(workload: Workload, wanted: Wanted) -> Merged:
     written then.
     """
     ownership = read_ownership(workload)
-    claims = settle(ownership, wanted, workload.template)
+    claims = ownership_change(ownership, wanted, workload.template)
     before = placement_parts(workload)
-    draft = Draft(workload.ref, copy.deepcopy(before), set(ownership.created))
+    draft = TemplateDraft(workload.ref, copy.deepcopy(before), set(ownership.created))
     settle_nodes(draft, claims)
     if wanted.adopt:
         take_over_selector(draft, claims)
@@ -68,7 +63,7 @@ def merge(workload: Workload, wanted: Wanted) -> Merged:
     owned = _ownership_after(workload, ownership, claims, draft)
     annotations = {
         RULES: owned.text() if owned.rules else None,
-        JOURNAL: _journal_after(workload, owned, draft),
+        UNDO: _undo_note_after(workload, owned, draft),
     }
     if owned == ownership:
         annotations[RULES] = workload.annotations.get(RULES)
@@ -79,85 +74,86 @@ def merge(workload: Workload, wanted: Wanted) -> Merged:
         added=tuple(sorted(set(owned.rules) - set(ownership.rules))),
         updated=_updated(ownership, owned, draft),
         removed=tuple(sorted(set(ownership.rules) - set(owned.rules))),
-        slots=frozenset(mark.slot for mark in draft.touched),
-        gone=claims.gone,
+        locations=frozenset(mark.location for mark in draft.touched),
+        removed_terms=claims.removed,
         findings=tuple(draft.findings),
     )
 
 
-def _take_out(draft: Draft, claims: Claims) -> None:
-    for mark in claims.gone:
-        if mark.slot in LISTS:
-            entries = LISTS[mark.slot].read(draft.root, None) or []
+def _take_out(draft: TemplateDraft, claims: OwnershipChange) -> None:
+    for mark in claims.removed:
+        if mark.location in LISTS:
+            entries = LISTS[mark.location].read(draft.root, None) or []
             if remove_entry(entries, mark):
                 draft.touched.add(mark)
-        elif mark.slot in MAPS:
-            found = MAPS[mark.slot].read(draft.root, None) or {}
-            for key, value in list(found.items()):
-                if mark.says_the_same(Fingerprint.of(mark.slot, {"key": key, "value": value})):
-                    del found[key]
+        elif mark.location in MAPS:
+            entries = MAPS[mark.location].read(draft.root, None) or {}
+            for key, value in list(entries.items()):
+                if mark.says_the_same(Fingerprint.of(mark.location, {"key": key, "value": value})):
+                    del entries[key]
                     draft.touched.add(mark)
 
 
-def _put_in(draft: Draft, claims: Claims) -> None:
+def _put_in(draft: TemplateDraft, claims: OwnershipChange) -> None:
     for mark, value in claims.values.items():
-        if mark.slot in LISTS:
+        if mark.location in LISTS:
             _append(draft, claims, mark, value)
-        elif mark.slot in MAPS:
+        elif mark.location in MAPS:
             _set_key(draft, claims, mark, value)
 
 
-def _append(draft: Draft, claims: Claims, mark: Fingerprint, value: JSON) -> None:
-    entries = LISTS[mark.slot].read(draft.root, None) or []
-    alike = any(mark.says_the_same(Fingerprint.of(mark.slot, entry)) for entry in entries)
+def _append(draft: TemplateDraft, claims: OwnershipChange, mark: Fingerprint, value: JSON) -> None:
+    entries = LISTS[mark.location].read(draft.root, None) or []
+    alike = any(mark.says_the_same(Fingerprint.of(mark.location, entry)) for entry in entries)
     if alike and claims.is_ours(mark):
         return
-    if mark.slot is Slot.SPREAD and any(_same_pair(entry, value) for entry in entries):
+    if mark.location is TermLocation.SPREAD and any(
+        entry.get("topologyKey") == value["topologyKey"]
+        and entry.get("whenUnsatisfiable") == value["whenUnsatisfiable"]
+        for entry in entries
+    ):
         rules = _rules_with(claims, mark)
         draft.findings += conflicts.duplicate_spread(rules, draft.ref, value)
         return
-    ensure(draft.root, LISTS[mark.slot], [], draft.created).append(copy.deepcopy(value))
+    ensure(draft.root, LISTS[mark.location], [], draft.created).append(copy.deepcopy(value))
     draft.touched.add(mark)
 
 
-def _same_pair(one: JSON, other: JSON) -> bool:
-    names = ("topologyKey", "whenUnsatisfiable")
-    return all(one.get(name) == other.get(name) for name in names)
-
-
-def _set_key(draft: Draft, claims: Claims, mark: Fingerprint, wanted: JSON) -> None:
+def _set_key(
+    draft: TemplateDraft, claims: OwnershipChange, mark: Fingerprint, wanted: JSON
+) -> None:
     key, value = wanted["key"], wanted["value"]
-    seen = (MAPS[mark.slot].read(draft.root, None) or {}).get(key)
-    if seen == value:
+    present = (MAPS[mark.location].read(draft.root, None) or {}).get(key)
+    if present == value:
         return
-    if seen is not None:
-        name, what = (
+    if present is not None:
+        name, field_name = (
             (conflicts.LABEL_CONFLICT, "label")
-            if mark.slot is Slot.LABEL
+            if mark.location is TermLocation.LABEL
             else (conflicts.NODE_SELECTOR_CONFLICT, "nodeSelector")
         )
         rules = _rules_with(claims, mark)
-        draft.findings += conflicts.other_value(rules, draft.ref, name, what, wanted, seen)
+        draft.findings += conflicts.other_value(rules, draft.ref, name, field_name, wanted, present)
         return
-    ensure(draft.root, MAPS[mark.slot], {}, draft.created)[key] = value
+    ensure(draft.root, MAPS[mark.location], {}, draft.created)[key] = value
     draft.touched.add(mark)
 
 
-def _check_affinity(draft: Draft, claims: Claims) -> None:
-    entries = LISTS[Slot.AFFINITY].read(draft.root, None) or ()
-    meanings = {Fingerprint.of(Slot.AFFINITY, entry).meaning for entry in entries}
-    rules = claims.wanted_by.get(Slot.AFFINITY, ())
+def _check_affinity(draft: TemplateDraft, claims: OwnershipChange) -> None:
+    entries = LISTS[TermLocation.AFFINITY].read(draft.root, None) or ()
+    meanings = {Fingerprint.of(TermLocation.AFFINITY, entry).meaning for entry in entries}
+    rules = claims.wanted_by.get(TermLocation.AFFINITY, ())
     if rules and len(meanings) > 1:
         draft.findings += conflicts.second_affinity(rules, draft.ref, len(meanings))
 
 
-def _rules_with(claims: Claims, mark: Fingerprint) -> list[RuleId]:
-    rules = claims.wanted_by.get(mark.slot, ())
+def _rules_with(claims: OwnershipChange, mark: Fingerprint) -> list[RuleId]:
+    rules = claims.wanted_by.get(mark.location, ())
     return [rule for rule in rules if mark in claims.rules.get(rule, ())]
 
 
 def _ownership_after(
-    workload: Workload, before: Ownership, claims: Claims, draft: Draft
+    workload: Workload, before: Ownership, claims: OwnershipChange, draft: TemplateDraft
 ) -> Ownership:
     """Bookkeeping alone is no reason to write: then it stays as it was."""
     created = tidy(draft.root, draft.created)
@@ -168,23 +164,23 @@ def _ownership_after(
     return Ownership(workload.uid, claims.rules, frozenset(created))
 
 
-def _journal_after(workload: Workload, owned: Ownership, draft: Draft) -> str | None:
+def _undo_note_after(workload: Workload, owned: Ownership, draft: TemplateDraft) -> str | None:
     """Written with the first change, and taken away by one that leads back."""
-    text = workload.annotations.get(JOURNAL)
-    journal = read_journal(workload)
+    text = workload.annotations.get(UNDO)
+    note = read_undo_note(workload)
     if not draft.touched:
         return text
-    if journal is None:
-        return journal_of(workload).text()
+    if note is None:
+        return undo_note_of(workload).text()
     back = (
-        journal.placement == draft.root["spec"]
-        and journal.labels == (MAPS[Slot.LABEL].read(draft.root, None) or {})
-        and journal.rules == (owned.text() if owned.rules else None)
+        note.placement == draft.root["spec"]
+        and note.labels == (MAPS[TermLocation.LABEL].read(draft.root, None) or {})
+        and note.rules == (owned.text() if owned.rules else None)
     )
     return None if back else text
 
 
-def _updated(before: Ownership, after: Ownership, draft: Draft) -> tuple[RuleId, ...]:
+def _updated(before: Ownership, after: Ownership, draft: TemplateDraft) -> tuple[RuleId, ...]:
     """Rules that stay and have other terms now, or had lost one."""
     both = set(before.rules) & set(after.rules)
     return tuple(

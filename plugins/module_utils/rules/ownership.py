@@ -1,34 +1,148 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which rule put which terms on a workload: the annotation `placement.virt/rules`.
+"""What do the two annotations of a workload hold: which rule owns which term, and the undo record?
+
+A fingerprint names a term by its meaning and by its form. A console may write a term again in another
+order, with matchLabels as matchExpressions, without empty lists: it means the same, so it stays the
+same term.
+
+`placement.virt/rules`, the ownership:
 
     {"version": 1,
      "uid": "<uid of the object>",
      "rules": {"<namespace>/<set>/<name>": ["<slot>:<meaning>.<form>", ...], ...},
      "created": ["/spec/affinity", ...]}
 
-`rules` names each rule that the object carries, with the fingerprints of its terms; a rule that
-needed no term of its own stands there with none. `created` are the containers that were not
-there before the first rule, as pointers into the template: they go with the last term in them.
-In `/spec/.../nodeSelectorTerms/#<digest>/matchExpressions` the digest is of the foreign term that
-was given the list.
+`rules` has each rule of the object with the fingerprints of its terms; a rule without a term of its
+own has an empty list. `created` are the containers that the rules added, as pointers into the
+template: they are removed with the last term in them. In
+`/spec/.../nodeSelectorTerms/#<digest>/matchExpressions` the digest is that of the foreign term to
+which the list was added.
 
-The annotation is a hint; what stands in the template decides. A `uid` of another object shows
-that this one is a copy.
+The annotation is a hint; the template decides. If `uid` is that of another object, this object is
+a clone of it.
+
+`placement.virt/undo`, the undo record: the template before the rules changed it, kept until a rollout
+ends well:
+
+    {"version": 1,
+     "uid": "<uid of the object>",
+     "placement": {"affinity": ..., ...},
+     "labels": {...},
+     "rules": "<value of placement.virt/rules>"}
+
+`placement` has the placement fields of that template, `labels` its labels, `rules` the ownership then,
+null if there was none. The first patch that changes the terms writes the record; later patches keep
+it.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
 import typing as t
 from dataclasses import dataclass, field
 
-from ..model.names import RULES
-from ..model.pointer import JSON
+from ..model.json_pointer import JSON
+from ..model.kinds import RULES, UNDO
+from ..model.objects import Labels
 from ..model.rule import RuleId
 from ..model.snapshot import Workload
-from .fingerprint import Fingerprint
-from .slots import Slot
+from .term_slots import FIELDS, TermLocation
+
+_SETS = ("values", "namespaces", "matchLabelKeys", "mismatchLabelKeys")
+_CONJUNCTIONS = ("matchExpressions", "matchFields")
+_DEFAULTS: t.Mapping[TermLocation, t.Mapping[str, JSON]] = {
+    TermLocation.SPREAD: {"nodeAffinityPolicy": "Honor", "nodeTaintsPolicy": "Ignore"},
+    TermLocation.TOLERATION: {"operator": "Equal", "value": "", "effect": "", "key": ""},
+}
+"""What the API takes a missing field for (core/v1 TopologySpreadConstraint, Toleration)."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Fingerprint:
+    """`meaning` is the same for terms with the same effect, `form` only for the same JSON."""
+
+    location: TermLocation
+    meaning: str
+    form: str
+
+    def __str__(self) -> str:
+        return f"{self.location}:{self.meaning}.{self.form}"
+
+    @classmethod
+    def parse(cls, text: str) -> Fingerprint:
+        """Raises ValueError for what is no fingerprint."""
+        slot, digests = text.split(":", 1)
+        meaning, form = digests.split(".", 1)
+        return cls(TermLocation(slot), meaning, form)
+
+    @classmethod
+    def of(cls, slot: TermLocation, value: JSON) -> Fingerprint:
+        return _of(slot, _text(value))
+
+    def says_the_same(self, other: Fingerprint) -> bool:
+        return self.location is other.location and self.meaning == other.meaning
+
+
+@functools.lru_cache(maxsize=4096)
+def _of(slot: TermLocation, text: str) -> Fingerprint:
+    """Many workloads carry the same terms, and a group of hundreds has long ones."""
+    value = json.loads(text)
+    complete = {**_DEFAULTS[slot], **value} if slot in _DEFAULTS else value
+    return Fingerprint(slot, digest(_meaning(complete), 10), digest(without_empties(value), 6))
+
+
+def digest(value: JSON, length: int) -> str:
+    """The first hexadecimal digits of a hash over the value, whatever the order of its keys."""
+    return hashlib.sha256(_text(value).encode()).hexdigest()[:length]
+
+
+def without_empties(value: JSON) -> JSON:
+    """The value without nulls and empty lists: the API server drops those in some kinds and keeps
+    them in others. An empty map stays, it has a meaning of its own (a selector of everything)."""
+    if isinstance(value, dict):
+        kept = {key: without_empties(inner) for key, inner in value.items()}
+        return {key: inner for key, inner in kept.items() if inner is not None and inner != []}
+    if isinstance(value, list):
+        return [without_empties(inner) for inner in value]
+    return value
+
+
+def _meaning(value: JSON) -> JSON:
+    if isinstance(value, list):
+        return [_meaning(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    canonical: dict[str, JSON] = {}
+    for key, inner in _spelled_out(without_empties(value)).items():
+        if key in _SETS:
+            canonical[key] = sorted(set(map(_text, inner)))
+        elif key in _CONJUNCTIONS:
+            canonical[key] = sorted(map(_text, map(_meaning, inner)))
+        else:
+            canonical[key] = _meaning(inner)
+    return canonical
+
+
+def _spelled_out(value: dict[str, JSON]) -> dict[str, JSON]:
+    """matchLabels as the expressions that they stand for."""
+    if "matchLabels" not in value:
+        return value
+    rest = {key: inner for key, inner in value.items() if key != "matchLabels"}
+    spelled = [
+        {"key": key, "operator": "In", "values": [label_value]}
+        for key, label_value in value["matchLabels"].items()
+    ]
+    if spelled:
+        rest["matchExpressions"] = [*(rest.get("matchExpressions") or ()), *spelled]
+    return rest
+
+
+def _text(value: JSON) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
 
 VERSION = 1
 
@@ -39,7 +153,7 @@ class UnreadableAnnotation(ValueError):
 
 @dataclass(frozen=True)
 class Ownership:
-    """What the annotation of one object says."""
+    """The content of the annotation of one object."""
 
     uid: str
     rules: t.Mapping[RuleId, tuple[Fingerprint, ...]] = field(default_factory=dict)
@@ -57,21 +171,21 @@ class Ownership:
         }
         return json.dumps(content, separators=(",", ":"))
 
-    def marks(self) -> frozenset[Fingerprint]:
+    def fingerprints(self) -> frozenset[Fingerprint]:
         """The fingerprints of all rules together."""
         return frozenset(mark for marks in self.rules.values() for mark in marks)
 
     def owned(self, mark: Fingerprint) -> Fingerprint | None:
         """The fingerprint under which a term that says the same as `mark` is ours, if it is."""
-        alike = [own for own in self.marks() if own.says_the_same(mark)]
+        alike = [own for own in self.fingerprints() if own.says_the_same(mark)]
         return next((own for own in alike if own == mark), min(alike, default=None))
 
     def of_set(self, namespace: str, set_name: str) -> tuple[RuleId, ...]:
-        return tuple(r for r in self.rules if (r.namespace, r.set) == (namespace, set_name))
+        return tuple(r for r in self.rules if (r.namespace, r.rule_set) == (namespace, set_name))
 
 
 def read_ownership(workload: Workload) -> Ownership:
-    """What the object's annotation says; empty where there is none.
+    """The ownership in the object's annotation; empty where there is none.
 
     Raises UnreadableAnnotation. The uid may be another object's: compare it.
     """
@@ -106,7 +220,7 @@ def decode(workload: Workload, annotation: str, text: str) -> dict[str, JSON]:
     return content
 
 
-def rules_of_term(ownership: Ownership, where: Slot, term: JSON) -> tuple[RuleId, ...]:
+def rules_of_term(ownership: Ownership, where: TermLocation, term: JSON) -> tuple[RuleId, ...]:
     """The rules that a term in slot `where` belongs to: several may share one, a foreign one has none."""
     mark = ownership.owned(Fingerprint.of(where, term))
     if mark is None:
@@ -119,3 +233,51 @@ def _damaged(workload: Workload, annotation: str, seen: str) -> str:
         f"{workload.ref}: annotation {annotation} is damaged ({seen}): restore it from a backup,"
         " or remove it, and the terms of the rules by hand, and write the rules again"
     )
+
+
+@dataclass(frozen=True)
+class UndoNote:
+    """The terms to go back to; see the module for the fields."""
+
+    uid: str
+    placement: t.Mapping[str, JSON]
+    labels: Labels
+    rules: str | None
+
+    def text(self) -> str:
+        content = {
+            "version": VERSION,
+            "uid": self.uid,
+            "placement": self.placement,
+            "labels": self.labels,
+            "rules": self.rules,
+        }
+        return json.dumps(content, sort_keys=True, separators=(",", ":"))
+
+
+def undo_note_of(workload: Workload) -> UndoNote:
+    """The undo record that restores the object as it is now."""
+    spec = workload.template.get("spec") or {}
+    return UndoNote(
+        uid=workload.uid,
+        placement={name: spec[name] for name in FIELDS if name in spec},
+        labels=dict(workload.template_labels),
+        rules=workload.annotations.get(RULES),
+    )
+
+
+def read_undo_note(workload: Workload) -> UndoNote | None:
+    """The undo record of the object; None if it has none, or if it is a clone and the record is of
+    another object. Raises UnreadableAnnotation."""
+    text = workload.annotations.get(UNDO)
+    if text is None:
+        return None
+    content = decode(workload, UNDO, text)
+    try:
+        note = UndoNote(content["uid"], content["placement"], content["labels"], content["rules"])
+    except KeyError as error:
+        raise UnreadableAnnotation(
+            f"{workload.ref}: annotation {UNDO} is damaged (it has no {error}): remove it if"
+            " nothing has to be undone, and write the rules again"
+        ) from error
+    return note if note.uid == workload.uid else None

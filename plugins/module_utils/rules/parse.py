@@ -1,33 +1,197 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From the list that a user writes to rules; every fault is found at once."""
+"""Which rules does the option `rules` hold, and what is wrong with it? One function a rule type."""
 
 from __future__ import annotations
 
 import typing as t
 from dataclasses import dataclass
 
-from ..model.finding import Fault
-from ..model.finding_names import FINDING_NAMES
-from ..model.pointer import JSON
-from ..model.rule import Rule, RuleId, SpreadOver, Terms, Verb, WorkloadSelector
+from ..model.findings import FINDING_NAMES, InputError
+from ..model.input import InputReader, left_out, nearest, shown
+from ..model.json_pointer import JSON
+from ..model.rule import (
+    Avoid,
+    KeepApart,
+    KeepTogether,
+    PodSelector,
+    RawTerms,
+    Rule,
+    RuleId,
+    RuleType,
+    RunOn,
+    SpreadOver,
+    Target,
+    WorkloadSelector,
+)
 from ..model.topology import Topology
-from ..scheduling.syntax import is_label_value
-from . import references
-from .label_input import free_key
-from .values import Notes, left_out, nearest, shown
-from .verbs import VERBS, Context
+from ..scheduler.labels import is_label_value
+from ..view import selection as references
+from ..view.label_input import free_key, label_key, label_value, labels
+from .raw_terms import read_terms
 
-OPTIONS = ("name", "workloads", *VERBS, "label", "preferred", "weight", "allow_findings")
+
+@dataclass(frozen=True)
+class Context:
+    """What names inside a rule type mean."""
+
+    namespace: str
+    topology: Topology
+
+
+Nodes = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def run_on(reader: InputReader, value: JSON, context: Context) -> RuleType | None:
+    """`{key: value or list}`."""
+    nodes = _nodes(reader, value, context)
+    return None if nodes is None else RunOn(nodes)
+
+
+def avoid(reader: InputReader, value: JSON, context: Context) -> RuleType | None:
+    """`{key: value or list}`."""
+    nodes = _nodes(reader, value, context)
+    return None if nodes is None else Avoid(nodes)
+
+
+def keep_apart(reader: InputReader, value: JSON, context: Context) -> RuleType | None:
+    """`{over, from, pods}`."""
+    options = ("over", "from", "pods")
+    given = reader.mapping(value, options)
+    if given is None:
+        return None
+    over = _over(reader, value, options, context)
+    targets: list[Target | None] = []
+    for option, read in (("from", references.workload), ("pods", references.pods)):
+        if option in given:
+            targets += _targets(reader.at(option), given[option], read, context)
+    if over is None or None in targets:
+        return None
+    return KeepApart(over, tuple(target for target in targets if target is not None))
+
+
+def keep_together(reader: InputReader, value: JSON, context: Context) -> RuleType | None:
+    """`{over, with | leader | pods}`, or `{over}` for the members with each other."""
+    options = ("over", "with", "leader", "pods")
+    given = reader.mapping(value, options)
+    if given is None:
+        return None
+    over = _over(reader, value, options, context)
+    target_options = [option for option in ("with", "leader", "pods") if option in given]
+    if len(target_options) > 1:
+        reader.error(f"takes one of with, leader and pods, not {' and '.join(target_options)}")
+        return None
+    target: Target | None = None
+    if target_options:
+        read = references.pods if target_options == ["pods"] else references.workload
+        target = read(reader.at(target_options[0]), given[target_options[0]], context.namespace)
+        if target is None:
+            return None
+        if isinstance(target, PodSelector) and len(target.namespaces) > 1:
+            reader.at("pods.namespaces").error(
+                "takes one namespace here: a pod beside them would have to be in all of them"
+            )
+            return None
+    return None if over is None else KeepTogether(over, target, leader=target_options == ["leader"])
+
+
+def spread(reader: InputReader, value: JSON, context: Context) -> RuleType | None:
+    """`{over, max_skew}`."""
+    options = ("over", "max_skew")
+    given = reader.mapping(value, options)
+    if given is None:
+        return None
+    over = _over(reader, value, options, context)
+    skew = reader.at("max_skew").integer(given.get("max_skew", 1), 1)
+    return None if over is None or skew is None else SpreadOver(over, skew)
+
+
+def terms(reader: InputReader, value: JSON, context: Context) -> RuleType | None:
+    """Placement fields of a pod, as Kubernetes writes them."""
+    fields = read_terms(reader, value)
+    return None if fields is None else RawTerms(fields)
+
+
+RULE_TYPES: t.Mapping[str, t.Callable[[InputReader, JSON, Context], RuleType | None]] = {
+    "run_on": run_on,
+    "avoid": avoid,
+    "keep_apart": keep_apart,
+    "keep_together": keep_together,
+    "spread": spread,
+    "terms": terms,
+}
+
+
+def _over(
+    reader: InputReader, given: t.Mapping[str, JSON], options: t.Collection[str], context: Context
+) -> str | None:
+    if "over" not in given:
+        if left_out("over", given, options):
+            reader.error("needs over: the topology key whose domains are meant")
+        return None
+    inner = reader.at("over")
+    key = inner.key(given["over"], context.topology)
+    return key if key is not None and label_key(inner, key) else None
+
+
+def _nodes(reader: InputReader, value: JSON, context: Context) -> Nodes | None:
+    if not isinstance(value, dict):
+        reader.error("must be a map of topology keys and the values that nodes have there")
+        return None
+    if not value:
+        reader.error("is empty: name at least one key with its value")
+        return None
+    before = len(reader.errors)
+    nodes: dict[str, tuple[str, ...]] = {}
+    for name, given_values in value.items():
+        inner = reader.at(str(name))
+        key = inner.key(name, context.topology)
+        values = _node_values(inner, given_values)
+        if key is None or not label_key(inner, key) or values is None:
+            continue
+        if key in nodes:
+            inner.error(f"is the key {key}, which stands here already under another name")
+        nodes[key] = values
+    return tuple(nodes.items()) if len(reader.errors) == before else None
+
+
+def _node_values(reader: InputReader, value: JSON) -> tuple[str, ...] | None:
+    if value == []:
+        reader.error("is an empty list: name at least one value")
+        return None
+    values = value if isinstance(value, list) else [value]
+    parsed = [label_value(reader, item) for item in values]
+    kept = [item for item in parsed if item is not None]
+    return tuple(dict.fromkeys(kept)) if len(kept) == len(parsed) else None
+
+
+_Read = t.Callable[[InputReader, JSON, str], "Target | None"]
+
+
+def _targets(
+    reader: InputReader, value: JSON, read: _Read, context: Context
+) -> list[Target | None]:
+    items = reader.sequence(value)
+    if items is None:
+        return [None]
+    if not items:
+        reader.error("is an empty list: name whom to keep apart from, or leave it out")
+        return [None]
+    if isinstance(value, dict):
+        return [read(reader, value, context.namespace)]
+    return [read(reader.item(i), item, context.namespace) for i, item in enumerate(items)]
+
+
+OPTIONS = ("name", "workloads", *RULE_TYPES, "label", "preferred", "weight", "allow_findings")
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """The rules that could be understood, and what is wrong with the others. `broken` are those
-    others, with the workloads that could be read: they can be looked up all the same."""
+    """`rules` are valid. `broken` are the invalid ones with the workloads that could be read, so that
+    these can be looked up all the same; `faults` are their errors."""
 
     rules: tuple[Rule, ...]
-    faults: tuple[Fault, ...]
+    faults: tuple[InputError, ...]
     broken: tuple[Rule, ...] = ()
 
 
@@ -35,14 +199,14 @@ def read_rules(
     raw: JSON, *, namespace: str, set_name: str, topology: Topology, absent: bool = False
 ) -> Parsed:
     """`raw` is a list of maps. With `absent` a rule needs only its name."""
-    faults: list[Fault] = []
-    notes = Notes("rules", faults)
+    faults: list[InputError] = []
+    reader = InputReader("rules", faults)
     for option, value in (("namespace", namespace), ("set", set_name)):
         if not value.strip() or "/" in value:
-            faults.append(Fault(option, f"must be a name without a slash, not {value!r}"))
+            faults.append(InputError(option, f"must be a name without a slash, not {value!r}"))
     items = raw if isinstance(raw, list) else None
     if items is None:
-        notes.fault(f"must be a list of rules, or the YAML or JSON text of one, not {shown(raw)}")
+        reader.error(f"must be a list of rules, or the YAML or JSON text of one, not {shown(raw)}")
         return Parsed((), tuple(faults))
     context = Context(namespace, topology)
     rules: list[Rule] = []
@@ -57,24 +221,24 @@ def read_rules(
 
 
 def _rule(
-    index: int, item: JSON, set_name: str, context: Context, absent: bool, faults: list[Fault]
+    index: int, item: JSON, set_name: str, context: Context, absent: bool, faults: list[InputError]
 ) -> Rule | None:
     """The rule as far as it can be read; None where it is no map."""
     name = _name(index, item, absent, faults)
-    notes = Notes(f"rules[{index}] {name}" if name else f"rules[{index}]", faults)
-    given = notes.mapping(item, OPTIONS)
+    reader = InputReader(f"rules[{index}] {name}" if name else f"rules[{index}]", faults)
+    given = reader.mapping(item, OPTIONS)
     if given is None:
         return None
-    verb = _verb(notes, item, context, absent)
-    workloads = _workloads(notes.at("workloads"), item, context, absent)
-    label = _label(notes.at("label"), given["label"], absent) if "label" in given else None
-    preferred, weight = _preference(notes, item, verb)
-    allowed = _allowed(notes.at("allow_findings"), given.get("allow_findings", []))
+    rule_type = _rule_type(reader, item, context, absent)
+    workloads = _workloads(reader.at("workloads"), item, context, absent)
+    label = _label(reader.at("label"), given["label"], absent) if "label" in given else None
+    preferred, weight = _preference(reader, item, rule_type)
+    allowed = _allowed(reader.at("allow_findings"), given.get("allow_findings", []))
     return Rule(
         id=RuleId(context.namespace, set_name, name or ""),
         index=index,
         workloads=workloads or (),
-        verb=verb,
+        rule_type=rule_type,
         label=label,
         preferred=preferred,
         weight=weight,
@@ -83,46 +247,46 @@ def _rule(
     )
 
 
-def _name(index: int, item: JSON, absent: bool, faults: list[Fault]) -> str | None:
-    """The name as annotations take it: between slashes, and in the same letters everywhere. What is
-    only to go may stand there under any name."""
-    notes = Notes(f"rules[{index}]", faults)
+def _name(index: int, item: JSON, absent: bool, faults: list[InputError]) -> str | None:
+    """The name, valid as a part of an annotation. A rule that is only to be removed may have any
+    printable name."""
+    reader = InputReader(f"rules[{index}]", faults)
     if not isinstance(item, dict):
         return None
     if "name" not in item:
         if left_out("name", item, OPTIONS):
-            notes.fault("needs a name")
+            reader.error("needs a name")
         return None
-    inner = notes.at("name")
+    inner = reader.at("name")
     if isinstance(item["name"], int) and not absent:
-        inner.fault(f"must be text, not {shown(item['name'])}: quote it")
+        inner.error(f"must be text, not {shown(item['name'])}: quote it")
         return None
     name = inner.text(item["name"])
     if name is None or is_label_value(name) or (absent and name.isprintable()):
         return name
-    inner.fault(
+    inner.error(
         f"{shown(name)} is no name of a rule: 1 to 63 letters (a-z, A-Z), digits, '-', '_' and '.',"
         " beginning and ending with a letter or digit"
     )
     return None
 
 
-def _allowed(notes: Notes, value: JSON) -> frozenset[str]:
-    names = notes.texts(value) or ()
+def _allowed(reader: InputReader, value: JSON) -> frozenset[str]:
+    names = reader.texts(value) or ()
     for name in names:
         if name not in FINDING_NAMES:
             hint = nearest(name, FINDING_NAMES) or "; docs/findings.md lists them"
-            notes.fault(f"{shown(name)} is no finding{hint}")
+            reader.error(f"{shown(name)} is no finding{hint}")
     return frozenset(names)
 
 
-def _no_duplicates(items: t.Sequence[JSON], faults: list[Fault]) -> None:
+def _no_duplicates(items: t.Sequence[JSON], faults: list[InputError]) -> None:
     first: dict[str, int] = {}
     for index, item in enumerate(items):
         name = str(item.get("name")).strip() if isinstance(item, dict) and "name" in item else ""
         if name and name in first:
             faults.append(
-                Fault(
+                InputError(
                     f"rules[{index}] {name}",
                     f"has the same name as rules[{first[name]}]: names are unique in a set",
                 )
@@ -130,66 +294,71 @@ def _no_duplicates(items: t.Sequence[JSON], faults: list[Fault]) -> None:
         first.setdefault(name, index)
 
 
-def _verb(notes: Notes, given: t.Mapping[str, JSON], context: Context, absent: bool) -> Verb | None:
-    used = [verb for verb in VERBS if verb in given]
+def _rule_type(
+    reader: InputReader, given: t.Mapping[str, JSON], context: Context, absent: bool
+) -> RuleType | None:
+    used = [name for name in RULE_TYPES if name in given]
     if len(used) > 1:
-        notes.fault(f"has {len(used)} verbs ({', '.join(used)}): make one rule of each")
-    if not (used or absent) and all(left_out(each, given, OPTIONS) for each in (*VERBS, "label")):
-        notes.fault(f"says nothing: give it one of {', '.join(VERBS)}, or a label")
-    found = [VERBS[verb](notes.at(verb), given[verb], context) for verb in used]
-    return found[0] if len(found) == 1 else None
+        reader.error(f"has {len(used)} verbs ({', '.join(used)}): make one rule of each")
+    needed = (*RULE_TYPES, "label")
+    if not (used or absent) and all(left_out(option, given, OPTIONS) for option in needed):
+        reader.error(f"says nothing: give it one of {', '.join(RULE_TYPES)}, or a label")
+    parsed = [RULE_TYPES[name](reader.at(name), given[name], context) for name in used]
+    return parsed[0] if len(parsed) == 1 else None
 
 
 def _workloads(
-    notes: Notes, given: t.Mapping[str, JSON], context: Context, absent: bool
+    reader: InputReader, given: t.Mapping[str, JSON], context: Context, absent: bool
 ) -> tuple[WorkloadSelector, ...] | None:
-    """An empty list is nobody: then the rule is taken from whoever carries it."""
+    """The selectors. An empty list means no workload: the rule is removed from all that carry it."""
     if "workloads" not in given:
         if not absent and left_out("workloads", given, OPTIONS):
-            notes.fault("is missing: say whom the rule is about; an empty list is nobody")
+            reader.error("is missing: say whom the rule is about; an empty list is nobody")
         return None
     items = given["workloads"]
     if not isinstance(items, list):
-        notes.fault(f"must be a list of maps with name, names or labels, not {shown(items)}")
+        reader.error(f"must be a list of maps with name, names or labels, not {shown(items)}")
         return None
-    found = []
+    selectors = []
     for index, item in enumerate(items):
-        one = notes.item(index)
-        reference = references.workload(one, item, context.namespace)
-        if reference is not None and reference.namespace != context.namespace:
-            one.at("namespace").fault(
+        item_reader = reader.item(index)
+        selector = references.workload(item_reader, item, context.namespace)
+        if selector is not None and selector.namespace != context.namespace:
+            item_reader.at("namespace").error(
                 f"a rule is about workloads of its own namespace, {context.namespace}: write the"
-                f" ones in {reference.namespace} in a task of theirs, or as target of from or with"
+                f" ones in {selector.namespace} in a task of theirs, or as target of from or with"
             )
-        found.append(reference)
-    return tuple(reference for reference in found if reference is not None)
+        selectors.append(selector)
+    return tuple(selector for selector in selectors if selector is not None)
 
 
-def _label(notes: Notes, value: JSON, absent: bool) -> tuple[str, str] | None:
-    """The key and value. What is only to go may have been written with any key."""
-    found = references.labels(notes, value)
-    if found is not None and len(found) != 1:
-        notes.fault(f"takes one key with its value, not {len(found)}")
+def _label(reader: InputReader, value: JSON, absent: bool) -> tuple[str, str] | None:
+    """The key and value. A rule that is only to be removed may have any key."""
+    pairs = labels(reader, value)
+    if pairs is not None and len(pairs) != 1:
+        reader.error(f"takes one key with its value, not {len(pairs)}")
         return None
-    if not found or not (absent or free_key(notes, next(iter(found)))):
+    if not pairs or not (absent or free_key(reader, next(iter(pairs)))):
         return None
-    return next(iter(found.items()))
+    return next(iter(pairs.items()))
 
 
-def _preference(notes: Notes, given: t.Mapping[str, JSON], verb: Verb | None) -> tuple[bool, int]:
-    preferred = notes.at("preferred").boolean(given.get("preferred", False))
-    weight = notes.at("weight").integer(given.get("weight", 100), 1, 100)
-    if preferred and isinstance(verb, Terms):
-        notes.at("preferred").fault("does not go with terms, which say themselves what they prefer")
-    if preferred and all(left_out(each, given, OPTIONS) for each in VERBS):
-        notes.at("preferred").fault("needs a verb: a label alone prefers nothing")
-    if "weight" in given and isinstance(verb, SpreadOver):
-        notes.at("weight").fault("does not go with spread: the scheduler knows no weight there")
-    elif "weight" in given and _is_required(given, preferred):
-        notes.at("weight").fault("goes only with preferred: a required rule has no weight")
+def _preference(
+    reader: InputReader, given: t.Mapping[str, JSON], rule_type: RuleType | None
+) -> tuple[bool, int]:
+    preferred = reader.at("preferred").boolean(given.get("preferred", False))
+    weight = reader.at("weight").integer(given.get("weight", 100), 1, 100)
+    if preferred and isinstance(rule_type, RawTerms):
+        reader.at("preferred").error(
+            "does not go with terms, which say themselves what they prefer"
+        )
+    if preferred and all(left_out(option, given, OPTIONS) for option in RULE_TYPES):
+        reader.at("preferred").error("needs a verb: a label alone prefers nothing")
+    if "weight" in given and isinstance(rule_type, SpreadOver):
+        reader.at("weight").error("does not go with spread: the scheduler knows no weight there")
+    # A weight beside a misspelled `preferred` is no error of its own.
+    elif "weight" in given and (
+        preferred is False if "preferred" in given else left_out("preferred", given, OPTIONS)
+    ):
+        reader.at("weight").error("goes only with preferred: a required rule has no weight")
     return bool(preferred), weight or 100
-
-
-def _is_required(given: t.Mapping[str, JSON], preferred: bool | None) -> bool:
-    """Whether a rule says that it is no wish, or says nothing of it."""
-    return preferred is False if "preferred" in given else left_out("preferred", given, OPTIONS)

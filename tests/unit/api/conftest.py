@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A scripted server and an Api that talks to it, with a clock that only moves when it waits."""
+"""A scripted server and an ApiClient that talks to it, with a clock that only moves when it waits."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import typing as t
 import pytest
 import urllib3
 
-from ansible_collections.virt.placement.plugins.module_utils.api.deadline import Deadline
-from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
-from ansible_collections.virt.placement.plugins.module_utils.api.retry import RetryPolicy
+from ansible_collections.virt.placement.plugins.module_utils.api.client import (
+    ApiClient,
+    RetryPolicy,
+)
 from ansible_collections.virt.placement.plugins.module_utils.api.transport import (
+    Deadline,
     Session,
     Transport,
 )
@@ -53,7 +55,7 @@ def tokens() -> list[str]:
 
 
 @pytest.fixture
-def api(server: ScriptedServer, clock: Clock, tokens: list[str]) -> t.Iterator[Api]:
+def api(server: ScriptedServer, clock: Clock, tokens: list[str]) -> t.Iterator[ApiClient]:
     pools: list[urllib3.PoolManager] = []
 
     def open_session() -> Session:
@@ -62,6 +64,6 @@ def api(server: ScriptedServer, clock: Clock, tokens: list[str]) -> t.Iterator[A
         return Session(pools[-1], server.url, lambda: [("Authorization", f"Bearer {token}")])
 
     deadline = Deadline(100, clock=clock, sleep=clock.sleep)
-    yield Api(Transport(open_session), deadline, RetryPolicy(draw=lambda: 1.0))
+    yield ApiClient(Transport(open_session), deadline, RetryPolicy(draw=lambda: 1.0))
     for pool in pools:
         pool.clear()

@@ -16,7 +16,7 @@ from kubernetes.client import Configuration
 
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client as peer
-from ansible_collections.virt.placement.plugins.module_utils.api.configuration import (
+from ansible_collections.virt.placement.plugins.module_utils.api.connection import (
     configuration_of,
     headers_of,
 )

@@ -18,7 +18,7 @@ from kubernetes.config import kube_config
 from urllib3.exceptions import InsecureRequestWarning
 
 from ansible_collections.virt.placement.plugins.module_utils.api import connection, errors
-from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
+from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
 
 from .scripted_server import ScriptedServer, answer, status
 
@@ -46,7 +46,7 @@ def _kubeconfig(url: str, **user: t.Any) -> dict[str, t.Any]:
     }
 
 
-def _connect(**options: t.Any) -> Api:
+def _connect(**options: t.Any) -> ApiClient:
     unset = dict.fromkeys(connection.auth_argument_spec())
     module = types.SimpleNamespace(params={**unset, "timeout": 20, **options})
     return connection.connect(module)

@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.api import errors
+from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
 from ansible_collections.virt.placement.plugins.module_utils.api.lists import Listing, list_all
-from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
 
 from .scripted_server import Reply, ScriptedServer, answer, status
 
@@ -24,7 +24,7 @@ def _item(name: str) -> dict[str, dict[str, str]]:
     return {"metadata": {"name": name}}
 
 
-def test_pages_are_put_together(server: ScriptedServer, api: Api) -> None:
+def test_pages_are_put_together(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(_page("a", "b", token="t/1"), _page("c"))
     listing = list_all(api, NODES, params={"labelSelector": "x in (1,2)"})
     assert listing == Listing((_item("a"), _item("b"), _item("c")), "7")
@@ -35,20 +35,20 @@ def test_pages_are_put_together(server: ScriptedServer, api: Api) -> None:
     ]
 
 
-def test_metadata_only_asks_for_no_more(server: ScriptedServer, api: Api) -> None:
+def test_metadata_only_asks_for_no_more(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(_page("a"))
     list_all(api, NODES, metadata_only=True)
     accept = server.seen[0].headers["Accept"]
     assert accept.startswith("application/json;as=PartialObjectMetadataList;")
 
 
-def test_an_expired_page_starts_the_list_afresh(server: ScriptedServer, api: Api) -> None:
+def test_an_expired_page_starts_the_list_afresh(server: ScriptedServer, api: ApiClient) -> None:
     expired = status(410, "Expired", "The provided continue parameter is too old")
     server.plays(_page("a", token="1"), expired, _page("b", token="2"), _page("c"))
     assert list_all(api, NODES).items == (_item("b"), _item("c"))
 
 
-def test_a_list_that_always_expires_is_an_error(server: ScriptedServer, api: Api) -> None:
+def test_a_list_that_always_expires_is_an_error(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(status(410, "Expired"))
     with pytest.raises(errors.Gone):
         list_all(api, NODES)
@@ -59,13 +59,13 @@ def test_a_list_that_always_expires_is_an_error(server: ScriptedServer, api: Api
     "body", [{}, {"kind": "Status"}, {"items": {}}, {"items": "none"}], ids=str
 )
 def test_json_that_is_no_list_is_never_an_empty_one(
-    server: ScriptedServer, api: Api, body: object
+    server: ScriptedServer, api: ApiClient, body: object
 ) -> None:
     server.plays(answer(body))
     with pytest.raises(errors.BadAnswer):
         list_all(api, NODES)
 
 
-def test_null_items_of_a_list_are_no_items(server: ScriptedServer, api: Api) -> None:
+def test_null_items_of_a_list_are_no_items(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(answer({"kind": "NodeList", "metadata": {}, "items": None}))
     assert list_all(api, NODES) == Listing((), "")

@@ -10,14 +10,13 @@ import typing as t
 import pytest
 import urllib3
 
-from ansible_collections.virt.placement.plugins.module_utils.api import (
-    errors,
-    transport,
+from ansible_collections.virt.placement.plugins.module_utils.api import errors, transport
+from ansible_collections.virt.placement.plugins.module_utils.api.client import (
+    ApiClient,
+    RetryPolicy,
 )
-from ansible_collections.virt.placement.plugins.module_utils.api.deadline import Deadline
-from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
-from ansible_collections.virt.placement.plugins.module_utils.api.retry import RetryPolicy
 from ansible_collections.virt.placement.plugins.module_utils.api.transport import (
+    Deadline,
     Session,
     Transport,
 )
@@ -45,15 +44,15 @@ PASSING = {
 
 
 @pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING)
-def test_a_read_survives_what_passes(server: ScriptedServer, api: Api, fault: Reply) -> None:
+def test_a_read_survives_what_passes(server: ScriptedServer, api: ApiClient, fault: Reply) -> None:
     server.plays(fault, fault, THERE)
     assert api.get(NODE) == {"metadata": {"name": "w1"}}
-    assert api.counts.as_json() == {"by_verb": {"get": 3}, "retries": 2}
+    assert (api.counts.by_verb, api.counts.retries) == ({"get": 3}, 2)
 
 
 @pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING)
 def test_a_write_whose_outcome_is_unknown_is_not_sent_again(
-    server: ScriptedServer, api: Api, fault: Reply
+    server: ScriptedServer, api: ApiClient, fault: Reply
 ) -> None:
     server.plays(fault, THERE)
     if fault.body == b"" and fault.status == 200:
@@ -67,39 +66,40 @@ def test_a_write_whose_outcome_is_unknown_is_not_sent_again(
 
 @pytest.mark.parametrize("fault", [RESET, PASSING["503"]], ids=["reset", "503"])
 def test_a_dry_run_and_a_delete_of_one_uid_are_sent_again(
-    server: ScriptedServer, api: Api, fault: Reply
+    server: ScriptedServer, api: ApiClient, fault: Reply
 ) -> None:
     server.plays(fault, THERE)
-    api.patch(NODE, PATCH, dry_run=True)
+    api.create("/api/v1/nodes", {}, dry_run=True)
     assert server.requests[1].endswith("&dryRun=All")
     server.plays(fault, status(404, "NotFound"))
     with pytest.raises(errors.NotFound):
-        api.delete(POD, uid="u1", body={"gracePeriodSeconds": 0})
+        api.delete(POD, uid="u1")
     assert server.seen[-1].body == {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
-        "gracePeriodSeconds": 0,
         "preconditions": {"uid": "u1"},
     }
 
 
 @pytest.mark.parametrize("method", ["get", "patch"])
 def test_429_waits_as_long_as_it_is_told(
-    server: ScriptedServer, api: Api, clock: Clock, method: str
+    server: ScriptedServer, api: ApiClient, clock: Clock, method: str
 ) -> None:
     server.plays(Reply(429, b"Too many requests", {"Retry-After": "7"}), THERE)
     assert api.get(NODE) if method == "get" else api.patch(NODE, PATCH)
     assert clock.waits == [7.0]
 
 
-def test_429_without_retry_after_backs_off(server: ScriptedServer, api: Api, clock: Clock) -> None:
+def test_429_without_retry_after_backs_off(
+    server: ScriptedServer, api: ApiClient, clock: Clock
+) -> None:
     server.plays(*[status(429, "TooManyRequests")] * 7, THERE)
     api.get(NODE)
     assert clock.waits == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
 
 
 def test_an_eviction_that_is_refused_is_the_callers_but_overload_is_not(
-    server: ScriptedServer, api: Api
+    server: ScriptedServer, api: ApiClient
 ) -> None:
     budget = {"causes": [{"reason": "DisruptionBudget", "message": "needs 2 healthy pods"}]}
     server.plays(
@@ -112,7 +112,7 @@ def test_an_eviction_that_is_refused_is_the_callers_but_overload_is_not(
     assert caught.value.causes == (errors.Cause("DisruptionBudget", "needs 2 healthy pods"),)
 
 
-def test_401_is_tried_once_more_with_a_new_token(server: ScriptedServer, api: Api) -> None:
+def test_401_is_tried_once_more_with_a_new_token(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(status(401, "Unauthorized"), THERE)
     api.patch(NODE, PATCH)
     assert [seen.headers["Authorization"] for seen in server.seen] == [
@@ -121,7 +121,7 @@ def test_401_is_tried_once_more_with_a_new_token(server: ScriptedServer, api: Ap
     ]
 
 
-def test_401_twice_names_the_credentials(server: ScriptedServer, api: Api) -> None:
+def test_401_twice_names_the_credentials(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(status(401, "Unauthorized", "Unauthorized"))
     with pytest.raises(errors.Unauthorized) as caught:
         api.get(NODE)
@@ -153,7 +153,7 @@ FINAL: dict[str, tuple[Reply, type[errors.ApiError]]] = {
 
 @pytest.mark.parametrize(("reply", "error"), FINAL.values(), ids=FINAL)
 def test_what_will_not_pass_is_not_sent_again(
-    server: ScriptedServer, api: Api, reply: Reply, error: type[errors.ApiError]
+    server: ScriptedServer, api: ApiClient, reply: Reply, error: type[errors.ApiError]
 ) -> None:
     server.plays(reply, THERE)
     with pytest.raises(error):
@@ -162,11 +162,13 @@ def test_what_will_not_pass_is_not_sent_again(
 
 
 def test_a_refusal_names_verb_resource_group_and_namespace(
-    server: ScriptedServer, api: Api
+    server: ScriptedServer, api: ApiClient
 ) -> None:
     server.plays(status(403, "Forbidden", "no"))
     with pytest.raises(errors.Forbidden) as caught:
-        api.put("/apis/subresources.kubevirt.io/v1/namespaces/shop/virtualmachines/db/restart", {})
+        api.call_subresource(
+            "/apis/subresources.kubevirt.io/v1/namespaces/shop/virtualmachines/db/restart", {}
+        )
     assert str(caught.value) == (
         "cannot update virtualmachines/restart.subresources.kubevirt.io db in namespace shop: 403"
         " Forbidden: no; grant this identity the verb 'update' on 'virtualmachines/restart' of API"
@@ -174,7 +176,7 @@ def test_a_refusal_names_verb_resource_group_and_namespace(
     )
 
 
-def test_server_text_is_cut(server: ScriptedServer, api: Api) -> None:
+def test_server_text_is_cut(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(status(400, "BadRequest", "x" * 9000))
     with pytest.raises(errors.ApiError) as caught:
         api.get(NODE)
@@ -182,7 +184,7 @@ def test_server_text_is_cut(server: ScriptedServer, api: Api) -> None:
     assert len(str(caught.value)) < 400
 
 
-def test_retries_end_with_patience(server: ScriptedServer, api: Api, clock: Clock) -> None:
+def test_retries_end_with_patience(server: ScriptedServer, api: ApiClient, clock: Clock) -> None:
     server.plays(THERE, status(503, "ServiceUnavailable"))
     api.get(NODE)
     with pytest.raises(errors.ServerFault):
@@ -191,7 +193,7 @@ def test_retries_end_with_patience(server: ScriptedServer, api: Api, clock: Cloc
 
 
 def test_the_deadline_bounds_all_and_says_what_stood_in_the_way(
-    server: ScriptedServer, api: Api, clock: Clock
+    server: ScriptedServer, api: ApiClient, clock: Clock
 ) -> None:
     server.plays(Reply(429, b"", {"Retry-After": "99"}))
     clock.time = 2.0
@@ -203,7 +205,7 @@ def test_the_deadline_bounds_all_and_says_what_stood_in_the_way(
     assert len(server.seen) == 1, "nothing is sent after the end"
 
 
-def test_the_budget_bounds_the_retries_of_a_run(server: ScriptedServer, api: Api) -> None:
+def test_the_budget_bounds_the_retries_of_a_run(server: ScriptedServer, api: ApiClient) -> None:
     api.policy = RetryPolicy(budget=3, draw=lambda: 0.0)
     server.plays(THERE, PASSING["503"])
     api.get(NODE)
@@ -214,7 +216,7 @@ def test_the_budget_bounds_the_retries_of_a_run(server: ScriptedServer, api: Api
 
 
 def test_silence_is_an_error_and_reads_are_tried_again(
-    server: ScriptedServer, api: Api, monkeypatch: pytest.MonkeyPatch
+    server: ScriptedServer, api: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transport, "READ_SECONDS", 0.1)
     monkeypatch.setattr(transport, "WRITE_SECONDS", 0.1)
@@ -223,6 +225,38 @@ def test_silence_is_an_error_and_reads_are_tried_again(
     server.plays(Reply(silent=2), THERE)
     with pytest.raises(errors.AnswerLost):
         api.patch(NODE, PATCH)
+
+
+class FailingPool:
+    """A connection pool in which each request raises one error."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def request_encode_url(self, *_arguments: t.Any, **_options: t.Any) -> t.NoReturn:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError("broken pipe\nsecond line"), "broken pipe"),
+        (OSError(" \n"), "OSError"),
+        (OSError("<pool.Connection object at 0x7f>: refused: [Errno 111]"), "refused: [Errno 111]"),
+        (OSError("<pool.Connection object at 0x7f>"), "<pool.Connection object at 0x7f>"),
+        (OSError("host: refused"), "host: refused"),
+    ],
+)
+def test_lost_answer_has_the_first_line_without_the_address_of_an_object(
+    clock: Clock, error: OSError, message: str
+) -> None:
+    session = Session(t.cast(urllib3.PoolManager, FailingPool(error)), "http://host", lambda: ())
+    deadline = Deadline(1, clock=clock, sleep=clock.sleep)
+    with pytest.raises(errors.AnswerLost) as caught:
+        Transport(lambda: session).start(
+            errors.ApiRequest("GET", NODE), NODE, deadline, 1, headers={}
+        )
+    assert caught.value.message == message
 
 
 def test_no_server_fails_soon_and_says_where_to_look(clock: Clock) -> None:
@@ -260,10 +294,10 @@ def test_several_values_of_a_header_stay_several(server: ScriptedServer, clock: 
 
 def _api_at(
     host: str, clock: Clock, headers: t.Sequence[tuple[str, str]] = (), seconds: float = 1000
-) -> Api:
+) -> ApiClient:
     pool = urllib3.PoolManager()
     deadline = Deadline(seconds, clock=clock, sleep=clock.sleep)
-    return Api(
+    return ApiClient(
         Transport(lambda: Session(pool, host, lambda: headers)),
         deadline,
         RetryPolicy(draw=lambda: 1.0),

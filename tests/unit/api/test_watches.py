@@ -11,12 +11,8 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.api import errors
-from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
-from ansible_collections.virt.placement.plugins.module_utils.api.watches import (
-    Event,
-    follow,
-    watch,
-)
+from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
+from ansible_collections.virt.placement.plugins.module_utils.api.lists import Event, watch
 
 from .scripted_server import RESET, Reply, ScriptedServer, answer, status
 
@@ -47,7 +43,7 @@ def _names(events: t.Iterable[Event]) -> list[str]:
     ]
 
 
-def test_it_goes_on_where_the_last_connection_ended(server: ScriptedServer, api: Api) -> None:
+def test_it_goes_on_where_the_last_connection_ended(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(
         _stream(_event("ADDED", "a", 5), {"type": "BOOKMARK", "object": _node("", 9)}),
         RESET,
@@ -60,7 +56,9 @@ def test_it_goes_on_where_the_last_connection_ended(server: ScriptedServer, api:
 
 
 @pytest.mark.parametrize("reply", [_stream(GONE), status(410, "Expired")], ids=["event", "status"])
-def test_a_version_that_is_too_old_is_gone(server: ScriptedServer, api: Api, reply: Reply) -> None:
+def test_a_version_that_is_too_old_is_gone(
+    server: ScriptedServer, api: ApiClient, reply: Reply
+) -> None:
     server.plays(reply)
     with pytest.raises(errors.Gone):
         list(watch(api, NODES, "3", until=api.deadline.within(50)))
@@ -71,27 +69,29 @@ def test_a_version_that_is_too_old_is_gone(server: ScriptedServer, api: Api, rep
     [Reply(200, b'{"type": "ADDED", "obj', cut_off=True), Reply(200, b"<html>\n"), Reply(503)],
     ids=["cut off", "HTML", "503"],
 )
-def test_a_broken_stream_is_opened_again(server: ScriptedServer, api: Api, broken: Reply) -> None:
+def test_a_broken_stream_is_opened_again(
+    server: ScriptedServer, api: ApiClient, broken: Reply
+) -> None:
     server.plays(broken, _stream(_event("ADDED", "a", 5)))
     events = watch(api, NODES, "3", until=api.deadline.within(50))
     assert next(events).object == _node("a", 5)
 
 
-def test_a_refusal_is_an_error(server: ScriptedServer, api: Api) -> None:
+def test_a_refusal_is_an_error(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(status(403, "Forbidden"))
     with pytest.raises(errors.Forbidden, match="the verb 'watch' on 'nodes'"):
         list(watch(api, NODES, "3", until=api.deadline.within(50)))
 
 
 def test_it_ends_with_the_deadline_and_a_quiet_server_is_not_asked_all_the_time(
-    server: ScriptedServer, api: Api
+    server: ScriptedServer, api: ApiClient
 ) -> None:
     server.plays(_stream())
     assert list(watch(api, NODES, "3", until=api.deadline.within(10))) == []
     assert len(server.seen) == 10
 
 
-def test_the_server_is_told_when_to_end(server: ScriptedServer, api: Api) -> None:
+def test_the_server_is_told_when_to_end(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(_stream())
     list(watch(api, NODES, "3", until=api.deadline.within(10), params={"fieldSelector": "a=b"}))
     assert server.requests[0] == (
@@ -100,28 +100,8 @@ def test_the_server_is_told_when_to_end(server: ScriptedServer, api: Api) -> Non
     )
 
 
-def test_a_real_silence_ends_in_time(server: ScriptedServer, api: Api) -> None:
+def test_a_real_silence_ends_in_time(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(Reply(silent=30))
     real = type(api.deadline)(0.3)
     assert list(watch(api, NODES, "3", until=real)) == []
     assert real.expired
-
-
-def test_following_lists_watches_and_lists_again(server: ScriptedServer, api: Api) -> None:
-    server.plays(
-        _list(4, _node("a", 1), _node("b", 2)),
-        _stream(_event("MODIFIED", "a", 5), _event("MODIFIED", "a", 5), GONE),
-        _list(9, _node("a", 5), _node("c", 8)),
-        _stream(_event("DELETED", "c", 10), _event("DELETED", "c", 10)),
-    )
-    events = follow(api, NODES, until=api.deadline.within(5))
-    assert _names(events) == [
-        "ADDED a",
-        "ADDED b",
-        "SYNCED",
-        "MODIFIED a",
-        "DELETED b",
-        "ADDED c",
-        "SYNCED",
-        "DELETED c",
-    ]

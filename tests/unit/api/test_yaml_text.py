@@ -8,18 +8,19 @@ import pathlib
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.api import yaml_text
-from ansible_collections.virt.placement.plugins.module_utils.api.unusable import why_unusable
+from ansible_collections.virt.placement.plugins.module_utils.api.auth_checks import why_unusable
 from ansible_collections.virt.placement.plugins.module_utils.api.yaml_text import (
     NoReader,
     NoYaml,
     load_all_yaml,
     load_yaml,
 )
-from ansible_collections.virt.placement.plugins.module_utils.interface.rules_option import (
-    rules_data,
+from ansible_collections.virt.placement.plugins.module_utils.flows.lint import documents_in
+from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import rules_data
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import (
+    InputError,
+    InvalidInput,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.finding import Fault, Refused
-from ansible_collections.virt.placement.plugins.module_utils.runs.files import documents_in
 
 
 def test_json_is_yaml_too() -> None:
@@ -76,10 +77,10 @@ def test_a_missing_library_is_named_by_all_who_read_text(
     with pytest.raises(NoReader):
         load_yaml("a: 1")
     missing = "PyYAML is missing that would read it"
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(InvalidInput) as refused:
         rules_data("- name: x")
-    assert [str(fault) for fault in refused.value.faults] == [f"rules: is text, and {missing}"]
-    faults: list[Fault] = []
+    assert [str(fault) for fault in refused.value.errors] == [f"rules: is text, and {missing}"]
+    faults: list[InputError] = []
     assert documents_in("a: 1", "notes", faults) == []
     assert [str(fault) for fault in faults] == [f"notes: is YAML, and {missing}"]
     file = tmp_path / "config"

@@ -9,16 +9,19 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.api import errors
-from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
-from ansible_collections.virt.placement.plugins.module_utils.cluster.apply import (
+from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
+from ansible_collections.virt.placement.plugins.module_utils.cluster.patching import (
     Applied,
     NotSent,
     Replaced,
     apply,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.finding import Fault, Refused
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import (
+    InputError,
+    InvalidInput,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
-from ansible_collections.virt.placement.plugins.module_utils.model.pointer import Pointer
 from ansible_collections.virt.placement.plugins.module_utils.model.write import Operation, Write
 from tests.unit.api.scripted_server import RESET, Reply, ScriptedServer, answer, status
 
@@ -51,7 +54,7 @@ def _recompute(write: Write, manifest: t.Any) -> Write | None:
 TEST_FAILED = status(422, "Invalid", "the server rejected our request")
 
 
-def test_a_write_is_one_conditional_patch(server: ScriptedServer, api: Api) -> None:
+def test_a_write_is_one_conditional_patch(server: ScriptedServer, api: ApiClient) -> None:
     assert apply(api, [_write()], recompute=_recompute) == Applied(done=(_write(),))
     assert server.seen[0].body == [
         {"op": "test", "path": "/metadata/uid", "value": "uid-w1"},
@@ -62,7 +65,7 @@ def test_a_write_is_one_conditional_patch(server: ScriptedServer, api: Api) -> N
 
 def test_check_mode_names_the_same_writes_and_sends_nothing(
     server: ScriptedServer,
-    api: Api,
+    api: ApiClient,
 ) -> None:
     writes = [_write("w1"), _write("w2")]
     assert apply(api, writes, recompute=_recompute, check=True) == Applied(done=tuple(writes))
@@ -72,7 +75,7 @@ def test_check_mode_names_the_same_writes_and_sends_nothing(
 @pytest.mark.parametrize("conflict", [TEST_FAILED, status(409, "Conflict")], ids=["test", "409"])
 def test_a_conflict_is_read_and_computed_again(
     server: ScriptedServer,
-    api: Api,
+    api: ApiClient,
     conflict: Reply,
 ) -> None:
     server.plays(conflict, _node("b"), answer({}))
@@ -81,7 +84,7 @@ def test_a_conflict_is_read_and_computed_again(
 
 def test_what_came_to_be_without_us_is_unchanged(
     server: ScriptedServer,
-    api: Api,
+    api: ApiClient,
 ) -> None:
     server.plays(TEST_FAILED, _node("a"))
     result = apply(api, [_write()], recompute=_recompute)
@@ -94,7 +97,7 @@ LOST = {"reset": RESET, "500": status(500, "InternalError"), "proxy": Reply(200,
 @pytest.mark.parametrize("lost", LOST.values(), ids=LOST)
 def test_a_lost_answer_is_read_before_anything_is_sent_again(
     server: ScriptedServer,
-    api: Api,
+    api: ApiClient,
     lost: Reply,
 ) -> None:
     server.plays(lost, _node("a"))
@@ -108,7 +111,7 @@ def test_a_lost_answer_is_read_before_anything_is_sent_again(
 
 def test_another_object_of_the_same_name_is_not_touched(
     server: ScriptedServer,
-    api: Api,
+    api: ApiClient,
 ) -> None:
     server.plays(TEST_FAILED, _node("b", uid="other"))
     (failed,) = apply(api, [_write()], recompute=_recompute).failed
@@ -116,7 +119,7 @@ def test_another_object_of_the_same_name_is_not_touched(
     assert len(server.seen) == 2
 
 
-def test_it_gives_up_after_eight_conflicts(server: ScriptedServer, api: Api) -> None:
+def test_it_gives_up_after_eight_conflicts(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(*[TEST_FAILED, _node("b")] * 20)
     (failed,) = apply(api, [_write()], recompute=_recompute).failed
     assert isinstance(failed.error, errors.TestFailed)
@@ -125,10 +128,10 @@ def test_it_gives_up_after_eight_conflicts(server: ScriptedServer, api: Api) -> 
 
 def test_what_recompute_refuses_fails_that_object(
     server: ScriptedServer,
-    api: Api,
+    api: ApiClient,
 ) -> None:
     def refuse(_write: Write, _manifest: t.Any) -> Write | None:
-        raise Refused([Fault("w1", "volumes depend on it now")])
+        raise InvalidInput([InputError("w1", "volumes depend on it now")])
 
     server.plays(TEST_FAILED, _node("b"))
     (failed,) = apply(api, [_write()], recompute=refuse).failed
@@ -137,7 +140,7 @@ def test_what_recompute_refuses_fails_that_object(
 
 def test_one_failure_does_not_stop_the_others(
     server: ScriptedServer,
-    api: Api,
+    api: ApiClient,
 ) -> None:
     server.plays(status(403, "Forbidden"), answer({}))
     writes = [_write(f"w{n}") for n in range(5)]
@@ -148,7 +151,7 @@ def test_one_failure_does_not_stop_the_others(
 
 def test_without_credentials_the_rest_is_not_sent(
     server: ScriptedServer,
-    api: Api,
+    api: ApiClient,
 ) -> None:
     server.plays(status(401, "Unauthorized"))
     result = apply(api, [_write("w1"), _write("w2")], recompute=_recompute, threads=1)

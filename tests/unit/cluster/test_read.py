@@ -8,17 +8,15 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.cluster.platform import (
-    _kubevirt_fields,
-    _release,
-)
-from ansible_collections.virt.placement.plugins.module_utils.cluster.read import (
+from ansible_collections.virt.placement.plugins.module_utils.cluster.reading import (
     _claim_terms,
     _controllers,
-    _Listed,
+    _kubevirt_fields,
+    _ListResult,
+    _release,
     _unserved_pools,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.machine_manifest import (
+from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     machine_instance_from_manifest,
     migration_from_manifest,
     workload_from_manifest,
@@ -29,10 +27,10 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Ref,
     Requirement,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     MachineInstance,
     Migration,
+    Platform,
 )
 
 JSON = t.Any
@@ -119,7 +117,7 @@ def test_a_bound_volume_ties_its_claim_to_nodes() -> None:
 def test_pools_that_are_served_in_another_version_only(
     kubevirt: str | None, items: JSON, gap: bool
 ) -> None:
-    lists = {"VirtualMachinePool": [_Listed(items)]}
+    lists = {"VirtualMachinePool": [_ListResult(items)]}
     assert bool(_unserved_pools(Platform(kubevirt=kubevirt), lists)) == gap
 
 

@@ -11,15 +11,15 @@ import pytest
 import yaml
 
 from ansible_collections.virt.placement.plugins.module_utils.api import errors
-from ansible_collections.virt.placement.plugins.module_utils.api.requests import Api
-from ansible_collections.virt.placement.plugins.module_utils.cluster.rights import (
+from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
+from ansible_collections.virt.placement.plugins.module_utils.cluster.access import (
     REVIEWS,
     Right,
     missing_rights,
     require_rights,
     require_write_rights,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.finding import Refused
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.write import Write
 from tests.unit.api.scripted_server import RESET, Reply, ScriptedServer, answer, status
@@ -66,11 +66,11 @@ def _says(allowed: t.Any) -> Reply:
 def test_a_request_says_what_right_it_needs(
     method: str, path: str, right: Right, text: str
 ) -> None:
-    assert Right.of(errors.Request(method, path)) == right
+    assert Right.of(errors.ApiRequest(method, path)) == right
     assert str(right) == text
 
 
-def test_a_review_is_asked_once_and_stores_nothing(server: ScriptedServer, api: Api) -> None:
+def test_a_review_is_asked_once_and_stores_nothing(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(_says(True))
     assert missing_rights(api, [PODS, PODS]) == ()
     assert len(server.seen) == 1
@@ -81,20 +81,20 @@ def test_a_review_is_asked_once_and_stores_nothing(server: ScriptedServer, api: 
     }
 
 
-def test_nothing_is_asked_where_nothing_is_needed(server: ScriptedServer, api: Api) -> None:
+def test_nothing_is_asked_where_nothing_is_needed(server: ScriptedServer, api: ApiClient) -> None:
     assert missing_rights(api, []) == ()
     require_write_rights(api, [], role="mover")
     assert not server.seen
 
 
 def test_every_missing_right_is_named_with_the_role_that_grants_it(
-    server: ScriptedServer, api: Api
+    server: ScriptedServer, api: ApiClient
 ) -> None:
     server.plays(_says(False))
     lease = Right("update", "coordination.k8s.io", "leases", namespace="kube-system")
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(InvalidInput) as refused:
         require_rights(api, [PODS, lease], role="mover")
-    assert [str(fault) for fault in refused.value.faults] == [
+    assert [str(fault) for fault in refused.value.errors] == [
         "rights: this identity may not patch pods in namespace shop: grant this identity the"
         " ClusterRole virt-placement-mover (rbac/mover.yml)",
         "rights: this identity may not update leases.coordination.k8s.io in namespace kube-system:"
@@ -113,14 +113,14 @@ def test_every_missing_right_is_named_with_the_role_that_grants_it(
     ],
 )
 def test_what_could_not_be_found_out_is_an_error(
-    server: ScriptedServer, api: Api, reply: Reply, error: type[Exception]
+    server: ScriptedServer, api: ApiClient, reply: Reply, error: type[Exception]
 ) -> None:
     server.plays(reply)
     with pytest.raises(error):
         missing_rights(api, [PODS])
 
 
-def test_a_lost_answer_is_asked_for_again(server: ScriptedServer, api: Api) -> None:
+def test_a_lost_answer_is_asked_for_again(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(RESET, status(503, "ServiceUnavailable"), _says(True))
     assert missing_rights(api, [PODS]) == ()
     assert len(server.seen) == 3
@@ -132,13 +132,13 @@ def _write(name: str) -> Write:
     )
 
 
-def test_a_right_for_all_objects_is_one_question(server: ScriptedServer, api: Api) -> None:
+def test_a_right_for_all_objects_is_one_question(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(_says(True))
     require_write_rights(api, [_write("a"), _write("b")], role="mover")
     assert len(server.seen) == 1
 
 
-def test_a_right_for_the_named_objects_is_enough(server: ScriptedServer, api: Api) -> None:
+def test_a_right_for_the_named_objects_is_enough(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(_says(False), _says(True))
     require_write_rights(api, [_write("a"), _write("b")], role="mover")
     asked = [each.body["spec"]["resourceAttributes"].get("name") for each in server.seen]
@@ -146,19 +146,19 @@ def test_a_right_for_the_named_objects_is_enough(server: ScriptedServer, api: Ap
     assert sorted(asked[2:]) == ["a", "b"]
 
 
-def test_one_object_without_the_right_names_it(server: ScriptedServer, api: Api) -> None:
+def test_one_object_without_the_right_names_it(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(_says(False), _says(True), _says(False))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(InvalidInput) as refused:
         require_write_rights(api, [_write("a")], role="mover")
     assert "may not patch pods a in namespace shop" in str(refused.value)
 
 
-def test_no_object_with_the_right_is_two_questions(server: ScriptedServer, api: Api) -> None:
+def test_no_object_with_the_right_is_two_questions(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(_says(False))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(InvalidInput) as refused:
         require_write_rights(api, [_write(f"p{n}") for n in range(50)], role="mover")
     assert len(server.seen) == 2
-    assert [fault.message.split(":")[0] for fault in refused.value.faults] == [
+    assert [fault.message.split(":")[0] for fault in refused.value.errors] == [
         "this identity may not patch pods in namespace shop"
     ]
 

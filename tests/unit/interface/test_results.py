@@ -8,7 +8,7 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.results i
     warn_once,
     warn_unreadable,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.finding import Finding
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
 

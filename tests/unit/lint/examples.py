@@ -7,10 +7,9 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
-from ansible_collections.virt.placement.plugins.module_utils.rules.slots import Slot
-from tests.unit.lint.finds import deployment
-from tests.unit.verdicts.cluster import (
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
+from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
+from tests.unit.compliance.cluster import (
     HOST,
     PREFERRED,
     REQUIRED,
@@ -23,6 +22,7 @@ from tests.unit.verdicts.cluster import (
     node_affinity,
     spread,
 )
+from tests.unit.lint.finds import deployment
 
 JSON = t.Any
 Build = t.Callable[[Cluster], None]
@@ -101,7 +101,7 @@ def rule_of(*, uid: str = "", foreign: bool = False, argo: bool = False) -> Buil
 
     def build(cluster: Cluster) -> None:
         ref = cluster.vm("db")
-        cluster.write(ref, "in-a", (Slot.NODE_EXPRESSION, expression(ZONE, "In", "a")))
+        cluster.write(ref, "in-a", (TermLocation.NODE_EXPRESSION, expression(ZONE, "In", "a")))
         if uid:
             cluster.workloads[ref]["metadata"]["uid"] = uid
         if foreign:

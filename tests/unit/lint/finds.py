@@ -7,10 +7,10 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.lint.offline import lint_manifests
-from ansible_collections.virt.placement.plugins.module_utils.lint.online import lint
-from ansible_collections.virt.placement.plugins.module_utils.model.finding import Finding
-from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
-from tests.unit.verdicts.cluster import Cluster
+from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
+from tests.unit.compliance.cluster import Cluster
 
 Found = dict[str, Finding]
 

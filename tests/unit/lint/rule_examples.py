@@ -10,7 +10,8 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.virt.placement.plugins.module_utils.model.finding import Finding
+from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import Cause
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import Rule
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
@@ -18,11 +19,10 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Unreadable,
     Workload,
 )
-from ansible_collections.virt.placement.plugins.module_utils.planning.displaced import Cause
 from tests.parsed import parsed
+from tests.unit.compliance.cluster import HOST, ZONE, Cluster, expression, node_affinity
 from tests.unit.planning import scenes
 from tests.unit.rules.builders import NAMESPACE, deployment, plan, running, snapshot, vm
-from tests.unit.verdicts.cluster import HOST, ZONE, Cluster, expression, node_affinity
 
 JSON = t.Any
 Ask = t.Callable[[], t.Sequence[Finding]]
@@ -173,14 +173,6 @@ EXAMPLES: dict[str, Example] = {
     "single_member": Example(
         asked(three(), {"workloads": ON_A, **APART}),
         asked(three(), {"workloads": [{"names": ["a", "b"]}], **APART}),
-    ),
-    "strict_needs_hold": Example(
-        asked(
-            snapshot(deployment("web")),
-            {"workloads": WEB, "keep_apart": {"over": "zone", "strict": True}},
-            self_rolling="now",
-        ),
-        asked(snapshot(deployment("web")), {"workloads": WEB, **APART}, self_rolling="now"),
     ),
     "unreadable_ownership": Example(
         asked(damaged("{"), ELSEWHERE), asked(damaged(None), ELSEWHERE)

@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
+from tests.unit.compliance.cluster import HOST, ZONE, Cluster, affinity
 from tests.unit.lint.finds import deployment, offline, online
-from tests.unit.verdicts.cluster import HOST, ZONE, Cluster, affinity
 
 
 def near(over: str = HOST, **labels: str) -> dict[str, object]:

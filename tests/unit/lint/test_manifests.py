@@ -14,10 +14,9 @@ from ansible_collections.virt.placement.plugins.module_utils.lint.offline import
     lint_manifests,
     lint_rules,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rules.slots import Slot
+from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from tests.parsed import parsed
-from tests.unit.lint.finds import deployment, manifests
-from tests.unit.verdicts.cluster import (
+from tests.unit.compliance.cluster import (
     HOST,
     ZONE,
     Cluster,
@@ -27,6 +26,7 @@ from tests.unit.verdicts.cluster import (
     expression,
     spread,
 )
+from tests.unit.lint.finds import deployment, manifests
 
 JSON = t.Any
 
@@ -186,7 +186,7 @@ def test_a_plain_term_over_zone_of_a_machine_of_nobody_blocks_its_migration() ->
 def test_in_git_an_object_has_no_uid_and_is_no_copy() -> None:
     cluster = Cluster()
     ref = cluster.vm("db")
-    cluster.write(ref, "in-a", (Slot.NODE_EXPRESSION, expression(ZONE, "In", "a")))
+    cluster.write(ref, "in-a", (TermLocation.NODE_EXPRESSION, expression(ZONE, "In", "a")))
     (manifest,) = copy.deepcopy(manifests(cluster))
     assert lint_manifests([manifest]) == ()
 

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.lint.finds import offline, online
-from tests.unit.verdicts.cluster import (
+from tests.unit.compliance.cluster import (
     HOST,
     ZONE,
     Cluster,
@@ -16,6 +15,7 @@ from tests.unit.verdicts.cluster import (
     node_affinity,
     spread,
 )
+from tests.unit.lint.finds import offline, online
 
 
 def test_a_plain_term_over_zone_blocks_migration_inside_the_zone() -> None:

@@ -8,15 +8,15 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.request import check_of
+from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint_of_writes
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
-from ansible_collections.virt.placement.plugins.module_utils.rules.request import (
+from ansible_collections.virt.placement.plugins.module_utils.rules.plan import (
     RulesPlan,
     RulesRequest,
     plan_rules,
 )
-from tests.unit.verdicts.cluster import HOST, ZONE, Cluster, anti_affinity, apart, expression
+from tests.unit.compliance.cluster import HOST, ZONE, Cluster, anti_affinity, apart, expression
 
 TOPOLOGY = Topology.of()
 
@@ -25,7 +25,7 @@ def plan(cluster: Cluster, *rules: dict[str, t.Any]) -> RulesPlan:
     listed = [{"name": f"r{number}", **rule} for number, rule in enumerate(rules)]
     parsed = read_rules(listed, namespace="shop", set_name="default", topology=TOPOLOGY)
     request = RulesRequest("shop", "default", parsed.rules, faults=parsed.faults)
-    return plan_rules(cluster.snapshot(), request, extra_findings=check_of(TOPOLOGY))
+    return plan_rules(cluster.snapshot(), request, extra_findings=lint_of_writes(TOPOLOGY))
 
 
 def test_a_rule_as_the_harvester_test_had_it_is_refused() -> None:

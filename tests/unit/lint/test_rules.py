@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.lint.offline import lint_rules
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
-from tests.unit.verdicts.cluster import HOST, REQUIRED, ZONE, affinity, anti_affinity, apart
+from tests.unit.compliance.cluster import HOST, REQUIRED, ZONE, affinity, anti_affinity, apart
 
 VM = {"name": "db"}
 PAIR = [{"name": "db"}, {"name": "app"}]
@@ -74,8 +74,9 @@ def test_spread_of_running_machines_and_what_its_skew_means() -> None:
     }
 
 
-def test_strict_deadlocks_roll_outs() -> None:
-    rule = {"workloads": [WEB], "keep_apart": {"over": "zone", "strict": True}}
+def test_raw_anti_affinity_without_revision_deadlocks_rollouts() -> None:
+    terms = anti_affinity(apart(app="web", plain=True))
+    rule = {"workloads": [{"kind": "Deployment", "labels": {"app": "web"}}], "terms": terms}
 
     assert lint(rule) == {"own_rollout_deadlock": ("warning", "r0")}
 

@@ -8,9 +8,8 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
-from tests.unit.lint.finds import deployment, offline, online
-from tests.unit.verdicts.cluster import (
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
+from tests.unit.compliance.cluster import (
     ZONE,
     Cluster,
     affinity,
@@ -19,6 +18,7 @@ from tests.unit.verdicts.cluster import (
     expression,
     spread,
 )
+from tests.unit.lint.finds import deployment, offline, online
 
 
 def harvester(cluster: Cluster, *, fixed: bool) -> None:

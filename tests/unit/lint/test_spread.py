@@ -8,8 +8,8 @@ import typing as t
 
 import pytest
 
+from tests.unit.compliance.cluster import ZONE, Cluster, anti_affinity, apart, spread
 from tests.unit.lint.finds import deployment, offline, online
-from tests.unit.verdicts.cluster import ZONE, Cluster, anti_affinity, apart, spread
 
 
 def honoured(**labels: t.Any) -> dict[str, t.Any]:

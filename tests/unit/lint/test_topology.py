@@ -4,17 +4,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.lint.topology import (
     TopologyReport,
     table,
-    takes_pods,
     topology_report,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.finding import Finding
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node, Taint
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.nodes import takes_pods
 
 KEYS = {
     "zone": "topology.kubernetes.io/zone",
@@ -99,18 +101,25 @@ def test_a_table_for_people() -> None:
     ("taints", "takes"),
     [
         ((), True),
-        ((CORDONED,), True),
+        ((CORDONED,), False),
         ((CONTROL_PLANE,), False),
         ((Taint("dedicated", "db", "NoExecute"),), False),
         ((Taint("dedicated", "db", "PreferNoSchedule"),), True),
     ],
 )
-def test_who_takes_pods(taints: tuple[Taint, ...], takes: bool) -> None:
+def test_node_takes_pods_without_noschedule_and_noexecute_taints(
+    taints: tuple[Taint, ...], takes: bool
+) -> None:
     assert takes_pods(_node("w1", *taints)) == takes
 
 
+def test_cordoned_node_takes_no_pods() -> None:
+    assert not takes_pods(replace(_node("w1"), unschedulable=True))
+
+
 def test_a_key_that_some_nodes_lack() -> None:
-    (found,) = _found(_report(*GOOD, _node("w4"), _node("w5", CORDONED)), "topology_incomplete")
+    nodes = (*GOOD, _node("w4"), _node("w5"), _node("w6", CORDONED))
+    (found,) = _found(_report(*nodes), "topology_incomplete")
     assert found.why == ("w4, w5 take pods and have no label topology.kubernetes.io/zone (zone).")
     assert [ref.name for ref in found.objects] == ["w4", "w5"]
 

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
-from ansible_collections.virt.placement.plugins.module_utils.rules.slots import Slot
-from tests.unit.lint.finds import offline, online
-from tests.unit.verdicts.cluster import (
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
+from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
+from tests.unit.compliance.cluster import (
     HOST,
     ZONE,
     Cluster,
@@ -18,8 +17,9 @@ from tests.unit.verdicts.cluster import (
     expression,
     spread,
 )
+from tests.unit.lint.finds import offline, online
 
-IN_A = (Slot.NODE_EXPRESSION, expression(ZONE, "In", "a"))
+IN_A = (TermLocation.NODE_EXPRESSION, expression(ZONE, "In", "a"))
 
 
 def test_a_foreign_or_term_bypasses_a_rule() -> None:

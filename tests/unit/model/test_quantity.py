@@ -40,17 +40,17 @@ NANO = 10**9
         ("9223372036854775807", (2**63 - 1) * NANO),
     ],
 )
-def test_quantities(text: str | int, value: int) -> None:
+def test_quantity_is_parsed_in_billionths(text: str | int, value: int) -> None:
     assert parse_quantity(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "Gi", "1 Gi", "1gi", "one", "1e", "0x10", "1\n"])
-def test_what_is_no_quantity_is_refused(text: str) -> None:
+def test_malformed_quantity_raises_value_error(text: str) -> None:
     with pytest.raises(ValueError, match="is no resource quantity"):
         parse_quantity(text)
 
 
-def test_cpu_is_in_millicores_and_all_is_rounded_up() -> None:
+def test_amounts_are_rounded_up_to_millicores_and_whole_units() -> None:
     assert whole_units("cpu", parse_quantity("1100u")) == 2
     assert whole_units("memory", parse_quantity("1500m")) == 2
     assert amounts({"cpu": "4", "memory": "1Ki", "pods": "110", "disk": "3"}) == {
@@ -61,18 +61,18 @@ def test_cpu_is_in_millicores_and_all_is_rounded_up() -> None:
     assert amounts(None) == {}
 
 
-def test_which_resources_the_scheduler_knows() -> None:
-    known = ("cpu", "ephemeral-storage", "hugepages-2Mi", "devices.kubevirt.io/kvm")
-    assert all(map(is_scheduled, known))
+def test_scheduled_resources_are_recognized_by_name() -> None:
+    scheduled = ("cpu", "ephemeral-storage", "hugepages-2Mi", "devices.kubevirt.io/kvm")
+    assert all(map(is_scheduled, scheduled))
     assert not any(map(is_scheduled, ("pods", "storage", "requests.example.com/gpu")))
 
 
-def test_parts_below_a_unit_add_up_before_they_are_rounded() -> None:
+def test_requests_are_added_before_rounding() -> None:
     halves = [Container({"cpu": "500u"}), Container({"cpu": "500u"})]
     assert pod_requests(halves, (), None, None) == {"cpu": 1}
 
 
-def test_sidecars_started_before_an_init_container_run_beside_it() -> None:
+def test_sidecar_counts_beside_later_init_containers() -> None:
     main = [Container({"cpu": "1"})]
     sidecar, heavy = Container({"cpu": "500m"}, True), Container({"cpu": "2"})
     assert pod_requests(main, [sidecar, heavy], None, None) == {"cpu": 2500}
@@ -80,7 +80,7 @@ def test_sidecars_started_before_an_init_container_run_beside_it() -> None:
     assert pod_requests(main, [sidecar], None, None) == {"cpu": 1500}
 
 
-def test_pod_level_requests_replace_sums_for_what_they_may_name() -> None:
+def test_pod_level_requests_replace_sums_of_cpu_memory_and_hugepages() -> None:
     containers = [Container({"cpu": "1", "example.com/card": "1"})]
     pod_level = {"cpu": "3", "hugepages-2Mi": "4Mi", "example.com/card": "9"}
     assert pod_requests(containers, (), pod_level, {"cpu": "250m"}) == {

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a workload object says of itself."""
+"""Conditions of a workload."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def machine(**manifest: t.Any) -> Workload:
     return Workload(Ref("VirtualMachine", "shop", "db"), "uid", {"metadata": {}, **manifest})
 
 
-def test_a_condition_is_found_by_its_type_and_status() -> None:
-    found = machine(status={"conditions": [NOT_YET, WAITS]})
+def test_condition_is_returned_by_type_and_status() -> None:
+    workload = machine(status={"conditions": [NOT_YET, WAITS]})
 
-    assert found.condition("RestartRequired") == WAITS
-    assert found.condition("Ready") is None
-    assert found.condition("Ready", "False") == NOT_YET
-    assert found.condition("Progressing", "False") is None
+    assert workload.condition("RestartRequired") == WAITS
+    assert workload.condition("Ready") is None
+    assert workload.condition("Ready", "False") == NOT_YET
+    assert workload.condition("Progressing", "False") is None
 
 
 @pytest.mark.parametrize("status", [None, {}, {"conditions": None}, {"conditions": [{}]}], ids=str)
-def test_an_object_that_says_nothing_has_no_condition(status: t.Any) -> None:
+def test_object_without_conditions_has_none(status: t.Any) -> None:
     assert machine(status=status).condition("RestartRequired") is None
     assert machine().condition("RestartRequired") is None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import typing as t
 
-from tests.unit.verdicts.cluster import PREFERRED, node_affinity, selector, spread
+from tests.unit.compliance.cluster import PREFERRED, node_affinity, selector, spread
 
 from .scenes import HOST, ZONE, Cluster, cluster, deployment, keep_apart, machine
 

@@ -6,18 +6,18 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
+from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import Cause
+from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
+from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
+from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
-from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
-from ansible_collections.virt.placement.plugins.module_utils.model.pointer import Pointer
-from ansible_collections.virt.placement.plugins.module_utils.model.write import Operation, Write
-from ansible_collections.virt.placement.plugins.module_utils.planning.displaced import Cause
-from ansible_collections.virt.placement.plugins.module_utils.planning.forecast import forecast
-from ansible_collections.virt.placement.plugins.module_utils.planning.foreseen import Forecast
-from ansible_collections.virt.placement.plugins.module_utils.planning.what_if import what_if
-from ansible_collections.virt.placement.plugins.module_utils.planning.written import (
+from ansible_collections.virt.placement.plugins.module_utils.model.patched_snapshot import (
     written as objects_written,
 )
-from tests.unit.verdicts.cluster import (
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
+from ansible_collections.virt.placement.plugins.module_utils.model.write import Operation, Write
+from tests.unit.compliance.cluster import (
     HOST,
     ZONE,
     Cluster,
@@ -77,16 +77,12 @@ def replica_set(made: Cluster, name: str, nodes: t.Iterable[str], spec: JSON) ->
 
 
 def lost(made: Cluster, *nodes: str, cause: Cause = "drain") -> Forecast:
-    snapshot = made.snapshot()
-    after = what_if(snapshot, lost_nodes=nodes, cause=cause)
-    return forecast(snapshot, after, lost_nodes=nodes, cause=cause)
+    return forecast(what_if(made.snapshot(), lost_nodes=nodes, cause=cause))
 
 
 def written(made: Cluster, *writes: Write, lost_nodes: t.Collection[str] = ()) -> Forecast:
     """Of these writes, made while nodes are drained."""
-    snapshot = made.snapshot()
-    after = what_if(snapshot, writes=writes, lost_nodes=lost_nodes)
-    return forecast(snapshot, after, lost_nodes=lost_nodes)
+    return forecast(what_if(made.snapshot(), writes=writes, lost_nodes=lost_nodes))
 
 
 def before_and_after(
@@ -96,9 +92,9 @@ def before_and_after(
     their members are those written to and these."""
     asked = {*members, *(write.target for write in writes)}
     snapshot = made.snapshot()
-    first = forecast(snapshot, what_if(snapshot, writes=writes, members=asked), members=asked)
+    first = forecast(what_if(snapshot, writes=writes, members=asked))
     later = objects_written(snapshot, writes)
-    return first, forecast(later, what_if(later, members=asked), members=asked)
+    return first, forecast(what_if(later, members=asked))
 
 
 def template_write(ref: Ref, field: str, value: JSON, *more: Operation) -> Write:

@@ -8,9 +8,13 @@ import typing as t
 
 import jsonpatch
 
-from ansible_collections.virt.placement.plugins.module_utils.model.machine_manifest import (
-    controller_of,
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels import (
+    hostname,
+    machine_id,
 )
+from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint_of_writes
+from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
+from ansible_collections.virt.placement.plugins.module_utils.model.manifests import controller_of
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     Namespace,
     Node,
@@ -19,20 +23,15 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Ref,
     Taint,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
-from ansible_collections.virt.placement.plugins.module_utils.model.pointer import Pointer
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     MachineInstance,
+    Platform,
     Snapshot,
     Workload,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.model.write import Write
-from ansible_collections.virt.placement.plugins.module_utils.rules.machine_labels import (
-    hostname,
-    machine_id,
-)
-from ansible_collections.virt.placement.plugins.module_utils.rules.request import (
+from ansible_collections.virt.placement.plugins.module_utils.rules.plan import (
     RulesPlan,
     RulesRequest,
     plan_rules,
@@ -152,7 +151,9 @@ def request(
 
 
 def plan(seen: Snapshot, *rules: Object, **options: t.Any) -> RulesPlan:
-    return plan_rules(seen, request(*rules, **options))
+    return plan_rules(
+        seen, request(*rules, **options), extra_findings=lint_of_writes(Topology.of())
+    )
 
 
 def applied(manifest: Object, write: Write) -> Object:

@@ -10,11 +10,11 @@ import typing as t
 from hypothesis import strategies as st
 
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
-from ansible_collections.virt.placement.plugins.module_utils.rules.slots import (
+from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import (
     PREFERRED,
     REQUIRED,
     CompiledTerm,
-    Slot,
+    TermLocation,
     pair,
 )
 
@@ -121,21 +121,25 @@ templates = st.fixed_dictionaries(
 )
 
 compiled_terms = st.one_of(
-    st.builds(CompiledTerm, st.just(Slot.NODE_EXPRESSION), expressions),
-    st.builds(CompiledTerm, st.just(Slot.NODE_FIELD), name_fields),
-    st.builds(CompiledTerm, st.just(Slot.PREFERRED_NODE), weighted_node_terms),
-    st.builds(CompiledTerm, st.just(Slot.AFFINITY), pod_terms),
-    st.builds(CompiledTerm, st.just(Slot.ANTI_AFFINITY), pod_terms),
-    st.builds(CompiledTerm, st.just(Slot.PREFERRED_AFFINITY), weighted_pod_terms),
-    st.builds(CompiledTerm, st.just(Slot.PREFERRED_ANTI_AFFINITY), weighted_pod_terms),
-    st.builds(CompiledTerm, st.just(Slot.SPREAD), spreads),
-    st.builds(CompiledTerm, st.just(Slot.TOLERATION), tolerations),
-    st.builds(pair, st.just(Slot.LABEL), st.sampled_from(("app", "mine")), st.sampled_from(VALUES)),
-    st.builds(pair, st.just(Slot.NODE_SELECTOR), st.sampled_from(KEYS), st.sampled_from(VALUES)),
+    st.builds(CompiledTerm, st.just(TermLocation.NODE_EXPRESSION), expressions),
+    st.builds(CompiledTerm, st.just(TermLocation.NODE_FIELD), name_fields),
+    st.builds(CompiledTerm, st.just(TermLocation.PREFERRED_NODE), weighted_node_terms),
+    st.builds(CompiledTerm, st.just(TermLocation.AFFINITY), pod_terms),
+    st.builds(CompiledTerm, st.just(TermLocation.ANTI_AFFINITY), pod_terms),
+    st.builds(CompiledTerm, st.just(TermLocation.PREFERRED_AFFINITY), weighted_pod_terms),
+    st.builds(CompiledTerm, st.just(TermLocation.PREFERRED_ANTI_AFFINITY), weighted_pod_terms),
+    st.builds(CompiledTerm, st.just(TermLocation.SPREAD), spreads),
+    st.builds(CompiledTerm, st.just(TermLocation.TOLERATION), tolerations),
+    st.builds(
+        pair, st.just(TermLocation.LABEL), st.sampled_from(("app", "mine")), st.sampled_from(VALUES)
+    ),
+    st.builds(
+        pair, st.just(TermLocation.NODE_SELECTOR), st.sampled_from(KEYS), st.sampled_from(VALUES)
+    ),
 )
 or_terms = st.lists(
     node_terms.filter(lambda term: any(term.values())), min_size=2, max_size=2, unique_by=_says
-).map(lambda terms: tuple(CompiledTerm(Slot.NODE_TERM, term) for term in terms))
+).map(lambda terms: tuple(CompiledTerm(TermLocation.NODE_TERM, term) for term in terms))
 
 rule_ids = st.sampled_from([RuleId("shop", "default", name) for name in ("one", "two", "three")])
 term_lists = st.one_of(st.lists(compiled_terms, max_size=3).map(tuple), or_terms)

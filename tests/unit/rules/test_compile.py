@@ -9,8 +9,10 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
-from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
-from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Platform,
+    Workload,
+)
 
 from .builders import deployment, plan, running, snapshot, vm, vmirs
 
@@ -247,17 +249,9 @@ def test_one_required_node_term_is_and_ed_into_those_that_are_there() -> None:
     assert written == _nodes(_in("arch", "amd64"), _in(ZONE, "a"))
 
 
-@pytest.mark.parametrize(
-    ("strict", "keys"),
-    [pytest.param(False, REVISION, id="usual"), pytest.param(True, {}, id="strict")],
-)
-def test_revisions_of_a_deployment_keep_apart_only_if_strict(strict: bool, keys: JSON) -> None:
-    rule = {
-        "workloads": [WEB_REF],
-        "keep_apart": {"over": "host", "strict": strict},
-        "allow_findings": ["strict_needs_hold"],
-    }
-    assert _written(deployment("web"), rule) == _anti(_pods(WEB, over=HOST, **keys))
+def test_revisions_of_a_deployment_are_not_kept_apart() -> None:
+    rule = {"workloads": [WEB_REF], "keep_apart": {"over": "host"}}
+    assert _written(deployment("web"), rule) == _anti(_pods(WEB, over=HOST, **REVISION))
 
 
 def test_a_deployment_among_others_needs_a_term_for_each_of_them() -> None:
@@ -332,3 +326,22 @@ def test_mixed_kinds_get_a_label_of_ours() -> None:
         assert any("placement.virt~1group-" in str(op.pointer) for op in operations)
     assert len(keys) == 1
     assert keys.pop().startswith("placement.virt/group-")
+
+
+@pytest.mark.parametrize(("kubernetes", "policy"), [((1, 25), None), ((1, 26), "Honor")])
+def test_spread_honors_taints_since_kubernetes_1_26(
+    kubernetes: tuple[int, int], policy: str | None
+) -> None:
+    platform = Platform(kubernetes=kubernetes, kubevirt="v1.8.4")
+    rule = {"name": "r", "workloads": [DB_REF], "spread": {"over": "zone"}}
+    (change,) = plan(snapshot(vmirs("db"), platform=platform), rule).workloads
+    (constraint,) = change.merged.after["topologySpreadConstraints"]
+    assert constraint.get("nodeTaintsPolicy") == policy
+
+
+def test_unknown_kubevirt_version_gets_mismatch_label_keys() -> None:
+    platform = Platform(kubernetes=(1, 34), kubevirt="")
+    rule = {"name": "r", "workloads": [DB_REF], "keep_apart": {"over": "zone"}}
+    (change,) = plan(snapshot(vmirs("db"), platform=platform), rule).workloads
+    (term,) = change.merged.after["affinity"]["podAntiAffinity"][REQUIRED]
+    assert term["mismatchLabelKeys"] == ["kubevirt.io/created-by"]

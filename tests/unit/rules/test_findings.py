@@ -10,9 +10,11 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.model.finding import (
+from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint_of_writes
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import (
     Finding,
-    Refused,
+    InvalidInput,
+    sentences,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Pod
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
@@ -21,9 +23,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Workload,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
-from ansible_collections.virt.placement.plugins.module_utils.rules.faults import told_once
 from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
-from ansible_collections.virt.placement.plugins.module_utils.rules.request import (
+from ansible_collections.virt.placement.plugins.module_utils.rules.plan import (
     RulesRequest,
     plan_rules,
 )
@@ -54,14 +55,14 @@ def _machines(**options: t.Any) -> Snapshot:
 
 def _names(seen: Snapshot, *rules: JSON, **options: t.Any) -> list[tuple[str, str]]:
     found = plan(seen, *({"name": "r", "workloads": AB, **rule} for rule in rules), **options)
-    return [(finding.name, finding.severity) for finding in found.findings]
+    return [(f.name, f.severity) for f in found.findings if f.severity != "info"]
 
 
 @pytest.mark.parametrize(
     ("rule", "severity"),
     [
         ({"keep_apart": {"over": "example.com/rack"}}, "error"),
-        ({"keep_apart": {"over": "example.com/rack"}, "preferred": True}, "error"),
+        ({"keep_apart": {"over": "example.com/rack"}, "preferred": True}, "warning"),
         ({"keep_together": {"over": "topology.kubernetes.io/hostname"}}, "error"),
         ({"spread": {"over": "example.com/rack"}}, "error"),
         ({"run_on": {"example.com/rack": "r1"}}, "error"),
@@ -84,7 +85,7 @@ def _names(seen: Snapshot, *rules: JSON, **options: t.Any) -> list[tuple[str, st
     ],
 )
 def test_a_key_on_no_node(rule: JSON, severity: str) -> None:
-    assert _names(_machines(), rule) == [("key_on_no_node", severity)]
+    assert dict(_names(_machines(), rule))["key_on_no_node"] == severity
 
 
 def test_a_topology_key_on_some_nodes_that_take_pods() -> None:
@@ -92,9 +93,10 @@ def test_a_topology_key_on_some_nodes_that_take_pods() -> None:
     control_plane = node("cp", taint=True)
     seen = _machines(nodes=(*NODES, bare, control_plane))
     found = plan(seen, {"name": "r", "workloads": AB, "keep_apart": {"over": "zone"}})
-    assert [(f.name, f.severity, f.objects) for f in found.findings] == [
-        ("key_on_some_nodes", "warning", (bare.ref,))
-    ]
+    (finding,) = found.findings
+    assert (finding.name, finding.severity) == ("key_on_some_nodes", "warning")
+    assert finding.why.startswith("w9 would take its pods and lack the label")
+    assert [ref.name for ref in finding.objects] == ["a", "b"]
     assert not _names(_machines(nodes=(*NODES, control_plane)), {"keep_apart": {"over": "zone"}})
 
 
@@ -108,15 +110,22 @@ def test_allow_findings_lets_an_error_pass_for_its_rule_alone() -> None:
     rule = {"workloads": AB, "run_on": {"example.com/rack": "r1"}}
     allowed = {**rule, "name": "one", "allow_findings": ["key_on_no_node"]}
     assert not plan(_machines(), allowed).refused
-    refused = plan(_machines(), allowed, {**rule, "name": "two"}).refused
+    other = {"workloads": AB, "run_on": {"example.com/rack": "r2"}, "name": "two"}
+    refused = [f for f in plan(_machines(), allowed, other).refused if f.name == "key_on_no_node"]
     assert [finding.rule for finding in refused] == ["two"]
 
 
 @pytest.mark.parametrize(
     ("rules", "names"),
     [
-        pytest.param([{"keep_together": {"over": "host"}}], ["mutual_affinity"], id="all of them"),
-        pytest.param([{"keep_together": {"over": "zone"}}], [], id="zones have room"),
+        pytest.param(
+            [{"keep_together": {"over": "host"}}], [("mutual_affinity", "error")], id="all of them"
+        ),
+        pytest.param(
+            [{"keep_together": {"over": "zone"}}],
+            [("mutual_affinity", "warning")],
+            id="zones have room",
+        ),
         pytest.param([{"keep_together": {"over": "host"}, "preferred": True}], [], id="a wish"),
         pytest.param(
             [
@@ -140,13 +149,15 @@ def test_allow_findings_lets_an_error_pass_for_its_rule_alone() -> None:
                     "name": "s",
                 },
             ],
-            ["mutual_affinity", "mutual_affinity"],
+            [("mutual_affinity", "error"), ("mutual_affinity", "error")],
             id="two rules",
         ),
     ],
 )
-def test_machines_that_need_each_other_on_one_node(rules: list[JSON], names: list[str]) -> None:
-    assert [name for name, _severity in _names(_machines(), *rules)] == names
+def test_machines_that_need_each_other_on_one_node(
+    rules: list[JSON], names: list[tuple[str, str]]
+) -> None:
+    assert _names(_machines(), *rules) == names
 
 
 def test_replicas_of_a_deployment_may_need_each_other() -> None:
@@ -197,9 +208,10 @@ def test_labels_that_nobody_has() -> None:
     rule = {"workloads": [{"labels": {"no": "body"}}], "avoid": {"zone": "a"}}
     assert _names(_machines(), rule) == [("no_members", "error")]
     target = {"over": "zone", "with": {"labels": {"no": "body"}}}
-    assert _names(_machines(), {"keep_together": target}) == [("no_members", "error")]
+    nothing = "selector_matches_nothing"
+    assert _names(_machines(), {"keep_together": target}) == [(nothing, "error")]
     others = {"over": "zone", "from": {"labels": {"no": "body"}}}
-    assert _names(_machines(), {"keep_apart": others}) == [("no_members", "warning")]
+    assert _names(_machines(), {"keep_apart": others}) == [(nothing, "warning")]
 
 
 def test_pods_of_others_that_a_selector_selects() -> None:
@@ -325,9 +337,13 @@ def _faults(seen: Snapshot, *rules: JSON, **options: t.Any) -> list[str]:
         topology=Topology.of(),
     )
     faulty = {"faults": parsed.faults, "broken": parsed.broken, **options}
-    with pytest.raises(Refused) as refused:
-        plan_rules(seen, RulesRequest(NAMESPACE, "default", parsed.rules, **faulty))
-    return [str(fault) for fault in refused.value.faults]
+    with pytest.raises(InvalidInput) as refused:
+        plan_rules(
+            seen,
+            RulesRequest(NAMESPACE, "default", parsed.rules, **faulty),
+            extra_findings=lint_of_writes(Topology.of()),
+        )
+    return [str(fault) for fault in refused.value.errors]
 
 
 def test_faults_of_some_rules_do_not_hide_what_stands_against_others() -> None:
@@ -353,7 +369,7 @@ def test_faults_of_some_rules_do_not_hide_what_stands_against_others() -> None:
 
 
 @pytest.mark.parametrize("text", ["{broken", "[]", '{"version": 1}', '{"version": 9}'])
-@pytest.mark.parametrize("annotation", ["placement.virt/journal", "placement.virt/rules"])
+@pytest.mark.parametrize("annotation", ["placement.virt/undo", "placement.virt/rules"])
 def test_an_annotation_of_ours_that_is_damaged_is_a_fault(annotation: str, text: str) -> None:
     damaged = vm("a")
     damaged.manifest["metadata"]["annotations"] = {annotation: text}
@@ -379,14 +395,11 @@ def test_one_cause_is_told_once_with_each_place() -> None:
     ]
 
 
-def test_targets_that_nobody_is_are_one_finding() -> None:
-    def lint(*_seen: t.Any) -> list[Finding]:
-        return [Finding("selector_matches_nothing", "error", "No pod.", "Change it.", rule="r")]
-
+def test_targets_that_no_pod_has_are_one_finding() -> None:
     beside = {"with": {"labels": {"tier": "x"}}, "over": "zone"}
     rule = {"name": "r", "workloads": AB, "keep_together": beside}
-    found = plan_rules(_machines(), request(rule), extra_findings=lint)
-    assert [finding.name for finding in found.refused] == ["no_members"]
+    refused = plan(_machines(), rule).refused
+    assert [finding.name for finding in refused] == ["selector_matches_nothing"]
 
 
 def test_a_finding_about_many_objects_is_one_sentence() -> None:
@@ -395,14 +408,14 @@ def test_a_finding_about_many_objects_is_one_sentence() -> None:
     rule = {"workloads": [{"kind": "Deployment", "names": names}], "avoid": {"zone": "a"}}
     refused = plan(snapshot(*machines), {"name": "r", **rule}).refused
     assert len(refused) == 9
-    ((finding, sentence),) = told_once(refused)
+    ((finding, sentence),) = sentences(refused)
     assert finding == refused[0]
     assert sentence == (
         "self_rolling (Deployment shop/d0, Deployment shop/d1, Deployment shop/d2, Deployment"
         " shop/d3, Deployment shop/d4 and 4 more): Writing to Deployment shop/d0 starts its own"
         " roll-out at once. Set self_rolling to now if that is wanted."
     )
-    ((_finding, alone),) = told_once(refused[:1])
+    ((_finding, alone),) = sentences(refused[:1])
     assert alone.startswith("self_rolling: Writing to Deployment shop/d0 starts")
 
 
@@ -454,7 +467,7 @@ def test_replicas_of_one_set_are_kept_apart_from_each_other() -> None:
 def test_a_rule_is_not_called_gone_where_carriers_could_not_be_read(options: JSON) -> None:
     gap = Unreadable("deployments", "", "list", "grant it")
     rules = [{"name": "r"}] if options.get("state") else []
-    with pytest.raises(Refused, match="cannot list deployments in all namespaces: grant it"):
+    with pytest.raises(InvalidInput, match="cannot list deployments in all namespaces: grant it"):
         plan(_machines(unreadable=(gap,)), *rules, **options)
     kept = plan(
         _machines(unreadable=(gap,)), {"name": "r", "workloads": AB, "avoid": {"zone": "a"}}
@@ -465,7 +478,7 @@ def test_a_rule_is_not_called_gone_where_carriers_could_not_be_read(options: JSO
 
 def test_members_that_could_not_be_read_are_no_missing_members() -> None:
     gap = Unreadable("virtualmachines", "", "list", "grant it")
-    with pytest.raises(Refused, match="cannot list virtualmachines"):
+    with pytest.raises(InvalidInput, match="cannot list virtualmachines"):
         plan(
             snapshot(unreadable=(gap,)),
             {"name": "r", "workloads": AB, "avoid": {"zone": "a"}},

@@ -8,14 +8,14 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.model.platform import Platform
-from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
-    Snapshot,
-    Workload,
-)
-from ansible_collections.virt.placement.plugins.module_utils.rules.machine_labels import (
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels import (
     hostname,
     machine_id,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Platform,
+    Snapshot,
+    Workload,
 )
 
 from .builders import applied, plan, running, snapshot, vm

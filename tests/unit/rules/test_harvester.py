@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.model.pointer import Pointer
+from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
 
 from .builders import applied, plan, snapshot, vm, workload

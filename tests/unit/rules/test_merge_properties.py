@@ -13,15 +13,17 @@ from hypothesis import strategies as st
 
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
-from ansible_collections.virt.placement.plugins.module_utils.rules.claims import Wanted
 from ansible_collections.virt.placement.plugins.module_utils.rules.conflicts import NEVER_ALLOWED
-from ansible_collections.virt.placement.plugins.module_utils.rules.fingerprint import Fingerprint
+from ansible_collections.virt.placement.plugins.module_utils.rules.draft import RequestedRules
 from ansible_collections.virt.placement.plugins.module_utils.rules.merge import merge
-from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import read_ownership
-from ansible_collections.virt.placement.plugins.module_utils.rules.slots import (
+from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import (
+    Fingerprint,
+    read_ownership,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import (
     NODE_TERMS,
     CompiledTerm,
-    Slot,
+    TermLocation,
     terms_of,
 )
 
@@ -42,7 +44,7 @@ def _object(template: JSON) -> JSON:
 
 def _after(manifest: JSON, listed: t.Mapping[RuleId, t.Any], **options: t.Any) -> JSON:
     """What a caller would have written: terms that cannot stand there are refused."""
-    merged = merge(_workload(manifest), Wanted(listed, **options))
+    merged = merge(_workload(manifest), RequestedRules(listed, **options))
     assume(not any(finding.name in NEVER_ALLOWED for finding in merged.findings))
     return manifest if merged.write is None else applied(manifest, merged.write)
 
@@ -94,7 +96,7 @@ def test_rules_taken_away_one_by_one_restore_every_byte(
 @given(strategies.templates, strategies.rule_maps, st.booleans())
 def test_a_second_merge_writes_nothing(template: JSON, rules: Rules, adopt: bool) -> None:
     there = _after(_object(template), rules, adopt=adopt)
-    again = merge(_workload(there), Wanted(rules, adopt=adopt))
+    again = merge(_workload(there), RequestedRules(rules, adopt=adopt))
     assert again.write is None
     assert not (again.added or again.updated or again.removed)
 
@@ -118,7 +120,7 @@ def test_what_others_wrote_stays_in_its_order(template: JSON, rules: Rules, adop
         theirs = [
             _bytes(entry)
             for found, entry in terms_of(old)
-            if found is slot and not (adopt and slot is Slot.NODE_SELECTOR)
+            if found is slot and not (adopt and slot is TermLocation.NODE_SELECTOR)
         ]
         all_of_them = iter(_bytes(entry) for found, entry in terms_of(new) if found is slot)
         assert all(entry in all_of_them for entry in theirs), slot

@@ -10,18 +10,16 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
-from ansible_collections.virt.placement.plugins.module_utils.rules.fingerprint import Fingerprint
-from ansible_collections.virt.placement.plugins.module_utils.rules.journal import (
-    journal_of,
-    read_journal,
-)
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import (
+    Fingerprint,
     Ownership,
     UnreadableAnnotation,
     read_ownership,
+    read_undo_note,
     rules_of_term,
+    undo_note_of,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rules.slots import Slot
+from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 
 from .builders import vm
 
@@ -29,7 +27,7 @@ JSON = t.Any
 ONE, TWO = RuleId("shop", "s", "one"), RuleId("shop", "s", "two/with/slashes")
 TERM = {"key": "zone", "operator": "In", "values": ["a", "b"]}
 _SELECTORS: tuple[dict[str, JSON], ...] = ({}, {"labelSelector": {}})
-MARK = Fingerprint.of(Slot.NODE_EXPRESSION, TERM)
+MARK = Fingerprint.of(TermLocation.NODE_EXPRESSION, TERM)
 
 
 def _machine(**annotations: str) -> t.Any:
@@ -48,10 +46,10 @@ def test_what_is_written_is_read() -> None:
 def test_a_term_belongs_to_its_rules_however_it_is_written() -> None:
     owned = Ownership("uid-a", {ONE: (MARK,), TWO: (MARK,)})
     rewritten = {"values": ["b", "a"], "operator": "In", "key": "zone"}
-    assert rules_of_term(owned, Slot.NODE_EXPRESSION, rewritten) == (ONE, TWO)
-    assert rules_of_term(owned, Slot.NODE_EXPRESSION, TERM) == (ONE, TWO)
-    assert rules_of_term(owned, Slot.NODE_FIELD, TERM) == ()
-    assert rules_of_term(owned, Slot.NODE_EXPRESSION, {**TERM, "operator": "NotIn"}) == ()
+    assert rules_of_term(owned, TermLocation.NODE_EXPRESSION, rewritten) == (ONE, TWO)
+    assert rules_of_term(owned, TermLocation.NODE_EXPRESSION, TERM) == (ONE, TWO)
+    assert rules_of_term(owned, TermLocation.NODE_FIELD, TERM) == ()
+    assert rules_of_term(owned, TermLocation.NODE_EXPRESSION, {**TERM, "operator": "NotIn"}) == ()
 
 
 @pytest.mark.parametrize(
@@ -71,21 +69,22 @@ def test_a_term_belongs_to_its_rules_however_it_is_written() -> None:
     ],
 )
 def test_terms_that_say_the_same(one: JSON, other: JSON) -> None:
-    marks = [Fingerprint.of(Slot.ANTI_AFFINITY, term) for term in (one, other)]
+    marks = [Fingerprint.of(TermLocation.ANTI_AFFINITY, term) for term in (one, other)]
     assert marks[0].says_the_same(marks[1])
 
 
 def test_no_selector_and_a_selector_of_everything_say_different_things() -> None:
     marks = [
-        Fingerprint.of(Slot.ANTI_AFFINITY, {"topologyKey": "z", **more}) for more in _SELECTORS
+        Fingerprint.of(TermLocation.ANTI_AFFINITY, {"topologyKey": "z", **more})
+        for more in _SELECTORS
     ]
     assert not marks[0].says_the_same(marks[1])
 
 
 def test_defaults_of_the_api_are_filled_in() -> None:
     short = {"key": "x", "operator": "Equal"}
-    assert Fingerprint.of(Slot.TOLERATION, short).says_the_same(
-        Fingerprint.of(Slot.TOLERATION, {"key": "x", "value": ""})
+    assert Fingerprint.of(TermLocation.TOLERATION, short).says_the_same(
+        Fingerprint.of(TermLocation.TOLERATION, {"key": "x", "value": ""})
     )
 
 
@@ -107,18 +106,18 @@ def test_a_damaged_annotation_says_so_and_what_to_do(text: str, seen: str) -> No
     assert seen in str(error.value)
 
 
-def test_a_journal_leads_back_to_what_was_there() -> None:
+def test_an_undo_note_holds_the_previous_placement() -> None:
     machine = _machine(rules="r")
     machine.template["spec"]["tolerations"] = [{"operator": "Exists"}]
-    journal = journal_of(machine)
-    assert journal.placement == {"tolerations": [{"operator": "Exists"}]}
-    assert journal.rules == "r"
-    assert read_journal(_machine(journal=journal.text())) == journal
-    assert read_journal(vm("a")) is None
+    note = undo_note_of(machine)
+    assert note.placement == {"tolerations": [{"operator": "Exists"}]}
+    assert note.rules == "r"
+    assert read_undo_note(_machine(undo=note.text())) == note
+    assert read_undo_note(vm("a")) is None
 
 
-def test_a_copied_journal_is_none() -> None:
-    content = json.loads(journal_of(vm("a")).text())
-    assert read_journal(_machine(journal=json.dumps({**content, "uid": "other"}))) is None
+def test_a_copied_undo_note_is_ignored() -> None:
+    content = json.loads(undo_note_of(vm("a")).text())
+    assert read_undo_note(_machine(undo=json.dumps({**content, "uid": "other"}))) is None
     with pytest.raises(UnreadableAnnotation, match="is damaged"):
-        read_journal(_machine(journal='{"version": 1}'))
+        read_undo_note(_machine(undo='{"version": 1}'))

@@ -8,22 +8,20 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.model.finding import Refused
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import (
     Avoid,
     KeepApart,
     KeepTogether,
     PodSelector,
+    RawTerms,
     Rule,
     RunOn,
     SpreadOver,
-    Terms,
     WorkloadSelector,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
-from ansible_collections.virt.placement.plugins.module_utils.rules.parse import (
-    read_rules,
-)
+from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
 from tests.parsed import parsed
 from tests.unit.lint.documented import DOCUMENTED
 
@@ -37,9 +35,9 @@ def _parse(*rules: t.Any, absent: bool = False, **keys: str) -> tuple[Rule, ...]
 
 
 def _faults(rule: t.Any) -> list[str]:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(InvalidInput) as refused:
         _parse(rule)
-    return [str(fault) for fault in refused.value.faults]
+    return [str(fault) for fault in refused.value.errors]
 
 
 @pytest.mark.parametrize(
@@ -52,8 +50,8 @@ def _faults(rule: t.Any) -> list[str]:
         ({"avoid": {"performance": "high"}}, Avoid((("performance", ("high",)),))),
         ({"keep_apart": {"over": "zone"}}, KeepApart(ZONE)),
         (
-            {"keep_apart": {"over": "zone", "strict": "yes", "from": {"name": "b"}}},
-            KeepApart(ZONE, (WorkloadSelector(VM, "shop", ("b",)),), strict=True),
+            {"keep_apart": {"over": "zone", "from": {"name": "b"}}},
+            KeepApart(ZONE, (WorkloadSelector(VM, "shop", ("b",)),)),
         ),
         (
             {"keep_apart": {"over": "zone", "pods": [{"labels": {"a": "b"}}]}},
@@ -70,13 +68,13 @@ def _faults(rule: t.Any) -> list[str]:
         ({"spread": {"over": "zone", "max_skew": "2"}}, SpreadOver(ZONE, 2)),
         (
             {"terms": {"tolerations": [{"key": "a", "operator": "Exists", "value": None}]}},
-            Terms({"tolerations": [{"key": "a", "operator": "Exists"}]}),
+            RawTerms({"tolerations": [{"key": "a", "operator": "Exists"}]}),
         ),
     ],
 )
 def test_each_verb(verb: dict[str, t.Any], expected: t.Any) -> None:
     (rule,) = _parse({"name": "r", **WHO, **verb})
-    assert rule.verb == expected
+    assert rule.rule_type == expected
     assert rule.workloads == (WorkloadSelector(VM, "shop", ("a",)),)
 
 
@@ -123,7 +121,7 @@ def test_an_empty_list_is_nobody_and_not_everybody() -> None:
 
 def test_names_of_keys_are_those_of_the_task() -> None:
     (rule,) = _parse({"name": "r", **WHO, "keep_apart": {"over": "rack"}}, rack="x.io/rack")
-    assert rule.verb == KeepApart("x.io/rack")
+    assert rule.rule_type == KeepApart("x.io/rack")
 
 
 def test_a_key_under_two_names_stands_once() -> None:
@@ -344,8 +342,8 @@ def test_terms_are_checked_as_the_api_would(terms: t.Any, fault: str) -> None:
 def test_numbers_inside_terms_may_be_text() -> None:
     constraint = {"maxSkew": "1", "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
     (rule,) = _parse({"name": "r", **WHO, "terms": {"topologySpreadConstraints": [constraint]}})
-    assert isinstance(rule.verb, Terms)
-    assert rule.verb.fields["topologySpreadConstraints"][0]["maxSkew"] == 1
+    assert isinstance(rule.rule_type, RawTerms)
+    assert rule.rule_type.fields["topologySpreadConstraints"][0]["maxSkew"] == 1
 
 
 @pytest.mark.parametrize(

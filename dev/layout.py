@@ -1,0 +1,72 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The list of packages and files in docs/architecture.md, made from the first lines of their docstrings.
+
+python -m dev.layout writes it; tests/unit/test_layout.py holds that it is up to date. A file without a
+docstring is an error.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from dev.commands import CHECKOUT
+
+ROOT = CHECKOUT / "plugins" / "module_utils"
+DOCUMENT = CHECKOUT / "docs" / "architecture.md"
+BEGIN = "<!-- files: written by python -m dev.layout -->"
+END = "<!-- end of files -->"
+
+PACKAGES = {
+    "flows": "one file a module: from its options to its result",
+    "interface": "options that modules share, results, and how a module ends",
+    "rollout": "the rollout engine: one reconcile a step, its state machines, journal, gates and budget",
+    "cluster": "reads lists into a Snapshot; sends conditional writes; Lease, Events, access reviews",
+    "api": "the one adapter to the Kubernetes client: connection, requests with retries, lists, watches",
+    "lint": "findings: one file a family of checks, all in the registry of `lint/run.py`",
+    "forecast": "what becomes unschedulable after a change, with reasons; drills",
+    "planning": "the fewest moves that repair violated groups, and their order",
+    "compliance": "verdicts: what is declared, what is enforced, what is violated, and why a pod has no node",
+    "node_labels": "the changes of node labels and what depends on them",
+    "rules": "parse, resolve, compile and merge rules into templates; ownership and undo",
+    "view": "one view of a snapshot: workloads by reference, instances with their pods, nodes, the index",
+    "kubevirt": "each fact about KubeVirt, with its source: labels, instances, the next pod, ways to move",
+    "scheduler": "what kube-scheduler and the API server would answer: one file a filter, one index",
+    "model": "the vocabulary as frozen dataclasses, and how Kubernetes JSON becomes it",
+}
+"""The layers in their order: each may import those below it (tests/unit/test_imports.py)."""
+
+
+def files_section() -> str:
+    """The text between the two markers."""
+    lines = []
+    for package, purpose in PACKAGES.items():
+        lines += [f"### {package}/", "", f"{purpose[0].upper()}{purpose[1:]}.", ""]
+        lines += ["| file | answers |", "|---|---|"]
+        lines += [
+            f"| `{path.stem}` | {first_line(path)} |"
+            for path in sorted((ROOT / package).glob("*.py"))
+            if path.name != "__init__.py"
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def first_line(path: Path) -> str:
+    """The first line of a file's docstring."""
+    documentation = ast.get_docstring(ast.parse(path.read_text()))
+    if not documentation:
+        raise SystemExit(f"{path.relative_to(CHECKOUT)} has no docstring. Say what it answers.")
+    return documentation.split("\n")[0].replace("|", "\\|")
+
+
+def with_section(document: str) -> str:
+    """The document with the list as it is now."""
+    before, _begin, rest = document.partition(BEGIN)
+    _old, _end, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{files_section()}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(with_section(DOCUMENT.read_text()))

@@ -1,0 +1,307 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Refuse connection options that kubernetes.core would silently ignore; explain unusable ones.
+
+kubernetes.core and the client ignore some options without a word, and the task would then reach
+another cluster than it names, or act as another identity there:
+
+- `host` counts together with credentials alone; without them the kubeconfig decides, since the
+  client sets the kubeconfig's server again with each token (kubernetes.core `k8s.client`
+  `_create_configuration`, client `kube_config` `_set_config`);
+- with `host` and credentials no kubeconfig is read, so neither it nor `context` counts;
+- without `host` a token of the kubeconfig, or of the pod that the task runs in, takes the place of
+  `api_key` (the client's `refresh_api_key_hook`), and the API server asks a client certificate first;
+- an empty text counts as nothing, and a file that is not there as no file.
+
+Such a task is refused here, before any request. Each check raises NoConfiguration.
+
+`why_unusable` says what to change where options, environment and kubeconfig lead to no server. It is
+called only after the client failed: its messages name neither the option or variable nor the file.
+Which kubeconfig counts is as kubernetes.core and the client have it: the option or its variable,
+then the variable KUBECONFIG, then a file in the home folder (client `kube_config`,
+`KUBE_CONFIG_DEFAULT_LOCATION`).
+"""
+
+from __future__ import annotations
+
+import os
+import typing as t
+import urllib.parse
+from dataclasses import dataclass
+
+from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_MAP
+
+from .errors import NoConfiguration, cut
+from .yaml_text import NoReader, NoYaml, load_yaml
+
+Options = t.Mapping[str, t.Any]
+
+ENVIRONMENT = "K8S_AUTH_"
+_NEVER_EMPTY = ("kubeconfig", "context", "host", "api_key")
+_FILES = ("ca_cert", "client_cert", "client_key")
+_CREDENTIAL_OPTIONS = (("api_key",), ("username", "password"), ("client_cert", "client_key"))
+_TRUE_NAMES = {option: name for name, option in AUTH_ARG_MAP.items()}
+_PORTS = {"https": 443, "http": 80}
+
+
+@dataclass(frozen=True)
+class Given:
+    """A value, and the option or variable that gives it."""
+
+    value: t.Any
+    by: str
+
+    @property
+    def in_task(self) -> bool:
+        return not self.by.startswith(ENVIRONMENT)
+
+    def outranks(self, other: Given) -> bool:
+        """An option was meant where a variable says something else."""
+        return self.in_task and not other.in_task
+
+
+def check_before(options: Options) -> None:
+    """What can be checked before a kubeconfig is read."""
+    for name in _NEVER_EMPTY:
+        if options.get(name) in ("", {}):
+            raise NoConfiguration(f"{name}: must not be empty; leave it out")
+    for name in _FILES:
+        if given := given_as(options, name):
+            check_file(given.by, str(given.value))
+    kubeconfig = given_as(options, "kubeconfig")
+    if kubeconfig and isinstance(kubeconfig.value, str):
+        _check_kubeconfig(kubeconfig)
+    host = given_as(options, "host")
+    if host and enough_without_kubeconfig(options):
+        _check_passed_over(host, kubeconfig, given_as(options, "context"))
+
+
+def enough_without_kubeconfig(options: Options) -> bool:
+    """A host and credentials for it, none of them empty: then no kubeconfig is read."""
+    return any(
+        all(_says(options, name) for name in ("host", *names)) for names in _CREDENTIAL_OPTIONS
+    )
+
+
+def check_host(options: Options, host: str) -> None:
+    """`host` is the URL that came out: it must be the one that was given, where one was."""
+    given = given_as(options, "host")
+    if given and _origin(str(given.value)) != _origin(host):
+        raise NoConfiguration(
+            f"{given.by} says {cut(str(given.value))}, and the rest of the configuration leads to"
+            f" {cut(host)}: nothing was done; host counts with credentials beside it alone, so give"
+            " api_key, username and password, or client_cert and client_key as well, or leave out"
+            " host"
+        )
+
+
+def check_token(options: Options, token: str, *, by_certificate: bool) -> None:
+    """`token` is the one that came out: it must be the one that was given, where one was, and no
+    certificate of the kubeconfig may come before it."""
+    given = given_as(options, "api_key")
+    kubeconfig_options = (given_as(options, name) for name in ("kubeconfig", "context"))
+    if given is None or any(option and option.outranks(given) for option in kubeconfig_options):
+        return
+    if token != given.value or (by_certificate and not given_as(options, "client_cert")):
+        raise NoConfiguration(
+            f"{given.by} is given and would not count, since the rest of the configuration has"
+            " credentials of its own, which take its place: nothing was done; give host beside"
+            f" {given.by}, or leave out {given.by}"
+        )
+
+
+def given_as(options: Options, name: str) -> Given | None:
+    """As kubernetes.core looks for it: the option, then the variables of both its names."""
+    if options.get(name) is not None:
+        return Given(options[name], name)
+    for alias in (name, _TRUE_NAMES[name]):
+        variable = f"{ENVIRONMENT}{alias.upper()}"
+        if os.environ.get(variable):
+            return Given(os.environ[variable], variable)
+    return None
+
+
+def _says(options: Options, name: str) -> bool:
+    given = given_as(options, name)
+    return given is not None and bool(given.value)
+
+
+def _check_passed_over(host: Given, kubeconfig: Given | None, context: Given | None) -> None:
+    """A kubeconfig beside an option `host` is one for other tasks; a context never is."""
+    passed_over = []
+    if kubeconfig and kubeconfig.outranks(host):
+        passed_over.append(kubeconfig)
+    if context and not host.outranks(context):
+        passed_over.append(context)
+    for given in passed_over:
+        raise NoConfiguration(
+            f"{given.by} is given and would not count, since {host.by} ({cut(str(host.value))}) and"
+            f" its credentials take its place: nothing was done; leave out {given.by} or {host.by}"
+        )
+
+
+def _check_kubeconfig(kubeconfig: Given) -> None:
+    """One of several files is enough, as it is for kubectl."""
+    paths = paths_of(kubeconfig.value)
+    there = [path for path in paths if os.path.exists(path)]
+    for path in there or paths:
+        check_file(kubeconfig.by, path)
+
+
+def paths_of(text: str) -> tuple[str, ...]:
+    """The files that a kubeconfig option or variable names."""
+    return tuple(os.path.expanduser(path) for path in text.split(os.pathsep) if path)
+
+
+def check_file(by: str, path: str) -> None:
+    """Raises NoConfiguration unless there is a file that can be read."""
+    if not os.path.exists(path):
+        raise NoConfiguration(f"{by}: there is no file {path} where the task runs; correct {by}")
+    if os.path.isdir(path):
+        raise NoConfiguration(f"{by}: {path} is a folder; name the file in it")
+    if not os.access(path, os.R_OK):
+        raise NoConfiguration(f"{by}: {path} may not be read by the user who runs the task")
+
+
+def _origin(url: str) -> tuple[str, str, int | None, str]:
+    """What makes two URLs the same server."""
+    try:
+        parts = urllib.parse.urlsplit(url.rstrip("/"))
+        port = parts.port or _PORTS.get(parts.scheme.lower())
+    except ValueError:
+        return "", url, None, ""
+    return parts.scheme.lower(), parts.hostname or "", port, parts.path
+
+
+_VARIABLE = "KUBECONFIG"
+_CREDENTIALS = ("api_key", "username", "client_cert")
+_SHOWN = 6
+"""Contexts that a message names."""
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where the kubeconfig comes from: `by` is the option or the variable. `paths` are the files
+    as they are named, `loaded` what was given as a map."""
+
+    by: str
+    paths: tuple[str, ...] = ()
+    loaded: t.Mapping[str, t.Any] | None = None
+
+    @property
+    def there(self) -> list[str]:
+        return [path for path in self.paths if os.path.exists(path)]
+
+    def __str__(self) -> str:
+        return ", ".join(self.there) or self.by
+
+
+def why_unusable(options: Options, error: str) -> str:
+    """`error` is the exception of the client. Raises NoConfiguration where a file cannot be read."""
+    general = "no usable connection in the options, the K8S_AUTH_ variables or a kubeconfig"
+    if enough_without_kubeconfig(options):
+        return f"{general}: {cut(error)}"
+    source = _source(options)
+    if source.loaded is None and not source.there:
+        return _nothing_there(options, source)
+    for path in source.there:
+        check_file(source.by, path)
+    kubeconfigs = [source.loaded] if source.loaded is not None else []
+    for path in source.there:
+        content, fault = _read(path)
+        if fault:
+            return f"{source.by}: {path} {fault}; name a kubeconfig"
+        kubeconfigs.append(content)
+    return (
+        _wrong_context(given_as(options, "context"), source, kubeconfigs)
+        or f"{general}: {cut(error)}"
+    )
+
+
+def _source(options: Options) -> _Source:
+    given = given_as(options, "kubeconfig")
+    if given is None:
+        from kubernetes.config import kube_config
+
+        by = _VARIABLE if _VARIABLE in os.environ else "no kubeconfig is given"
+        return _Source(by, paths_of(kube_config.KUBE_CONFIG_DEFAULT_LOCATION))
+    if isinstance(given.value, str):
+        return _Source(given.by, paths_of(given.value))
+    return _Source(given.by, loaded=given.value)
+
+
+def _nothing_there(options: Options, source: _Source) -> str:
+    """No kubeconfig that could be read: which one was looked for, and what else is missing."""
+    names = " and no file ".join(source.paths)
+    if source.by != _VARIABLE:
+        looked = f"{source.by}, and there is no file {names}"
+    elif names:
+        looked = f"{source.by}: there is no file {names} where the task runs"
+    else:
+        looked = f"{source.by} is empty"
+    for name in _CREDENTIALS:
+        given = given_as(options, name)
+        if given and not given_as(options, "host"):
+            return f"host is missing beside {given.by} ({looked}); give host, or a kubeconfig"
+    host = given_as(options, "host")
+    if host and source.by != _VARIABLE:
+        return (
+            f"{host.by} counts with credentials beside it alone, and {looked}; give api_key,"
+            " username and password, client_cert and client_key, or a kubeconfig"
+        )
+    correct = f"correct {_VARIABLE}, or give" if source.by == _VARIABLE else "give"
+    return f"{looked}; {correct} kubeconfig, or host with api_key"
+
+
+def _read(path: str) -> tuple[t.Mapping[str, t.Any], str]:
+    """The content of the file, or what is wrong with it. The message quotes no content: there may be
+    secrets in it."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = load_yaml(file)
+    except OSError as error:
+        return {}, f"cannot be read ({error.strerror})"
+    except UnicodeDecodeError:
+        return {}, "is no text"
+    except NoReader as error:
+        return {}, f"cannot be read ({error})"
+    except NoYaml as error:
+        return {}, f"is no YAML (line {error.line})" if error.line else "is no YAML"
+    if isinstance(content, dict):
+        return content, ""
+    content_type = {str: "text", list: "a list", type(None): "nothing"}.get(
+        type(content), "a single value"
+    )
+    return {}, f"holds {content_type} where a map with clusters, users and contexts must be"
+
+
+def _wrong_context(
+    given: Given | None, source: _Source, kubeconfigs: t.Sequence[t.Mapping[str, t.Any]]
+) -> str:
+    """What there is to say of the context, if it is that which is wrong."""
+    names = sorted({name for content in kubeconfigs for name in _contexts(content)})
+    some = ", ".join(names[:_SHOWN]) or "none"
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    there = f"the contexts there are: {some}{more}"
+    if given is not None:
+        if given.value in names:
+            return ""
+        return f"{given.by}: there is no context {cut(str(given.value))} in {source}; {there}"
+    current = [
+        content["current-context"] for content in kubeconfigs if content.get("current-context")
+    ]
+    if not current:
+        return f"{source} has no current-context; name one as context, {there}"
+    if any(name in names for name in current):
+        return ""
+    return (
+        f"current-context of {source} is {cut(str(current[-1]))}, and there is none of that name;"
+        f" name one as context, {there}"
+    )
+
+
+def _contexts(kubeconfig: t.Mapping[str, t.Any]) -> t.Iterator[str]:
+    listed = kubeconfig.get("contexts")
+    for entry in listed if isinstance(listed, list) else ():
+        if isinstance(entry, dict) and isinstance(entry.get("name"), str):
+            yield entry["name"]

@@ -1,0 +1,268 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Requests to the API server: raw JSON on fixed paths, under one deadline.
+
+Whether a failed request is sent again:
+
+| answer | sent again |
+|---|---|
+| no connection | yes: nothing was sent; not after a certificate that does not verify |
+| 429 | yes, after Retry-After: the server did nothing; not an eviction that was refused |
+| 5xx, reset, silence, no JSON | reads, dry runs, deletes of one uid |
+| the same for other writes | no: the outcome is unknown, so the caller reads first |
+| 401 | once, after the configuration was read again |
+| anything else | no |
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import typing as t
+from collections import Counter
+from dataclasses import dataclass
+from urllib.parse import quote, urlencode
+
+from ..model.json_pointer import JSON
+from ..model.kinds import FIELD_MANAGER
+from .errors import (
+    JSON_PATCH,
+    AnswerLost,
+    ApiError,
+    ApiRequest,
+    BadAnswer,
+    DeadlineExceeded,
+    ServerFault,
+    Throttled,
+    Unauthorized,
+    Unreachable,
+    from_answer,
+)
+from .transport import Deadline, Transport
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """Pauses grow from `base` seconds to `cap`, half of each is random. After `patience` seconds
+    of failing, a request is given up; after `first_contact` where no request has had an
+    answer yet: that is a wrong address more often than an outage. `budget` bounds the retries
+    of a whole run."""
+
+    base: float = 0.2
+    cap: float = 5.0
+    patience: float = 60.0
+    first_contact: float = 3.0
+    budget: int = 1000
+    draw: t.Callable[[], float] = random.random
+
+    def pause(self, attempt: int) -> float:
+        """Seconds to wait before attempt number `attempt` + 1, counted from 1."""
+        full = min(self.cap, self.base * 2.0 ** (attempt - 1))
+        return full * (0.5 + 0.5 * self.draw())
+
+    def delay(self, error: ApiError, attempt: int, failing_for: float, met: bool) -> float | None:
+        """Seconds until the request is sent again, None if it is not.
+
+        `failing_for` is how long it has been failing, `met` whether this server ever answered.
+        """
+        if not self._worth_it(error):
+            return None
+        if failing_for >= (self.patience if met else self.first_contact):
+            return None
+        return max(error.retry_after or 0.0, self.pause(attempt))
+
+    @staticmethod
+    def _worth_it(error: ApiError) -> bool:
+        if isinstance(error, Unreachable):
+            return not error.final
+        if isinstance(error, Throttled):
+            return not (error.is_status and error.request.resource == "pods/eviction")
+        if isinstance(error, (ServerFault, AnswerLost, BadAnswer)):
+            return error.request.repeatable and error.status not in (501, 505)
+        return False
+
+
+Params = t.Mapping[str, str]
+
+PLAIN = "application/json"
+METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
+
+
+WRITE_PARAMS: Params = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
+
+ANYTHING = "*/*"
+"""virt-api answers 406 to a client that insists on JSON: its answers to subresources are empty."""
+
+
+class Counts:
+    """How many requests were sent, by verb, and how many of them were retries."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.by_verb: Counter[str] = Counter()
+        self.retries = 0
+
+    def sent(self, request: ApiRequest, again: bool) -> None:
+        with self._lock:
+            self.by_verb[request.verb] += 1
+            self.retries += again
+
+    @property
+    def requests(self) -> int:
+        return sum(self.by_verb.values())
+
+
+class ApiClient:
+    """An API server. Safe for several threads.
+
+    Every method raises an ApiError: see `errors` for which. The server checks writes against the
+    schema (`fieldValidation=Strict`); with `dry_run` it does everything but store them.
+    """
+
+    def __init__(
+        self, transport: Transport, deadline: Deadline, policy: RetryPolicy | None = None
+    ) -> None:
+        self.transport = transport
+        self.deadline = deadline
+        self.policy = policy or RetryPolicy()
+        self.counts = Counts()
+        self._met = False
+
+    @property
+    def host(self) -> str:
+        """URL of the API server. Raises NoConfiguration."""
+        return self.transport.session.host
+
+    @property
+    def secrets(self) -> t.Sequence[str]:
+        """What must never be printed: the tokens in use."""
+        return self.transport.secrets
+
+    def under(self, deadline: Deadline) -> ApiClient:
+        """The same server and counters, bounded by another deadline."""
+        client = ApiClient(self.transport, deadline, self.policy)
+        client.counts = self.counts
+        client._met = self._met
+        return client
+
+    def get(self, path: str, params: Params | None = None, *, accept: str = PLAIN) -> JSON:
+        return self._json(ApiRequest("GET", path), params, accept=accept)
+
+    def patch(
+        self,
+        path: str,
+        body: JSON,
+        *,
+        content_type: str = JSON_PATCH,
+        params: Params | None = None,
+        accept: str = PLAIN,
+    ) -> JSON:
+        request = ApiRequest("PATCH", path, content_type)
+        return self._json(request, {**WRITE_PARAMS, **(params or {})}, body, accept=accept)
+
+    def create(self, path: str, body: JSON, *, dry_run: bool = False) -> JSON:
+        """POST to a collection or to a subresource such as `pods/NAME/eviction`."""
+        request = ApiRequest("POST", path, PLAIN, dry_run=dry_run)
+        params = {**WRITE_PARAMS, "dryRun": "All"} if dry_run else WRITE_PARAMS
+        return self._json(request, params, body)
+
+    def call_subresource(self, path: str, body: JSON) -> None:
+        """PUT to a subresource of `subresources.kubevirt.io`, such as restart. Sent once."""
+        self._json(ApiRequest("PUT", path, PLAIN), None, body, accept=ANYTHING)
+
+    def delete(self, path: str, *, uid: str, resource_version: str = "") -> JSON:
+        """Deletes the object that has this uid and, where one is given, this resource version.
+
+        Conflict where the object is another one by now, or changed. It is sent again after an
+        answer was lost: NotFound, or Conflict for a resource version, may then mean that it was
+        done.
+        """
+        preconditions = {"uid": uid}
+        if resource_version:
+            preconditions["resourceVersion"] = resource_version
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
+        request = ApiRequest("DELETE", path, PLAIN, preconditioned=True)
+        return self._json(request, None, options)
+
+    def pause(self, attempt: int) -> None:
+        """Waits before attempt number `attempt` + 1 of something that is tried again."""
+        self.deadline.pause(self.policy.pause(attempt))
+
+    def _json(
+        self, request: ApiRequest, params: Params | None, body: JSON = None, *, accept: str = PLAIN
+    ) -> JSON:
+        headers = {"Accept": accept}
+        sent = None
+        if body is not None:
+            sent = json.dumps(body, separators=(",", ":")).encode()
+            headers["Content-Type"] = request.content_type or PLAIN
+        return self._repeat(request, target(request.path, params), headers, sent)
+
+    def _repeat(
+        self, request: ApiRequest, where: str, headers: t.Mapping[str, str], body: bytes | None
+    ) -> JSON:
+        began = self.deadline.now()
+        last: ApiError | None = None
+        renewed = False
+        attempt = 0
+        while True:
+            if self.deadline.expired:
+                raise DeadlineExceeded(request, self.deadline.seconds, last)
+            attempt += 1
+            session = self.transport.session
+            try:
+                return self._once(request, where, headers, body, again=attempt > 1)
+            except Unauthorized:
+                if renewed:
+                    raise
+                renewed = True
+                self.transport.renew(session)
+                continue
+            except ApiError as error:
+                last = error
+            failing_for = self.deadline.now() - began
+            delay = self.policy.delay(last, attempt, failing_for, self._met)
+            if request.repeatable and not self.deadline.remaining:
+                raise DeadlineExceeded(request, self.deadline.seconds, last) from last
+            if delay is None or self.counts.retries >= self.policy.budget:
+                raise last
+            if delay >= self.deadline.remaining:
+                raise DeadlineExceeded(request, self.deadline.seconds, last) from last
+            self.deadline.pause(delay)
+
+    def _once(
+        self,
+        request: ApiRequest,
+        where: str,
+        headers: t.Mapping[str, str],
+        body: bytes | None,
+        *,
+        again: bool,
+    ) -> JSON:
+        self.counts.sent(request, again)
+        answer = self.transport.send(request, where, self.deadline, headers=headers, body=body)
+        if answer.status >= 300:
+            error = from_answer(request, answer.status, answer.headers, answer.body)
+            self._met = self._met or error.is_status
+            raise error
+        try:
+            decoded = json.loads(answer.body) if answer.body or request.reads else {}
+        except ValueError as error:
+            text = answer.body[:60].decode("utf-8", "replace")
+            raise BadAnswer(
+                request,
+                f"the answer is no JSON, it begins with {text!r}",
+                status=answer.status,
+            ) from error
+        if not isinstance(decoded, dict):
+            raise BadAnswer(request, "the answer is no JSON object", status=answer.status)
+        self._met = True
+        return decoded
+
+
+def target(path: str, params: Params | None = None) -> str:
+    """Path and query, encoded."""
+    where = quote(path)
+    return f"{where}?{urlencode(params)}" if params else where

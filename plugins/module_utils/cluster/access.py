@@ -1,0 +1,130 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which rights are missing? Asked before the first write, so that nothing is half done."""
+
+from __future__ import annotations
+
+import typing as t
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from ..api.client import ApiClient
+from ..api.errors import ApiRequest, BadAnswer
+from ..model.findings import InputError, InvalidInput
+from ..model.json_pointer import JSON
+from ..model.write import Write
+
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+THREADS = 8
+
+Role = t.Literal["labeller", "mover", "maintainer"]
+"""One of the shipped roles: `virt-placement-ROLE` in `rbac/ROLE.yml`."""
+
+_NAMESPACED_ROLES = ("leases", "configmaps")
+"""Granted by a Role of kube-system; everything else by a ClusterRole."""
+
+
+@dataclass(frozen=True, order=True)
+class Right:
+    """What a request needs, in the words of RBAC: `resource` is a plural. An empty `namespace` is
+    every namespace or none, an empty `name` is every object."""
+
+    verb: str
+    group: str
+    resource: str
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    @classmethod
+    def of(cls, request: ApiRequest) -> Right:
+        """What `request` needs, for its one object. Raises ValueError where the path has no
+        resource."""
+        resource, _slash, subresource = request.resource.partition("/")
+        if not resource:
+            raise ValueError(f"{request.path} has no resource")
+        return cls(
+            request.verb, request.group, resource, subresource, request.namespace, request.name
+        )
+
+    def __str__(self) -> str:
+        group = f".{self.group}" if self.group else ""
+        resource = f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+        name = f" {self.name}" if self.name else ""
+        where = f" in namespace {self.namespace}" if self.namespace else ""
+        return f"{self.verb} {resource}{group}{name}{where}"
+
+    def review(self) -> JSON:
+        attributes = {
+            "verb": self.verb,
+            "group": self.group,
+            "resource": self.resource,
+            "subresource": self.subresource,
+            "namespace": self.namespace,
+            "name": self.name,
+        }
+        return {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {
+                "resourceAttributes": {key: value for key, value in attributes.items() if value}
+            },
+        }
+
+
+def missing_rights(
+    api: ApiClient, rights: t.Iterable[Right], *, threads: int = THREADS
+) -> tuple[Right, ...]:
+    """Those of `rights` that this identity does not have, sorted: one review for each, up to
+    `threads` at once. Raises ApiError if a review fails."""
+    distinct = sorted(set(rights))
+    if not distinct:
+        return ()
+    with ThreadPoolExecutor(min(threads, len(distinct)), "rights") as pool:
+        allowed = list(pool.map(lambda right: _is_allowed(api, right), distinct))
+    return tuple(right for right, yes in zip(distinct, allowed, strict=True) if not yes)
+
+
+def require_rights(api: ApiClient, rights: t.Iterable[Right], *, role: Role) -> None:
+    """Raises InvalidInput with every one of `rights` that is missing, and ApiError where that cannot be
+    found out. `role` is the one that grants them."""
+    missing = missing_rights(api, rights)
+    if missing:
+        raise InvalidInput([_fault(right, role) for right in missing])
+
+
+def require_write_rights(api: ApiClient, writes: t.Iterable[Write], *, role: Role) -> None:
+    """Raises InvalidInput with every right that `writes` need and that is missing, and ApiError where
+    that cannot be found out. One question for each resource and namespace; single objects are
+    asked for only where a right is not given for all of them."""
+    objects: dict[Right, list[Right]] = {}
+    for write in writes:
+        right = Right.of(ApiRequest("PATCH", write.path))
+        objects.setdefault(replace(right, name=""), []).append(right)
+    unsure = missing_rights(api, objects)
+    first = missing_rights(api, (objects[right][0] for right in unsure))
+    lacking = {replace(right, name="") for right in first}
+    by_name = (single for right in unsure if right not in lacking for single in objects[right])
+    missing = sorted({*lacking, *missing_rights(api, by_name)})
+    if missing:
+        raise InvalidInput([_fault(right, role) for right in missing])
+
+
+def _is_allowed(api: ApiClient, right: Right) -> bool:
+    # A review stores nothing. As a dry run it may be sent again where its answer was lost.
+    answer = api.create(REVIEWS, right.review(), dry_run=True)
+    allowed = (answer.get("status") or {}).get("allowed")
+    if not isinstance(allowed, bool):
+        request = ApiRequest("POST", REVIEWS)
+        raise BadAnswer(request, f"it does not say whether this identity may {right}")
+    return allowed
+
+
+def _fault(right: Right, role: Role) -> InputError:
+    kind = "Role" if right.resource in _NAMESPACED_ROLES else "ClusterRole"
+    return InputError(
+        "rights",
+        f"this identity may not {right}: grant this identity the {kind} virt-placement-{role}"
+        f" (rbac/{role}.yml)",
+    )

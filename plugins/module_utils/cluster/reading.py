@@ -1,0 +1,247 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read a cluster: its identity, the platform, and a whole Snapshot of paged lists at once.
+
+A list that is forbidden is not empty: it becomes an entry of `Snapshot.unreadable`. The list of a
+kind that the server does not have is empty. The exception is VirtualMachinePool: an old KubeVirt
+serves another version of it than the one that is read here.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+
+from ..api.client import METADATA, ApiClient
+from ..api.errors import Forbidden, NotFound
+from ..api.lists import list_all
+from ..model import kinds
+from ..model.gc import collector_paused
+from ..model.json_pointer import JSON
+from ..model.manifests import (
+    machine_instance_from_manifest,
+    migration_from_manifest,
+    namespace_from_manifest,
+    node_from_manifest,
+    pod_from_manifest,
+    workload_from_manifest,
+)
+from ..model.objects import NodeTerm, Ref
+from ..model.placement_manifests import node_term_from_json
+from ..model.snapshot import Platform, Snapshot, Unreadable
+
+IDENTITY_PATH = "/api/v1/namespaces/kube-system"
+"""Its uid is the cluster's: the namespace is as old as the cluster and cannot be deleted."""
+
+
+def cluster_uid(api: ApiClient) -> str:
+    """The uid of the cluster. Raises ApiError."""
+    return str(api.get(IDENTITY_PATH, accept=METADATA)["metadata"]["uid"])
+
+
+KUBEVIRT_PATH = "/apis/kubevirt.io/v1/kubevirts"
+
+
+def platform_and_gaps(api: ApiClient) -> tuple[Platform, tuple[Unreadable, ...]]:
+    """The platform, and the objects about it that are forbidden: their fields have KubeVirt's defaults.
+
+    `kubevirt` is None where KubeVirt is not installed, and "" where its version is not known.
+    """
+    gaps: list[Unreadable] = []
+
+    def unless_forbidden(read: t.Callable[[], JSON], otherwise: JSON) -> JSON:
+        try:
+            return read()
+        except Forbidden as error:
+            gaps.append(unreadable(error))
+            return otherwise
+
+    uid = unless_forbidden(lambda: cluster_uid(api), "")
+    version = unless_forbidden(lambda: api.get("/version"), {})
+    try:
+        installed = unless_forbidden(lambda: list_all(api, KUBEVIRT_PATH).items, ({},))
+    except NotFound:
+        installed = ()
+    fields = _kubevirt_fields(installed[0]) if installed else {}
+    platform = Platform(uid=uid, api=api.host, kubernetes=_release(version), **fields)
+    return platform, tuple(gaps)
+
+
+def unreadable(error: Forbidden) -> Unreadable:
+    """The Unreadable entry for a forbidden request."""
+    request = error.request
+    return Unreadable(request.resource, request.namespace, request.verb, error.advise())
+
+
+def _kubevirt_fields(kubevirt: t.Mapping[str, JSON]) -> dict[str, t.Any]:
+    """The fields of a Platform from the KubeVirt object; missing ones have defaults."""
+    configuration = (kubevirt.get("spec") or {}).get("configuration") or {}
+    migrations = configuration.get("migrations") or {}
+    named = {
+        "kubevirt": (kubevirt.get("status") or {}).get("observedKubeVirtVersion") or "",
+        "rollout_strategy": configuration.get("vmRolloutStrategy"),
+        "eviction_strategy": configuration.get("evictionStrategy"),
+        "migrations_per_cluster": migrations.get("parallelMigrationsPerCluster"),
+        "migrations_per_node": migrations.get("parallelOutboundMigrationsPerNode"),
+    }
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _release(version: t.Mapping[str, JSON]) -> tuple[int, int]:
+    """(major, minor); providers write minor as `31+`."""
+    parts = [re.match(r"\d+", str(version.get(name) or "")) for name in ("major", "minor")]
+    major, minor = (int(part.group()) if part else 0 for part in parts)
+    return major, minor
+
+
+_THREADS = 6
+
+_INSTANCES = "/apis/kubevirt.io/v1/{}virtualmachineinstances"
+_MIGRATIONS = "/apis/kubevirt.io/v1/virtualmachineinstancemigrations"
+_REPLICA_SETS = "/apis/apps/v1/{}replicasets"
+_METADATA_ONLY = "replicasets"
+"""Only the owners of these objects are needed."""
+_VOLUMES = "/api/v1/persistentvolumes"
+
+Items = tuple[dict[str, JSON], ...]
+
+
+@dataclass(frozen=True)
+class ReadScope:
+    """What of a cluster is read. Nodes, namespaces and the platform always are.
+
+    `namespaces` are those of workloads and VMIs, None for all. `pods` are always
+    those of all namespaces: pods anywhere count for affinity, symmetry, ports and resources.
+    """
+
+    namespaces: tuple[str, ...] | None = None
+    kinds: tuple[str, ...] = tuple(kinds.KINDS)
+    pods: bool = True
+    instances: bool = True
+    volumes: bool = True
+
+
+@dataclass(frozen=True)
+class _ListResult:
+    """One list: `items` is None where the server does not serve the kind."""
+
+    items: Items | None
+    gap: Unreadable | None = None
+
+
+def read_snapshot(api: ApiClient, scope: ReadScope | None = None) -> Snapshot:
+    """Reads what `scope` names. Raises ApiError for everything but a missing right."""
+    scope = scope or ReadScope()
+    with collector_paused(), ThreadPoolExecutor(_THREADS, "read") as pool:
+        platform = pool.submit(platform_and_gaps, api)
+        reading = {
+            what: [pool.submit(_read_list, api, path, what) for path in paths]
+            for what, paths in _paths(scope).items()
+        }
+        futures: list[Future[t.Any]] = [platform]
+        futures += [future for many in reading.values() for future in many]
+        _done, left = wait(futures, return_when=FIRST_EXCEPTION)
+        for future in left:  # after one failure the other lists would fail too, only later
+            future.cancel()
+        return _snapshot(
+            scope,
+            *platform.result(),
+            {what: [future.result() for future in many] for what, many in reading.items()},
+        )
+
+
+def _paths(scope: ReadScope) -> dict[str, list[str]]:
+    """The paths of the lists in the scope, by name. The long lists come first."""
+
+    def in_scope(path: str) -> list[str]:
+        """The path for each namespace of the scope, which replaces `{}`."""
+        if scope.namespaces is None:
+            return [path.format("")]
+        return [path.format(f"namespaces/{namespace}/") for namespace in scope.namespaces]
+
+    paths = {"pods": ["/api/v1/pods"]} if scope.pods else {}
+    paths |= {"nodes": ["/api/v1/nodes"], "namespaces": ["/api/v1/namespaces"]}
+    for name in scope.kinds:
+        kind = kinds.KINDS[name]
+        paths[name] = in_scope(f"/apis/{kind.group_version}/{{}}{kind.plural}")
+    if scope.instances:
+        paths["instances"] = in_scope(_INSTANCES)
+        paths["migrations"] = [_MIGRATIONS]
+        paths[_METADATA_ONLY] = in_scope(_REPLICA_SETS)
+    if scope.volumes:
+        paths["volumes"] = [_VOLUMES]
+    return paths
+
+
+def _read_list(api: ApiClient, path: str, what: str) -> _ListResult:
+    try:
+        return _ListResult(list_all(api, path, metadata_only=what == _METADATA_ONLY).items)
+    except Forbidden as error:
+        return _ListResult((), unreadable(error))
+    except NotFound:
+        return _ListResult(None)
+
+
+def _snapshot(
+    scope: ReadScope,
+    platform: Platform,
+    gaps: tuple[Unreadable, ...],
+    lists: t.Mapping[str, t.Sequence[_ListResult]],
+) -> Snapshot:
+    items = {
+        what: [item for result in results for item in result.items or ()]
+        for what, results in lists.items()
+    }
+    refused = (result.gap for results in lists.values() for result in results)
+    migrations = map(migration_from_manifest, items.get("migrations", ()))
+    return Snapshot(
+        nodes=tuple(map(node_from_manifest, items["nodes"])),
+        pods=tuple(map(pod_from_manifest, items.get("pods", ()))),
+        namespaces=tuple(map(namespace_from_manifest, items["namespaces"])),
+        workloads=tuple(
+            workload_from_manifest(kind, item) for kind in scope.kinds for item in items[kind]
+        ),
+        machine_instances=tuple(map(machine_instance_from_manifest, items.get("instances", ()))),
+        migrations=tuple(migration for migration in migrations if migration is not None),
+        controllers=_controllers(items.get(_METADATA_ONLY, ())),
+        claim_terms=_claim_terms(items.get("volumes", ())),
+        platform=platform,
+        unreadable=(*gaps, *filter(None, refused), *_unserved_pools(platform, lists)),
+    )
+
+
+def _controllers(replica_sets: t.Iterable[t.Mapping[str, JSON]]) -> dict[str, Ref]:
+    """Uid of each ReplicaSet to the Deployment that controls it."""
+    return {
+        metadata["uid"]: Ref(owner["kind"], metadata["namespace"], owner["name"])
+        for metadata in (item["metadata"] for item in replica_sets)
+        for owner in metadata.get("ownerReferences") or ()
+        if owner.get("controller") and owner["kind"] == kinds.DEPLOYMENT.name
+    }
+
+
+def _claim_terms(
+    volumes: t.Iterable[t.Mapping[str, JSON]],
+) -> dict[tuple[str, str], tuple[NodeTerm, ...]]:
+    """(namespace, claim) to the node terms of the volume that is bound to it."""
+    claim_terms = {}
+    for volume in volumes:
+        spec = volume["spec"]
+        claim = spec.get("claimRef") or {}
+        terms = ((spec.get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms")
+        if terms and claim and (volume.get("status") or {}).get("phase") == "Bound":
+            key = (claim["namespace"], claim["name"])
+            claim_terms[key] = tuple(node_term_from_json(term) for term in terms)
+    return claim_terms
+
+
+def _unserved_pools(
+    platform: Platform, lists: t.Mapping[str, t.Sequence[_ListResult]]
+) -> tuple[Unreadable, ...]:
+    pools = lists.get(kinds.POOL.name, ())
+    if platform.kubevirt is None or all(listed.items is not None for listed in pools):
+        return ()
+    reason = f"KubeVirt {platform.kubevirt} does not serve {kinds.POOL.group_version}"
+    return (Unreadable(kinds.POOL.plural, "", "list", reason),)

@@ -1,0 +1,340 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What does a workload declare, and which rule owns each term?
+
+The scheduler asks one question of all required node terms together: does one of them match? To name
+the rule that a node violates, each rule's own expressions are evaluated here.
+"""
+
+from __future__ import annotations
+
+import marshal
+import typing as t
+from dataclasses import dataclass, field, replace
+
+from ..model.json_pointer import JSON
+from ..model.kinds import RULES
+from ..model.objects import Labels, Node, NodeTerm, Placement, Ref, Requirement
+from ..model.placement_manifests import node_term_from_json, placement_from_spec
+from ..model.snapshot import Workload
+from ..rules.merge_node_terms import foreign_part, is_empty, standing
+from ..rules.ownership import (
+    Fingerprint,
+    Ownership,
+    UnreadableAnnotation,
+    read_ownership,
+    rules_of_term,
+)
+from ..rules.term_slots import FIELDS, IN_NODE_TERM, LISTS, MAPS, NODE_TERMS, TermLocation
+from ..scheduler.labels import holds, matches_term
+from .terms import Term, TermKind, TermSet, terms_of
+
+JSONTerm = dict[str, JSON]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRule:
+    """What one rule requires of nodes: all of `term`, one of `any_of` where there are some, and the
+    `pairs` of the nodeSelector.
+
+    `bypasses` are the numbers of the required terms that lack something of `term`: terms are
+    OR-ed, so a node can match one of them and violate the rule. `removed`: a part that the rule
+    wrote is missing everywhere.
+    """
+
+    rule: str
+    term: NodeTerm = field(default_factory=NodeTerm)
+    any_of: tuple[NodeTerm, ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
+    bypasses: tuple[int, ...] = ()
+    removed: bool = False
+
+    @property
+    def asks(self) -> bool:
+        return bool(self.term.expressions or self.term.fields or self.any_of or self.pairs)
+
+    def unmet_by(self, node: Node) -> tuple[Requirement, ...]:
+        """The requirements that a node does not satisfy. If it matches none of the rule's own OR-ed
+        terms, those of the first term."""
+        missing = [Requirement(k, "In", (v,)) for k, v in self.pairs if node.labels.get(k) != v]
+        missing += _unmet(self.term, node)
+        if self.any_of and not any(matches_term(term, node) for term in self.any_of):
+            missing += _unmet(self.any_of[0], node)
+        return tuple(missing)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignNodeTerms:
+    """Node requirements that no rule owns: pairs of the nodeSelector, and the required terms without
+    the rules' expressions. `terms` None: nothing foreign is required."""
+
+    pairs: tuple[tuple[str, str], ...] = ()
+    terms: tuple[NodeTerm, ...] | None = None
+
+    def unmet_by(self, node: Node) -> tuple[Requirement, ...]:
+        missing = [Requirement(k, "In", (v,)) for k, v in self.pairs if node.labels.get(k) != v]
+        if self.terms is not None and not any(matches_term(term, node) for term in self.terms):
+            missing += [part for term in self.terms[:1] for part in _unmet(term, node)]
+            missing = missing or [Requirement("", "matches no node")]
+        return tuple(missing)
+
+
+def read_node_rules(ownership: Ownership, template: t.Mapping[str, JSON]) -> tuple[NodeRule, ...]:
+    """The node requirements of each rule that has some."""
+    any_of = NODE_TERMS.read(template, None) or []
+    selector = MAPS[TermLocation.NODE_SELECTOR].read(template, None) or {}
+    inside = _inside(ownership)
+    node_rules = (
+        _node_rule(str(rule), marks, any_of, selector, inside)
+        for rule, marks in ownership.rules.items()
+    )
+    return tuple(rule for rule in node_rules if rule is not None)
+
+
+def foreign_node_terms(ownership: Ownership, template: t.Mapping[str, JSON]) -> ForeignNodeTerms:
+    """The node requirements of the template that no rule owns."""
+    any_of = NODE_TERMS.read(template, None)
+    selector = MAPS[TermLocation.NODE_SELECTOR].read(template, None) or {}
+    owned = ownership.fingerprints()
+    pairs = tuple(pair for pair in selector.items() if not _owns(owned, _pair_mark(*pair)))
+    if not any_of:
+        return ForeignNodeTerms(pairs, None if any_of is None else ())
+    parts = [foreign_part(term, _inside(ownership)) for term in any_of]
+    # A term that held nothing but parts of rules asks for nothing foreign, nor do those beside it.
+    if any(not part and not is_empty(term) for part, term in zip(parts, any_of, strict=True)):
+        return ForeignNodeTerms(pairs)
+    left = [
+        part for part in parts if not _owns(owned, Fingerprint.of(TermLocation.NODE_TERM, part))
+    ]
+    if len(left) < len(parts):
+        return ForeignNodeTerms(pairs)
+    return ForeignNodeTerms(pairs, tuple(node_term_from_json(part) for part in left))
+
+
+def _node_rule(
+    rule: str,
+    marks: t.Collection[Fingerprint],
+    any_of: t.Sequence[JSONTerm],
+    selector: t.Mapping[str, str],
+    inside: t.Collection[Fingerprint],
+) -> NodeRule | None:
+    own = [
+        m
+        for m in marks
+        if m.location in (*IN_NODE_TERM, TermLocation.NODE_TERM, TermLocation.NODE_SELECTOR)
+    ]
+    if not own:
+        return None
+    expressions, bypasses = _parts([m for m in own if m.location in IN_NODE_TERM], any_of)
+    whole = {
+        Fingerprint.of(TermLocation.NODE_TERM, part).meaning: node_term_from_json(part)
+        for part in (foreign_part(term, inside) for term in any_of)
+        if _owns(own, Fingerprint.of(TermLocation.NODE_TERM, part))
+    }
+    pairs = tuple(pair for pair in selector.items() if _owns(own, _pair_mark(*pair)))
+    removed = len(expressions) + len(whole) + len(pairs) < len(
+        {(m.location, m.meaning) for m in own}
+    )
+    term = NodeTerm(
+        tuple(part for slot, part in expressions if slot is TermLocation.NODE_EXPRESSION),
+        tuple(part for slot, part in expressions if slot is TermLocation.NODE_FIELD),
+    )
+    return NodeRule(rule, term, tuple(whole.values()), pairs, () if removed else bypasses, removed)
+
+
+def _parts(
+    marks: t.Collection[Fingerprint], any_of: t.Sequence[JSONTerm]
+) -> tuple[tuple[tuple[TermLocation, Requirement], ...], tuple[int, ...]]:
+    """The rule's expressions and fields, and the terms that lack one and match some node."""
+    parts: dict[str, tuple[TermLocation, Requirement]] = {}
+    bypasses = []
+    for number, term in enumerate(any_of):
+        missing = {mark.meaning for mark in marks}
+        for slot, entry, mark in standing(term):
+            if _owns(marks, mark):
+                parts[mark.meaning] = slot, _requirement(entry)
+                missing.discard(mark.meaning)
+        if missing and not is_empty(term):
+            bypasses.append(number)
+    return tuple(parts.values()), tuple(bypasses)
+
+
+def _inside(ownership: Ownership) -> tuple[Fingerprint, ...]:
+    return tuple(mark for mark in ownership.fingerprints() if mark.location in IN_NODE_TERM)
+
+
+def _owns(own: t.Iterable[Fingerprint], mark: Fingerprint) -> bool:
+    return any(owned.says_the_same(mark) for owned in own)
+
+
+def _pair_mark(key: str, value: str) -> Fingerprint:
+    return Fingerprint.of(TermLocation.NODE_SELECTOR, {"key": key, "value": value})
+
+
+def _requirement(entry: t.Mapping[str, JSON]) -> Requirement:
+    return Requirement(entry["key"], entry["operator"], tuple(entry.get("values") or ()))
+
+
+def _unmet(term: NodeTerm, node: Node) -> list[Requirement]:
+    missing = [part for part in term.expressions if not holds(part, node.labels)]
+    named = {"metadata.name": node.name}
+    return missing + [part for part in term.fields if not holds(part, named)]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleTerms:
+    """What is present of one rule on a workload. `removed`: a term that the rule wrote is missing."""
+
+    rule: str
+    terms: tuple[Term, ...] = ()
+    nodes: NodeRule | None = None
+    labels: tuple[tuple[str, str], ...] = ()
+    removed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """`placement` is the template's, matchLabelKeys not resolved. `damaged`: why the annotation with
+    the rules could not be used; empty if it could."""
+
+    workload: Ref
+    placement: Placement
+    labels: Labels
+    term_set: TermSet
+    rules: tuple[RuleTerms, ...] = ()
+    owners: t.Mapping[Term, tuple[str, ...]] = field(default_factory=dict)
+    foreign: ForeignNodeTerms = field(default_factory=ForeignNodeTerms)
+    copied_from: str = ""
+    damaged: str = ""
+
+    @property
+    def terms(self) -> frozenset[Term]:
+        return self.term_set.terms
+
+
+class DeclaredReader:
+    """Reads workloads. Equal placements are parsed once."""
+
+    def __init__(self) -> None:
+        self._placements: dict[bytes, tuple[Placement, TermSet]] = {}
+        self._read: dict[Ref, Declared] = {}
+
+    def placement(self, spec: t.Mapping[str, JSON]) -> tuple[Placement, TermSet]:
+        """The placement of a pod-like spec and its terms."""
+        key = marshal.dumps([spec.get(name) for name in FIELDS], 2)
+        entry = self._placements.get(key)
+        if entry is None:
+            placement = placement_from_spec(dict(spec))
+            entry = placement, TermSet(placement)
+            self._placements[key] = entry
+        return entry
+
+    def declared(self, workload: Workload) -> Declared:
+        declared = self._read.get(workload.ref)
+        if declared is None:
+            declared = self._read[workload.ref] = self._declared(workload)
+        return declared
+
+    def _declared(self, workload: Workload) -> Declared:
+        template = workload.template
+        placement, term_set = self.placement(template.get("spec") or {})
+        plain = Declared(
+            workload.ref,
+            placement,
+            workload.template_labels,
+            term_set,
+            foreign=ForeignNodeTerms(placement.node_selector, placement.node_terms),
+        )
+        if RULES not in workload.annotations:
+            return plain
+        try:
+            ownership = read_ownership(workload)
+        except UnreadableAnnotation as error:
+            return replace(plain, damaged=str(error))
+        if ownership.uid != workload.uid:
+            return replace(plain, copied_from=ownership.uid)
+        return _with_rules(plain, ownership, template)
+
+
+def _with_rules(plain: Declared, ownership: Ownership, template: t.Mapping[str, JSON]) -> Declared:
+    owners: dict[Term, tuple[str, ...]] = {}
+    for slot, entry, term in _present(plain.placement, template):
+        names = tuple(map(str, rules_of_term(ownership, slot, entry)))
+        if names:
+            owners[term] = (*owners.get(term, ()), *names)
+    nodes = {rule.rule: rule for rule in read_node_rules(ownership, template)}
+    rules = tuple(
+        _rule_terms(str(rule), marks, owners, nodes.get(str(rule)), template)
+        for rule, marks in ownership.rules.items()
+    )
+    return replace(
+        plain, rules=rules, owners=owners, foreign=foreign_node_terms(ownership, template)
+    )
+
+
+def _present(
+    placement: Placement, template: t.Mapping[str, JSON]
+) -> t.Iterator[tuple[TermLocation, JSON, Term]]:
+    """Each entry of a list and each pair of the nodeSelector, with the term that it makes."""
+    parsed: dict[TermLocation, Placement] = {
+        slot: Placement(**{name: getattr(placement, name)}) for slot, name in _FIELD_OF.items()
+    }
+    for slot, pointer in LISTS.items():
+        terms = terms_of(parsed[slot], {})
+        yield from (
+            (slot, e, x) for e, x in zip(pointer.read(template, None) or (), terms, strict=True)
+        )
+    selector = MAPS[TermLocation.NODE_SELECTOR].read(template, None) or {}
+    by_pair = {term.said: term for term in terms_of(parsed[TermLocation.NODE_SELECTOR], {})}
+    for key, value in selector.items():
+        yield TermLocation.NODE_SELECTOR, {"key": key, "value": value}, by_pair[key, value]
+
+
+_FIELD_OF: t.Mapping[TermLocation, str] = {
+    TermLocation.PREFERRED_NODE: "preferred_node_terms",
+    TermLocation.AFFINITY: "affinity",
+    TermLocation.PREFERRED_AFFINITY: "preferred_affinity",
+    TermLocation.ANTI_AFFINITY: "anti_affinity",
+    TermLocation.PREFERRED_ANTI_AFFINITY: "preferred_anti_affinity",
+    TermLocation.SPREAD: "spread",
+    TermLocation.TOLERATION: "tolerations",
+    TermLocation.NODE_SELECTOR: "node_selector",
+}
+
+
+def _rule_terms(
+    rule: str,
+    marks: tuple[Fingerprint, ...],
+    owners: t.Mapping[Term, tuple[str, ...]],
+    nodes: NodeRule | None,
+    template: t.Mapping[str, JSON],
+) -> RuleTerms:
+    terms = tuple(
+        term
+        for term, names in owners.items()
+        if rule in names and term.kind is not TermKind.NODE_SELECTOR
+    )
+    labels = _labels(marks, MAPS[TermLocation.LABEL].read(template, None) or {})
+    removed = (
+        (nodes is not None and nodes.removed)
+        or len(terms) < _meanings(marks, LISTS)
+        or len(labels) < _meanings(marks, (TermLocation.LABEL,))
+    )
+    return RuleTerms(rule, terms, nodes, labels, removed)
+
+
+def _meanings(marks: t.Iterable[Fingerprint], slots: t.Container[TermLocation]) -> int:
+    return len({(mark.location, mark.meaning) for mark in marks if mark.location in slots})
+
+
+def _labels(
+    marks: t.Iterable[Fingerprint], labels: t.Mapping[str, str]
+) -> tuple[tuple[str, str], ...]:
+    meanings = {mark.meaning for mark in marks if mark.location is TermLocation.LABEL}
+    if not meanings:
+        return ()
+    return tuple(
+        (key, value)
+        for key, value in labels.items()
+        if Fingerprint.of(TermLocation.LABEL, {"key": key, "value": value}).meaning in meanings
+    )

@@ -1,0 +1,339 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is known about each rule of one instance, and the verdicts that follow from it.
+
+Most instances have nothing wrong with them and carry the same terms as thousands of others: those
+share verdicts that are made once.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field, replace
+
+from ..kubevirt.moving import MIGRATION, RECREATION, RESTART, most_disruptive, takes_effect
+from ..model.objects import PodTerm
+from ..model.snapshot import Platform
+from ..model.topology import Topology
+from ..model.verdict import RuleVerdict, Verdict
+from ..scheduler import preferences
+from ..scheduler.index import Index
+from . import terms as wording
+from .declared import RuleTerms
+from .drift import Drift
+from .evaluated_instances import EvaluatedInstance
+from .terms import (
+    Term,
+    TermKind,
+    added_by_platform,
+    pod_term,
+    spread_term,
+    terms_of,
+    without_platform,
+)
+from .violations import MissingData, Violation, bypass_text
+
+_WHEN: t.Mapping[str, str] = {
+    MIGRATION: "it takes effect at its next migration",
+    RESTART: "it takes effect at its next restart",
+    RECREATION: "it takes effect when the instance is made again",
+}
+SEVERITY: t.Mapping[Verdict, int] = {verdict: rank for rank, verdict in enumerate(Verdict)}
+
+
+@dataclass
+class RuleResult:
+    """One rule, or one term that no rule owns (then `description` names the term)."""
+
+    rule: str
+    description: str = ""
+    violations: list[str] = field(default_factory=list)
+    bypassed: list[str] = field(default_factory=list)
+    unmet: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    """What the running pod lacks of the rule: the rule is not enforced."""
+    unreadable: str = ""
+    doubtful: bool = False
+    """The violation may be apparent only, since a pod that counts could not be read."""
+    better: tuple[str, ...] = ()
+    takes_effect: str = ""
+
+    def add_missing(self, note: str, takes_effect: str) -> None:
+        """The rule is not enforced until what `takes_effect` names has happened."""
+        self.missing.append(note)
+        self.takes_effect = most_disruptive((self.takes_effect, takes_effect))
+
+    def verdict(self) -> RuleVerdict:
+        """The worst that is known. A certain violation outranks unknown."""
+        verdict = self._verdict()
+        return replace(verdict, takes_effect=self.takes_effect) if self.takes_effect else verdict
+
+    def _verdict(self) -> RuleVerdict:
+        in_effect = not self.missing
+        placed = Verdict.PREFERENCE_UNMET if self.unmet else Verdict.SATISFIED
+        reason = self._reason(*self.violations, *self.bypassed, *self.unmet)
+        if self.violations and not (self.unreadable and self.doubtful):
+            return RuleVerdict(self.rule, Verdict.VIOLATED, reason, self.better, in_effect)
+        if self.bypassed:
+            return RuleVerdict(self.rule, Verdict.VIOLATED, reason, (), in_effect, placed)
+        if self.unreadable:
+            reason = self._reason(self.unreadable)
+            return RuleVerdict(self.rule, Verdict.UNKNOWN, reason, (), in_effect)
+        if self.missing:
+            if placed is Verdict.SATISFIED:
+                reason = f"it is in the right place, by luck: {reason}"
+            return RuleVerdict(
+                self.rule, Verdict.NOT_IN_EFFECT, reason, self.better, in_effect, placed
+            )
+        return RuleVerdict(self.rule, placed, reason, self.better)
+
+    def _reason(self, *notes: str) -> str:
+        """Each note once, then what is missing and when the rule takes effect."""
+        effect = _WHEN.get(self.takes_effect, "")
+        parts = (self.description, *notes, *self.missing, effect)
+        return "; ".join(dict.fromkeys(filter(None, parts)))
+
+
+class RuleResults:
+    """The results of one instance, by rule or by the description of a foreign term."""
+
+    def __init__(self) -> None:
+        self._results: dict[tuple[str, str], RuleResult] = {}
+
+    def of(self, rule: str, description: str = "") -> RuleResult:
+        """The result of a rule (or foreign term), made when it is first asked for."""
+        result = self._results.get((rule, description))
+        if result is None:
+            result = self._results[rule, description] = RuleResult(rule, description)
+        return result
+
+    def each(self) -> t.Iterable[RuleResult]:
+        return self._results.values()
+
+    def verdicts(self) -> tuple[RuleVerdict, ...]:
+        """Rules by name, then what no rule owns."""
+        verdicts = [result.verdict() for result in self._results.values()]
+        return tuple(sorted(verdicts, key=lambda v: (not v.rule, v.rule, v.reason)))
+
+
+def worst(verdicts: t.Iterable[RuleVerdict]) -> Verdict:
+    """The verdict of an instance: the worst of its rules; satisfied where it has none."""
+    return max((v.verdict for v in verdicts), key=SEVERITY.__getitem__, default=Verdict.SATISFIED)
+
+
+_PREFERRED_KINDS: t.Mapping[str, TermKind] = {
+    "node-affinity": TermKind.PREFERRED_NODE_AFFINITY,
+    "affinity": TermKind.PREFERRED_AFFINITY,
+    "anti": TermKind.PREFERRED_ANTI_AFFINITY,
+    "skew": TermKind.PREFERRED_SPREAD,
+}
+_DOUBTFUL = (TermKind.AFFINITY, TermKind.SPREAD)
+"""What seems violated may hold if a pod that counts could not be read."""
+
+
+class RuleEvaluator:
+    """Makes the results of instances. The index must hold the declared world."""
+
+    def __init__(
+        self, index: Index, topology: Topology, missing: MissingData, platform: Platform
+    ) -> None:
+        self._index = index
+        self._platform = platform
+        self._topology = topology
+        self._missing = missing
+        self._plain: dict[int, tuple[t.Any, tuple[RuleVerdict, ...]]] = {}
+
+    def results(
+        self, instance: EvaluatedInstance, violations: t.Sequence[Violation]
+    ) -> RuleResults | tuple[RuleVerdict, ...]:
+        """The results of an instance, or at once the verdicts of one with nothing wrong."""
+        unmet = self._unmet(instance)
+        if not violations and not unmet and instance.drift is None and not self._missing:
+            return self._plain_verdicts(instance)
+        results = self._applicable(instance)
+        for violation in violations:
+            self._add_violation(results, violation)
+        for term, preference in unmet:
+            result = self._result(results, instance, term)
+            result.unmet.append(f"not met: {wording.describe(term, self._topology)}")
+            result.better = preferences.better_nodes(
+                self._index, instance.as_declared, preference, without=instance.key
+            )
+        if instance.drift is not None:
+            self._add_drift(results, instance, instance.drift)
+        if self._missing:
+            self._add_unreadable(results, instance)
+        return results
+
+    def _plain_verdicts(self, instance: EvaluatedInstance) -> tuple[RuleVerdict, ...]:
+        shared: t.Any = instance.declared
+        if shared is None or not (shared.rules or shared.damaged):
+            shared = instance.declared.placement if instance.declared else instance.pod.placement
+        entry = self._plain.get(id(shared))
+        if entry is None:
+            entry = shared, self._applicable(instance).verdicts()
+            self._plain[id(shared)] = entry
+        return entry[1]
+
+    def _applicable(self, instance: EvaluatedInstance) -> RuleResults:
+        """A result for each rule and each foreign term of the instance, with what is wrong on any
+        node."""
+        results = RuleResults()
+        declared = instance.declared
+        if declared is not None and declared.damaged:
+            results.of("", declared.damaged).unreadable = declared.damaged
+        for rule in declared.rules if declared is not None else ():
+            result = results.of(rule.rule)
+            if rule.removed:
+                result.missing.append("a term that it wrote is gone: write the rules again")
+            if rule.nodes is not None and rule.nodes.bypasses:
+                result.bypassed.append(bypass_text(rule.nodes))
+        for term in self._foreign_terms(instance):
+            results.of("", self._described(instance, term))
+        return results
+
+    def _foreign_terms(self, instance: EvaluatedInstance) -> list[Term]:
+        """Terms that no rule owns. Tolerations are none of them: they only permit."""
+        declared = instance.declared
+        if declared is None:
+            terms: t.Iterable[Term] = terms_of(instance.pod.placement, instance.pod.labels)
+            owners: t.Mapping[Term, tuple[str, ...]] = {}
+            nodes_are_foreign = True
+        else:
+            terms, owners = declared.terms, declared.owners
+            nodes_are_foreign = declared.foreign.terms is not None
+        foreign = [
+            term
+            for term in terms
+            if term not in owners
+            and term.kind is not TermKind.TOLERATION
+            and not added_by_platform(term)
+            and (term.kind is not TermKind.NODE_AFFINITY or nodes_are_foreign)
+        ]
+        return sorted(foreign, key=lambda term: self._described(instance, term))
+
+    def _described(self, instance: EvaluatedInstance, term: Term) -> str:
+        """A term in words, without what the platform adds if it is read from the pod itself."""
+        shown = term if instance.declared is not None else without_platform(term)
+        return wording.describe(shown, self._topology)
+
+    def _result(self, results: RuleResults, instance: EvaluatedInstance, term: Term) -> RuleResult:
+        """The result of a term's first rule, or of the term itself."""
+        owners = instance.declared.owners.get(term, ()) if instance.declared is not None else ()
+        if owners:
+            return results.of(owners[0])
+        return results.of("", self._described(instance, term))
+
+    def _add_violation(self, results: RuleResults, violation: Violation) -> None:
+        term = violation.term
+        violated = [results.of(rule) for rule in violation.rules]
+        if not violated:
+            violated = [results.of("", wording.describe(term, self._topology) if term else "")]
+        for result in violated:
+            if violation.reason not in result.violations:
+                result.violations.append(violation.reason)
+            if term is not None and term.kind in _DOUBTFUL:
+                result.doubtful = True
+
+    def _unmet(self, instance: EvaluatedInstance) -> list[tuple[Term, preferences.Preference]]:
+        placement = instance.as_declared.placement
+        if not (
+            placement.preferred_node_terms
+            or placement.preferred_affinity
+            or placement.preferred_anti_affinity
+            or placement.spread
+        ):
+            return []
+        unmet = preferences.unmet(
+            self._index, instance.as_declared, instance.node, without=instance.key
+        )
+        return [(self._preferred(instance, preference), preference) for preference in unmet]
+
+    def _preferred(self, instance: EvaluatedInstance, preference: preferences.Preference) -> Term:
+        labels = instance.as_declared.labels
+        kind = _PREFERRED_KINDS[preference.kind]
+        if kind is TermKind.PREFERRED_SPREAD:
+            return spread_term(t.cast(t.Any, preference.term), labels)
+        if isinstance(preference.term, PodTerm):
+            value = pod_term(preference.term, labels)
+            return Term(kind, value, preference.term, preference.weight)
+        return next(
+            term
+            for term in terms_of(instance.as_declared.placement, labels)
+            if term.kind is kind
+            and term.said == preference.term
+            and term.weight == preference.weight
+        )
+
+    def _add_drift(self, results: RuleResults, instance: EvaluatedInstance, gap: Drift) -> None:
+        where = _where(instance, gap)
+        for term in gap.missing:
+            self._add_missing_term(results, instance, term, where)
+        for key in gap.labels:
+            note = f"label {key} of the template is not on the running pod"
+            names = [
+                rule.rule
+                for rule in (instance.declared.rules if instance.declared is not None else ())
+                if any(key == label for label, _value in rule.labels)
+            ]
+            for name in names or [""]:
+                effect = self._takes_effect(instance, gap.labels)
+                results.of(name, "" if name else note).add_missing(note, effect)
+        for term in gap.stale:
+            description = wording.describe(without_platform(term), self._topology)
+            note = f"the running pod was scheduled with {description}, which is no longer declared"
+            effect = self._takes_effect(instance)
+            results.of("", note).add_missing(note, effect)
+
+    def _takes_effect(self, instance: EvaluatedInstance, labels: t.Collection[str] = ()) -> str:
+        vmi = instance.instance.vmi
+        return takes_effect(instance.workload, vmi, self._platform, labels=labels)
+
+    def _add_missing_term(
+        self, results: RuleResults, instance: EvaluatedInstance, term: Term, where: str
+    ) -> None:
+        if term.kind is TermKind.NODE_AFFINITY and instance.declared is not None:
+            lacking = [
+                results.of(rule.rule)
+                for rule in instance.declared.rules
+                if rule.nodes is not None and _lacks(instance, rule)
+            ]
+            if instance.declared.foreign.terms is not None or not lacking:
+                lacking.append(results.of("", wording.describe(term, self._topology)))
+        else:
+            lacking = [self._result(results, instance, term)]
+        for result in lacking:
+            result.add_missing(where, self._takes_effect(instance))
+
+    def _add_unreadable(self, results: RuleResults, instance: EvaluatedInstance) -> None:
+        declared = instance.declared
+        namespace = instance.pod.namespace
+        owned = declared.owners if declared is not None else {}
+        for term in (*owned, *self._foreign_terms(instance)):
+            unreadable = self._missing.of_term(term, namespace)
+            if unreadable is not None:
+                self._result(results, instance, term).unreadable = str(unreadable)
+        for unreadable in (
+            self._missing.of_workload(instance),
+            self._missing.of_volumes(instance),
+            self._missing.of_symmetry(),
+        ):
+            if unreadable is not None:
+                results.of("", str(unreadable)).unreadable = str(unreadable)
+
+
+def _lacks(instance: EvaluatedInstance, rule: RuleTerms) -> bool:
+    """Whether a required node term of the running pod lacks an expression of the rule."""
+    required = {*rule.nodes.term.expressions, *rule.nodes.term.fields} if rule.nodes else set()
+    running = instance.pod.placement.node_terms or ()
+    if rule.nodes is not None and rule.nodes.any_of:
+        return True
+    return not running or any(not required <= {*term.expressions, *term.fields} for term in running)
+
+
+def _where(instance: EvaluatedInstance, gap: Drift) -> str:
+    if instance.instance.vmi is None:
+        return "the running pod was scheduled without it"
+    if gap.reached:
+        return "on the VirtualMachineInstance, but its running pod was scheduled without it"
+    return "on the workload, but neither on the VirtualMachineInstance nor on its running pod"

@@ -1,0 +1,246 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which instances of a cluster obey their rules where they run?
+
+The scheduler's filters answer for each instance: take it out, may it come back to its node? They are
+asked about the declared world, where every instance has what its workload declares. Whether the
+running pod was scheduled with that is reported beside the verdict. So a rule that was just written
+is violated or satisfied before anything has moved.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+from ..kubevirt.moving import why_not_migratable
+from ..kubevirt.next_pod import migrated, restarted
+from ..model.gc import collector_paused
+from ..model.objects import Node, Ref
+from ..model.snapshot import Instance, Snapshot
+from ..model.topology import Topology
+from ..model.verdict import Hazard, InstanceVerdict, Pending, RuleVerdict, Verdict, Verdicts
+from ..scheduler.framework import FilterStatus
+from ..scheduler.index import Index
+from ..view.view import ClusterView
+from .evaluate import RuleEvaluator, worst
+from .evaluated_instances import (
+    EvaluatedInstance,
+    EvaluatedInstances,
+    by_pod,
+    declared_cluster,
+    evaluated_instances,
+)
+from .pending import PendingReasons, pending_of
+from .violations import (
+    MissingData,
+    RuleAttribution,
+    Violation,
+    bypassed_rules,
+    can_be_bypassed,
+    hazards_of_node,
+)
+
+NAMED = 20
+"""Nodes named at most in each list of a verdict, unless details are asked for."""
+
+
+class MovesCounter(t.Protocol):
+    """The type of planning.moves_needed.moves_needed."""
+
+    def __call__(
+        self,
+        index: Index,
+        instances: t.Iterable[EvaluatedInstance],
+        violations: t.Iterable[tuple[EvaluatedInstance, Violation]],
+        topology: Topology,
+        /,
+    ) -> dict[str, int | None]:
+        """The fewest moves that repair each violated rule."""
+
+
+@collector_paused()
+def judge(
+    snapshot: Snapshot,
+    *,
+    topology: Topology | None = None,
+    workloads: t.Collection[Ref] | None = None,
+    namespaces: t.Collection[str] | None = None,
+    details: bool = False,
+    count_moves: MovesCounter | None = None,
+) -> Verdicts:
+    """The verdicts of the instances of `workloads` (None: all) in `namespaces` (None: all).
+
+    Other instances get no verdict, but they count: their anti-affinity keeps pods out. With
+    `details` every verdict lists where else the instance could run, and no list of nodes ends at
+    NAMED. Without `count_moves` the verdicts have no `moves_needed`.
+    """
+    scope = _JudgeScope(workloads, namespaces)
+    view = ClusterView(snapshot)
+    instances = evaluated_instances(view)
+    index = view.index
+    judge = Judge(snapshot, instances, index, topology or Topology.of(), details)
+    moves: t.Mapping[str, int | None] = {}
+    with declared_cluster(index, instances):
+        for instance in instances.placed:
+            if scope.covers(instance.instance.workload, instance.instance.ref):
+                judge.evaluate(instance)
+        if count_moves is not None:
+            moves = count_moves(index, instances.placed, judge.violations, judge.topology)
+    judge.add_feasible_nodes()
+    reasons = PendingReasons(index, judge.topology)
+    pending = pending_of(instances, reasons, judge.missing, scope.covers)
+    return Verdicts(
+        instances=(*judge.verdicts, *judge.without_node(instances.waiting, pending, scope)),
+        pending=pending,
+        hazards=tuple(judge.hazards),
+        unreadable=snapshot.unreadable,
+        moves_needed=moves,
+    )
+
+
+class _JudgeScope:
+    def __init__(
+        self, workloads: t.Collection[Ref] | None, namespaces: t.Collection[str] | None
+    ) -> None:
+        self._workloads = None if workloads is None else frozenset(workloads)
+        self._namespaces = None if namespaces is None else frozenset(namespaces)
+
+    def covers(self, workload: Ref | None, instance: Ref) -> bool:
+        if self._namespaces is not None and instance.namespace not in self._namespaces:
+            return False
+        return self._workloads is None or workload in self._workloads
+
+
+class Judge:
+    """Evaluates one instance after the other. `verdicts` has the order of `evaluated`."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        instances: EvaluatedInstances,
+        index: Index,
+        topology: Topology,
+        details: bool,
+    ) -> None:
+        self.topology = topology
+        self.verdicts: list[InstanceVerdict] = []
+        self.evaluated: list[EvaluatedInstance] = []
+        self.violations: list[tuple[EvaluatedInstance, Violation]] = []
+        self.hazards: list[Hazard] = []
+        self.missing = MissingData(snapshot.unreadable)
+        self._index = index
+        self._reader = instances.reader
+        self._details = details
+        self._nodes = {node.name: node for node in snapshot.nodes}
+        self._domains: dict[str, dict[str, str]] = {}
+        self._attribution = RuleAttribution(topology, self._nodes, by_pod(instances.placed))
+        self._evaluator = RuleEvaluator(index, topology, self.missing, snapshot.platform)
+
+    def evaluate(self, instance: EvaluatedInstance) -> None:
+        """Add the verdict of one instance. The index must hold the declared world."""
+        node = self._nodes[instance.node]
+        refusals = self._index.failures_in_place(instance.key)
+        self.hazards += hazards_of_node(instance, node)
+        if refusals:
+            self.hazards += self._attribution.hazards(instance, refusals)
+        rules = self._rules(instance, refusals)
+        self.evaluated.append(instance)
+        self.verdicts.append(
+            InstanceVerdict(
+                instance=instance.instance.ref,
+                uid=instance.instance.uid,
+                workload=instance.instance.workload,
+                node=instance.node,
+                domains=self._domains_of(node),
+                verdict=worst(rules),
+                rules=rules,
+            )
+        )
+
+    def add_feasible_nodes(self) -> None:
+        """Add to the verdicts of violating instances (with details: of all) where they could run
+        now. The index must hold the running world: the scheduler sees what runs."""
+        for number, (verdict, instance) in enumerate(
+            zip(self.verdicts, self.evaluated, strict=True)
+        ):
+            if self._details or verdict.verdict is Verdict.VIOLATED:
+                self.verdicts[number] = replace(
+                    verdict,
+                    feasible_if_restarted=self._named(self._if_restarted(instance)),
+                    feasible_if_migrated=self._named(self._if_migrated(instance)),
+                )
+
+    def without_node(
+        self, instances: t.Iterable[Instance], pending: t.Iterable[Pending], scope: _JudgeScope
+    ) -> t.Iterator[InstanceVerdict]:
+        """Verdicts of instances without a node: pending, or unknown if their pod was not read."""
+        reasons = {entry.instance: entry.reason for entry in pending}
+        for instance in instances:
+            if not scope.covers(instance.workload, instance.ref):
+                continue
+            unreadable = self.missing.of_waiting(instance)
+            verdict = Verdict.PENDING if unreadable is None else Verdict.UNKNOWN
+            reason = reasons[instance.ref] if unreadable is None else str(unreadable)
+            yield InstanceVerdict(
+                instance=instance.ref,
+                uid=instance.uid,
+                workload=instance.workload,
+                node="",
+                domains={},
+                verdict=verdict,
+                rules=(RuleVerdict("", verdict, reason),),
+            )
+
+    def _rules(
+        self, instance: EvaluatedInstance, refusals: tuple[FilterStatus, ...]
+    ) -> tuple[RuleVerdict, ...]:
+        violated = self._attribution.violations(instance, refusals)
+        self.violations += [(instance, violation) for violation in violated]
+        results = self._evaluator.results(instance, violated)
+        if isinstance(results, tuple):
+            return results
+        if violated:
+            better = self._better_nodes(instance)
+            for result in results.each():
+                if result.violations:
+                    result.better = better
+        for result in results.each():
+            result.better = self._named(result.better)
+        return results.verdicts()
+
+    def _better_nodes(self, instance: EvaluatedInstance) -> tuple[str, ...]:
+        """The nodes where the instance would violate nothing."""
+        nodes = self._index.feasible_nodes(instance.as_declared, without=instance.key)
+        if can_be_bypassed(instance.as_declared, instance.workload):
+            nodes = tuple(
+                node for node in nodes if not bypassed_rules(instance.declared, self._nodes[node])
+            )
+        return nodes
+
+    def _if_restarted(self, instance: EvaluatedInstance) -> tuple[str, ...]:
+        pod, declared = instance.pod, instance.declared
+        if declared is not None:
+            pod = restarted(pod, declared.placement, declared.labels)
+        return self._index.feasible_nodes(pod, without=instance.key)
+
+    def _if_migrated(self, instance: EvaluatedInstance) -> tuple[str, ...]:
+        vmi = instance.instance.vmi
+        if vmi is None or why_not_migratable(vmi):
+            return ()
+        placement, _terms = self._reader.placement(vmi.spec)
+        target = migrated(instance.pod, vmi, placement)
+        return self._index.feasible_nodes(target, exclude={instance.node})
+
+    def _named(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
+        return nodes if self._details else nodes[:NAMED]
+
+    def _domains_of(self, node: Node) -> dict[str, str]:
+        domains = self._domains.get(node.name)
+        if domains is None:
+            domains = self._domains[node.name] = {
+                name: node.labels[key]
+                for name, key in self.topology.keys.items()
+                if key in node.labels
+            }
+        return domains

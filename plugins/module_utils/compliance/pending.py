@@ -1,0 +1,174 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why does a pod have no node? The answer is worded as kube-scheduler words it.
+
+The answer comes from our own filters. It is never read from events or conditions, since their texts
+change between releases. Wording: kubernetes pkg/scheduler/framework/types.go (FitError) and the
+ErrReason constants of pkg/scheduler/framework/plugins.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+
+from ..model.objects import Pod, PodTerm, Ref, Taint
+from ..model.topology import Topology
+from ..model.verdict import Pending
+from ..scheduler.framework import (
+    INTER_POD_AFFINITY,
+    NODE_AFFINITY,
+    NODE_NAME,
+    NODE_PORTS,
+    NODE_RESOURCES_FIT,
+    NODE_UNSCHEDULABLE,
+    POD_TOPOLOGY_SPREAD,
+    TAINT_TOLERATION,
+    VOLUME_BINDING,
+    FilterReason,
+    FilterStatus,
+    ReasonKind,
+)
+from ..scheduler.index import Index
+from . import terms as wording
+from .evaluated_instances import EvaluatedInstances
+from .violations import MissingData
+
+DEFAULT_SCHEDULER = "default-scheduler"
+
+_TEXTS: t.Mapping[ReasonKind, str] = {
+    "node-name": "node(s) didn't match the requested node name",
+    "cordoned": "node(s) were unschedulable",
+    "taint": "node(s) had untolerated taint",
+    "node-affinity": "node(s) didn't match Pod's node affinity/selector",
+    "enforced-node-affinity": "node(s) didn't match scheduler-enforced node affinity",
+    "name-conflict": "pod affinity terms conflict",
+    "ports": "node(s) didn't have free ports for the requested pod ports",
+    "resources": "Insufficient",
+    "too-many-pods": "Too many pods",
+    "volume": "node(s) didn't match PersistentVolume's node affinity",
+    "missing-label": (
+        "node(s) didn't match pod topology spread constraints (missing required label)"
+    ),
+    "skew": "node(s) didn't match pod topology spread constraints",
+    "affinity": "node(s) didn't match pod affinity rules",
+    "anti": "node(s) didn't match pod anti-affinity rules",
+    "existing-anti": "node(s) didn't satisfy existing pods anti-affinity rules",
+}
+"""Texts of kube-scheduler by the kind of our reason; others have none there. They are only shown."""
+
+FILTER_TEXTS: t.Mapping[str, str] = {
+    NODE_NAME: _TEXTS["node-name"],
+    NODE_UNSCHEDULABLE: _TEXTS["cordoned"],
+    TAINT_TOLERATION: "node(s) had untolerated taints",
+    NODE_AFFINITY: _TEXTS["node-affinity"],
+    NODE_PORTS: _TEXTS["ports"],
+    NODE_RESOURCES_FIT: "Insufficient resources",
+    VOLUME_BINDING: _TEXTS["volume"],
+    POD_TOPOLOGY_SPREAD: _TEXTS["skew"],
+    INTER_POD_AFFINITY: "node(s) didn't match pod affinity/anti-affinity rules",
+}
+"""What to say of a node that a filter (framework.ORDER) refuses, where its reason is not known."""
+
+
+def no_node_text(total: int, counts: t.Mapping[str, int]) -> str:
+    """`0/6 nodes are available: 5 node(s) were unschedulable, 1 Insufficient memory`.
+
+    `counts`: how many of the `total` nodes each text is about. The largest count comes first, then
+    the shortest text: least has to change on those nodes.
+    """
+    if not total:
+        return "no nodes available to schedule pods"
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], len(item[0])))
+    parts = ", ".join(f"{count} {text}" for text, count in ordered)
+    return f"0/{total} nodes are available: {parts}"
+
+
+def refused_text(nodes: t.Iterable[t.Iterable[FilterStatus]], topology: Topology) -> str:
+    """The same from the filters' answers for each node: every filter that refuses a node counts,
+    where kube-scheduler reports only the first."""
+    counts = Counter(_node_text(refusals, topology) for refusals in nodes)
+    return no_node_text(counts.total(), counts)
+
+
+def _node_text(refusals: t.Iterable[FilterStatus], topology: Topology) -> str:
+    texts = (reason_text(x, topology) for refusal in refusals for x in refusal.reported)
+    return " and ".join(dict.fromkeys(texts))
+
+
+def reason_text(reason: FilterReason, topology: Topology) -> str:
+    """One reason in kube-scheduler's words, with the term or the pod behind it."""
+    text = _TEXTS.get(reason.kind, reason.text)
+    over = topology.name_of(reason.topology_key) if reason.topology_key else ""
+    if isinstance(reason.term, Taint):
+        return f"{text} {{{reason.term.key}: {reason.term.value}}}"
+    if reason.kind == "resources":
+        return f"{text} {reason.term}"
+    if reason.kind == "existing-anti":
+        return f"{text} ({reason.counterpart} over {over})"
+    if isinstance(reason.term, PodTerm):
+        return f"{text} ({wording.pods_of(reason.term)} over {over})"
+    return f"{text} ({over})" if over else text
+
+
+class PendingReasons:
+    """Answers for the pods of one index. Pods that are alike are explained once, so the answers
+    hold only as long as the index does not change."""
+
+    def __init__(self, index: Index, topology: Topology) -> None:
+        self._index = index
+        self._topology = topology
+        self._reasons: dict[t.Hashable, str] = {}
+
+    def reason(self, pod: Pod) -> str:
+        """Why `pod` has no node now."""
+        if pod.node_name:
+            return f"its node {pod.node_name} is not there"
+        identity = (
+            pod.namespace,
+            id(pod.placement),
+            id(pod.requests),
+            frozenset(map(id, self._index.selectors.selecting(pod.namespace, pod.labels))),
+            pod.claims,
+            pod.host_ports,
+            pod.scheduler_name,
+        )
+        if identity not in self._reasons:
+            self._reasons[identity] = self._explain(pod)
+        return self._reasons[identity]
+
+    def _explain(self, pod: Pod) -> str:
+        feasible = self._index.feasible_nodes(pod)
+        if feasible:
+            by = "" if pod.scheduler_name == DEFAULT_SCHEDULER else f" ({pod.scheduler_name})"
+            return f"the scheduler{by} has not placed it yet; it fits {wording.listed(feasible)}"
+        nodes = (self._index.failures(pod, node.name) for node in self._index.nodes)
+        return refused_text(nodes, self._topology)
+
+
+def pending_of(
+    instances: EvaluatedInstances,
+    reasons: PendingReasons,
+    missing: MissingData,
+    covers: t.Callable[[Ref | None, Ref], bool],
+) -> tuple[Pending, ...]:
+    """Every instance without a node, and every migration whose target pod has none.
+
+    `covers(workload, instance)` selects them. An instance that only seems to have no node, since
+    pods or nodes could not be read, is left out.
+    """
+    pending = [
+        Pending(
+            instance.ref,
+            instance.workload,
+            "no pod of it is there yet" if instance.pod is None else reasons.reason(instance.pod),
+        )
+        for instance in instances.waiting
+        if covers(instance.workload, instance.ref) and missing.of_waiting(instance) is None
+    ]
+    pending += [
+        Pending(instance.ref, instance.workload, f"migration target: {reasons.reason(pod)}")
+        for instance, pod in instances.targets
+        if not (pod.node_name or pod.terminating) and covers(instance.workload, instance.ref)
+    ]
+    return tuple(pending)

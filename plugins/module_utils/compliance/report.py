@@ -1,0 +1,165 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How are verdicts shown? As data for playbooks and as a table for people."""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter, defaultdict
+
+from ..model.json_pointer import JSON
+from ..model.objects import Node, Ref
+from ..model.snapshot import Unreadable
+from ..model.topology import Topology
+from ..model.verdict import Hazard, InstanceVerdict, Pending, RuleVerdict, Verdict, Verdicts
+from . import terms as wording
+
+_INSTANCE_LISTS = ("pods", "virtualmachineinstances")
+_ALL_NODES = 100
+"""In a larger cluster the table leaves out nodes without instances."""
+_NAMED = 6
+
+
+def summary(verdicts: Verdicts) -> dict[str, JSON]:
+    """How many instances have each verdict, and how many moves repair each violated rule.
+
+    A list of instances that could not be read counts as one more unknown, so that it does not look
+    like an empty one.
+    """
+    counted = Counter(instance.verdict for instance in verdicts.instances)
+    gaps = sum(gap.resource in _INSTANCE_LISTS for gap in verdicts.unreadable)
+    affected = Counter(
+        rule.rule or None
+        for instance in verdicts.instances
+        for rule in instance.rules
+        if rule.placed is Verdict.VIOLATED
+    )
+    return {
+        "instances": len(verdicts.instances),
+        **{str(verdict): counted[verdict] for verdict in Verdict},
+        str(Verdict.UNKNOWN): counted[Verdict.UNKNOWN] + gaps,
+        "misplaced": sum(instance.misplaced for instance in verdicts.instances),
+        "hazards": len(verdicts.hazards),
+        "broken": [
+            {"rule": rule, "affected": affected.get(rule), "moves_needed": moves}
+            for rule, moves in sorted(verdicts.moves_needed.items())
+        ],
+    }
+
+
+def instance_as_json(verdict: InstanceVerdict) -> dict[str, JSON]:
+    return {
+        "workload": ref_as_json(verdict.workload),
+        "instance": ref_as_json(verdict.instance),
+        "uid": verdict.uid,
+        "node": verdict.node,
+        "domains": dict(verdict.domains),
+        "verdict": str(verdict.verdict),
+        "misplaced": verdict.misplaced,
+        "rules": [_rule_as_json(rule) for rule in verdict.rules],
+        "feasible_if_restarted": list(verdict.feasible_if_restarted),
+        "feasible_if_migrated": list(verdict.feasible_if_migrated),
+    }
+
+
+def _rule_as_json(verdict: RuleVerdict) -> dict[str, JSON]:
+    return {
+        "rule": verdict.rule,
+        "verdict": str(verdict.verdict),
+        "reason": verdict.reason,
+        "better_nodes": list(verdict.better_nodes),
+        "in_effect": verdict.in_effect,
+        "as_declared": str(verdict.placed),
+        "takes_effect": verdict.takes_effect,
+    }
+
+
+def pending_as_json(pending: Pending) -> dict[str, JSON]:
+    return {
+        "workload": ref_as_json(pending.workload),
+        "instance": ref_as_json(pending.instance),
+        "reason": pending.reason,
+    }
+
+
+def hazard_as_json(hazard: Hazard) -> dict[str, JSON]:
+    return {
+        "instance": ref_as_json(hazard.instance),
+        "node": hazard.node,
+        "kind": hazard.kind,
+        "detail": hazard.detail,
+    }
+
+
+def gap_as_json(gap: Unreadable) -> dict[str, JSON]:
+    return {
+        "resource": gap.resource,
+        "namespace": gap.namespace,
+        "verb": gap.verb,
+        "reason": gap.reason,
+    }
+
+
+def ref_as_json(ref: Ref | None) -> dict[str, str] | None:
+    if ref is None:
+        return None
+    return {"kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
+
+
+def table(verdicts: Verdicts, nodes: t.Sequence[Node], topology: Topology) -> str:
+    """Zone, node and its instances, then a line for each problem."""
+    by_node: dict[str, Counter[str]] = defaultdict(Counter)
+    for instance in verdicts.instances:
+        by_node[instance.node][_short(instance)] += 1
+    zone = topology.keys["zone"]
+    rows = [("ZONE", "NODE", "INSTANCES")]
+    for node in sorted(nodes, key=lambda node: (node.labels.get(zone, ""), node.name)):
+        if node.name in by_node or len(nodes) <= _ALL_NODES:
+            runs = _runs(by_node.get(node.name, Counter()))
+            rows.append((node.labels.get(zone, "-"), f"{node.name}{_state(node)}", runs))
+    if by_node.get(""):
+        rows.append(("-", "(no node)", _runs(by_node[""])))
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    lines = [
+        "  ".join((row[0].ljust(widths[0]), row[1].ljust(widths[1]), row[2])).rstrip()
+        for row in rows
+    ]
+    return "\n".join([*lines, *_problems(verdicts)])
+
+
+def _short(verdict: InstanceVerdict) -> str:
+    """Namespace and name of the workload: its instances are counted."""
+    ref = verdict.workload or verdict.instance
+    return f"{ref.namespace}/{ref.name}"
+
+
+def _runs(counted: Counter[str]) -> str:
+    names = [f"{name} x{count}" if count > 1 else name for name, count in sorted(counted.items())]
+    return wording.listed(names, _NAMED)
+
+
+def _state(node: Node) -> str:
+    states = [
+        word
+        for word, holds in (("cordoned", node.unschedulable), ("not ready", not node.ready))
+        if holds
+    ]
+    return f" ({', '.join(states)})" if states else ""
+
+
+def _problems(verdicts: Verdicts) -> t.Iterator[str]:
+    for instance in verdicts.instances:
+        where = f" on {instance.node}" if instance.node else ""
+        alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
+        for rule in instance.rules:
+            if rule.verdict is not Verdict.SATISFIED:
+                alike[str(rule.verdict), rule.reason, rule.better_nodes].append(rule.rule)
+        for (verdict, reason, better), rules in alike.items():
+            names = f" {', '.join(rules)}:" if all(rules) else ""
+            nodes = f"; better: {wording.listed(better, _NAMED)}" if better else ""
+            yield f"{verdict}: {instance.instance}{where}:{names} {reason}{nodes}"
+    for name, moves in sorted(verdicts.moves_needed.items()):
+        needed = "no arrangement would heal it" if moves is None else f"{moves} would heal it"
+        yield f"moves: {name}: {needed}"
+    for gap in verdicts.unreadable:
+        yield f"unknown: {gap}"

@@ -1,0 +1,356 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Does an instance violate a required constraint? `violations` is the only definition.
+
+Judge, planner and forecast call it. Two more questions belong to it: which rule owns a violated
+constraint (RuleAttribution), and which verdicts are unknown since data is missing (MissingData).
+What is wrong with a node but violates no constraint (a cordon, a taint, too little room) is a
+hazard.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, replace
+
+from ..kubevirt.labels import adds_node_key
+from ..model.kinds import KINDS, RULES
+from ..model.objects import (
+    Node,
+    NodeTerm,
+    Placement,
+    Pod,
+    PodTerm,
+    Ref,
+    Requirement,
+    SpreadConstraint,
+)
+from ..model.snapshot import Instance, Unreadable, Workload
+from ..model.topology import Topology
+from ..model.verdict import Hazard
+from ..scheduler.framework import NODE_AFFINITY, Code, FilterReason, FilterStatus
+from ..scheduler.labels import matches_node
+from . import terms as wording
+from .declared import Declared, ForeignNodeTerms, NodeRule
+from .evaluated_instances import EvaluatedInstance
+from .terms import Term, TermKind, pod_term, spread_term, terms_of
+
+HAZARDS: t.Mapping[str, str] = {
+    "cordoned": "cordoned",
+    "taint": "taint",
+    "ports": "ports",
+    "resources": "resources",
+    "too-many-pods": "too_many_pods",
+    "node-name": "node_name",
+}
+"""Kinds of filter reasons that violate no constraint, to kinds of hazards."""
+
+
+def violations(
+    pod: Pod, declared: Declared | None, node: Node, refusals: t.Iterable[FilterStatus]
+) -> tuple[FilterStatus, ...]:
+    """The required constraints that an instance violates on `node`; empty if it obeys them all.
+
+    `pod` is the instance's pod as its workload declares it. `declared` is None for an instance
+    without a readable workload. `refusals` are the filters' answers for `pod` on `node` when the
+    instance itself is away (Index.failures_in_place).
+
+    Hazards are left out. Node affinity counts only if the node lacks something that KubeVirt does
+    not add by itself. Node terms are OR-ed, so a foreign term can admit a node that a rule forbids:
+    that violates the rule although no filter refuses the node.
+    """
+    violated = []
+    node_affinity = False
+    for refusal in refusals:
+        if refusal.plugin == NODE_AFFINITY:
+            if not _violates_node_affinity(pod, declared, node, refusal):
+                continue
+            node_affinity = True
+        reasons = tuple(reason for reason in refusal.reasons if reason.kind not in HAZARDS)
+        if reasons:
+            violated.append(replace(refusal, reasons=reasons))
+    if not node_affinity and (bypassed := bypassed_rules(declared, node)):
+        violated.append(_bypass_status(bypassed, node))
+    return tuple(violated)
+
+
+def can_be_bypassed(pod: Pod, workload: Workload | None) -> bool:
+    """Whether `violations` can depend on `declared` where no filter refuses the node: only a
+    workload with rules and several OR-ed node terms has a term that lacks a rule's expression."""
+    terms = pod.placement.node_terms
+    return (
+        terms is not None
+        and len(terms) > 1
+        and workload is not None
+        and (RULES in workload.annotations)
+    )
+
+
+def bypassed_rules(declared: Declared | None, node: Node) -> list[NodeRule]:
+    """The rules whose node requirements `node` does not satisfy. They are bypassed if the node
+    passes the NodeAffinity filter."""
+    rules = declared.rules if declared is not None else ()
+    return [rule.nodes for rule in rules if rule.nodes is not None and rule.nodes.unmet_by(node)]
+
+
+def bypass_text(rule: NodeRule) -> str:
+    """Why nothing enforces a rule's node requirements."""
+    terms = ", ".join(f"nodeSelectorTerms[{number}]" for number in rule.bypasses)
+    return f"{terms} lacks the rule's expression, and node terms are OR-ed: nothing enforces it"
+
+
+def _violates_node_affinity(
+    pod: Pod, declared: Declared | None, node: Node, refusal: FilterStatus
+) -> bool:
+    if any(reason.kind != "node-affinity" for reason in refusal.reasons):
+        return True
+    placement = declared.placement if declared is not None else pod.placement
+    return not matches_node(_without_platform(placement), node)
+
+
+def _without_platform(placement: Placement) -> Placement:
+    """The node requirements of a placement that KubeVirt does not add by itself."""
+    pairs = tuple(pair for pair in placement.node_selector if not adds_node_key(pair[0]))
+    terms = placement.node_terms
+    if terms is not None and any(adds_node_key(e.key) for term in terms for e in term.expressions):
+        kept = [
+            replace(
+                term, expressions=tuple(e for e in term.expressions if not adds_node_key(e.key))
+            )
+            for term in terms
+        ]
+        asks_nothing = any(
+            not (short.expressions or short.fields) and term.expressions
+            for short, term in zip(kept, terms, strict=True)
+        )
+        terms = None if asks_nothing else tuple(kept)
+    return Placement(node_selector=pairs, node_terms=terms)
+
+
+def _bypass_status(rules: t.Iterable[NodeRule], node: Node) -> FilterStatus:
+    reasons = (
+        FilterReason("node-affinity", f"{_node_text(rule.unmet_by(node), node)} (rule {rule.rule})")
+        for rule in rules
+    )
+    return FilterStatus(NODE_AFFINITY, Code.UNRESOLVABLE, tuple(reasons))
+
+
+def _node_text(missing: t.Iterable[Requirement], node: Node) -> str:
+    return (
+        f"node {node.name} does not satisfy {' and '.join(map(wording.requirement_text, missing))}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A violated term of an instance. `rules` (namespace/set/name) is empty if no rule owns it.
+    `owner` is the instance that has the term: another one if its anti-affinity keeps this one out.
+    """
+
+    rules: tuple[str, ...]
+    reason: str
+    term: Term | None = None
+    owner: EvaluatedInstance | None = None
+
+
+class RuleAttribution:
+    """Finds the rule behind each violation. `by_pod`: the instances of possible counterparts."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        nodes: t.Mapping[str, Node],
+        by_pod: t.Mapping[Ref, EvaluatedInstance],
+    ) -> None:
+        self._topology = topology
+        self._nodes = nodes
+        self._by_pod = by_pod
+
+    def violations(
+        self, instance: EvaluatedInstance, refusals: t.Sequence[FilterStatus]
+    ) -> list[Violation]:
+        """What `violations` finds for an instance where it runs, each with its rules."""
+        node = self._nodes[instance.node]
+        attributed = []
+        for status in violations(instance.as_declared, instance.declared, node, refusals):
+            if status.plugin == NODE_AFFINITY:
+                attributed += self._node_violations(instance, node, status)
+            else:
+                attributed += [self._violation(instance, reason) for reason in status.reasons]
+        return attributed
+
+    def hazards(
+        self, instance: EvaluatedInstance, refusals: t.Iterable[FilterStatus]
+    ) -> list[Hazard]:
+        """What the filters refuse although no constraint is violated."""
+        ref, node = instance.instance.ref, instance.node
+        hazards = [
+            Hazard(ref, node, HAZARDS[reason.kind], reason.text)
+            for refusal in refusals
+            for reason in refusal.reasons
+            if reason.kind in HAZARDS
+        ]
+        if any(refusal.plugin == NODE_AFFINITY for refusal in refusals):
+            placement = instance.as_declared.placement
+            required = ForeignNodeTerms(placement.node_selector, placement.node_terms)
+            missing = required.unmet_by(self._nodes[node])
+            parts = [part for part in missing if adds_node_key(part.key)]
+            if parts:
+                detail = _node_text(parts, self._nodes[node])
+                hazards.append(Hazard(ref, node, "not_schedulable_for_kubevirt", detail))
+        return hazards
+
+    def _node_violations(
+        self, instance: EvaluatedInstance, node: Node, status: FilterStatus
+    ) -> list[Violation]:
+        """The rules that the node does not satisfy, and what no rule owns."""
+        violated = [
+            Violation((rule.rule,), _node_text(rule.unmet_by(node), node))
+            for rule in bypassed_rules(instance.declared, node)
+        ]
+        if instance.declared is not None:
+            foreign = instance.declared.foreign
+        else:
+            placement = instance.as_declared.placement
+            foreign = ForeignNodeTerms(placement.node_selector, placement.node_terms)
+        parts = [part for part in foreign.unmet_by(node) if not adds_node_key(part.key)]
+        remaining = [reason for reason in status.reasons if reason.kind != "node-affinity"]
+        if parts:
+            violated.append(Violation((), _node_text(parts, node)))
+        elif remaining or not violated:
+            violated += [Violation((), reason.text) for reason in remaining or status.reasons]
+        return violated
+
+    def _violation(self, instance: EvaluatedInstance, reason: FilterReason) -> Violation:
+        owner: EvaluatedInstance | None = instance
+        if reason.kind == "existing-anti":
+            owner = self._by_pod.get(reason.counterpart) if reason.counterpart else None
+        term = _term_of(reason, owner)
+        rules: tuple[str, ...] = ()
+        if term is not None and owner is not None and owner.declared is not None:
+            rules = owner.declared.owners.get(term, ())
+        return Violation(rules, self._reason(instance, reason, term), term, owner)
+
+    def _reason(self, instance: EvaluatedInstance, reason: FilterReason, term: Term | None) -> str:
+        """The violated term, the topology domain and the other pod, in words."""
+        if term is None:
+            return reason.text
+        description = wording.describe(term, self._topology)
+        domain = self._nodes[instance.node].labels.get(reason.topology_key)
+        over = self._topology.name_of(reason.topology_key)
+        if reason.kind in ("anti", "existing-anti"):
+            counterpart = self._by_pod.get(reason.counterpart) if reason.counterpart else None
+            name = str(counterpart.instance.ref if counterpart is not None else reason.counterpart)
+            foreign = reason.kind == "existing-anti" and description not in self._descriptions(
+                instance
+            )
+            of_counterpart = f" of {name}" if foreign else ""
+            return f"{name} is in the same {over} {domain!r} ({description}{of_counterpart})"
+        if domain is None:
+            return f"node {instance.node} has no label {reason.topology_key} ({description})"
+        if reason.kind == "affinity":
+            return f"nothing that it must be near is in {over} {domain!r} ({description})"
+        return f"{reason.text} ({description})"
+
+    def _descriptions(self, instance: EvaluatedInstance) -> set[str]:
+        """The terms of an instance in words. Two instances with the same term both violate it."""
+        pod = instance.as_declared
+        return {
+            wording.describe(term, self._topology) for term in terms_of(pod.placement, pod.labels)
+        }
+
+
+def hazards_of_node(instance: EvaluatedInstance, node: Node) -> list[Hazard]:
+    """Hazards that no filter reports."""
+    ref = instance.instance.ref
+    hazards = []
+    if not node.ready:
+        hazards.append(Hazard(ref, node.name, "not_ready", f"node {node.name} is not Ready"))
+    anti_affinity = instance.as_declared.placement.anti_affinity
+    for key in dict.fromkeys(term.topology_key for term in anti_affinity):
+        if key not in node.labels:
+            detail = f"node {node.name} has no label {key}, so nothing keeps anything apart there"
+            hazards.append(Hazard(ref, node.name, "unknown_domain", detail))
+    return hazards
+
+
+def _term_of(reason: FilterReason, owner: EvaluatedInstance | None) -> Term | None:
+    labels = owner.as_declared.labels if owner is not None else {}
+    if isinstance(reason.term, SpreadConstraint):
+        return spread_term(reason.term, labels)
+    if isinstance(reason.term, PodTerm):
+        kind = TermKind.AFFINITY if reason.kind == "affinity" else TermKind.ANTI_AFFINITY
+        return Term(kind, pod_term(reason.term, labels), reason.term)
+    if isinstance(reason.term, NodeTerm):
+        return Term(TermKind.NODE_AFFINITY, reason.term, (reason.term,))
+    return None
+
+
+_POD_KINDS = (
+    TermKind.AFFINITY,
+    TermKind.ANTI_AFFINITY,
+    TermKind.PREFERRED_AFFINITY,
+    TermKind.PREFERRED_ANTI_AFFINITY,
+)
+
+
+class MissingData:
+    """Answers with the gap that a judgement rests on, or None. False where nothing is missing."""
+
+    def __init__(self, unreadable: t.Iterable[Unreadable]) -> None:
+        self._gaps: dict[str, list[Unreadable]] = {}
+        for gap in unreadable:
+            self._gaps.setdefault(gap.resource.partition(".")[0], []).append(gap)
+
+    def __bool__(self) -> bool:
+        return bool(self._gaps)
+
+    def gap(self, resource: str, namespaces: t.Collection[str] | None = None) -> Unreadable | None:
+        """A gap in `resource`, in one of `namespaces` or (None) in any."""
+        for gap in self._gaps.get(resource, ()):
+            if namespaces is None or not gap.namespace or gap.namespace in namespaces:
+                return gap
+        return None
+
+    def of_term(self, term: Term, namespace: str) -> Unreadable | None:
+        """What a term of a pod in `namespace` rests on: pods, and the labels of namespaces."""
+        source = term.said
+        if isinstance(source, SpreadConstraint):
+            return self.gap("nodes") or self.gap("pods", (namespace,))
+        if isinstance(source, PodTerm) and term.kind in _POD_KINDS:
+            return self.gap("nodes") or self._of_pod_term(source, namespace)
+        return self.gap("nodes")
+
+    def of_symmetry(self) -> Unreadable | None:
+        """Any pod anywhere may have a term against this one."""
+        return self.gap("nodes") or self.gap("pods") or self.gap("namespaces")
+
+    def of_workload(self, case: EvaluatedInstance) -> Unreadable | None:
+        """What an instance's workload declares, and which workload that is."""
+        namespace = (case.instance.ref.namespace,)
+        if case.declared is not None:
+            return None
+        if case.instance.vmi is None and case.instance.ref.kind != "Pod":
+            return self.gap("virtualmachineinstances", namespace)
+        workload = case.instance.workload
+        if workload is not None and workload.kind in KINDS:
+            return self.gap(KINDS[workload.kind].plural, namespace)
+        return self.gap("replicasets", namespace)
+
+    def of_volumes(self, case: EvaluatedInstance) -> Unreadable | None:
+        """Volumes that only some nodes reach."""
+        return self.gap("persistentvolumes") if case.pod.claims else None
+
+    def of_waiting(self, instance: Instance) -> Unreadable | None:
+        """Whether an instance really has no pod, and no node."""
+        if instance.pod is None:
+            return self.gap("pods", (instance.ref.namespace,))
+        return self.gap("nodes")
+
+    def _of_pod_term(self, term: PodTerm, namespace: str) -> Unreadable | None:
+        namespaces = term.namespace_selector
+        if namespaces is None:
+            return self.gap("pods", term.namespaces or (namespace,))
+        if namespaces.requirements and (gap := self.gap("namespaces")) is not None:
+            return gap
+        return self.gap("pods")

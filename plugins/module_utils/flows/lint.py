@@ -1,0 +1,186 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""lint_info from its options to its result: manifests and rules, with a cluster or without one."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from collections import Counter
+from pathlib import Path
+
+from ..api.yaml_text import NoReader, NoYaml, load_all_yaml
+from ..compliance.report import gap_as_json
+from ..interface.arguments import rules_data, topology_of
+from ..interface.results import warn_once
+from ..lint.manifests import Read, in_namespace, read_manifests
+from ..lint.offline import CARRIERS, lint_manifests, lint_nodes, lint_rules, not_served
+from ..lint.offline_rules import by_themselves
+from ..lint.run import once
+from ..model.findings import InputError, InvalidInput
+from ..model.json_pointer import JSON
+from ..model.snapshot import Platform, Snapshot
+from ..rules.parse import Parsed, read_rules
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+    from ..api.client import ApiClient
+
+Params = t.Mapping[str, t.Any]
+
+
+def run_online(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
+    """The input as if it stood on the cluster. Raises InvalidInput and ApiError."""
+    from ..cluster.reading import ReadScope, read_snapshot
+
+    return run(module, read_snapshot(api, ReadScope(volumes=False)))
+
+
+def run(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.Any]:
+    """The result; `cluster` None: no server is asked. Raises InvalidInput with every fault."""
+    params = module.params
+    faults: list[InputError] = []
+    read, parsed = _manifests_option(params, faults), _rules_option(params, faults)
+    platform = _platform_option(params, faults)
+    manifests, rules = in_namespace(read.manifests, params["namespace"]), parsed.rules
+    if cluster is not None:
+        faults += not_served((*rules, *parsed.broken), manifests, cluster)
+    if faults:
+        raise InvalidInput(faults)
+    around: dict[str, t.Any] = {
+        "topology": topology_of(params),
+        "platform": platform,
+        "cluster": cluster,
+    }
+    findings = once(
+        (
+            *lint_manifests(manifests, **around),
+            *lint_rules(rules, manifests=manifests, **around),
+            *lint_nodes(manifests, topology=around["topology"]),
+        )
+    )
+    kinds = Counter(str(manifest["kind"]) for manifest in manifests)
+    objects = sum(kinds[kind] for kind in CARRIERS)
+    if not objects and not rules:
+        module.warn("nothing was linted: the input holds no rule, workload, machine or pod")
+    if alone := by_themselves(rules, manifests):
+        module.warn("; ".join(alone))
+    warn_once(module.warn, findings)
+    severities = Counter(finding.severity for finding in findings)
+    return {
+        "findings": [finding.as_json() for finding in findings],
+        "counts": {
+            "objects": objects,
+            "rules": len(rules),
+            "nodes": kinds["Node"] or len(cluster.nodes if cluster is not None else ()),
+            "passed_over": read.passed_over,
+            **{name: severities[name] for name in ("error", "warning", "info")},
+        },
+        "unreadable": [gap_as_json(gap) for gap in cluster.unreadable] if cluster else [],
+    }
+
+
+_RELEASE = re.compile(r"v?(\d+)\.(\d+)(?:[.+-].*)?")
+
+
+def _platform_option(params: Params, faults: list[InputError]) -> Platform | None:
+    """The server of these versions; None where no version is given."""
+    releases = {}
+    for option in ("kubernetes_version", "kubevirt_version"):
+        if params[option] is not None:
+            releases[option] = _RELEASE.fullmatch(params[option])
+            if releases[option] is None:
+                faults.append(InputError(option, f"must be like 1.34, not {params[option]!r}"))
+    release = releases.get("kubernetes_version")
+    if release is None:
+        return None
+    return Platform(
+        kubernetes=(int(release[1]), int(release[2])), kubevirt=params["kubevirt_version"]
+    )
+
+
+def _manifests_option(params: Params, faults: list[InputError]) -> Read:
+    """The manifests in the files and in the option."""
+    given = params["manifests"]
+    if isinstance(given, str):
+        items = documents_in(given, "manifests", faults)
+    elif isinstance(given, dict):
+        items = [("manifests", given)]
+    elif isinstance(given, list):
+        items = [(f"manifests[{number}]", item) for number, item in enumerate(given)]
+    else:
+        faults.append(
+            InputError("manifests", "must be a list of Kubernetes objects, or the text of some")
+        )
+        items = []
+    read = read_manifests([*documents_of(params["files"], faults), *items])
+    faults += read.faults
+    return read
+
+
+def _rules_option(params: Params, faults: list[InputError]) -> Parsed:
+    """The rules, and those that have faults."""
+    try:
+        listed = rules_data(params["rules"])
+    except InvalidInput as error:
+        faults += error.errors
+        return Parsed((), ())
+    if not listed:
+        return Parsed((), ())
+    parsed = read_rules(
+        listed,
+        namespace=params["namespace"],
+        set_name=params["set"],
+        topology=topology_of(params),
+    )
+    faults += parsed.faults
+    return parsed
+
+
+SUFFIXES = (".json", ".yaml", ".yml")
+
+Documents = list[tuple[str, JSON]]
+"""Each document with the place where it stands, for messages."""
+
+
+def documents_of(paths: t.Iterable[str], faults: list[InputError]) -> Documents:
+    """Each document in the files, and where it stands. Of a folder every file with one of
+    SUFFIXES is read, also in the folders below. What cannot be read is added to `faults`."""
+    documents: Documents = []
+    for path in paths:
+        for file in _files(Path(path).expanduser(), faults):
+            try:
+                text = file.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                faults.append(InputError(str(file), f"cannot be read: {error}"))
+                continue
+            documents += documents_in(text, str(file), faults)
+    return documents
+
+
+def documents_in(text: str, where: str, faults: list[InputError]) -> Documents:
+    """The documents of a text, empty ones left out."""
+    try:
+        documents = load_all_yaml(text)
+    except NoReader as error:
+        faults.append(InputError(where, f"is YAML, and {error}"))
+        return []
+    except NoYaml as error:
+        faults.append(InputError(where, f"is no YAML: {error}"))
+        return []
+    if len(documents) == 1:
+        return [(where, documents[0])]
+    return [(f"{where}, document {number}", item) for number, item in enumerate(documents, 1)]
+
+
+def _files(path: Path, faults: list[InputError]) -> list[Path]:
+    if not path.exists():
+        faults.append(InputError(str(path), "there is no such file or folder"))
+        return []
+    if not path.is_dir():
+        return [path]
+    files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
+    if not files:
+        faults.append(InputError(str(path), f"the folder holds no file with {', '.join(SUFFIXES)}"))
+    return files

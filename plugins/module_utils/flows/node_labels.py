@@ -1,0 +1,124 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""node_labels from its options to its result: one list, a plan, a patch for each node that differs."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+from ..api.client import ApiClient
+from ..api.errors import ApiError
+from ..api.lists import list_all
+from ..cluster.access import require_write_rights
+from ..cluster.patching import Applied, apply
+from ..interface.arguments import topology_of
+from ..interface.results import writes_result
+from ..interface.runner import PartialFailure, with_errors_of_the_cluster
+from ..model.findings import InputError, InvalidInput
+from ..model.json_pointer import JSON
+from ..model.write import Write
+from ..node_labels.plan import LabelledNode, LabelPlan, plan_labels, replan_node
+from ..node_labels.request import LabelRequest, parse_label_request
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+NODES = "/api/v1/nodes"
+
+
+def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
+    """Raises InvalidInput with every fault of the options, PartialFailure where some nodes could
+    not be written, and ApiError."""
+    request, faults = parse_label_request(module.params, topology_of(module.params))
+    if faults:
+        raise InvalidInput(label_faults(api, request, faults))
+    applied = label_nodes(api, request, check=module.check_mode)
+    result = {
+        **writes_result(applied.done, diff=module._diff),
+        "nodes": [
+            {"name": write.target.name, "before": write.before, "after": write.after}
+            for write in applied.done
+        ],
+        "counts": {
+            "changed": len(applied.done),
+            "changed_by_others": len(applied.unchanged),
+            "failed": len(applied.failed),
+        },
+    }
+    if applied.failed:
+        raise PartialFailure(result, [failure.error for failure in applied.failed])
+    return result
+
+
+def label_nodes(api: ApiClient, request: LabelRequest, *, check: bool) -> Applied:
+    """Sets the labels that `request` wants; in check mode nothing is sent.
+
+    Raises InvalidInput with all faults, or the missing right, before anything is written, and ApiError.
+    """
+    plan, selected = _planned(api, request)
+    require_write_rights(api, plan.writes, role="labeller")
+    meant = {*request.named, *selected}
+
+    def recompute(write: Write, manifest: JSON) -> Write | None:
+        node = LabelledNode.of(manifest)
+        return replan_node(request, node, plan.changes, meant=node.name in meant)
+
+    return apply(api, plan.writes, recompute=recompute, check=check, metadata_only=True)
+
+
+def label_faults(
+    api: ApiClient, request: LabelRequest, faults: t.Sequence[InputError]
+) -> tuple[InputError, ...]:
+    """`faults` of the options, and the errors that only the cluster shows, such as nodes that it does
+    not have.
+
+    `exclusive` is not checked: which nodes it concerns is unknown while other options have errors.
+    """
+    rest = replace(request, exclusive=())
+    if not rest.named and not rest.selector:
+        return tuple(faults)
+    return with_errors_of_the_cluster(
+        api, faults, lambda brief: _planned(brief, rest), "nodes of the cluster"
+    )
+
+
+def _planned(api: ApiClient, request: LabelRequest) -> tuple[LabelPlan, t.Collection[str]]:
+    """The plan, and the names of the nodes that the selector chooses. Raises InvalidInput."""
+    nodes, selected = _read(api, request)
+    plan = plan_labels(request, nodes, selected)
+    faults = (*plan.faults, *_dependants(api, request, plan))
+    if faults:
+        raise InvalidInput(faults)
+    return plan, selected
+
+
+def _read(
+    api: ApiClient, request: LabelRequest
+) -> tuple[dict[str, LabelledNode], t.Collection[str]]:
+    """The nodes, and the names of those that the selector chooses. All nodes are read only where
+    the request is about more than the selector's."""
+    selected = _list(api, {"labelSelector": request.selector}) if request.selector else []
+    only_selected = request.selector and not request.exclusive
+    nodes = selected if only_selected else _list(api, {})
+    return {node.name: node for node in nodes}, {node.name for node in selected}
+
+
+def _list(api: ApiClient, params: t.Mapping[str, str]) -> list[LabelledNode]:
+    try:
+        listing = list_all(api, NODES, params=params, metadata_only=True)
+    except ApiError as error:
+        if error.status == 400 and params:
+            raise InvalidInput([InputError("selector", error.message)]) from error
+        raise
+    return [LabelledNode.of(item) for item in listing.items]
+
+
+def _dependants(api: ApiClient, request: LabelRequest, plan: LabelPlan) -> tuple[InputError, ...]:
+    """Asked only where a value changes or goes: the usual run reads no more than the nodes."""
+    if request.force or not plan.disturbing:
+        return ()
+    from ..cluster.reading import ReadScope, read_snapshot
+    from ..node_labels.dependents import dependent_faults
+
+    return dependent_faults(read_snapshot(api, ReadScope(instances=False)), plan.disturbing)

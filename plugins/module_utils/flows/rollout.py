@@ -1,0 +1,34 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""rollout from its options to its result: one step of a run, which `action/rollout.py` repeats."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..api.client import ApiClient
+from ..interface.arguments import topology_of
+from ..interface.runner import PartialFailure
+from ..rollout.options import parse_options
+from ..rollout.state import RolloutState
+from ..rollout.step import rollout_step
+from ..rollout.watch import output_is_read
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+
+def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
+    """Raises InvalidInput with every fault of the options, PartialFailure with what was done
+    before a failure, and ApiError where nothing was begun."""
+    topology = topology_of(module.params)
+    result = rollout_step(
+        api,
+        parse_options(module.params, topology.resolve("zone")),
+        RolloutState.read(module.params["run"]),
+        check=module.check_mode,
+        listening=output_is_read,
+    )
+    if result.failure:
+        raise PartialFailure(result.as_json(), [result.failure])
+    return result.as_json()

@@ -1,0 +1,179 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""rules from its options to its result: one reading, one plan, one patch for each object that differs."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from ..api.client import ApiClient
+from ..api.errors import NotFound
+from ..cluster.access import require_write_rights
+from ..cluster.patching import Replaced, apply
+from ..cluster.reading import ReadScope, read_snapshot
+from ..interface.arguments import rules_data, topology_of
+from ..interface.results import warn_once, writes_result
+from ..interface.runner import PartialFailure
+from ..lint.run import lint_of_writes
+from ..model.findings import sentences
+from ..model.json_pointer import JSON
+from ..model.kinds import RULE_KINDS
+from ..model.objects import Ref
+from ..model.rule import PodSelector
+from ..model.topology import Topology
+from ..model.write import Write
+from ..rules.parse import read_rules
+from ..rules.plan import ExtraFindings, RulesPlan, RulesRequest, plan_rules
+from ..rules.resolve import targets_of
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+
+def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
+    """Raises InvalidInput with every fault of the options, PartialFailure where findings refuse
+    the plan or some objects could not be written, and ApiError."""
+    params = module.params
+    topology = topology_of(params)
+    request = rules_request(params, topology, self_rolling=params["self_rolling"])
+    outcome = write_rules(
+        api, request, check=module.check_mode, extra_findings=lint_of_writes(topology)
+    )
+    plan = outcome.plan
+    reported = {change.ref for change in plan.workloads}
+    result = {
+        **writes_result(outcome.done, diff=module._diff, elsewhere=reported),
+        "workloads": outcome.workloads(),
+        "findings": [finding.as_json() for finding in plan.findings],
+        "counts": outcome.counts(),
+    }
+    warn_once(module.warn, (finding for finding in plan.findings if finding not in plan.refused))
+    errors = [f"rule {f.rule}, {sentence}" for f, sentence in sentences(plan.refused)]
+    errors += outcome.errors.values()
+    if errors:
+        raise PartialFailure(result, errors)
+    return result
+
+
+def rules_request(
+    params: t.Mapping[str, t.Any], topology: Topology, *, self_rolling: str
+) -> RulesRequest:
+    """The request that the options describe, with the faults of its rules. Raises InvalidInput
+    where `rules` is text that is no YAML."""
+    parsed = read_rules(
+        rules_data(params["rules"]),
+        namespace=params["namespace"],
+        set_name=params["set"],
+        topology=topology,
+        absent=params["state"] == "absent",
+    )
+    return RulesRequest(
+        namespace=params["namespace"],
+        set=params["set"],
+        rules=parsed.rules,
+        state=params["state"],
+        prune=params["prune"],
+        adopt=params["adopt"],
+        self_rolling=self_rolling,
+        faults=parsed.faults,
+        broken=parsed.broken,
+    )
+
+
+@dataclass(frozen=True)
+class Written:
+    """`done` are the writes that were made, in their order; `errors` has the other objects, with the
+    reason."""
+
+    plan: RulesPlan
+    done: tuple[Write, ...] = ()
+    errors: t.Mapping[Ref, str] = field(default_factory=dict)
+
+    def workloads(self) -> list[dict[str, JSON]]:
+        """The change of each workload; in check mode and for refused plans, the planned one."""
+        made: dict[Ref, list[Write]] = {}
+        for write in self.done:
+            made.setdefault(self._workload(write.target), []).append(write)
+        refused = bool(self.plan.refused)
+        return [
+            change.as_json(made.get(change.ref, ()), refused=refused)
+            for change in self.plan.workloads
+            if refused or change.ref in made or change.ref in self._failed()
+        ]
+
+    def counts(self) -> dict[str, int]:
+        """How many workloads are changed, unchanged and failed."""
+        changed = {self._workload(write.target) for write in self.done}
+        planned = {change.ref for change in self.plan.workloads}
+        left = planned if self.plan.refused else changed | self._failed()
+        return {
+            "workloads": self.plan.about,
+            "changed": len(changed),
+            "unchanged": self.plan.about - len(left),
+            "failed": len(self._failed()),
+        }
+
+    def _failed(self) -> set[Ref]:
+        return set(map(self._workload, self.errors))
+
+    def _workload(self, target: Ref) -> Ref:
+        return self.plan.owner_of.get(target, target)
+
+
+def write_rules(
+    api: ApiClient,
+    request: RulesRequest,
+    *,
+    check: bool,
+    extra_findings: ExtraFindings | None = None,
+) -> Written:
+    """Writes the rules of `request`. Nothing is sent in check mode, or if findings refuse the plan.
+    Raises InvalidInput with all faults or all missing rights, and ApiError."""
+    snapshot = read_snapshot(api, scope_of(request))
+    plan = plan_rules(snapshot, request, extra_findings=extra_findings)
+    if plan.refused:
+        return Written(plan)
+    require_write_rights(api, plan.writes, role="mover")
+    done: list[Write] = []
+    errors: dict[Ref, str] = {}
+    for stage in plan.stages:
+        held = _held(plan, stage, errors)
+        errors = {**held, **errors}
+        writes = [write for write in stage if write.target not in held]
+        applied = apply(api, writes, recompute=plan.recompute, check=check)
+        done += applied.done
+        errors |= {
+            failed.write.target: str(failed.error)
+            for failed in applied.failed
+            # A VMI or pod that has ended needs no label: its successor gets the template's.
+            if failed.write.target not in plan.owner_of
+            or not isinstance(failed.error, (NotFound, Replaced))
+        }
+    return Written(plan, tuple(done), errors)
+
+
+def scope_of(request: RulesRequest) -> ReadScope:
+    """What has to be read to plan the request."""
+    targets = (target for rule in request.rules for _where, target in targets_of(rule))
+    # Pods are read in all namespaces, workloads in these.
+    namespaces = {x.namespace for x in targets if not isinstance(x, PodSelector)}
+    namespaces.add(request.namespace)
+    return ReadScope(namespaces=tuple(sorted(namespaces)), kinds=RULE_KINDS, volumes=False)
+
+
+def _held(plan: RulesPlan, stage: t.Iterable[Write], errors: t.Mapping[Ref, str]) -> dict[Ref, str]:
+    """The writes of a stage that are held back, and why: VMIs and pods get no label that their
+    workload does not have, and a workload keeps a label while a VMI or pod of it has it."""
+    still_labelled = {plan.owner_of[ref]: ref for ref in errors if ref in plan.owner_of}
+    held = {}
+    for write in stage:
+        owner = plan.owner_of.get(write.target)
+        if owner in errors:
+            held[write.target] = f"{write.target} was not labelled, since {owner} was not written"
+        elif write.target in still_labelled:
+            held[write.target] = (
+                f"{write.target} was not written, since {still_labelled[write.target]} still has a"
+                " label that would be forgotten: run again"
+            )
+    return held

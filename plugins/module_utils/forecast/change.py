@@ -1,0 +1,398 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The cluster as it would be if something were written, lost or scaled, and which pods need a node then.
+
+Every pod that would have to find a node is in the changed snapshot, without a node: instances that do
+not run yet, pods of a rollout that starts by itself, successors of what a lost node takes with it. The
+target of a live migration is there beside its source. `ChangedCluster.pending` says of each of them
+which pod it replaces, and why.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, replace
+
+from ..kubevirt.instances import (
+    bound_launcher,
+    instances,
+    launcher_pods,
+    pod_workload,
+    settled,
+    vmi_workload,
+)
+from ..kubevirt.next_pod import NEXT, controlled_pod, launcher_pod, planned_vmi
+from ..model.kinds import DEPLOYMENT, MACHINE_INSTANCE, VIRTUAL_MACHINE
+from ..model.objects import Node, Pod, Ref
+from ..model.patched_snapshot import touched, written
+from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
+from ..model.write import Write
+from ..rules.change import rolls_itself
+from ..scheduler.pod_info import pod_key
+from ..view.view import ClusterView
+from .eviction import (
+    CORDON,
+    UNREACHABLE,
+    Cause,
+    DrainOutcome,
+    EvictedInstance,
+    Evictions,
+    next_uid,
+)
+from .simulation import PendingPod, Reason
+
+HASH = "pod-template-hash"
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """`workload` is to have so many instances. Its kind is one of SCALABLE_KINDS."""
+
+    workload: Ref
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedCluster:
+    """A cluster before and after a change, before anything new has found a node.
+
+    `touched` are the workloads whose templates the change replaces, `affected` are these and the members
+    of the question: their VMs have to move where they violate what is declared. `pending` are all pods
+    of `after` that need a node. Of the instances on `lost_nodes`, `blocked` cannot leave and `gone` are
+    not created again.
+    """
+
+    before: Snapshot
+    after: Snapshot
+    touched: frozenset[Ref]
+    affected: frozenset[Ref]
+    lost_nodes: frozenset[str]
+    cause: Cause
+    pending: tuple[PendingPod, ...]
+    blocked: tuple[EvictedInstance, ...] = ()
+    gone: tuple[EvictedInstance, ...] = ()
+
+
+def what_if(
+    snapshot: Snapshot,
+    *,
+    writes: t.Sequence[Write] = (),
+    members: t.Collection[Ref] = (),
+    lost_nodes: t.Collection[str] = (),
+    cause: Cause = "drain",
+    scale: t.Sequence[Scale] = (),
+) -> ChangedCluster:
+    """`snapshot` after these changes.
+
+    `members` are workloads that the question is about though nothing may be written to them: of those,
+    too, halted VMs are to be placed, and instances that wait are created anew from what is declared.
+    A drain cordons the nodes; what runs there migrates or is recreated. With a failure the nodes stay,
+    unreachable, and lost pods stay bound to them, terminating: they still count for anti-affinity.
+    Raises KeyError for a node or workload that is not there, ValueError for a write that does not fit
+    its object. Migrations that have found their nodes are taken to be over.
+    """
+    lost = frozenset(lost_nodes)
+    changed = settled(snapshot, lost if cause == "failure" else ())
+    replaced: Replaced = {}
+    if writes or members:
+        rollout = _WrittenTemplates(changed, written(changed, writes), members)
+        changed, replaced = rollout.snapshot(), rollout.replaced
+    for entry in scale:
+        changed = _scaled(changed, entry)
+    blocked: tuple[EvictedInstance, ...] = ()
+    gone: tuple[EvictedInstance, ...] = ()
+    if lost:
+        loss = _LostNodes(changed, lost, cause, replaced)
+        changed, blocked, gone = loss.snapshot(), tuple(loss.blocked), tuple(loss.gone)
+    affected = touched(snapshot, changed).union(members)
+    concerned = affected.union(entry.workload for entry in scale)
+    return ChangedCluster(
+        snapshot,
+        changed,
+        touched(snapshot, changed),
+        affected,
+        lost,
+        cause,
+        _pending(snapshot, changed, replaced, concerned),
+        blocked,
+        gone,
+    )
+
+
+Replaced = dict[str, "tuple[Pod | None, Reason]"]
+"""Key of a planned pod to the pod that it replaces, and why; `surge` for any rollout."""
+_NOTHING: t.Final[tuple[Pod | None, Reason]] = (None, "start")
+
+
+def _pending(
+    before: Snapshot, after: Snapshot, replaced: Replaced, concerned: t.Collection[Ref]
+) -> tuple[PendingPod, ...]:
+    """The pods of `after` that need a node. A pod that waited before is required only where its
+    workload is among those `concerned`."""
+    view = ClusterView(after)
+    running = {pod_key(pod) for pod in after.pods if pod.node_name and not pod.terminating}
+    waited = {pod_key(pod) for pod in before.pods if not pod.node_name}
+    pending_pods = []
+    for pod in after.pods:
+        if pod.node_name or pod.finished or pod.terminating:
+            continue
+        vmi, workload = None, None
+        old, reason = replaced.get(pod_key(pod), _NOTHING)
+        if pod.owner is not None and pod.owner.kind == MACHINE_INSTANCE:
+            vmi = view.vmis.get(pod.owner.uid)
+            workload = vmi_workload(vmi, view.workloads) if vmi is not None else None
+            source = bound_launcher(view.launcher_pods.get(pod.owner.uid, ()))
+            if source is not None:
+                old, reason = source, "migrate"
+        else:
+            workload = pod_workload(pod, after.controllers)
+        if old is not None and reason == "surge" and workload is not None:
+            reason = (
+                _rollout_reason(view.workloads[workload]) if pod_key(old) in running else "recreate"
+            )
+        required = pod_key(pod) not in waited or workload in concerned
+        pending_pods.append(PendingPod(pod, old, reason, required, workload, vmi))
+    return tuple(pending_pods)
+
+
+class _WrittenTemplates:
+    """What new templates make of the instances: running ones stay as they are, waiting ones are created
+    anew, halted members are to be placed, and self-rolling workloads begin to roll. A self-rolling
+    workload without a new template stays as it is: its pods come from that template already."""
+
+    def __init__(self, before: Snapshot, after: Snapshot, members: t.Collection[Ref]) -> None:
+        self.replaced: Replaced = {}
+        self._after = after
+        self._evictions = Evictions(after)
+        self._touched = touched(before, after)
+        self._members = self._touched.union(members)
+        self._pods = list(after.pods)
+        self._vmis = list(after.machine_instances)
+        self._controllers = dict(after.controllers)
+
+    def snapshot(self) -> Snapshot:
+        running: dict[Ref, list[Instance]] = {ref: [] for ref in self._members}
+        for instance in instances(self._after):
+            if instance.workload in running:
+                running[instance.workload].append(instance)
+        for workload in self._after.workloads:
+            ref = workload.ref
+            if ref in self._touched or (
+                ref in self._members and not workload.kind.workload_rollout
+            ):
+                self._apply(workload, running[ref])
+        return replace(
+            self._after,
+            pods=tuple(self._pods),
+            machine_instances=tuple(self._vmis),
+            controllers=self._controllers,
+        )
+
+    def _apply(self, workload: Workload, running: list[Instance]) -> None:
+        if workload.ref.kind == VIRTUAL_MACHINE.name and not running:
+            vmi = planned_vmi(workload, workload.ref.name)
+            pod = launcher_pod(vmi)
+            self._vmis.append(vmi)
+            self._pods.append(self._evictions.names.unused(pod, pod.name))
+        rolling = rolls_itself(workload) and not workload.kind.virtual_machines
+        for instance in running:
+            old = instance.pod
+            if old is None:
+                continue
+            if not old.node_name:
+                created = self._evictions.recreated(old, workload, old.name)
+                self._put_in_place(old, replace(created, uid=old.uid))
+            elif rolling:
+                self._roll(old, workload)
+
+    def _roll(self, pod: Pod, workload: Workload) -> None:
+        created = self._next_revision(pod, workload)
+        if workload.rollout_room.stops_first:
+            self._put_in_place(pod, created)
+            self.replaced[pod_key(created)] = pod, "recreate"
+        else:
+            self._pods.append(created)
+            self.replaced[pod_key(created)] = pod, "surge"
+
+    def _put_in_place(self, old: Pod, new: Pod) -> None:
+        place = next(n for n, pod in enumerate(self._pods) if pod is old)
+        self._pods[place] = new
+
+    def _next_revision(self, pod: Pod, workload: Workload) -> Pod:
+        """The pod that takes the place of `pod` in a rollout, of another ReplicaSet."""
+        labels = {**pod.labels, HASH: f"{pod.labels[HASH]}{NEXT}"} if HASH in pod.labels else None
+        model = pod if labels is None else replace(pod, labels=labels)
+        created = self._evictions.recreated(model, workload)
+        if created.owner is None or created.owner.uid not in self._controllers:
+            return created
+        uid = next_uid(created.owner.uid)
+        self._controllers[uid] = workload.ref
+        return replace(created, owner=replace(created.owner, uid=uid))
+
+
+def _rollout_reason(workload: Workload) -> Reason:
+    return "surge" if workload.rollout_room.unavailable == 0 else "replace"
+
+
+def _scaled(snapshot: Snapshot, scale: Scale) -> Snapshot:
+    workload = next(workload for workload in snapshot.workloads if workload.ref == scale.workload)
+    running = _instances_of(snapshot, scale.workload)
+    spec = {**(workload.manifest.get("spec") or {}), "replicas": scale.replicas}
+    scaled = replace(workload, manifest={**workload.manifest, "spec": spec})
+    workloads = tuple(scaled if other is workload else other for other in snapshot.workloads)
+    changed = replace(snapshot, workloads=workloads)
+    missing = scale.replicas - len(running)
+    if missing < 0:
+        return _without(changed, _first_to_go(running)[:-missing])
+    return _with_more(changed, workload, running, missing)
+
+
+def _instances_of(snapshot: Snapshot, workload: Ref) -> list[Instance]:
+    return [instance for instance in instances(snapshot) if instance.workload == workload]
+
+
+def _first_to_go(running: t.Sequence[Instance]) -> list[Instance]:
+    """The order in which a controller removes instances: waiting before running ones (Kubernetes,
+    ActivePods); among equals it is free, here the last by name go first."""
+    by_name = sorted(running, key=lambda instance: instance.ref.name, reverse=True)
+    return sorted(by_name, key=lambda instance: bool(instance.node_name))
+
+
+def surplus_is_free(snapshot: Snapshot, scale: Scale) -> bool:
+    """Whether it is the controller's choice which running instances a scale removes."""
+    bound = sum(1 for instance in _instances_of(snapshot, scale.workload) if instance.node_name)
+    return 0 < scale.replicas < bound
+
+
+def _without(snapshot: Snapshot, removed: t.Sequence[Instance]) -> Snapshot:
+    uids = {instance.uid for instance in removed}
+    pods = {id(instance.pod) for instance in removed if instance.pod is not None}
+    return replace(
+        snapshot,
+        pods=tuple(pod for pod in snapshot.pods if id(pod) not in pods),
+        machine_instances=tuple(vmi for vmi in snapshot.machine_instances if vmi.uid not in uids),
+    )
+
+
+def _with_more(
+    snapshot: Snapshot, workload: Workload, running: t.Sequence[Instance], missing: int
+) -> Snapshot:
+    pods: list[Pod] = []
+    vmis: list[MachineInstance] = []
+    controllers: dict[str, Ref] = {}
+    model = next((instance.pod for instance in running if instance.pod is not None), None)
+    evictions = Evictions(snapshot)
+    for number in range(missing):
+        name = f"{workload.ref.name}{NEXT}-{number}"
+        if workload.kind.virtual_machines:
+            vmi = planned_vmi(workload, name)
+            vmis.append(vmi)
+            pod = launcher_pod(vmi)
+            name = pod.name
+            if model is not None:
+                pod = replace(pod, requests=model.requests)
+        elif model is not None:
+            pod = evictions.recreated(model, workload, name)
+        else:
+            owner = f"{workload.uid}{NEXT}"
+            kind = "ReplicaSet" if workload.ref.kind == DEPLOYMENT.name else workload.ref.kind
+            controllers[owner] = workload.ref
+            pod = controlled_pod(workload, name, owner, kind)
+        pods.append(evictions.names.unused(pod, name))
+    return replace(
+        snapshot,
+        pods=(*snapshot.pods, *pods),
+        machine_instances=(*snapshot.machine_instances, *vmis),
+        controllers={**snapshot.controllers, **controllers},
+    )
+
+
+class _LostNodes:
+    """What the loss of nodes makes of the instances on them; adds to `replaced`."""
+
+    def __init__(
+        self, before: Snapshot, lost: frozenset[str], cause: Cause, replaced: Replaced
+    ) -> None:
+        unknown = lost - {node.name for node in before.nodes}
+        if unknown:
+            raise KeyError(f"there is no node {', '.join(sorted(unknown))}")
+        self.blocked: list[EvictedInstance] = []
+        self.gone: list[EvictedInstance] = []
+        self._before = before
+        self._lost = lost
+        self._cause = cause
+        self._replaced = replaced
+        self._rolled = {pod_key(old) for old, _reason in replaced.values() if old is not None}
+        self._pods: dict[int, tuple[Pod, ...]] = {id(pod): (pod,) for pod in before.pods}
+        self._vmis = {vmi.uid: vmi for vmi in before.machine_instances}
+        self._ending = list(before.terminating_pods)
+
+    def snapshot(self) -> Snapshot:
+        evictions = Evictions(self._before)
+        launchers = launcher_pods(self._before)
+        for instance in instances(self._before):
+            pod = instance.pod
+            if pod is None or pod.node_name not in self._lost:
+                continue
+            evicted = evictions.of(instance, self._cause)
+            if evicted.outcome is DrainOutcome.BLOCKED:
+                self.blocked.append(evicted)
+            elif evicted.outcome is not DrainOutcome.NODE_BOUND:
+                for target in launchers.get(instance.uid, ()):
+                    if not target.node_name:
+                        self._pods[id(target)] = ()
+                self._evict(evicted, pod)
+        return replace(
+            self._before,
+            nodes=tuple(
+                lost_node(node, self._cause) if node.name in self._lost else node
+                for node in self._before.nodes
+            ),
+            pods=tuple(pod for left in self._pods.values() for pod in left),
+            machine_instances=tuple(self._vmis.values()),
+            terminating_pods=tuple(self._ending),
+        )
+
+    def _evict(self, evicted: EvictedInstance, pod: Pod) -> None:
+        migrates = evicted.outcome is DrainOutcome.MIGRATES
+        left: tuple[Pod, ...] = (pod,) if migrates else ()
+        if not migrates:
+            self._ending.append(pod)
+            self._replace_vmi(evicted)
+            if self._cause == "failure":
+                left = (replace(pod, terminating=True, ready=False),)
+        if evicted.outcome is DrainOutcome.GONE:
+            self.gone.append(evicted)
+        created = evicted.next_pod
+        if created is not None and pod_key(pod) not in self._rolled:
+            reason: Reason = "migrate" if migrates and not pod.terminating else "recreate"
+            self._replaced[pod_key(created)] = pod, reason
+            left = (*left, created)
+        self._pods[id(pod)] = left
+
+    def _replace_vmi(self, evicted: EvictedInstance) -> None:
+        vmi = evicted.instance.vmi
+        if vmi is None:
+            return
+        del self._vmis[vmi.uid]
+        if evicted.outcome is DrainOutcome.RECREATED:
+            uid = next_uid(vmi.uid)
+            self._vmis[uid] = replace(
+                vmi,
+                uid=uid,
+                phase="Scheduling",
+                node_name="",
+                ready=False,
+                live_migratable=None,
+                migration={},
+                active_pods={},
+            )
+
+
+def lost_node(node: Node, cause: Cause) -> Node:
+    """A node that is drained or has failed."""
+    if cause == "drain":
+        taints = node.taints if CORDON in node.taints else (*node.taints, CORDON)
+        return replace(node, unschedulable=True, taints=taints)
+    kept = tuple(taint for taint in node.taints if taint not in UNREACHABLE)
+    return replace(node, ready=False, taints=(*kept, *UNREACHABLE))

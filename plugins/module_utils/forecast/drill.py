@@ -1,0 +1,350 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which instances would find no node if a topology domain were lost, for each domain of a key in turn?
+
+One index serves all drills of a cluster: a drill takes out what is lost, asks, and puts it back, so that
+it costs about as much as the instances that it evicts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import typing as t
+from dataclasses import dataclass, field, replace
+
+from ..kubevirt.instances import bound_launcher, settled
+from ..model.gc import collector_paused
+from ..model.objects import Pod, Ref, Toleration
+from ..model.snapshot import Instance, Snapshot, Unreadable
+from ..model.topology import Topology
+from ..scheduler.nodes import NodeSet
+from ..scheduler.pod_info import pod_key
+from ..scheduler.taint_toleration import untolerated
+from ..view.view import ClusterView
+from .bounds import reachable_nodes
+from .decide import (
+    NOT_ALL_TRIED,
+    WORSE,
+    Decision,
+    ForecastResult,
+    SearchOptions,
+    depends_on_ended_pods,
+    evaluate,
+)
+from .eviction import CORDON, UNREACHABLE, Cause, DrainOutcome, EvictedInstance, Evictions
+from .explain import EVICTION, BlockedPod, Blocking, ProofWords, counted, filter_summary, listed
+from .forecast import NEAR_ENDED, blind_spots
+from .simulation import PendingPod, PlacementSimulation, Reason
+
+LIMIT = 400
+"""States that the search of one drill visits."""
+
+SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Drill:
+    """The loss of one topology domain. `evicted` instances need a node. `down` counts those that surely
+    stay without one or end for good. Where not all can have a node, `pending` have none after the best
+    sequence that was found, and `stuck` cannot be live-migrated off; else `at_risk` are those that may
+    be without. `blocked` says of each of those what is in its way after that sequence."""
+
+    key: str
+    domain: str
+    nodes: tuple[str, ...]
+    answer: ForecastResult
+    evicted: int = 0
+    down: int = 0
+    pending: tuple[Ref, ...] = ()
+    at_risk: tuple[Ref, ...] = ()
+    stuck: tuple[Ref, ...] = ()
+    gone: tuple[Ref, ...] = ()
+    proof: tuple[str, ...] = ()
+    blocked: tuple[BlockedPod, ...] = ()
+
+    @property
+    def harm(self) -> tuple[int, int, int, int, str, str]:
+        """Sorts the worst first."""
+        return (
+            -WORSE.index(self.answer),
+            -self.down - len(self.stuck),
+            -len(self.at_risk),
+            -self.evicted,
+            self.key,
+            self.domain,
+        )
+
+    @property
+    def hurts(self) -> bool:
+        return self.answer is not ForecastResult.GUARANTEED or bool(self.gone)
+
+
+@dataclass(frozen=True, slots=True)
+class DrillReport:
+    """All drills, the most harmful first."""
+
+    drills: tuple[Drill, ...] = ()
+    unreadable: tuple[Unreadable, ...] = ()
+
+
+def drill(
+    snapshot: Snapshot, keys: t.Sequence[str], *, cause: Cause, topology: Topology | None = None
+) -> DrillReport:
+    """Lose each domain of each key (full label keys) in turn. Where something that matters could not be
+    read, there are no drills."""
+    gaps = blind_spots(snapshot)
+    if gaps:
+        return DrillReport(unreadable=gaps)
+    drills = _Drills(ClusterView(settled(snapshot)), cause, topology or Topology.of())
+    with collector_paused():
+        losses = [
+            drills.lose(key, domain, nodes)
+            for key in keys
+            for domain, nodes in drills.index.table.domains(key).items()
+        ]
+    return DrillReport(tuple(sorted(losses, key=lambda lost: lost.harm)))
+
+
+@dataclass
+class _LostDomain:
+    """The instances of one loss. `pending` are the pods of those in `evicted`, in their order."""
+
+    evicted: list[EvictedInstance] = field(default_factory=list)
+    pending: list[PendingPod] = field(default_factory=list)
+    blocked: list[EvictedInstance] = field(default_factory=list)
+    gone: list[EvictedInstance] = field(default_factory=list)
+
+    def add(self, evicted: EvictedInstance) -> None:
+        instance, pod = evicted.instance, evicted.instance.pod
+        if evicted.outcome is DrainOutcome.BLOCKED:
+            self.blocked.append(evicted)
+        elif evicted.outcome is DrainOutcome.GONE:
+            self.gone.append(evicted)
+        elif evicted.next_pod is not None and pod is not None:
+            self.evicted.append(evicted)
+            reason: Reason = "recreate"
+            if evicted.outcome is DrainOutcome.MIGRATES:
+                reason = "migrate"
+            self.pending.append(PendingPod(evicted.next_pod, pod, reason, vmi=instance.vmi))
+
+    @property
+    def ended(self) -> list[Pod]:
+        """The pods that end with their node."""
+        return [
+            evicted.instance.pod
+            for evicted in (*self.evicted, *self.gone)
+            if evicted.outcome is not DrainOutcome.MIGRATES and evicted.instance.pod is not None
+        ]
+
+
+class _Drills:
+    def __init__(self, view: ClusterView, cause: Cause, topology: Topology) -> None:
+        self.ending = view.snapshot.terminating_pods
+        self.cause = cause
+        self.topology = topology
+        self.index = view.index
+        self.evictions = Evictions(view.snapshot)
+        self.on_node: dict[str, list[Instance]] = {}
+        for instance in view.instances:
+            if instance.pod is not None and pod_key(instance.pod) in self.index:
+                self.on_node.setdefault(instance.node_name, []).append(instance)
+        self.waiting = _waiting(view)
+        self.blocking = Blocking(view)
+        self._tolerated: dict[tuple[Toleration, ...], bool] = {}
+
+    def lose(self, key: str, domain: str, nodes: NodeSet) -> Drill:
+        names = self.index.table.names_of(nodes)
+        loss = _LostDomain()
+        for name in names:
+            for instance in self.on_node.get(name, ()):
+                loss.add(self.evictions.of(instance, self.cause))
+        left_over = self._left_over(names)
+        ended = [*loss.ended, *(pod for pod in self.ending if pod not in left_over)]
+        with self._taken_out(loss, left_over), self.index.tainted(nodes, self._tolerates):
+            simulation = self._simulation(loss, nodes, ended)
+            recreated = [n for n, x in enumerate(loss.pending) if x.reason == "recreate"]
+            complete = not depends_on_ended_pods(simulation, recreated)
+            options = SearchOptions(limit=LIMIT, complete=complete, shown=False)
+            decision = evaluate(simulation, options)
+            return self._drill(key, domain, names, loss, simulation, decision)
+
+    def _simulation(
+        self, loss: _LostDomain, nodes: NodeSet, ended: t.Sequence[Pod]
+    ) -> PlacementSimulation:
+        """The evicted instances, and the waiting pods that could ever take their nodes."""
+
+        def simulation_of(pending: t.Sequence[PendingPod]) -> PlacementSimulation:
+            return PlacementSimulation(
+                self.index, pending, lambda pod: self._closed(pod, nodes), ended
+            )
+
+        evicted = {evicted_instance.instance.uid for evicted_instance in loss.evicted}
+        waiting = [pending for pending in self.waiting if pending.uid not in evicted]
+        if not loss.pending or not waiting:
+            return simulation_of(loss.pending)
+        pending = [*loss.pending, *waiting]
+        reachable = reachable_nodes(simulation_of(pending))
+        kept = zip(pending, reachable, strict=True)
+        return simulation_of(
+            [pending_pod for pending_pod, open_to in kept if open_to or pending_pod.required]
+        )
+
+    @contextlib.contextmanager
+    def _taken_out(self, loss: _LostDomain, left_over: t.Sequence[Pod]) -> t.Iterator[None]:
+        """While it lasts, what ends with its node is gone, or terminating there; `left_over` is
+        there, too."""
+        ended = loss.ended
+        for pod in left_over:
+            self.index.place(pod, pod.node_name)
+        for pod in ended:
+            self.index.remove(pod_key(pod))
+            if self.cause == "failure":
+                self.index.place(replace(pod, terminating=True), pod.node_name)
+        try:
+            yield
+        finally:
+            for pod in left_over:
+                self.index.remove(pod_key(pod))
+            for pod in ended:
+                if self.cause == "failure":
+                    self.index.remove(pod_key(pod))
+                self.index.place(pod, pod.node_name)
+
+    def _left_over(self, names: t.Container[str]) -> list[Pod]:
+        """Pods that terminate already on nodes that fail: they are never gone then."""
+        if self.cause == "drain":
+            return []
+        return [x for x in self.ending if x.terminating and x.node_name in names]
+
+    def _closed(self, pod: Pod, nodes: NodeSet) -> NodeSet:
+        """Lost nodes, unless the pod tolerates their taints."""
+        return 0 if self._tolerates(pod.placement.tolerations) else nodes
+
+    def _tolerates(self, tolerations: tuple[Toleration, ...]) -> bool:
+        tolerated = self._tolerated.get(tolerations)
+        if tolerated is None:
+            taints = (CORDON,) if self.cause == "drain" else UNREACHABLE
+            left = untolerated(taints, tolerations)
+            tolerated = self._tolerated[tolerations] = next(left, None) is None
+        return tolerated
+
+    def _drill(
+        self,
+        key: str,
+        domain: str,
+        names: tuple[str, ...],
+        loss: _LostDomain,
+        simulation: PlacementSimulation,
+        decision: Decision,
+    ) -> Drill:
+        answer = ForecastResult.IMPOSSIBLE if loss.blocked else decision.answer
+        if answer is ForecastResult.GUARANTEED and not all(x.certain for x in loss.evicted):
+            answer = ForecastResult.POSSIBLE
+        impossible = decision.answer is ForecastResult.IMPOSSIBLE
+        placed = {number for number, _node in decision.incomplete or ()}
+        missing = range(len(loss.pending)) if decision.incomplete is not None else ()
+        without = [n for n in missing if n not in placed]
+        migrating = {n for n, x in enumerate(loss.pending) if x.reason == "migrate"}
+        refs = [eviction.instance.ref for eviction in loss.evicted]
+        pending = tuple(refs[n] for n in without if impossible and n not in migrating)
+        gone = tuple(eviction.instance.ref for eviction in loss.gone)
+        return Drill(
+            key=key,
+            domain=domain,
+            nodes=names,
+            answer=answer,
+            evicted=len(loss.evicted) + len(loss.blocked),
+            down=min(decision.least_without(migrating), len(pending)) + len(gone),
+            pending=pending,
+            at_risk=() if impossible else tuple(refs[n] for n in without),
+            stuck=(
+                *(eviction.instance.ref for eviction in loss.blocked),
+                *(refs[n] for n in without if impossible and n in migrating),
+            ),
+            gone=gone,
+            proof=tuple(self._proof(simulation, loss, decision)),
+            blocked=tuple(self._blocked(simulation, loss, decision)),
+        )
+
+    def _blocked(
+        self, simulation: PlacementSimulation, loss: _LostDomain, decision: Decision
+    ) -> t.Iterator[BlockedPod]:
+        for eviction in loss.blocked:
+            yield BlockedPod(eviction.instance.ref, EVICTION, eviction.reason)
+        if decision.incomplete is None:
+            return
+        evicted = {number: eviction.instance for number, eviction in enumerate(loss.evicted)}
+        with simulation.played(decision.incomplete):
+            yield from self.blocking.of(simulation, evicted)
+
+    def _proof(
+        self, simulation: PlacementSimulation, loss: _LostDomain, decision: Decision
+    ) -> t.Iterator[str]:
+        words = ProofWords(
+            self.topology, simulation.pending, lambda n: filter_summary(simulation, n)
+        )
+        for proof in decision.proofs[:SHOWN]:
+            yield words.text(proof)
+        if len(decision.proofs) > SHOWN:
+            yield f"and {len(decision.proofs) - SHOWN} more"
+        if decision.answer is ForecastResult.IMPOSSIBLE and not decision.proofs:
+            yield "every choice of nodes was tried"
+        if decision.answer is ForecastResult.UNKNOWN:
+            yield "no way was found to place all, and not every way was tried"
+        if decision.is_untried:
+            yield NOT_ALL_TRIED
+        elif decision.answer is ForecastResult.POSSIBLE and decision.worst is None:
+            yield NEAR_ENDED
+        unknown = [eviction.instance.ref.name for eviction in loss.evicted if not eviction.certain]
+        if unknown and decision.answer in (ForecastResult.GUARANTEED, ForecastResult.POSSIBLE):
+            yield f"whether these can be live-migrated is not known: {listed(unknown)}"
+        for eviction in loss.blocked[:SHOWN]:
+            yield f"{eviction.instance.ref.name} holds the drain up: {eviction.reason}"
+        for eviction in loss.gone[:SHOWN]:
+            yield f"{eviction.instance.ref.name} ends for good: {eviction.reason}"
+
+
+def _waiting(view: ClusterView) -> list[PendingPod]:
+    """The pods that need a node already; a launcher pod beside a running one is a migration target."""
+    launchers = view.launcher_pods
+    waiting = []
+    for pod in view.snapshot.pods:
+        if not pod.node_name and not pod.finished and not pod.terminating:
+            owner = pod.owner
+            source = bound_launcher(launchers.get(owner.uid, ())) if owner is not None else None
+            reason: Reason = "start" if source is None else "migrate"
+            waiting.append(PendingPod(pod, source, reason, required=False))
+    return waiting
+
+
+def table(drilled: DrillReport, topology: Topology, *, shown: int = 20) -> str:
+    """The drills with an impact as text in columns, the worst first; or what could not be read."""
+    if drilled.unreadable:
+        head = "nobody can say which loss would hurt, since not all could be read:"
+        return "\n".join([head, *map(str, drilled.unreadable)])
+    drills = drilled.drills
+    hurting = [lost for lost in drills if lost.hurts]
+    rows = [("LOST", "INSTANCES", "ANSWER", "DOWN", "STUCK", "WHY")]
+    for lost in hurting[:shown]:
+        why = counted(lost.blocked) or next(iter(lost.proof), "")
+        rows.append(
+            (
+                f"{topology.name_of(lost.key)} {lost.domain}",
+                str(lost.evicted),
+                str(lost.answer),
+                str(lost.down),
+                str(len(lost.stuck)),
+                why,
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    lines = [
+        "  ".join(
+            [*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[-1]]
+        ).rstrip()
+        for row in rows
+    ]
+    if len(hurting) > shown:
+        lines.append(f"and {len(hurting) - shown} more that hurt")
+    lines.append(f"{len(drills) - len(hurting)} of {len(drills)} losses hurt nothing")
+    return "\n".join(lines if hurting else lines[-1:])

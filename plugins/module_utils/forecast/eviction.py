@@ -1,0 +1,214 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What happens to an instance whose node is drained or fails, and which pod replaces it?
+
+Sources: KubeVirt, webhooks pod-eviction-admitter (what an eviction does by eviction strategy) and
+watch/vm (which run strategies start a VM again); kubectl drain leaves DaemonSet and mirror pods where
+they are.
+"""
+
+from __future__ import annotations
+
+import enum
+import typing as t
+from dataclasses import dataclass, replace
+
+from ..compliance.declared import DeclaredReader
+from ..compliance.drift import TemplateMatcher
+from ..kubevirt.labels import unbound_labels
+from ..kubevirt.moving import has_unmigratable_name, propagating, run_strategy, why_not_migratable
+from ..kubevirt.next_pod import NEXT, migrated, restarted
+from ..model.kinds import VIRTUAL_MACHINE
+from ..model.objects import Pod, Ref, Taint
+from ..model.placement_manifests import CREATED_BY
+from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
+from ..scheduler.taint_toleration import tolerates
+
+Cause = t.Literal["drain", "failure"]
+CAUSES: tuple[Cause, ...] = ("drain", "failure")
+
+CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+UNREACHABLE = (
+    Taint("node.kubernetes.io/unreachable", "", "NoSchedule"),
+    Taint("node.kubernetes.io/unreachable", "", "NoExecute"),
+)
+
+NODE_BOUND_OWNERS = ("DaemonSet", "Node")
+"""Owners whose pods belong to their node and are never placed elsewhere."""
+
+NOT_STARTED_AGAIN = ("Manual", "Halted", "Once")
+"""Run strategies under which a VM without its VMI is not started again."""
+
+
+class DrainOutcome(str, enum.Enum):
+    """MIGRATES: a target pod is placed while the source still runs. RECREATED: it ends, and its
+    controller creates another. BLOCKED: it cannot leave its node and blocks the drain. GONE: nothing
+    creates it again. NODE_BOUND: it belongs to its node."""
+
+    MIGRATES = "migrates"
+    RECREATED = "recreated"
+    BLOCKED = "blocked"
+    GONE = "gone"
+    NODE_BOUND = "node_bound"
+
+
+@dataclass(frozen=True, slots=True)
+class EvictedInstance:
+    """`next_pod` needs a node where the outcome is to migrate or to be recreated. `certain` is false
+    where it is not known whether the VMI is live-migratable. `reason` says why it is blocked or gone."""
+
+    instance: Instance
+    outcome: DrainOutcome
+    next_pod: Pod | None = None
+    reason: str = ""
+    certain: bool = True
+
+
+class PodNames:
+    """Names for pods that do not exist yet. They are unique in the snapshot, and nothing reads them:
+    which pod is replaced stands in PendingPod.replaces."""
+
+    def __init__(self, pods: t.Iterable[Pod]) -> None:
+        self._pods = pods
+        self._taken: set[tuple[str, str]] | None = None
+
+    def unused(self, pod: Pod, name: str) -> Pod:
+        """`pod` with this name, or with a longer one where a pod of its namespace has that name."""
+        if self._taken is None:
+            self._taken = {(occupant.namespace, occupant.name) for occupant in self._pods}
+        while (pod.namespace, name) in self._taken:
+            name += NEXT
+        self._taken.add((pod.namespace, name))
+        return replace(pod, name=name)
+
+
+class Evictions:
+    """Answers for the instances of one snapshot."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.names = PodNames(snapshot.pods)
+        self._platform = snapshot.platform
+        self._workloads = {workload.ref: workload for workload in snapshot.workloads}
+        self._reader = DeclaredReader()
+        self._templates = TemplateMatcher()
+        self._just_moved = {
+            pod.owner.uid for pod in snapshot.terminating_pods if pod.owner is not None
+        }
+        """VMIs of which a pod is still on their previous node."""
+
+    def of(self, instance: Instance, cause: Cause) -> EvictedInstance:
+        """What happens to an instance that has a pod on a node that is lost."""
+        pod, vmi = instance.pod, instance.vmi
+        if pod is None:
+            raise AssertionError(f"{instance.ref} has no pod on any node")
+        workload = self.workload(instance.workload)
+        if vmi is not None:
+            return self._vmi(instance, vmi, pod, workload, cause)
+        if pod.owner is not None and pod.owner.kind in NODE_BOUND_OWNERS:
+            return EvictedInstance(instance, DrainOutcome.NODE_BOUND)
+        if pod.owner is None:
+            return EvictedInstance(
+                instance, DrainOutcome.GONE, None, "no controller makes this pod again"
+            )
+        return EvictedInstance(instance, DrainOutcome.RECREATED, self.recreated(pod, workload))
+
+    def workload(self, ref: Ref | None) -> Workload | None:
+        """The workload of an instance; None where it is not known."""
+        return self._workloads.get(ref) if ref is not None else None
+
+    def recreated(self, pod: Pod, workload: Workload | None, name: str = "") -> Pod:
+        """The pod that a controller creates after `pod`, from what the workload declares now. With
+        `name` it is called just that."""
+        if workload is None:
+            labels = unbound_labels(pod.labels)
+            created = replace(pod, uid="", labels=labels, **_FRESH)
+        elif self._templates.matches(workload.template, pod):
+            created = replace(pod, uid="", **_FRESH)
+        else:
+            declared = self._reader.declared(workload)
+            created = restarted(pod, declared.placement, declared.labels)
+            created = replace(created, **_FRESH)
+            if created.placement == pod.placement:
+                created = replace(created, placement=pod.placement)
+        if name:
+            return replace(created, name=name)
+        return self.names.unused(created, f"{pod.name}{NEXT}")
+
+    def restarted(self, pod: Pod, vmi: MachineInstance, workload: Workload | None) -> Pod:
+        """The launcher pod of the VMI that comes after `vmi`: another VMI, which its own terms tell
+        from the old one."""
+        uid = next_uid(vmi.uid)
+        labels = {**pod.labels, CREATED_BY: uid} if CREATED_BY in pod.labels else pod.labels
+        created = self.recreated(replace(pod, labels=labels), workload)
+        owner = replace(created.owner, uid=uid) if created.owner is not None else None
+        return replace(created, owner=owner)
+
+    def migrated(self, pod: Pod, vmi: MachineInstance, workload: Workload | None) -> Pod:
+        """The target pod of a live migration off a lost node, made from the VMI as it is then. Where
+        that equals what runs already, only the node's taint keeps the target off its source's node."""
+        name = f"{pod.name}{NEXT}"
+        if (
+            workload is not None
+            and self._templates.matches({"metadata": {"labels": vmi.labels}, "spec": vmi.spec}, pod)
+            and self._templates.matches(workload.template, pod)
+            and not any(tolerates(x, CORDON) for x in pod.placement.tolerations)
+            and vmi.uid not in self._just_moved
+        ):
+            return self.names.unused(replace(pod, uid="", **_FRESH), name)
+        placement, _terms = self._reader.placement(vmi.spec)
+        if workload is not None and propagating(workload, vmi, self._platform):
+            placement = self._reader.declared(workload).placement
+        return self.names.unused(replace(migrated(pod, vmi, placement), **_FRESH), name)
+
+    def _vmi(
+        self,
+        instance: Instance,
+        vmi: MachineInstance,
+        pod: Pod,
+        workload: Workload | None,
+        cause: Cause,
+    ) -> EvictedInstance:
+        strategy = vmi.eviction_strategy or self._platform.eviction_strategy
+        migrates = cause == "drain" and strategy not in ENDING_STRATEGIES
+        obstacle = why_not_migratable(vmi) if migrates else ""
+        if migrates and not obstacle:
+            target = self.migrated(pod, vmi, workload)
+            certain = vmi.live_migratable is True
+            return EvictedInstance(instance, DrainOutcome.MIGRATES, target, certain=certain)
+        if migrates and (strategy != "LiveMigrateIfPossible" or has_unmigratable_name(vmi)):
+            reason = f"its eviction strategy is {strategy}, and {obstacle}"
+            return EvictedInstance(instance, DrainOutcome.BLOCKED, None, reason)
+        gone_reason = why_not_again(vmi, workload)
+        if gone_reason:
+            return EvictedInstance(instance, DrainOutcome.GONE, None, gone_reason)
+        created = self.restarted(pod, vmi, workload)
+        return EvictedInstance(instance, DrainOutcome.RECREATED, created)
+
+
+ENDING_STRATEGIES = ("None", "")
+"""Eviction strategies under which a drain ends a VMI, whether or not it could migrate."""
+
+
+def why_not_again(vmi: MachineInstance, workload: Workload | None) -> str:
+    """Why nothing creates this VMI again once it has ended; empty where something does."""
+    if vmi.owner is None:
+        return "no controller makes this instance again"
+    if workload is not None and workload.ref.kind == VIRTUAL_MACHINE.name:
+        strategy = run_strategy(workload)
+        if strategy in NOT_STARTED_AGAIN:
+            return f"a VM with run strategy {strategy} is not started again"
+    return ""
+
+
+def next_uid(uid: str) -> str:
+    """A uid for the object that comes after the one with this uid."""
+    return f"{uid}{NEXT}"
+
+
+_FRESH: t.Final[dict[str, t.Any]] = {
+    "node_name": "",
+    "phase": "Pending",
+    "ready": False,
+    "terminating": False,
+    "nominated_node_name": "",
+}

@@ -1,0 +1,252 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why does a pending pod have no node: the filter, and the pod and the rule behind it; proofs in words.
+
+Filters are asked in the scheduler's order. The one that takes the last nodes away is named; a few of
+those nodes say which pods and which terms it refers to.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+from dataclasses import dataclass
+
+from ..compliance.declared import DeclaredReader
+from ..compliance.pending import FILTER_TEXTS, no_node_text
+from ..compliance.terms import pod_term, spread_term
+from ..model.objects import PodTerm, Ref, SpreadConstraint
+from ..model.snapshot import Instance
+from ..model.topology import Topology
+from ..scheduler.framework import ORDER, FilterReason
+from ..view.view import ClusterView
+from .infeasibility import Proof
+from .simulation import PendingPod, PlacementSimulation
+
+ASKED = 8
+"""Nodes that are asked for their reasons."""
+
+NO_NODE = "NoNode"
+"""Stands for a filter where no node is left at all."""
+
+EVICTION = "Eviction"
+"""Stands for a filter where an instance may not leave its node in the first place."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedPod:
+    """`by` is the filter. `pod` is the pod in the way, `rules` are those (namespace/set/name) that the
+    term behind it belongs to, where there are such. `own`: the pod is what is left of the instance
+    itself."""
+
+    instance: Ref
+    by: str
+    reason: str
+    pod: Ref | None = None
+    rules: tuple[str, ...] = ()
+    own: bool = False
+
+    @property
+    def text(self) -> str:
+        """What blocks it, with the namespace of the pod."""
+        blockers = [f"pod {self.pod.name} in {self.pod.namespace}"] if self.pod is not None else []
+        if self.own:
+            blockers = [
+                f"its own {blockers[0]}, which counts until it is deleted with its lost node"
+            ]
+        blockers += [f"rule {rule}" for rule in self.rules]
+        return f"{self.instance.name} is blocked by {' and '.join(blockers) or self.reason}"
+
+
+class Blocking:
+    """Answers for the pending pods of one cluster."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self._reader = DeclaredReader()
+        self._planned: dict[Ref, Ref] = {}
+        """Pods that do not exist yet, to those that they replace."""
+
+    def of(
+        self,
+        simulation: PlacementSimulation,
+        evicted: t.Mapping[int, Instance],
+    ) -> t.Iterator[BlockedPod]:
+        """What leaves each of these pending pods without a node now, where it has none. `evicted` maps
+        their numbers to the instances that they belong to."""
+        self._planned = {
+            pending.pod.ref: pending.replaces.ref
+            for pending in simulation.pending
+            if pending.replaces is not None and not pending.pod.uid
+        }
+        for number, instance in evicted.items():
+            if number in simulation.waiting:
+                blocked = self._blocked(simulation, number, instance)
+                if blocked is not None:
+                    yield blocked
+
+    def _blocked(
+        self, simulation: PlacementSimulation, number: int, instance: Instance
+    ) -> BlockedPod | None:
+        pending, index = simulation.pending[number], simulation.index
+        left = simulation.table.all & ~simulation.closed(pending.pod)
+        if not left:
+            return BlockedPod(instance.ref, NO_NODE, "there is no other node")
+        with index.without(pending.leaves_before):
+            for plugin in ORDER:
+                kept = left & index.nodes_passing(simulation.pod_info(number), {plugin})
+                if kept:
+                    left = kept
+                    continue
+                reasons: Counter[FilterReason] = Counter()
+                for node in simulation.table.first_names(left, ASKED):
+                    for failure in index.failures(pending.pod, node, plugins={plugin}):
+                        reasons.update(failure.reported)
+                return self._by_filter(instance, plugin, reasons)
+        return None
+
+    def _by_filter(
+        self, instance: Instance, plugin: str, reasons: Counter[FilterReason]
+    ) -> BlockedPod:
+        if not reasons:
+            return BlockedPod(instance.ref, plugin, "a node that has room keeps it for another pod")
+        left_over = instance.pod.ref if instance.pod is not None else None
+        named = [reason for reason in reasons if reason.counterpart is not None]
+        own = [reason for reason in named if reason.counterpart == left_over]
+        first = max(own or named or reasons, key=lambda reason: (reasons[reason], reason.text))
+        pod, owner = first.counterpart, instance
+        if pod is not None:
+            pod = self._planned.get(pod, pod)
+        if first.kind == "existing-anti" and pod is not None:
+            owner = self._view.instances_by_pod.get(pod, instance)
+        rules = self._rules(owner, first.term)
+        return BlockedPod(instance.ref, plugin, first.text, pod, rules, bool(own))
+
+    def _rules(self, owner: Instance, term: object) -> tuple[str, ...]:
+        """The rules that a term of an instance's workload belongs to."""
+        workload = self._view.workload_of(owner)
+        if workload is None or owner.pod is None:
+            return ()
+        labels = owner.pod.labels
+        if isinstance(term, PodTerm):
+            value = pod_term(term, labels)
+        elif isinstance(term, SpreadConstraint):
+            value = spread_term(term, labels).value
+        else:
+            return ()
+        owners = self._reader.declared(workload).owners
+        names = (
+            name
+            for rule_term, listed in owners.items()
+            if rule_term.value == value
+            for name in listed
+        )
+        return tuple(dict.fromkeys(names))
+
+
+def counted(blocked: t.Sequence[BlockedPod]) -> str:
+    """The first, and how many more."""
+    more = f" (and {len(blocked) - 1} more)" if len(blocked) > 1 else ""
+    return f"{blocked[0].text}{more}" if blocked else ""
+
+
+def filter_summary(simulation: PlacementSimulation, number: int) -> str:
+    """Why a pending pod has no node, as kube-scheduler words it: how many nodes each filter takes of
+    those that the filters before it leave. A handful of set operations, where the reasons of each node
+    would cost as much as there are nodes."""
+    pod_info = simulation.pod_info(number)
+    left = simulation.table.all & ~simulation.closed(pod_info.pod)
+    total, counts = left.bit_count(), {}
+    for plugin, text in FILTER_TEXTS.items():
+        kept = left & simulation.index.nodes_passing(pod_info, {plugin})
+        if kept != left:
+            counts[text] = (left ^ kept).bit_count()
+        left = kept
+    return no_node_text(total, counts)
+
+
+SHOWN = 10
+"""Names listed at most."""
+
+
+def listed(names: t.Sequence[str]) -> str:
+    """Some names, and how many more."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+class ProofWords:
+    """Proofs about pending pods as sentences. `why_no_node` says why the pod of a number has none."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        pending: t.Sequence[PendingPod],
+        why_no_node: t.Callable[[int], str],
+    ) -> None:
+        self._topology = topology
+        self._pending = pending
+        self._why_no_node = why_no_node
+
+    def text(self, proof: Proof) -> str:
+        words = {
+            "no_node": self._no_node,
+            "apart": self._apart,
+            "resources": self._resources,
+            "spread": self._spread,
+        }
+        return words[proof.kind](proof)
+
+    def _no_node(self, proof: Proof) -> str:
+        (number,) = proof.pods
+        return f"{self._noun(proof)} {self._pending[number].name}: {self._why_no_node(number)}"
+
+    def _apart(self, proof: Proof) -> str:
+        over = self._topology.name_of(proof.key)
+        room = f" ({listed(proof.room)})" if proof.room else ""
+        return (
+            f"{self._pods(proof)} {_do(proof, 'keep')} apart over {over} and can only use"
+            f" {plural(len(proof.room), over)}{room}"
+        )
+
+    def _resources(self, proof: Proof) -> str:
+        scarce = "places for pods" if proof.key == "pods" else proof.key
+        return (
+            f"{self._pods(proof)} {_do(proof, 'need')} more {scarce} than there is:"
+            f" {plural(len(proof.room), 'node')} that they can use ({listed(proof.room)})"
+            f" {'has' if len(proof.room) == 1 else 'have'} room for {proof.places} of them"
+        )
+
+    def _spread(self, proof: Proof) -> str:
+        over = self._topology.name_of(proof.key)
+        blocked = (
+            f", {over} {listed(proof.blocked)} counts for that and takes none of them"
+            if proof.blocked
+            else ""
+        )
+        return (
+            f"{self._pods(proof)} {'is' if len(proof.pods) == 1 else 'are'} spread over {over}"
+            f" with a skew of at most {proof.skew}{blocked}: {self._places(proof)}"
+        )
+
+    def _places(self, proof: Proof) -> str:
+        if not proof.places:
+            return "no place is left"
+        return f"not more than {proof.places} of {len(proof.pods)} can have a place"
+
+    def _pods(self, proof: Proof) -> str:
+        names = [self._pending[number].name for number in proof.pods]
+        if len(names) == 1:
+            return f"this {self._noun(proof)} ({names[0]})"
+        return f"these {len(names)} {self._noun(proof)}s ({listed(names)})"
+
+    def _noun(self, proof: Proof) -> str:
+        return "VM" if all(self._pending[n].vmi for n in proof.pods) else "pod"
+
+
+def _do(proof: Proof, verb: str) -> str:
+    return f"{verb}s" if len(proof.pods) == 1 else verb

@@ -1,0 +1,371 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What happens after a change: which instances find a node, which do not, and which VMs have to move?
+
+The pods that need a node are one question (see decide), the running VMs that violate what is declared
+another (see running_vms). The answer is the worst of both and of the instances that cannot leave a
+drained node.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+from ..compliance.pending import PendingReasons
+from ..model.findings import Finding
+from ..model.objects import Pod
+from ..model.plan import Method, Move
+from ..model.snapshot import Snapshot, Unreadable
+from ..model.topology import Topology
+from ..scheduler.index import Index
+from ..view.view import ClusterView
+from .bounds import reachable_nodes
+from .change import ChangedCluster
+from .decide import (
+    NOT_ALL_TRIED,
+    Decision,
+    ForecastResult,
+    SearchOptions,
+    depends_on_ended_pods,
+    evaluate,
+    worst_of,
+)
+from .eviction import Evictions
+from .explain import ProofWords, listed
+from .result import (
+    NAMED,
+    Deadlock,
+    Forecast,
+    NotMigratableInstance,
+    UnschedulableInstance,
+    remediation,
+)
+from .running_vms import ChangedVms, DeclaredTerms, RulesAfterwards
+from .search import LIMIT
+from .simulation import ROLLOUT, PendingPod, PlacementSequence, PlacementSimulation
+from .unplaced import Unplaced
+
+NOT_MADE_AGAIN = "not_made_again"
+
+NEAR_ENDED = (
+    "not guaranteed: some must be near pods that end now, and the scheduler may look again at who"
+    " was refused only after five minutes"
+)
+NOT_RENEWED = (
+    "not certain: machines that stay where they are run by terms of before, so that the scheduler may"
+    " give others places that the new rules forbid"
+)
+BREAKABLE = (
+    "not certain: somebody leaves or comes whom new rules look at, and the scheduler does not ask them"
+    " once their machines have places"
+)
+NOT_PROVEN = "not proven: machines may move otherwise than planned, and make room"
+
+
+def forecast(
+    change: ChangedCluster,
+    *,
+    topology: Topology | None = None,
+    limit: int = LIMIT,
+    assumed: t.Sequence[str] = (),
+    estimated: t.Sequence[str] = (),
+) -> Forecast:
+    """The forecast of a change (see what_if).
+
+    VMs of the touched workloads and of the members that violate what is declared have to move.
+    `limit` bounds how many states a search visits. `assumed` says what had to be assumed: then nothing
+    is called guaranteed. `estimated` says what may be otherwise for better or worse: then nothing is
+    called impossible either.
+    """
+    gaps = blind_spots(change.after)
+    if gaps:
+        proof = tuple(f"nobody can say: {gap}" for gap in gaps)
+        return Forecast(ForecastResult.UNKNOWN, proof, unreadable=gaps)
+    result = _Forecaster(change, topology or Topology.of(), limit).forecast()
+    return _qualified(result, assumed, estimated)
+
+
+_LESS_SURE: t.Final = {
+    ForecastResult.GUARANTEED: (ForecastResult.POSSIBLE, "not guaranteed"),
+    ForecastResult.IMPOSSIBLE: (ForecastResult.UNKNOWN, "not proven"),
+}
+
+
+def _qualified(result: Forecast, assumed: t.Sequence[str], estimated: t.Sequence[str]) -> Forecast:
+    """The forecast with no more claimed than its assumptions allow."""
+    guaranteed = result.answer is ForecastResult.GUARANTEED
+    why = [*estimated, *(assumed if guaranteed else ())]
+    if not why or result.answer not in _LESS_SURE or (result.to_place == 0 and guaranteed):
+        return result
+    answer, words = _LESS_SURE[result.answer]
+    return replace(
+        result,
+        answer=answer,
+        proof=(*result.proof, *(f"{words}, since {reason}" for reason in why)),
+        pending=tuple(replace(instance, certain=False) for instance in result.pending),
+        least_pending=0 if estimated else result.least_pending,
+    )
+
+
+def blind_spots(snapshot: Snapshot) -> tuple[Unreadable, ...]:
+    """What could not be read and matters: all that was asked for, volumes only where claims are."""
+    claims = any(pod.claims for pod in snapshot.pods)
+    return tuple(
+        gap
+        for gap in snapshot.unreadable
+        if claims or not gap.resource.startswith("persistentvolume")
+    )
+
+
+class _Forecaster:
+    def __init__(self, change: ChangedCluster, topology: Topology, limit: int) -> None:
+        self.change = change
+        self.view = ClusterView(change.after)
+        self.topology = topology
+        self.limit = limit
+        evicted = {pending.uid for pending in change.pending}
+        self.changed = ChangedVms(self.view, change.affected, evicted, topology, limit)
+        self.plan = self.changed.plan
+        self.index = self.view.index_with(self.changed.pods())
+        self.waiting = PendingReasons(self.index, topology)
+        self.pending = self._competing()
+
+    def forecast(self) -> Forecast:
+        simulation = self._simulation()
+        recreated = [n for n, x in enumerate(self.pending) if x.reason == "recreate"]
+        near_ended = depends_on_ended_pods(simulation, recreated)
+        options = self._options(near_ended)
+        searched = evaluate(simulation, options)
+        decision = self._qualify(searched, simulation, options)
+        moved = self.changed.evaluate(self.pending)
+        proof = [*self._proof(simulation, searched, decision), *moved.why]
+        if moved.proven is not None:
+            least, never = moved.proven.least, moved.proven.never
+            decision, proof = replace(decision, least=least, never=never), [*moved.why]
+        blocked = self._blocked()
+        answers = [decision.answer, moved.answer]
+        if blocked:
+            answers.append(ForecastResult.IMPOSSIBLE)
+        answer = worst_of(answers)
+        if near_ended and answer is ForecastResult.POSSIBLE:
+            proof.append(NEAR_ENDED)
+        elif decision.is_untried and not decision.doubt and moved.proven is None:
+            proof.append(NOT_ALL_TRIED)
+        proof += [
+            f"{blocked_instance.instance} stays on {blocked_instance.node}: {blocked_instance.reason}"
+            for blocked_instance in blocked
+        ]
+        unplaced, stuck = self._unplaced(simulation, decision)
+        migrating = {n for n, x in enumerate(self.pending) if x.reason == "migrate" and x.required}
+        return Forecast(
+            answer=answer,
+            proof=tuple(proof),
+            pending=tuple(unplaced),
+            stuck=(*blocked, *stuck, *self.changed.not_migratable()),
+            moves=(*self.plan.moves, *self._moves(simulation, decision.best)),
+            left=self.plan.skipped,
+            deadlock=self._deadlock(simulation, decision) or moved.deadlock,
+            findings=tuple(self._not_made_again()),
+            to_place=simulation.required,
+            least_pending=min(decision.least_without(migrating), len(unplaced)),
+        )
+
+    def _competing(self) -> tuple[PendingPod, ...]:
+        """The required pods, and of the others those that could ever be placed."""
+        every = self.change.pending
+        if all(pending.required for pending in every):
+            return every
+        simulation = PlacementSimulation(
+            self.index, every, ended=self.change.after.terminating_pods
+        )
+        kept = zip(every, reachable_nodes(simulation), strict=True)
+        return tuple(pending for pending, nodes in kept if nodes or pending.required)
+
+    def _simulation(self, index: Index | None = None) -> PlacementSimulation:
+        ended = self.change.after.terminating_pods
+        return PlacementSimulation(index or self.index, self.pending, ended=ended)
+
+    def _options(self, near_ended: bool) -> SearchOptions:
+        rooms = [
+            self.view.workloads[pending.workload].rollout_room
+            for pending in self.pending
+            if pending.reason in ROLLOUT and pending.workload
+        ]
+        return SearchOptions(
+            complete=not near_ended and all(room.unavailable == 0 for room in rooms),
+            one_at_a_time=all(room.unavailable <= 1 for room in rooms),
+            limit=self.limit,
+        )
+
+    # The answer and its reasons.
+
+    def _qualify(
+        self, decision: Decision, simulation: PlacementSimulation, options: SearchOptions
+    ) -> Decision:
+        """The decision with no more claimed than running VMs allow.
+
+        Nothing is proven impossible where VMs move or ought to: the scheduler may choose other nodes
+        for them. Where a pod that is placed may violate what is declared for others, it is possible
+        only if a sequence is known after which all rules are satisfied."""
+        plan, declared = self.plan, DeclaredTerms(self.changed.staying, self.index)
+        afterwards = RulesAfterwards(self.change, self.changed, self.pending)
+        violates = declared.may_be_violated_by(pending.pod for pending in simulation.pending)
+        breakable = violates or afterwards.may_break(self.index)
+        if decision.answer is ForecastResult.IMPOSSIBLE and (
+            plan.moves or plan.skipped or breakable
+        ):
+            return replace(
+                decision,
+                answer=ForecastResult.UNKNOWN,
+                least=0,
+                never=frozenset(),
+                doubt=NOT_PROVEN,
+            )
+        if decision.answer not in (ForecastResult.GUARANTEED, ForecastResult.POSSIBLE):
+            return decision
+        if not breakable and not (plan.moves and self.pending):
+            return decision
+        doubt = NOT_RENEWED if violates else BREAKABLE
+        best = decision.best
+        satisfied = afterwards.all_satisfied(best)
+        if violates and not satisfied:
+            strict = self.view.index_with(declared.keeping_both(self.changed.pods()))
+            best = evaluate(self._simulation(strict), options).best
+            satisfied = afterwards.all_satisfied(best)
+        if not satisfied:
+            return replace(decision, answer=ForecastResult.UNKNOWN, doubt=doubt)
+        if not breakable:
+            return decision
+        return replace(decision, answer=ForecastResult.POSSIBLE, best=best, doubt=doubt)
+
+    def _proof(
+        self, simulation: PlacementSimulation, searched: Decision, decision: Decision
+    ) -> list[str]:
+        """What the search proved (`searched`), and why less is claimed where it is (`decision`)."""
+        proof = self._proof_of_search(simulation, searched)
+        if searched.answer is ForecastResult.IMPOSSIBLE and decision.doubt:
+            proof = [f"unless others move: {text}" for text in proof]
+        elif decision.answer is ForecastResult.UNKNOWN and decision.doubt:
+            proof = [
+                f"places were found for all {simulation.required}, but no way in which no new rule is"
+                " broken then"
+            ]
+        return [*proof, decision.doubt] if decision.doubt else proof
+
+    def _proof_of_search(self, simulation: PlacementSimulation, decision: Decision) -> list[str]:
+        if decision.proofs:
+            words = ProofWords(
+                self.topology,
+                self.pending,
+                lambda n: self.waiting.reason(simulation.pending[n].pod),
+            )
+            return [words.text(proof) for proof in decision.proofs]
+        count = simulation.required
+        if decision.answer is ForecastResult.IMPOSSIBLE:
+            return [
+                f"every choice of nodes was tried: at most {count - decision.least} of"
+                f" {count} find a place"
+            ]
+        if decision.answer is ForecastResult.UNKNOWN:
+            return [
+                f"no way was found to place all {count}, and not every way was tried"
+                " (the search has a limit)"
+            ]
+        return []
+
+    # Instances without a node.
+
+    def _unplaced(
+        self, simulation: PlacementSimulation, decision: Decision
+    ) -> tuple[list[UnschedulableInstance], list[NotMigratableInstance]]:
+        sequence = decision.incomplete
+        if sequence is None:
+            return [], []
+        with simulation.played(sequence):
+            unplaced = Unplaced(self.change, self.view, self.pending, self.index, self.topology)
+            return unplaced.of(simulation, decision.never)
+
+    def _blocked(self) -> list[NotMigratableInstance]:
+        """Instances that stay on a drained node: they cannot be migrated, and must not be restarted."""
+        return [
+            NotMigratableInstance(
+                evicted.instance.ref,
+                evicted.instance.workload,
+                evicted.instance.node_name,
+                evicted.reason,
+            )
+            for evicted in self.change.blocked
+        ]
+
+    def _not_made_again(self) -> t.Iterator[Finding]:
+        for evicted in self.change.gone:
+            ref = evicted.instance.ref
+            yield Finding(
+                NOT_MADE_AGAIN,
+                "warning",
+                f"{ref} would end with its node: {evicted.reason}.",
+                "Move it by hand before, or give it a controller that makes it again.",
+                (ref,),
+            )
+
+    # Moves, and remediation where there are none.
+
+    def _moves(self, simulation: PlacementSimulation, sequence: PlacementSequence) -> list[Move]:
+        """The moves off lost nodes, in the order of a sequence that works. A rollout is its
+        controller's task."""
+        moves = []
+        with simulation.ready_for(sequence):
+            for number, node in sequence:
+                pending = self.pending[number] if node else None
+                source = pending.replaces if pending else None
+                if pending and source and source.node_name in self.change.lost_nodes:
+                    names = simulation.table.names_of(simulation.open_nodes(number))
+                    alternatives = tuple(name for name in names if name != node)
+                    moves.append(_move(pending, source, (node, *alternatives)[:NAMED]))
+                simulation.step(number, node)
+        return moves
+
+    def _deadlock(self, simulation: PlacementSimulation, decision: Decision) -> Deadlock | None:
+        """Whether the pods that cannot be placed one by one could be if their sources were gone."""
+        placed = {number for number, _node in decision.best}
+        bound = [
+            pending
+            for number, pending in enumerate(self.pending)
+            if pending.source is not None and number not in placed
+        ]
+        if decision.answer is not ForecastResult.IMPOSSIBLE or not bound:
+            return None
+        with self.index.without(*(pending.source for pending in bound)):
+            evictions = Evictions(self.change.after)
+            freed = [_without_source(pending, evictions) for pending in self.pending]
+            simulation = PlacementSimulation(self.index, freed)
+            answer = evaluate(simulation, SearchOptions(limit=self.limit)).answer
+        if answer not in (ForecastResult.GUARANTEED, ForecastResult.POSSIBLE):
+            return None
+        refs = tuple(dict.fromkeys(pending.instance for pending in bound))
+        rollout = any(pending.reason in ROLLOUT for pending in bound)
+        cause = "old pods stand" if rollout else "source still runs"
+        names = listed([pending.name for pending in bound])
+        why = f"there is room for {names}, but not while the {cause}"
+        return Deadlock(refs, why, remediation(refs, rollout=rollout))
+
+
+def _without_source(pending: PendingPod, evictions: Evictions) -> PendingPod:
+    """The same instance, as if what it replaces were gone."""
+    if pending.reason == "migrate" and pending.vmi is not None and pending.replaces is not None:
+        workload = evictions.workload(pending.workload)
+        return PendingPod(evictions.restarted(pending.replaces, pending.vmi, workload))
+    return replace(pending, reason="start") if pending.source is not None else pending
+
+
+def _move(pending: PendingPod, source: Pod, targets: tuple[str, ...]) -> Move:
+    method = Method.MIGRATE
+    if pending.reason == "recreate":
+        is_vm = pending.workload is not None and pending.workload.kind == "VirtualMachine"
+        method = Method.RESTART if is_vm else Method.RECREATE
+    ref, uid = replace(pending.instance, name=pending.name), source.uid
+    if pending.vmi is not None and source.owner is not None:
+        uid = source.owner.uid
+    workload = pending.workload or ref
+    return Move(ref, uid, workload, method, source.node_name, targets, "its node is lost")

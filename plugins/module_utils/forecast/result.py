@@ -1,0 +1,89 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a forecast says, and what can be done about a deadlock; nothing of that is ever done unasked."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ..model.findings import Finding
+from ..model.objects import Ref
+from ..model.plan import Move, SkippedInstance
+from ..model.snapshot import Unreadable
+from .decide import ForecastResult
+from .explain import listed
+
+NAMED = 20
+"""Nodes or workloads named at most in a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnschedulableInstance:
+    """An instance that would have no node. `certain` is false where that depends on what the scheduler
+    chooses. `may_end` are workloads of lower priority whose pods the scheduler may preempt for it."""
+
+    instance: Ref
+    workload: Ref | None
+    reason: str
+    certain: bool = True
+    may_end: tuple[Ref, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NotMigratableInstance:
+    """An instance that cannot be live-migrated then: it keeps running on `node`. `if_restarted` are nodes
+    that would be open to it if it were restarted. `certain` as in UnschedulableInstance."""
+
+    instance: Ref
+    workload: Ref | None
+    node: str
+    reason: str
+    if_restarted: tuple[str, ...] = ()
+    certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlock:
+    """A placement that satisfies all rules may exist, but no single move leads towards it. `remediation`
+    is for people to choose from."""
+
+    instances: tuple[Ref, ...]
+    why: str
+    remediation: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """`to_place` counts the instances that need a node, `least_pending` how many of them stay without one
+    whatever the scheduler chooses. `moves` are in their order."""
+
+    answer: ForecastResult
+    proof: tuple[str, ...] = ()
+    pending: tuple[UnschedulableInstance, ...] = ()
+    stuck: tuple[NotMigratableInstance, ...] = ()
+    moves: tuple[Move, ...] = ()
+    left: tuple[SkippedInstance, ...] = ()
+    deadlock: Deadlock | None = None
+    findings: tuple[Finding, ...] = ()
+    unreadable: tuple[Unreadable, ...] = ()
+    to_place: int = 0
+    least_pending: int = 0
+
+
+def remediation(instances: t.Sequence[Ref], *, rollout: bool) -> tuple[str, ...]:
+    """Ways out of a deadlock of these instances; of pods of a rollout, or of VMs."""
+    if rollout:
+        return (
+            "set maxSurge 0 and maxUnavailable 1 for the roll-out, and back afterwards",
+            "give the term matchLabelKeys: [pod-template-hash], so that old and new pods do not"
+            " keep each other apart",
+            "add a domain that its pods can use",
+        )
+    names = listed([ref.name for ref in instances])
+    return (
+        f"free capacity, or add a node, in a domain that {names} may use",
+        f"stop {names} at once and start them again: that is downtime",
+        "make the rule preferred, move, and make it required again",
+        "pin them for the move with temporary node labels and addedNodeSelector",
+    )

@@ -1,0 +1,449 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which running VMs have to move under changed rules, and can all rules be satisfied?
+
+The planner finds the moves (ChangedVms). The scheduler filters by what a running pod carries, and only
+when it places a pod. So two more questions are asked. May a pod get a node that a declared term of a
+running VM forbids, because that VM still runs with its previous constraints (DeclaredTerms)? Are the
+rules still satisfied once all pods have their nodes and the others have left (RulesAfterwards)?
+
+`static_proofs` rules out every arrangement: there the running VMs are placed, too, as if they had no
+node yet.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, replace
+
+from ..compliance.pending import PendingReasons
+from ..compliance.violations import violations
+from ..model.objects import Pod, Ref
+from ..model.plan import Method, Plan
+from ..model.topology import Topology
+from ..planning.dependencies import Dependencies
+from ..planning.movable_instances import InstanceSelection, MovableInstance, movable_instances
+from ..planning.plan import PlanRequest, plan_moves
+from ..planning.search import shortest_repair
+from ..planning.simulation import ClusterSimulation
+from ..scheduler.index import Index
+from ..scheduler.pod_info import PodInfo, pod_key
+from ..view.view import ClusterView
+from .bounds import reachable_nodes
+from .change import ChangedCluster
+from .decide import ForecastResult
+from .explain import ProofWords
+from .infeasibility import ProofResult, examine
+from .result import NAMED, Deadlock, NotMigratableInstance, remediation
+from .simulation import ROLLOUT, PendingPod, PlacementSequence, PlacementSimulation, TermIndex
+
+EVERY_METHOD = frozenset(Method)
+
+SEARCHED = 7
+"""Members up to which every sequence of moves is tried."""
+
+NONE_HEALS = "every sequence of single moves was tried, and none ends with all rules obeyed"
+GIVEN_UP = "no sequence of moves was found that heals all, and not every one was tried"
+MAY_BE_HELPED = (
+    "no sequence of moves heals all as things are, but others leave or look for places meanwhile, and"
+    " that may open some"
+)
+HEALED_BESIDES = (
+    "moves were found that heal all, but not whether they still do when the others have places"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StaticProofs:
+    """`texts` are none where nothing was proven. Of the pending pods (`never` has their numbers) at least
+    `least` stay without a node, among them all of `never`."""
+
+    texts: tuple[str, ...] = ()
+    least: int = 0
+    never: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedVmsResult:
+    """Whether all rules can be satisfied, and `why` not. `proven` is what rules out any placement."""
+
+    answer: ForecastResult
+    why: tuple[str, ...] = ()
+    deadlock: Deadlock | None = None
+    proven: StaticProofs | None = None
+
+
+class ChangedVms:
+    """The running VMs of the workloads in `concerned`, but for `evicted` (uids), and the plan of their
+    moves."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        concerned: t.Collection[Ref],
+        evicted: t.Container[str],
+        topology: Topology,
+        limit: int,
+    ) -> None:
+        self.view = view
+        self.after = view.snapshot
+        self.topology = topology
+        self.limit = limit
+        self.candidates = self._candidates(concerned, evicted)
+        self.plan = self._plan()
+
+    @property
+    def staying(self) -> list[MovableInstance]:
+        """Those that no move is planned for."""
+        moved = {move.uid for move in self.plan.moves}
+        return [vm for vm in self.candidates if vm.uid not in moved]
+
+    def pods(self, *, declared: bool = False) -> list[Pod]:
+        """All pods with the planned moves made. A moved VM runs as declared; one that stays, too, if
+        `declared`."""
+        vms = {vm.uid: vm for vm in self.candidates}
+        replacements = {vm.pod.uid: vm.declared_pod for vm in self.candidates} if declared else {}
+        for move in self.plan.moves:
+            if move.targets and move.uid in vms:
+                pod = vms[move.uid].declared_pod
+                replacements[pod.uid] = replace(pod, node_name=move.targets[0])
+        return [replacements.get(pod.uid, pod) for pod in self.after.pods]
+
+    def evaluate(self, pending: t.Sequence[PendingPod]) -> ChangedVmsResult:
+        """Whether all rules can be satisfied. `pending` are to be placed meanwhile."""
+        if not self.plan.moves and not self.plan.skipped:
+            return ChangedVmsResult(ForecastResult.GUARANTEED)
+        proven = static_proofs(self.view, self.candidates, pending, self.topology)
+        if proven.texts:
+            return ChangedVmsResult(ForecastResult.IMPOSSIBLE, proven.texts, proven=proven)
+        if not self.plan.skipped:
+            sure = not pending and self._any_node_will_do()
+            return ChangedVmsResult(ForecastResult.GUARANTEED if sure else ForecastResult.POSSIBLE)
+        refs = tuple(left.instance for left in self.plan.skipped)
+        reasons = [f"{left.instance}: {left.reason}" for left in self.plan.skipped]
+        answer, why = self._by_any_sequence(pending)
+        if answer is ForecastResult.POSSIBLE:
+            return ChangedVmsResult(answer)
+        if answer is ForecastResult.UNKNOWN:
+            return ChangedVmsResult(answer, (*reasons, why))
+        deadlock = Deadlock(refs, why, remediation(refs, rollout=False))
+        return ChangedVmsResult(answer, (why, *reasons), deadlock)
+
+    def satisfied_with(
+        self, leaving: t.Iterable[str], coming: t.Iterable[tuple[Pod, str]], also: t.Iterable[str]
+    ) -> bool:
+        """Whether all rules are satisfied once the planned moves are made, the pods of these keys have
+        left, and others are on their nodes: the rules of the changed VMs, and of the keys in `also`."""
+        cluster = ClusterSimulation.of(self.after, self.candidates)
+        for move in self.plan.moves:
+            if move.targets:
+                cluster.move(move.uid, move.targets[0])
+        for key in leaving:
+            if key in cluster.declared:
+                cluster.declared.remove(key)
+        for pod, node in coming:
+            cluster.declared.place(pod, node)
+        return not cluster.violating() and not any(_violates(cluster.declared, x) for x in also)
+
+    def not_migratable(self) -> t.Iterator[NotMigratableInstance]:
+        """Changed VMs that could not be live-migrated from where they are once all run as declared."""
+        index = self.view.index_with(self.pods(declared=True))
+        waiting = PendingReasons(index, self.topology)
+        for vm in self.candidates:
+            if Method.MIGRATE not in vm.move_options.methods or vm.pod.uid not in index:
+                continue
+            target = vm.next_pod(Method.MIGRATE)
+            here = index.node_of(vm.pod.uid)
+            if index.feasible_nodes(target, exclude={here}):
+                continue
+            restart = vm.next_pod(Method.RECREATE)
+            open_to = index.feasible_nodes(restart, without=vm.pod.uid)
+            reason = waiting.reason(target)
+            workload = vm.workload.ref if vm.workload is not None else None
+            yield NotMigratableInstance(vm.instance.ref, workload, here, reason, open_to[:NAMED])
+
+    def _candidates(
+        self, concerned: t.Collection[Ref], evicted: t.Container[str]
+    ) -> tuple[MovableInstance, ...]:
+        workloads = self.view.workloads
+        refs = frozenset(ref for ref in concerned if workloads[ref].kind.virtual_machines)
+        if not refs:
+            return ()
+        movable = movable_instances(self.after, InstanceSelection(workloads=refs))
+        return tuple(vm for vm in movable if vm.node and vm.uid not in evicted)
+
+    def _plan(self) -> Plan:
+        if not self.candidates:
+            return Plan()
+        request = PlanRequest(
+            InstanceSelection(),
+            scope="violating",
+            allow=EVERY_METHOD,
+            activate_foreign_changes=True,
+        )
+        return plan_moves(self.after, request, self.candidates)
+
+    def _any_node_will_do(self) -> bool:
+        """Whether one move is needed, and no rule is violated after it whichever node is chosen."""
+        if len(self.plan.moves) != 1:
+            return False
+        (move,) = self.plan.moves
+        cluster = ClusterSimulation.of(self.after, self.candidates)
+        vmi = cluster.candidates[move.uid].instance.vmi
+        if move.method is Method.MIGRATE and (vmi is None or not vmi.live_migratable):
+            return False
+        nodes = cluster.open_set(move.uid, move.method)
+        concerned = {move.uid, *cluster.violating(), *cluster.dependencies.related(move.uid)}
+        neighbors = self._around(cluster, move.uid)
+        if not nodes or nodes.bit_count() * (len(concerned) + len(neighbors)) > self.limit:
+            return False
+        declared_pods = [vm.declared_pod for vm in self.candidates]
+        if selected_by_terms(cluster.declared, declared_pods, self.after.terminating_pods):
+            return False
+        return all(
+            self._satisfied_on(cluster, move.uid, node, concerned, neighbors)
+            for node in cluster.table.names_of(nodes)
+        )
+
+    def _around(self, cluster: ClusterSimulation, uid: str) -> list[str]:
+        """The keys of other pods that violate nothing and that the move of this VM concerns."""
+        index, vm = cluster.running, cluster.candidates[uid]
+        vms = {candidate.pod.uid for candidate in self.candidates}
+        keys = {key: key for pod in index.pods if (key := pod_key(pod)) not in vms}
+        placed = ((key, index.pod(key)) for key in keys)
+        links = Dependencies.of(index, keys, lambda key: key, placed)
+        near = links.related_to_pod(index.placed_info(vm.pod.uid)) | links.related_to_pod(
+            index.pod_info(vm.declared_pod)
+        )
+        return [key for key in near if not _violates(index, key)]
+
+    def _satisfied_on(
+        self,
+        cluster: ClusterSimulation,
+        uid: str,
+        node: str,
+        concerned: t.Iterable[str],
+        others: t.Iterable[str],
+    ) -> bool:
+        cluster.move(uid, node)
+        violated = any(cluster.violations(vm_uid) for vm_uid in concerned)
+        violated = violated or any(_violates(cluster.running, key) for key in others)
+        cluster.revert()
+        return not violated
+
+    def _by_any_sequence(self, pending: t.Sequence[PendingPod]) -> tuple[ForecastResult, str]:
+        """Whether some sequence of single moves repairs all, and why not."""
+        members = [vm.uid for vm in self.candidates]
+        if len(members) > SEARCHED:
+            return ForecastResult.UNKNOWN, GIVEN_UP
+        cluster = ClusterSimulation.of(self.after, self.candidates)
+        methods = {
+            vm.uid: vm.move_options.methods for vm in self.candidates if vm.move_options.methods
+        }
+        repair = shortest_repair(
+            cluster, members, methods, once=False, in_place=True, limit=self.limit
+        )
+        if repair.moves is not None:
+            if pending:
+                return ForecastResult.UNKNOWN, HEALED_BESIDES
+            return ForecastResult.POSSIBLE, ""
+        if not repair.exhausted:
+            return ForecastResult.UNKNOWN, GIVEN_UP
+        if self._others_may_help(cluster.declared, pending):
+            return ForecastResult.UNKNOWN, MAY_BE_HELPED
+        return ForecastResult.IMPOSSIBLE, NONE_HEALS
+
+    def _others_may_help(self, index: Index, pending: t.Sequence[PendingPod]) -> bool:
+        """Whether nodes may open once the others have theirs, or have left."""
+        if any(pod.source is not None for pod in pending):
+            return True
+        pods = [*(pod.pod for pod in pending), *self.after.terminating_pods]
+        return selected_by_terms(index, [vm.declared_pod for vm in self.candidates], pods)
+
+
+def _violates(index: Index, key: str) -> bool:
+    """Whether a placed pod violates a rule by its own terms."""
+    node = index.table.nodes[index.placed_info(key).node]
+    return bool(violations(index.pod(key), None, node, index.failures_in_place(key)))
+
+
+def static_proofs(
+    view: ClusterView,
+    vms: t.Sequence[MovableInstance],
+    pending: t.Sequence[PendingPod],
+    topology: Topology,
+) -> StaticProofs:
+    """The proofs against any placement of `vms` and `pending` together. What leaves meanwhile closes no
+    node, and is counted as long as that helps some pod."""
+    every = [*map(_without_node, vms), *map(_at_last, pending)]
+    simulation = _static_simulation(view, vms, pending, every)
+    reachable = reachable_nodes(simulation)
+    with simulation.index.without(*(pod.source for pod in every)):
+        for number, vm in enumerate(vms):
+            if _may_stay(view, simulation.index, vm):
+                reachable[number] |= 1 << simulation.table.numbers[vm.node]
+    all_proofs = examine(simulation, reachable).proofs
+    proofs = tuple(proof for proof in all_proofs if proof.kind != "resources")
+    first = len(vms)
+    of_pending = ProofResult(tuple(x for x in proofs if min(x.pods) >= first), {})
+    waiting = PendingReasons(simulation.index, topology)
+    words = ProofWords(topology, every, lambda n: waiting.reason(every[n].pod))
+    never = frozenset(number - first for number in of_pending.never)
+    return StaticProofs(tuple(words.text(proof) for proof in proofs), of_pending.least, never)
+
+
+def _static_simulation(
+    view: ClusterView,
+    vms: t.Sequence[MovableInstance],
+    pending: t.Sequence[PendingPod],
+    every: t.Sequence[PendingPod],
+) -> PlacementSimulation:
+    """VMs that may move end where they run, and so do the old pods of a rollout. Only the pending pods
+    ever see them there: the VMs themselves are evaluated in the end."""
+    rollout = [x.replaces for x in pending if x.reason in ROLLOUT and x.replaces is not None]
+    ends = [*(vm.pod for vm in vms), *rollout]
+    ended_uids = {pod.uid for pod in ends if pod.uid}
+    pods = (pod for pod in view.snapshot.pods if pod.uid not in ended_uids)
+    ending = [pod for pod in view.snapshot.terminating_pods if pod.uid not in ended_uids]
+    ended = [*ending, *ends] if pending else ending
+    return PlacementSimulation(view.index_with(pods), every, ended=ended)
+
+
+def _without_node(vm: MovableInstance) -> PendingPod:
+    return PendingPod(vm.next_pod(Method.RECREATE), vmi=vm.instance.vmi)
+
+
+def _at_last(pending: PendingPod) -> PendingPod:
+    """A pod of a rollout may open nodes to others, but it is another question whether it has one."""
+    if pending.reason not in ROLLOUT:
+        return pending
+    return replace(pending, reason="start", required=False)
+
+
+def _may_stay(view: ClusterView, index: Index, vm: MovableInstance) -> bool:
+    """Whether nothing but others of its kind keeps a running VM off its own node: a cordon or too little
+    room moves no VM."""
+    failures = index.failures(vm.next_pod(Method.RECREATE), vm.node)
+    node = view.nodes[vm.node]
+    violated = violations(vm.declared_pod, vm.declared, node, failures)
+    return {reason.kind for status in violated for reason in status.reasons} <= {"skew", "affinity"}
+
+
+class DeclaredTerms:
+    """Terms that are declared for VMs but not enforced yet. `index` has the VMs as they run."""
+
+    def __init__(self, vms: t.Iterable[MovableInstance], index: Index) -> None:
+        self._index = index
+        self._vms = [vm for vm in vms if vm.declared_pod is not vm.pod]
+        self._declared = [index.pod_info(vm.declared_pod) for vm in self._vms]
+
+    def may_be_violated_by(self, pods: t.Iterable[Pod]) -> bool:
+        """Whether such a term selects one of these pods, and the pod does not carry the same term."""
+        running = (self._index.pod_info(vm.pod) for vm in self._vms)
+        vms = {
+            (_kind(now), _kind(then)): (now, then)
+            for now, then in zip(running, self._declared, strict=True)
+        }
+        return any(
+            _keeps_away(now, then, pending) or _spreads(then, pending)
+            for pending in _one_of_each_kind(self._index, pods)
+            for now, then in vms.values()
+        )
+
+    def keeping_both(self, pods: t.Iterable[Pod]) -> list[Pod]:
+        """`pods`, in which each such VM has both its running and its declared anti-affinity."""
+        both = {
+            vm.pod.uid: (*vm.pod.placement.anti_affinity, *vm.declared_pod.placement.anti_affinity)
+            for vm in self._vms
+        }
+        return [
+            replace(pod, placement=replace(pod.placement, anti_affinity=both[pod.uid]))
+            if pod.uid in both
+            else pod
+            for pod in pods
+        ]
+
+
+class RulesAfterwards:
+    """Whether written rules are still satisfied after a placement sequence. The scheduler filters only
+    when it places a pod: one that leaves or comes later may violate what was satisfied then. `pending`
+    are placed while the VMs in `changed` move."""
+
+    def __init__(
+        self, change: ChangedCluster, changed: ChangedVms, pending: t.Sequence[PendingPod]
+    ) -> None:
+        self._changed = changed
+        self._pending = pending
+        self._vms = [x for x in pending if x.vmi is not None and x.workload in change.affected]
+        sources = (x.replaces for x in pending if x.source is not None)
+        self._leaving = [
+            *(pod for pod in sources if pod is not None),
+            *change.after.terminating_pods,
+        ]
+
+    def may_break(self, index: Index) -> bool:
+        """Whether pods that come or leave may violate a written rule, though each is placed by it."""
+        declared = [vm.declared_pod for vm in self._changed.candidates]
+        declared += [pending.pod for pending in self._vms]
+        if selected_by_terms(index, declared, self._leaving):
+            return True
+        spreading = [x for x in _one_of_each_kind(index, declared) if x.constraints]
+        coming = (pending.pod for pending in self._pending) if spreading else ()
+        return any(
+            _spreads(then, x) for x in _one_of_each_kind(index, coming) for then in spreading
+        )
+
+    def all_satisfied(self, sequence: PlacementSequence) -> bool:
+        """Whether a sequence after the planned moves places all, with all rules satisfied."""
+        nodes = {number: node for number, node in sequence if node}
+        if any(x.required and n not in nodes for n, x in enumerate(self._pending)):
+            return False
+        sources = (self._pending[n].source for n in nodes)
+        return self._changed.satisfied_with(
+            [key for key in sources if key is not None],
+            [(self._pending[n].pod, node) for n, node in nodes.items()],
+            [pod_key(pending.pod) for pending in self._vms],
+        )
+
+
+def selected_by_terms(index: Index, declared: t.Iterable[Pod], pods: t.Iterable[Pod]) -> bool:
+    """Whether an affinity or a spread that is declared for one of these selects one of `pods`: its
+    coming or going may then close nodes, open some, or violate the rule."""
+    terms = TermIndex(index, map(index.pod_info, declared))
+    return bool(terms) and any(terms.selects(pod) for pod in pods)
+
+
+def _one_of_each_kind(index: Index, pods: t.Iterable[Pod]) -> t.Collection[PodInfo]:
+    return {_kind(pod_info): pod_info for pod_info in map(index.pod_info, pods)}.values()
+
+
+def _kind(pod_info: PodInfo) -> t.Hashable:
+    """What matters here of a pod: equal for those of which one answers for all."""
+    constraints = frozenset(map(id, pod_info.constraints))
+    return id(pod_info.placement_info), frozenset(map(id, pod_info.selected_by)), constraints
+
+
+def _keeps_away(now: PodInfo, then: PodInfo, pending: PodInfo) -> bool:
+    """Whether a term that `then` has and `now` has not keeps `pending` away, unless `pending` itself
+    keeps away from `now` by that term."""
+    mutual = {
+        x
+        for x in pending.placement_info.affinity_terms.existing
+        if x.selector_count in now.selected_by
+    }
+    return any(
+        not owned.weight and owned.selector_count in pending.selected_by
+        for owned in {*then.placement_info.affinity_terms.existing}
+        - {*now.placement_info.affinity_terms.existing}
+        - mutual
+    )
+
+
+def _spreads(then: PodInfo, pending: PodInfo) -> bool:
+    """Whether `then` is spread by a constraint that counts `pending`, which does not have it."""
+    own = {(id(x.spread_count), x.max_skew, x.min_domains) for x in pending.constraints}
+    return any(
+        x.selector_count in pending.selected_by
+        and (id(x.spread_count), x.max_skew, x.min_domains) not in own
+        for x in then.constraints
+    )

@@ -1,0 +1,251 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run the flow of a module: its result to exit_json, its errors to fail_json, no secret to either.
+
+If the options have errors, the cluster is still read, so that all errors are reported at once.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..api.client import ApiClient
+from ..api.connection import connect
+from ..api.errors import (
+    GRANT,
+    ApiError,
+    Forbidden,
+    NoConfiguration,
+    NotFound,
+    Throttled,
+    Unauthorized,
+)
+from ..cluster.reading import cluster_uid
+from ..model.findings import InputError, InvalidInput
+from ..model.gc import collector_spared_at_exit
+from ..model.json_pointer import JSON
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+
+Result = dict[str, t.Any]
+Run = t.Callable[["AnsibleModule", ApiClient], Result]
+
+
+class PartialFailure(Exception):
+    """A task that was carried out in part: `result` has what was done, `errors` what was not and why."""
+
+    def __init__(self, result: Result, errors: t.Sequence[Exception | str]) -> None:
+        super().__init__(f"{len(errors)} of it failed")
+        self.result = result
+        self.errors = tuple(str(error) for error in errors)
+        self.causes = tuple(error for error in errors if isinstance(error, Exception))
+
+
+class WrongCluster(Exception):
+    """The connection leads to another cluster, `seen`, than `cluster_uid` says."""
+
+    def __init__(self, message: str, seen: str) -> None:
+        super().__init__(message)
+        self.seen = seen
+
+
+LAST_QUESTION = 2.0
+"""Seconds for which a module that failed may still read the uid of the cluster."""
+
+
+READER = "the ClusterRole virt-placement-reader (rbac/reader.yml) has every right to list"
+
+
+def run_task(module: AnsibleModule, run: Run) -> None:
+    """Runs `run(module, api)` and ends the module with what it returns, or with the error.
+
+    The result contains `cluster`, also after a failure. Its uid is None if the server received no
+    request, or if it is the server that failed. With the option `cluster_uid` the cluster is checked
+    before anything else. If `run` refuses its input before its first request, no server is needed.
+    """
+    collector_spared_at_exit()
+    api = connect(module)
+    _narrow_secrets(module)
+    cluster: Result = {"api": None, "uid": None}
+    try:
+        if module.params["timeout"] < 1:
+            raise InvalidInput([InputError("timeout", "must be at least 1 second")])
+        if module.params["cluster_uid"]:
+            cluster.update(_checked(api, module.params["cluster_uid"]))
+        result = run(module, api)
+        if not cluster["uid"]:
+            cluster.update(_identity(module, api))
+    except InvalidInput as error:
+        faults = [str(fault) for fault in error.errors]
+        _end(module, api, cluster, [error], msg=listed(faults), faults=faults)
+    except PartialFailure as error:
+        _end(module, api, cluster, error.causes, **_partial(error))
+    except WrongCluster as error:
+        cluster.update(api=_host(api), uid=error.seen)
+        _end(module, api, cluster, [error], msg=str(error))
+    except (ApiError, NoConfiguration) as error:
+        _end(module, api, cluster, [error], msg=str(error))
+    _hide_tokens(module, api)
+    module.exit_json(**{"changed": False, **result, "cluster": cluster})
+
+
+def run_offline(module: AnsibleModule, run: t.Callable[[AnsibleModule], Result]) -> None:
+    """Ends the module as `run_task` does, without any server."""
+    collector_spared_at_exit()
+    cluster = {"api": None, "uid": None}
+    try:
+        result = run(module)
+    except InvalidInput as error:
+        faults = [str(fault) for fault in error.errors]
+        module.fail_json(msg=listed(faults), changed=False, faults=faults, cluster=cluster)
+    module.exit_json(changed=False, **result, cluster=cluster)
+
+
+def _checked(api: ApiClient, expected: str) -> Result:
+    uid = cluster_uid(api)
+    if uid != expected:
+        raise WrongCluster(
+            f"{api.host} is cluster {uid}, and cluster_uid says {expected}: nothing was done;"
+            " check kubeconfig and context, or correct cluster_uid",
+            uid,
+        )
+    return {"api": api.host, "uid": uid}
+
+
+def _identity(module: AnsibleModule, api: ApiClient) -> Result:
+    try:
+        return {"uid": cluster_uid(api), "api": api.host}
+    except (Forbidden, NotFound) as error:
+        module.warn(f"the uid of the cluster is not known: {error}")
+    except ApiError as error:
+        module.warn(f"the uid of the cluster could not be read after the work was done: {error}")
+    return {"uid": None, "api": api.host}
+
+
+def _host(api: ApiClient) -> str | None:
+    """The server of the connection; None if there is no usable connection."""
+    try:
+        return api.host
+    except NoConfiguration:
+        return None
+
+
+def _partial(error: PartialFailure) -> Result:
+    return {**error.result, "msg": listed(error.errors), "errors": list(error.errors)}
+
+
+def listed(lines: t.Sequence[str]) -> str:
+    """One message of all lines. If there are several, it starts with their number."""
+    if len(lines) == 1:
+        return lines[0]
+    return "\n".join([f"{len(lines)} errors:", *(f"- {line}" for line in lines)])
+
+
+def lacks_a_right_to_list(message: str) -> bool:
+    """Whether a message names a missing right to list, which the reader's role grants."""
+    return f"{GRANT} 'list'" in message
+
+
+def _with_role(message: str) -> str:
+    """The message with the reader's role added once, if it names a missing right to list. Messages
+    about other rights name their role themselves."""
+    if not lacks_a_right_to_list(message):
+        return message
+    return f"{message}\n{READER}" if "\n" in message else f"{message}; {READER}"
+
+
+def _end(
+    module: AnsibleModule,
+    api: ApiClient,
+    cluster: Result,
+    causes: t.Iterable[Exception],
+    **result: t.Any,
+) -> None:
+    result["msg"] = _with_role(result["msg"])
+    cluster["api"] = cluster["api"] or _host(api)
+    if not cluster["uid"] and _has_answered(api, causes):
+        cluster["uid"] = _uid_in_passing(api)
+    _hide_tokens(module, api)
+    module.fail_json(**{"changed": False, **result, "cluster": cluster})
+
+
+def _has_answered(api: ApiClient, causes: t.Iterable[Exception]) -> bool:
+    """Whether the server answered at least one request, and one more request is likely to succeed
+    in time."""
+    failed = [error for error in causes if isinstance(error, (ApiError, NoConfiguration))]
+    return (
+        api.counts.requests > len(failed)
+        and api.counts.retries == 0
+        and all(map(_is_an_answer, failed))
+        and api.deadline.remaining > 0
+    )
+
+
+def _is_an_answer(error: Exception) -> bool:
+    """Whether the server answered with a refusal (4xx), so that it works."""
+    if not isinstance(error, ApiError) or isinstance(error, (Throttled, Unauthorized)):
+        return False
+    return error.is_status and 400 <= error.status < 500
+
+
+def _uid_in_passing(api: ApiClient) -> str | None:
+    """The uid of the cluster; None if it cannot be read at once. The failure itself is reported anyway."""
+    try:
+        return cluster_uid(api.under(api.deadline.within(LAST_QUESTION)))
+    except (ApiError, KeyError):
+        return None
+
+
+def _narrow_secrets(module: AnsibleModule) -> None:
+    """Declare fewer strings secret. Ansible treats every value in a kubeconfig as a secret and masks
+    it in all results, even `v1` and the names of clusters. Only the credentials of its users are
+    secret. The option itself is still hidden."""
+    given = module.params.get("kubeconfig")
+    if given is None:
+        return
+    values = [module.params.get(name) for name in ("api_key", "password", "proxy_headers")]
+    module.no_log_values -= _leaves(given)
+    module.no_log_values |= _leaves(values)
+    if isinstance(given, dict):
+        module.no_log_values |= _leaves(given.get("users"), _NO_SECRETS)
+        module.params["kubeconfig"] = "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER"
+
+
+_NO_SECRETS = frozenset(
+    {"name", "username", "apiVersion", "command", "args", "installHint", "interactiveMode"}
+)
+"""Fields of a user of a kubeconfig whose values are ordinary words, and must not be masked."""
+
+
+def _leaves(value: JSON, without: t.Container[str] = ()) -> set[str]:
+    """Every string in `value` except those under the keys in `without`."""
+    if isinstance(value, dict):
+        kept = (item for key, item in value.items() if key not in without)
+        return {leaf for item in kept for leaf in _leaves(item, without)}
+    if isinstance(value, list):
+        return {leaf for item in value for leaf in _leaves(item, without)}
+    return {value} if isinstance(value, str) and value else set()
+
+
+def _hide_tokens(module: AnsibleModule, api: ApiClient) -> None:
+    module.no_log_values |= set(api.secrets)
+
+
+LOOKING = 10.0
+"""Seconds for which the cluster is checked for more errors if there are some already."""
+
+
+def with_errors_of_the_cluster(
+    api: ApiClient, faults: t.Sequence[InputError], look: t.Callable[[ApiClient], object], what: str
+) -> tuple[InputError, ...]:
+    """`faults` of the options, and the errors that `look` raises. If `look` cannot read the cluster,
+    the error names `what` it reads."""
+    try:
+        look(api.under(api.deadline.within(LOOKING)))
+    except InvalidInput as error:
+        return (*faults, *error.errors)
+    except (ApiError, NoConfiguration) as error:
+        return (*faults, InputError(what, f"not looked at, for more faults: {error}"))
+    return tuple(faults)

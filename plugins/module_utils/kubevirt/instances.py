@@ -1,0 +1,235 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which instances exist, of which workload, in which pod; and which of them are in flight.
+
+A virtual machine instance (VMI) with its launcher pod is one instance, as is a plain pod. An object
+that has ended or is being deleted is not an instance: it takes room while it exists, and is not placed.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import defaultdict
+from dataclasses import dataclass, replace
+
+from ..model.kinds import MACHINE_INSTANCE, POOL
+from ..model.objects import Pod, Ref
+from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
+
+
+def instances(
+    snapshot: Snapshot, namespaces: t.Container[str] | None = None
+) -> tuple[Instance, ...]:
+    """The running and the waiting instances, of all namespaces (None) or of some.
+
+    VMIs come first, then launcher pods whose VMI is unknown (`workload` is None), then plain pods.
+    An instance is in the namespace of its workload.
+    """
+    launchers, plain_pods = _split(snapshot.pods, namespaces)
+    workload_of = _VmiWorkloads(snapshot.workloads)
+    existing = []
+    for vmi in snapshot.machine_instances:
+        pods = launchers.pop(vmi.uid, None)
+        if vmi.terminating or vmi.finished:
+            continue
+        if namespaces is None or vmi.ref.namespace in namespaces:
+            pod = active_pod(vmi, pods) if pods else None
+            existing.append(Instance(vmi.ref, vmi.uid, workload_of(vmi), pod, vmi))
+    for orphans in launchers.values():
+        for pod in orphans:
+            if pod.owner is not None and not pod.terminating:
+                ref = Ref(MACHINE_INSTANCE, pod.namespace, pod.owner.name)
+                existing.append(Instance(ref, pod.owner.uid, None, pod))
+    controllers = snapshot.controllers
+    for pod in plain_pods:
+        if not pod.terminating:
+            existing.append(Instance(pod.ref, pod.uid, pod_workload(pod, controllers), pod))
+    return tuple(existing)
+
+
+def launcher_pods(snapshot: Snapshot) -> dict[str, list[Pod]]:
+    """Uid of each VMI to its launcher pods that have not finished, migration targets too."""
+    launchers, _plain_pods = _split(snapshot.pods)
+    return launchers
+
+
+def active_pod(vmi: MachineInstance, pods: t.Sequence[Pod]) -> Pod | None:
+    """The launcher pod that the guest runs in, never a migration's target.
+
+    `pods` are the VMI's launcher pods. The active one is the Running pod on `status.nodeName`
+    (virt-controller's current pod). It is the only unfinished pod where the VMI has no node yet, or
+    where the VMI was read before its pod moved on.
+    """
+    if len(pods) == 1:
+        return None if pods[0].finished else pods[0]
+    unfinished = [pod for pod in pods if not pod.finished]
+    here = [pod for pod in unfinished if pod.node_name == vmi.node_name]
+    if not vmi.node_name or not here:
+        return unfinished[0] if len(unfinished) == 1 else None
+    running = [pod for pod in here if pod.phase == "Running"]
+    active = [pod for pod in running or here if pod.uid in vmi.active_pods]
+    return next(iter(active or running or here), None)
+
+
+def bound_launcher(pods: t.Iterable[Pod]) -> Pod | None:
+    """The launcher pod that has a node and stays: a migration's source while its target waits."""
+    return next((pod for pod in pods if pod.node_name and not pod.terminating), None)
+
+
+def vmi_workload(vmi: MachineInstance, workloads: t.Mapping[Ref, Workload]) -> Ref:
+    """The object whose template makes the VMI: the pool of a pooled VirtualMachine, the VMI's
+    controller otherwise. A VMI without a controller is its own workload."""
+    if vmi.owner is None:
+        return vmi.ref
+    ref = Ref(vmi.owner.kind, vmi.ref.namespace, vmi.owner.name)
+    vm = workloads.get(ref)
+    if vm is not None and vm.owner is not None and vm.owner.kind == POOL.name:
+        return Ref(vm.owner.kind, vmi.ref.namespace, vm.owner.name)
+    return ref
+
+
+def pod_workload(pod: Pod, controllers: t.Mapping[str, Ref]) -> Ref:
+    """The controller of a pod; the Deployment behind a ReplicaSet. A bare pod is its own
+    workload."""
+    if pod.owner is None:
+        return pod.ref
+    if pod.owner.uid in controllers:
+        return controllers[pod.owner.uid]
+    return Ref(pod.owner.kind, pod.namespace, pod.owner.name)
+
+
+class _VmiWorkloads:
+    """`vmi_workload` for many VMIs: most are owned by a workload that nothing else owns, which
+    the owner's uid finds without making a Ref."""
+
+    def __init__(self, workloads: t.Iterable[Workload]) -> None:
+        self._workloads = tuple(workloads)
+        self._by_uid = {workload.uid: workload for workload in self._workloads}
+        self._by_ref: dict[Ref, Workload] | None = None
+
+    def __call__(self, vmi: MachineInstance) -> Ref:
+        owner = vmi.owner
+        if owner is None:
+            return vmi.ref
+        workload = self._by_uid.get(owner.uid)
+        if workload is not None and workload.owner is None:
+            ref = workload.ref
+            if ref.name == owner.name and ref.kind == owner.kind:
+                return ref
+        if self._by_ref is None:
+            self._by_ref = {workload.ref: workload for workload in self._workloads}
+        return vmi_workload(vmi, self._by_ref)
+
+
+def _split(
+    pods: t.Iterable[Pod], namespaces: t.Container[str] | None = None
+) -> tuple[dict[str, list[Pod]], list[Pod]]:
+    """Unfinished pods: launcher pods by the uid of their VMI, and all others."""
+    launchers: dict[str, list[Pod]] = defaultdict(list)
+    plain_pods = []
+    for pod in pods:
+        if pod.finished or (namespaces is not None and pod.namespace not in namespaces):
+            continue
+        owner = pod.owner
+        if owner is not None and owner.kind == MACHINE_INSTANCE:
+            launchers[owner.uid].append(pod)
+        else:
+            plain_pods.append(pod)
+    return launchers, plain_pods
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """`pods` (uids) are leaving; `instances` (uids) migrate to a node that has been found. Both are
+    in the way of the scheduler until they are gone; no other instance has to move because of
+    them."""
+
+    pods: frozenset[str] = frozenset()
+    instances: frozenset[str] = frozenset()
+
+
+def in_flight(snapshot: Snapshot, namespaces: t.Collection[str] = ()) -> InFlight:
+    """Leaving are pods that are being deleted, the pods of VMIs that are being deleted or are gone,
+    a migration's source once its target has a node, and what an ended migration has left behind.
+
+    The lists of a snapshot are not of one moment: where a VMI runs on another node than its pod,
+    the list of pods is the older one. `namespaces` are those whose VMIs were read, so that a
+    launcher pod without a VMI is known to be leaving.
+    """
+    migrating = {(migration.ref.namespace, migration.instance) for migration in snapshot.migrations}
+    vmis = {vmi.uid: vmi for vmi in snapshot.machine_instances}
+    pods, doubtful = set(), set()
+    for pod in snapshot.pods:
+        if pod.terminating:
+            pods.add(pod.uid)
+        owner = pod.owner
+        if owner is None:
+            continue
+        vmi = vmis.get(owner.uid)
+        if vmi is not None:
+            if vmi.terminating or (vmi.node_name and pod.node_name != vmi.node_name):
+                doubtful.add(owner.uid)
+        elif pod.namespace in namespaces and owner.kind == MACHINE_INSTANCE and _is_alive(pod):
+            pods.add(pod.uid)
+    instances = set()
+    launchers = launcher_pods(snapshot) if doubtful else {}
+    for uid in doubtful & launchers.keys():
+        alive = [pod for pod in launchers[uid] if _is_alive(pod)]
+        vmi = vmis[uid]
+        elsewhere = {pod.uid for pod in alive if pod.node_name != vmi.node_name}
+        here = {pod.uid for pod in alive} - elsewhere
+        if vmi.terminating:
+            pods |= here | elsewhere
+        elif here and elsewhere and (vmi.ref.namespace, vmi.ref.name) in migrating:
+            instances.add(uid)
+            pods |= here
+        else:
+            pods |= elsewhere
+    return InFlight(frozenset(pods), frozenset(instances))
+
+
+def settled(snapshot: Snapshot, failing: t.Container[str] = ()) -> Snapshot:
+    """The snapshot once migrations that have found their nodes have ended and leaving pods are gone
+    (`terminating_pods` has them). A terminating pod never leaves a node that is not ready or is one of
+    `failing`; it also stays where its VMI is not being deleted."""
+    leaving = in_flight(snapshot)
+    dead = {node.name for node in snapshot.nodes if not node.ready or node.name in failing}
+    living = {vmi.uid for vmi in snapshot.machine_instances if not vmi.terminating}
+    ending = tuple(
+        pod
+        for pod in snapshot.pods
+        if pod.uid in leaving.pods
+        and not (pod.terminating and (pod.node_name in dead or _vmi_uid(pod) in living))
+    )
+    if not ending:
+        return snapshot
+    ending_uids = {pod.uid for pod in ending}
+    pods = tuple(pod for pod in snapshot.pods if pod.uid not in ending_uids)
+    moved = {_vmi_uid(x): x for x in pods if _vmi_uid(x) in leaving.instances and _is_alive(x)}
+    arrived = {vmi.ref for vmi in snapshot.machine_instances if vmi.uid in moved}
+    return replace(
+        snapshot,
+        pods=pods,
+        machine_instances=tuple(
+            replace(vmi, node_name=moved[vmi.uid].node_name, migration={})
+            if vmi.uid in moved
+            else vmi
+            for vmi in snapshot.machine_instances
+        ),
+        migrations=tuple(
+            migration
+            for migration in snapshot.migrations
+            if replace(migration.ref, kind=MACHINE_INSTANCE, name=migration.instance) not in arrived
+        ),
+        terminating_pods=(*snapshot.terminating_pods, *ending),
+    )
+
+
+def _vmi_uid(pod: Pod) -> str:
+    """The uid of the VMI of a launcher pod, empty for another pod."""
+    owner = pod.owner
+    return owner.uid if owner is not None and owner.kind == MACHINE_INSTANCE else ""
+
+
+def _is_alive(pod: Pod) -> bool:
+    return bool(pod.node_name) and not pod.finished

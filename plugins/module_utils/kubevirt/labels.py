@@ -1,0 +1,120 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which labels, node keys and tolerations do KubeVirt and controllers add to pods by themselves?
+
+A launcher pod never has just what its template has. What is listed here is neither missing in a
+template nor stale on a pod. Sources: KubeVirt pkg/apimachinery/labels.go,
+pkg/virt-controller/services/template.go (podLabels), watch/migration/migration.go.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from ..model.objects import Labels, PodTerm, Toleration
+from ..model.placement_manifests import CREATED_BY
+from ..model.snapshot import Workload
+from ..model.topology import HOSTNAME
+
+LAUNCHER_LABEL = ("kubevirt.io", "virt-launcher")
+"""Key and value of a label that every launcher pod has (KubeVirt: AppLabel)."""
+
+MIGRATION_JOB = "kubevirt.io/migrationJobUID"
+"""Label on a migration's target pod: the uid of the migration (services/template.go)."""
+
+UNSCHEDULABLE_TIMEOUT = "kubevirt.io/migrationUnschedulablePodTimeoutSeconds"
+"""Annotation on a migration: seconds until KubeVirt gives up on a target pod that no node takes. The
+default is 300; until then it holds one of the cluster's few migration slots."""
+
+SCHEDULABLE = "kubevirt.io/schedulable"
+"""Node label: "true" where virt-handler runs. Every launcher pod selects it."""
+
+MACHINE_ID = "vmi.kubevirt.io/id"
+"""Pod label: the VMI's name. Pods that an older KubeVirt made do not have it."""
+
+MISMATCH_SINCE = (1, 3)
+"""First KubeVirt whose templates have mismatchLabelKeys in pod terms."""
+
+MACHINE_ID_SINCE = (1, 8)
+
+VM_HOSTNAME = "vm.kubevirt.io/name"
+"""Pod label: the guest's hostname, whatever the key says. Several VMs may share it."""
+
+_LIMIT = 63
+_KEPT = 54
+
+
+def machine_id(name: str) -> str:
+    """The value of MACHINE_ID for a VMI of this name."""
+    if len(name) <= _LIMIT:
+        return name
+    return f"{name[:_KEPT]}-{hashlib.sha1(name.encode()).hexdigest()[:8]}"
+
+
+def hostname(vm: Workload) -> str:
+    """The value of VM_HOSTNAME for a VirtualMachine."""
+    own = (vm.template.get("spec") or {}).get("hostname")
+    return str(own) if own else vm.ref.name.split(".", 1)[0][:_LIMIT]
+
+
+def knows_machine_id(kubevirt: str | None) -> bool:
+    """Whether this release of KubeVirt gives launcher pods the label MACHINE_ID."""
+    return release(kubevirt) >= MACHINE_ID_SINCE
+
+
+def release(version: str | None) -> tuple[int, int]:
+    """(major, minor) of a version such as `v1.8.4`; (0, 0) where it is unknown."""
+    parts = (version or "").lstrip("v").split(".")
+    try:
+        return int(parts[0]), int(parts[1])
+    except (IndexError, ValueError):
+        return 0, 0
+
+
+_NODE_KEYS = frozenset({"kubernetes.io/arch", "cpumanager"})
+_POD_LABELS = frozenset(
+    {
+        "pod-template-hash",
+        "pod-template-generation",
+        "controller-revision-hash",
+        "statefulset.kubernetes.io/pod-name",
+        "apps.kubernetes.io/pod-index",
+    }
+)
+_BOUND_LABELS = frozenset({"topology.kubernetes.io/zone", "topology.kubernetes.io/region"})
+"""Copied from the node at binding (Kubernetes 1.35, KEP 4742): a new pod has none of them yet."""
+
+
+def of_kubevirt(key: str) -> bool:
+    """Whether a key is in KubeVirt's domain."""
+    domain = key.partition("/")[0]
+    return domain == "kubevirt.io" or domain.endswith(".kubevirt.io")
+
+
+def adds_node_key(key: str) -> bool:
+    """Whether KubeVirt itself makes launcher pods ask for a node label: schedulable, machine type,
+    CPU model and features."""
+    return key in _NODE_KEYS or of_kubevirt(key)
+
+
+def adds_toleration(toleration: Toleration) -> bool:
+    """Whether it is a default toleration (not-ready, unreachable; more for DaemonSets) or one of
+    KubeVirt's own."""
+    return toleration.key.startswith("node.kubernetes.io/") or of_kubevirt(toleration.key)
+
+
+def adds_anti_affinity(term: PodTerm) -> bool:
+    """Whether it is the term that keeps a migration's target off the node of its source."""
+    requirements = term.selector.requirements if term.selector is not None else ()
+    keys = {requirement.key for requirement in requirements}
+    return term.topology_key == HOSTNAME and keys == {CREATED_BY}
+
+
+def carried_labels(labels: Labels) -> dict[str, str]:
+    """The labels that the next pod of the same owner carries beside those of its template."""
+    return {k: v for k, v in labels.items() if k in _POD_LABELS or of_kubevirt(k)}
+
+
+def unbound_labels(labels: Labels) -> dict[str, str]:
+    """The labels without those that binding copied from the node."""
+    return {k: v for k, v in labels.items() if k not in _BOUND_LABELS}

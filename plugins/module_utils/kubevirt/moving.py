@@ -1,0 +1,361 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When a changed template takes effect on what runs, and by which methods an instance can be moved.
+
+The rules are KubeVirt's. Under the rollout strategy LiveUpdate a VirtualMachine's affinity, node
+selector and tolerations reach the running VMI, and its next launcher pod carries them (watch/vm/vm.go,
+handleAffinityChangeRequest, handleTolerationsChangeRequest). topologySpreadConstraints, or anything
+under the strategy Stage, wait for a restart, and while the condition RestartRequired is set nothing is
+propagated (syncRestartRequired). Labels of a template never reach a running VMI. The VMI of a replica
+set keeps the spec that it was made with (watch/replicaset/replicaset.go).
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ..model.json_pointer import JSON
+from ..model.kinds import DEPLOYMENT, REPLICA_SET, STATEFUL_SET, VIRTUAL_MACHINE
+from ..model.plan import Method
+from ..model.snapshot import Instance, MachineInstance, Platform, Workload
+
+NOW = "now"
+NEXT_START = "next_start"
+OWN_ROLLOUT = "own_rollout"
+MIGRATION = "migration"
+RESTART = "restart"
+RECREATION = "recreation"
+"""What has to happen to what runs before a change of its workload's template takes effect."""
+
+_SEVERITY = ("", NOW, NEXT_START, OWN_ROLLOUT, MIGRATION, RESTART, RECREATION)
+
+LONGEST_NAME = 63
+
+
+def takes_effect(
+    workload: Workload | None,
+    vmi: MachineInstance | None,
+    platform: Platform,
+    *,
+    declared: t.Mapping[str, JSON] | None = None,
+    labels: t.Collection[str] = (),
+) -> str:
+    """MIGRATION, RESTART or RECREATION: the least that has to happen to a running instance before
+    its pod has the placement that its workload declares.
+
+    `vmi` is None for a plain pod. `declared` holds the placement fields where they are not those of
+    the workload's template (yet). `labels` are keys that have to reach the pod from the template.
+    """
+    if workload is None or vmi is None:
+        return RECREATION
+    again = RESTART if workload.ref.kind == VIRTUAL_MACHINE.name else RECREATION
+    if why_not_migratable(vmi) or any(key not in vmi.labels for key in labels):
+        return again
+    lagging = lagging_fields(workload, vmi, declared)
+    if not lagging:
+        return MIGRATION
+    live = again == RESTART and not _why_not_live(workload, lagging, platform)
+    return MIGRATION if live else again
+
+
+def most_disruptive(effects: t.Iterable[str]) -> str:
+    """The most disruptive of these effects (see _SEVERITY); empty where there is none."""
+    return max(effects, key=_SEVERITY.index, default="")
+
+
+def why_not_migratable(vmi: MachineInstance) -> str:
+    """Why KubeVirt does not migrate this instance, or nothing. Where the instance does not say yet
+    (no condition LiveMigratable), nothing is known against it."""
+    if has_unmigratable_name(vmi):
+        return (
+            f"its name has {len(vmi.ref.name)} characters, and KubeVirt makes no migration for a"
+            f" name of more than {LONGEST_NAME}"
+        )
+    if vmi.live_migratable is False:
+        reason = vmi.live_migratable_reason or "no reason given"
+        return f"the instance is not live-migratable: {reason}"
+    return ""
+
+
+def has_unmigratable_name(vmi: MachineInstance) -> bool:
+    """Whether its name is too long for a migration.
+
+    KubeVirt's webhook puts the name as it is into the label `kubevirt.io/vmi-name` of the
+    migration, where more than 63 characters are refused. An eviction is still accepted: KubeVirt
+    then tries to migrate for ever (seen with 1.8.4, and the webhook is the same in 1.9.0; KubeVirt's
+    pull request 17382 is about taking the label away).
+    """
+    return len(vmi.ref.name) > LONGEST_NAME
+
+
+LIVE_FIELDS = ("affinity", "nodeSelector", "tolerations")
+SPREAD_FIELD = "topologySpreadConstraints"
+PLACEMENT_FIELDS = (*LIVE_FIELDS, SPREAD_FIELD)
+
+RESTARTABLE = ("Always", "Manual", "RerunOnFailure")
+"""Run strategies under which KubeVirt restarts a running VM (virt-api, rest/lifecycle.go)."""
+
+EASE = (Method.MIGRATE, Method.RESTART, Method.RECREATE)
+"""Methods, the least disruptive first."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveOptions:
+    """How an instance can move so that it runs with its declared placement afterwards.
+
+    `methods` are those that KubeVirt or Kubernetes would carry out, the least disruptive first;
+    empty where there is none. `reason` says why a less disruptive one is missing. `passing`: the
+    obstacle goes away by itself (another migration, a start).
+    """
+
+    methods: tuple[Method, ...]
+    reason: str = ""
+    passing: bool = False
+
+    def allowed(self, allow: t.Container[Method]) -> Method | None:
+        return next((method for method in self.methods if method in allow), None)
+
+
+def move_options(
+    workload: Workload | None,
+    instance: Instance,
+    platform: Platform,
+    *,
+    activate_foreign_changes: bool = False,
+) -> MoveOptions:
+    """The ways in which `instance` can be moved, given what `workload` declares now."""
+    vmi = instance.vmi
+    if vmi is None:
+        return _of_pod(workload, instance)
+    if vmi.terminating:
+        return MoveOptions((), "the instance is being deleted", passing=True)
+    if workload is None:
+        return MoveOptions((), "no controller would make this instance again")
+    if workload.ref.kind == REPLICA_SET.name:
+        return _of_replica(workload, vmi)
+    if workload.ref.kind == VIRTUAL_MACHINE.name:
+        return _of_vm(workload, vmi, platform, activate_foreign_changes)
+    return MoveOptions((), f"moving instances of a {workload.ref.kind} is not supported yet")
+
+
+def can_migrate(workload: Workload | None, vmi: MachineInstance | None, platform: Platform) -> bool:
+    """Whether Method.MIGRATE is among the methods of `move_options`: what else there would be is not
+    looked into, so it costs less."""
+    if workload is None or vmi is None or vmi.terminating:
+        return False
+    if workload.ref.kind == VIRTUAL_MACHINE.name:
+        return vmi.phase == "Running" and not _obstacle(workload, vmi, platform)
+    return workload.ref.kind == REPLICA_SET.name and (
+        Method.MIGRATE in _of_replica(workload, vmi).methods
+    )
+
+
+def _of_pod(workload: Workload | None, instance: Instance) -> MoveOptions:
+    pod = instance.pod
+    if pod is not None and pod.terminating:
+        return MoveOptions((), "the pod is being deleted", passing=True)
+    if workload is None:
+        return MoveOptions((), "no controller would make this pod again")
+    if workload.ref.kind not in (DEPLOYMENT.name, STATEFUL_SET.name):
+        return MoveOptions((), f"pods of a {workload.ref.kind} are bound to their nodes")
+    if _unseen(workload):
+        return MoveOptions((), "its controller has not seen the latest change yet", passing=True)
+    if not _behind(workload):
+        return MoveOptions((Method.RECREATE,), "a pod cannot migrate")
+    if held := _held(workload):
+        return MoveOptions((), held)
+    return MoveOptions((), "its own roll-out is under way", passing=True)
+
+
+def _of_replica(workload: Workload, vmi: MachineInstance) -> MoveOptions:
+    behind = lagging_fields(workload, vmi)
+    if behind:
+        reason = f"{_listed(behind)} of the instance stays as it was made"
+    elif vmi.phase != "Running":
+        reason = f"the instance is {vmi.phase or 'not started'}"
+    else:
+        reason = why_not_migratable(vmi)
+    if not reason:
+        return MoveOptions((Method.MIGRATE, Method.RECREATE))
+    return MoveOptions((Method.RECREATE,), reason)
+
+
+def _of_vm(
+    workload: Workload, vmi: MachineInstance, platform: Platform, activate_foreign_changes: bool
+) -> MoveOptions:
+    if vmi.phase != "Running":
+        return MoveOptions((), f"the instance is {vmi.phase or 'not started'}", passing=True)
+    obstacle = _obstacle(workload, vmi, platform)
+    restart, refusal = _restart(workload, vmi, activate_foreign_changes)
+    if not obstacle:
+        return MoveOptions((Method.MIGRATE, *restart))
+    if not restart:
+        return MoveOptions((), f"{obstacle}; {refusal}")
+    return MoveOptions(restart, obstacle)
+
+
+def _restart(
+    workload: Workload, vmi: MachineInstance, activate_foreign_changes: bool
+) -> tuple[tuple[Method, ...], str]:
+    strategy = run_strategy(workload)
+    if strategy not in RESTARTABLE:
+        return (), f"a VM with run strategy {strategy} is not restarted"
+    if workload.condition("VolumesChange"):
+        return (), "KubeVirt refuses a restart while volumes are being changed"
+    if not activate_foreign_changes and (foreign := staged_changes(workload, vmi)):
+        return (), (
+            f"a restart would also apply changes that somebody staged ({_listed(foreign)});"
+            " activate_foreign_changes allows it"
+        )
+    return (Method.RESTART,), ""
+
+
+def _obstacle(workload: Workload, vmi: MachineInstance, platform: Platform) -> str:
+    """Why a live migration would not enforce the declared placement, or nothing."""
+    behind = lagging_fields(workload, vmi)
+    return _why_not_live(workload, behind, platform) or why_not_migratable(vmi)
+
+
+def _why_not_live(workload: Workload, behind: tuple[str, ...], platform: Platform) -> str:
+    """Why the declared placement does not reach the running VMI, or nothing."""
+    if not behind:
+        return ""
+    if platform.rollout_strategy != "LiveUpdate":
+        return f"the cluster's rollout strategy is {platform.rollout_strategy}"
+    frozen = tuple(name for name in behind if name not in LIVE_FIELDS)
+    if frozen:
+        return f"a change of {_listed(frozen)} takes effect at a restart"
+    if workload.condition("RestartRequired"):
+        return "the VM has the condition RestartRequired, so nothing reaches the running instance"
+    return ""
+
+
+def propagating(workload: Workload, vmi: MachineInstance, platform: Platform) -> bool:
+    """Whether KubeVirt is about to bring the declared placement to the VMI: a migration that is made
+    now would still use the previous one."""
+    behind = lagging_fields(workload, vmi)
+    return bool(behind) and not _why_not_live(workload, behind, platform)
+
+
+def lagging_fields(
+    workload: Workload, vmi: MachineInstance, declared: t.Mapping[str, JSON] | None = None
+) -> tuple[str, ...]:
+    """Placement fields that differ between the template (or `declared`) and the VMI's spec.
+
+    An instancetype adds keys of its own to the VMI's node selector (vm.go compares after
+    ApplyToVM), so with one a key of the VMI alone is no difference.
+    """
+    if declared is None:
+        declared = workload.template.get("spec") or {}
+    expanded = "instancetype" in (workload.manifest.get("spec") or {})
+    return tuple(
+        name
+        for name in PLACEMENT_FIELDS
+        if not _is_alike(vmi.spec.get(name), declared.get(name), name, expanded)
+    )
+
+
+def _is_alike(running: JSON, declared: JSON, name: str, expanded: bool) -> bool:
+    if name == "nodeSelector" and expanded:
+        return bool((declared or {}).items() <= (running or {}).items())
+    return bool(declared == running or without_empty(declared) == without_empty(running))
+
+
+def without_empty(value: JSON) -> JSON:
+    """`value` without nulls, empty lists and empty mappings, which consoles add and remove.
+
+    Inside a list an empty mapping stays, since there it means "everything".
+    """
+    if isinstance(value, dict):
+        kept = {key: without_empty(item) for key, item in value.items()}
+        return {key: item for key, item in kept.items() if item not in (None, {}, [])} or None
+    if isinstance(value, list):
+        return [without_empty(item) or {} for item in value] or None
+    return value
+
+
+def staged_changes(workload: Workload, vmi: MachineInstance) -> tuple[str, ...]:
+    """Paths under spec.template.spec that a restart would change beside placement.
+
+    The VMI's spec must have everything that the template has. It holds more: defaults, and what an
+    instancetype or preference adds. Volumes and networks are compared by name.
+    """
+    declared = workload.template.get("spec") or {}
+    return tuple(
+        path
+        for name, value in declared.items()
+        if name not in PLACEMENT_FIELDS
+        for path in _differences(value, vmi.spec.get(name), name)
+    )
+
+
+def _differences(declared: JSON, running: JSON, path: str) -> t.Iterator[str]:
+    if isinstance(declared, dict):
+        inner = running if isinstance(running, dict) else {}
+        for key, value in declared.items():
+            yield from _differences(value, inner.get(key), f"{path}.{key}")
+    elif isinstance(declared, list):
+        yield from _list_differences(declared, running if isinstance(running, list) else [], path)
+    elif declared != running and declared not in (None, "", False):
+        yield path
+
+
+def _list_differences(declared: list[JSON], running: list[JSON], path: str) -> t.Iterator[str]:
+    named = {item["name"]: item for item in running if isinstance(item, dict) and "name" in item}
+    for position, item in enumerate(declared):
+        if isinstance(item, dict) and "name" in item:
+            label = f"{path}[{item['name']}]"
+            if item["name"] not in named:
+                yield label
+            else:
+                yield from _differences(item, named[item["name"]], label)
+        elif position >= len(running):
+            yield f"{path}[{position}]"
+        else:
+            yield from _differences(item, running[position], f"{path}[{position}]")
+
+
+def run_strategy(workload: Workload) -> str:
+    """spec.runStrategy, or what the older spec.running stands for."""
+    spec = workload.manifest.get("spec") or {}
+    if strategy := spec.get("runStrategy"):
+        return str(strategy)
+    return "Always" if spec.get("running") else "Halted"
+
+
+def _unseen(workload: Workload) -> bool:
+    metadata, status = workload.manifest["metadata"], workload.manifest.get("status") or {}
+    return bool(status.get("observedGeneration", 0) < metadata.get("generation", 0))
+
+
+def _behind(workload: Workload) -> int:
+    """How many pods are not of the latest revision that the controller has seen. Under the strategy
+    OnDelete that is nothing to wait for: pods follow when they are deleted."""
+    spec, status = workload.manifest.get("spec") or {}, workload.manifest.get("status") or {}
+    if (spec.get("updateStrategy") or {}).get("type") == "OnDelete":
+        return 0
+    return max(0, (workload.replicas or 0) - int(status.get("updatedReplicas", 0)))
+
+
+def _held(workload: Workload) -> str:
+    """Why the rollout of a Deployment or StatefulSet does not go on by itself, or nothing.
+
+    A Deployment has `Progressing=False` after progressDeadlineSeconds without progress. A
+    StatefulSet keeps the pods below its partition on the previous revision.
+    """
+    if (workload.manifest.get("spec") or {}).get("paused"):
+        return "its own roll-out is paused (spec.paused): resume it first"
+    stuck = workload.condition("Progressing", "False")
+    if stuck is not None:
+        why = stuck.get("message") or stuck.get("reason") or "no reason given"
+        return f"its own roll-out is stuck: {why}"
+    strategy = (workload.manifest.get("spec") or {}).get("updateStrategy") or {}
+    partition = (strategy.get("rollingUpdate") or {}).get("partition") or 0
+    if partition and _behind(workload) <= partition:
+        return f"its own roll-out is held by its partition ({partition})"
+    return ""
+
+
+def _listed(names: t.Sequence[str]) -> str:
+    return ", ".join(names)

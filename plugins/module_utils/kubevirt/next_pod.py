@@ -1,0 +1,227 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which pod comes next: after a restart or a migration, of a halted VM, of an empty workload?
+
+The pod that follows a running one asks for what that one asks for, with the user's part of the
+placement put in anew: KubeVirt's own node selectors, requests and overhead are on the running pod.
+Where none runs, the pod is made from the template. KubeVirt works out its requests from the VM, an
+instancetype and an overhead of its own, so that they are only estimated.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+from ..model.json_pointer import JSON
+from ..model.kinds import MACHINE_INSTANCE, VIRTUAL_MACHINE
+from ..model.manifests import pod_from_manifest
+from ..model.objects import (
+    Labels,
+    NodeTerm,
+    Owner,
+    Placement,
+    Pod,
+    PodTerm,
+    Ref,
+    Requirement,
+    Selector,
+)
+from ..model.placement_manifests import CREATED_BY, merge_match_label_keys
+from ..model.quantity import parse_quantity
+from ..model.snapshot import MachineInstance, Workload
+from ..model.topology import HOSTNAME
+from .labels import (
+    LAUNCHER_LABEL,
+    MACHINE_ID,
+    SCHEDULABLE,
+    VM_HOSTNAME,
+    adds_node_key,
+    adds_toleration,
+    carried_labels,
+    machine_id,
+)
+
+NEXT = "-next"
+"""Suffix of the names of pods that do not exist yet. It is only shown; no code reads it."""
+
+
+def restarted(pod: Pod, declared: Placement, labels: Labels) -> Pod:
+    """The pod of the next VirtualMachineInstance, or the one that replaces an evicted pod: made
+    from the template, while the old one is gone."""
+    return _next(pod, declared, {**carried_labels(pod.labels), **labels})
+
+
+def migrated(pod: Pod, vmi: MachineInstance, declared: Placement) -> Pod:
+    """The target pod of a live migration: made from the VirtualMachineInstance, while the source
+    still runs, and kept off its node (virt-controller, migration.go)."""
+    target = _next(pod, declared, {**carried_labels(pod.labels), **vmi.labels})
+    source = Selector((Requirement(CREATED_BY, "In", (vmi.uid,)),))
+    apart = PodTerm(HOSTNAME, source)
+    placement = replace(target.placement, anti_affinity=(*target.placement.anti_affinity, apart))
+    return replace(target, placement=placement)
+
+
+def _next(pod: Pod, declared: Placement, labels: Labels) -> Pod:
+    placement = merge_match_label_keys(_with_platform_part(declared, pod.placement), labels)
+    return replace(
+        pod, name=f"{pod.name}{NEXT}", uid="", node_name="", labels=labels, placement=placement
+    )
+
+
+def _with_platform_part(declared: Placement, running: Placement) -> Placement:
+    """`declared`, with what the platform put on the running pod and will put on the next one."""
+    own_keys = {key for key, _value in declared.node_selector}
+    selector = tuple(
+        (key, value)
+        for key, value in running.node_selector
+        if adds_node_key(key) and key not in own_keys
+    )
+    tolerations = tuple(
+        toleration
+        for toleration in running.tolerations
+        if adds_toleration(toleration) and toleration not in declared.tolerations
+    )
+    if not selector and not tolerations and not _platform_expressions(running):
+        return declared
+    return replace(
+        declared,
+        node_selector=(*declared.node_selector, *selector),
+        node_terms=_with_expressions(declared.node_terms, _platform_expressions(running)),
+        tolerations=(*declared.tolerations, *tolerations),
+    )
+
+
+def _platform_expressions(running: Placement) -> tuple[Requirement, ...]:
+    """Expressions that stand in every required node term of a pod and are the platform's."""
+    terms = running.node_terms or ()
+    return tuple(
+        expression
+        for expression in (terms[0].expressions if terms else ())
+        if adds_node_key(expression.key) and all(expression in term.expressions for term in terms)
+    )
+
+
+def _with_expressions(
+    terms: tuple[NodeTerm, ...] | None, added: tuple[Requirement, ...]
+) -> tuple[NodeTerm, ...] | None:
+    if not added:
+        return terms
+    if terms is None:
+        return (NodeTerm(added),)
+    return tuple(
+        replace(term, expressions=_joined(term.expressions, added))
+        if term.expressions or term.fields
+        else term
+        for term in terms
+    )
+
+
+def _joined(
+    own: tuple[Requirement, ...], added: tuple[Requirement, ...]
+) -> tuple[Requirement, ...]:
+    return (*own, *(expression for expression in added if expression not in own))
+
+
+OVERHEAD = "250Mi"
+"""About what KubeVirt adds for the processes beside a guest (services/renderresources.go)."""
+
+
+def planned_vmi(workload: Workload, name: str) -> MachineInstance:
+    """The VMI that starting a VM of `workload` would make."""
+    spec = workload.template.get("spec") or {}
+    return MachineInstance(
+        ref=Ref(MACHINE_INSTANCE, workload.ref.namespace, name),
+        uid=f"{workload.uid}-{name}{NEXT}",
+        phase="Scheduling",
+        node_name="",
+        labels=workload.template_labels,
+        spec=spec,
+        owner=Owner(workload.ref.kind, workload.ref.name, workload.uid),
+        eviction_strategy=spec.get("evictionStrategy") or "",
+    )
+
+
+def launcher_pod(vmi: MachineInstance) -> Pod:
+    """The launcher pod of a VMI that has none."""
+    labels = {
+        **vmi.labels,
+        LAUNCHER_LABEL[0]: LAUNCHER_LABEL[1],
+        CREATED_BY: vmi.uid,
+        VM_HOSTNAME: str(vmi.spec.get("hostname") or vmi.ref.name.split(".", 1)[0])[:63],
+        MACHINE_ID: machine_id(vmi.ref.name),
+    }
+    placement = {key: value for key, value in vmi.spec.items() if key in _PLACEMENT}
+    selector = {**(placement.get("nodeSelector") or {}), SCHEDULABLE: "true"}
+    container = {"name": "compute", "resources": {"requests": vmi_requests(vmi.spec)}}
+    claims = [volume for volume in map(_claim, vmi.spec.get("volumes") or ()) if volume]
+    spec = {**placement, "nodeSelector": selector, "containers": [container], "volumes": claims}
+    owner = {"kind": MACHINE_INSTANCE, "name": vmi.ref.name, "uid": vmi.uid, "controller": True}
+    return _pod(f"virt-launcher-{vmi.ref.name}{NEXT}", vmi.ref.namespace, labels, spec, owner)
+
+
+def controlled_pod(workload: Workload, name: str, owner_uid: str, owner_kind: str) -> Pod:
+    """A pod that the controller of `workload` would make from its template."""
+    spec = dict(workload.template.get("spec") or {})
+    for field in ("containers", "initContainers"):
+        spec[field] = [_with_requests(container) for container in spec.get(field) or ()]
+    owner = {"kind": owner_kind, "name": workload.ref.name, "uid": owner_uid, "controller": True}
+    return _pod(name, workload.ref.namespace, dict(workload.template_labels), spec, owner)
+
+
+def sized(workload: Workload) -> bool:
+    """Whether the template of a stopped VM gives the requests of its launcher pod."""
+    spec = workload.manifest.get("spec") or {}
+    if workload.ref.kind != VIRTUAL_MACHINE.name:
+        return True
+    domain = (workload.template.get("spec") or {}).get("domain") or {}
+    requests = (domain.get("resources") or {}).get("requests") or {}
+    return "instancetype" not in spec and "memory" in requests and "cpu" in requests
+
+
+def vmi_requests(spec: t.Mapping[str, JSON]) -> dict[str, JSON]:
+    """Estimated requests of a launcher pod, from the spec of its VMI: guest memory with an overhead,
+    and a tenth of a core for each virtual CPU (cpuAllocationRatio) unless it asks for more."""
+    domain = spec.get("domain") or {}
+    asked = (domain.get("resources") or {}).get("requests") or {}
+    cores = domain.get("cpu") or {}
+    count = 1
+    for part in ("sockets", "cores", "threads"):
+        count *= int(cores.get(part) or 1)
+    memory = asked.get("memory") or (domain.get("memory") or {}).get("guest") or "0"
+    total = (parse_quantity(memory) + parse_quantity(OVERHEAD)) // 10**9
+    return {**asked, "cpu": asked.get("cpu") or f"{100 * count}m", "memory": str(total)}
+
+
+def _pod(
+    name: str, namespace: str, labels: dict[str, str], spec: JSON, owner: dict[str, JSON]
+) -> Pod:
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "labels": labels,
+        "ownerReferences": [owner],
+    }
+    manifest = {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+    pod = pod_from_manifest(manifest)
+    return replace(pod, placement=merge_match_label_keys(pod.placement, labels))
+
+
+def _claim(volume: t.Mapping[str, JSON]) -> JSON:
+    """A volume of a VMI as its launcher pod mounts it; None if it is no claim."""
+    claim = volume.get("persistentVolumeClaim")
+    data = volume.get("dataVolume")
+    name = (claim or {}).get("claimName") or (data or {}).get("name")
+    if not name:
+        return None
+    return {"name": volume["name"], "persistentVolumeClaim": {"claimName": name}}
+
+
+def _with_requests(container: t.Mapping[str, JSON]) -> dict[str, JSON]:
+    """A container with the requests that the API server sets from its limits."""
+    resources = container.get("resources") or {}
+    requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {**container, "resources": {**resources, "requests": requests}}
+
+
+_PLACEMENT = ("affinity", "nodeSelector", "tolerations", "topologySpreadConstraints")

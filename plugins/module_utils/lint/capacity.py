@@ -1,0 +1,230 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which anti-affinity has more instances than domains, and which spread constraints mislead?"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import typing as t
+from collections import defaultdict
+from dataclasses import replace
+
+from ..compliance import terms as wording
+from ..compliance.terms import Term, TermKind
+from ..model.findings import Finding
+from ..model.kinds import POD_TEMPLATE_HASH
+from ..model.objects import Node, PodTerm, Ref, SpreadConstraint
+from ..model.placement_manifests import CREATED_BY
+from .scene import LintedWorkload, LintInput
+
+_TRANSIENT = "node.kubernetes.io/"
+"""Prefix of the taints that come and go with a node's state: cordon, not ready, pressure
+(Kubernetes core/v1 well_known_taints.go)."""
+
+_KEPT_RUNNING = ("Always", "RerunOnFailure")
+
+Group = list[tuple[LintedWorkload, Term]]
+"""Workloads with a term that selects them all, each with its own instance of the term."""
+
+
+def domain_findings(scene: LintInput) -> t.Iterator[Finding]:
+    if scene.nodes:
+        yield from _too_many(scene, replace(scene, nodes=tuple(map(_at_its_best, scene.nodes))))
+
+
+def _at_its_best(node: Node) -> Node:
+    """A node without its transient taints."""
+    return replace(
+        node, taints=tuple(taint for taint in node.taints if not taint.key.startswith(_TRANSIENT))
+    )
+
+
+def _too_many(scene: LintInput, lasting: LintInput) -> t.Iterator[Finding]:
+    """More instances with anti-affinity than domains for them: in a whole group, or in the part of
+    it that may use only some domains."""
+    looked_at = {subject.ref for subject in scene.subjects}
+    for group in _groups_apart(scene):
+        reported: set[Ref] = set()
+        for crowd in _crowds(lasting, group):
+            why, advice = _no_room(scene, crowd)
+            for subject, term in crowd.members:
+                if subject.ref in looked_at and subject.ref not in reported:
+                    yield subject.finding(term, "never_met", "error", why, advice)
+            reported.update(subject.ref for subject, _term in crowd.members)
+
+
+class _CrowdedGroup(t.NamedTuple):
+    """Workloads with a common term and more instances than the `domains` that they may use. `open`
+    are the domains that would take them without their node selectors and node affinity."""
+
+    members: list[tuple[LintedWorkload, Term]]
+    instances: int
+    domains: tuple[str, ...]
+    open: tuple[str, ...]
+
+
+def _crowds(lasting: LintInput, group: Group) -> t.Iterator[_CrowdedGroup]:
+    """The crowded groups, the smallest first. A set of domains is too small if more instances can
+    only run inside it. Checked are the sets of each workload, and their union (Hall's theorem)."""
+    places = _DomainSets(lasting, t.cast(PodTerm, group[0][1].said).topology_key)
+    inside: dict[int, list[tuple[LintedWorkload, Term]]] = defaultdict(list)
+    for subject, term in group:
+        if within := places.of(subject):
+            inside[within].append((subject, term))
+    running = {
+        within: sum(to_run(subject) for subject, _term in members)
+        for within, members in inside.items()
+    }
+    if not inside or sum(running.values()) <= min(map(int.bit_count, inside)):
+        return
+    together = functools.reduce(operator.or_, inside)
+    for few in sorted({*inside, together}, key=lambda domains: (domains.bit_count(), domains)):
+        instances = sum(count for within, count in running.items() if not within & ~few)
+        if instances > few.bit_count():
+            chosen = [x for within, members in inside.items() if not within & ~few for x in members]
+            able = functools.reduce(operator.or_, (places.open_to(s) for s, _term in chosen))
+            yield _CrowdedGroup(chosen, instances, places.names(few), places.names(able))
+
+
+class _DomainSets:
+    """The domains of a key that take a workload's pods, as a set of bits."""
+
+    def __init__(self, lasting: LintInput, key: str) -> None:
+        self._lasting = lasting
+        self._carrying = lasting.table.with_key(key)
+        self._domains = tuple(lasting.table.domains(key).items())
+        self._known: dict[int, int] = {}
+
+    def of(self, subject: LintedWorkload) -> int:
+        """Empty if a node without the key takes the pods: the term never keeps a pod off that node."""
+        eligible = self._lasting.eligible(subject)
+        return 0 if eligible & ~self._carrying else self._touched(eligible)
+
+    def open_to(self, subject: LintedWorkload) -> int:
+        """The domains without the node selector and node affinity of its template."""
+        free = replace(subject.declared.placement, node_selector=(), node_terms=None)
+        bare = replace(subject, declared=replace(subject.declared, placement=free))
+        return self._touched(self._lasting.eligible(bare))
+
+    def _touched(self, eligible: int) -> int:
+        if eligible not in self._known:
+            bits = (1 << n for n, (_name, nodes) in enumerate(self._domains) if nodes & eligible)
+            self._known[eligible] = sum(bits)
+        return self._known[eligible]
+
+    def names(self, places: int) -> tuple[str, ...]:
+        return tuple(name for n, (name, _nodes) in enumerate(self._domains) if places >> n & 1)
+
+
+def _no_room(scene: LintInput, crowd: _CrowdedGroup) -> tuple[str, str]:
+    """Why the instances can never all run, and what to do."""
+    machines = all(subject.ref.kind == "VirtualMachine" for subject, _term in crowd.members)
+    noun = "machines" if machines else "instances"
+    over = scene.topology.name_of(t.cast(PodTerm, crowd.members[0][1].said).topology_key)
+    room = len(crowd.domains)
+    there = f"there are {room} domains" if room > 1 else "there is 1 domain"
+    why = (
+        f"They can never all run: {crowd.instances} {noun} are to run and must keep apart over"
+        f" {over}, and {there} for them"
+    )
+    barred = sorted(set(crowd.open) - set(crowd.domains))
+    if barred:
+        left = f"{wording.listed(crowd.domains)}: what they require of nodes leaves out"
+        return (
+            f"{why}, {left} {wording.listed(barred)}.",
+            "Let their nodeSelector and node affinity allow more domains, run fewer, or make the"
+            " term preferred.",
+        )
+    return f"{why}.", f"Run fewer {noun}, add domains, or make the term preferred."
+
+
+def _groups_apart(scene: LintInput) -> t.Iterator[Group]:
+    """Workloads of one namespace with the same term, which selects them all; or one with replicas."""
+    carriers: dict[t.Hashable, Group] = defaultdict(list)
+    for subject in scene.all_workloads:
+        for term in () if subject.workload is None and not subject.virtual else subject.terms:
+            pod_term = term.said
+            if (
+                term.kind is TermKind.ANTI_AFFINITY
+                and _separates_all(pod_term)
+                and not subject.owned
+            ):
+                key = (
+                    pod_term.topology_key,
+                    pod_term.selector,
+                    pod_term.namespaces,
+                    pod_term.namespace_selector,
+                )
+                alone = subject.ref if pod_term.match_label_keys else None
+                carriers[subject.ref.namespace, key, alone].append((subject, term))
+    for members in carriers.values():
+        chosen = {target.ref for target in scene.selected(*members[0]) or ()}
+        group = [(subject, term) for subject, term in members if subject.ref in chosen]
+        if len(group) > 1 or any((subject.copies or 0) > 1 for subject, _term in group):
+            yield group
+
+
+def _separates_all(term: PodTerm) -> bool:
+    """Whether a term keeps apart any two instances that it selects, whatever their other labels are,
+    or any two pods of one revision, which all instances have after a rollout."""
+    separated = set(term.match_label_keys) <= {POD_TEMPLATE_HASH}
+    return separated and set(term.mismatch_label_keys) <= {CREATED_BY}
+
+
+def to_run(subject: LintedWorkload) -> int:
+    """How many instances are to run."""
+    if subject.ref.kind != "VirtualMachine" or subject.workload is None:
+        return subject.copies or 0
+    spec = subject.workload.manifest.get("spec") or {}
+    keeps_running = spec.get("runStrategy") in _KEPT_RUNNING or spec.get("running") is True
+    return int(keeps_running or bool(subject.machines))
+
+
+def spread_findings(scene: LintInput) -> t.Iterator[Finding]:
+    for subject in scene.subjects:
+        for term in subject.terms:
+            if term.kind is TermKind.SPREAD:
+                yield from _no_maximum(scene, subject, term)
+                yield from _strands(scene, subject, term)
+
+
+def _no_maximum(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
+    constraint = t.cast(SpreadConstraint, term.said)
+    if constraint.max_skew != 1 or _kept_apart(subject, constraint.topology_key):
+        return
+    domains = len(scene.eligible_domains(subject, constraint.topology_key))
+    members = sum(target.copies or 1 for target in scene.selected(subject, term) or (subject,))
+    if scene.nodes is not None and members <= domains:
+        return
+    over = scene.topology.name_of(constraint.topology_key)
+    yield subject.finding(
+        term,
+        "max_skew_is_not_max_count",
+        "info",
+        f"max_skew 1 over {over} does not mean one in each: it bounds the difference between the"
+        " fullest and the emptiest domain, so with more instances than domains two share one.",
+        "Use keep_apart where no two may share a domain.",
+    )
+
+
+def _strands(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
+    constraint = t.cast(SpreadConstraint, term.said)
+    if constraint.node_taints_policy == "Honor":
+        return
+    over = scene.topology.name_of(constraint.topology_key)
+    yield subject.finding(
+        term,
+        "spread_strands_drain",
+        "warning",
+        f"A domain of {over} whose nodes are all drained or down still counts as an empty one, so"
+        " what ran there finds no place in the others.",
+        "Set nodeTaintsPolicy: Honor in the constraint, as spread does.",
+    )
+
+
+def _kept_apart(subject: LintedWorkload, key: str) -> bool:
+    return any(
+        term.kind is TermKind.ANTI_AFFINITY and term.said.topology_key == key
+        for term in subject.declared.terms
+    )

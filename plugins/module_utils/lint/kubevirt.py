@@ -1,0 +1,135 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What prevents the live migration of a VM, and which VMs need a restart?"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..compliance.declared import DeclaredReader
+from ..compliance.terms import Term, TermKind
+from ..kubevirt.moving import SPREAD_FIELD, lagging_fields
+from ..model.findings import Finding
+from ..model.objects import PodTerm, Requirement
+from ..model.placement_manifests import CREATED_BY
+from ..model.topology import HOSTNAME
+from ..scheduler.labels import NAME_FIELD
+from .scene import LintedWorkload, LintInput
+
+_SPREADS = (TermKind.SPREAD, TermKind.PREFERRED_SPREAD)
+_NOT_RUNNING = ("", "Stopped", "Paused", "Unknown", "Halted")
+
+
+def findings(scene: LintInput) -> t.Iterator[Finding]:
+    reader = DeclaredReader()
+    for subject in scene.subjects:
+        if not subject.virtual:
+            continue
+        for term in subject.terms:
+            if term.kind is TermKind.ANTI_AFFINITY:
+                yield from _own_source(scene, subject, term)
+        yield from _pinned(subject)
+        if subject.ref.kind == "VirtualMachine":
+            yield from _restart(scene, subject, reader)
+
+
+def _own_source(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
+    """During a migration the source pod still exists, with the labels of the target."""
+    pod_term = t.cast(PodTerm, term.said)
+    if not scene.selects_itself(subject, term):
+        return
+    domains = scene.eligible_domains(subject, pod_term.topology_key)
+    inside = [nodes.bit_count() for nodes in domains.values()]
+    aside = CREATED_BY in pod_term.mismatch_label_keys or pod_term.differs_in == CREATED_BY
+    if aside or pod_term.topology_key == HOSTNAME or (inside and max(inside) == 1):
+        yield from _all_taken(scene, subject, term, inside)
+        return
+    yield subject.finding(
+        term,
+        "blocks_live_migration",
+        "warning",
+        f"While a machine migrates, its own source pod matches the {term.kind} term over"
+        f" {scene.topology.name_of(pod_term.topology_key)} and keeps the target out of its own domain,"
+        " free nodes there or not.",
+        f"Add mismatchLabelKeys: [{CREATED_BY}] to the term, as keep_apart does: a machine then"
+        " keeps away from all others and not from itself.",
+    )
+
+
+def _all_taken(
+    scene: LintInput, subject: LintedWorkload, term: Term, inside: t.Sequence[int]
+) -> t.Iterator[Finding]:
+    """In a domain of one node, a migration needs another domain in which no VM of the group runs."""
+    group = scene.selected(subject, term) or ()
+    members = sum(member.copies or 0 for member in group)
+    single = inside.count(1)
+    if not single or members < len(inside):
+        return
+    yield subject.finding(
+        term,
+        "blocks_live_migration",
+        "warning",
+        f"The {term.kind} term over {scene.topology.name_of(term.said.topology_key)} is about"
+        f" {members} instances, and {len(inside)} domains take them, {single} of them with a single"
+        " node: once all are taken, a machine there has no target, and a drain of its node cannot"
+        " end.",
+        "Add a node, or make the term preferred.",
+    )
+
+
+def _pinned(subject: LintedWorkload) -> t.Iterator[Finding]:
+    placement = subject.declared.placement
+    pairs = [Requirement(key, "In", (value,)) for key, value in placement.node_selector]
+    terms = placement.node_terms or ()
+    by_selector = any(_names_one_node(part) for part in pairs)
+    by_terms = len(terms) == 1 and any(
+        _names_one_node(part) for part in (*terms[0].expressions, *terms[0].fields)
+    )
+    if by_selector or by_terms:
+        yield subject.finding(
+            None,
+            "blocks_live_migration",
+            "warning",
+            "Its node terms name a single node, so a migration has no target and a drain of that"
+            " node cannot end.",
+            "Ask for a label that several nodes have; to aim one migration, a roll-out adds a node"
+            " selector to the migration alone.",
+        )
+
+
+def _names_one_node(part: Requirement) -> bool:
+    names = part.key in (HOSTNAME, NAME_FIELD)
+    return names and part.operator == "In" and len(part.values) == 1
+
+
+def _restart(
+    scene: LintInput, subject: LintedWorkload, reader: DeclaredReader
+) -> t.Iterator[Finding]:
+    declared = [term for term in subject.terms if term.kind in _SPREADS]
+    if subject.machines and subject.workload is not None:
+        for vmi in subject.machines:
+            if SPREAD_FIELD in lagging_fields(subject.workload, vmi, subject.spec):
+                running = reader.placement(vmi.spec)[1].terms
+                missing = next((term for term in declared if term not in running), None)
+                yield _restart_required(subject, missing)
+    elif scene.pods is None and declared and _may_run(subject):
+        yield _restart_required(subject, declared[0])
+
+
+def _restart_required(subject: LintedWorkload, term: Term | None) -> Finding:
+    return subject.finding(
+        term,
+        "restart_required",
+        "warning",
+        "KubeVirt does not carry topologySpreadConstraints over to a machine that runs, and until"
+        " it is restarted no other change of its placement reaches it either.",
+        "Restart the machine, or use keep_apart, which takes effect by live migration.",
+    )
+
+
+def _may_run(subject: LintedWorkload) -> bool:
+    """Whether a VM of which only the manifest or the rule is known may be running."""
+    if subject.workload is None:
+        return True
+    status = subject.workload.manifest.get("status") or {}
+    return status.get("printableStatus", "") not in _NOT_RUNNING

@@ -1,0 +1,228 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which node label keys and values in terms do no nodes, or only some nodes, have?"""
+
+from __future__ import annotations
+
+import difflib
+import typing as t
+
+from ..compliance import terms as wording
+from ..compliance.terms import Term, TermKind, requirements_of
+from ..kubevirt.labels import adds_node_key
+from ..model.findings import Finding
+from ..model.objects import PodTerm, Requirement, SpreadConstraint
+from ..model.topology import DEPRECATED, HOSTNAME
+from .scene import LintedWorkload, LintInput
+
+REPLACED: t.Mapping[str, str] = {
+    **DEPRECATED,
+    "beta.kubernetes.io/arch": "kubernetes.io/arch",
+    "beta.kubernetes.io/os": "kubernetes.io/os",
+    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
+    "node-role.kubernetes.io/master": "node-role.kubernetes.io/control-plane",
+}
+"""Node labels that Kubernetes has replaced, and by what."""
+
+KNOWN: t.Mapping[str, tuple[str, ...]] = {
+    "kubernetes.io": ("hostname", "os", "arch"),
+    "topology.kubernetes.io": ("zone", "region"),
+}
+"""All node labels that Kubernetes defines under two prefixes that it reserves."""
+
+_NEED_THE_KEY = ("In", "Exists", "Gt", "Lt")
+
+
+def findings(scene: LintInput) -> t.Iterator[Finding]:
+    for subject in scene.subjects:
+        for term in subject.terms:
+            over = _over(term)
+            if over:
+                yield from _of_topology_key(scene, subject, term, over)
+            for part in requirements_of(term):
+                yield from _of_node_key(scene, subject, term, part)
+
+
+def _of_topology_key(
+    scene: LintInput, subject: LintedWorkload, term: Term, key: str
+) -> t.Iterator[Finding]:
+    yield from _of_any_key(scene, subject, term, key)
+    if scene.nodes is None:
+        yield from _unheard_of(subject, term, key)
+        return
+    if key not in scene.carried_keys:
+        yield _on_no_node(scene, subject, term, key, _void(term))
+        return
+    yield from _on_some_nodes(scene, subject, term, key)
+    yield from _single_domain(scene, subject, term, key)
+
+
+def _of_node_key(
+    scene: LintInput, subject: LintedWorkload, term: Term, part: Requirement
+) -> t.Iterator[Finding]:
+    if adds_node_key(part.key):
+        return
+    yield from _of_any_key(scene, subject, term, part.key, part)
+    if scene.nodes is None:
+        yield from _unheard_of(subject, term, part.key, part)
+    elif part.key not in scene.carried_keys and part.operator != "DoesNotExist":
+        void = "allows no node" if part.operator in _NEED_THE_KEY else "has no effect"
+        if term.preferred:
+            void = "has no effect"
+        yield _on_no_node(scene, subject, term, part.key, void, part)
+    elif part.operator in ("In", "NotIn"):
+        yield from _of_values(scene, subject, term, part)
+
+
+def _of_values(
+    scene: LintInput, subject: LintedWorkload, term: Term, part: Requirement
+) -> t.Iterator[Finding]:
+    """Values that no node has. A typo beside valid values has no other symptom."""
+    there = sorted(scene.table.domains(part.key))
+    for value in sorted(set(part.values).difference(there)):
+        useless = "keeps its pods off no node" if part.operator == "NotIn" else "allows no node"
+        hint = _nearest(value, there)
+        yield subject.finding(
+            term,
+            "value_on_no_node",
+            "warning",
+            f"No node has {part.key}={value}, so this value {useless}; nodes have"
+            f" {wording.listed(there)}.",
+            f"Label the nodes, or correct the value{hint}.",
+            part,
+        )
+
+
+def _of_any_key(
+    scene: LintInput, subject: LintedWorkload, term: Term, key: str, part: Requirement | None = None
+) -> t.Iterator[Finding]:
+    if key in REPLACED:
+        yield subject.finding(
+            term,
+            "deprecated_key",
+            "warning",
+            f"Kubernetes has replaced the node label {key} by {REPLACED[key]}, and newer nodes may"
+            " not carry the old one.",
+            f"Use {REPLACED[key]}, and label nodes that lack it.",
+            part,
+        )
+    elif "/" not in key and key not in scene.topology.keys.values():
+        yield subject.finding(
+            term,
+            "bare_key",
+            "warning",
+            f"The node label {key} has no prefix, so anybody may use the same name for something"
+            " else.",
+            f"Put a prefix of your own before it, or declare {key} in topology_keys.",
+            part,
+        )
+
+
+def _on_no_node(
+    scene: LintInput,
+    subject: LintedWorkload,
+    term: Term,
+    key: str,
+    void: str,
+    part: Requirement | None = None,
+) -> Finding:
+    needed = part is None or part.operator != "NotIn"
+    return subject.finding(
+        term,
+        "key_on_no_node",
+        "error" if needed and not term.preferred else "warning",
+        f"No node has the label {key}, so the {term.kind} term {void}.",
+        f"Label the nodes first, or correct the key{_meant(key, scene.carried_keys)}.",
+        part,
+    )
+
+
+def _unheard_of(
+    subject: LintedWorkload, term: Term, key: str, part: Requirement | None = None
+) -> t.Iterator[Finding]:
+    """Without a cluster: a key that no node can have, since its prefix is Kubernetes' own."""
+    prefix, _slash, name = key.rpartition("/")
+    if prefix in KNOWN and name not in KNOWN[prefix]:
+        known_keys = [
+            f"{known_prefix}/{label}" for known_prefix, labels in KNOWN.items() for label in labels
+        ]
+        yield subject.finding(
+            term,
+            "key_on_no_node",
+            "warning" if term.preferred else "error",
+            f"Kubernetes gives no node a label {key}, and nobody else may use the prefix {prefix},"
+            f" so the {term.kind} term {_void(term)}.",
+            f"Correct the key{_meant(key, known_keys)}.",
+            part,
+        )
+
+
+def _on_some_nodes(
+    scene: LintInput, subject: LintedWorkload, term: Term, key: str
+) -> t.Iterator[Finding]:
+    eligible = scene.eligible(subject)
+    without = scene.table.names_of(eligible & ~scene.table.with_key(key))
+    if without and eligible & scene.table.with_key(key):
+        yield subject.finding(
+            term,
+            "key_on_some_nodes",
+            "warning",
+            f"{wording.listed(without)} would take its pods and lack the label {key}:"
+            f" {_on_unlabelled(term)} there.",
+            "Label these nodes too, or keep the workload off them.",
+        )
+
+
+def _single_domain(
+    scene: LintInput, subject: LintedWorkload, term: Term, key: str
+) -> t.Iterator[Finding]:
+    if term.kind in (TermKind.AFFINITY, TermKind.PREFERRED_AFFINITY):
+        return
+    domains = list(scene.eligible_domains(subject, key))
+    if len(domains) == 1 and not (key == HOSTNAME and subject.copies == 1):
+        advice = "Use a key with more domains, or label the nodes by where they are."
+        if len(scene.table.domains(key)) > 1:
+            advice = "Let its node terms and tolerations allow more of them, or use another key."
+        yield subject.finding(
+            term,
+            "single_domain",
+            "warning",
+            f"All nodes that take its pods are in one domain of {key}, {domains[0]}, so nothing"
+            " can be apart over it.",
+            advice,
+        )
+
+
+def _meant(key: str, keys: t.Iterable[str]) -> str:
+    """Keys of the same name under another prefix before others that are alike."""
+    name = key.rpartition("/")[2]
+    listed = sorted(keys)
+    same = [candidate for candidate in listed if candidate.rpartition("/")[2] == name]
+    return _may_be(same or difflib.get_close_matches(key, listed, n=2, cutoff=0.7))
+
+
+def _nearest(value: str, values: t.Sequence[str]) -> str:
+    plain = [candidate for candidate in values if candidate.lower() == value.lower()]
+    return _may_be(plain or difflib.get_close_matches(value, values, n=2, cutoff=0.6))
+
+
+def _may_be(names: t.Sequence[str]) -> str:
+    return f"; {' or '.join(names)} may be meant" if names else ""
+
+
+def _void(term: Term) -> str:
+    if term.preferred or term.kind is TermKind.ANTI_AFFINITY:
+        return "has no effect"
+    return "leaves every pod of it Pending"
+
+
+def _on_unlabelled(term: Term) -> str:
+    if term.kind in (TermKind.ANTI_AFFINITY, TermKind.PREFERRED_ANTI_AFFINITY):
+        return "nothing is kept apart"
+    return "the term never lets a pod run"
+
+
+def _over(term: Term) -> str:
+    if isinstance(term.said, (PodTerm, SpreadConstraint)):
+        return term.said.topology_key
+    return ""

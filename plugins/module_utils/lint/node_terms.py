@@ -1,0 +1,215 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which terms are empty, contradict each other, or are satisfied by no node?"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+from ..compliance import terms as wording
+from ..compliance.terms import Term, TermKind, requirement
+from ..model.findings import Finding
+from ..model.objects import NodeTerm, Placement, PodTerm, Requirement
+from ..model.topology import HOSTNAME
+from ..scheduler.labels import is_readable, parse_integer
+from ..scheduler.node_affinity import nodes_of_placement, nodes_of_term
+from .scene import LintedWorkload, LintInput
+
+
+def findings(scene: LintInput) -> t.Iterator[Finding]:
+    for subject in scene.subjects:
+        yield from _empty_terms(subject)
+        yield from _required(scene, subject)
+        for term in subject.terms:
+            if term.kind is TermKind.PREFERRED_NODE_AFFINITY:
+                yield from _preferred(scene, subject, term)
+        yield from _near_and_apart(subject)
+
+
+def _empty_terms(subject: LintedWorkload) -> t.Iterator[Finding]:
+    placement = subject.declared.placement
+    required = placement.node_terms
+    if required is not None and all(_is_empty(term) for term in required):
+        yield subject.finding(
+            None,
+            "empty_term",
+            "error",
+            "Its required node affinity says nothing, which matches no node, so none of its pods"
+            " can run anywhere.",
+            "Remove the empty required node affinity; forms of consoles leave it behind.",
+        )
+    elif required is not None and any(_is_empty(term) for term in required):
+        yield subject.finding(
+            None,
+            "empty_term",
+            "warning",
+            "One of its required node terms says nothing; it matches no node, not every node.",
+            "Remove the empty term, or say in it what is meant.",
+        )
+    for _weight, preference in placement.preferred_node_terms:
+        if _is_empty(preference):
+            yield subject.finding(
+                None,
+                "empty_term",
+                "warning",
+                "A preferred node term says nothing, and the scheduler passes it over.",
+                "Remove the empty term, or say in it what is meant.",
+            )
+
+
+def _required(scene: LintInput, subject: LintedWorkload) -> t.Iterator[Finding]:
+    placement = subject.declared.placement
+    pairs = tuple(Requirement(key, "In", (value,)) for key, value in placement.node_selector)
+    terms = (NodeTerm(),) if placement.node_terms is None else placement.node_terms
+    terms = tuple(term for term in terms if placement.node_terms is None or not _is_empty(term))
+    clashes = [_contradiction((*pairs, *term.expressions)) for term in terms]
+    if not terms or not (pairs or any(term.expressions for term in terms) or placement.node_terms):
+        return
+    if all(clashes):
+        yield _excluded(subject, None, "its node terms ask for", clashes[0], pairs)
+    elif scene.nodes is not None:
+        checkable = _of_known_keys(scene, placement)
+        asks = checkable.node_selector or checkable.node_terms
+        if asks and not nodes_of_placement(checkable, scene.table):
+            selector_texts = [f"{key} In ({value})" for key, value in checkable.node_selector]
+            terms_text = " or ".join(map(wording.node_term, checkable.node_terms or ()))
+            requirements = " and ".join(filter(None, (*selector_texts, terms_text)))
+            yield _never(subject, None, f"no node satisfies {requirements}")
+
+
+def _of_known_keys(scene: LintInput, placement: Placement) -> Placement:
+    """The placement without requirements on keys that no node has: these are another finding,
+    key_on_no_node. If no node satisfies this placement, none satisfies the whole one."""
+    selector = tuple(pair for pair in placement.node_selector if pair[0] in scene.carried_keys)
+    terms = placement.node_terms
+    if terms is not None:
+        left = [replace(x, expressions=tuple(_asked(scene, x.expressions))) for x in terms]
+        open_now = any(_is_empty(x) and not _is_empty(y) for x, y in zip(left, terms, strict=True))
+        terms = None if open_now else tuple(left)
+    return replace(placement, node_selector=selector, node_terms=terms)
+
+
+def _preferred(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
+    node_term = t.cast(NodeTerm, term.said)
+    if _is_empty(node_term):
+        return
+    if clash := _contradiction(node_term.expressions):
+        yield _excluded(subject, term, "a preferred node term asks for", clash)
+    elif (
+        scene.nodes is not None
+        and len(_asked(scene, node_term.expressions)) == len(node_term.expressions)
+        and not nodes_of_term(node_term, scene.table)
+    ):
+        yield _never(subject, term, f"no node satisfies {wording.node_term(node_term)}")
+
+
+def _near_and_apart(subject: LintedWorkload) -> t.Iterator[Finding]:
+    """A pod with affinity to and anti-affinity with the same pods."""
+    for near in subject.terms:
+        for away in subject.terms:
+            if near.kind is TermKind.AFFINITY and away.kind is TermKind.ANTI_AFFINITY:
+                near_term, away_term = t.cast(PodTerm, near.said), t.cast(PodTerm, away.said)
+                nested = near_term.topology_key in (HOSTNAME, away_term.topology_key)
+                same_pods = (near_term.selector, near_term.namespaces) == (
+                    away_term.selector,
+                    away_term.namespaces,
+                )
+                if nested and same_pods and near_term.selector is not None:
+                    why = (
+                        f"it must be near {wording.pods_of(near_term)} and keep away from the same"
+                    )
+                    yield _never(subject, near, why, "Take one of the two terms away.")
+
+
+def _excluded(
+    subject: LintedWorkload,
+    term: Term | None,
+    prefix: str,
+    parts: t.Sequence[Requirement],
+    pairs: t.Collection[Requirement] = (),
+) -> Finding:
+    """A contradiction in words, with the owner of each side if these differ."""
+    if len(parts) == 1:
+        unread = f"{wording.requirement_text(parts[0])}, which the scheduler cannot read"
+        return _never(subject, term, f"{prefix} {unread}", "Correct the value.")
+    owners = {
+        part: f"rule {rule}"
+        if (rule := subject.rule_of_requirement(part))
+        else ("its nodeSelector" if part in pairs else "its own node affinity")
+        for part in parts
+        if term is None
+    }
+    several_owners = len(set(owners.values())) > 1
+    texts = [
+        wording.requirement_text(x) + (f" ({owners[x]})" if several_owners else "") for x in parts
+    ]
+    advice = "Change one of them: whatever labels a node has, it cannot satisfy both."
+    return _never(subject, term, f"{prefix} {' and '.join(texts)}", advice)
+
+
+def _never(
+    subject: LintedWorkload,
+    term: Term | None,
+    why: str,
+    advice: str = "Correct the values, or label nodes so that some satisfy it.",
+) -> Finding:
+    preferred = term is not None and term.preferred
+    harm = "The term never has an effect" if preferred else "None of its pods can ever run"
+    return subject.finding(
+        term,
+        "never_met",
+        "warning" if preferred else "error",
+        f"{harm}: {why}.",
+        advice,
+    )
+
+
+def _contradiction(parts: t.Sequence[Requirement]) -> tuple[Requirement, ...]:
+    """Requirements on one key that no value satisfies, or one that the scheduler cannot read."""
+    for part in parts:
+        if not is_readable(part, of_nodes=True):
+            return (part,)
+    for key in dict.fromkeys(part.key for part in parts):
+        same = tuple(dict.fromkeys(part for part in parts if part.key == key))
+        if len(set(map(requirement, same))) > 1 and _excludes(same):
+            return same
+    return ()
+
+
+def _excludes(parts: t.Sequence[Requirement]) -> bool:
+    operators = {part.operator for part in parts}
+    if "DoesNotExist" in operators and operators & {"In", "Exists", "Gt", "Lt"}:
+        return True
+    allowed = [set(part.values) for part in parts if part.operator == "In"]
+    low, high = _bounds(parts)
+    if not allowed:
+        return low is not None and high is not None and high - low < 2
+    left = set.intersection(*allowed)
+    left -= {value for part in parts if part.operator == "NotIn" for value in part.values}
+    if low is not None or high is not None:
+        numbers = {value: parse_integer(value) for value in left}
+        left = {
+            value
+            for value, n in numbers.items()
+            if n is not None and (low is None or n > low) and (high is None or n < high)
+        }
+    return not left
+
+
+def _bounds(parts: t.Sequence[Requirement]) -> tuple[int | None, int | None]:
+    """The lower bound of Gt and the upper bound of Lt, both exclusive."""
+    above = [parse_integer(part.values[0]) for part in parts if part.operator == "Gt"]
+    below = [parse_integer(part.values[0]) for part in parts if part.operator == "Lt"]
+    low = max((number for number in above if number is not None), default=None)
+    return low, min((number for number in below if number is not None), default=None)
+
+
+def _asked(scene: LintInput, parts: t.Iterable[Requirement]) -> list[Requirement]:
+    """The requirements without those that need a key that no node has (finding key_on_no_node)."""
+    carried = scene.carried_keys
+    return [x for x in parts if x.operator in ("NotIn", "DoesNotExist") or x.key in carried]
+
+
+def _is_empty(term: NodeTerm) -> bool:
+    return not term.expressions and not term.fields

@@ -1,0 +1,252 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wrong with rules when they are compiled into manifests, without a cluster?
+
+A rule whose workloads all have a manifest is written into these, as it would be on a cluster.
+Every rule is also written into stand-ins for the workloads that it names: findings about these
+hold for any manifest of the workloads.
+
+The manifests may not be all there is. So nothing is found about what runs, and no rule is refused.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, replace
+
+from ..compliance.declared import DeclaredReader
+from ..model.findings import Finding
+from ..model.input import nearest
+from ..model.json_pointer import JSON
+from ..model.kinds import KINDS, RULE_KINDS, RULES
+from ..model.objects import Node, Ref
+from ..model.patched_snapshot import written
+from ..model.rule import Rule, WorkloadSelector
+from ..model.snapshot import Platform, Snapshot, Unreadable, Workload
+from ..model.write import Write
+from ..rules.change import MANAGED_BY, unreadable_ownership
+from ..rules.checks import NOT_CHECKED, matches_others
+from ..rules.compile import compile_rule
+from ..rules.group_selector import GroupSelectorBuilder
+from ..rules.ownership import UnreadableAnnotation, read_ownership, read_undo_note
+from ..rules.plan import RulesRequest, is_named, plan_rules
+from ..rules.resolve import Inventory, resolve, targets_of
+from ..scheduler.labels import matches
+from .run import RULE_CHECKS, findings_about
+from .scene import LintedWorkload, LintInput, linted_workload
+
+NEWEST = Platform(kubernetes=(999, 0), kubevirt="v999.0.0")
+"""Knows every field: lint says by itself what a server lacks."""
+
+
+@dataclass(frozen=True)
+class WrittenRules:
+    """`rules` are those whose workloads all have a manifest, `findings` what is wrong once they
+    are written there, and with annotations of ours that cannot be read."""
+
+    rules: tuple[Rule, ...]
+    findings: tuple[Finding, ...]
+
+
+def write_into_manifests(rules: t.Iterable[Rule], scene: LintInput) -> WrittenRules:
+    """The rules written into the workloads that `scene` looks at."""
+    listed = tuple(rules)
+    workloads = {s.ref: s.workload for s in scene.subjects if s.workload is not None}
+    unreadable = dict(_unreadable(workloads.values()))
+    writable = {ref: w for ref, w in workloads.items() if _takes_rules(w, unreadable)}
+    placed = tuple(rule for rule in listed if _has_manifests(rule, workloads, writable))
+    findings = list(_unreadable_findings(listed, workloads, unreadable))
+    if placed:
+        snapshot = _offline_snapshot(tuple(writable.values()), scene.nodes)
+        findings += _planned(placed, snapshot, scene)
+        findings += _others(placed, snapshot, scene)
+    return WrittenRules(placed, tuple(findings))
+
+
+def by_themselves(
+    rules: t.Iterable[Rule], manifests: t.Iterable[t.Mapping[str, JSON]]
+) -> tuple[str, ...]:
+    """One sentence for each rule that names a workload without a manifest where there are some of
+    its kind and namespace: the name may be wrong, and then findings about the real workload are
+    missing. `manifests` have names and namespaces."""
+    names_by_kind: dict[tuple[str, str], set[str]] = {}
+    for manifest in manifests:
+        metadata = manifest["metadata"]
+        place = str(manifest["kind"]), str(metadata.get("namespace", ""))
+        names_by_kind.setdefault(place, set()).add(str(metadata.get("name", "")))
+    sentences = []
+    for rule in rules:
+        missing = [
+            f"no {reference.kind} {name} among the manifests{nearest(name, names, 0.6)}"
+            for reference in _references(rule)
+            if (names := names_by_kind.get((reference.kind, reference.namespace))) is not None
+            for name in (reference.names if reference.labels is None else ())
+            if name not in names
+        ]
+        if missing:
+            sentences.append(f"rule {rule.id.name} is judged by itself: {' and '.join(missing)}")
+    return tuple(sentences)
+
+
+def _unreadable(
+    workloads: t.Iterable[Workload],
+) -> t.Iterator[tuple[Ref, UnreadableAnnotation]]:
+    for workload in workloads:
+        if workload.ref.kind not in RULE_KINDS:
+            continue
+        try:
+            read_ownership(workload)
+            read_undo_note(workload)
+        except UnreadableAnnotation as error:
+            yield workload.ref, error
+
+
+def _takes_rules(workload: Workload, unreadable: t.Container[Ref]) -> bool:
+    """Whether a manifest has a template (an overlay may have none) and readable annotations."""
+    spec = workload.template.get("spec")
+    kind = workload.ref.kind
+    return kind in RULE_KINDS and workload.ref not in unreadable and isinstance(spec, dict)
+
+
+def _has_manifests(
+    rule: Rule, workloads: t.Mapping[Ref, Workload], writable: t.Container[Ref]
+) -> bool:
+    """Whether every workload of the rule has a manifest that rules can be written into."""
+    for reference in _references(rule):
+        if reference.labels is None:
+            refs = [Ref(reference.kind, reference.namespace, name) for name in reference.names]
+        else:
+            refs = [ref for ref, w in workloads.items() if is_named((reference,), w)]
+        if not refs or not all(ref in writable for ref in refs):
+            return False
+    return True
+
+
+def _references(rule: Rule) -> list[WorkloadSelector]:
+    targets = [target for _where, target in targets_of(rule)]
+    return [*rule.workloads, *(x for x in targets if isinstance(x, WorkloadSelector))]
+
+
+def _unreadable_findings(
+    rules: t.Sequence[Rule],
+    workloads: t.Mapping[Ref, Workload],
+    unreadable: t.Mapping[Ref, UnreadableAnnotation],
+) -> t.Iterator[Finding]:
+    """A warning where no rule names the object, an error for each rule that does."""
+    for ref, error in unreadable.items():
+        finding = unreadable_ownership(ref, error)
+        naming = [rule for rule in rules if is_named(_references(rule), workloads[ref])]
+        if not naming and rules:
+            yield finding
+        for rule in naming:
+            advice = "Until then the rule cannot be put on it."
+            yield replace(finding, severity="error", advice=advice, rule=rule.id.name)
+
+
+def _offline_snapshot(workloads: tuple[Workload, ...], nodes: tuple[Node, ...] | None) -> Snapshot:
+    """What is known without a cluster: the workloads, and nodes where there are some."""
+    unknown = ["namespaces", "pods", "virtualmachineinstances"]
+    unknown += ["nodes"] if nodes is None else []
+    return Snapshot(
+        nodes=nodes or (),
+        workloads=workloads,
+        platform=NEWEST,
+        unreadable=tuple(
+            Unreadable(resource, "", "list", "not among the input") for resource in unknown
+        ),
+    )
+
+
+def _request(rules: t.Sequence[Rule]) -> RulesRequest:
+    """That the rules are written; terms that already say the same are taken over."""
+    first = rules[0].id
+    return RulesRequest(
+        first.namespace, first.rule_set, tuple(rules), adopt=True, self_rolling="now"
+    )
+
+
+def _planned(rules: tuple[Rule, ...], before: Snapshot, scene: LintInput) -> list[Finding]:
+    """What stands against writing the rules, and what lint finds once they are written."""
+
+    def afterwards(
+        snapshot: Snapshot, written_rules: tuple[Rule, ...], writes: tuple[Write, ...]
+    ) -> tuple[Finding, ...]:
+        after = _after(scene, snapshot, writes)
+        return findings_about(after, written_rules, RULE_CHECKS)
+
+    findings = plan_rules(before, _request(rules), extra_findings=afterwards).findings
+    carrying = {w.ref for w in before.workloads if RULES in w.annotations}
+    return [
+        finding
+        for finding in findings
+        if finding.name != NOT_CHECKED
+        and not (finding.name == MANAGED_BY and carrying.issuperset(finding.objects))
+    ]
+
+
+def _after(scene: LintInput, before: Snapshot, writes: tuple[Write, ...]) -> LintInput:
+    """`scene` with the workloads as the writes leave them."""
+    machines = {subject.ref: subject.machines for subject in scene.subjects}
+    reader = DeclaredReader()
+    subjects = {
+        workload.ref: linted_workload(workload, reader, machines[workload.ref])
+        for workload in written(before, writes).workloads
+    }
+    unchanged = (subject for subject in scene.all_workloads if subject.ref not in subjects)
+    all_subjects = (*subjects.values(), *unchanged)
+    return replace(scene, subjects=tuple(subjects.values()), all_subjects=all_subjects)
+
+
+def _others(rules: tuple[Rule, ...], snapshot: Snapshot, scene: LintInput) -> t.Iterator[Finding]:
+    """Workloads, VMIs and pods that the selector of a group selects and the rule does not name."""
+    inventory = Inventory.of(snapshot)
+    chooser = GroupSelectorBuilder(inventory, read_ownership)
+    for rule in rules:
+        compiled = compile_rule(resolve(rule, inventory, []), chooser, snapshot.platform)
+        for selection in compiled.selections:
+            members = {workload.ref for workload in selection.members}
+            selector = selection.selector()
+            other_workloads = dict.fromkeys(
+                subject.ref
+                for subject in scene.all_workloads
+                if subject.ref.namespace == selection.namespace
+                and subject.ref not in members
+                and not subject.owned
+                and not (subject.workload and is_named(_references(rule), subject.workload))
+                and matches(selector, subject.labels)
+            )
+            if members and other_workloads:
+                yield matches_others(rule, selection, tuple(other_workloads))
+
+
+def stand_in_workloads(rules: t.Sequence[Rule]) -> tuple[LintedWorkload, ...]:
+    """The workloads that the rules name, targets too, with the terms that the rules compile to.
+
+    No workload is looked up: a stand-in without a placement of its own takes the place of each name,
+    and one for each set of labels that workloads are chosen by."""
+    if not rules:
+        return ()
+    stand_ins: dict[Ref, Workload] = {}
+    for rule in rules:
+        for reference in _references(rule):
+            for workload in _stand_ins(reference):
+                stand_ins.setdefault(workload.ref, workload)
+    snapshot = _offline_snapshot(tuple(stand_ins.values()), None)
+    plan = plan_rules(snapshot, _request(rules))
+    reader = DeclaredReader()
+    subjects = (linted_workload(each, reader) for each in written(snapshot, plan.writes).workloads)
+    return tuple(replace(each, workload=None, copies=None, spec=None) for each in subjects)
+
+
+def _stand_ins(reference: WorkloadSelector) -> t.Iterator[Workload]:
+    """One for each name; one for all that are chosen by labels."""
+    kind = KINDS[reference.kind]
+    labels = dict(reference.labels or {})
+    chosen = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+    for name in reference.names if reference.labels is None else (f"({chosen})",):
+        manifest: dict[str, JSON] = {"metadata": {"labels": labels}, "spec": {}}
+        for part in reversed(kind.template.parts):
+            manifest = {part: manifest}
+        metadata = {"name": name, "namespace": reference.namespace}
+        ref = Ref(reference.kind, reference.namespace, name)
+        yield Workload(ref, "", {**manifest, "metadata": metadata})

@@ -1,0 +1,129 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which checks exist, and what do they find: on a cluster, or in its state after a write?
+
+A check is a function from LintInput to findings. The same findings about several objects are
+merged into one.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+from ..model.findings import Finding
+from ..model.objects import Ref
+from ..model.patched_snapshot import written
+from ..model.rule import Rule
+from ..model.snapshot import Snapshot
+from ..model.topology import Topology
+from ..model.write import Write
+from .affinity import contradiction_findings, required_affinity_findings
+from .capacity import domain_findings, spread_findings
+from .kubevirt import findings as kubevirt_findings
+from .node_keys import findings as node_key_findings
+from .node_terms import findings as node_term_findings
+from .scene import LintInput, lint_input_of
+from .selectors import findings as selector_findings
+from .server import invalid_template_findings, unsupported_field_findings
+from .workloads import rollout_findings, workload_findings
+
+_RANK = {"error": 0, "warning": 1, "info": 2}
+
+
+def merged(findings: t.Iterable[Finding]) -> tuple[Finding, ...]:
+    """The same findings about different objects as one finding, the worst first."""
+    alike: dict[tuple[str, ...], dict[Ref, None]] = {}
+    first: dict[tuple[str, ...], Finding] = {}
+    for finding in findings:
+        key = (finding.name, finding.severity, finding.why, finding.advice, finding.rule)
+        first.setdefault(key, finding)
+        alike.setdefault(key, {}).update(dict.fromkeys(finding.objects))
+    together = (replace(first[key], objects=tuple(sorted(refs))) for key, refs in alike.items())
+    return tuple(sorted(together, key=lambda x: (_RANK[x.severity], x.name, x.rule, x.why)))
+
+
+def once(findings: t.Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings without those of a manifest that a rule has for the same object: the term is already
+    there, and the rule would adopt it."""
+    listed = tuple(findings)
+    of_rules = {(f.name, f.why, ref) for f in listed if f.rule for ref in f.objects}
+    kept = []
+    for finding in listed:
+        objects = finding.objects
+        if not finding.rule and objects:
+            objects = tuple(x for x in objects if (finding.name, finding.why, x) not in of_rules)
+        if objects or not finding.objects:
+            kept.append(replace(finding, objects=objects))
+    return merged(kept)
+
+
+Check = t.Callable[[LintInput], t.Iterable[Finding]]
+
+RULE_CHECKS: tuple[Check, ...] = (
+    selector_findings,
+    node_key_findings,
+    node_term_findings,
+    required_affinity_findings,
+    domain_findings,
+    contradiction_findings,
+    kubevirt_findings,
+    spread_findings,
+    rollout_findings,
+    invalid_template_findings,
+    unsupported_field_findings,
+)
+"""Checks of the terms that rules write."""
+
+ALL_CHECKS: tuple[Check, ...] = (*RULE_CHECKS, workload_findings)
+"""The registry: a new check is a function from LintInput to findings, and an entry here."""
+
+RequestCheck = t.Callable[[Snapshot, tuple[Rule, ...], tuple[Write, ...]], tuple[Finding, ...]]
+
+
+def lint_of_writes(topology: Topology) -> RequestCheck:
+    """The check that `plan_rules` takes as `extra_findings`: terms of the rules after the writes."""
+
+    def check(
+        snapshot: Snapshot, rules: tuple[Rule, ...], writes: tuple[Write, ...]
+    ) -> tuple[Finding, ...]:
+        after = lint_input_of(written(snapshot, writes), topology)
+        return findings_about(after, rules, RULE_CHECKS)
+
+    return check
+
+
+def findings_about(
+    around: LintInput, rules: t.Iterable[Rule], checks: t.Iterable[Check]
+) -> tuple[Finding, ...]:
+    """The findings of some families about terms of `rules` on the subjects that carry them."""
+    ids = {str(rule.id): rule.id.name for rule in rules}
+    carriers = tuple(
+        subject
+        for subject in around.subjects
+        if any(rule.rule in ids for rule in subject.declared.rules)
+    )
+    scene = replace(around, subjects=carriers)
+    findings = merged(finding for check in checks for finding in check(scene))
+    return tuple(finding for finding in findings if finding.rule in ids.values())
+
+
+def lint_scene(scene: LintInput) -> tuple[Finding, ...]:
+    """Every finding of a scene, the worst first."""
+    return merged(finding for check in ALL_CHECKS for finding in check(scene))
+
+
+def lint(
+    snapshot: Snapshot,
+    *,
+    topology: Topology | None = None,
+    workloads: t.Collection[Ref] | None = None,
+    namespaces: t.Collection[str] | None = None,
+) -> tuple[Finding, ...]:
+    """The findings about `workloads` (None: about all) in `namespaces` (None: in all). What could
+    not be read counts as not known, so that a missing right causes no finding."""
+    return lint_scene(
+        lint_input_of(
+            snapshot, topology or Topology.of(), workloads=workloads, namespaces=namespaces
+        )
+    )

@@ -1,0 +1,258 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which node labels change, which must not, and which patches change them?
+
+Two things prevent a change unless it is forced. The kubelet or a cloud controller wrote the value
+last, and would write it again. Or volumes, rules or running instances depend on the value (see
+`dependents`). An annotation of the node records the labels that the module set. To restore one of
+them needs no force.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import typing as t
+from dataclasses import dataclass
+
+from ..model import kinds as names
+from ..model.findings import InputError, InvalidInput
+from ..model.json_pointer import JSON, Pointer
+from ..model.objects import Labels, Ref
+from ..model.write import Operation, Write
+from .request import LabelRequest
+
+_LABELS = Pointer(("metadata", "labels"))
+_ANNOTATIONS = Pointer(("metadata", "annotations"))
+
+_PLATFORM = re.compile(r"kubelet|k3s|(.*-)?cloud-(controller-manager|node-manager|provider)(-.*)?")
+"""Field managers that keep node labels as they see fit. The kubelet and the cloud controllers of
+kubernetes/cloud-provider and its out-of-tree forms go by the name of their program; k3s is both
+in one process."""
+
+
+@dataclass(frozen=True)
+class LabelledNode:
+    """The metadata of a node. `labels` and `annotations` are None where the node has no such map."""
+
+    name: str
+    uid: str
+    labels: Labels | None
+    annotations: Labels | None
+    managed_fields: t.Sequence[t.Mapping[str, JSON]] = ()
+
+    @classmethod
+    def of(cls, manifest: t.Mapping[str, JSON]) -> LabelledNode:
+        metadata = manifest["metadata"]
+        return cls(
+            metadata["name"],
+            metadata["uid"],
+            metadata.get("labels"),
+            metadata.get("annotations"),
+            metadata.get("managedFields") or (),
+        )
+
+    @property
+    def remembered(self) -> Labels:
+        """The labels that were set here, with their values; empty if the note is unreadable."""
+        try:
+            labels = json.loads((self.annotations or {}).get(names.NODE_LABELS) or "{}")
+        except ValueError:
+            return {}
+        return labels if isinstance(labels, dict) else {}
+
+    def last_writers(self, key: str) -> tuple[str, ...]:
+        """The field managers that hold this label (metadata.managedFields)."""
+        return tuple(
+            str(entry.get("manager"))
+            for entry in self.managed_fields
+            if f"f:{key}" in _labels_of(entry.get("fieldsV1") or {})
+        )
+
+
+def _labels_of(fields: t.Mapping[str, JSON]) -> t.Mapping[str, JSON]:
+    found: t.Mapping[str, JSON] = (fields.get("f:metadata") or {}).get("f:labels") or {}
+    return found
+
+
+@dataclass(frozen=True)
+class LabelChange:
+    """One label of one node: None is no label. `healing` restores a value that the module has set."""
+
+    node: str
+    key: str
+    before: str | None
+    after: str | None
+    healing: bool
+
+    @property
+    def disturbs(self) -> bool:
+        """Whether something may depend on the previous value."""
+        return self.before is not None and not self.healing
+
+    def __str__(self) -> str:
+        if self.after is None:
+            return f"taking '{self.before}' away"
+        return f"changing '{self.before}' to '{self.after}'"
+
+
+@dataclass(frozen=True)
+class LabelPlan:
+    """`writes` and `changes` have one entry for each node, or label, that is not as wanted."""
+
+    writes: tuple[Write, ...]
+    changes: tuple[LabelChange, ...]
+    faults: tuple[InputError, ...]
+
+    @property
+    def disturbing(self) -> tuple[LabelChange, ...]:
+        return tuple(change for change in self.changes if change.disturbs)
+
+
+def plan_labels(
+    request: LabelRequest, nodes: t.Mapping[str, LabelledNode], selected: t.Collection[str]
+) -> LabelPlan:
+    """The changes that `request` needs on `nodes`; `selected` are those that its selector matches.
+
+    With `exclusive` keys, `nodes` have to be all nodes of the cluster.
+    """
+    named = {*request.named, *selected}
+    faults = [*_unknown(request, nodes)]
+    if request.selector and not selected:
+        faults.append(InputError("selector", f"no node matches {request.selector}"))
+    changes: list[LabelChange] = []
+    writes = []
+    for node in nodes.values():
+        mine = changes_of(request, node, meant=node.name in named)
+        if mine:
+            changes += mine
+            writes.append(write_of(request, node, mine, meant=node.name in named))
+            faults += () if request.force else _held_by_platform(node, mine)
+    return LabelPlan(tuple(writes), tuple(changes), tuple(faults))
+
+
+def replan_node(
+    request: LabelRequest, node: LabelledNode, accepted: t.Collection[LabelChange], *, meant: bool
+) -> Write | None:
+    """The patch of a node that changed since it was planned, None where nothing is left to do.
+
+    `accepted` are the changes of the plan. Raises InvalidInput for another change that disturbs:
+    its dependents were not checked.
+    """
+    changes = changes_of(request, node, meant=meant)
+    if not request.force:
+        faults = [*_held_by_platform(node, changes)]
+        faults += [
+            InputError(
+                f"{node.name} {change.key}", f"{change}: it is new since it was read; run again"
+            )
+            for change in changes
+            if change.disturbs and change not in accepted
+        ]
+        if faults:
+            raise InvalidInput(faults)
+    return write_of(request, node, changes, meant=meant) if changes else None
+
+
+def _unknown(request: LabelRequest, nodes: t.Mapping[str, LabelledNode]) -> t.Iterator[InputError]:
+    option = "per_node" if request.per_node else "nodes"
+    for name in request.named:
+        if name not in nodes:
+            near = difflib.get_close_matches(name, nodes, n=3)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            yield InputError(option, f"there is no node {name}{hint}")
+
+
+def _held_by_platform(
+    node: LabelledNode, changes: t.Iterable[LabelChange]
+) -> t.Iterator[InputError]:
+    for change in changes:
+        if change.before is None:
+            continue
+        for manager in node.last_writers(change.key):
+            if _PLATFORM.fullmatch(manager):
+                yield InputError(
+                    f"{node.name} {change.key}",
+                    f"{change}: it was last written by {manager}, which may write it again;"
+                    " set force to change it all the same",
+                )
+
+
+def changes_of(
+    request: LabelRequest, node: LabelledNode, *, meant: bool
+) -> tuple[LabelChange, ...]:
+    """What changes on a node; `meant`: the task names or selects the node."""
+    target_labels: dict[str, str | None] = dict.fromkeys(request.exclusive)
+    if meant:
+        target_labels |= dict.fromkeys(request.remove)
+        target_labels |= request.labels_of(node.name)
+    labels, remembered = node.labels or {}, node.remembered
+    return tuple(
+        LabelChange(
+            node.name,
+            key,
+            labels.get(key),
+            value,
+            healing=value is not None and remembered.get(key) == value,
+        )
+        for key, value in sorted(target_labels.items())
+        if labels.get(key) != value
+    )
+
+
+def write_of(
+    request: LabelRequest, node: LabelledNode, changes: t.Sequence[LabelChange], *, meant: bool
+) -> Write:
+    """The patch of one node: it applies only if the labels that it changes are as they were read."""
+    tests, operations = _label_operations(node, changes)
+    given = request.labels_of(node.name) if meant else {}
+    note_tests, note_operations = _note_operations(node, changes, given)
+    return Write(
+        target=Ref("Node", "", node.name),
+        path=f"/api/v1/nodes/{node.name}",
+        uid=node.uid,
+        tests=(*tests, *note_tests),
+        operations=(*operations, *note_operations),
+        before={change.key: change.before for change in changes if change.before is not None},
+        after={change.key: change.after for change in changes if change.after is not None},
+    )
+
+
+Operations = tuple[list[Operation], list[Operation]]
+
+
+def _label_operations(node: LabelledNode, changes: t.Sequence[LabelChange]) -> Operations:
+    if node.labels is None:
+        added = {change.key: change.after for change in changes}
+        return [Operation("test", _LABELS)], [Operation("add", _LABELS, added)]
+    tests = [Operation("test", _LABELS / change.key, change.before) for change in changes]
+    operations = [
+        Operation("remove", _LABELS / change.key)
+        if change.after is None
+        else Operation("add", _LABELS / change.key, change.after)
+        for change in changes
+    ]
+    return tests, operations
+
+
+def _note_operations(
+    node: LabelledNode, changes: t.Sequence[LabelChange], given: Labels
+) -> Operations:
+    """The note of what was set here, with this task's labels in it and without what it removes."""
+    removed = {change.key for change in changes if change.after is None}
+    kept = {key: value for key, value in node.remembered.items() if key not in removed}
+    noted = {**kept, **given}
+    text = json.dumps(noted, sort_keys=True, separators=(",", ":"))
+    path = _ANNOTATIONS / names.NODE_LABELS
+    if node.annotations is None:
+        if not noted:
+            return [], []
+        note = {names.NODE_LABELS: text}
+        return [Operation("test", _ANNOTATIONS)], [Operation("add", _ANNOTATIONS, note)]
+    before = node.annotations.get(names.NODE_LABELS)
+    if noted:
+        change = [] if text == before else [Operation("add", path, text)]
+    else:
+        change = [] if before is None else [Operation("remove", path)]
+    return ([Operation("test", path, before)] if change else []), change

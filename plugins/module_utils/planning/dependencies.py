@@ -1,0 +1,149 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which instances' terms select which other instances?
+
+The index knows which terms select a pod and which pods own a term. So an answer costs as much as the
+pod has related pods, however large the cluster is.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import defaultdict
+
+from ..model.objects import Namespace, Placement, Pod
+from ..model.placement_manifests import with_own_values
+from ..scheduler.index import Index
+from ..scheduler.inter_pod_affinity import affinity_terms
+from ..scheduler.pod_info import PlacementInfo, PodInfo, pod_key
+from ..scheduler.selector_index import ExistingTerms, SelectorCount, SelectorIndex
+
+Uid = str
+Uids = frozenset[str]
+
+_NONE: Uids = frozenset()
+_WEIGHT = 1
+"""Weight of a required affinity term: positive weights are affinity, others anti-affinity."""
+
+
+class Dependencies:
+    """The dependencies among `pods` (by uid) by their placement. `of` takes the pods of an index.
+
+    An owner's own value (PodTerm.differs_in) is ignored: at worst that relates two pods too many.
+    """
+
+    def __init__(self, pods: t.Mapping[Uid, Pod], namespaces: t.Iterable[Namespace] = ()) -> None:
+        matching = SelectorIndex(namespaces)
+        candidates = {uid: _candidate(pod, matching) for uid, pod in pods.items()}
+        for candidate in candidates.values():
+            matching.add(candidate)
+        uids = {candidate.key: uid for uid, candidate in candidates.items()}
+        self._set(matching, candidates.__getitem__, uids, pods.items())
+
+    def _set(
+        self,
+        matching: SelectorIndex,
+        candidate_of: t.Callable[[Uid], PodInfo],
+        uids: t.Mapping[str, Uid],
+        pods: t.Iterable[tuple[Uid, Pod]],
+    ) -> None:
+        self._matching = matching
+        self._candidate_of = candidate_of
+        self._uids = uids
+        self._pods = pods
+        self._spreading: dict[SelectorCount, list[Uid]] | None = None
+        self._linked: dict[Uid, Uids] = {}
+
+    @classmethod
+    def of(
+        cls,
+        index: Index,
+        uids: t.Mapping[str, Uid],
+        key_of: t.Callable[[Uid], str],
+        pods: t.Iterable[tuple[Uid, Pod]],
+    ) -> Dependencies:
+        """The dependencies among placed pods. `uids` maps keys of the index to uids here, `key_of`
+        the other way round. `pods` are read once, for their spread constraints."""
+        dependencies = cls.__new__(cls)
+        dependencies._set(index.selectors, lambda uid: index.placed_info(key_of(uid)), uids, pods)
+        return dependencies
+
+    def affinity_targets(self, uid: Uid) -> Uids:
+        """The instances that the pod's affinity selects, required or preferred."""
+        selected = (owned.selector_count.members for owned in self._owned(uid) if owned.weight > 0)
+        return self._named(selected) - {uid}
+
+    def anti_affinity_peers(self, uid: Uid) -> Uids:
+        """The instances in anti-affinity with it, by its terms or by theirs."""
+        selected = (owned.selector_count.members for owned in self._owned(uid) if owned.weight <= 0)
+        selecting = (owners.owners for owners in self._selecting(uid) if owners.weight <= 0)
+        return (self._named(selected) | self._named(selecting)) - {uid}
+
+    def related(self, uid: Uid) -> Uids:
+        """The instances that a move of the pod may affect, or whose move may affect the pod."""
+        related = self._linked.get(uid)
+        if related is None:
+            related = self._linked[uid] = self.related_to_pod(self._candidate_of(uid)) - {uid}
+        return related
+
+    def related_to_pod(self, candidate: PodInfo) -> Uids:
+        """The same for any pod that the index has as a candidate."""
+        self._matching.update_selected_by(candidate)
+        spreading = self._spreads()
+        members = [
+            *(
+                owned.selector_count.members
+                for owned in candidate.placement_info.affinity_terms.existing
+            ),
+            *(owners.owners for match in candidate.selected_by for owners in _all_owners(match)),
+            *(match.members for match in self._spread_matches(candidate.pod)),
+        ]
+        owning = (spreading.get(match, ()) for match in candidate.selected_by)
+        return self._named(members).union(*owning)
+
+    def _owned(self, uid: Uid) -> tuple[ExistingTerms, ...]:
+        return self._candidate_of(uid).placement_info.affinity_terms.existing
+
+    def _selecting(self, uid: Uid) -> t.Iterator[ExistingTerms]:
+        candidate = self._candidate_of(uid)
+        self._matching.update_selected_by(candidate)
+        for match in candidate.selected_by:
+            yield from _all_owners(match)
+
+    def _named(self, members: t.Iterable[t.Iterable[PodInfo]]) -> Uids:
+        uids = self._uids
+        return frozenset(
+            uid for pods in members for x in pods if (uid := uids.get(x.key)) is not None
+        )
+
+    def _spreads(self) -> dict[SelectorCount, list[Uid]]:
+        """Each SelectorCount to the pods with a spread constraint, hard or soft, over it."""
+        if self._spreading is None:
+            spreading: dict[SelectorCount, list[Uid]] = defaultdict(list)
+            for uid, pod in self._pods:
+                if pod.placement.spread:
+                    for match in self._spread_matches(pod):
+                        spreading[match].append(uid)
+            self._spreading = dict(spreading)
+        return self._spreading
+
+    def _spread_matches(self, pod: Pod) -> t.Iterator[SelectorCount]:
+        matching = self._matching
+        for constraint in pod.placement.spread:
+            selector = with_own_values(constraint.selector, constraint.match_label_keys, pod.labels)
+            if selector is not None:
+                yield matching.selector_count(
+                    [matching.part_for_namespace(pod.namespace, selector)]
+                )
+
+
+def _all_owners(match: SelectorCount) -> t.Iterator[ExistingTerms]:
+    yield from match.anti_affinity
+    yield from match.weighted
+
+
+def _candidate(pod: Pod, matching: SelectorIndex) -> PodInfo:
+    """A pod without a node, with its terms in the selector index."""
+    placement: Placement = pod.placement
+    rules = affinity_terms(placement, pod.namespace, matching, _WEIGHT)
+    return PodInfo(pod_key(pod), pod, PlacementInfo(placement, 0, 0, rules))

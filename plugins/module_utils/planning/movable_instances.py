@@ -1,0 +1,164 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which instances could be moved: as they run, as their workloads declare them, and by which methods.
+
+Of most instances a plan needs only that what is declared is enforced. All else about an instance is
+read when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ..compliance.declared import Declared, DeclaredReader
+from ..compliance.drift import Drift, DriftComparison
+from ..kubevirt.instances import instances
+from ..kubevirt.moving import MoveOptions, can_migrate, move_options, takes_effect
+from ..kubevirt.next_pod import migrated, restarted
+from ..model.gc import collector_paused
+from ..model.objects import Pod, Ref
+from ..model.plan import Method
+from ..model.snapshot import Instance, Snapshot, Workload
+
+
+class MovableInstance:
+    """An instance that runs in `pod`. `workload` is None for one that no controller recreates."""
+
+    def __init__(
+        self, instance: Instance, pod: Pod, workload: Workload | None, reader: MovableReader
+    ) -> None:
+        self.instance = instance
+        self.pod = pod
+        self.workload = workload
+        self.uid = instance.uid
+        self.node = pod.node_name
+        self._reader = reader
+        if workload is None or reader.is_plainly_enforced(workload, pod):
+            self.declared_pod = pod
+
+    @cached_property
+    def declared_pod(self) -> Pod:
+        """The running pod (name, uid, node) as the workload declares it; the very `pod` where that
+        is how it runs."""
+        return as_declared(self.pod, self.declared) if self.declared is not None else self.pod
+
+    @cached_property
+    def declared(self) -> Declared | None:
+        """What the workload declares, with the rules that own it; None without a workload."""
+        return self._reader.declared(self.workload) if self.workload is not None else None
+
+    @cached_property
+    def drift(self) -> Drift | None:
+        """What differs between the constraints that the pod was scheduled with and those that its
+        workload declares; None where nothing does."""
+        if self.workload is None or self.declared_pod is self.pod:
+            return None
+        return self._reader.drift(self.workload, self.instance, self.pod)
+
+    @cached_property
+    def takes_effect(self) -> str:
+        """What has to happen before the pod runs as declared: a word of kubevirt.moving."""
+        labels = self.drift.labels if self.drift is not None else ()
+        platform = self._reader.snapshot.platform
+        return takes_effect(self.workload, self.instance.vmi, platform, labels=labels)
+
+    @cached_property
+    def move_options(self) -> MoveOptions:
+        """The methods by which it can be moved."""
+        return self._reader.options(self.workload, self.instance)
+
+    @cached_property
+    def can_migrate(self) -> bool:
+        """Method.MIGRATE is among the methods; it costs less to ask than all of them."""
+        return can_migrate(self.workload, self.instance.vmi, self._reader.snapshot.platform)
+
+    @cached_property
+    def migration_target(self) -> Pod | None:
+        """The pod of a live migration, None where there cannot be one."""
+        vmi = self.instance.vmi
+        if vmi is None or self.declared is None or not self.can_migrate:
+            return None
+        return migrated(self.pod, vmi, self.declared.placement)
+
+    def next_pod(self, method: Method) -> Pod:
+        """The pod that the scheduler would have to place for this move."""
+        if method is Method.MIGRATE and self.migration_target is not None:
+            return self.migration_target
+        return self._replacement
+
+    @cached_property
+    def _replacement(self) -> Pod:
+        pod = self.declared_pod
+        return replace(pod, node_name="", uid="", name=f"{pod.name}-next")
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceSelection:
+    """Which instances a plan is about: those of `workloads`, or all in `namespaces`."""
+
+    namespaces: frozenset[str] = frozenset()
+    workloads: frozenset[Ref] = frozenset()
+
+    @property
+    def all_namespaces(self) -> frozenset[str]:
+        """The namespaces that these instances are in."""
+        return self.namespaces | {ref.namespace for ref in self.workloads}
+
+    def __contains__(self, instance: Instance) -> bool:
+        if instance.workload is None:
+            return instance.ref.namespace in self.namespaces
+        return instance.workload in self.workloads or (
+            not self.workloads and instance.workload.namespace in self.namespaces
+        )
+
+
+def movable_instances(
+    snapshot: Snapshot, wanted: InstanceSelection, *, activate_foreign_changes: bool = False
+) -> tuple[MovableInstance, ...]:
+    """The selected instances that have a pod. Those with an unreadable workload are left out."""
+    with collector_paused():
+        reader = MovableReader(snapshot, activate_foreign_changes)
+        workloads = {workload.ref: workload for workload in snapshot.workloads}
+        movable = []
+        for instance in instances(snapshot, wanted.all_namespaces):
+            ref, pod = instance.workload, instance.pod
+            if ref is None or pod is None or (wanted.workloads and instance not in wanted):
+                continue
+            workload = workloads.get(ref)
+            if workload is not None or ref == instance.ref:
+                movable.append(MovableInstance(instance, pod, workload, reader))
+        return tuple(movable)
+
+
+class MovableReader:
+    """What the movable instances of one snapshot are read with."""
+
+    def __init__(self, snapshot: Snapshot, activate_foreign_changes: bool) -> None:
+        self.snapshot = snapshot
+        self._activate_foreign_changes = activate_foreign_changes
+        self._declared = DeclaredReader()
+        self._comparison = DriftComparison(snapshot, self._declared)
+
+    def declared(self, workload: Workload) -> Declared:
+        return self._declared.declared(workload)
+
+    def is_plainly_enforced(self, workload: Workload, pod: Pod) -> bool:
+        return self._comparison.is_plainly_enforced(workload, pod)
+
+    def drift(self, workload: Workload, instance: Instance, pod: Pod) -> Drift | None:
+        return self._comparison.drift(workload, pod, instance.vmi)
+
+    def options(self, workload: Workload | None, instance: Instance) -> MoveOptions:
+        return move_options(
+            workload,
+            instance,
+            self.snapshot.platform,
+            activate_foreign_changes=self._activate_foreign_changes,
+        )
+
+
+def as_declared(pod: Pod, declared: Declared) -> Pod:
+    """`pod`, on its node, as if it had been made from what its workload declares now."""
+    made = restarted(pod, declared.placement, declared.labels)
+    return replace(made, name=pod.name, uid=pod.uid, node_name=pod.node_name)

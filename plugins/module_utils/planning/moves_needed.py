@@ -1,0 +1,429 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How many moves repair each violated rule? Three instances may violate it where one move is enough.
+
+`moves_needed` answers for the judge, which gets it as a parameter. The instances of one term form a
+group. A member may stay in its topology domain at no cost or move into an allowed one for one move,
+and a min-cost flow gives the fewest moves. Only the group's own term couples its members here:
+whatever else closes a domain to a member (node rules, taints, resources, other groups) keeps it out
+of `allowed`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import typing as t
+from collections import Counter, defaultdict, deque
+from dataclasses import dataclass
+
+from ..compliance import terms as wording
+from ..compliance.evaluated_instances import EvaluatedInstance
+from ..compliance.terms import Term, TermKind, spread_term
+from ..compliance.violations import Violation, bypassed_rules, can_be_bypassed
+from ..model.objects import PodTerm, Ref, SpreadConstraint
+from ..model.topology import Topology
+from ..scheduler.framework import (
+    INTER_POD_AFFINITY,
+    NODE_AFFINITY,
+    POD_TOPOLOGY_SPREAD,
+    VOLUME_BINDING,
+)
+from ..scheduler.index import Index
+from ..scheduler.pod_info import PodInfo
+from ..scheduler.pod_topology_spread import Constraint
+
+Domain = t.Hashable
+Bounds = tuple[int, int]
+"""The fewest and the most members that a domain takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """`stays` is the domain where it may stay (None: it must leave its node); `allowed` are the
+    domains that it may move into."""
+
+    stays: Domain | None
+    allowed: frozenset[Domain]
+
+    def may_be_in(self, domain: Domain) -> bool:
+        return domain == self.stays or domain in self.allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """`moves` members move; `domains` holds the domain of each member, in their order."""
+
+    moves: int
+    domains: tuple[Domain, ...]
+
+
+RULE_PLUGINS = frozenset({NODE_AFFINITY, VOLUME_BINDING, POD_TOPOLOGY_SPREAD, INTER_POD_AFFINITY})
+"""Filters that check rules; the others report hazards, under which an instance may stay."""
+
+
+def moves_needed(
+    index: Index,
+    instances: t.Iterable[EvaluatedInstance],
+    violations: t.Iterable[tuple[EvaluatedInstance, Violation]],
+    topology: Topology,
+) -> dict[str, int | None]:
+    """Each violated rule (or the description of a term that no rule owns) to the fewest moves that
+    repair it; None if no arrangement does. `index` is the declared world, where `instances` run.
+
+    The count is exact for a group that one rule keeps apart, or spreads over the same nodes. It is
+    a lower bound where two groups keep apart from each other, and where the members of a spread
+    may use different nodes.
+    """
+    counter = _MoveCounter(index, instances, topology)
+    for instance, violation in violations:
+        counter.add(instance, violation)
+    return counter.moves()
+
+
+def assign_within_bounds(
+    members: t.Sequence[GroupMember], bounds: t.Mapping[Domain, Bounds]
+) -> Repair | None:
+    """Every member into a domain, each domain within its bounds, with the fewest moves.
+
+    None if that cannot be. A domain without bounds takes any number. Members that are alike, and
+    domains that are alike to all members, are one node of the network: a group of a thousand costs
+    as much as one of ten.
+    """
+    if any(high < low for low, high in bounds.values()):
+        return None
+    classes = _alike(members)
+    groups = _merge_domains(classes, bounds)
+    counts = _solve(classes, groups, bounds, len(members))
+    if counts is None:
+        return None
+    domains = _domains_by_member(classes, groups, counts, len(members))
+    moves = sum(member.stays != domain for member, domain in zip(members, domains, strict=True))
+    return Repair(moves, domains)
+
+
+def keep_apart(members: t.Sequence[GroupMember], domains: t.Collection[Domain]) -> Repair | None:
+    """At most one member in each of `domains`; any number elsewhere (nodes that lack the key)."""
+    return assign_within_bounds(members, dict.fromkeys(domains, (0, 1)))
+
+
+def spread_evenly(
+    members: t.Sequence[GroupMember],
+    domains: t.Collection[Domain],
+    max_skew: int,
+    *,
+    min_domains: int = 1,
+) -> Repair | None:
+    """Counts of `domains` at most `max_skew` above the smallest one.
+
+    With fewer domains than `min_domains` the smallest count is zero (Kubernetes: minDomains).
+    """
+    if not domains:
+        return None
+    enough = len(domains) >= min_domains
+    best: Repair | None = None
+    for minimum in range(len(members) // len(domains) if enough else 0, -1, -1):
+        bounds = (minimum if enough else 0, minimum + max_skew)
+        repair = assign_within_bounds(members, dict.fromkeys(domains, bounds))
+        if repair is not None and (best is None or repair.moves < best.moves):
+            best = repair
+    return best
+
+
+def keep_from(
+    repelling: t.Sequence[GroupMember],
+    repelled: t.Sequence[GroupMember],
+    domains: t.Collection[Domain],
+    both: t.Sequence[GroupMember] = (),
+) -> int:
+    """The fewest moves after which no member of `repelling` shares a domain with one of `repelled`.
+
+    Members of `both` repel all others and one another; members of the same one of the first two
+    groups may share a domain. The largest side of each domain stays. This is a lower bound: more
+    moves are needed where the others compete for the last free domains.
+    """
+    sides = [Counter(member.stays for member in side) for side in (repelling, repelled, both)]
+    moves = sum(side[None] for side in sides)
+    for domain in domains:
+        counts = [side[domain] for side in sides]
+        moves += sum(counts) - max(counts[0], counts[1], min(counts[2], 1))
+    return moves
+
+
+class _MoveCounter:
+    """Collects violations, then counts. Only `instances` move."""
+
+    def __init__(
+        self, index: Index, instances: t.Iterable[EvaluatedInstance], topology: Topology
+    ) -> None:
+        self._index = index
+        self._instances = {instance.key: instance for instance in instances}
+        self._topology = topology
+        self._groups: dict[tuple[str, str, Term], dict[str, EvaluatedInstance]] = {}
+        self._alone: dict[str, dict[str, EvaluatedInstance]] = defaultdict(dict)
+
+    def add(self, instance: EvaluatedInstance, violation: Violation) -> None:
+        term, owner = violation.term, violation.owner or instance
+        names = violation.rules or (self._unowned(instance, term),)
+        for name in names:
+            if term is not None and term.kind in (TermKind.ANTI_AFFINITY, TermKind.SPREAD):
+                # A group: one term in one namespace, with the instances whose term is violated.
+                group = self._groups.setdefault((name, owner.pod.namespace, term), {})
+                group[owner.key] = owner
+            else:
+                self._alone[name][instance.key] = instance
+
+    def moves(self) -> dict[str, int | None]:
+        counts: dict[str, int | None] = {
+            name: len(alone) if all(map(self._has_feasible_node, alone.values())) else None
+            for name, alone in self._alone.items()
+        }
+        for (name, _namespace, term), owners in self._groups.items():
+            moves = self._moves_of_group(owners, term)
+            previous = counts.get(name, 0)
+            counts[name] = None if moves is None or previous is None else previous + moves
+        return counts
+
+    def _unowned(self, instance: EvaluatedInstance, term: Term | None) -> str:
+        if term is not None:
+            return wording.describe(term, self._topology)
+        return f"{instance.instance.workload or instance.instance.ref}: node terms"
+
+    def _has_feasible_node(self, instance: EvaluatedInstance) -> bool:
+        nodes = self._index.feasible_nodes(instance.as_declared, without=instance.key)
+        if not can_be_bypassed(instance.as_declared, instance.workload):
+            return bool(nodes)
+        table = self._index.table
+        return any(
+            not bypassed_rules(instance.declared, table.nodes[table.numbers[node]])
+            for node in nodes
+        )
+
+    def _moves_of_group(self, owners: t.Mapping[str, EvaluatedInstance], term: Term) -> int | None:
+        if not isinstance(term.said, SpreadConstraint):
+            return self._moves_apart(next(iter(owners.values())), t.cast(PodTerm, term.said))
+        # With policy Honor each owner counts the nodes that are open to itself.
+        alike: dict[t.Any, dict[str, EvaluatedInstance]] = defaultdict(dict)
+        for key, owner in owners.items():
+            alike[self._constraint(owner, term)][key] = owner
+        counts = [self._moves_to_spread(c, group) for c, group in alike.items() if c is not None]
+        possible = [moves for moves in counts if moves is not None]
+        return max(possible, default=None if len(counts) == 1 else 1)
+
+    def _moves_apart(self, owner: EvaluatedInstance, term: PodTerm) -> int | None:
+        matching, namespace = self._index.selectors, owner.pod.namespace
+        part = matching.part_for_incoming(term, namespace)
+        placed = matching.part_for_placed(term, namespace)
+        if part is None or placed is None:
+            return 0
+        key = term.topology_key
+        owners = matching.existing_terms(matching.selector_count([placed]), key, term.differs_in, 0)
+        repelled = self._of(matching.selector_count([part]).members)
+        repelling = self._of(owners.owners)
+        members = self._members({**repelling, **repelled}, key)
+        both = [members[name] for name in repelling if name in repelled]
+        domains = self._index.table.domains(key)
+        if len(both) == len(members):
+            repair = keep_apart(both, domains)
+            return None if repair is None else repair.moves
+        only_repelling = [members[name] for name in repelling if name not in repelled]
+        only_repelled = [members[name] for name in repelled if name not in repelling]
+        return keep_from(only_repelling, only_repelled, domains, both)
+
+    def _constraint(self, owner: EvaluatedInstance, term: Term) -> Constraint | None:
+        labels = owner.as_declared.labels
+        return next(
+            (
+                constraint
+                for constraint in self._index.pod_info(owner.as_declared).constraints
+                if spread_term(constraint.source, labels) == term
+            ),
+            None,
+        )
+
+    def _moves_to_spread(
+        self, constraint: Constraint, owners: t.Mapping[str, EvaluatedInstance]
+    ) -> int | None:
+        if constraint.spread_count is None or constraint.selector_count is None:
+            return None
+        key, eligible = constraint.key, constraint.spread_count.eligible
+        counted = [pod for pod in constraint.selector_count.members if eligible.flags[pod.node]]
+        members = self._members({**self._of(counted), **owners}, key)
+        domains = [d for d, n in self._index.table.domains(key).items() if n & eligible.nodes]
+        repair = spread_evenly(
+            list(members.values()),
+            domains,
+            constraint.max_skew,
+            min_domains=constraint.min_domains,
+        )
+        if repair is not None:
+            return repair.moves
+        return None if all(constraint in pod.constraints for pod in counted) else 1
+
+    def _of(self, pods: t.Iterable[PodInfo]) -> dict[str, EvaluatedInstance]:
+        keys = sorted(pod.key for pod in pods)
+        return {key: self._instances[key] for key in keys if key in self._instances}
+
+    def _members(
+        self, instances: t.Mapping[str, EvaluatedInstance], key: str
+    ) -> dict[str, GroupMember]:
+        """Where each instance may stay or move while all of them are away. A node without the
+        key is a domain of its own."""
+        index, table = self._index, self._index.table
+        domains_of: dict[int, frozenset[t.Hashable]] = {}
+        members = {}
+        with _away(index, instances):
+            for name, instance in instances.items():
+                pod, node = instance.as_declared, instance.node
+                feasible = index.nodes_passing(index.pod_info(pod))
+                if feasible not in domains_of:
+                    named = [d for d, nodes in table.domains(key).items() if nodes & feasible]
+                    bare = table.names_of(feasible & ~table.with_key(key))
+                    domains_of[feasible] = frozenset((*named, *(Ref("Node", "", n) for n in bare)))
+                refused = index.failures(pod, node, plugins=RULE_PLUGINS)
+                own = table.labels[table.numbers[node]].get(key)
+                current = own if own is not None else Ref("Node", "", node)
+                members[name] = GroupMember(None if refused else current, domains_of[feasible])
+        return members
+
+
+@contextlib.contextmanager
+def _away(index: Index, instances: t.Mapping[str, EvaluatedInstance]) -> t.Iterator[None]:
+    pods = [index.remove(key) for key in instances if key in index]
+    try:
+        yield
+    finally:
+        for pod in pods:
+            index.place(pod, pod.node_name)
+
+
+def _alike(members: t.Sequence[GroupMember]) -> dict[GroupMember, list[int]]:
+    classes: dict[GroupMember, list[int]] = defaultdict(list)
+    for index, member in enumerate(members):
+        classes[member].append(index)
+    return classes
+
+
+def _merge_domains(
+    classes: t.Iterable[GroupMember], bounds: t.Mapping[Domain, Bounds]
+) -> list[list[Domain]]:
+    """Domains with equal bounds that are alike to every class, together."""
+    current = {member.stays for member in classes if member.stays is not None}
+    allowed_sets = list(dict.fromkeys(member.allowed for member in classes))
+    groups: dict[t.Hashable, list[Domain]] = defaultdict(list)
+    for domain in dict.fromkeys(
+        (*bounds, *current, *(d for allowed in allowed_sets for d in allowed))
+    ):
+        own = domain if domain in current else None
+        groups[(own, tuple(domain in a for a in allowed_sets), bounds.get(domain))].append(domain)
+    return list(groups.values())
+
+
+def _solve(
+    classes: t.Mapping[GroupMember, list[int]],
+    groups: t.Sequence[t.Sequence[Domain]],
+    bounds: t.Mapping[Domain, Bounds],
+    total: int,
+) -> dict[tuple[GroupMember, int], int] | None:
+    """How many of each class go into each group of domains."""
+    source, sink, first_class = 0, 1, 2
+    first_group = first_class + len(classes)
+    network = Network(first_group + len(groups))
+    arcs: dict[tuple[GroupMember, int], int] = {}
+    for number, (member, indices) in enumerate(classes.items()):
+        network.arc(source, first_class + number, len(indices))
+        for place, group in enumerate(groups):
+            if member.may_be_in(group[0]):
+                cost = int(group[0] != member.stays)
+                tail, head = first_class + number, first_group + place
+                arcs[member, place] = network.arc(tail, head, len(indices), cost)
+    must: list[tuple[int, int]] = []
+    for place, group in enumerate(groups):
+        low, high = bounds.get(group[0], (0, total))
+        # Filling a lower bound is worth more than all moves together.
+        arc = network.arc(first_group + place, sink, low * len(group), -total - 1)
+        must.append((arc, low * len(group)))
+        network.arc(first_group + place, sink, (high - low) * len(group))
+    if network.send(source, sink) < total:
+        return None
+    if any(network.flow(arc) < amount for arc, amount in must):
+        return None
+    return {key: network.flow(arc) for key, arc in arcs.items()}
+
+
+def _domains_by_member(
+    classes: t.Mapping[GroupMember, list[int]],
+    groups: t.Sequence[t.Sequence[Domain]],
+    counts: t.Mapping[tuple[GroupMember, int], int],
+    total: int,
+) -> tuple[Domain, ...]:
+    """The domain of each member. Domains of a group are filled evenly: they have equal bounds."""
+    remaining = {member: list(indices) for member, indices in classes.items()}
+    domains: list[Domain] = [None] * total
+    for place, group in enumerate(groups):
+        members = [
+            remaining[m].pop() for (m, p), n in counts.items() if p == place for _number in range(n)
+        ]
+        for turn, index in enumerate(members):
+            domains[index] = group[turn % len(group)]
+    return tuple(domains)
+
+
+class Network:
+    """A directed graph of arcs with integer capacity and cost; costs may be negative, cycles of
+    negative cost may not. Nodes are numbered from 0."""
+
+    def __init__(self, nodes: int) -> None:
+        self._from: list[list[int]] = [[] for _node in range(nodes)]
+        self._to: list[int] = []
+        self._room: list[int] = []
+        self._cost: list[int] = []
+
+    def arc(self, tail: int, head: int, capacity: int, cost: int = 0) -> int:
+        """Add an arc and return its number, for `flow`."""
+        number = len(self._to)
+        for node, end, room, price in ((tail, head, capacity, cost), (head, tail, 0, -cost)):
+            self._from[node].append(len(self._to))
+            self._to.append(end)
+            self._room.append(room)
+            self._cost.append(price)
+        return number
+
+    def flow(self, arc: int) -> int:
+        """The flow through an arc now."""
+        return self._room[arc ^ 1]
+
+    def send(self, source: int, sink: int) -> int:
+        """Send the maximum flow at the least cost; returns its amount. Successive shortest paths, each
+        by Bellman-Ford with a queue."""
+        sent = 0
+        while True:
+            path = self._cheapest_path(source, sink)
+            if not path:
+                return sent
+            amount = min(self._room[arc] for arc in path)
+            for arc in path:
+                self._room[arc] -= amount
+                self._room[arc ^ 1] += amount
+            sent += amount
+
+    def _cheapest_path(self, source: int, sink: int) -> list[int]:
+        best: dict[int, int] = {source: 0}
+        arc_to: dict[int, int] = {}
+        queue, queued = deque([source]), {source}
+        while queue:
+            node = queue.popleft()
+            queued.discard(node)
+            for arc in self._from[node]:
+                head, cost = self._to[arc], best[node] + self._cost[arc]
+                if self._room[arc] <= 0 or (head in best and best[head] <= cost):
+                    continue
+                best[head], arc_to[head] = cost, arc
+                if head not in queued:
+                    queue.append(head)
+                    queued.add(head)
+        path: list[int] = []
+        node = sink
+        while node in arc_to and node != source:
+            path.append(arc_to[node])
+            node = self._to[arc_to[node] ^ 1]
+        return path

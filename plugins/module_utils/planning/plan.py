@@ -1,0 +1,387 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which instances does a rollout move, by which method, in which order, and which does it skip?
+
+The plan is a forecast, since the scheduler chooses the node: after each move a new plan is made from
+a new snapshot. Check mode and the real run make the same plan.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from ..compliance.declared import NodeRule
+from ..compliance.violations import bypass_text
+from ..kubevirt.instances import in_flight
+from ..model.gc import collector_paused
+from ..model.objects import Placement
+from ..model.plan import Method, Move, Plan, SkippedInstance
+from ..model.snapshot import Snapshot
+from ..scheduler.nodes import NodeSet
+from ..scheduler.preferences import meeting_nodes
+from .dependencies import Dependencies
+from .movable_instances import InstanceSelection, MovableInstance, movable_instances
+from .node_ranking import PreferencePenalties, cheaper
+from .repair import TARGETS, PlannedMove, RepairPlanner, violation_text
+from .search import arrange
+from .simulation import ClusterSimulation, VerifiedIndex
+
+InstanceUid = str
+
+
+def _is_target(move: PlannedMove, node: str) -> bool:
+    return node in move.targets
+
+
+def order(
+    sequence: t.Sequence[PlannedMove],
+    dependencies: Dependencies,
+    open_at_first: t.Callable[[PlannedMove], bool],
+    was_open: t.Callable[[PlannedMove, str], bool] = _is_target,
+) -> dict[InstanceUid, tuple[InstanceUid, ...]]:
+    """The uid of each move to the uids of the moves that must end before it begins.
+
+    A move waits for an earlier one if the two instances are related: two that keep apart are never
+    in flight together. If its own target was not open at first, it also waits for the moves that
+    left a node which was open in its turn, or else for all earlier ones. A wait that follows from
+    another one is left out. `open_at_first`: whether a move's target was open before any move.
+    `was_open`: whether a node was open in the move's turn.
+    """
+    place = {move.uid: number for number, move in enumerate(sequence)}
+    behind: dict[InstanceUid, frozenset[InstanceUid]] = {}
+    after: dict[InstanceUid, tuple[InstanceUid, ...]] = {}
+    moved_from: dict[str, list[InstanceUid]] = {}
+    for number, move in enumerate(sequence):
+        earlier = {uid for uid in dependencies.related(move.uid) if place.get(uid, number) < number}
+        if not open_at_first(move):
+            freed = (uids for node, uids in moved_from.items() if was_open(move, node))
+            freeing = {uid for uids in freed for uid in uids}
+            earlier |= freeing or (set() if earlier else set(behind))
+        direct: list[InstanceUid] = []
+        covered: set[InstanceUid] = set()
+        for uid in sorted(earlier, key=lambda uid: -place[uid]):
+            if uid not in covered:
+                direct.append(uid)
+                covered |= behind[uid] | {uid}
+        after[move.uid] = tuple(reversed(direct))
+        behind[move.uid] = frozenset(covered)
+        moved_from.setdefault(move.source, []).append(move.uid)
+    return after
+
+
+Uid = str
+Scope = t.Literal["violating", "unmet", "outdated", "all"]
+
+_ONLY_MIGRATE = frozenset({Method.MIGRATE})
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """What a plan is made for.
+
+    `in_flight`: instances with a move under way, which are neither moved nor skipped. The same
+    holds for instances that another controller migrates to a known node. `not_movable`: instances
+    that may not be moved (again), with the reason.
+    """
+
+    selection: InstanceSelection
+    scope: Scope = "violating"
+    allow: frozenset[Method] = frozenset({Method.MIGRATE})
+    activate_foreign_changes: bool = False
+    in_flight: frozenset[Uid] = frozenset()
+    not_movable: t.Mapping[Uid, str] = field(default_factory=dict)
+
+
+def plan_moves(
+    snapshot: Snapshot,
+    request: PlanRequest,
+    candidates: t.Sequence[MovableInstance] | None = None,
+    *,
+    verified: VerifiedIndex | None = None,
+) -> Plan:
+    """The fewest moves that do what the scope asks for, and the skipped instances with reasons.
+
+    `candidates`: the movable instances of the snapshot, `verified`: its index, if the caller has them
+    already. The index is unchanged afterwards.
+    """
+    with collector_paused():
+        if candidates is None:
+            candidates = movable_instances(
+                snapshot,
+                request.selection,
+                activate_foreign_changes=request.activate_foreign_changes,
+            )
+        on_the_way = in_flight(snapshot, request.selection.all_namespaces)
+        away = request.in_flight | on_the_way.instances
+        movable = [x for x in candidates if x.uid not in away] if away else candidates
+        simulation = ClusterSimulation.of(
+            snapshot, movable, on_the_way=on_the_way, verified=verified
+        )
+        return _Planner(request, simulation, movable).plan()
+
+
+class _Planner:
+    def __init__(
+        self,
+        request: PlanRequest,
+        simulation: ClusterSimulation,
+        movable: t.Sequence[MovableInstance],
+    ) -> None:
+        self.request = request
+        self.simulation = simulation
+        self.candidates = simulation.candidates
+        elsewhere = [x for x in movable if x.uid not in simulation.candidates]
+        self.without_node = [x for x in elsewhere if not x.node]
+        self.on_unknown_node = [x for x in elsewhere if x.node]
+        self.dependencies = simulation.dependencies
+        self.repair = RepairPlanner(
+            simulation, self.dependencies, self._methods, self._preference_penalties
+        )
+        self.skipped: dict[Uid, SkippedInstance] = {}
+
+    def plan(self) -> Plan:
+        sequence = self.repair.repair_violating(self.simulation.violating())
+        concerned = self.repair.suspects
+        for uid in (x for x in self.candidates if x in concerned):
+            if self.simulation.violations(uid):
+                self._skip(self.candidates[uid], self._why_skipped(uid))
+        for movable in self.on_unknown_node:
+            self._skip(movable, f"its node {movable.node} is not there")
+        if self.request.scope == "unmet":
+            sequence += self._improve()
+        elif self.request.scope != "violating":
+            sequence += self._renew()
+        while self.simulation.moves_made:
+            self.simulation.revert()
+        moves = self._ordered(sequence)
+        return Plan((*moves, *self._recreate_pending()), tuple(self.skipped.values()))
+
+    def _methods(self, uid: Uid) -> tuple[Method, ...]:
+        if uid in self.request.not_movable or self.simulation.bypassed(uid):
+            return ()
+        movable = self.candidates[uid]
+        if self.request.allow == _ONLY_MIGRATE:
+            return (Method.MIGRATE,) if movable.can_migrate else ()
+        return tuple(
+            method for method in movable.move_options.methods if method in self.request.allow
+        )
+
+    def _preference_penalties(self, uid: Uid) -> PreferencePenalties:
+        """Each preference of the instance: its weight and the nodes that do not meet it. A soft
+        spread constraint has no weight and counts as the least."""
+        movable = self.candidates[uid]
+        if not _prefers(movable.declared_pod.placement):
+            return ()
+        preferences = meeting_nodes(
+            self.simulation.declared, movable.declared_pod, without=movable.pod.uid
+        )
+        every = self.simulation.table.all
+        return [(preference.weight or 1, every & ~nodes) for preference, nodes in preferences]
+
+    def _better(self, uid: Uid, nodes: NodeSet) -> NodeSet:
+        """The nodes of a set that meet more preferences than the current node."""
+        penalties = self._preference_penalties(uid)
+        here = _cost(penalties, self.simulation.table.numbers[self.simulation.node_of[uid]])
+        return cheaper(nodes, penalties, here)
+
+    def _improve(self) -> list[PlannedMove]:
+        """Moves for unmet preferences, affinity targets first. What a move violates is repaired
+        before the next move."""
+        chosen: list[PlannedMove] = []
+        todo = {uid for uid in self.candidates if self._could_be_better(uid)}
+        while todo:
+            uid = min(
+                todo,
+                key=lambda x: (len(self.dependencies.affinity_targets(x) & todo), self._name(x)),
+            )
+            todo.discard(uid)
+            made = self._better_place(uid)
+            if made is None:
+                continue
+            chosen += [made, *self.repair.repair_related(uid)]
+            near = self.dependencies.related(uid) | todo
+            todo = {x for x in near if x not in self.repair.moved and self._could_be_better(x)}
+        return chosen
+
+    def _could_be_better(self, uid: Uid) -> bool:
+        n = self.simulation.table.numbers[self.simulation.node_of[uid]]
+        return uid not in self.skipped and _cost(self._preference_penalties(uid), n) > 0
+
+    def _better_place(self, uid: Uid) -> PlannedMove | None:
+        options = self.repair.options(uid)
+        if options is None:
+            self._skip_if_better_elsewhere(uid)
+            return None
+        method, nodes = options
+        better = self._better(uid, nodes)
+        if not better:
+            return None
+        return self.repair.make(uid, method, better, "a preference is unmet where it is")
+
+    def _skip_if_better_elsewhere(self, uid: Uid) -> None:
+        """Skip an instance without a method, if another node would meet more preferences."""
+        movable = self.candidates[uid]
+        places = self.simulation.open_set(uid, Method.RECREATE) & self.simulation.good_set(uid)
+        if not self._methods(uid) and self._better(uid, places):
+            self._skip(movable, f"a preference is unmet; {self._why_not_moved(movable)}")
+
+    def _renew(self) -> list[PlannedMove]:
+        """Moves of every instance that is to run with its declared terms, affinity targets first."""
+        every = self.request.scope == "all"
+        reason = "every instance was asked for" if every else "it runs by terms of before"
+        todo = {
+            uid
+            for uid, movable in self.candidates.items()
+            if (every or movable.drift) and uid not in self.repair.moved and uid not in self.skipped
+        }
+        chosen: list[PlannedMove] = []
+        while todo:
+            uid = min(
+                todo,
+                key=lambda x: (len(self.dependencies.affinity_targets(x) & todo), self._name(x)),
+            )
+            todo.discard(uid)
+            made = self._in_place_or_elsewhere(uid, reason)
+            if made is not None:
+                chosen += [made, *self.repair.repair_related(uid)]
+                todo -= self.repair.moved
+        return chosen
+
+    def _in_place_or_elsewhere(self, uid: Uid, reason: str) -> PlannedMove | None:
+        if uid in self.repair.moved:
+            return None
+        methods = self._methods(uid)
+        for method in methods:
+            nodes = self.simulation.open_set(uid, method) & self.simulation.good_set(uid)
+            if nodes:
+                return self.repair.make(uid, method, nodes, reason)
+        movable = self.candidates[uid]
+        if methods:
+            self._skip(movable, f"{reason}; no node is open to it while it {_stays(methods[-1])}")
+        elif uid in self.request.not_movable:
+            return None
+        else:
+            self._skip(movable, f"{reason}; {self._why_not_moved(movable)}")
+        return None
+
+    def _recreate_pending(self) -> t.Iterator[Move]:
+        """Moves of Pending instances with previous terms that fit a node with the declared ones."""
+        for movable in self.without_node:
+            allowed = movable.move_options.allowed(self.request.allow)
+            if movable.drift is None or movable.workload is None:
+                continue
+            probe = movable.next_pod(Method.RECREATE)
+            nodes = self.simulation.running.feasible_set(probe)
+            if allowed is not Method.RECREATE:
+                self._skip(movable, f"it is Pending; {self._why_not_moved(movable)}")
+            elif not nodes:
+                self._skip(movable, "it is Pending, and no node is open to it by its new terms")
+            elif movable.uid in self.request.not_movable:
+                self._skip(movable, self.request.not_movable[movable.uid])
+            else:
+                reason = "it is Pending by terms of before"
+                targets = self.simulation.ranking.first(nodes, (), TARGETS)
+                yield _move(movable, Method.RECREATE, "", targets, reason, ())
+
+    def _ordered(self, sequence: list[PlannedMove]) -> list[Move]:
+        numbers = self.simulation.table.numbers
+        after = order(
+            sequence,
+            self.dependencies,
+            self._open_at_first,
+            lambda chosen, node: bool(chosen.nodes >> numbers[node] & 1),
+        )
+        return [
+            _move(self.candidates[x.uid], x.method, x.source, x.targets, x.reason, after[x.uid])
+            for x in sequence
+        ]
+
+    def _open_at_first(self, chosen: PlannedMove) -> bool:
+        n = self.simulation.table.numbers[chosen.node]
+        return bool(self.simulation.open_set(chosen.uid, chosen.method) >> n & 1)
+
+    def _skip(self, movable: MovableInstance, reason: str) -> None:
+        ref = movable.workload.ref if movable.workload is not None else None
+        self.skipped[movable.uid] = SkippedInstance(
+            movable.instance.ref,
+            movable.uid,
+            ref,
+            movable.node,
+            reason,
+            movable.move_options.passing,
+        )
+
+    def _why_skipped(self, uid: Uid) -> str:
+        movable = self.candidates[uid]
+        violated = violation_text(self.simulation, uid)
+        if bypassed := self.simulation.bypassed(uid):
+            return f"{violated}; {_why_bypassed(bypassed)}"
+        if not self._methods(uid):
+            return f"{violated}; {self._why_not_moved(movable)}"
+        return f"{violated}; {self._proof(uid) or 'no node is open to it'}"
+
+    def _why_not_moved(self, movable: MovableInstance) -> str:
+        if movable.uid in self.request.not_movable:
+            return self.request.not_movable[movable.uid]
+        if not movable.move_options.methods:
+            return movable.move_options.reason
+        needs = " or ".join(str(method) for method in movable.move_options.methods)
+        allowed = ", ".join(sorted(map(str, self.request.allow))) or "nothing"
+        because = f" ({movable.move_options.reason})" if movable.move_options.reason else ""
+        return f"moving it takes {needs}{because}, and allowed is {allowed}"
+
+    def _proof(self, uid: Uid) -> str:
+        """Why the group of an instance has too few topology domains; empty if that is unknown."""
+        arrangement = arrange(self.simulation, self.dependencies, [uid])
+        if arrangement is None or not arrangement.assignment.unplaced:
+            return ""
+        crowd = ", ".join(sorted(self._name(str(x)) for x in arrangement.assignment.crowd))
+        room = ", ".join(sorted(map(str, arrangement.assignment.room))) or "no domain"
+        count = len(arrangement.assignment.crowd)
+        return f"{count} instances ({crowd}) that keep apart over {arrangement.key} can only use: {room}"
+
+    def _name(self, uid: Uid) -> str:
+        return self.candidates[uid].instance.ref.name
+
+
+def _move(
+    movable: MovableInstance,
+    method: Method,
+    source: str,
+    targets: tuple[str, ...],
+    reason: str,
+    after: tuple[Uid, ...],
+) -> Move:
+    if movable.workload is None:
+        raise AssertionError(f"{movable.instance.ref} belongs to no workload, and is not moved")
+    ref = movable.workload.ref
+    return Move(movable.instance.ref, movable.uid, ref, method, source, targets, reason, after)
+
+
+def _prefers(placement: Placement) -> bool:
+    return bool(
+        placement.preferred_node_terms
+        or placement.preferred_affinity
+        or placement.preferred_anti_affinity
+        or any(constraint.when_unsatisfiable == "ScheduleAnyway" for constraint in placement.spread)
+    )
+
+
+def _cost(penalties: PreferencePenalties, n: int) -> int:
+    """The weight of the preferences that node number `n` does not meet."""
+    return sum(weight for weight, nodes in penalties if nodes >> n & 1)
+
+
+def _why_bypassed(rules: t.Iterable[NodeRule]) -> str:
+    """Why a move does not repair rules that another node term bypasses, and what does."""
+    texts = dict.fromkeys(bypass_text(rule) for rule in rules if rule.bypasses)
+    return (
+        f"{'; '.join(texts) or 'a term that the rule wrote is gone'}, so a move may end on such a"
+        " node again: write the rules again, which puts the expression into every term, or remove"
+        " the other term"
+    )
+
+
+def _stays(method: Method) -> str:
+    return "still runs" if method is Method.MIGRATE else "is away"

@@ -1,0 +1,325 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What does the cluster look like after some moves?
+
+ClusterSimulation holds the cluster twice: as it runs and as it is declared. Whether a node is open
+depends on the running terms of the instances that have not moved. Whether an instance must move
+depends on what all workloads declare. A move changes both; `revert` takes back the last one, so that
+several plans can be tried. If everything runs as declared, one index is both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import typing as t
+from dataclasses import dataclass, replace
+
+from ..compliance.declared import NodeRule
+from ..compliance.violations import bypassed_rules, can_be_bypassed, violations
+from ..kubevirt.instances import InFlight, in_flight
+from ..kubevirt.labels import carried_labels
+from ..model.gc import collector_paused
+from ..model.objects import Node, Pod
+from ..model.placement_manifests import CREATED_BY
+from ..model.plan import Method
+from ..model.snapshot import Snapshot
+from ..model.topology import HOSTNAME
+from ..scheduler.framework import FilterStatus
+from ..scheduler.index import Index
+from ..scheduler.nodes import NodeSet
+from .dependencies import Dependencies
+from .movable_instances import MovableInstance
+from .node_ranking import NodeRanking
+
+Uid = str
+Refusals = t.Mapping[str, tuple[FilterStatus, ...]]
+
+MAX_LEAVING = 8
+"""Leaving pods that each question sets aside. With more of them the declared cluster gets an index
+of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedIndex:
+    """The index of a snapshot, and by pod key what the filters say against a placed pod on its node
+    (Index.failures_in_place). `refusals` is None if that was not asked; a plan needs it for its
+    candidates only."""
+
+    index: Index
+    refusals: Refusals | None
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, candidates: t.Iterable[MovableInstance]) -> VerifiedIndex:
+        """What plans for `candidates` begin with. If one of them does not run as declared, the
+        declared cluster has another index, and nothing is verified here."""
+        with collector_paused():
+            index = index_of(snapshot, snapshot.pods)
+            failures: dict[str, tuple[FilterStatus, ...]] = {}
+            for instance in candidates:
+                if instance.declared_pod is not instance.pod:
+                    return cls(index, None)
+                key = instance.pod.uid
+                if key in index and (refused := index.failures_in_place(key)):
+                    failures[key] = refused
+            return cls(index, failures)
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedMove:
+    """A move that was made, with what `revert` needs."""
+
+    uid: Uid
+    before: Pod
+    declared_before: Pod
+    node: str
+
+
+class ClusterSimulation:
+    """`running` and `declared` hold the same pods on the same nodes, except leaving pods: they take
+    room but violate nothing (see in_flight). `strict`: hazards (a cordon, a taint, too little room)
+    count as violations."""
+
+    def __init__(
+        self,
+        running: Index,
+        declared: Index,
+        candidates: t.Iterable[MovableInstance],
+        *,
+        strict: bool = False,
+        leaving_keys: tuple[str, ...] = (),
+        failures: Refusals | None = None,
+    ) -> None:
+        self._strict = strict
+        self._leaving = leaving_keys
+        self._known_refusals = failures
+        self.running = running
+        self.declared = declared
+        self.table = running.table
+        self.candidates = {
+            instance.uid: instance for instance in candidates if instance.node in self.table.numbers
+        }
+        self.node_of = {uid: instance.node for uid, instance in self.candidates.items()}
+        self._uids = {instance.pod.uid: uid for uid, instance in self.candidates.items()}
+        self.ranking = NodeRanking(self.table, running.pod_counts())
+        self._pods: dict[Uid, Pod] = {}
+        self._moves: list[SimulatedMove] = []
+        self._dependencies: Dependencies | None = None
+        self._violations: dict[Uid, tuple[FilterStatus, ...]] = {}
+
+    @classmethod
+    def of(
+        cls,
+        snapshot: Snapshot,
+        candidates: t.Sequence[MovableInstance],
+        *,
+        strict: bool = False,
+        on_the_way: InFlight | None = None,
+        verified: VerifiedIndex | None = None,
+    ) -> ClusterSimulation:
+        """The simulation of a snapshot in which `candidates` may move.
+
+        `on_the_way`: see in_flight. The index of `verified` is used as it is: it is unchanged once
+        all moves are reverted.
+        """
+        leaving = (on_the_way or in_flight(snapshot)).pods
+        leaving = (
+            leaving.difference(instance.pod.uid for instance in candidates) if leaving else leaving
+        )
+        running = index_of(snapshot, snapshot.pods) if verified is None else verified.index
+        leaving_keys = tuple(uid for uid in leaving if uid in running)
+        failures: Refusals | None = None
+        declared = running
+        if len(leaving_keys) > MAX_LEAVING or any(x.declared_pod is not x.pod for x in candidates):
+            declared_pods = {instance.pod.uid: instance.declared_pod for instance in candidates}
+            staying = (pod for pod in snapshot.pods if pod.uid not in leaving)
+            declared = index_of(snapshot, (declared_pods.get(pod.uid, pod) for pod in staying))
+            leaving_keys = ()
+        elif verified is not None:
+            failures = verified.refusals
+        return cls(
+            running,
+            declared,
+            candidates,
+            strict=strict,
+            leaving_keys=leaving_keys,
+            failures=failures,
+        )
+
+    @property
+    def dependencies(self) -> Dependencies:
+        """Which candidates depend on each other by their declared terms."""
+        if self._dependencies is None:
+            candidates = self.candidates
+            pods = ((uid, instance.declared_pod) for uid, instance in candidates.items())
+            self._dependencies = Dependencies.of(
+                self.declared, self._uids, lambda uid: candidates[uid].pod.uid, pods
+            )
+        return self._dependencies
+
+    def violating(self) -> list[Uid]:
+        """The candidates that violate a constraint, in their order."""
+        refusals = self._known_refusals
+        if refusals is None:
+            return [uid for uid in self.candidates if self.violations(uid)]
+        suspects = {self._uids[key] for key in refusals if key in self._uids}
+        suspects |= {
+            uid for uid, x in self.candidates.items() if can_be_bypassed(x.declared_pod, x.workload)
+        }
+        for key in self._leaving:
+            suspects |= self.dependencies.related_to_pod(self.running.placed_info(key))
+        return [uid for uid in self.candidates if uid in suspects and self.violations(uid)]
+
+    def refusals(self, uid: Uid, node: str | None = None) -> tuple[FilterStatus, ...]:
+        """What the filters say against the instance on `node` (None: where it is), as declared."""
+        instance = self.candidates[uid]
+        with self._without_leaving():
+            if node is None:
+                return self.declared.failures_in_place(instance.pod.uid)
+            return self.declared.failures(instance.declared_pod, node, without=instance.pod.uid)
+
+    def violations(self, uid: Uid) -> tuple[FilterStatus, ...]:
+        """What the instance violates where it is, as declared (compliance.violations)."""
+        if self._strict:
+            return self.refusals(uid)
+        violated = self._violations.get(uid)
+        if violated is None:
+            violated = self._violations[uid] = self._compute_violations(uid)
+        return violated
+
+    def _compute_violations(self, uid: Uid) -> tuple[FilterStatus, ...]:
+        if self._known_refusals is None or self._moves or self._leaving:
+            failures = self.refusals(uid)
+        else:
+            failures = self._known_refusals.get(self.candidates[uid].pod.uid, ())
+        instance = self.candidates[uid]
+        if not failures and not can_be_bypassed(instance.declared_pod, instance.workload):
+            return ()
+        return violations(instance.declared_pod, instance.declared, self._node(uid), failures)
+
+    def bypassed(self, uid: Uid) -> list[NodeRule]:
+        """The rules that OR-ed node terms let the instance violate where it is."""
+        instance = self.candidates[uid]
+        if not can_be_bypassed(instance.declared_pod, instance.workload):
+            return []
+        return bypassed_rules(instance.declared, self._node(uid))
+
+    def _node(self, uid: Uid) -> Node:
+        return self.table.nodes[self.table.numbers[self.node_of[uid]]]
+
+    def open_set(self, uid: Uid, method: Method) -> NodeSet:
+        """The nodes that the scheduler could choose for this move now."""
+        instance = self.candidates[uid]
+        if method is Method.MIGRATE:
+            here = 1 << self.table.numbers[self.node_of[uid]]
+            return self._open_to_target(instance) & ~here
+        key = instance.pod.uid
+        if instance.declared_pod is instance.pod:
+            with self.running.without(key):
+                return self.running.nodes_passing(self.running.placed_info(key))
+        return self.running.feasible_set(instance.next_pod(method), without=key)
+
+    def good_set(self, uid: Uid) -> NodeSet:
+        """The nodes where the instance would violate nothing, and has room."""
+        instance = self.candidates[uid]
+        with self._without_leaving():
+            nodes = self.declared.feasible_set(instance.declared_pod, without=instance.pod.uid)
+        if nodes and can_be_bypassed(instance.declared_pod, instance.workload):
+            numbers = self.table.numbers
+            for node in self.table.nodes:
+                if bypassed_rules(instance.declared, node):
+                    nodes &= ~(1 << numbers[node.name])
+        return nodes
+
+    def open_to(self, uid: Uid, method: Method) -> tuple[str, ...]:
+        """The names of `open_set`."""
+        return self.table.names_of(self.open_set(uid, method))
+
+    @property
+    def moves_made(self) -> int:
+        """How many moves `revert` can take back."""
+        return len(self._moves)
+
+    def move(self, uid: Uid, node: str) -> None:
+        instance = self.candidates[uid]
+        key, source = instance.pod.uid, self.node_of[uid]
+        before = self._pods.get(uid, instance.pod)
+        self._moves.append(SimulatedMove(uid, before, instance.declared_pod, source))
+        if self.declared is self.running:
+            self.running.move(key, node)
+        else:
+            moved = replace(instance.declared_pod, node_name=node)
+            self._put(key, moved, moved, node)
+            self._pods[uid] = moved
+        self._record_move(uid, node)
+
+    def revert(self) -> None:
+        last = self._moves.pop()
+        key = self.candidates[last.uid].pod.uid
+        if self.declared is self.running:
+            self.running.move(key, last.node)
+        else:
+            self._put(key, last.before, last.declared_before, last.node)
+            self._pods[last.uid] = last.before
+        self._record_move(last.uid, last.node)
+
+    @contextlib.contextmanager
+    def without(self, uids: t.Collection[Uid]) -> t.Iterator[None]:
+        """The declared cluster as it would be without these instances."""
+        keys = [self.candidates[uid].pod.uid for uid in uids]
+        with self.declared.without(*keys):
+            yield
+
+    def nodes_when_away(self, uid: Uid) -> tuple[str, ...]:
+        """The nodes that pass all filters for an instance that is away, as declared."""
+        probe = self.candidates[uid].next_pod(Method.RECREATE)
+        with self._without_leaving():
+            return self.table.names_of(self.declared.feasible_set(probe))
+
+    def _without_leaving(self) -> contextlib.AbstractContextManager[None]:
+        """While it lasts, the declared cluster is without the leaving pods."""
+        return self.declared.without(*self._leaving) if self._leaving else contextlib.nullcontext()
+
+    def _put(self, key: str, running: Pod, declared: Pod, node: str) -> None:
+        self.running.remove(key)
+        self.declared.remove(key)
+        self.running.place(running, node)
+        self.declared.place(declared, node)
+
+    def _record_move(self, uid: Uid, node: str) -> None:
+        numbers = self.table.numbers
+        self.ranking.record_move(numbers[self.node_of[uid]], numbers[node])
+        self.node_of[uid] = node
+        if self._violations:  # a move changes the violations of related instances only
+            self._violations.pop(uid, None)
+            for related in self.dependencies.related(uid):
+                self._violations.pop(related, None)
+
+    def _open_to_target(self, instance: MovableInstance) -> NodeSet:
+        """Where the target pod of a migration could be. If it is just like the source, the source
+        stands for it, on any node but those of its own pods."""
+        vmi = instance.instance.vmi
+        if instance.declared_pod is not instance.pod or vmi is None:
+            return self.running.feasible_set(self._target(instance))
+        source = self.running.placed_info(instance.pod.uid)
+        labels = {**carried_labels(instance.pod.labels), **vmi.labels}
+        matching = self.running.selectors
+        matching.update_selected_by(source)
+        alike = source.selected_by == matching.selecting(instance.pod.namespace, labels)
+        if (
+            not alike
+            or not labels.get(CREATED_BY) == instance.pod.labels.get(CREATED_BY) == vmi.uid
+        ):
+            return self.running.feasible_set(self._target(instance))
+        pods_of_vmi = matching.with_label(CREATED_BY, vmi.uid)
+        taken = {pod.node_labels[HOSTNAME] for pod in pods_of_vmi if HOSTNAME in pod.node_labels}
+        return self.running.nodes_passing(source) & ~self.table.in_domains(HOSTNAME, taken)
+
+    def _target(self, instance: MovableInstance) -> Pod:
+        if instance.migration_target is None:
+            raise AssertionError(f"{instance.instance.ref} is not migrated: it has no target pod")
+        return instance.migration_target
+
+
+def index_of(snapshot: Snapshot, pods: t.Iterable[Pod]) -> Index:
+    """The index of a snapshot with these pods."""
+    return Index.build(snapshot.nodes, pods, snapshot.namespaces, claim_terms=snapshot.claim_terms)

@@ -1,0 +1,219 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why a move may not begin now: what the user asked for, KubeVirt's limits, what is not Ready.
+
+Pure. The load is counted from each snapshot anew, so migrations, evacuations and outages that are
+not of this run count too.
+"""
+
+from __future__ import annotations
+
+import datetime
+import typing as t
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+from ..kubevirt.moving import run_strategy
+from ..model.kinds import POOL, VIRTUAL_MACHINE
+from ..model.objects import Ref
+from ..model.plan import Method, Move
+from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
+from ..planning.movable_instances import InstanceSelection
+from .journal import RunJournal
+from .move import MoveRecord, ready
+from .options import RolloutOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Deferral:
+    """Why a move has to wait. `final`: no move begins any more in this run."""
+
+    reason: str = ""
+    final: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.reason)
+
+
+OPEN: t.Final = Deferral()
+
+
+def why_defer(
+    options: RolloutOptions,
+    journal: RunJournal,
+    domain: str,
+    now: float,
+    wall_clock: datetime.datetime,
+) -> Deferral:
+    """Why a move away from `domain` may not begin. `now` is the run's clock."""
+    if options.max_moves and journal.started >= options.max_moves:
+        return Deferral(f"max_moves ({options.max_moves}) is reached", final=True)
+    if options.window is not None and wall_clock not in options.window:
+        return Deferral(f"outside of the window from {options.window}", final=True)
+    if options.canary and journal.started >= options.canary > journal.ended:
+        return Deferral("the canary is still moving")
+    if now < journal.barrier:
+        return Deferral(f"soaking after the canary, {journal.barrier - now:.0f} s left")
+    if options.soak and journal.domain and domain != journal.domain:
+        return _between_domains(options, journal, now)
+    return OPEN
+
+
+def _between_domains(options: RolloutOptions, journal: RunJournal, now: float) -> Deferral:
+    if journal.records:
+        return Deferral(f"moves away from {journal.domain} are still in flight")
+    left = journal.settled_at + options.soak - now
+    return Deferral(f"soaking after {journal.domain}, {left:.0f} s left") if left > 0 else OPEN
+
+
+def after_end(options: RolloutOptions, journal: RunJournal, now: float) -> RunJournal:
+    """The journal once a move has ended: the last canary sets the barrier."""
+    if options.canary and journal.ended == options.canary:
+        return replace(journal, barrier=now + options.soak)
+    return journal
+
+
+Key = tuple[str, str]
+"""Namespace and name of a VMI."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`in_flight` 0: as much as KubeVirt allows."""
+
+    in_flight: int = 0
+    unavailable: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is going on. `outbound` are migrations by source node. `unavailable` are the instances
+    in scope that are missing or not Ready, with those that we are about to take away."""
+
+    ours: int = 0
+    migrations: int = 0
+    outbound: t.Mapping[str, int] = field(default_factory=dict)
+    unavailable: int = 0
+    named: tuple[str, ...] = ()
+    """Some of what is not Ready, for messages."""
+
+    def beside(self, move: Move) -> Load:
+        """The load with one more move, of an instance that is Ready."""
+        if move.method is not Method.MIGRATE:
+            taken = 1 if move.source else 0
+            return replace(self, ours=self.ours + 1, unavailable=self.unavailable + taken)
+        outbound = {**self.outbound, move.source: self.outbound.get(move.source, 0) + 1}
+        return replace(self, ours=self.ours + 1, migrations=self.migrations + 1, outbound=outbound)
+
+
+def limit_reached(move: Move, load: Load, limits: Limits, snapshot: Snapshot) -> str:
+    """The limit that keeps this move waiting, in words; empty where there is none."""
+    if limits.in_flight and load.ours >= limits.in_flight:
+        return f"{load.ours} moves are in flight (max_in_flight)"
+    if move.method is Method.MIGRATE:
+        return _no_slot(move, load, snapshot)
+    if move.source and load.unavailable >= limits.unavailable:
+        names = f": {', '.join(load.named)}" if load.named else ""
+        return f"{load.unavailable} instances are not Ready or being replaced{names}"
+    return ""
+
+
+def _no_slot(move: Move, load: Load, snapshot: Snapshot) -> str:
+    platform = snapshot.platform
+    if load.migrations >= platform.migrations_per_cluster:
+        return f"{load.migrations} migrations are in flight on the cluster"
+    outbound = load.outbound.get(move.source, 0)
+    if outbound >= platform.migrations_per_node:
+        return f"{outbound} migrations away from {move.source} are in flight"
+    return ""
+
+
+def load_of(
+    snapshot: Snapshot,
+    records: t.Sequence[MoveRecord],
+    in_scope: t.Sequence[Instance],
+    workloads: t.Collection[Ref] = (),
+    sources: t.Mapping[Key, str] | None = None,
+) -> Load:
+    """What is going on in this snapshot, beside what `records` are about to do. `workloads` are
+    those that the run is about: one that ought to have instances and has none is missing them.
+    `sources` are the nodes of migrating VMIs that the snapshot does not hold."""
+    machines = {(m.ref.namespace, m.ref.name): m for m in snapshot.machine_instances}
+    moving = _migrating(snapshot, machines, records)
+    nodes = {**(sources or {}), **{key: machine.node_name for key, machine in machines.items()}}
+    outbound = Counter(nodes[key] for key in moving if key in nodes)
+    missing, named = _not_ready(snapshot, records, in_scope, workloads)
+    return Load(len(records), len(moving), outbound, missing, named)
+
+
+def counted(
+    instances: t.Iterable[Instance], wanted: InstanceSelection, records: t.Iterable[MoveRecord]
+) -> list[Instance]:
+    """The instances that the run is about, and those of workloads of which it has a move in flight
+    that it took over."""
+    moving = {record.workload for record in records}
+    return [instance for instance in instances if instance in wanted or instance.workload in moving]
+
+
+def workloads_of(snapshot: Snapshot, wanted: InstanceSelection) -> list[Ref]:
+    """The workloads that the run is about, whether they have instances or not."""
+    return [
+        workload.ref
+        for workload in snapshot.workloads
+        if workload.ref in wanted.workloads
+        or (not wanted.workloads and workload.ref.namespace in wanted.namespaces)
+    ]
+
+
+def _migrating(
+    snapshot: Snapshot, machines: t.Mapping[Key, MachineInstance], records: t.Iterable[MoveRecord]
+) -> set[Key]:
+    """VMIs that migrate, are marked for evacuation, or are ours and about to."""
+    migrating = {(m.ref.namespace, m.instance) for m in snapshot.migrations}
+    migrating |= {key for key, vmi in machines.items() if vmi.evacuation_node_name}
+    migrating |= {
+        (record.instance.namespace, record.instance.name)
+        for record in records
+        if record.method is Method.MIGRATE
+    }
+    return migrating
+
+
+def _not_ready(
+    snapshot: Snapshot,
+    records: t.Sequence[MoveRecord],
+    in_scope: t.Sequence[Instance],
+    workloads: t.Collection[Ref],
+) -> tuple[int, tuple[str, ...]]:
+    """Instances that should serve and do not: missing, not Ready, or ours and about to go."""
+    taken = {record.uid for record in records if record.method is not Method.MIGRATE}
+    serving = Counter(i.workload for i in in_scope if ready(i) and i.uid not in taken)
+    there = Counter(i.workload for i in in_scope)
+    workload_by_ref = {workload.ref: workload for workload in snapshot.workloads}
+    total, named = 0, []
+    concerned = {ref for ref in there if ref is not None} | {e.workload for e in records}
+    for ref in sorted(concerned | set(workloads)):
+        short = _expected(workload_by_ref.get(ref), there[ref]) - serving[ref]
+        if ref.kind == VIRTUAL_MACHINE.name and _restarting(ref, records):
+            short = 1
+        if short > 0:
+            total += short
+            named.append(f"{short} of {ref}")
+    return total, tuple(named[:3])
+
+
+def _expected(workload: Workload | None, there: int) -> int:
+    """How many instances ought to serve. A VirtualMachine is expected to run where its run strategy
+    is Always; under any other it may have ended of its own accord. Members of a pool are counted
+    by the pool, and of what is being deleted nothing is expected that is not there."""
+    if workload is None or workload.manifest["metadata"].get("deletionTimestamp"):
+        return there
+    replicas = workload.replicas
+    if replicas is not None:
+        return max(replicas, 0)
+    member = workload.owner is not None and workload.owner.kind == POOL.name
+    return max(there, int(run_strategy(workload) == "Always" and not member))
+
+
+def _restarting(ref: Ref, records: t.Iterable[MoveRecord]) -> bool:
+    return any(e.workload == ref and e.method is Method.RESTART for e in records)

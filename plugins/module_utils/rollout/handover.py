@@ -1,0 +1,169 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How does a run take over from one that did not end, and what remains when it ends itself?
+
+The run that held the Lease before may not be dead but frozen, with a request that it is going to
+send when it wakes up. What keeps such a request from doing harm:
+
+- It is sent at most some seconds after a renewal of the Lease (`lease.LeaseKeeper`), which fails.
+- A delete or an eviction names the resource version that was read; `fence` changes that.
+- A migration's name follows from run, instance and attempt: the successor's is the same object.
+- A restart has no precondition in KubeVirt (1.8, virt-api rest/lifecycle.go: only "already
+  underway" is refused). One that may have been sent is recognized by what is seen (a request queued
+  on the VM, a VMI that terminates or has another uid) and not sent again before the duration of a
+  Lease is over. What is left is a process that freezes between its last look at the clock and the
+  first byte.
+
+A run that ends well removes the undo record of each workload whose instances all run as declared.
+"""
+
+from __future__ import annotations
+
+import secrets
+import typing as t
+
+from ..api.client import ApiClient
+from ..api.errors import MERGE_PATCH, ApiError, Conflict, NotFound
+from ..api.transport import Deadline
+from ..cluster import lease
+from ..cluster.lease import HeldLease, LeaseLost, LeaseReading
+from ..model import kinds as names
+from ..model.findings import InputError, InvalidInput
+from ..model.json_pointer import JSON, Pointer
+from ..model.kinds import KINDS, RULES, UNDO, instance_path
+from ..model.objects import Ref
+from ..model.plan import Method
+from ..model.snapshot import Workload
+from ..model.write import Operation, Write
+from ..planning.movable_instances import MovableInstance
+from ..rules.term_slots import FIELDS
+from . import journal as journals
+from . import report
+from .journal import RunJournal, UnreadableJournal
+from .move import Phase
+from .options import RolloutOptions
+
+LIMIT = 5.0
+"""Seconds that a release may take: a server that does not answer may be why the run ends."""
+
+
+def release(api: ApiClient, held: HeldLease, text: str) -> str:
+    """Release the Lease with this journal. Returns nothing, or the end of a sentence that says why
+    it could not be released."""
+    try:
+        lease.release(api.under(Deadline(LIMIT)), held, text)
+    except LeaseLost as lost:
+        return f"; {lost}"
+    except ApiError as error:
+        return f"; {lease.NAME} could not be given back and is free in {lease.DURATION} s: {error}"
+    return ""
+
+
+def leave(api: ApiClient, held: HeldLease, journal: RunJournal | None) -> str:
+    """Release the Lease for whoever goes on. Returns the end of a sentence that names what is in
+    flight, and says whether the Lease is free. `journal` None: the one that stands on the Lease."""
+    if journal is not None:
+        text = journals.write(journal)
+    else:
+        try:
+            text = lease.read(api.under(Deadline(LIMIT))).journal
+        except ApiError as error:
+            return (
+                f"; {lease.NAME} could not be read, so it is not known what is in flight, and is"
+                f" free in {lease.DURATION} s: {error}"
+            )
+    return report.in_flight(text) + release(api, held, text)
+
+
+def read_journal(reading: LeaseReading) -> RunJournal | None:
+    """The journal of an unfinished run, if there is one. Raises InvalidInput where it is damaged."""
+    if not reading.journal:
+        return None
+    try:
+        return journals.read(reading.journal)
+    except UnreadableJournal as error:
+        raise InvalidInput(
+            [InputError(f"{lease.NAME}, annotation {names.JOURNAL}", str(error))]
+        ) from error
+
+
+def continue_or_start(unfinished: RunJournal | None, options: RolloutOptions) -> RunJournal:
+    """The journal to begin with: moves in flight go on, else this is a new run.
+
+    A run with `scope: all` that is requested again goes on where it stopped too: the cluster does
+    not show which instances it has moved."""
+    request = options.request
+    if unfinished is not None:
+        again = options.scope == "all" and unfinished.request == request
+        if again or unfinished.records:
+            return unfinished.taken_over(request, keep_done=again)
+    return RunJournal(f"r{secrets.token_hex(4)}", request)
+
+
+def takeover_lines(unfinished: RunJournal | None, journal: RunJournal) -> list[str]:
+    """The progress line about a run that is taken over."""
+    if unfinished is None or unfinished.run != journal.run:
+        return []
+    if unfinished.request == journal.request:
+        return [f"continuing run {journal.run}, which did not end"]
+    return [f"taking over the moves in flight of run {journal.run}"]
+
+
+def fence(api: ApiClient, held: HeldLease, journal: RunJournal) -> None:
+    """Mark each instance that the previous holder may be about to end. That changes its resource
+    version, which a delete or eviction that is under way names."""
+    for record in journal.records:
+        if record.phase is Phase.INTENDED and record.method is Method.RECREATE:
+            body = {"metadata": {"uid": record.uid, "annotations": {names.RUN: str(held)}}}
+            try:
+                api.patch(instance_path(record.instance), body, content_type=MERGE_PATCH)
+            except (NotFound, Conflict):
+                continue  # it is gone, or another one has its name: nothing to protect
+
+
+_ANNOTATIONS = Pointer(("metadata", "annotations"))
+
+
+def clear_undo_notes(candidates: t.Iterable[MovableInstance]) -> tuple[Write, ...]:
+    """The writes that remove the undo record of each workload whose instances all run as declared."""
+    settled: dict[t.Any, tuple[Workload, bool]] = {}
+    for movable in candidates:
+        if movable.workload is None or UNDO not in movable.workload.annotations:
+            continue
+        ref = movable.workload.ref
+        _workload, all_enforced = settled.get(ref, (movable.workload, True))
+        settled[ref] = (
+            movable.workload,
+            all_enforced and bool(movable.node) and movable.drift is None,
+        )
+    return tuple(_write(workload) for workload, enforced in settled.values() if enforced)
+
+
+def with_undo_note(candidates: t.Iterable[MovableInstance]) -> frozenset[Ref]:
+    """The workloads that carry an undo record."""
+    return frozenset(
+        movable.workload.ref
+        for movable in candidates
+        if movable.workload is not None and UNDO in movable.workload.annotations
+    )
+
+
+def recompute_clearing(write: Write, manifest: t.Mapping[str, JSON]) -> Write | None:
+    """For a workload that was read again: the record goes only if it, the rules and the terms are
+    those that were read. New terms leave the record as it is, and need it."""
+    same = all(test.pointer.read(manifest, None) == test.value for test in write.tests)
+    return write if same else None
+
+
+def _write(workload: Workload) -> Write:
+    spec = workload.kind.template / "spec"
+    pointers = (_ANNOTATIONS / UNDO, _ANNOTATIONS / RULES, *(spec / name for name in FIELDS))
+    return Write(
+        target=workload.ref,
+        path=KINDS[workload.ref.kind].path(workload.ref.namespace, workload.ref.name),
+        uid=workload.uid,
+        tests=tuple(Operation("test", at, at.read(workload.manifest, None)) for at in pointers),
+        operations=(Operation("remove", _ANNOTATIONS / UNDO),),
+        before={"journal": "kept"},
+        after={"journal": "cleared"},
+    )

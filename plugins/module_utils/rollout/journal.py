@@ -1,0 +1,232 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run must remember: written to the Lease before each disruption, read after a crash.
+
+Pure. The text is JSON with a version. Instances are remembered by a digest of their uid, so that
+thousands of moves fit into an annotation (256 KiB).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import typing as t
+from dataclasses import dataclass, field, replace
+
+from ..model.json_pointer import JSON
+from ..model.objects import Ref
+from ..model.plan import Method
+from .move import MoveRecord, Outcome, Phase
+
+VERSION = 1
+
+NOTE_LIMIT = 300
+"""Characters that are kept of what holds a move up."""
+
+
+class UnreadableJournal(ValueError):
+    """The journal was damaged, or written by a newer release of the collection."""
+
+
+def digest(uid: str) -> str:
+    return hashlib.sha256(uid.encode()).hexdigest()[:10]
+
+
+@dataclass(frozen=True, slots=True)
+class RunJournal:
+    """One run. `request` says what it was asked for: only the same request is continued.
+
+    `clock` is the run's clock when this was written, in seconds. `records` are the moves in flight.
+    `tried` counts the moves begun per instance digest, so that no name of a migration comes twice.
+    `known` holds the digests of a workload's instances from before its first recreation in flight:
+    any other instance is a successor.
+    """
+
+    run: str
+    request: str
+    clock: float = 0.0
+    records: tuple[MoveRecord, ...] = ()
+    tried: t.Mapping[str, int] = field(default_factory=dict)
+    known: t.Mapping[Ref, frozenset[str]] = field(default_factory=dict)
+    done: frozenset[str] = frozenset()
+    """Digests of instances that were moved, and of those that came in their place."""
+    lost: frozenset[str] = frozenset()
+    """Digests of instances whose move failed."""
+    moved: int = 0
+    failed: int = 0
+    gone: int = 0
+    settled_at: float = 0.0
+    """The clock when the last move ended."""
+    barrier: float = 0.0
+    """The clock before which no move begins (the soak after the canary)."""
+    domain: str = ""
+    """The domain that moves are made away from."""
+
+    @property
+    def ended(self) -> int:
+        return self.moved + self.failed + self.gone
+
+    @property
+    def started(self) -> int:
+        return self.ended + len(self.records)
+
+    def attempts(self, uid: str) -> int:
+        return self.tried.get(digest(uid), 0)
+
+    def with_record(self, record: MoveRecord) -> RunJournal:
+        """The record added, or put in the place of the one with its uid."""
+        other_records = tuple(kept for kept in self.records if kept.uid != record.uid)
+        return replace(self, records=(*other_records, record))
+
+    def forget(self, uid: str) -> RunJournal:
+        """Without a move that has ended or that was intended and is not needed any more, and
+        without what was known of its workload for its sake."""
+        records = tuple(record for record in self.records if record.uid != uid)
+        busy = {record.workload for record in records if record.method is not Method.MIGRATE}
+        known = {ref: uids for ref, uids in self.known.items() if ref in busy}
+        return replace(self, records=records, known=known)
+
+    def begin(self, record: MoveRecord, siblings: t.Collection[str]) -> RunJournal:
+        """A new move; `siblings` are the uids of all instances of its workload."""
+        tried = {**self.tried, digest(record.uid): self.attempts(record.uid) + 1}
+        known = dict(self.known)
+        if record.method is not Method.MIGRATE and record.workload not in known:
+            known[record.workload] = frozenset(digest(uid) for uid in siblings)
+        return replace(self.with_record(record), tried=tried, known=known)
+
+    def end(
+        self, record: MoveRecord, now: float, *, outcome: Outcome, successor: str = ""
+    ) -> RunJournal:
+        """A move ended, well or not. `successor` is the uid of what came in the instance's place:
+        it counts as known and as moved. What was known of a workload goes when nothing of it is
+        in flight any more."""
+        left = self.forget(record.uid)
+        known = dict(left.known)
+        if successor and record.workload in known:
+            known[record.workload] |= {digest(successor)}
+        moved = outcome is Outcome.MOVED
+        settled = {digest(uid) for uid in (record.uid, successor) if uid} if moved else set()
+        failed = outcome is Outcome.FAILED
+        return replace(
+            left,
+            known=known,
+            done=self.done | settled,
+            lost=self.lost | {digest(record.uid)} if failed else self.lost,
+            moved=self.moved + moved,
+            failed=self.failed + failed,
+            gone=self.gone + (outcome is Outcome.GONE),
+            settled_at=now,
+        )
+
+    def taken_over(self, request: str, *, keep_done: bool) -> RunJournal:
+        """What another task goes on with: what is in flight, which goes by the run's id, and the
+        numbers of attempts, which are part of names that may not come again.
+
+        The outcomes of the previous task do not count, since the cluster may have changed since. Only
+        with `keep_done` the instances that it moved count as moved.
+        """
+        return RunJournal(
+            self.run,
+            request,
+            self.clock,
+            self.records,
+            tried=self.tried,
+            known=self.known,
+            done=self.done if keep_done else frozenset(),
+            domain=self.domain if self.records else "",
+        )
+
+
+def write(journal: RunJournal) -> str:
+    body = {
+        "version": VERSION,
+        "run": journal.run,
+        "request": journal.request,
+        "clock": round(journal.clock, 1),
+        "moves": [_record_json(record) for record in journal.records],
+        "tried": dict(sorted(journal.tried.items())),
+        "known": {_text(ref): sorted(uids) for ref, uids in sorted(journal.known.items())},
+        "done": sorted(journal.done),
+        "lost": sorted(journal.lost),
+        "moved": journal.moved,
+        "failed": journal.failed,
+        "gone": journal.gone,
+        "settled_at": round(journal.settled_at, 1),
+        "barrier": round(journal.barrier, 1),
+        "domain": journal.domain,
+    }
+    return json.dumps(body, separators=(",", ":"))
+
+
+def read(text: str) -> RunJournal:
+    """Raises UnreadableJournal, which says what to do."""
+    try:
+        body = json.loads(text)
+        version = body["version"]
+        if version != VERSION:
+            raise UnreadableJournal(
+                f"the journal of an unfinished run has version {version}, this release reads"
+                f" {VERSION}: finish that run with the release that began it"
+            )
+        return RunJournal(
+            run=body["run"],
+            request=body["request"],
+            clock=float(body["clock"]),
+            records=tuple(_record(item) for item in body["moves"]),
+            tried={str(key): int(count) for key, count in body["tried"].items()},
+            known={_ref(key): frozenset(uids) for key, uids in body["known"].items()},
+            done=frozenset(body["done"]),
+            lost=frozenset(body["lost"]),
+            moved=int(body["moved"]),
+            failed=int(body["failed"]),
+            gone=int(body["gone"]),
+            settled_at=float(body["settled_at"]),
+            barrier=float(body["barrier"]),
+            domain=str(body["domain"]),
+        )
+    except UnreadableJournal:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UnreadableJournal(
+            f"the journal of an unfinished run cannot be read ({type(error).__name__}: {error}):"
+            " look at what it says, then remove that annotation from the Lease"
+        ) from error
+
+
+def _record_json(record: MoveRecord) -> dict[str, JSON]:
+    return {
+        "instance": _text(record.instance),
+        "uid": record.uid,
+        "workload": _text(record.workload),
+        "method": str(record.method),
+        "source": record.source,
+        "attempt": record.attempt,
+        "begun": round(record.begun, 1),
+        "phase": str(record.phase),
+        "note": record.note[:NOTE_LIMIT],
+        "node_selector": dict(record.node_selector),
+    }
+
+
+def _record(item: t.Mapping[str, JSON]) -> MoveRecord:
+    return MoveRecord(
+        instance=_ref(item["instance"]),
+        uid=item["uid"],
+        workload=_ref(item["workload"]),
+        method=Method(item["method"]),
+        source=item["source"],
+        attempt=int(item["attempt"]),
+        begun=float(item["begun"]),
+        phase=Phase(item["phase"]),
+        note=str(item["note"]),
+        node_selector=tuple(sorted(item["node_selector"].items())),
+    )
+
+
+def _text(ref: Ref) -> str:
+    return f"{ref.kind}/{ref.namespace}/{ref.name}"
+
+
+def _ref(text: str) -> Ref:
+    kind, namespace, name = text.split("/", 2)
+    return Ref(kind, namespace, name)

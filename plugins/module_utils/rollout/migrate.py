@@ -1,0 +1,170 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Move a VMI by live migration: intended -> begun -> moved, or cancelled when it takes too long.
+
+Pure. The migration object's name follows from run, VMI and attempt, so that a lost answer or a
+killed run finds what it made instead of making it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import typing as t
+from dataclasses import replace
+
+from ..kubevirt.labels import UNSCHEDULABLE_TIMEOUT
+from ..model import kinds as names
+from ..model.json_pointer import JSON
+from .move import (
+    CANCEL_PATIENCE,
+    ApiCall,
+    ApiReply,
+    MoveRecord,
+    MoveResult,
+    MoveSettings,
+    Observation,
+    Outcome,
+    Phase,
+    ReplyStatus,
+    StateMachine,
+    Transition,
+)
+
+_API = "/apis/kubevirt.io/v1/namespaces"
+_FINAL = ("Succeeded", "Failed")
+
+
+def migration_name(record: MoveRecord, run: str) -> str:
+    digest = hashlib.sha256(record.uid.encode()).hexdigest()[:12]
+    return f"placement-{run}-{digest}-{record.attempt}"
+
+
+def migration_path(record: MoveRecord, run: str) -> str:
+    namespace = record.instance.namespace
+    return f"{_API}/{namespace}/virtualmachineinstancemigrations/{migration_name(record, run)}"
+
+
+def migration_body(record: MoveRecord, settings: MoveSettings) -> dict[str, JSON]:
+    return {
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachineInstanceMigration",
+        "metadata": {
+            "name": migration_name(record, settings.run),
+            "namespace": record.instance.namespace,
+            "labels": {names.RUN: settings.run},
+            "annotations": {UNSCHEDULABLE_TIMEOUT: str(int(settings.unschedulable_timeout))},
+        },
+        "spec": {
+            "vmiName": record.instance.name,
+            **({"addedNodeSelector": dict(record.node_selector)} if record.node_selector else {}),
+        },
+    }
+
+
+def advance(
+    record: MoveRecord, seen: Observation, now: float, settings: MoveSettings
+) -> Transition:
+    """What to do next with this migration."""
+    if record.phase is Phase.INTENDED:
+        return _intended(record, seen, now, settings)
+    phase = _phase(seen.migration)
+    if seen.migration is None or phase in _FINAL:
+        in_time = now - record.begun < settings.move_timeout
+        return _ended(record, seen, phase, in_time=in_time)
+    if record.phase is Phase.CANCELLING:
+        if now - record.begun < settings.move_timeout + CANCEL_PATIENCE:
+            return Transition(record)
+        reason = f"cancelled, and still {phase or 'queued'}; {record.note}"
+        return Transition(record, ended=MoveResult(Outcome.FAILED, reason=reason))
+    record = replace(record, note=seen.pending or f"the migration is {phase or 'queued'}")
+    if now - record.begun < settings.move_timeout:
+        return Transition(record)
+    return _cancel(record, seen.migration, settings)
+
+
+def cancel(record: MoveRecord, seen: Observation, settings: MoveSettings) -> Transition:
+    """Call the migration off, unless the guest is being copied already."""
+    if seen.migration is None or _phase(seen.migration) in (*_FINAL, "Running"):
+        return Transition(record)
+    return _cancel(record, seen.migration, settings)
+
+
+def answered(record: MoveRecord, reply: ApiReply) -> Transition:
+    """After the API server answered the create or the delete."""
+    if record.phase is Phase.CANCELLING:
+        return Transition(record)
+    if reply.status is ReplyStatus.ACCEPTED:
+        return Transition(replace(record, phase=Phase.BEGUN, note=""))
+    if reply.status is ReplyStatus.REFUSED:
+        return Transition(record, ended=MoveResult(Outcome.FAILED, reason=reply.reason))
+    return Transition(replace(record, note=reply.reason))
+
+
+MACHINE = StateMachine(advance, answered)
+
+
+def _intended(
+    record: MoveRecord, seen: Observation, now: float, settings: MoveSettings
+) -> Transition:
+    if seen.migration is not None:
+        return advance(replace(record, phase=Phase.BEGUN), seen, now, settings)
+    if seen.instance is None:
+        return Transition(
+            record, ended=MoveResult(Outcome.GONE, reason="the instance ended before its move")
+        )
+    if now - record.begun >= settings.move_timeout:
+        reason = f"not begun within {int(settings.move_timeout)} s: {record.note}"
+        return Transition(record, ended=MoveResult(Outcome.FAILED, reason=reason))
+    if seen.foreign_migration:
+        return Transition(replace(record, note="somebody else migrates it"))
+    if seen.propagating:
+        return Transition(
+            replace(record, note="KubeVirt has not yet brought the placement to the VMI")
+        )
+    path = migration_path(record, settings.run).rpartition("/")[0]
+    return Transition(record, ApiCall("create", path, migration_body(record, settings)))
+
+
+def _cancel(
+    record: MoveRecord, migration: t.Mapping[str, JSON], settings: MoveSettings
+) -> Transition:
+    uid = migration["metadata"]["uid"]
+    request = ApiCall(
+        "delete", migration_path(record, settings.run), {"preconditions": {"uid": uid}}
+    )
+    return Transition(replace(record, phase=Phase.CANCELLING), request)
+
+
+def _ended(record: MoveRecord, seen: Observation, phase: str, *, in_time: bool) -> Transition:
+    vmi = seen.instance.vmi if seen.instance is not None else None
+    if vmi is None:
+        return Transition(
+            record, ended=MoveResult(Outcome.GONE, reason="the instance ended during its move")
+        )
+    if vmi.node_name and vmi.node_name != record.source:
+        return Transition(record, ended=MoveResult(Outcome.MOVED, node=vmi.node_name))
+    if phase == "Succeeded":
+        note = "the migration succeeded, and the VMI does not say so"
+        if in_time:
+            return Transition(replace(record, note=note))
+        return Transition(record, ended=MoveResult(Outcome.FAILED, reason=note))
+    return Transition(
+        record, ended=MoveResult(Outcome.FAILED, reason=_why(record, seen, vmi.migration))
+    )
+
+
+def _why(record: MoveRecord, seen: Observation, state: t.Mapping[str, JSON]) -> str:
+    """Why it failed: the VMI's word on this very migration, else what was last seen of it."""
+    if record.phase is Phase.CANCELLING:
+        return f"cancelled because it took too long: {record.note}"
+    if seen.migration is None:
+        return "the migration object was deleted: somebody cancelled it"
+    mine = state.get("migrationUid") == seen.migration["metadata"]["uid"]
+    failure = state.get("failureReason") if mine else None
+    return str(
+        failure or seen.pending or record.note or "the migration failed, KubeVirt says not why"
+    )
+
+
+def _phase(migration: t.Mapping[str, JSON] | None) -> str:
+    return str(((migration or {}).get("status") or {}).get("phase") or "")

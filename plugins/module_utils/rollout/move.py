@@ -1,0 +1,153 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The types of the state machines: a move in flight, what is observed of it, what comes next.
+
+Pure. Times are seconds on the run's own clock, which never goes back.
+"""
+
+from __future__ import annotations
+
+import enum
+import typing as t
+from dataclasses import dataclass
+
+from ..model.json_pointer import JSON
+from ..model.objects import Ref
+from ..model.plan import Method
+from ..model.snapshot import Instance
+
+CANCEL_PATIENCE = 60.0
+"""Seconds in which a canceled migration should end. After that it is reported as it is."""
+
+
+class Phase(str, enum.Enum):
+    """intended: journalled, nothing sent yet as far as we know. begun: the API server took it.
+    cancelling: the deletion of its migration was requested."""
+
+    INTENDED = "intended"
+    BEGUN = "begun"
+    CANCELLING = "cancelling"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Outcome(str, enum.Enum):
+    """moved: it runs elsewhere (or anew). failed: it does not. gone: there is nothing left to
+    move, and it was not us."""
+
+    MOVED = "moved"
+    FAILED = "failed"
+    GONE = "gone"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRecord:
+    """One move in flight, as the journal keeps it. `note` is what was last seen to hold it up."""
+
+    instance: Ref
+    uid: str
+    workload: Ref
+    method: Method
+    source: str
+    attempt: int
+    begun: float
+    phase: Phase = Phase.INTENDED
+    note: str = ""
+    node_selector: tuple[tuple[str, str], ...] = ()
+    """Node labels that the migration's target is held to beside the VM's own rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveSettings:
+    """`run` is the id that stands in what is created; the rest are seconds."""
+
+    run: str
+    move_timeout: float = 600.0
+    unschedulable_timeout: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What the latest reading says of one move.
+
+    `instance` is the instance with the record's uid, if it is still there. `successor` is what its
+    controller made in its place. `migration` is our migration object. `pending` says why the pod
+    that is to run it (the migration's target, the successor's) has no node. `surplus`: the
+    workload has all the instances that it wants without a successor. `restart_queued`: KubeVirt has
+    a request to restart this very instance and has not begun yet.
+    """
+
+    instance: Instance | None = None
+    successor: Instance | None = None
+    migration: t.Mapping[str, JSON] | None = None
+    pending: str = ""
+    foreign_migration: bool = False
+    propagating: bool = False
+    surplus: bool = False
+    restart_queued: bool = False
+    resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiCall:
+    """One call: create `body` at `path`, put it there, or delete what is there.
+
+    A delete carries its preconditions in `body`.
+    """
+
+    verb: t.Literal["create", "put", "delete"]
+    path: str
+    body: t.Mapping[str, JSON] | None = None
+
+
+class ReplyStatus(str, enum.Enum):
+    """accepted: done, or done before. refused: the server will not do it. blocked: not now.
+    gone: the object does not exist. doubtful: outcome unknown; read before sending again."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    BLOCKED = "blocked"
+    GONE = "gone"
+    DOUBTFUL = "doubtful"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiReply:
+    status: ReplyStatus
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveResult:
+    outcome: Outcome
+    node: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """The record as it is now; a request to send; how the move ended, if it did."""
+
+    record: MoveRecord
+    request: ApiCall | None = None
+    ended: MoveResult | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StateMachine:
+    """One way to move: `send` has the registry. `advance` says what to do next after an
+    observation, `answered` after the API server's reply to the request of a transition."""
+
+    advance: t.Callable[[MoveRecord, Observation, float, MoveSettings], Transition]
+    answered: t.Callable[[MoveRecord, ApiReply], Transition]
+
+
+def ready(instance: Instance) -> bool:
+    """It runs and serves: the pod is Ready, and the VMI too where there is one."""
+    if instance.pod is None or not instance.pod.ready or instance.pod.terminating:
+        return False
+    return instance.vmi is None or (instance.vmi.ready and instance.vmi.phase == "Running")

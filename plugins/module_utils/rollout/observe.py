@@ -1,0 +1,210 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a snapshot, and a few objects read beside it, say of the moves in flight.
+
+Also the nodes that migrations of other initiators leave, where their VMIs are in namespaces that
+were not read. A migration names its source only when it has ended: until then the VMI does (KubeVirt,
+`status.migrationState.sourceNode`, and `status.nodeName` before it is handed over).
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..api.client import ApiClient
+from ..api.errors import Forbidden, NotFound
+from ..api.lists import list_all
+from ..kubevirt.instances import active_pod
+from ..kubevirt.labels import MIGRATION_JOB
+from ..kubevirt.moving import propagating
+from ..model.json_pointer import JSON
+from ..model.kinds import MACHINE_INSTANCE, VIRTUAL_MACHINE, instance_path, instances_path
+from ..model.objects import Ref
+from ..model.plan import Method
+from ..model.snapshot import Instance, MachineInstance, Migration, Snapshot
+from ..view.tables import ClusterTables
+from .gates import Key
+from .journal import RunJournal, digest
+from .migrate import migration_path
+from .move import MoveRecord, Observation, Phase
+
+
+class ForeignMigrations:
+    """Migrations of other initiators. Reads each VMI outside of the snapshot once in a migration."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def sources(self, api: ApiClient, snapshot: Snapshot) -> dict[Key, str]:
+        """The node that each migrating VMI outside of the snapshot leaves. It is not looked for
+        where the cluster takes no further migration anyway."""
+        in_snapshot = {(m.ref.namespace, m.ref.name) for m in snapshot.machine_instances}
+        if len(snapshot.migrations) >= snapshot.platform.migrations_per_cluster:
+            return {}
+        return {
+            (migration.ref.namespace, migration.instance): node
+            for migration in snapshot.migrations
+            if (migration.ref.namespace, migration.instance) not in in_snapshot
+            and (node := self._source(api, migration))
+        }
+
+    def _source(self, api: ApiClient, migration: Migration) -> str:
+        if migration.uid not in self._known:
+            vmi = Ref(MACHINE_INSTANCE, migration.ref.namespace, migration.instance)
+            try:
+                self._known[migration.uid] = source_of(api.get(instance_path(vmi)), migration)
+            except (NotFound, Forbidden):
+                self._known[migration.uid] = ""
+        return self._known[migration.uid]
+
+
+def source_of(vmi: t.Mapping[str, JSON], migration: Migration) -> str:
+    """The node that this migration of the VMI leaves."""
+    status = vmi.get("status") or {}
+    state = status.get("migrationState") or {}
+    mine = state.get("migrationUid") == migration.uid
+    return str((state.get("sourceNode") if mine else None) or status.get("nodeName") or "")
+
+
+class Observer:
+    """What one snapshot shows of moves in flight. Reads what a snapshot does not hold: our
+    migrations, and why a pod has no node."""
+
+    def __init__(self, api: ApiClient, snapshot: Snapshot, journal: RunJournal) -> None:
+        self._api = api
+        self._snapshot = snapshot
+        self._journal = journal
+        self._tables = ClusterTables(snapshot)
+        self.instances = self._tables.instances
+        self.successors = self._match_successors()
+
+    def observe(self, record: MoveRecord) -> Observation:
+        instance = self._instance(record)
+        if record.method is Method.MIGRATE:
+            return self._observe_migration(record, instance)
+        successor = self.successors.get(record.uid)
+        return Observation(
+            instance=instance,
+            successor=successor,
+            pending=self._why_pending(successor),
+            surplus=self._has_enough(record),
+            restart_queued=self._restart_queued(record),
+        )
+
+    def has_foreign_migration(self, instance: Instance, mine: str = "") -> bool:
+        """Whether a migration of the VMI that is not ours is in flight, or an evacuation is due."""
+        vmi = instance.vmi
+        if vmi is None:
+            return False
+        return bool(vmi.evacuation_node_name) or any(
+            migration.instance == vmi.ref.name
+            and migration.ref.namespace == vmi.ref.namespace
+            and migration.ref.name != mine
+            for migration in self._snapshot.migrations
+        )
+
+    def propagating(self, instance: Instance) -> bool:
+        workload = self._tables.workload_of(instance)
+        if workload is None or instance.vmi is None:
+            return False
+        if workload.ref.kind != VIRTUAL_MACHINE.name:
+            return False
+        return propagating(workload, instance.vmi, self._snapshot.platform)
+
+    def _observe_migration(self, record: MoveRecord, instance: Instance | None) -> Observation:
+        path = migration_path(record, self._journal.run)
+        try:
+            migration = self._api.get(path)
+        except NotFound:
+            migration = None
+        name = path.rpartition("/")[2]
+        return Observation(
+            instance=instance,
+            migration=migration,
+            pending=self._why_target_pending(record, migration),
+            foreign_migration=instance is not None and self.has_foreign_migration(instance, name),
+            propagating=instance is not None and self.propagating(instance),
+        )
+
+    def _instance(self, record: MoveRecord) -> Instance | None:
+        """The instance with the record's uid, also while it is being deleted."""
+        if record.instance.kind == MACHINE_INSTANCE:
+            vmi = self._tables.vmis.get(record.uid)
+            return None if vmi is None or vmi.phase in _ENDED else self._of_vmi(vmi, record)
+        pod = self._tables.pods.get(record.uid)
+        if pod is None or pod.finished:
+            return None
+        return Instance(pod.ref, pod.uid, record.workload, pod)
+
+    def _of_vmi(self, vmi: MachineInstance, record: MoveRecord) -> Instance:
+        pod = active_pod(vmi, self._tables.launcher_pods.get(vmi.uid, ()))
+        return Instance(vmi.ref, vmi.uid, record.workload, pod, vmi)
+
+    def _match_successors(self) -> dict[str, Instance]:
+        """For each instance that we ended, by uid, its successor: new instances of its workload,
+        assigned in the order in which the moves began."""
+        successors: dict[str, Instance] = {}
+        ended = [r for r in self._journal.records if r.method is not Method.MIGRATE]
+        assigned: set[str] = set()
+        for record in sorted(ended, key=lambda r: (r.phase is Phase.INTENDED, r.begun)):
+            before = self._journal.known.get(record.workload, frozenset())
+            fresh = (
+                i
+                for i in self.instances
+                if i.workload == record.workload
+                and digest(i.uid) not in before
+                and i.uid not in assigned
+                and i.uid != record.uid
+            )
+            best = max(fresh, key=lambda i: (i.node_name != "", i.ref.name), default=None)
+            if best is not None:
+                successors[record.uid] = best
+                assigned.add(best.uid)
+        return successors
+
+    def _has_enough(self, record: MoveRecord) -> bool:
+        """The workload has as many instances as it asks for, or no longer exists."""
+        workload = self._tables.workloads.get(record.workload)
+        if workload is None:
+            return True
+        count = len(self._tables.instances_of(record.workload))
+        return workload.replicas is not None and count >= workload.replicas
+
+    def _restart_queued(self, record: MoveRecord) -> bool:
+        """A restart is a queue of two requests in the VM's status, to stop the VMI of this uid and
+        to start (KubeVirt, virt-api rest/lifecycle.go)."""
+        workload = self._tables.workloads.get(record.workload)
+        if record.method is not Method.RESTART or workload is None:
+            return False
+        requests = (workload.manifest.get("status") or {}).get("stateChangeRequests") or ()
+        return any(request.get("uid") == record.uid for request in requests)
+
+    def _why_target_pending(
+        self, record: MoveRecord, migration: t.Mapping[str, JSON] | None
+    ) -> str:
+        phase = ((migration or {}).get("status") or {}).get("phase")
+        if migration is None or phase not in ("Pending", "Scheduling"):
+            return ""
+        path = instances_path("Pod", record.instance.namespace)
+        chosen = {"labelSelector": f"{MIGRATION_JOB}={migration['metadata']['uid']}"}
+        pods = list_all(self._api, path, params=chosen).items
+        return next(filter(None, map(_unschedulable, pods)), "")
+
+    def _why_pending(self, successor: Instance | None) -> str:
+        if successor is None or successor.pod is None or successor.pod.node_name:
+            return ""
+        try:
+            return _unschedulable(self._api.get(instance_path(successor.pod.ref)))
+        except NotFound:
+            return ""
+
+
+_ENDED = ("Succeeded", "Failed")
+
+
+def _unschedulable(pod: t.Mapping[str, JSON]) -> str:
+    """Why a pod has no node, in kube-scheduler's wording."""
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return str(condition.get("message") or condition.get("reason") or "")
+    return ""

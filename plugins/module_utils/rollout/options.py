@@ -1,0 +1,211 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Are the options of a rollout valid, and which workloads and hours do they select?
+
+All faults are reported at once. Pure.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import re
+import typing as t
+import zoneinfo
+from dataclasses import dataclass
+
+from ..model.findings import InputError, InvalidInput
+from ..model.input import InputReader
+from ..model.json_pointer import JSON
+from ..model.kinds import KINDS, POOL
+from ..model.objects import Ref
+from ..model.plan import Method
+from ..model.rule import WorkloadSelector
+from ..model.snapshot import Snapshot
+from ..planning.movable_instances import InstanceSelection
+from ..planning.plan import Scope
+from ..view import selection as references
+from ..view.selection import WorkloadLookup
+from ..view.tables import ClusterTables
+
+_CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """From `start` to `end` on the clock of a time zone; it may pass midnight.
+
+    Wall-clock times are compared in that zone, so on the day that daylight saving changes the
+    window is as long as the clock on the wall says.
+    """
+
+    start: datetime.time
+    end: datetime.time
+    zone: datetime.tzinfo
+
+    def __contains__(self, moment: datetime.datetime) -> bool:
+        now = moment.astimezone(self.zone).time()
+        if self.start < self.end:
+            return self.start <= now < self.end
+        return now >= self.start or now < self.end
+
+    def __str__(self) -> str:
+        return f"{self.start:%H:%M} to {self.end:%H:%M} {self.zone}"
+
+
+def parse_window(given: t.Mapping[str, str] | None) -> tuple[Window | None, tuple[InputError, ...]]:
+    """The window, or every fault of it. Nothing given is no window."""
+    if not given:
+        return None, ()
+    faults: list[InputError] = []
+    start = _time(given.get("start"), "window.start", faults)
+    end = _time(given.get("end"), "window.end", faults)
+    zone = _zone(given.get("timezone") or "UTC", faults)
+    if start is not None and start == end:
+        faults.append(InputError("window", "start and end are the same: no move could ever begin"))
+    if faults or start is None or end is None or zone is None:
+        return None, tuple(faults)
+    return Window(start, end, zone), ()
+
+
+def _time(text: str | None, where: str, faults: list[InputError]) -> datetime.time | None:
+    match = _CLOCK.fullmatch(text or "")
+    if match is None:
+        faults.append(InputError(where, f"'{text}' is no time of day such as \"22:00\" (quote it)"))
+        return None
+    return datetime.time(int(match[1]), int(match[2]))
+
+
+def _zone(name: str, faults: list[InputError]) -> datetime.tzinfo | None:
+    if name == "UTC":
+        return datetime.timezone.utc
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        faults.append(
+            InputError("window.timezone", f"'{name}' is no time zone that this host knows")
+        )
+        return None
+
+
+MAY_BE_ZERO = (
+    "max_in_flight",
+    "canary",
+    "soak",
+    "max_moves",
+    "failures_allowed",
+)
+POSITIVE = ("max_unavailable", "timeout", "move_timeout")
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutOptions:
+    """The options of one rollout. `namespaces` is None where the workloads are named instead."""
+
+    namespaces: tuple[str, ...] | None
+    workloads: tuple[WorkloadSelector, ...]
+    scope: Scope
+    allow: frozenset[Method]
+    max_in_flight: int
+    max_unavailable: int
+    canary: int
+    soak: int
+    max_moves: int
+    window: Window | None
+    failures_allowed: int
+    add_node_selector: bool
+    activate_foreign_changes: bool
+    timeout: int
+    move_timeout: int
+    zone_key: str
+
+    @property
+    def request(self) -> str:
+        """A digest of what is to be moved: a run is only continued for the same request."""
+        values = [
+            self.namespaces,
+            [str(selector) for selector in self.workloads],
+            self.scope,
+            sorted(self.allow),
+        ]
+        return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
+
+
+def parse_options(given: t.Mapping[str, JSON], zone_key: str) -> RolloutOptions:
+    """Raises InvalidInput with every fault."""
+    faults: list[InputError] = []
+    namespaces, workloads = _what(given, faults)
+    window, wrong = parse_window(given["window"])
+    faults += wrong
+    for name in (*MAY_BE_ZERO, *POSITIVE):
+        least = 1 if name in POSITIVE else 0
+        if given[name] < least:
+            faults.append(InputError(name, f"must be at least {least}, not {given[name]}"))
+    if faults:
+        raise InvalidInput(faults)
+    return RolloutOptions(
+        namespaces=namespaces,
+        workloads=workloads,
+        scope=given["scope"],
+        allow=frozenset(map(Method, given["allow"])),
+        window=window,
+        zone_key=zone_key,
+        **{name: given[name] for name in (*MAY_BE_ZERO, *POSITIVE)},
+        **{name: given[name] for name in ("add_node_selector", "activate_foreign_changes")},
+    )
+
+
+def _what(
+    given: t.Mapping[str, JSON], faults: list[InputError]
+) -> tuple[tuple[str, ...] | None, tuple[WorkloadSelector, ...]]:
+    named, listed = given["namespaces"], given["workloads"]
+    if named is None and listed is None:
+        faults.append(
+            InputError("namespaces, workloads", "one of them is required: what may be moved?")
+        )
+        return None, ()
+    namespaces = InputReader("namespaces", faults).texts(named) if named is not None else None
+    if listed is None:
+        return namespaces, ()
+    default = namespaces[0] if namespaces is not None and len(namespaces) == 1 else ""
+    selectors = [
+        references.workload(InputReader(f"workloads[{index}]", faults), _given(item), default)
+        for index, item in enumerate(listed)
+    ]
+    return None, tuple(selector for selector in selectors if selector is not None)
+
+
+def _given(item: t.Mapping[str, JSON]) -> dict[str, JSON]:
+    """Without the options that Ansible fills with null."""
+    return {name: value for name, value in item.items() if value is not None}
+
+
+def namespaces_of(options: RolloutOptions) -> tuple[str, ...]:
+    """The namespaces whose workloads have to be read."""
+    if options.namespaces is not None:
+        return options.namespaces
+    return tuple(dict.fromkeys(selector.namespace for selector in options.workloads))
+
+
+def wanted(options: RolloutOptions, snapshot: Snapshot) -> InstanceSelection:
+    """Raises InvalidInput for namespaces and workloads that do not exist, and where something that
+    is needed could not be read: with an incomplete view nothing may move."""
+    faults = [
+        InputError("not permitted", f"{gap}; without it nobody knows what may be moved")
+        for gap in snapshot.unreadable
+        if gap.resource != POOL.plural
+    ]
+    lookup = WorkloadLookup(ClusterTables(snapshot), faults)
+    for namespace in namespaces_of(options) if not faults else ():
+        lookup.check_namespace(namespace, "namespaces")
+    refs: set[Ref] = set()
+    for index, selector in enumerate(options.workloads):
+        plural = KINDS[selector.kind].plural
+        if snapshot.why_unreadable(plural, selector.namespace) is None:  # a fault above already
+            refs.update(lookup.select(selector, f"workloads[{index}]"))
+    if faults:
+        raise InvalidInput(faults)
+    if options.namespaces is not None:
+        return InstanceSelection(namespaces=frozenset(options.namespaces))
+    return InstanceSelection(workloads=frozenset(refs))

@@ -1,0 +1,379 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One reconcile of a run: observe the moves in flight, plan anew, begin what may begin.
+
+Each reconcile rests on one fresh snapshot. A move is written to the journal, which also shows that
+the Lease is still ours, before anything of it is sent. What is sent names the very object that was
+read.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import time
+import typing as t
+from dataclasses import dataclass, field, replace
+
+from ..api.errors import ApiError
+from ..cluster import lease
+from ..cluster.lease import LeaseKeeper, LeaseLost
+from ..model.objects import Ref
+from ..model.plan import Method, Move, Plan
+from ..model.snapshot import Snapshot
+from ..planning.dependencies import Dependencies
+from ..planning.movable_instances import InstanceSelection, MovableInstance, movable_instances
+from ..planning.plan import PlanRequest, plan_moves
+from ..planning.simulation import VerifiedIndex
+from . import journal as journals
+from . import migrate, report
+from .gates import (
+    Deferral,
+    Limits,
+    Load,
+    after_end,
+    counted,
+    limit_reached,
+    load_of,
+    why_defer,
+    workloads_of,
+)
+from .journal import RunJournal, digest
+from .move import MoveRecord, MoveResult, MoveSettings, Outcome, Phase, ReplyStatus, Transition
+from .observe import ForeignMigrations, Observer
+from .options import RolloutOptions
+from .send import STATE_MACHINES, read_instance, record_event, send, was_sent
+from .state import StepReport
+
+
+@dataclass(frozen=True)
+class JudgedSnapshot:
+    """A snapshot, and what follows from it. `verified` is the scheduler index with the instances
+    that violate nothing: built once for all plans that are made of the snapshot."""
+
+    snapshot: Snapshot
+    selection: InstanceSelection
+    candidates: tuple[MovableInstance, ...]
+    verified: VerifiedIndex
+
+    @classmethod
+    def of(
+        cls, snapshot: Snapshot, wanted: InstanceSelection, options: RolloutOptions
+    ) -> JudgedSnapshot:
+        foreign = options.activate_foreign_changes
+        candidates = movable_instances(snapshot, wanted, activate_foreign_changes=foreign)
+        return cls(snapshot, wanted, candidates, VerifiedIndex.of(snapshot, candidates))
+
+    @functools.cached_property
+    def by_uid(self) -> t.Mapping[str, MovableInstance]:
+        return {movable.uid: movable for movable in self.candidates}
+
+    @functools.cached_property
+    def by_workload(self) -> t.Mapping[Ref | None, MovableInstance]:
+        return {movable.instance.workload: movable for movable in self.candidates}
+
+    def plan(self, options: RolloutOptions, journal: RunJournal | None = None) -> Plan:
+        """The plan beside what the journal has in flight, without what was moved already."""
+        busy: frozenset[str] = frozenset()
+        spent: dict[str, str] = {}
+        if journal is not None:
+            busy = frozenset(r.uid for r in journal.records if r.phase is not Phase.INTENDED)
+            intended = {r.uid for r in journal.records if r.phase is Phase.INTENDED}
+            uids = (c.uid for c in self.candidates if c.uid not in intended)
+            spent = {uid: why for uid in uids if (why := _spent(journal, uid))}
+        request = PlanRequest(
+            self.selection,
+            options.scope,
+            options.allow,
+            options.activate_foreign_changes,
+            busy,
+            spent,
+        )
+        return plan_moves(self.snapshot, request, self.candidates, verified=self.verified)
+
+
+def _spent(journal: RunJournal, uid: str) -> str:
+    if digest(uid) in journal.done:
+        return "it was moved by this run already"
+    return "its move failed in this run" if digest(uid) in journal.lost else ""
+
+
+@dataclass
+class Reconciliation:
+    """One reconcile: the view that it rests on, and what it came to.
+
+    `plan` has the moves that could not begin. `waiting` says why the first of them could not,
+    `stop_reason` why no move begins any more in this run. `settling`: a move has just ended, or an
+    instance was not as it was planned, so another look is due. `new` are the uids of the moves that
+    were journaled in this reconcile: nothing of them was sent before.
+    """
+
+    view: JudgedSnapshot
+    observer: Observer
+    nodes: report.NodeDescriptions
+    plan: Plan = field(default_factory=Plan)
+    waiting: str = ""
+    stop_reason: str = ""
+    settling: bool = False
+    new: set[str] = field(default_factory=set)
+
+
+class Reconciler:
+    """Reconciles one step's share of a run. `clock` is the run's clock now, in seconds."""
+
+    def __init__(
+        self,
+        keeper: LeaseKeeper,
+        options: RolloutOptions,
+        journal: RunJournal,
+        report_of_step: StepReport,
+        clock: float,
+    ) -> None:
+        self.keeper = keeper
+        self.options = options
+        self.journal = journal
+        self.report = report_of_step
+        self.settings = MoveSettings(
+            journal.run, float(options.move_timeout), _unschedulable_timeout(options)
+        )
+        self._zero = time.monotonic() - clock
+        self._foreign = ForeignMigrations()
+        self.report.save()
+
+    @property
+    def clock(self) -> float:
+        return time.monotonic() - self._zero
+
+    @property
+    def failed(self) -> bool:
+        return self.journal.failed > self.options.failures_allowed
+
+    def reconcile(self, view: JudgedSnapshot) -> Reconciliation:
+        """Observe, plan, begin. Raises LeaseLost and ApiError.
+
+        Where a move has just ended nothing begins: the lists of a snapshot are not of one moment,
+        and the next one shows the same state in all of them.
+        """
+        now = self.begin(view)
+        moves_before = len(self.report.moves)
+        for record in self.journal.records:
+            self._observe_move(record, now)
+        plan = view.plan(self.options, self.journal)
+        planned = {move.uid for move in plan.moves}
+        for record in self.journal.records:
+            if record.phase is Phase.INTENDED and record.uid not in planned:
+                self._defer(record)
+        now.settling = len(self.report.moves) > moves_before
+        journal, mark = self.journal, self.report.mark()
+        due = [] if now.settling else self.choose(plan, now)
+        try:
+            self.keep_lease(force=bool(due))
+        except (ApiError, LeaseLost):
+            self.journal = journal  # what no Lease has does not begin
+            self.report.revert(mark)
+            raise
+        for uid in due:
+            self._send_first(uid, now)
+        started = {r.uid for r in self.journal.records} | {m["uid"] for m in self.report.moves}
+        now.plan = replace(plan, moves=tuple(m for m in plan.moves if m.uid not in started))
+        return now
+
+    def begin(self, view: JudgedSnapshot) -> Reconciliation:
+        observer = Observer(self.keeper.api, view.snapshot, self.journal)
+        nodes = report.NodeDescriptions.of(view.snapshot, self.options.zone_key)
+        return Reconciliation(view, observer, nodes)
+
+    def keep_lease(self, *, force: bool = False) -> None:
+        """Write the journal if it must be, or if it is time to show that we are alive."""
+        if force or self.keeper.age >= lease.RENEW_AFTER:
+            self.journal = replace(self.journal, clock=self.clock)
+            self.keeper.renew(journals.write(self.journal))
+            self.report.save()
+
+    def cancel_all(self, view: JudgedSnapshot) -> None:
+        """Cancel the migrations that have not begun to copy."""
+        now = self.begin(view)
+        for record in self.journal.records:
+            if record.method is Method.MIGRATE and record.phase is Phase.BEGUN:
+                transition = migrate.cancel(record, now.observer.observe(record), self.settings)
+                self._follow(transition, now)
+
+    def _observe_move(self, record: MoveRecord, now: Reconciliation) -> None:
+        observation = now.observer.observe(record)
+        if record.phase is Phase.INTENDED:
+            if not was_sent(record, observation):
+                return
+            record = replace(record, phase=Phase.BEGUN)
+        machine = STATE_MACHINES[record.method]
+        self._follow(machine.advance(record, observation, self.clock, self.settings), now)
+
+    def _follow(self, transition: Transition, now: Reconciliation) -> None:
+        """Send what a state machine asks for, and keep the record."""
+        if transition.request is not None:
+            if self.keeper.age >= lease.DURATION / 2:
+                self.keep_lease(force=True)
+            reply = send(self.keeper.api_while_ours(), transition.request)
+            self.report.changed |= reply.status in (ReplyStatus.ACCEPTED, ReplyStatus.DOUBTFUL)
+            record = transition.record
+            transition = STATE_MACHINES[record.method].answered(record, reply)
+        self.journal = self.journal.with_record(transition.record)
+        if transition.ended is not None:
+            self._end(transition.record, transition.ended, now)
+
+    def _end(self, record: MoveRecord, end: MoveResult, now: Reconciliation) -> None:
+        successor = now.observer.successors.get(record.uid)
+        journal = self.journal.end(
+            record,
+            self.clock,
+            outcome=end.outcome,
+            successor=successor.uid if successor is not None else "",
+        )
+        self.journal = after_end(self.options, journal, self.clock)
+        seconds = self.clock - record.begun
+        total = max(self.report.count.total, self.journal.started)
+        line = report.ended(self.journal.ended, total, record, end, seconds, now.nodes)
+        self.report.lines.append(line)
+        self.report.moves.append(report.ended_move(record, end, seconds))
+        self.report.changed |= end.outcome is Outcome.MOVED
+        record_event(self.keeper.api, self.journal.run, record, end)
+
+    def choose(self, plan: Plan, now: Reconciliation) -> list[str]:
+        """Journal the moves that may begin now; returns the uids of all that are to be sent."""
+        due = [r.uid for r in self._intended(now) if not self._may_be_queued(r, now)]
+        self.report.count, lines = self.report.count.replanned(self.journal, plan, now.view.by_uid)
+        self.report.lines += lines
+        records = self.journal.records
+        in_scope = counted(now.observer.instances, now.view.selection, records)
+        about = workloads_of(now.view.snapshot, now.view.selection)
+        api, snapshot = self.keeper.api, now.view.snapshot
+        sources = self._foreign.sources(api, snapshot) if plan.moves else {}
+        load = load_of(snapshot, records, in_scope, about, sources)
+        begun = {record.uid for record in records}
+        planned = {move.uid for move in plan.moves}
+        for move in plan.moves:
+            if move.uid in begun or self.failed:
+                continue
+            reason = self._why_wait(move, planned, load, now)
+            if reason:
+                now.waiting = now.waiting or reason
+                continue
+            load = load.beside(move)
+            self._journal_move(move, now)
+            due.append(move.uid)
+        return due
+
+    def _intended(self, now: Reconciliation) -> list[MoveRecord]:
+        """The journaled moves of which nothing was sent, or that may have been. One that was not
+        sent is deferred where it might not begin now, like any other."""
+        for record in self.journal.records:
+            if record.phase is not Phase.INTENDED or self._may_be_queued(record, now):
+                continue
+            journal = self.journal.forget(record.uid)
+            reason = self._gate(journal, now.nodes.domain(record.source)).reason
+            if self.failed or reason:
+                self._defer(record, reason or "other moves failed")
+        return [record for record in self.journal.records if record.phase is Phase.INTENDED]
+
+    def _gate(self, journal: RunJournal, domain: str) -> Deferral:
+        wall_clock = datetime.datetime.now(datetime.timezone.utc)
+        return why_defer(self.options, journal, domain, self.clock, wall_clock)
+
+    def _may_be_queued(self, record: MoveRecord, now: Reconciliation) -> bool:
+        """Whether a restart that may have been sent could still arrive: nothing of it is seen, and
+        the duration of a Lease is not over. It has no precondition, so two would restart twice."""
+        left = record.begun + lease.DURATION - self.clock
+        if record.method is not Method.RESTART or left <= 0:
+            return False
+        now.waiting = f"{record.instance} may have been told to restart: looking for {left:.0f} s"
+        return True
+
+    def _why_wait(
+        self, move: Move, planned: t.Container[str], load: Load, now: Reconciliation
+    ) -> str:
+        movable = now.view.by_uid[move.uid]
+        gate = self._gate(self.journal, now.nodes.domain(move.source))
+        if gate.final:
+            now.stop_reason = gate.reason
+        if gate:
+            return gate.reason
+        if any(uid in planned for uid in move.after):
+            return f"{move.instance.name} waits for the moves before it"
+        if now.observer.has_foreign_migration(movable.instance):
+            return f"somebody else migrates {move.instance}"
+        if move.method is Method.MIGRATE and now.observer.propagating(movable.instance):
+            return f"KubeVirt has not yet brought the new placement to {move.instance}"
+        related = self._related_in_flight(movable, now)
+        if related:
+            return f"{move.instance.name} waits for {related}, which it keeps apart from or follows"
+        limits = Limits(self.options.max_in_flight, self.options.max_unavailable)
+        return limit_reached(move, load, limits, now.view.snapshot)
+
+    def _related_in_flight(self, movable: MovableInstance, now: Reconciliation) -> str:
+        """The instance of a move in flight that this one has a rule about, or that has one about it."""
+        for record in self.journal.records:
+            like = now.view.by_uid.get(record.uid) or now.view.by_workload.get(record.workload)
+            successor = now.observer.successors.get(record.uid)
+            pod = like.declared_pod if like is not None else successor.pod if successor else None
+            if pod is None:
+                continue
+            pair = {movable.uid: movable.declared_pod, f"{record.uid} ": pod}
+            if Dependencies(pair, now.view.snapshot.namespaces).related(movable.uid):
+                return str(record.instance)
+        return ""
+
+    def _journal_move(self, move: Move, now: Reconciliation) -> None:
+        target = now.nodes.domain(move.targets[0]) if move.targets else ""
+        pinned = self.options.add_node_selector and target and move.method is Method.MIGRATE
+        record = MoveRecord(
+            move.instance,
+            move.uid,
+            move.workload,
+            move.method,
+            move.source,
+            self.journal.attempts(move.uid) + 1,
+            self.clock,
+            node_selector=((self.options.zone_key, target),) if pinned else (),
+        )
+        siblings = [i.uid for i in now.observer.instances if i.workload == move.workload]
+        journal = self.journal.begin(record, siblings)
+        self.journal = replace(journal, domain=now.nodes.domain(move.source))
+        now.new.add(move.uid)
+        count = self.report.count = self.report.count.begun(move)
+        line = report.began(self.journal.started, count.total, move, now.nodes)
+        self.report.lines.append(line)
+
+    def _send_first(self, uid: str, now: Reconciliation) -> None:
+        """Send a move, if its instance is as it was when it was planned."""
+        record = next(record for record in self.journal.records if record.uid == uid)
+        current = read_instance(self.keeper.api, record)
+        observation = now.observer.observe(record)
+        changed = "it is gone" if current is None else current.why_not(record)
+        if changed:
+            leaves = current is None or current.terminating or observation.migration is not None
+            if uid in now.new or not leaves:
+                self._defer(record, changed)
+                now.settling = True
+                return
+        if current is None:
+            observation = replace(observation, instance=None)
+        elif changed:
+            now.settling = True  # our own request may have done it: the next reconcile knows
+            return
+        else:
+            observation = replace(observation, resource_version=current.version)
+        machine = STATE_MACHINES[record.method]
+        self._follow(machine.advance(record, observation, self.clock, self.settings), now)
+
+    def _defer(self, record: MoveRecord, reason: str = "") -> None:
+        """Nothing was sent: forget the move, look and plan anew."""
+        self.journal = self.journal.forget(record.uid)
+        self.report.count = self.report.count.deferred(record)
+        if reason:
+            name = report.short(record.workload, record.instance)
+            self.report.lines.append(report.deferred(name, reason))
+
+
+def _unschedulable_timeout(options: RolloutOptions) -> float:
+    """Seconds that a migration's target may wait for a node before KubeVirt gives up on it. The
+    node was feasible a moment before, so one that is not found soon is not there."""
+    return float(max(10, min(60, options.move_timeout // 2)))

@@ -1,0 +1,122 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Move an instance by ending it: its controller makes another one, elsewhere. Pure.
+
+| method, instance | request that ends it |
+|---|---|
+| recreate, VMI | a delete with uid and resourceVersion as preconditions |
+| recreate, pod | an Eviction with the same preconditions, which respects disruption budgets |
+| restart, VMI of a VirtualMachine | KubeVirt's subresource `restart` |
+
+A run that was overtaken cannot end what its successor has marked: the preconditions fail. KubeVirt's
+restart has none, so it is only sent right after the VMI's uid was read, and never again once that
+uid has changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..model.json_pointer import JSON
+from ..model.kinds import MACHINE_INSTANCE, instance_path
+from ..model.plan import Method
+from .move import (
+    ApiCall,
+    ApiReply,
+    MoveRecord,
+    MoveResult,
+    MoveSettings,
+    Observation,
+    Outcome,
+    Phase,
+    ReplyStatus,
+    StateMachine,
+    Transition,
+    ready,
+)
+
+_SUBRESOURCES = "/apis/subresources.kubevirt.io/v1/namespaces"
+
+
+def advance(
+    record: MoveRecord, seen: Observation, now: float, settings: MoveSettings
+) -> Transition:
+    """End the instance; once that was sent, wait until its successor serves."""
+    if record.phase is Phase.INTENDED and seen.instance is not None and not _terminating(seen):
+        if now - record.begun >= settings.move_timeout:
+            return _too_long(record, seen, settings)
+        return Transition(record, _ending(record, seen.resource_version))
+    return _await_successor(record, seen, now, settings)
+
+
+def answered(record: MoveRecord, reply: ApiReply) -> Transition:
+    """After the API server answered the request. A restart of what is gone was refused: its VM
+    exists no more. A doubtful or blocked request is looked for before it is sent again."""
+    ended = reply.status is ReplyStatus.GONE and record.method is not Method.RESTART
+    if reply.status is ReplyStatus.ACCEPTED or ended:
+        return Transition(replace(record, phase=Phase.BEGUN, note=""))
+    if reply.status in (ReplyStatus.REFUSED, ReplyStatus.GONE):
+        return Transition(record, ended=MoveResult(Outcome.FAILED, reason=reply.reason))
+    return Transition(replace(record, note=reply.reason))
+
+
+MACHINE = StateMachine(advance, answered)
+
+
+def _ending(record: MoveRecord, resource_version: str) -> ApiCall:
+    """The request that ends the very instance that was read at this resource version."""
+    if record.method is Method.RESTART:
+        vm = record.workload
+        return ApiCall(
+            "put", f"{_SUBRESOURCES}/{vm.namespace}/virtualmachines/{vm.name}/restart", {}
+        )
+    path = instance_path(record.instance)
+    preconditions = {"uid": record.uid, "resourceVersion": resource_version}
+    if record.instance.kind == MACHINE_INSTANCE:
+        return ApiCall("delete", path, {"preconditions": preconditions})
+    eviction: dict[str, JSON] = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": record.instance.name, "namespace": record.instance.namespace},
+        "deleteOptions": {"preconditions": preconditions},
+    }
+    return ApiCall("create", f"{path}/eviction", eviction)
+
+
+def _await_successor(
+    record: MoveRecord, seen: Observation, now: float, settings: MoveSettings
+) -> Transition:
+    record = replace(record, phase=Phase.BEGUN)
+    successor = seen.successor
+    if successor is not None and ready(successor) and successor.node_name:
+        return Transition(record, ended=MoveResult(Outcome.MOVED, node=successor.node_name))
+    if successor is None and seen.instance is None and seen.surplus:
+        reason = "its controller made no other: the workload was scaled in"
+        return Transition(record, ended=MoveResult(Outcome.GONE, reason=reason))
+    record = replace(record, note=_obstacle(seen))
+    if now - record.begun >= settings.move_timeout:
+        return _too_long(record, seen, settings)
+    return Transition(record)
+
+
+def _terminating(seen: Observation) -> bool:
+    if seen.instance is None:
+        return False
+    vmi, pod = seen.instance.vmi, seen.instance.pod
+    return vmi.terminating if vmi is not None else pod is not None and pod.terminating
+
+
+def _obstacle(seen: Observation) -> str:
+    """What the move waits for."""
+    if seen.successor is None:
+        if seen.instance is not None:
+            return f"{seen.instance.ref} has not ended yet"
+        return "its controller has not made another yet"
+    if seen.pending:
+        return f"{seen.successor.ref} is Pending: {seen.pending}"
+    return f"{seen.successor.ref} is not Ready yet"
+
+
+def _too_long(record: MoveRecord, seen: Observation, settings: MoveSettings) -> Transition:
+    reason = f"not done within {int(settings.move_timeout)} s: {record.note or _obstacle(seen)}"
+    return Transition(record, ended=MoveResult(Outcome.FAILED, reason=reason))

@@ -1,0 +1,225 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a rollout sends: the requests of the state machines, and an Event for each move.
+
+Also the rights that these requests need, and the read of an instance right before its move. Errors
+that say nothing about the move itself (no rights, no server, no time left) are raised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import typing as t
+from dataclasses import dataclass
+
+from ..api.client import ApiClient
+from ..api.errors import ApiError, Conflict, Forbidden, NotFound, Throttled, Unauthorized
+from ..cluster.access import Right
+from ..model import kinds as names
+from ..model.kinds import FIELD_MANAGER, KINDS, MACHINE_INSTANCE, RUN, instance_path
+from ..model.objects import Ref
+from ..model.plan import Method
+from . import migrate, recreate
+from .journal import digest
+from .move import (
+    ApiCall,
+    ApiReply,
+    MoveRecord,
+    MoveResult,
+    Observation,
+    Outcome,
+    ReplyStatus,
+    StateMachine,
+)
+
+STATE_MACHINES: t.Mapping[Method, StateMachine] = {
+    Method.MIGRATE: migrate.MACHINE,
+    Method.RESTART: recreate.MACHINE,
+    Method.RECREATE: recreate.MACHINE,
+}
+"""The registry of the ways to move."""
+
+
+def send(api: ApiClient, request: ApiCall) -> ApiReply:
+    """Send one request, once. Raises ApiError where it could not be sent or is not allowed."""
+    try:
+        _request(api, request)
+    except NotFound as error:
+        return ApiReply(ReplyStatus.GONE, error.message)
+    except (Forbidden, Unauthorized):
+        raise
+    except Conflict as error:
+        return _conflict(request, error)
+    except Throttled as error:
+        return ApiReply(ReplyStatus.BLOCKED, _reason_to_wait(error))
+    except ApiError as error:
+        if error.outcome_unknown:
+            return ApiReply(ReplyStatus.DOUBTFUL, str(error))
+        if 400 <= error.status < 500:
+            return ApiReply(ReplyStatus.REFUSED, error.message)
+        raise
+    return ApiReply(ReplyStatus.ACCEPTED)
+
+
+def _request(api: ApiClient, request: ApiCall) -> None:
+    if request.verb == "create":
+        api.create(request.path, request.body)
+    elif request.verb == "put":
+        api.call_subresource(request.path, request.body)
+    else:
+        preconditions = (request.body or {})["preconditions"]
+        version = preconditions.get("resourceVersion", "")
+        api.delete(request.path, uid=preconditions["uid"], resource_version=version)
+
+
+def _conflict(request: ApiCall, error: Conflict) -> ApiReply:
+    """A create of what is there already was done before; KubeVirt says 409 to a restart that the
+    VM's state does not allow; else the object changed since it was looked at."""
+    if error.reason == "AlreadyExists":
+        return ApiReply(ReplyStatus.ACCEPTED)
+    if request.verb == "put":
+        return ApiReply(ReplyStatus.REFUSED, error.message)
+    return ApiReply(ReplyStatus.BLOCKED, "it changed at this moment")
+
+
+def _reason_to_wait(error: Throttled) -> str:
+    """A disruption budget says its name and its numbers, and not where it is: beside the pod."""
+    budgets = [cause.message for cause in error.causes if cause.reason == "DisruptionBudget"]
+    if not any(budgets):
+        return error.message or "the API server asks to wait"
+    return f"{'; '.join(filter(None, budgets))} (in namespace {error.request.namespace})"
+
+
+def was_sent(record: MoveRecord, seen: Observation) -> bool:
+    """Whether a journaled move was sent: its migration exists, or its instance is ending."""
+    if record.method is Method.MIGRATE:
+        return seen.migration is not None or seen.instance is None
+    if seen.instance is None or seen.restart_queued:
+        return True
+    vmi, pod = seen.instance.vmi, seen.instance.pod
+    return vmi.terminating if vmi is not None else pod is not None and pod.terminating
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentInstance:
+    """An instance at this moment. `node` is empty where it does not say one."""
+
+    version: str
+    node: str
+    terminating: bool
+
+    def why_not(self, record: MoveRecord) -> str:
+        """Why it is not as it was when its move was planned, or nothing."""
+        if self.terminating:
+            return "it is being deleted"
+        if self.node and self.node != record.source:
+            return f"it runs on {self.node} now"
+        return ""
+
+
+def read_instance(api: ApiClient, record: MoveRecord) -> CurrentInstance | None:
+    """The record's very instance; None if it is not there any more."""
+    try:
+        manifest = api.get(instance_path(record.instance))
+    except NotFound:
+        return None
+    metadata = manifest["metadata"]
+    if metadata["uid"] != record.uid:
+        return None
+    if record.instance.kind == MACHINE_INSTANCE:
+        node = (manifest.get("status") or {}).get("nodeName")
+    else:
+        node = (manifest.get("spec") or {}).get("nodeName")
+    leaves = bool(metadata.get("deletionTimestamp"))
+    return CurrentInstance(str(metadata["resourceVersion"]), str(node or ""), leaves)
+
+
+_MESSAGE_LIMIT = 1000
+
+
+def record_event(api: ApiClient, run: str, record: MoveRecord, end: MoveResult) -> None:
+    """An Event on the workload about a move that ended. It remains when the job's output is lost.
+
+    Its name follows from run, instance and attempt, so that it is recorded once. A lost Event harms
+    nothing: no error of it stops a run.
+    """
+    failed = end.outcome is Outcome.FAILED
+    workload = record.workload
+    once = f"{digest(record.uid)}-{record.attempt}-{end.outcome}"
+    result = end.reason or f"{record.source} -> {end.node}"
+    now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    body = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": f"{FIELD_MANAGER}-{run}-{once}",
+            "namespace": workload.namespace,
+            "annotations": {RUN: run},
+        },
+        "involvedObject": {
+            "apiVersion": KINDS[workload.kind].group_version,
+            "kind": workload.kind,
+            "namespace": workload.namespace,
+            "name": workload.name,
+        },
+        "reason": "PlacementMoveFailed" if failed else "PlacementMoved",
+        "message": f"{record.method} of {record.instance}: {result}"[:_MESSAGE_LIMIT],
+        "type": "Warning" if failed else "Normal",
+        "source": {"component": FIELD_MANAGER},
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }
+    with contextlib.suppress(ApiError):
+        api.create(f"/api/v1/namespaces/{workload.namespace}/events", body)
+
+
+_KUBEVIRT = "kubevirt.io"
+_SUBRESOURCES = "subresources.kubevirt.io"
+_LEASES = "coordination.k8s.io"
+
+Disruption = tuple[Method, Ref]
+"""A way to move, and the instance that moves."""
+
+
+def needed_rights(
+    disruptions: t.Iterable[Disruption], cleared: t.Iterable[Ref], *, lease_exists: bool
+) -> set[Right]:
+    """The rights of a run that makes these moves and removes the undo records of `cleared`."""
+    rights = set(_of_lease(lease_exists))
+    for method, instance in disruptions:
+        rights |= set(_of_move(method, instance))
+    for ref in cleared:
+        kind = KINDS[ref.kind]
+        group = kind.group_version.partition("/")[0]
+        rights.add(Right("patch", group, kind.plural, "", ref.namespace))
+    return rights
+
+
+def _of_lease(exists: bool) -> t.Iterator[Right]:
+    where, name = names.LEASE_NAMESPACE, names.LEASE
+    if not exists:
+        yield Right("create", _LEASES, "leases", "", where)
+    for verb in ("get", "patch"):
+        yield Right(verb, _LEASES, "leases", "", where, name)
+
+
+def _of_move(method: Method, instance: Ref) -> t.Iterator[Right]:
+    """`get` is for the read right before the move, `patch` for the fence (`handover.fence`),
+    `delete` of a migration to cancel it."""
+    where = instance.namespace
+    machine = instance.kind == MACHINE_INSTANCE
+    group, plural = (_KUBEVIRT, "virtualmachineinstances") if machine else ("", "pods")
+    yield Right("get", group, plural, "", where)
+    if method is Method.MIGRATE:
+        for verb in ("create", "delete", "get"):
+            yield Right(verb, _KUBEVIRT, "virtualmachineinstancemigrations", "", where)
+    elif method is Method.RESTART:
+        yield Right("update", _SUBRESOURCES, "virtualmachines", "restart", where)
+    else:
+        yield Right("patch", group, plural, "", where)
+        if machine:
+            yield Right("delete", group, plural, "", where)
+        else:
+            yield Right("create", group, plural, "eviction", where)

@@ -1,0 +1,199 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What travels from step to step of a run, what a step gathers, and what it returns. Pure.
+
+Counters, names and times only: what must survive a crash stands in the journal.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+from dataclasses import dataclass, field, replace
+
+from ..cluster.lease import HeldLease, LeaseWatch
+from ..model.json_pointer import JSON
+from ..model.plan import Move, Plan
+from . import report
+from .journal import RunJournal
+from .move import MoveRecord
+
+NAMED = 50
+"""How many planned moves keep their names: a run of thousands passes them from step to step."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveCount:
+    """`total` is the number of moves as it was reported last, -1 before the first time. `to_come` are
+    moves that were planned and have not begun: uids and names of their instances."""
+
+    total: int = -1
+    to_come: t.Mapping[str, str] = field(default_factory=dict)
+
+    def replanned(
+        self, journal: RunJournal, plan: Plan, there: t.Container[str]
+    ) -> tuple[MoveCount, list[str]]:
+        """The count after a new plan, and the lines about the difference. `there` are the uids of
+        the instances that still exist."""
+        begun = {record.uid for record in journal.records}
+        moves = [move for move in plan.moves if move.uid not in begun]
+        planned = {move.uid for move in moves}
+        total = journal.started + len(moves)
+        off = {u: n for u, n in self.to_come.items() if u not in planned and u not in begun}
+        lines = _no_longer_planned(off, plan, there)
+        if self.total not in (-1, total):
+            lines.append(report.total_changed(self.total, total))
+        named = {move.uid: report.short(move.workload, move.instance) for move in moves[:NAMED]}
+        return MoveCount(total, named), lines
+
+    def begun(self, move: Move) -> MoveCount:
+        """One of the moves to come begins."""
+        return replace(self, to_come={u: n for u, n in self.to_come.items() if u != move.uid})
+
+    def deferred(self, record: MoveRecord) -> MoveCount:
+        """A move that was reported to begin, and of which nothing was sent, is to come again."""
+        name = report.short(record.workload, record.instance)
+        return replace(self, to_come={**self.to_come, record.uid: name})
+
+
+UNCOUNTED: t.Final = MoveCount()
+
+
+def _no_longer_planned(off: t.Mapping[str, str], plan: Plan, there: t.Container[str]) -> list[str]:
+    """What became of the moves that are not planned any more."""
+    left = {skipped.uid: skipped for skipped in plan.skipped}
+    lines = []
+    for uid in (uid for uid in off if uid in left):
+        skipped = left[uid]
+        lines.append(
+            report.deferred(off[uid], skipped.reason)
+            if skipped.temporary
+            else report.skipped_line(skipped)
+        )
+    not_skipped = [uid for uid in off if uid not in left]
+    needless = [off[uid] for uid in not_skipped if uid in there]
+    ended = [off[uid] for uid in not_skipped if uid not in there]
+    lines += [report.needless(needless)] if needless else []
+    lines += [report.gone(ended)] if ended else []
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class ReportMark:
+    """How far a report had come: numbers of lines and moves, and the count."""
+
+    lines: int
+    moves: int
+    count: MoveCount
+
+
+class StepReport:
+    """What a step has to report: progress lines, moves that ended, the number of moves.
+
+    `saved` is how far the journal on the Lease has it. What goes beyond is taken back where the
+    step cannot go on: the next one observes and reports it again.
+    """
+
+    def __init__(self, count: MoveCount = UNCOUNTED) -> None:
+        self.lines: list[str] = []
+        self.moves: list[dict[str, JSON]] = []
+        self.count = count
+        self.changed = False
+        self.saved = self.mark()
+
+    def mark(self) -> ReportMark:
+        return ReportMark(len(self.lines), len(self.moves), self.count)
+
+    def save(self) -> None:
+        self.saved = self.mark()
+
+    def revert(self, mark: ReportMark) -> list[str]:
+        """Back to how it was at `mark`; returns the lines that were taken back."""
+        dropped = self.lines[mark.lines :]
+        del self.lines[mark.lines :], self.moves[mark.moves :]
+        self.count = mark.count
+        return dropped
+
+
+@dataclass(slots=True)
+class RolloutState:
+    """`elapsed` are the seconds since the task began, `base` what the run's clock showed then.
+
+    `failing_since` is when (in elapsed seconds) the API server stopped answering, -1 while it
+    answers. `waiting` is the reason for waiting that was reported last. `fenced`: what an earlier
+    run may yet send was made void. `total` and `to_come` are those of MoveCount.
+    """
+
+    run: str = ""
+    term: int = 0
+    elapsed: float = 0.0
+    base: float = 0.0
+    mark: str = ""
+    marked: float = 0.0
+    failing_since: float = -1.0
+    waiting: str = ""
+    fenced: bool = False
+    changed: bool = False
+    total: int = -1
+    to_come: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, given: t.Mapping[str, JSON] | None) -> RolloutState:
+        """From the option `run`. Unknown keys are left out, values take their types."""
+        default = dataclasses.asdict(cls())
+        values = {name: value for name, value in (given or {}).items() if name in default}
+        return cls(**{name: type(default[name])(value) for name, value in values.items()})
+
+    def as_json(self) -> dict[str, JSON]:
+        return dataclasses.asdict(self)
+
+    @property
+    def held(self) -> HeldLease | None:
+        return HeldLease(self.run, self.term) if self.term else None
+
+    @property
+    def count(self) -> MoveCount:
+        return MoveCount(self.total, self.to_come)
+
+    @count.setter
+    def count(self, count: MoveCount) -> None:
+        self.total, self.to_come = count.total, dict(count.to_come)
+
+    @property
+    def watched(self) -> LeaseWatch:
+        return LeaseWatch(self.mark, self.marked)
+
+
+@dataclass(slots=True)
+class StepResult:
+    """`moves` are those that ended in this step, or in check mode those that are planned.
+
+    `failure` says why the run failed; then it is finished. The state is for the next step, so
+    there is none in the last one's result.
+    """
+
+    finished: bool
+    state: RolloutState
+    moves: list[dict[str, JSON]] = field(default_factory=list)
+    remaining: list[dict[str, JSON]] = field(default_factory=list)
+    left: list[dict[str, JSON]] = field(default_factory=list)
+    not_in_effect: list[dict[str, JSON]] = field(default_factory=list)
+    cleared: list[str] = field(default_factory=list)
+    progress: list[str] = field(default_factory=list)
+    stopped: str = ""
+    failure: str = ""
+    changed: bool = False
+
+    def as_json(self) -> dict[str, JSON]:
+        return {
+            "changed": self.changed,
+            "finished": self.finished,
+            "moves": self.moves,
+            "remaining": self.remaining,
+            "left": self.left,
+            "not_in_effect": self.not_in_effect,
+            "cleared": self.cleared,
+            "stopped": self.stopped,
+            "progress": self.progress,
+            **({} if self.finished else {"run": self.state.as_json()}),
+        }

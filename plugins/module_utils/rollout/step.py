@@ -1,0 +1,403 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One bounded step of a run: read, hold the cluster's Lease, reconcile for some seconds, return.
+
+The caller repeats it until `finished`. What a step must know of earlier ones stands in the journal
+on the Lease, so a step that dies at any point is continued by the next one, of this run or another.
+"""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ..api.client import ApiClient
+from ..api.errors import (
+    AnswerLost,
+    ApiError,
+    BadAnswer,
+    DeadlineExceeded,
+    Forbidden,
+    ServerFault,
+    Throttled,
+    Unreachable,
+)
+from ..api.transport import Deadline
+from ..cluster import lease
+from ..cluster.access import require_rights
+from ..cluster.lease import HeldLease, LeaseKeeper, LeaseLost, LeaseReading
+from ..cluster.patching import apply
+from ..cluster.reading import ReadScope, read_snapshot
+from ..model.findings import InputError, InvalidInput
+from ..model.kinds import WRITABLE_KINDS
+from ..model.plan import Plan
+from . import handover, report
+from . import journal as journals
+from .journal import RunJournal
+from .move import MoveRecord
+from .options import RolloutOptions, namespaces_of, wanted
+from .reconcile import JudgedSnapshot, Reconciler, Reconciliation
+from .send import needed_rights
+from .state import RolloutState, StepReport, StepResult
+from .watch import SETTLE, Watcher, paths
+
+TRANSIENT_ERRORS = (AnswerLost, BadAnswer, DeadlineExceeded, ServerFault, Throttled, Unreachable)
+
+PATIENCE = 300.0
+"""Seconds for which a run that has begun bears them, if no reconcile comes to its end."""
+
+STEP_SECONDS = 10.0
+"""A step begins no reconcile after this."""
+
+REPORT_AFTER = 2.0
+"""A step with something to report ends after this, so that a line is read soon after it was true. A
+move that is over by then is reported together with its beginning."""
+
+STEP_LIMIT = 60.0
+"""Nothing in a step takes longer: reading a very large cluster, an API server that is slow."""
+
+OVERTIME = 10.0
+"""Seconds past the run's timeout in which a step may still read, cancel and report."""
+
+Listening = t.Callable[[], bool]
+
+
+def rollout_step(
+    api: ApiClient,
+    options: RolloutOptions,
+    state: RolloutState,
+    *,
+    check: bool = False,
+    listening: Listening = lambda: True,
+) -> StepResult:
+    """Continue the run of `state`. Once `listening` says that no process reads the result any more,
+    no move begins.
+
+    Raises InvalidInput for input that cannot be used, ApiError for what the API server refuses.
+    Once the Lease is held these are a failure in the result, beside what was done until then.
+    """
+    step = _RolloutStep(api, options, state, listening)
+    try:
+        return step.check() if check else step.run()
+    except LeaseLost as error:
+        return step.failed(str(error))
+    except TRANSIENT_ERRORS as error:
+        return step.transient_failure(error)
+    except (ApiError, InvalidInput) as error:
+        return step.final_failure(error)
+
+
+class _RolloutStep:
+    def __init__(
+        self, api: ApiClient, options: RolloutOptions, state: RolloutState, listening: Listening
+    ) -> None:
+        self.began = time.monotonic()
+        self.before = state.elapsed
+        left = max(0.0, options.timeout - state.elapsed) + OVERTIME
+        limit = min(STEP_LIMIT, left)
+        deadline = Deadline(limit) if state.held is not None else api.deadline.within(limit)
+        self.api = api.under(deadline)
+        self.options = options
+        self.state = state
+        self.listening = listening
+        self.report = StepReport(state.count)
+        self.reconciler: Reconciler | None = None
+        self.journal: RunJournal | None = None
+        """As it was read or written when this step came to hold the Lease."""
+        self.cleared: list[str] = []
+        self._report_begun = 0.0
+        self._renewed = self.began - lease.DURATION
+
+    @property
+    def elapsed(self) -> float:
+        return self.before + time.monotonic() - self.began
+
+    def check(self) -> StepResult:
+        """Check mode: the plan, and whether a run would be allowed to make it."""
+        reading = self._lease_if_allowed()
+        view = self._read_cluster()
+        plan = view.plan(self.options)
+        if plan.moves or any(left.temporary for left in plan.skipped):
+            self._require_rights(reading, (), view, plan)
+        self.report.lines += report.plan_lines("(check mode)", plan)
+        nodes = report.NodeDescriptions.of(view.snapshot, self.options.zone_key)
+        self.report.lines += report.planned_lines(plan.moves, nodes)
+        self.cleared = [str(write.target) for write in handover.clear_undo_notes(view.candidates)]
+        self.report.lines += report.undo_notes_removed(self.cleared, check=True)
+        result = self._result(finished=True)
+        self._report_not_enforced(result, view, plan)
+        result.moves = [report.planned_move(move) for move in plan.moves]
+        result.left = [report.skipped_instance(left) for left in plan.skipped]
+        result.changed = bool(plan.moves or result.cleared)
+        return result
+
+    def run(self) -> StepResult:
+        held = self.state.held
+        if held is not None:
+            journal = self._journal_of_ours(lease.read(self.api), held)
+            self._fence(held, journal)
+            return self._reconcile(held, journal, self._read_cluster(journal.records))
+        if self.elapsed >= self.options.timeout:
+            return self.failed(f"not done within {self.options.timeout} s: {self.state.waiting}")
+        reading = self._lease_if_allowed()
+        unfinished = handover.read_journal(reading) if reading is not None else None
+        records = unfinished.records if unfinished is not None else ()
+        view = self._read_cluster(records)
+        plan = view.plan(self.options)
+        waits = any(left.temporary for left in plan.skipped)
+        if reading is not None and not (plan.moves or waits or records):
+            if plan.skipped:
+                self.report.lines += report.plan_lines("(nothing to move)", plan)
+            return self._finish(view, plan)
+        self._require_rights(reading, records, view, plan)
+        taken = self._take(reading or lease.read(self.api), unfinished)
+        if taken is None:
+            return self._result(finished=False)
+        held, journal = taken
+        self.report.lines += report.plan_lines(journal.run, plan)
+        return self._reconcile(held, journal, view)
+
+    def _lease_if_allowed(self) -> LeaseReading | None:
+        """None where it may not be read: all missing rights are reported together."""
+        try:
+            return lease.read(self.api)
+        except Forbidden:
+            return None
+
+    def _require_rights(
+        self,
+        reading: LeaseReading | None,
+        records: t.Sequence[MoveRecord],
+        view: JudgedSnapshot,
+        plan: Plan,
+    ) -> None:
+        """Raises InvalidInput with every right that is missing. Asked once, before anything is written:
+        not again while the Lease's holder is waited for."""
+        if self.state.mark:
+            return
+        moves = [(move.method, move.instance) for move in plan.moves]
+        moves += [(record.method, record.instance) for record in records]
+        exists = reading is not None and reading.exists
+        rights = needed_rights(moves, handover.with_undo_note(view.candidates), lease_exists=exists)
+        require_rights(self.api, rights, role="mover")
+
+    def failed(self, reason: str) -> StepResult:
+        result = self._result(finished=True)
+        result.failure = reason
+        return result
+
+    def transient_failure(self, error: ApiError) -> StepResult:
+        """The API server does not answer. A run that has begun goes on when it does again. When its
+        time is over it has one more step, to cancel what it can and to report what is left.
+
+        What the journal on the Lease does not have is not reported: the next step observes it."""
+        held = self.state.held
+        if held is None:
+            raise error
+        begins = self.state.failing_since < 0
+        if begins:
+            self.state.failing_since = self.before
+        if self.before >= self.options.timeout:
+            return self._leave(held, f"not done within {self.options.timeout} s: {error}")
+        if self.elapsed - self.state.failing_since >= PATIENCE:
+            return self._leave(held, f"no answer for {PATIENCE:.0f} s: {error}")
+        if self.reconciler is not None:
+            dropped = self.report.revert(self.report.saved)
+            if self.state.waiting in dropped:
+                self.state.waiting = ""
+        if begins:
+            self.report.lines.append(f"waiting for the API server: {error}")
+        self.api.deadline.pause(1.0)
+        return self._result(finished=False)
+
+    def final_failure(self, error: ApiError | InvalidInput) -> StepResult:
+        """Rights that were taken away, a workload that was deleted: no later step can go on."""
+        held = self.state.held
+        if held is None:
+            raise error
+        return self._leave(held, str(error))
+
+    def _leave(self, held: HeldLease, reason: str) -> StepResult:
+        """Fail. What is in flight is left to whoever takes the Lease, which is given back."""
+        journal = self.reconciler.journal if self.reconciler is not None else self.journal
+        return self.failed(reason + handover.leave(self.api, held, journal))
+
+    def _read_cluster(self, records: t.Iterable[MoveRecord] = ()) -> JudgedSnapshot:
+        """Read the cluster. What is in flight may be of a run before, in other namespaces."""
+        namespaces = self._namespaces(records)
+        snapshot = read_snapshot(self.api, ReadScope(namespaces, WRITABLE_KINDS))
+        return JudgedSnapshot.of(snapshot, wanted(self.options, snapshot), self.options)
+
+    def _namespaces(self, records: t.Iterable[MoveRecord]) -> tuple[str, ...]:
+        namespaces = namespaces_of(self.options)
+        return tuple(
+            dict.fromkeys((*namespaces, *(record.workload.namespace for record in records)))
+        )
+
+    def _journal_of_ours(self, reading: LeaseReading, held: HeldLease) -> RunJournal:
+        journal = handover.read_journal(reading)
+        if reading.holder != held.run or reading.term != held.term or journal is None:
+            raise LeaseLost(held, reading)
+        self.journal = journal
+        return journal
+
+    def _take(
+        self, reading: LeaseReading, unfinished: RunJournal | None
+    ) -> tuple[HeldLease, RunJournal] | None:
+        """The Lease and the journal to go on with; None while it is not known whether the holder
+        is alive. Raises InvalidInput where it is."""
+        judged = lease.judge(reading, self.state.watched, self.elapsed)
+        self.state.mark, self.state.marked = judged.watched.mark, judged.watched.since
+        if not judged.free:
+            self._wait_for(reading, judged.alive)
+            return None
+        journal = handover.continue_or_start(unfinished, self.options)
+        held = lease.take(self.api, reading, journal.run, journals.write(journal))
+        if held is None:
+            return None
+        self.journal = journal
+        self.state.run, self.state.term = held.run, held.term
+        self.state.base = journal.clock - self.elapsed
+        self.state.waiting = ""
+        self._renewed = time.monotonic()
+        self.report.lines += handover.takeover_lines(unfinished, journal)
+        self._fence(held, journal)
+        return held, journal
+
+    def _fence(self, held: HeldLease, journal: RunJournal) -> None:
+        """Once, before anything is sent."""
+        if not self.state.fenced:
+            handover.fence(self.api, held, journal)
+            self.state.fenced = True
+
+    def _wait_for(self, reading: LeaseReading, alive: bool) -> None:
+        if alive:
+            raise InvalidInput(
+                [
+                    InputError(
+                        lease.NAME,
+                        f"is held by run {reading.holder}, which is at work"
+                        f" (renewed {reading.renewed}): wait until it has ended",
+                    )
+                ]
+            )
+        self._say_waiting(
+            f"waiting up to {lease.DURATION} s for a sign of life of run {reading.holder}, which"
+            f" holds {lease.NAME} (renewed {reading.renewed})"
+        )
+        self.api.deadline.pause(min(2.0, STEP_SECONDS))
+
+    def _reconcile(self, held: HeldLease, journal: RunJournal, view: JudgedSnapshot) -> StepResult:
+        """Reconcile on each change until the run or the time of this step is over."""
+        keeper = LeaseKeeper(self.api, held, self._renewed)
+        clock = self.state.base + self.elapsed
+        reconciler = self.reconciler = Reconciler(keeper, self.options, journal, self.report, clock)
+        watcher = Watcher(self.api, self.api.deadline.within(STEP_SECONDS))
+        kubevirt = view.snapshot.platform.kubevirt is not None
+        watcher.start(paths(self._namespaces(journal.records), virtual_machines=kubevirt))
+        waiting = ""
+        while True:
+            if self.elapsed >= self.options.timeout:
+                return self._time_over(reconciler, view, waiting)
+            now = reconciler.reconcile(view)
+            self.state.failing_since = -1.0
+            if not self._goes_on(reconciler, now):
+                return self._end(reconciler, now)
+            waiting = now.waiting or (waiting if now.settling else "")
+            self._say_waiting(f"waiting: {waiting}" if waiting else "")
+            if not self.listening():
+                return self._leave(held, "the task that this step belongs to is gone")
+            left = self._time_left()
+            if left <= 0:
+                reconciler.keep_lease(force=True)
+                return self._result(finished=False)
+            watcher.wait(SETTLE if now.settling else left, self.listening)
+            watcher.forget()
+            view = self._read_cluster(reconciler.journal.records)
+
+    def _time_left(self) -> float:
+        """Seconds until this step should end."""
+        now = time.monotonic()
+        if self.report.lines and not self._report_begun:
+            self._report_begun = now
+        ends = self.began + STEP_SECONDS
+        return (min(ends, self._report_begun + REPORT_AFTER) if self._report_begun else ends) - now
+
+    def _goes_on(self, reconciler: Reconciler, now: Reconciliation) -> bool:
+        """Whether a move is in flight, or one may begin later."""
+        if reconciler.journal.records or now.settling:
+            return True
+        if reconciler.failed or now.stop_reason:
+            return False
+        passing = [skipped.reason for skipped in now.plan.skipped if skipped.temporary]
+        now.waiting = now.waiting or next(iter(passing), "")
+        return bool(now.plan.moves or passing)
+
+    def _end(self, reconciler: Reconciler, now: Reconciliation) -> StepResult:
+        """No move is in flight, and none is going to begin."""
+        if reconciler.failed:
+            lease.release(self.api, reconciler.keeper.held)
+            result = self._result(finished=True, plan=now.plan)
+            result.failure = (
+                f"{reconciler.journal.failed} moves failed, failures_allowed is"
+                f" {self.options.failures_allowed}: {report.failures(result.moves)}"
+            )
+            return result
+        result = self._finish(now.view, now.plan)
+        result.stopped = now.stop_reason
+        lease.release(self.api, reconciler.keeper.held)
+        return result
+
+    def _finish(self, view: JudgedSnapshot, plan: Plan) -> StepResult:
+        """Remove the undo records of what is enforced now, and report what is left."""
+        writes = handover.clear_undo_notes(view.candidates)
+        applied = apply(self.api, writes, recompute=handover.recompute_clearing)
+        self.cleared = [str(write.target) for write in applied.done]
+        self.report.lines += report.undo_notes_removed(self.cleared, check=False)
+        self.state.changed = self.state.changed or bool(applied.done)
+        result = self._result(finished=True, plan=plan)
+        self._report_not_enforced(result, view, plan)
+        if applied.failed:
+            errors = "; ".join(str(failure.error) for failure in applied.failed)
+            result.failure = f"the journals of some workloads could not be cleared: {errors}"
+        return result
+
+    def _report_not_enforced(self, result: StepResult, view: JudgedSnapshot, plan: Plan) -> None:
+        placed = report.not_in_effect(view.candidates, plan)
+        result.not_in_effect = [report.well_placed(instance) for instance in placed]
+        self.report.lines += report.well_placed_lines(placed)
+
+    def _time_over(self, reconciler: Reconciler, view: JudgedSnapshot, waiting: str) -> StepResult:
+        reconciler.cancel_all(view)
+        journal = reconciler.journal
+        plan = view.plan(self.options, journal)
+        undone = report.undone(journal.records, plan, waiting)
+        text = journals.write(journal) if journal.records else ""
+        kept = handover.release(self.api, reconciler.keeper.held, text)
+        result = self._result(finished=True, plan=plan)
+        result.failure = f"not done within {self.options.timeout} s; left: {undone}{kept}"
+        return result
+
+    def _say_waiting(self, reason: str) -> None:
+        """A reason for waiting is reported once, until another takes its place."""
+        if reason and reason != self.state.waiting:
+            self.report.lines.append(reason)
+        if reason:
+            self.state.waiting = reason
+
+    def _result(self, *, finished: bool, plan: Plan | None = None) -> StepResult:
+        self.state.elapsed = self.elapsed
+        self.state.changed = self.state.changed or self.report.changed
+        self.state.count = self.report.count
+        moves = plan.moves if plan is not None else ()
+        skipped = plan.skipped if plan is not None else ()
+        return StepResult(
+            finished=finished,
+            state=self.state,
+            moves=list(self.report.moves),
+            remaining=[report.planned_move(move) for move in moves],
+            left=[report.skipped_instance(instance) for instance in skipped],
+            cleared=self.cleared,
+            progress=self.report.lines,
+            changed=self.state.changed,
+        )

@@ -1,0 +1,191 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which findings does a rule have by itself, before it is written?
+
+No members, a single member, a selector that misses running pods or selects other pods, fields that
+the server lacks, checks that were skipped. Lint finds what is wrong with the state after the write.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..model.findings import Finding
+from ..model.kinds import VIRTUAL_MACHINE
+from ..model.objects import Ref
+from ..model.rule import KeepApart, PodSelector, Rule, SpreadOver
+from ..model.snapshot import Unreadable, Workload
+from ..scheduler.labels import matches
+from .compile import Compiled
+from .group_selector import Selection
+from .resolve import Inventory, Resolved, targets_of
+from .term_slots import TermLocation
+
+SELECTOR_MISSES_MEMBERS = "selector_misses_members"
+SELECTOR_MATCHES_OTHERS = "selector_matches_others"
+NOT_CHECKED = "not_checked"
+
+
+def selector_findings(
+    rule: Rule, selection: Selection, inventory: Inventory
+) -> t.Iterator[Finding]:
+    """Members that the selector misses, and pods outside the group that it selects."""
+    gap = inventory.gap("pods", selection.namespace)
+    if gap is not None:
+        yield unchecked(gap, f"Which running pods the selector of rule {rule.id.name} selects")
+        return
+    if not selection.members:
+        return
+    selector = selection.selector()
+    own = {pod.uid: (w, pod) for w in selection.members for pod in inventory.pods_of(w)}
+    missed = [w for w, pod in own.values() if not matches(selector, pod.labels)]
+    if missed and selection.label is None:
+        yield _misses(rule, selection, missed)
+    other_pods = [
+        pod.ref
+        for pod in inventory.pods.get(selection.namespace, ())
+        if pod.uid not in own and not pod.terminating and matches(selector, pod.labels)
+    ]
+    if other_pods:
+        yield matches_others(rule, selection, other_pods)
+
+
+def _misses(rule: Rule, selection: Selection, missed: t.Sequence[Workload]) -> Finding:
+    refs = tuple(dict.fromkeys(workload.ref for workload in missed))
+    return Finding(
+        SELECTOR_MISSES_MEMBERS,
+        "warning",
+        f"Running pods of {_some(refs)} do not carry {_selector_text(selection)}, so the rule does"
+        " not count them.",
+        "Restart them, so that they get the labels of their templates, or choose the workloads by"
+        " name.",
+        refs,
+        rule.id.name,
+    )
+
+
+def matches_others(rule: Rule, selection: Selection, others: t.Sequence[Ref]) -> Finding:
+    """`others` are pods outside the group that the selection selects, or workloads of such pods."""
+    return Finding(
+        SELECTOR_MATCHES_OTHERS,
+        "warning",
+        f"{_selector_text(selection)} also selects {_some(others)}, which the rule is not about.",
+        "Use labels that only the workloads of the rule have, or give the rule a label.",
+        tuple(others),
+        rule.id.name,
+    )
+
+
+def _selector_text(selection: Selection) -> str:
+    return " and ".join(
+        f"{e['key']} {e['operator']} [{', '.join((e.get('values') or ())[:3])}"
+        f"{', ...' if len(e.get('values') or ()) > 3 else ''}]"
+        for e in selection.expressions
+    )
+
+
+def _some(refs: t.Sequence[Ref]) -> str:
+    shown = ", ".join(map(str, refs[:3]))
+    return f"{shown} and {len(refs) - 3} more" if len(refs) > 3 else shown
+
+
+def unchecked(gap: Unreadable, what: str) -> Finding:
+    """Something could not be read, so a check was not made."""
+    return Finding(
+        NOT_CHECKED,
+        "warning",
+        f"{what} was not checked: {gap}.",
+        "Grant the right that is named, or check it by hand.",
+    )
+
+
+SERVER_LACKS_FEATURE = "server_lacks_feature"
+NO_MEMBERS = "no_members"
+SINGLE_MEMBER = "single_member"
+
+
+def of_rule(resolved: Resolved, compiled: Compiled, inventory: Inventory) -> list[Finding]:
+    """The findings of one rule by itself."""
+    rule = resolved.rule
+    return [
+        *_unread_nodes(compiled, inventory),
+        *_no_members(resolved),
+        *single_member(rule),
+        *_lacking(compiled),
+        *(
+            finding
+            for selection in compiled.selections
+            for finding in selector_findings(rule, selection, inventory)
+        ),
+    ]
+
+
+def _unread_nodes(compiled: Compiled, inventory: Inventory) -> t.Iterator[Finding]:
+    """Nodes cannot be read, and terms of the rule name their label keys."""
+    gap = inventory.gap("nodes", "")
+    keyless = (TermLocation.LABEL, TermLocation.TOLERATION)
+    terms = (term for terms in compiled.terms.values() for term in terms)
+    if gap is not None and any(term.location not in keyless for term in terms):
+        yield unchecked(gap, f"Whether nodes carry the keys of rule {compiled.rule.id.name}")
+
+
+def _no_members(resolved: Resolved) -> t.Iterator[Finding]:
+    """Labels that no workload of the rule has. Lint checks the labels of targets."""
+    rule = resolved.rule
+    for reference in rule.workloads:
+        if reference.labels is not None and not resolved.members.workloads:
+            labels = ",".join(f"{key}={value}" for key, value in sorted(reference.labels.items()))
+            yield Finding(
+                NO_MEMBERS,
+                "error",
+                f"No {reference.kind} has {labels} in its template's labels.",
+                "Correct the labels: those of the template count, not those of the object.",
+                rule=rule.id.name,
+            )
+
+
+def single_member(rule: Rule) -> t.Iterator[Finding]:
+    """A group of one VM, by the rule alone. Labels may select more VMs later, and all workloads with
+    the rule's `label` belong to its group, so such rules have no finding."""
+    chosen = [*rule.workloads, *(target for _where, target in targets_of(rule))]
+    if not isinstance(rule.rule_type, (KeepApart, SpreadOver)) or rule.label:
+        return
+    group = set()
+    for selector in chosen:
+        if isinstance(selector, PodSelector) or selector.labels is not None:
+            return
+        group |= {Ref(selector.kind, selector.namespace, name) for name in selector.names}
+    if len(group) != 1:
+        return
+    (only,) = group
+    if only.kind == VIRTUAL_MACHINE.name:
+        yield Finding(
+            SINGLE_MEMBER,
+            "warning",
+            f"{only} is the only member of the group, and runs once at most, so there is nobody"
+            " to keep it apart from.",
+            "Name the other members too, or say with from whom to keep it apart from.",
+            (only,),
+            rule.id.name,
+        )
+
+
+def _lacking(compiled: Compiled) -> t.Iterator[Finding]:
+    rule = compiled.rule
+    for name in compiled.lacking:
+        harm = _HARM[name]
+        yield Finding(
+            SERVER_LACKS_FEATURE,
+            "warning" if rule.preferred else "error",
+            f"The server does not know {name}, so it was left out: {harm}.",
+            "Update Kubernetes and KubeVirt, make the rule preferred, or allow this finding.",
+            tuple(workload.ref for workload in compiled.carriers),
+            rule.id.name,
+        )
+
+
+_HARM: t.Mapping[str, str] = {
+    "mismatchLabelKeys": "a machine cannot be live-migrated inside its own domain",
+    "matchLabelKeys": "old and new pods of a roll-out keep each other out of their domains",
+    "nodeTaintsPolicy": "domains whose nodes are all drained still count as empty ones",
+}

@@ -1,0 +1,396 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which writes fulfill a request, and which findings prevent them?
+
+Membership is exact: a workload that a rule no longer names loses the terms of the rule, in every
+namespace that was read. `Recompute` makes a write again for an object that changed since the
+snapshot.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from dataclasses import dataclass
+
+from ..model.findings import Finding, InputError, InvalidInput, sentences
+from ..model.input import nearest
+from ..model.json_pointer import JSON
+from ..model.kinds import KINDS, RULE_KINDS
+from ..model.objects import Labels, Ref
+from ..model.rule import Rule, RuleId, WorkloadSelector
+from ..model.snapshot import Snapshot, Workload
+from ..model.write import Write
+from .change import (
+    INSTANCES,
+    WorkloadChange,
+    change_of,
+    copied_rules,
+    copy_of_another,
+    of_change,
+    unreadable_ownership,
+)
+from .checks import of_rule, unchecked
+from .compile import Compiled, compile_rule
+from .conflicts import is_refused
+from .draft import RequestedRules
+from .group_selector import GroupSelectorBuilder
+from .merge import merge
+from .ownership import Ownership, UnreadableAnnotation, read_ownership
+from .resolve import Inventory, resolve
+from .term_slots import CompiledTerm
+from .write import labels_of
+
+
+@dataclass(frozen=True)
+class OwnershipIndex:
+    """The annotation of every workload that can carry rules, if it can be read."""
+
+    owned: t.Mapping[Ref, Ownership]
+    unreadable: t.Mapping[Ref, UnreadableAnnotation]
+
+    @classmethod
+    def of(cls, inventory: Inventory) -> OwnershipIndex:
+        owned: dict[Ref, Ownership] = {}
+        unreadable: dict[Ref, UnreadableAnnotation] = {}
+        for ref, workload in inventory.workloads.items():
+            if ref.kind not in RULE_KINDS:
+                continue
+            try:
+                owned[ref] = read_ownership(workload)
+            except UnreadableAnnotation as error:
+                unreadable[ref] = error
+        return cls(owned, unreadable)
+
+    def ownership(self, workload: Workload) -> Ownership:
+        """The ownership of a workload; empty if its annotation cannot be read."""
+        return self.owned.get(workload.ref) or Ownership(workload.uid)
+
+
+Listed = dict[RuleId, "tuple[CompiledTerm, ...] | None"]
+
+
+def requested_rules(
+    request: RulesRequest,
+    compiled: t.Sequence[Compiled],
+    inventory: Inventory,
+    ownerships: OwnershipIndex,
+    faults: list[InputError],
+    findings: list[Finding],
+) -> dict[Ref, RequestedRules]:
+    """The requested rules of each workload that the request is about, changed or not."""
+    prune = (request.namespace, request.set) if request.prune else None
+    where = {rule.id: rule.where for rule in reversed(request.rules)}
+    requested: dict[Ref, RequestedRules] = {}
+    for ref, workload in sorted(inventory.workloads.items()):
+        if ref.kind not in RULE_KINDS:
+            continue
+        members = {x.rule.id: x.terms[ref] for x in compiled if ref in x.terms}
+        if ref in ownerships.unreadable:
+            error = ownerships.unreadable[ref]
+            faults += [InputError(where[rule], str(error)) for rule in members]
+            findings += [] if members else [unreadable_ownership(ref, error)]
+            continue
+        listed = _listed(request, members, workload, ownerships)
+        ownership = ownerships.ownership(workload)
+        pruned = ownership.of_set(*prune) if prune else ()
+        if ownership.uid != workload.uid:
+            findings += _of_copy(request, members, workload, ownership)
+            if not members:
+                continue
+        if listed or pruned:
+            requested[ref] = RequestedRules(listed, prune, request.adopt)
+    return requested
+
+
+def _listed(
+    request: RulesRequest,
+    members: t.Mapping[RuleId, tuple[CompiledTerm, ...]],
+    workload: Workload,
+    ownerships: OwnershipIndex,
+) -> Listed:
+    listed: Listed = dict(members)
+    carried = ownerships.ownership(workload).rules
+    for rule in request.rules:
+        if rule.id in members or rule.id not in carried:
+            continue
+        absent = request.state == "absent"
+        if not absent or rule.everywhere or is_named(rule.workloads, workload):
+            listed[rule.id] = None
+    return listed
+
+
+def is_named(references: t.Iterable[WorkloadSelector], workload: Workload) -> bool:
+    """Whether one of the references leads to the workload."""
+    ref = workload.ref
+    for reference in references:
+        if (reference.kind, reference.namespace) != (ref.kind, ref.namespace):
+            continue
+        if reference.labels is None and ref.name in reference.names:
+            return True
+        labels = dict(workload.template_labels).items()
+        if reference.labels is not None and reference.labels.items() <= labels:
+            return True
+    return False
+
+
+def _of_copy(
+    request: RulesRequest,
+    members: t.Mapping[RuleId, tuple[CompiledTerm, ...]],
+    workload: Workload,
+    ownership: Ownership,
+) -> list[Finding]:
+    if members:
+        return copy_of_another(workload, ownership, members)
+    of_set = ownership.of_set(request.namespace, request.set)
+    listed = {rule.id for rule in request.rules}
+    concerned = [rule for rule in of_set if request.prune or rule in listed]
+    return copied_rules(workload, ownership, concerned)
+
+
+def unread_carriers(
+    request: RulesRequest, inventory: Inventory, faults: list[InputError], findings: list[Finding]
+) -> None:
+    """A kind that cannot be listed may hide workloads that carry the rules. That is an error if a
+    rule is to be removed from all of them, and a warning otherwise."""
+    for kind in RULE_KINDS:
+        gap = inventory.gap(KINDS[kind].plural, request.namespace)
+        if gap is None:
+            continue
+        if request.prune or request.state == "absent":
+            faults.append(InputError("state" if request.state == "absent" else "prune", str(gap)))
+        elif request.rules:
+            findings.append(unchecked(gap, "Whether others still carry the rules"))
+
+
+class Recompute:
+    """Calling it gives the write for a freshly read manifest, None where nothing is left to do.
+
+    The requested rules stay as they were planned; the template and its ownership are read anew.
+    Raises InvalidInput where the terms conflict with those that are there now, UnreadableAnnotation
+    where our annotation is damaged.
+    """
+
+    def __init__(
+        self,
+        requested: t.Mapping[Ref, RequestedRules],
+        changes: t.Iterable[WorkloadChange],
+        rules: t.Sequence[Rule],
+    ) -> None:
+        self._requested = requested
+        self._relabels = {
+            relabel.target: relabel for change in changes for relabel in change.relabels
+        }
+        self._rules = rules
+
+    def __call__(self, write: Write, manifest: JSON) -> Write | None:
+        if write.target in self._relabels:
+            return self._relabelled(write, labels_of(manifest))
+        workload = Workload(write.target, manifest["metadata"]["uid"], manifest)
+        merged = merge(workload, self._requested[write.target])
+        faults = [
+            InputError(f"{write.target}, rule {finding.rule}", f"{finding.name}: {finding.why}")
+            for finding in merged.findings
+            if is_refused(finding, self._rules)
+        ]
+        if faults:
+            raise InvalidInput(faults)
+        return merged.write
+
+    def _relabelled(self, write: Write, labels: Labels) -> Write | None:
+        relabel = self._relabels[write.target]
+        conflicts = relabel.conflicts(labels)
+        if conflicts:
+            raise InvalidInput(
+                [
+                    InputError(str(write.target), f"has the label {key}={present}, and not {value}")
+                    for key, present, value in conflicts
+                ]
+            )
+        return relabel.again(write, labels)
+
+
+STATES = ("present", "absent")
+SELF_ROLLING = ("refuse", "now")
+
+ExtraFindings = t.Callable[[Snapshot, tuple[Rule, ...], tuple[Write, ...]], t.Iterable[Finding]]
+"""More checks, given the snapshot, the rules and the writes to come."""
+
+
+@dataclass(frozen=True)
+class RulesRequest:
+    """`faults` are the errors of the rules as they were parsed, `broken` the rules that have
+    them: their workloads are looked up, so that every error is reported at once."""
+
+    namespace: str
+    set: str
+    rules: tuple[Rule, ...]
+    state: str = "present"
+    prune: bool = False
+    adopt: bool = False
+    self_rolling: str = "refuse"
+    faults: tuple[InputError, ...] = ()
+    broken: tuple[Rule, ...] = ()
+
+
+@dataclass(frozen=True)
+class RulesPlan:
+    """`stages` are made one after the other: a label leaves pods and VMIs before the template
+    and reaches them after it. `refused` are the errors among the findings that no rule allows:
+    while there are any, nothing may be written. `recompute` serves a write whose object has
+    changed meanwhile. `owner_of` leads from a VMI or pod that is written to to its workload.
+    `about` counts the workloads that carry one of the rules, are to, or did; `members` are those
+    that carry one afterwards, whether that takes a write or not."""
+
+    stages: tuple[tuple[Write, ...], ...]
+    workloads: tuple[WorkloadChange, ...]
+    findings: tuple[Finding, ...]
+    refused: tuple[Finding, ...]
+    recompute: t.Callable[[Write, JSON], Write | None]
+    owner_of: t.Mapping[Ref, Ref]
+    about: int = 0
+    members: frozenset[Ref] = frozenset()
+
+    @property
+    def writes(self) -> tuple[Write, ...]:
+        return tuple(write for stage in self.stages for write in stage)
+
+
+def plan_rules(
+    snapshot: Snapshot, request: RulesRequest, *, extra_findings: ExtraFindings | None = None
+) -> RulesPlan:
+    """What the request changes. Raises InvalidInput with every error of the request, and with the
+    findings that refuse rules without an error."""
+    inventory = Inventory.of(snapshot)
+    ownerships = OwnershipIndex.of(inventory)
+    faults = [*request.faults, *_option_faults(request, inventory)]
+    findings: list[Finding] = []
+    compiled = _compile(request, inventory, ownerships, faults, findings)
+    requested = requested_rules(request, compiled, inventory, ownerships, faults, findings)
+    unread_carriers(request, inventory, faults, findings)
+    changes = _changes(request, requested, inventory, faults)
+    gap = inventory.gap(INSTANCES, request.namespace)
+    if gap is not None and any(change.workload.kind.virtual_machines for change in changes):
+        findings.append(
+            unchecked(gap, "What runs of the virtual machines, and what labels it has,")
+        )
+    for change in changes:
+        findings += change.merged.findings
+        findings += change.findings
+        findings += of_change(change, inventory, request.self_rolling)
+    changed = tuple(change for change in changes if change.stages)
+    stages = _stages(changed)
+    if extra_findings is not None:
+        writes = tuple(write for stage in stages for write in stage)
+        findings += extra_findings(snapshot, request.rules, writes)
+    refused = tuple(finding for finding in findings if is_refused(finding, request.rules))
+    if faults:
+        raise InvalidInput(_every_fault(faults, refused, request.rules))
+    return RulesPlan(
+        stages=stages,
+        workloads=changed,
+        findings=tuple(findings),
+        refused=refused,
+        recompute=Recompute(requested, changed, request.rules),
+        owner_of={relabel.target: change.ref for change in changed for relabel in change.relabels},
+        about=len(requested),
+        members=frozenset(ref for ref, wanted in requested.items() if wanted.carries),
+    )
+
+
+def _changes(
+    request: RulesRequest,
+    requested: t.Mapping[Ref, RequestedRules],
+    inventory: Inventory,
+    faults: list[InputError],
+) -> list[WorkloadChange]:
+    """The change of each workload; a damaged undo record is a fault."""
+    where = {rule.id: rule.where for rule in request.rules}
+    changes = []
+    for ref, rules_of_workload in requested.items():
+        try:
+            changes.append(change_of(inventory.workloads[ref], rules_of_workload, inventory))
+        except UnreadableAnnotation as error:
+            places = [where[rule] for rule in rules_of_workload.listed if rule in where]
+            faults += [InputError(place, str(error)) for place in places or ["prune"]]
+    return changes
+
+
+def _option_faults(request: RulesRequest, inventory: Inventory) -> list[InputError]:
+    faults = []
+    for option, value, allowed in (
+        ("state", request.state, STATES),
+        ("self_rolling", request.self_rolling, SELF_ROLLING),
+    ):
+        if value not in allowed:
+            faults.append(InputError(option, f"must be one of {', '.join(allowed)}, not {value!r}"))
+    if request.prune and request.state == "absent":
+        faults.append(
+            InputError(
+                "prune", "goes with state present: an empty list of rules removes the whole set"
+            )
+        )
+    reported = any(fault.where == "namespace" for fault in request.faults)
+    if not reported and _is_missing(request.namespace, inventory):
+        hint = nearest(request.namespace, inventory.namespaces)
+        faults.append(InputError("namespace", f"there is no namespace {request.namespace!r}{hint}"))
+    return faults
+
+
+def _is_missing(namespace: str, inventory: Inventory) -> bool:
+    """Whether there is no such namespace, as far as namespaces could be read."""
+    return namespace not in inventory.namespaces and inventory.gap("namespaces", "") is None
+
+
+def _compile(
+    request: RulesRequest,
+    inventory: Inventory,
+    ownerships: OwnershipIndex,
+    faults: list[InputError],
+    findings: list[Finding],
+) -> list[Compiled]:
+    """The terms of each rule. Rules that are to be absent have none; their workloads need not exist."""
+    if request.state == "absent" or _is_missing(request.namespace, inventory):
+        return []
+    for rule in request.broken:
+        resolve(rule, inventory, faults)
+    chooser = GroupSelectorBuilder(inventory, ownerships.ownership)
+    resolved = [resolve(rule, inventory, faults) for rule in request.rules]
+    compiled = [compile_rule(x, chooser, inventory.snapshot.platform) for x in resolved]
+    for members, terms in zip(resolved, compiled, strict=True):
+        findings += of_rule(members, terms, inventory)
+    return compiled
+
+
+def _stages(changes: t.Sequence[WorkloadChange]) -> tuple[tuple[Write, ...], ...]:
+    depth = max((len(change.stages) for change in changes), default=0)
+    stages = (
+        tuple(write for change in changes for write in change.stages[number])
+        for number in range(depth)
+    )
+    return tuple(stage for stage in stages if stage)
+
+
+def _every_fault(
+    faults: t.Sequence[InputError], refused: t.Sequence[Finding], rules: t.Sequence[Rule]
+) -> list[InputError]:
+    """The faults, equal ones once, and the findings that refuse rules without a fault, in the order of
+    the rules. A finding about a rule with a fault may come from that fault."""
+    faulty = {_index(fault) for fault in faults}
+    where = {rule.id.name: rule.where for rule in rules if rule.index not in faulty}
+    sound = [finding for finding in refused if finding.rule in where]
+    refusals = [InputError(where[finding.rule], sentence) for finding, sentence in sentences(sound)]
+    places: dict[str, dict[str, None]] = {}
+    for fault in sorted(faults, key=_index):
+        places.setdefault(fault.message, {})[fault.where] = None
+    merged = [InputError("; ".join(places[message]), message) for message in places]
+    return sorted([*merged, *refusals], key=_index)
+
+
+def _index(fault: InputError) -> int:
+    """The number of the rule; -1 for an option of the task."""
+    match = _INDEX.match(fault.where)
+    return int(match[1]) if match else -1
+
+
+_INDEX = re.compile(r"rules\[(\d+)\]")

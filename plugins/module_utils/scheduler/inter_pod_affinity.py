@@ -1,0 +1,368 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""InterPodAffinity: do the pod and the placed pods satisfy the required terms of each other?
+
+The terms are the pod's affinity and anti-affinity, and the anti-affinity of placed pods.
+
+Source: scheduler plugin interpodaffinity. A negative namespaceSelector of the incoming pod is read
+as documented, not as Kubernetes 1.34 and 1.35 evaluate it (kubernetes issue 141526).
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ..model.objects import Labels, Placement, PodTerm
+from .framework import INTER_POD_AFFINITY, Code, FilterReason, FilterStatus, ReasonKind
+from .labels import is_readable_selector
+from .nodes import NodeSet, NodeTable
+from .pod_info import PodInfo
+from .selector_index import Counts, ExistingTerms, Part, SelectorCount, SelectorIndex
+
+
+class RequiredAffinity:
+    """All required affinity terms of a pod: another pod must match all of them to count for any.
+
+    `selector_count` None: a term selects nothing, so no pod ever counts.
+    """
+
+    __slots__ = ("counts_by_key", "differs_in", "members", "selector_count", "terms")
+
+    def __init__(
+        self, terms: tuple[PodTerm, ...], selector_count: SelectorCount | None, differs_in: str
+    ) -> None:
+        self.terms = terms
+        self.selector_count = selector_count
+        self.members: t.AbstractSet[PodInfo] = (
+            frozenset() if selector_count is None else selector_count.members
+        )
+        self.differs_in = differs_in
+        self.counts_by_key: tuple[tuple[str, Counts], ...] = tuple(
+            (key, {} if selector_count is None else selector_count.by_domain(key))
+            for key in dict.fromkeys(term.topology_key for term in terms)
+        )
+
+
+class AntiAffinityTerm(t.NamedTuple):
+    """One required anti-affinity term of a pod."""
+
+    key: str
+    counts: Counts
+    differs_in: str
+    selector_count: SelectorCount
+    term: PodTerm
+
+
+@dataclass(eq=False, repr=False, slots=True)
+class AffinityTerms:
+    """The pod terms of a placement in one namespace, with the counters that they read.
+
+    `unreadable`: a term that cannot be parsed; the scheduler then rejects every node. `existing`:
+    the counters of terms to which a pod belongs while it is placed. `existing_sources`: those of
+    required anti-affinity, each with its term.
+    """
+
+    unreadable: PodTerm | None = None
+    affinity: RequiredAffinity | None = None
+    anti_affinity: tuple[AntiAffinityTerm, ...] = ()
+    existing: tuple[ExistingTerms, ...] = ()
+    existing_sources: tuple[tuple[ExistingTerms, PodTerm], ...] = ()
+
+
+_NO_TERMS: t.Final = AffinityTerms()
+
+
+class _TermList(t.NamedTuple):
+    """Terms of one field of the affinity. If one of them cannot be parsed, the list counts as empty."""
+
+    weighted: tuple[tuple[int, PodTerm], ...]
+    unreadable: tuple[PodTerm, ...]
+
+    @property
+    def required(self) -> tuple[PodTerm, ...]:
+        return tuple(term for _weight, term in self.weighted)
+
+    def __bool__(self) -> bool:
+        return bool(self.weighted)
+
+
+def affinity_terms(
+    placement: Placement, namespace: str, selectors: SelectorIndex, hard_weight: int
+) -> AffinityTerms:
+    """The AffinityTerms of a placement in a namespace. `hard_weight`: what each required affinity
+    term of a placed pod adds to the score of a pod that it matches."""
+    lists = _readable_lists(placement)
+    unreadable = next((term for terms in lists.values() for term in terms.unreadable), None)
+    if unreadable is None and not any(lists.values()):
+        return _NO_TERMS
+    affinity, anti_affinity = lists["affinity"].required, lists["anti"].required
+    existing_sources = tuple(
+        (existing, term)
+        for term in anti_affinity
+        if (existing := _existing_terms(term, namespace, selectors, 0)) is not None
+    )
+    return AffinityTerms(
+        unreadable,
+        _required_affinity(affinity, namespace, selectors) if affinity else None,
+        tuple(_anti_affinity_terms(anti_affinity, namespace, selectors)),
+        (
+            *dict.fromkeys(existing for existing, _term in existing_sources),
+            *_scored_terms(lists, namespace, selectors, hard_weight),
+        ),
+        existing_sources,
+    )
+
+
+class InterPodAffinity:
+    """The filter. It reports affinity, then anti-affinity, then anti-affinity of placed pods."""
+
+    name = INTER_POD_AFFINITY
+
+    def __init__(self, table: NodeTable, selectors: SelectorIndex) -> None:
+        self._table = table
+        self._selectors = selectors
+
+    def failure(self, pod_info: PodInfo, n: int) -> FilterStatus | None:
+        reasons = self._reasons(pod_info, n)
+        if not reasons:
+            return None
+        resolvable = reasons[0].kind in ("anti", "existing-anti")
+        code = Code.UNSCHEDULABLE if resolvable else Code.UNRESOLVABLE
+        return FilterStatus(self.name, code, tuple(reasons))
+
+    def nodes(self, pod_info: PodInfo) -> NodeSet:
+        terms = pod_info.placement_info.affinity_terms
+        if terms.unreadable is not None:
+            return 0
+        table = self._table
+        nodes = table.all
+        if terms.affinity is not None:
+            nodes = self._near(pod_info, terms.affinity)
+        for term in terms.anti_affinity:
+            domains = [d for d in term.counts if self._is_matched(pod_info, term, d)]
+            nodes &= ~table.in_domains(term.key, domains)
+        for selector_count in pod_info.selected_by:
+            for existing in selector_count.anti_affinity:
+                domains = [d for d in existing.counts if self._is_repelled(pod_info, existing, d)]
+                nodes &= ~table.in_domains(existing.key, domains)
+        return nodes
+
+    def selects_itself(self, pod_info: PodInfo, affinity: RequiredAffinity) -> bool:
+        """Whether a pod matches all its own affinity terms."""
+        return not affinity.differs_in and affinity.selector_count in pod_info.selected_by
+
+    def _is_near(self, pod_info: PodInfo, affinity: RequiredAffinity, labels: Labels) -> bool:
+        near = True
+        for key, counts in affinity.counts_by_key:
+            domain = labels.get(key)
+            if domain is None:
+                return False
+            if domain not in counts or not self._any_differs(
+                pod_info, affinity.differs_in, key, domain, counts, affinity.members
+            ):
+                near = False
+        return near or self._may_be_first(pod_info, affinity)
+
+    def _near(self, pod_info: PodInfo, affinity: RequiredAffinity) -> NodeSet:
+        table = self._table
+        nodes = table.all
+        for key, _counts in affinity.counts_by_key:
+            nodes &= table.with_key(key)
+        if self._may_be_first(pod_info, affinity):
+            return nodes
+        for key, counts in affinity.counts_by_key:
+            domains = [
+                d
+                for d in counts
+                if self._any_differs(
+                    pod_info, affinity.differs_in, key, d, counts, affinity.members
+                )
+            ]
+            nodes &= table.in_domains(key, domains)
+        return nodes
+
+    def _may_be_first(self, pod_info: PodInfo, affinity: RequiredAffinity) -> bool:
+        """Whether no pod counts in any domain of the keys, and the pod matches all its own terms."""
+        return self.selects_itself(pod_info, affinity) and not any(
+            counts for _key, counts in affinity.counts_by_key
+        )
+
+    def _any_differs(
+        self,
+        pod_info: PodInfo,
+        label: str,
+        key: str,
+        domain: str,
+        counts: Counts,
+        members: t.AbstractSet[PodInfo],
+    ) -> bool:
+        """Whether one of the members in a domain (there is at least one) has another value of
+        the label than the pod. Without a label, or if the pod has no value, all differ."""
+        value = pod_info.pod.labels.get(label) if label else None
+        if value is None:
+            return True
+        same = self._selectors.with_label(label, value) & members
+        return counts[domain] > sum(pod.node_labels.get(key) == domain for pod in same)
+
+    def _is_matched(self, pod_info: PodInfo, term: AntiAffinityTerm, domain: str) -> bool:
+        """Whether the pod's term matches a placed pod of the domain."""
+        return domain in term.counts and self._any_differs(
+            pod_info, term.differs_in, term.key, domain, term.counts, term.selector_count.members
+        )
+
+    def _is_repelled(self, pod_info: PodInfo, terms: ExistingTerms, domain: str) -> bool:
+        """Whether the term of a placed pod of the domain matches the pod."""
+        return domain in terms.counts and self._any_differs(
+            pod_info, terms.differs_in, terms.key, domain, terms.counts, terms.owners
+        )
+
+    def _reasons(self, pod_info: PodInfo, n: int) -> list[FilterReason]:
+        """Empty where the node passes; the first reason is the one that the scheduler reports."""
+        terms = pod_info.placement_info.affinity_terms
+        labels = self._table.labels[n]
+        if terms.unreadable is not None:
+            text = "a selector of the pod's own terms cannot be parsed"
+            return [FilterReason("invalid", text, terms.unreadable)]
+        reasons: list[FilterReason] = []
+        affinity = terms.affinity
+        if affinity is not None and not self._is_near(pod_info, affinity, labels):
+            reasons.extend(self._distances(pod_info, affinity, n))
+        for term in terms.anti_affinity:
+            domain = labels.get(term.key)
+            if domain is not None and self._is_matched(pod_info, term, domain):
+                reasons.append(self._conflict("anti", pod_info, term, domain, term.term))
+        existing_reasons: list[FilterReason] = []
+        for selector_count in pod_info.selected_by:
+            for existing in selector_count.anti_affinity:
+                domain = labels.get(existing.key)
+                if domain is not None and self._is_repelled(pod_info, existing, domain):
+                    conflict = self._conflict("existing-anti", pod_info, existing, domain)
+                    existing_reasons.append(conflict)
+        if len(existing_reasons) > 1:  # the order of selected_by depends on earlier calls
+            existing_reasons.sort(
+                key=lambda reason: (reason.counterpart, reason.text, repr(reason.term))
+            )
+        return reasons + existing_reasons
+
+    def _distances(
+        self, pod_info: PodInfo, affinity: RequiredAffinity, n: int
+    ) -> t.Iterator[FilterReason]:
+        node = self._table.nodes[n]
+        for term in affinity.terms:
+            key = term.topology_key
+            domain = node.labels.get(key)
+            counts = dict(affinity.counts_by_key)[key]
+            if domain is None:
+                text = f"node {node.name} has no label {key}, so it is near nothing"
+            elif domain in counts and self._any_differs(
+                pod_info, affinity.differs_in, key, domain, counts, affinity.members
+            ):
+                continue
+            else:
+                text = f"no pod that the affinity terms match is in {key} '{domain}'"
+            yield FilterReason("affinity", text, term, key)
+
+    def _conflict(
+        self,
+        kind: ReasonKind,
+        pod_info: PodInfo,
+        rule: AntiAffinityTerm | ExistingTerms,
+        domain: str,
+        term: PodTerm | None = None,
+    ) -> FilterReason:
+        if isinstance(rule, AntiAffinityTerm):
+            members = rule.selector_count.in_domain(rule.key, domain)
+        else:
+            members = rule.in_domain(domain)
+        label, own = rule.differs_in, pod_info.pod.labels.get(rule.differs_in)
+        conflicting = [
+            placed
+            for placed in members
+            if not (label and own is not None and placed.pod.labels.get(label) == own)
+        ]
+        first = min(
+            conflicting, key=lambda placed: (placed.pod.namespace, placed.pod.name, placed.key)
+        )
+        if term is None:
+            term = next(
+                term
+                for existing, term in first.placement_info.affinity_terms.existing_sources
+                if existing is rule
+            )
+        where = f"in {rule.key} '{domain}'"
+        if kind == "anti":
+            text = f"{first.pod.ref} {where} matches the anti-affinity term"
+        else:
+            text = f"{first.pod.ref} {where} has an anti-affinity term that matches this pod"
+        more = f" (and {len(conflicting) - 1} more)" if len(conflicting) > 1 else ""
+        return FilterReason(kind, text + more, term, rule.key, first.pod.ref)
+
+
+def _readable_lists(placement: Placement) -> dict[str, _TermList]:
+    return {
+        "affinity": _readable((0, term) for term in placement.affinity),
+        "anti": _readable((0, term) for term in placement.anti_affinity),
+        "preferred": _readable(placement.preferred_affinity),
+        "preferred-anti": _readable(placement.preferred_anti_affinity),
+    }
+
+
+def _readable(terms: t.Iterable[tuple[int, PodTerm]]) -> _TermList:
+    listed = tuple(terms)
+    bad = tuple(
+        term
+        for _weight, term in listed
+        if not is_readable_selector(term.selector)
+        or not is_readable_selector(term.namespace_selector)
+    )
+    return _TermList(() if bad else listed, bad)
+
+
+def _required_affinity(
+    terms: tuple[PodTerm, ...], namespace: str, selectors: SelectorIndex
+) -> RequiredAffinity:
+    parts = [selectors.part_for_incoming(term, namespace) for term in terms]
+    readable: list[Part] = [part for part in parts if part is not None]
+    match = selectors.selector_count(readable) if len(readable) == len(parts) else None
+    differs_in = next((term.differs_in for term in terms if term.differs_in), "")
+    return RequiredAffinity(terms, match, differs_in)
+
+
+def _anti_affinity_terms(
+    terms: tuple[PodTerm, ...], namespace: str, selectors: SelectorIndex
+) -> t.Iterator[AntiAffinityTerm]:
+    for term in terms:
+        part = selectors.part_for_incoming(term, namespace)
+        if part is not None:
+            selector_count = selectors.selector_count([part])
+            key = term.topology_key
+            yield AntiAffinityTerm(
+                key, selector_count.by_domain(key), term.differs_in, selector_count, term
+            )
+
+
+def _existing_terms(
+    term: PodTerm, namespace: str, selectors: SelectorIndex, weight: int
+) -> ExistingTerms | None:
+    part = selectors.part_for_placed(term, namespace)
+    if part is None:
+        return None
+    return selectors.existing_terms(
+        selectors.selector_count([part]), term.topology_key, term.differs_in, weight
+    )
+
+
+def _scored_terms(
+    lists: dict[str, _TermList], namespace: str, selectors: SelectorIndex, hard_weight: int
+) -> t.Iterator[ExistingTerms]:
+    weighted = [
+        *((hard_weight, term) for term in lists["affinity"].required),
+        *lists["preferred"].weighted,
+        *((-weight, term) for weight, term in lists["preferred-anti"].weighted),
+    ]
+    for weight, term in weighted:
+        if weight:
+            existing = _existing_terms(term, namespace, selectors, weight)
+            if existing is not None:
+                yield existing

@@ -1,0 +1,177 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NodeAffinity: which nodes satisfy nodeSelector and required node affinity?
+
+The filter also applies the addedAffinity of the scheduler's configuration. The functions on one node need no
+index. Source: component-helpers scheduling/corev1/nodeaffinity, scheduler plugin nodeaffinity.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..model.objects import Node, NodeTerm, Placement, Requirement
+from .framework import NODE_AFFINITY, Code, FilterReason, FilterStatus, ReasonKind
+from .labels import NAME_FIELD, field_holds, holds, is_readable_term, matches_terms, parse_integer
+from .nodes import NodeSet, NodeTable
+from .pod_info import PodInfo
+
+
+def nodes_of_term(term: NodeTerm, table: NodeTable, *, with_fields: bool = True) -> NodeSet:
+    """The nodes that a term matches. Without fields, matchFields are ignored, as the volume filter
+    does for the terms of a PersistentVolume."""
+    if not (term.expressions or term.fields) or not is_readable_term(term):
+        return 0
+    nodes = table.all
+    for requirement in term.expressions:
+        nodes &= _nodes_of_expression(requirement, table)
+    if with_fields:
+        for requirement in term.fields:
+            nodes &= _nodes_of_field(requirement, table) | table.nameless
+    return nodes
+
+
+def nodes_of_terms(
+    terms: t.Iterable[NodeTerm], table: NodeTable, *, with_fields: bool = True
+) -> NodeSet:
+    """The nodes that any of OR-ed terms matches."""
+    nodes = 0
+    for term in terms:
+        nodes |= nodes_of_term(term, table, with_fields=with_fields)
+    return nodes
+
+
+def nodes_of_placement(placement: Placement, table: NodeTable) -> NodeSet:
+    """The nodes that satisfy nodeSelector and required node affinity."""
+    nodes = table.all
+    for key, value in placement.node_selector:
+        nodes &= table.domains(key).get(value, 0)
+    if placement.node_terms is not None:
+        nodes &= nodes_of_terms(placement.node_terms, table)
+    return nodes
+
+
+def _nodes_of_field(requirement: Requirement, table: NodeTable) -> NodeSet:
+    name = requirement.values[0]
+    if requirement.key != NAME_FIELD:
+        named = table.all if name == "" else 0
+    else:
+        n = table.numbers.get(name)
+        named = 0 if n is None else 1 << n
+    return named if requirement.operator == "In" else table.all & ~named
+
+
+def _nodes_of_expression(requirement: Requirement, table: NodeTable) -> NodeSet:
+    operator, key = requirement.operator, requirement.key
+    if operator == "In":
+        return table.in_domains(key, requirement.values)
+    if operator == "NotIn":
+        return table.all & ~table.in_domains(key, requirement.values)
+    if operator == "Exists":
+        return table.with_key(key)
+    if operator == "DoesNotExist":
+        return table.all & ~table.with_key(key)
+    bound = parse_integer(requirement.values[0])
+    values = ((value, parse_integer(value)) for value in table.domains(key))
+    return table.in_domains(
+        key,
+        (
+            value
+            for value, number in values
+            if number is not None
+            and bound is not None
+            and (number > bound if operator == "Gt" else number < bound)
+        ),
+    )
+
+
+def narrowed_names(terms: t.Iterable[NodeTerm] | None) -> frozenset[str] | None:
+    """The node names that `metadata.name In` leaves, where every term has such a field: the union
+    over terms of the intersection inside each. None: not narrowed; empty: the terms conflict."""
+    names: frozenset[str] = frozenset()
+    for term in terms or ():
+        named = [
+            frozenset(requirement.values)
+            for requirement in term.fields
+            if requirement.key == NAME_FIELD and requirement.operator == "In"
+        ]
+        if not named:
+            return None
+        names |= frozenset.intersection(*named)
+    return names if terms else None
+
+
+class NodeAffinity:
+    """The filter."""
+
+    name = NODE_AFFINITY
+
+    def __init__(self, table: NodeTable, added: Placement | None) -> None:
+        self._table = table
+        self._enforced = table.all
+        if added is not None and added.node_terms is not None:
+            self._enforced = nodes_of_terms(added.node_terms, table)
+
+    def nodes(self, pod_info: PodInfo) -> NodeSet:
+        return pod_info.placement_info.nodes & self._enforced
+
+    def failure(self, pod_info: PodInfo, n: int) -> FilterStatus | None:
+        if (pod_info.placement_info.nodes & self._enforced) >> n & 1:
+            return None
+        return FilterStatus(self.name, Code.UNRESOLVABLE, tuple(self._reasons(pod_info, n)))
+
+    def _reasons(self, pod_info: PodInfo, n: int) -> t.Iterator[FilterReason]:
+        placement = pod_info.pod.placement
+        node = self._table.nodes[n]
+        conflict = narrowed_names(placement.node_terms) == frozenset()
+        if conflict:
+            yield FilterReason(
+                "name-conflict", "no node name satisfies the metadata.name fields of any term"
+            )
+        if not self._enforced >> n & 1:
+            yield FilterReason(
+                "enforced-node-affinity",
+                f"node {node.name} does not match what the scheduler's configuration adds",
+            )
+        for key, value in placement.node_selector:
+            if node.labels.get(key) != value:
+                yield _mismatch(Requirement(key, "In", (value,)), node)
+        if placement.node_terms is None or conflict or matches_terms(placement.node_terms, node):
+            return
+        if not placement.node_terms:
+            yield FilterReason(
+                "node-affinity", "the list of node terms is empty: it matches no node"
+            )
+        for term in placement.node_terms:
+            yield FilterReason("node-affinity", _why_not(term, node), term)
+
+
+def _mismatch(
+    requirement: Requirement, node: Node, kind: ReasonKind = "node-affinity"
+) -> FilterReason:
+    return FilterReason(kind, f"nodeSelector wants {_seen(requirement, node)}", requirement)
+
+
+def _why_not(term: NodeTerm, node: Node) -> str:
+    if not (term.expressions or term.fields):
+        return "an empty node term matches no node"
+    if not is_readable_term(term):
+        return "a node term that the scheduler cannot parse matches no node"
+    failing = [
+        _seen(requirement, node)
+        for requirement in term.expressions
+        if not holds(requirement, node.labels)
+    ]
+    failing += [
+        f"{requirement.key} {requirement.operator} {list(requirement.values)}, which is {node.name}"
+        for requirement in term.fields
+        if not field_holds(requirement, node.name)
+    ]
+    return "node affinity wants " + " and ".join(failing)
+
+
+def _seen(requirement: Requirement, node: Node) -> str:
+    values = f" [{', '.join(requirement.values)}]" if requirement.values else ""
+    value = node.labels.get(requirement.key)
+    has = "has no such label" if value is None else f"has '{value}'"
+    return f"{requirement.key} {requirement.operator}{values}; node {node.name} {has}"

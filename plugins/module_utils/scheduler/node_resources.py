@@ -1,0 +1,158 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NodeResourcesFit: do the pod's requests fit into what a node has left?
+
+Source: scheduler plugin noderesources, fitsRequest.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from .framework import NODE_RESOURCES_FIT, Code, FilterReason, FilterStatus, Options
+from .nodes import NodeSet, NodeTable
+from .pod_info import PodInfo
+
+Requests = t.Mapping[str, int]
+
+_NATIVE = ("cpu", "memory", "ephemeral-storage")
+
+
+@dataclass(eq=False, repr=False, slots=True)
+class _Fit:
+    """The nodes with room for one request, up to date with the log of changes to a position."""
+
+    requests: Requests
+    nodes: NodeSet = 0
+    seen: int = -1
+
+
+class NodeResourcesFit:
+    """The filter, and the sums of requests that it needs."""
+
+    name = NODE_RESOURCES_FIT
+
+    def __init__(self, table: NodeTable, options: Options) -> None:
+        self._table = table
+        self._options = options
+        self._allocatable = tuple(node.allocatable for node in table.nodes)
+        self._room = [node.allocatable.get("pods", 0) for node in table.nodes]
+        self._free: list[dict[str, int]] = [dict(node.allocatable) for node in table.nodes]
+        """What is left of each resource; below zero where a node is over-committed."""
+        self._compared: dict[int, tuple[Requests, Requests]] = {}
+        self._distinct: dict[frozenset[tuple[str, int]], Requests] = {}
+        self._fits: dict[int, _Fit] = {}
+        self._log: list[int] = []
+        self._cut = 0
+        """How many entries were dropped from the front of the log."""
+
+    def add(self, pod_info: PodInfo) -> None:
+        n = pod_info.node
+        self._room[n] -= 1
+        free = self._free[n]
+        for name, amount in pod_info.pod.requests.items():
+            free[name] = free.get(name, 0) - amount
+        self._log.append(n)
+
+    def remove(self, pod_info: PodInfo) -> None:
+        n = pod_info.node
+        self._room[n] += 1
+        free = self._free[n]
+        for name, amount in pod_info.pod.requests.items():
+            free[name] += amount
+        self._log.append(n)
+
+    def free(self, n: int) -> Requests:
+        """What is left on node number n; `pods` is how many more pods it takes. Amounts are below zero
+        where the node is over-committed."""
+        return {**self._free[n], "pods": self._room[n]}
+
+    def has_room_for_placed(self, n: int) -> bool:
+        """Whether a node is not over-committed, so that each of its pods fits again after its removal."""
+        return self._room[n] >= 0 and min(self._free[n].values(), default=0) >= 0
+
+    def failure(self, pod_info: PodInfo, n: int) -> FilterStatus | None:
+        if self._fits_on(self._considered(pod_info.pod.requests), n):
+            return None
+        reasons = tuple(self._reasons(pod_info, n))
+        limits = self._allocatable[n]
+        requests = pod_info.pod.requests
+        too_large = any(
+            reason.kind == "resources" and requests[name] > limits.get(name, 0)
+            for reason in reasons
+            if (name := t.cast("str", reason.term))
+        )
+        return FilterStatus(
+            self.name, Code.UNRESOLVABLE if too_large else Code.UNSCHEDULABLE, reasons
+        )
+
+    def nodes(self, pod_info: PodInfo) -> NodeSet:
+        """The nodes with room. Kept for each distinct request; only nodes that changed since the
+        last call are checked again."""
+        requests = self._considered(pod_info.pod.requests)
+        fit = self._fits.get(id(requests))
+        if fit is None:
+            fit = self._fits[id(requests)] = _Fit(requests)
+        end = self._cut + len(self._log)
+        if fit.seen < self._cut or end - fit.seen > len(self._room):
+            fit.nodes = self._table.where(
+                self._fits_on(requests, n) for n in range(len(self._room))
+            )
+        else:
+            for n in set(self._log[fit.seen - self._cut :]):
+                bit = 1 << n
+                fit.nodes = fit.nodes | bit if self._fits_on(requests, n) else fit.nodes & ~bit
+        fit.seen = end
+        self._forget()
+        return fit.nodes
+
+    def _forget(self) -> None:
+        if len(self._log) > 4 * len(self._room) + 1000:
+            self._cut += len(self._log)
+            self._log.clear()
+
+    def _considered(self, requests: Requests) -> Requests:
+        """The amounts of a request that are compared: neither zero nor of an ignored resource."""
+        entry = self._compared.get(id(requests))
+        if entry is None or entry[0] is not requests:
+            compared: Requests = {
+                name: amount
+                for name, amount in sorted(requests.items())
+                if amount and not self._is_ignored(name)
+            }
+            compared = self._distinct.setdefault(frozenset(compared.items()), compared)
+            entry = self._compared[id(requests)] = (requests, compared)
+        return entry[1]
+
+    def _is_ignored(self, name: str) -> bool:
+        group, slash, _rest = name.partition("/")
+        if name in _NATIVE:
+            return False
+        if name in self._options.ignored_resources:
+            return True
+        extended = bool(slash) and "kubernetes.io/" not in name
+        return extended and group in self._options.ignored_resource_groups
+
+    def _fits_on(self, requests: Requests, n: int) -> bool:
+        if self._room[n] < 1:
+            return False
+        free = self._free[n]
+        fits = True
+        for name, amount in requests.items():
+            if amount > free.get(name, 0):
+                fits = False
+                break
+        return fits
+
+    def _reasons(self, pod_info: PodInfo, n: int) -> t.Iterator[FilterReason]:
+        limits = self._allocatable[n]
+        if self._room[n] < 1:
+            yield FilterReason(
+                "too-many-pods", f"all {limits.get('pods', 0)} places for pods are taken"
+            )
+        for name, amount in self._considered(pod_info.pod.requests).items():
+            free = self._free[n].get(name, 0)
+            if amount > free:
+                of = f"{free} free of {limits.get(name, 0)}"
+                yield FilterReason("resources", f"{name}: {amount} requested, {of}", name)

@@ -1,0 +1,151 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which preferred terms of a pod does a node meet?
+
+A preferred term is a preferred node affinity term, a preferred pod affinity or anti-affinity
+term, or a soft topology spread constraint (ScheduleAnyway).
+
+There are no scores here. Other plugins score, too, and above 100 nodes the scheduler scores only
+some of the feasible nodes. A score would not predict the node that the scheduler takes.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ..model.objects import NodeTerm, Pod, PodTerm, SpreadConstraint
+from .index import Index
+from .node_affinity import nodes_of_term
+from .nodes import NodeSet
+from .pod_info import PodInfo
+from .pod_topology_spread import SOFT, Constraint
+from .selector_index import Counts, SelectorCount, SelectorIndex
+
+WeightedNodeTerm = tuple[int, NodeTerm]
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """One preferred term of a pod. `weight` is 1 to 100; 0 for a soft spread constraint, which
+    has none."""
+
+    kind: t.Literal["node-affinity", "affinity", "anti", "skew"]
+    term: NodeTerm | PodTerm | SpreadConstraint
+    weight: int = 0
+
+
+def preferences(index: Index, pod: Pod) -> tuple[Preference, ...]:
+    """The preferred terms of the pod itself, not those of other pods about it. Soft constraints
+    are the cluster's defaults where the pod has no constraints of its own."""
+    placement = pod.placement
+    return (
+        *(
+            Preference("node-affinity", term, weight)
+            for weight, term in scored_terms(placement.preferred_node_terms)
+        ),
+        *(Preference("affinity", term, weight) for weight, term in placement.preferred_affinity),
+        *(Preference("anti", term, weight) for weight, term in placement.preferred_anti_affinity),
+        *(Preference("skew", constraint) for constraint in index.spread.sources_of(pod, SOFT)),
+    )
+
+
+def scored_terms(terms: t.Iterable[WeightedNodeTerm]) -> tuple[WeightedNodeTerm, ...]:
+    """The preferred node terms without those that the scheduler ignores: of weight 0, or empty.
+
+    Source: component-helpers scheduling/corev1/nodeaffinity, NewPreferredSchedulingTerms.
+    """
+    return tuple(
+        (weight, term) for weight, term in terms if weight and (term.expressions or term.fields)
+    )
+
+
+def unmet(
+    index: Index, pod: Pod, node_name: str, *, without: str | None = None
+) -> tuple[Preference, ...]:
+    """The preferred terms of the pod that the node does not meet.
+
+    `without`: see Index.failures. Raises KeyError for an unknown node.
+    """
+    n = index.table.numbers[node_name]
+    by_preference = meeting_nodes(index, pod, without=without)
+    return tuple(preference for preference, nodes in by_preference if not nodes >> n & 1)
+
+
+def meeting_nodes(
+    index: Index, pod: Pod, *, without: str | None = None
+) -> tuple[tuple[Preference, NodeSet], ...]:
+    """Each preferred term of the pod with the nodes that meet it, feasible or not."""
+    with index.without(without):
+        pod_info = index.pod_info(pod)
+        return tuple(
+            (preference, _nodes_meeting(index, pod_info, preference))
+            for preference in preferences(index, pod)
+        )
+
+
+def better_nodes(
+    index: Index, pod: Pod, preference: Preference, *, without: str | None = None
+) -> tuple[str, ...]:
+    """The names of the feasible nodes that meet a preferred term."""
+    with index.without(without):
+        pod_info = index.pod_info(pod)
+        nodes = index.nodes_passing(pod_info) & _nodes_meeting(index, pod_info, preference)
+    return index.table.names_of(nodes)
+
+
+def soft_constraints(index: Index, pod_info: PodInfo) -> tuple[Constraint, ...]:
+    """The soft spread constraints of a pod. A new constraint brings a new selector, which may
+    select the pod itself, so `selected_by` is brought up to date."""
+    constraints = index.spread.constraints(pod_info.pod, pod_info.placement_info, SOFT)
+    index.selectors.update_selected_by(pod_info)
+    return constraints
+
+
+def counts_of(
+    pod_info: PodInfo, selectors: SelectorIndex, selector_count: SelectorCount, term: PodTerm
+) -> Counts:
+    """The placed pods that a term of the pod matches, by domain of its key. `match` counts
+    what the term selects. Pods that have the pod's own value of the label
+    `term.differs_in` are subtracted."""
+    counts = selector_count.by_domain(term.topology_key)
+    own = pod_info.pod.labels.get(term.differs_in) if term.differs_in else None
+    if own is None:
+        return counts
+    same = [
+        pod for pod in selectors.with_label(term.differs_in, own) if pod in selector_count.members
+    ]
+    return less(counts, same, term.topology_key, 1)
+
+
+def less(counts: Counts, pods: t.Iterable[PodInfo], key: str, times: int) -> Counts:
+    """`counts` with `times` subtracted for each of the pods, in the pod's domain of `key`."""
+    remaining = dict(counts)
+    for pod in pods:
+        domain = pod.node_labels.get(key)
+        if domain is not None:
+            remaining[domain] -= times
+    return {domain: count for domain, count in remaining.items() if count}
+
+
+def _nodes_meeting(index: Index, pod_info: PodInfo, preference: Preference) -> NodeSet:
+    term = preference.term
+    if isinstance(term, NodeTerm):
+        return nodes_of_term(term, index.table)
+    if isinstance(term, PodTerm):
+        near = _nodes_near(index, pod_info, term)
+        return near if preference.kind == "affinity" else index.table.all & ~near
+    nodes = index.table.all
+    for constraint in soft_constraints(index, pod_info):
+        if constraint.source == term:
+            nodes &= constraint.nodes(pod_info, index.table)
+    return nodes
+
+
+def _nodes_near(index: Index, pod_info: PodInfo, term: PodTerm) -> NodeSet:
+    """The nodes in a domain with a placed pod that the term matches."""
+    part = index.selectors.part_for_incoming(term, pod_info.pod.namespace)
+    if part is None:
+        return 0
+    counts = counts_of(pod_info, index.selectors, index.selectors.selector_count([part]), term)
+    return index.table.in_domains(term.topology_key, counts)

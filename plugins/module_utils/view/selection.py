@@ -1,0 +1,258 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which workloads do names and labels of the options refer to, and what are the nearest names?
+
+References to workloads, pods and labels are written alike in every option. Rules are about the
+kinds that can carry them; a query may be about any kind of workload, and about bare pods.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ..model.findings import InputError, InvalidInput
+from ..model.input import InputReader, left_out, nearest
+from ..model.json_pointer import JSON
+from ..model.kinds import KINDS, RULE_KINDS, VIRTUAL_MACHINE
+from ..model.objects import Ref
+from ..model.rule import PodSelector, WorkloadSelector
+from ..model.snapshot import Snapshot
+from .label_input import labels
+from .tables import ClusterTables
+
+_OF_PODS = ("labels", "namespaces")
+_WAYS = ("name", "names", "labels")
+_OPTIONS = ("kind", "namespace", *_WAYS)
+
+
+def workload(notes: InputReader, value: JSON, namespace: str) -> WorkloadSelector | None:
+    """`{kind, namespace, name | names | labels}`."""
+    given = notes.mapping(value, _OPTIONS)
+    if given is None:
+        return None
+    kind = _kind(notes.at("kind"), given.get("kind", VIRTUAL_MACHINE.name))
+    where = notes.at("namespace").text(given["namespace"]) if "namespace" in given else namespace
+    given_options = [option for option in _WAYS if option in given]
+    if len(given_options) != 1:
+        counted = f"has {' and '.join(given_options)}" if given_options else "has none of them"
+        if given_options or all(left_out(option, value, _OPTIONS) for option in _WAYS):
+            notes.error(f"must name workloads by one of name, names or labels, and {counted}")
+        return None
+    by_labels = given_options == ["labels"]
+    selection = _by(notes.at(given_options[0]), given_options[0], given[given_options[0]])
+    if kind is None or where is None or selection is None:
+        return None
+    if by_labels:
+        return WorkloadSelector(kind, where, labels=t.cast("dict[str, str]", selection))
+    return WorkloadSelector(kind, where, names=t.cast("tuple[str, ...]", selection))
+
+
+def _by(notes: InputReader, option: str, value: JSON) -> tuple[str, ...] | dict[str, str] | None:
+    if option == "labels":
+        return labels(notes, value)
+    if option == "name":
+        name = notes.text(value)
+        return None if name is None else (name,)
+    names = notes.texts(value)
+    if names is not None and isinstance(value, list) and len(names) < len(value):
+        given = [str(name).strip() for name in value]
+        twice = [repr(name) for name in names if given.count(name) > 1]
+        notes.error(f"has {' and '.join(twice)} more than once")
+        return None
+    return names
+
+
+def _kind(notes: InputReader, value: JSON) -> str | None:
+    name = notes.text(value)
+    if name is None or name in RULE_KINDS:
+        return name
+    kinds = ", ".join(RULE_KINDS)
+    if name == "Pod":
+        notes.error(f"a Pod has no template to put a rule in: name its owner, one of {kinds}")
+    elif name in KINDS and KINDS[name].writable:
+        notes.error(f"{name} is not supported yet, it comes with a later release; now: {kinds}")
+    elif name in KINDS:
+        notes.error(f"rules cannot be put on a {name}, it is only read; use one of {kinds}")
+    else:
+        notes.error(
+            f"{name!r} is no kind of workload: use one of {kinds}{nearest(name, RULE_KINDS)}"
+        )
+    return None
+
+
+def pods(notes: InputReader, value: JSON, namespace: str) -> PodSelector | None:
+    """`{labels, namespaces}`: pods of any owner."""
+    given = notes.mapping(value, _OF_PODS)
+    if given is None:
+        return None
+    if "labels" not in given:
+        if left_out("labels", value, _OF_PODS):
+            notes.error("needs labels: without them it would mean every pod, or none")
+        return None
+    pod_labels = labels(notes.at("labels"), given["labels"])
+    namespaces: tuple[str, ...] | None = (namespace,)
+    if "namespaces" in given:
+        namespaces = notes.at("namespaces").texts(given["namespaces"])
+    if namespaces == ():
+        notes.at("namespaces").error("is empty: name at least one namespace, or leave it out")
+    if not pod_labels or not namespaces:
+        return None
+    return PodSelector(pod_labels, namespaces)
+
+
+POD = "Pod"
+ASKED_KINDS = (*KINDS, POD)
+
+
+@dataclass(frozen=True)
+class WorkloadQuery:
+    """`namespaces` and `workloads` None: all of them. Empty: none."""
+
+    namespaces: tuple[str, ...] | None = None
+    workloads: tuple[WorkloadSelector, ...] | None = None
+
+    @property
+    def read(self) -> tuple[str, ...] | None:
+        """The namespaces whose workloads have to be read."""
+        if self.workloads is None:
+            return self.namespaces
+        return tuple(dict.fromkeys(selector.namespace for selector in self.workloads))
+
+
+@dataclass(frozen=True)
+class SelectedWorkloads:
+    """`workloads` None: all of `namespaces`."""
+
+    namespaces: tuple[str, ...] | None
+    workloads: frozenset[Ref] | None
+
+
+def question_of(namespaces: list[str] | None, workloads: list[JSON] | None) -> WorkloadQuery:
+    """The query in the options. Raises InvalidInput with every error."""
+    faults: list[InputError] = []
+    named = None if namespaces is None else InputReader("namespaces", faults).texts(namespaces)
+    default = named[0] if named is not None and len(named) == 1 else ""
+    listed = None
+    if workloads is not None:
+        read = [
+            _selector(InputReader(f"workloads[{index}]", faults), item, default)
+            for index, item in enumerate(workloads)
+        ]
+        listed = tuple(selector for selector in read if selector is not None)
+    if faults:
+        raise InvalidInput(faults)
+    return WorkloadQuery(named, listed)
+
+
+def look_up(query: WorkloadQuery, snapshot: Snapshot) -> SelectedWorkloads:
+    """The workloads that a query names. Raises InvalidInput for each workload, and each namespace,
+    that does not exist."""
+    errors: list[InputError] = []
+    lookup = WorkloadLookup(ClusterTables(snapshot), errors)
+    for namespace in (*(query.namespaces or ()), *(query.read or ())):
+        lookup.check_namespace(namespace, "namespaces")
+    refs: set[Ref] = set()
+    for index, selector in enumerate(query.workloads or () if not errors else ()):
+        known_errors = len(errors)
+        selected = lookup.select(selector, f"workloads[{index}]")
+        if selector.labels is not None and not selected and len(errors) == known_errors:
+            labels = ",".join(f"{k}={v}" for k, v in sorted(selector.labels.items()))
+            text = f"no {selector.kind} in namespace {selector.namespace!r} has {labels}"
+            errors.append(InputError(f"workloads[{index}]", text))
+        refs.update(selected)
+    if errors:
+        raise InvalidInput(errors)
+    if query.workloads is None:
+        return SelectedWorkloads(query.namespaces, None)
+    return SelectedWorkloads(None, frozenset(refs))
+
+
+def _selector(notes: InputReader, item: JSON, namespace: str) -> WorkloadSelector | None:
+    given = {name: value for name, value in item.items() if value is not None}
+    kind = given.get("kind", VIRTUAL_MACHINE.name)
+    if kind not in ASKED_KINDS:
+        kinds = f"use one of {', '.join(ASKED_KINDS)}{nearest(kind, ASKED_KINDS)}"
+        notes.at("kind").error(f"{kind!r} is no kind of workload: {kinds}")
+    if "namespace" not in given and not namespace:
+        notes.at("namespace").error("is missing: name it here, or a single one in namespaces")
+        return None
+    # All kinds are named in the same way; the options differ in which kinds they accept.
+    selector = workload(notes, {**given, "kind": VIRTUAL_MACHINE.name}, namespace)
+    if selector is None:
+        return None
+    return WorkloadSelector(kind, selector.namespace, selector.names, selector.labels)
+
+
+class WorkloadLookup:
+    """Finds the workloads that selectors name. What is not found is added to `errors`, with the
+    nearest names."""
+
+    def __init__(self, tables: ClusterTables, errors: list[InputError]) -> None:
+        self._tables = tables
+        self._snapshot = tables.snapshot
+        self._errors = errors
+
+    def select(self, selector: WorkloadSelector, where: str) -> tuple[Ref, ...]:
+        """The references that exist, in the order of the names, or sorted where labels select. An
+        unreadable kind and a kind of KubeVirt without KubeVirt are errors."""
+        kind, namespace = selector.kind, selector.namespace
+        error = self.unavailable(kind, namespace)
+        if error:
+            self._errors.append(InputError(where, error))
+            return ()
+        labels_of = self._tables.labels_by_name(kind, namespace)
+        if selector.labels is not None:
+            selector_labels = selector.labels.items()
+            names = [x for x in sorted(labels_of) if selector_labels <= dict(labels_of[x]).items()]
+        else:
+            names = [name for name in selector.names if name in labels_of]
+            for name in selector.names:
+                if name not in labels_of:
+                    self._errors.append(InputError(where, self._unknown(selector, name, labels_of)))
+        return tuple(Ref(kind, namespace, name) for name in names)
+
+    def check_namespace(self, namespace: str, where: str) -> bool:
+        """Whether the namespace exists, as far as namespaces could be read."""
+        namespaces = self._tables.namespaces
+        if namespace in namespaces or self._snapshot.why_unreadable("namespaces", "") is not None:
+            return True
+        error = InputError(
+            where, f"there is no namespace {namespace!r}{nearest(namespace, namespaces)}"
+        )
+        if error not in self._errors:
+            self._errors.append(error)
+        return False
+
+    def unavailable(self, kind: str, namespace: str) -> str:
+        """Why objects of a kind cannot be looked up, or nothing."""
+        plural = "pods" if kind == POD else KINDS[kind].plural
+        unreadable = self._snapshot.why_unreadable(plural, namespace)
+        if unreadable is not None:
+            return str(unreadable)
+        if (
+            kind != POD
+            and KINDS[kind].virtual_machines
+            and self._snapshot.platform.kubevirt is None
+        ):
+            return without_kubevirt(kind)
+        return ""
+
+    def _unknown(self, selector: WorkloadSelector, name: str, names: t.Iterable[str]) -> str:
+        kind, namespace = selector.kind, selector.namespace
+        other_kinds = [
+            candidate
+            for candidate in RULE_KINDS
+            if candidate != kind and Ref(candidate, namespace, name) in self._tables.workloads
+        ]
+        hint = nearest(name, names)
+        if other_kinds:
+            hint = (
+                f"; there is a {' and a '.join(sorted(other_kinds))} of that name, say so with kind"
+            )
+        return f"there is no {kind} {name!r} in namespace {namespace!r}{hint}"
+
+
+def without_kubevirt(kind: str) -> str:
+    """The error of naming a kind of KubeVirt where KubeVirt is not installed."""
+    return f"KubeVirt is not installed on this cluster, so there is no {kind}"

@@ -1,0 +1,204 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What do the variables of a role mean, and what is wrong with them? Used by the lookup role_options."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import io
+import typing as t
+from pathlib import Path
+
+from ansible.module_utils.parsing.convert_bool import BOOLEANS, boolean
+
+from ansible_collections.virt.placement.plugins.module_utils.api.yaml_text import (
+    NoYaml,
+    load_yaml,
+)
+
+Spec = dict[str, t.Any]
+Options = t.Mapping[str, Spec]
+
+ROLES = Path(__file__).resolve().parents[2] / "roles"
+RESULT = "_result"
+"""Every variable that a role registers ends so."""
+
+CONNECTION = (
+    "api_key",
+    "ca_cert",
+    "client_cert",
+    "client_key",
+    "context",
+    "host",
+    "impersonate_groups",
+    "impersonate_user",
+    "kubeconfig",
+    "no_proxy",
+    "password",
+    "persist_config",
+    "proxy",
+    "proxy_headers",
+    "username",
+    "validate_certs",
+)
+"""Options of kubernetes.core that the playbooks take from variables with the prefix `placement_`."""
+
+PLAYBOOK_VARIABLES = frozenset(
+    f"placement_{name}" for name in (*CONNECTION, "clusters", "cluster_uid")
+)
+PUBLISHED = frozenset({"placement_summary", "placement_drill"})
+"""What roles publish with set_stats. A workflow hands it to the next job as variables."""
+
+_PREFIX = "placement_"
+
+
+@functools.cache
+def specification(file: Path) -> Options:
+    content: t.Any = load_yaml(file.read_text(encoding="utf-8"))
+    return t.cast("Options", content["argument_specs"]["main"]["options"])
+
+
+def unknown_variables(names: t.Iterable[str], roles: t.Mapping[str, Options]) -> list[str]:
+    """An error for each unknown variable that begins with the name of a role, or resembles a
+    variable of this collection."""
+    variables = {name for spec in roles.values() for name in spec} | PLAYBOOK_VARIABLES | PUBLISHED
+    errors = []
+    for name in sorted(set(names) - variables):
+        role = next((role for role in roles if name.startswith(f"{role}_")), None)
+        if role and not name.endswith(RESULT):
+            near = _nearest(name, f"{role}_", [*roles[role], *PLAYBOOK_VARIABLES], cutoff=0.6)
+            advice = _did_you_mean(near) or f"See ansible-doc -t role virt.placement.{role}."
+            errors.append(f"{name}: unknown variable of the role {role}. {advice}")
+        elif name.startswith(_PREFIX) and not role:
+            near = _nearest(name, _PREFIX, sorted(variables), cutoff=0.75)
+            if near:
+                advice = f"{_did_you_mean(near)} If it is your own variable, rename it."
+                errors.append(f"{name}: unknown variable. {advice}")
+    return errors
+
+
+def read_options(given: t.Mapping[str, t.Any], spec: Options) -> tuple[dict[str, t.Any], list[str]]:
+    """The value of each option, and everything that is wrong. What is not given has its default."""
+    errors: list[str] = []
+    options = {name: _read(name, given.get(name), option, errors) for name, option in spec.items()}
+    return options, errors
+
+
+def _read(path: str, value: t.Any, spec: Spec, errors: list[str]) -> t.Any:
+    if isinstance(value, str) and not value.strip():
+        value = None
+    if value is None:
+        if spec.get("required"):
+            errors.append(f"{path}: required, and not given.")
+        return spec.get("default")
+    before = len(errors)
+    value = _CONVERT[spec.get("type", "str")](path, value, spec, errors)
+    choices = spec.get("choices")
+    if choices and len(errors) == before:
+        for item in value if isinstance(value, list) else [value]:
+            if item not in choices:
+                near = _did_you_mean(difflib.get_close_matches(str(item), choices, n=1, cutoff=0.5))
+                valid = f"Valid values: {', '.join(choices)}."
+                errors.append(
+                    f"{path}: unknown value {item!r}. {near} {valid}".replace(".  ", ". ")
+                )
+    return value
+
+
+def _text(path: str, value: t.Any, spec: Spec, errors: list[str]) -> t.Any:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        errors.append(f"{path}: must be text, but is {_kind(value)}.")
+        return value
+    return str(value)
+
+
+def _number(path: str, value: t.Any, spec: Spec, errors: list[str]) -> t.Any:
+    text = str(value).strip()
+    if isinstance(value, bool) or not text.isdecimal():
+        errors.append(f"{path}: must be a whole number of 0 or more, but is {value!r}.")
+        return value
+    return int(text)
+
+
+def _boolean(path: str, value: t.Any, spec: Spec, errors: list[str]) -> t.Any:
+    normal = value.strip().lower() if isinstance(value, str) else value
+    if not isinstance(normal, (str, int, float)) or normal not in BOOLEANS:
+        errors.append(f"{path}: must be true or false, but is {value!r}.")
+        return value
+    return boolean(normal)
+
+
+def _list(path: str, value: t.Any, spec: Spec, errors: list[str]) -> t.Any:
+    items = _parsed(value)
+    if not isinstance(items, (list, tuple)):
+        errors.append(
+            f"{path}: must be a list, or YAML or JSON text of one, but is {_kind(value)}."
+        )
+        return value
+    element: Spec = {key: spec[key] for key in ("options", "choices") if key in spec}
+    element["type"] = spec.get("elements", "str")
+    convert = _CONVERT[element["type"]]
+    return [convert(f"{path}[{i}]", item, element, errors) for i, item in enumerate(items)]
+
+
+def _map(path: str, value: t.Any, spec: Spec, errors: list[str]) -> t.Any:
+    content = _parsed(value)
+    if not isinstance(content, t.Mapping):
+        errors.append(f"{path}: must be a map, or YAML or JSON text of one, but is {_kind(value)}.")
+        return value
+    suboptions = spec.get("options")
+    if not suboptions:
+        return dict(content)
+    for key in content:
+        if key not in suboptions:
+            near = difflib.get_close_matches(str(key), list(suboptions), n=1, cutoff=0.5)
+            advice = _did_you_mean(near) or f"Known keys: {', '.join(suboptions)}."
+            errors.append(f"{path}: unknown key {key!r}. {advice}")
+    read = {
+        key: _read(f"{path}.{key}", content.get(key), option, errors)
+        for key, option in suboptions.items()
+    }
+    return {key: item for key, item in read.items() if item is not None}
+
+
+_CONVERT: dict[str, t.Callable[[str, t.Any, Spec, list[str]], t.Any]] = {
+    "bool": _boolean,
+    "dict": _map,
+    "int": _number,
+    "list": _list,
+    "str": _text,
+}
+
+
+def _parsed(value: t.Any) -> t.Any:
+    """The content of YAML or JSON text; anything else, and unreadable text, as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        # the parser refuses the text types of ansible-core, and reads any file
+        return load_yaml(io.StringIO(value))
+    except NoYaml:
+        return value
+
+
+def _kind(value: t.Any) -> str:
+    """What a value is, in words, with its beginning."""
+    if isinstance(value, str):
+        return f"the text {value if len(value) <= 60 else value[:57] + '...'!r}"
+    if isinstance(value, t.Mapping):
+        return "a map"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    return repr(value)
+
+
+def _nearest(name: str, prefix: str, known: t.Iterable[str], cutoff: float) -> list[str]:
+    """At most two known names that resemble this one. Prefixes do not count."""
+    short = {full.removeprefix(prefix).removeprefix(_PREFIX): full for full in known}
+    matches = difflib.get_close_matches(name.removeprefix(prefix), list(short), n=2, cutoff=cutoff)
+    return [short[match] for match in matches]
+
+
+def _did_you_mean(near: t.Sequence[str]) -> str:
+    return f"Did you mean {' or '.join(near)}?" if near else ""

@@ -1,0 +1,180 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How the Lease is taken, renewed and released, and what each answer means for its holder."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.api import errors
+from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
+from ansible_collections.virt.placement.plugins.module_utils.cluster import lease
+from ansible_collections.virt.placement.plugins.module_utils.cluster.lease import (
+    HeldLease,
+    LeaseKeeper,
+    LeaseLost,
+    LeaseReading,
+)
+from tests.unit.api.scripted_server import RESET, Reply, ScriptedServer, answer, status
+
+JOURNAL, RUN = "placement.virt/journal", "placement.virt/run"
+HELD = HeldLease("r1", 4)
+FREE = LeaseReading(term=3, resource_version="7")
+TAKEN = status(409, "AlreadyExists")
+TEST_FAILED = status(422, "Invalid", "testing value /spec/holderIdentity failed")
+
+
+def there(holder: str, term: int, journal: str = "", **annotations: str) -> Reply:
+    return answer(
+        {
+            "metadata": {
+                "resourceVersion": "8",
+                "annotations": {JOURNAL: journal, RUN: f"{holder}.{term}", **annotations},
+            },
+            "spec": {"holderIdentity": holder, "leaseTransitions": term, "renewTime": "now"},
+        }
+    )
+
+
+def patched(server: ScriptedServer, number: int = -1) -> dict[str, t.Any]:
+    return {f"{x['op']} {x['path']}": x["value"] for x in server.seen[number].body}
+
+
+def test_missing_lease_is_created(server: ScriptedServer, api: ApiClient) -> None:
+    server.plays(answer({}))
+    assert lease.take(api, LeaseReading(), "r1", "text") == HeldLease("r1", 1)
+    body = server.seen[0].body
+    assert body["metadata"]["annotations"] == {JOURNAL: "text", RUN: "r1.1"}
+    assert body["spec"]["holderIdentity"] == "r1"
+    assert (body["spec"]["leaseTransitions"], body["spec"]["leaseDurationSeconds"]) == (1, 20)
+
+
+def test_free_lease_is_taken_as_it_was_read(server: ScriptedServer, api: ApiClient) -> None:
+    server.plays(answer({}))
+    assert lease.take(api, FREE, "r1", "text") == HELD
+    sent = patched(server)
+    assert sent["test /metadata/resourceVersion"] == "7"
+    assert (sent["add /spec/holderIdentity"], sent["add /spec/leaseTransitions"]) == ("r1", 4)
+    assert sent["add /metadata/annotations/placement.virt~1journal"] == "text"
+    assert sent["add /metadata/annotations/placement.virt~1run"] == "r1.4"
+    assert "add /metadata/annotations" not in sent
+
+
+def test_lease_without_annotations_gets_some(server: ScriptedServer, api: ApiClient) -> None:
+    server.plays(answer({}))
+    lease.take(api, LeaseReading(term=3, resource_version="7", annotated=False), "r1", "text")
+    assert patched(server)["add /metadata/annotations"] == {}
+
+
+@pytest.mark.parametrize(
+    ("reading", "reply"), [(LeaseReading(), TAKEN), (FREE, TAKEN), (FREE, TEST_FAILED)]
+)
+def test_lease_that_another_run_took_first_is_not_taken(
+    server: ScriptedServer, api: ApiClient, reading: LeaseReading, reply: Reply
+) -> None:
+    server.plays(reply)
+    assert lease.take(api, reading, "r1", "text") is None
+
+
+@pytest.mark.parametrize(
+    ("now", "held"),
+    [
+        (there("r1", 4, "text"), HELD),
+        (there("r1", 4, "older"), None),
+        (there("r1", 5, "text"), None),
+        (there("r2", 4, "text"), None),
+    ],
+)
+def test_take_whose_answer_was_lost_is_read_back(
+    server: ScriptedServer, api: ApiClient, now: Reply, held: HeldLease | None
+) -> None:
+    server.plays(RESET, now)
+    assert lease.take(api, FREE, "r1", "text") == held
+
+
+def test_take_without_the_right_fails(server: ScriptedServer, api: ApiClient) -> None:
+    server.plays(status(403, "Forbidden"))
+    with pytest.raises(errors.Forbidden):
+        lease.take(api, FREE, "r1", "text")
+
+
+def test_renewal_tests_holder_and_term(server: ScriptedServer, api: ApiClient) -> None:
+    server.plays(answer({}))
+    lease.renew(api, HELD, "text")
+    sent = patched(server)
+    assert (sent["test /spec/holderIdentity"], sent["test /spec/leaseTransitions"]) == ("r1", 4)
+    assert sent["add /metadata/annotations/placement.virt~1journal"] == "text"
+    assert "replace /spec/holderIdentity" not in sent
+
+
+def test_release_leaves_the_journal_for_the_next_run(
+    server: ScriptedServer, api: ApiClient
+) -> None:
+    server.plays(answer({}))
+    lease.release(api, HELD, "text")
+    sent = patched(server)
+    assert sent["replace /spec/holderIdentity"] == ""
+    assert sent["add /metadata/annotations/placement.virt~1journal"] == "text"
+
+
+@pytest.mark.parametrize("reply", [TEST_FAILED, status(404, "NotFound")], ids=["422", "404"])
+def test_renewal_of_a_lost_lease(server: ScriptedServer, api: ApiClient, reply: Reply) -> None:
+    server.plays(reply, there("r2", 5))
+    with pytest.raises(LeaseLost, match="is held by r2 now"):
+        lease.renew(api, HELD, "text")
+
+
+def test_renewal_whose_answer_was_lost_is_sent_again(
+    server: ScriptedServer, api: ApiClient
+) -> None:
+    server.plays(RESET, there("r1", 4), answer({}))
+    lease.renew(api, HELD, "text")
+    assert patched(server, 2) == patched(server, 0)
+
+
+@pytest.mark.parametrize("now", [there("r2", 5), there("r1", 5), there("r2", 4)])
+def test_renewal_whose_answer_was_lost_may_find_the_lease_lost(
+    server: ScriptedServer, api: ApiClient, now: Reply
+) -> None:
+    server.plays(RESET, now)
+    with pytest.raises(LeaseLost):
+        lease.renew(api, HELD, "text")
+    assert len(server.seen) == 2
+
+
+def test_release_whose_answer_was_lost_was_made(server: ScriptedServer, api: ApiClient) -> None:
+    server.plays(RESET, there("", 4))
+    lease.release(api, HELD)
+    assert len(server.seen) == 2
+
+
+def test_reading(server: ScriptedServer, api: ApiClient) -> None:
+    server.plays(there("r2", 5, "text"))
+    assert lease.read(api) == LeaseReading("r2", 5, "now", "text", "8", "r2.5")
+    server.plays(answer({"metadata": {"resourceVersion": "8"}}))
+    assert lease.read(api) == LeaseReading(resource_version="8", annotated=False)
+    server.plays(status(404, "NotFound"))
+    assert not lease.read(api).exists
+
+
+def test_keeper_knows_since_when_the_lease_is_ours(server: ScriptedServer, api: ApiClient) -> None:
+    server.plays(answer({}))
+    keeper = LeaseKeeper(api, HELD, time.monotonic() - 60)
+    assert keeper.age == pytest.approx(60, abs=5)
+    assert keeper.api_while_ours().deadline.expired
+    keeper.renew("text")
+    assert keeper.age == pytest.approx(0, abs=5)
+    left = keeper.api_while_ours().deadline.remaining
+    assert left == pytest.approx(lease.DURATION - lease.SAFETY, abs=5)
+    assert left <= lease.DURATION - lease.SAFETY
+
+
+def test_keeper_whose_renewal_fails_is_no_younger(server: ScriptedServer, api: ApiClient) -> None:
+    server.plays(TEST_FAILED, there("r2", 5))
+    keeper = LeaseKeeper(api, HELD, time.monotonic() - 60)
+    with pytest.raises(LeaseLost):
+        keeper.renew("text")
+    assert keeper.age == pytest.approx(60, abs=5)

@@ -1,0 +1,200 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Declared against effective: what is a difference and what is none."""
+
+from __future__ import annotations
+
+import copy
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.compliance.evaluated_instances import (
+    EvaluatedInstance,
+    evaluated_instances,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.view.view import ClusterView
+from tests.unit.compliance.cluster import (
+    HOST,
+    ZONE,
+    Cluster,
+    anti_affinity,
+    apart,
+    expression,
+    node_affinity,
+    spread,
+)
+
+TOLERATION = {"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}
+
+
+def case_of(cluster: Cluster) -> EvaluatedInstance:
+    (case,) = evaluated_instances(ClusterView(cluster.snapshot())).placed
+    return case
+
+
+def kinds(case: EvaluatedInstance) -> tuple[list[str], list[str]]:
+    assert case.drift is not None
+    return sorted(str(x.kind) for x in case.drift.missing), sorted(
+        str(x.kind) for x in case.drift.stale
+    )
+
+
+def deployment(cluster: Cluster, spec: dict[str, t.Any]) -> Ref:
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": spec}
+    ref = cluster.workload("Deployment", "web", {"replicas": 1, "template": template})
+    cluster.start(ref, "n1", "web-1")
+    return ref
+
+
+ALL: dict[str, t.Any] = {
+    "nodeSelector": {ZONE: "a"},
+    "tolerations": [TOLERATION],
+    **anti_affinity(apart(tier="db"), apart(HOST, tier="web")),
+    **spread(tier="db"),
+}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({}, id="nothing"),
+        pytest.param(ALL, id="everything"),
+        pytest.param(
+            node_affinity({"matchExpressions": [expression(ZONE, "Exists")]}), id="node terms"
+        ),
+    ],
+)
+def test_what_a_machine_was_started_with_is_in_effect(spec: dict[str, t.Any]) -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1", spec, tier="db")
+
+    assert case_of(cluster).drift is None
+
+
+def test_another_order_is_no_difference() -> None:
+    cluster = Cluster()
+    ref = cluster.run("db", "n1", ALL, tier="db")
+    terms = cluster.template(ref)["spec"]["affinity"]["podAntiAffinity"]
+    (required,) = terms.values()
+    required.reverse()
+
+    assert case_of(cluster).drift is None
+
+
+def test_match_labels_say_the_same_as_expressions() -> None:
+    cluster = Cluster()
+    ref = cluster.run("db", "n1", anti_affinity(apart(tier="db")), tier="db")
+    (required,) = cluster.template(ref)["spec"]["affinity"]["podAntiAffinity"].values()
+    required[0]["labelSelector"] = {"matchExpressions": [expression("tier", "In", "db")]}
+
+    assert case_of(cluster).drift is None
+
+
+def test_match_label_keys_of_a_deployment_are_resolved_on_its_pods() -> None:
+    cluster = Cluster()
+    term = {**apart(app="web", plain=True), "matchLabelKeys": ["pod-template-hash"]}
+    deployment(cluster, anti_affinity(term))
+
+    assert case_of(cluster).drift is None
+
+
+def test_a_field_that_only_the_template_has_is_missing() -> None:
+    cluster = Cluster()
+    ref = cluster.run("db", "n1", tier="db")
+    cluster.template(ref)["spec"].update(copy.deepcopy(ALL))
+
+    case = case_of(cluster)
+
+    missing = ["nodeSelector", "pod anti-affinity", "pod anti-affinity", "spread", "toleration"]
+    assert kinds(case) == (missing, [])
+    assert case.drift is not None and not case.drift.reached
+    assert case.as_declared.node_name == "n1"
+    assert case.as_declared.uid == case.pod.uid
+    assert ("kubevirt.io/schedulable", "true") in case.as_declared.placement.node_selector
+    assert case.as_declared.placement.anti_affinity[0].differs_in == "kubevirt.io/created-by"
+
+
+def test_what_live_update_has_brought_to_the_machine_is_reached() -> None:
+    cluster = Cluster()
+    ref = cluster.run("db", "n1", tier="db")
+    cluster.template(ref)["spec"].update(anti_affinity(apart(tier="db")))
+    cluster.propagate(ref)
+
+    case = case_of(cluster)
+
+    assert case.drift is not None and case.drift.reached
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "found"),
+    [
+        pytest.param("nodeSelector", {ZONE: "a"}, ["nodeSelector"], id="nodeSelector"),
+        pytest.param("tolerations", [TOLERATION], ["toleration"], id="toleration"),
+        pytest.param(
+            "topologySpreadConstraints",
+            spread(tier="db")["topologySpreadConstraints"],
+            ["spread"],
+            id="spread",
+        ),
+    ],
+)
+def test_what_is_taken_off_the_template_is_stale_on_the_pod(
+    field: str, value: t.Any, found: list[str]
+) -> None:
+    cluster = Cluster()
+    ref = cluster.run("db", "n1", {field: value}, tier="db")
+    del cluster.template(ref)["spec"][field]
+
+    assert kinds(case_of(cluster)) == ([], found)
+
+
+def test_a_node_selector_of_an_instancetype_is_not_stale() -> None:
+    cluster = Cluster()
+    ref = cluster.run("db", "n1", {"nodeSelector": {"example.com/type": "big"}})
+    del cluster.template(ref)["spec"]["nodeSelector"]
+    cluster.workloads[ref]["spec"]["instancetype"] = {"name": "big"}
+
+    assert case_of(cluster).drift is None
+
+
+def test_a_node_selector_that_aimed_a_migration_is_not_stale() -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1")
+    next(iter(cluster.pods.values()))["spec"]["nodeSelector"]["example.com/rack"] = "7"
+
+    assert case_of(cluster).drift is None
+
+
+def test_what_admission_adds_to_a_plain_pod_is_not_stale() -> None:
+    cluster = Cluster()
+    deployment(cluster, {})
+    cluster.pods["shop", "web-1"]["spec"]["tolerations"] = [TOLERATION]
+    cluster.pods["shop", "web-1"]["spec"].update(anti_affinity(apart(team="x")))
+
+    assert case_of(cluster).drift is None
+
+
+def test_a_replica_keeps_what_it_was_made_with() -> None:
+    cluster = Cluster()
+    template = {"metadata": {"labels": {"tier": "db"}}, "spec": {"nodeSelector": {ZONE: "a"}}}
+    kind = "VirtualMachineInstanceReplicaSet"
+    ref = cluster.workload(kind, "db", {"replicas": 1, "template": template})
+    cluster.start(ref, "n1", "db-1")
+    cluster.template(ref)["spec"] = anti_affinity(apart(tier="db"))
+
+    case = case_of(cluster)
+
+    assert kinds(case) == (["pod anti-affinity"], ["nodeSelector"])
+    assert case.drift is not None and not case.drift.reached
+
+
+def test_labels_that_binding_copied_are_not_those_of_the_next_pod() -> None:
+    cluster = Cluster()
+    ref = cluster.run("db", "n1", tier="db")
+    next(iter(cluster.pods.values()))["metadata"]["labels"][ZONE] = "a"
+    cluster.template(ref)["spec"].update(anti_affinity(apart(tier="db")))
+
+    assert ZONE not in case_of(cluster).as_declared.labels
+    assert case_of(cluster).as_declared.labels["tier"] == "db"

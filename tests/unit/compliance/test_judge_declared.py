@@ -1,0 +1,192 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is declared and what is in effect: one against the other, and whose terms they are."""
+
+from __future__ import annotations
+
+from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint
+from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
+from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
+from tests.unit.compliance.cluster import (
+    HOST,
+    ZONE,
+    Cluster,
+    anti_affinity,
+    apart,
+    expression,
+    node_affinity,
+)
+from tests.unit.compliance.judged import APART, RULE, judge, of, rule, three
+
+
+def test_declared_after_the_start_and_broken_is_violated_though_not_in_effect() -> None:
+    cluster = Cluster()
+    three(cluster, ["n1", "n2", "n5"], rule_first=False)
+
+    found = judge(cluster.snapshot())
+
+    assert rule(found, "db1").verdict is Verdict.VIOLATED
+    assert not rule(found, "db1").in_effect
+    assert "neither on the VirtualMachineInstance" in rule(found, "db1").reason
+    assert found.moves_needed == {RULE: 1}
+
+
+def test_declared_after_the_start_and_well_placed_is_the_right_place_by_luck() -> None:
+    cluster = Cluster()
+    three(cluster, ["n1", "n2", "n5"], rule_first=False)
+
+    found = judge(cluster.snapshot())
+
+    assert of(found, "db3").verdict is Verdict.NOT_IN_EFFECT
+    assert not of(found, "db3").misplaced
+    assert rule(found, "db3").as_declared is Verdict.SATISFIED
+    assert not rule(found, "db3").in_effect
+
+
+def test_a_live_update_is_told_from_one_that_waits_for_a_restart() -> None:
+    cluster = Cluster()
+    refs = three(cluster, ["n1", "n3", "n5"], rule_first=False)
+    cluster.propagate(refs[0])
+
+    found = judge(cluster.snapshot())
+
+    assert "on the VirtualMachineInstance, but its running" in rule(found, "db1").reason
+    assert "on the workload, but neither" in rule(found, "db2").reason
+    assert rule(found, "db1").reason.startswith("it is in the right place, by luck: ")
+    assert rule(found, "db1").reason.endswith("; it takes effect at its next migration")
+
+
+def test_an_unmet_preference_that_is_not_in_effect_says_both() -> None:
+    cluster = Cluster()
+    ref = cluster.run("cache", "n1")
+    term = {"weight": 10, "preference": {"matchExpressions": [expression(ZONE, "NotIn", "a")]}}
+    cluster.write(ref, "not-in-a", (TermLocation.PREFERRED_NODE, term))
+
+    found = rule(judge(cluster.snapshot()), "cache", "shop/default/not-in-a")
+
+    assert found.verdict is Verdict.NOT_IN_EFFECT
+    assert found.as_declared is Verdict.PREFERENCE_UNMET
+
+
+def test_a_group_label_that_is_missing_on_the_pod_is_judged_as_if_it_were_there() -> None:
+    cluster = Cluster()
+    refs = [cluster.run(f"db{number}", node) for number, node in ((1, "n1"), (2, "n2"), (3, "n5"))]
+    for ref in refs:
+        cluster.write(ref, "apart", APART, (TermLocation.LABEL, {"key": "tier", "value": "db"}))
+
+    found = judge(cluster.snapshot())
+
+    assert [rule(found, f"db{n}").verdict for n in (1, 2, 3)] == [
+        Verdict.VIOLATED,
+        Verdict.VIOLATED,
+        Verdict.NOT_IN_EFFECT,
+    ]
+    assert "label tier of the template is not on the running pod" in rule(found, "db3").reason
+
+
+def test_a_label_that_nothing_selects_by_may_differ() -> None:
+    cluster = Cluster()
+    ref = cluster.run("db", "n1")
+    cluster.template(ref)["metadata"]["labels"]["team"] = "blue"
+
+    assert of(judge(cluster.snapshot()), "db").verdict is Verdict.SATISFIED
+
+
+def test_a_term_that_is_no_longer_declared_is_not_in_effect() -> None:
+    cluster = Cluster()
+    ref = cluster.run("db", "n1", anti_affinity(apart(tier="db")), tier="db")
+    del cluster.template(ref)["spec"]["affinity"]
+    del cluster.machines["db"]["spec"]["affinity"]
+
+    found = rule(judge(cluster.snapshot()), "db", "")
+
+    assert found.verdict is Verdict.NOT_IN_EFFECT
+    assert "no longer declared" in found.reason
+
+
+def _labelled_by_kubevirt(cluster: Cluster) -> None:
+    """The only pod asks of nodes what KubeVirt adds to each, too."""
+    pod = next(iter(cluster.pods.values()))["spec"]
+    for term in next(iter(pod["affinity"]["nodeAffinity"].values()))["nodeSelectorTerms"]:
+        key = "node-labeller.kubevirt.io/obsolete-host-model"
+        term["matchExpressions"].append(expression(key, "DoesNotExist"))
+
+
+def test_what_kubevirt_adds_is_not_told_with_a_term_that_is_no_longer_declared() -> None:
+    cluster = Cluster()
+    ref = cluster.run("db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "Exists")]}))
+    _labelled_by_kubevirt(cluster)
+    del cluster.template(ref)["spec"]["affinity"]
+    del cluster.machines["db"]["spec"]["affinity"]
+
+    found = rule(judge(cluster.snapshot()), "db", "")
+
+    assert f"node affinity {ZONE} Exists, which is no longer declared" in found.reason
+    assert "node-labeller" not in found.reason
+
+
+def test_what_kubevirt_adds_is_not_told_of_a_machine_that_nothing_declares() -> None:
+    cluster = Cluster()
+    ref = cluster.run("db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "Exists")]}))
+    _labelled_by_kubevirt(cluster)
+    del cluster.workloads[ref]
+    del cluster.machines["db"]["metadata"]["ownerReferences"]
+
+    found = rule(judge(cluster.snapshot()), "db", "")
+
+    assert found.reason == f"node affinity {ZONE} Exists"
+
+
+def test_what_kubevirt_adds_to_a_pod_is_no_difference() -> None:
+    cluster = Cluster()
+    ref = cluster.run("db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "Exists")]}))
+    _labelled_by_kubevirt(cluster)
+    pod = next(iter(cluster.pods.values()))["spec"]
+    pod["affinity"].update(
+        anti_affinity(apart(HOST, plain=True, **{"kubevirt.io/created-by": "vmi-db-0"}))["affinity"]
+    )
+    pod["tolerations"] = [
+        {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
+    ]
+    assert ref.name == "db"
+
+    assert of(judge(cluster.snapshot()), "db").verdict is Verdict.SATISFIED
+
+
+def test_empty_lists_of_a_console_are_no_difference() -> None:
+    cluster = Cluster()
+    ref = cluster.run("db", "n1")
+    cluster.template(ref)["spec"]["affinity"] = {"podAffinity": {}, "nodeAffinity": None}
+    cluster.template(ref)["spec"]["tolerations"] = []
+
+    assert of(judge(cluster.snapshot()), "db").verdict is Verdict.SATISFIED
+
+
+def test_a_copy_with_anothers_annotation_owns_nothing() -> None:
+    cluster = Cluster()
+    refs = three(cluster, ["n1", "n3", "n5"])
+    cluster.workloads[refs[0]]["metadata"]["uid"] = "a-clone"
+
+    found = judge(cluster.snapshot())
+
+    assert [f.name for f in lint(cluster.snapshot()) if f.severity != "info"] == ["cloned"]
+    assert [v.rule for v in of(found, "db1").rules] == [""]
+
+
+def test_a_damaged_annotation_is_unknown() -> None:
+    cluster = Cluster()
+    refs = three(cluster, ["n1", "n3", "n5"])
+    cluster.workloads[refs[0]]["metadata"]["annotations"]["placement.virt/rules"] = "{"
+
+    assert of(judge(cluster.snapshot()), "db1").verdict is Verdict.UNKNOWN
+
+
+def test_a_term_of_a_rule_that_somebody_removed_is_not_in_effect() -> None:
+    cluster = Cluster()
+    refs = three(cluster, ["n1", "n3", "n5"])
+    del cluster.template(refs[0])["spec"]["affinity"]
+
+    found = rule(judge(cluster.snapshot()), "db1")
+
+    assert found.verdict is Verdict.NOT_IN_EFFECT
+    assert "write the rules again" in found.reason

@@ -1,0 +1,143 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who is judged: what runs, waits, ends, and belongs to whom."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
+from tests.unit.compliance.cluster import (
+    ZONE,
+    Cluster,
+    anti_affinity,
+    apart,
+)
+from tests.unit.compliance.judged import judge, of, three
+
+
+def test_pending_is_explained_by_the_engine() -> None:
+    cluster = Cluster("ab")
+    refs = three(cluster, ["n1", "n2", ""])
+
+    found = judge(cluster.snapshot())
+
+    assert [(p.instance.name, p.workload) for p in found.pending] == [("db3", refs[2])]
+    assert found.pending[0].reason == (
+        "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules"
+        " (tier In (db) over zone)"
+    )
+    assert of(found, "db3").verdict is Verdict.PENDING
+    assert of(found, "db3").node == ""
+
+
+def test_pending_with_a_place_waits_for_the_scheduler() -> None:
+    cluster = Cluster("a")
+    cluster.start(cluster.vm("db"), "")
+
+    (pending,) = judge(cluster.snapshot()).pending
+
+    assert pending.reason == "the scheduler has not placed it yet; it fits n1"
+
+
+def test_hazards_stand_apart_from_violations() -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1")
+    cluster.nodes["n1"]["spec"] = {
+        "unschedulable": True,
+        "taints": [{"key": "broken", "effect": "NoSchedule"}],
+    }
+    cluster.nodes["n1"]["status"]["conditions"] = []
+    cluster.nodes["n1"]["metadata"]["labels"]["kubevirt.io/schedulable"] = "false"
+    cluster.nodes["n1"]["status"]["allocatable"]["memory"] = "1Mi"
+
+    found = judge(cluster.snapshot())
+
+    assert of(found, "db").verdict is Verdict.SATISFIED
+    assert {hazard.kind for hazard in found.hazards} == {
+        "not_ready",
+        "cordoned",
+        "taint",
+        "resources",
+        "not_schedulable_for_kubevirt",
+    }
+
+
+def test_anti_affinity_on_a_node_without_the_key_is_a_hazard() -> None:
+    cluster = Cluster()
+    cluster.node("bare")
+    cluster.run("db", "bare", anti_affinity(apart(tier="db")), tier="db")
+
+    found = judge(cluster.snapshot())
+
+    assert of(found, "db").verdict is Verdict.SATISFIED
+    assert [hazard.kind for hazard in found.hazards] == ["unknown_domain"]
+
+
+def test_of_as_many_nodes_those_are_told_first_that_least_stands_against() -> None:
+    cluster = Cluster("ab")
+    cluster.nodes["n1"]["spec"] = {"unschedulable": True}
+    cluster.run("other", "n2", app="x")
+    ref = cluster.vm("db", anti_affinity(apart(ZONE, app="x")) | {"nodeSelector": {ZONE: "b"}})
+    cluster.start(ref)
+
+    (pending,) = judge(cluster.snapshot()).pending
+
+    assert pending.reason == (
+        "0/2 nodes are available:"
+        " 1 node(s) didn't match pod anti-affinity rules (app In (x) over zone),"
+        " 1 node(s) were unschedulable and node(s) didn't match Pod's node affinity/selector"
+    )
+
+
+def test_replicas_of_a_set_and_pods_of_a_deployment_know_their_workload() -> None:
+    cluster = Cluster()
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": {}}
+    deployment = cluster.workload("Deployment", "web", {"template": template})
+    replicas = cluster.workload("VirtualMachineInstanceReplicaSet", "set", {"template": template})
+    cluster.start(deployment, "n1", "web-1")
+    cluster.start(replicas, "n2", "set-1")
+    cluster.bare_pod("alone", "n3")
+
+    found = judge(cluster.snapshot())
+
+    assert {v.instance: v.workload for v in found.instances} == {
+        Ref("Pod", "shop", "web-1"): deployment,
+        Ref("VirtualMachineInstance", "shop", "set-1"): replicas,
+        Ref("Pod", "shop", "alone"): Ref("Pod", "shop", "alone"),
+    }
+
+
+def test_a_machine_of_a_pool_belongs_to_the_pool() -> None:
+    cluster = Cluster()
+    template: dict[str, t.Any] = {"metadata": {"labels": {}}, "spec": {}}
+    pool = cluster.workload(
+        "VirtualMachinePool", "pool", {"virtualMachineTemplate": {"spec": {"template": template}}}
+    )
+    vm = cluster.run("pool-0", "n1")
+    cluster.workloads[vm]["metadata"]["ownerReferences"] = [
+        {"kind": "VirtualMachinePool", "name": "pool", "uid": "pool", "controller": True}
+    ]
+
+    assert of(judge(cluster.snapshot()), "pool-0").workload == pool
+
+
+def test_only_what_was_asked_for_is_judged_and_all_others_count() -> None:
+    cluster = Cluster()
+    refs = three(cluster, ["n1", "n2", "n5"])
+
+    found = judge(cluster.snapshot(), workloads=[refs[0]], namespaces=["shop"])
+
+    assert [v.instance.name for v in found.instances] == ["db1"]
+    assert of(found, "db1").verdict is Verdict.VIOLATED
+    assert judge(cluster.snapshot(), workloads=[]).instances == ()
+    assert judge(cluster.snapshot(), namespaces=["other"]).instances == ()
+
+
+def test_what_is_ending_is_nothing_to_be_placed() -> None:
+    cluster = Cluster()
+    cluster.bare_pod("gone", "n1")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    cluster.bare_pod("done", "n1")["status"]["phase"] = "Succeeded"
+
+    assert judge(cluster.snapshot()).instances == ()

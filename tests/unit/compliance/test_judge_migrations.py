@@ -1,0 +1,109 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the judge says while a machine migrates, and of where it could migrate."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
+from tests.unit.compliance.cluster import (
+    Cluster,
+    anti_affinity,
+    apart,
+)
+from tests.unit.compliance.judged import judge, of, three
+
+
+def test_a_broken_instance_is_told_where_it_could_restart_and_migrate() -> None:
+    cluster = Cluster()
+    three(cluster, ["n1", "n2", "n5"])
+
+    found = of(judge(cluster.snapshot()), "db1")
+
+    assert found.feasible_if_restarted == ("n3", "n4")
+    assert found.feasible_if_migrated == ("n3", "n4")
+
+
+def test_details_tell_everybody_where_it_could_go() -> None:
+    cluster = Cluster()
+    three(cluster, ["n1", "n3", "n5"])
+
+    found = of(judge(cluster.snapshot(), details=True), "db1")
+
+    assert found.feasible_if_restarted == ("n1", "n2")
+    assert found.feasible_if_migrated == ("n2",)
+
+
+def test_a_plain_zone_term_leaves_a_migration_no_target_in_its_own_zone() -> None:
+    """The source pod is still there while the target is placed (a surge of one)."""
+    cluster = Cluster()
+    for number, node in enumerate(["n1", "n3", "n5"], 1):
+        cluster.run(f"db{number}", node, anti_affinity(apart(tier="db", plain=True)), tier="db")
+
+    found = of(judge(cluster.snapshot(), details=True), "db1")
+
+    assert found.verdict is Verdict.SATISFIED
+    assert found.feasible_if_restarted == ("n1", "n2")
+    assert found.feasible_if_migrated == ()
+
+
+def test_after_a_migration_the_rule_is_in_effect() -> None:
+    cluster = Cluster()
+    refs = three(cluster, ["n1", "n3", "n5"], rule_first=False)
+    cluster.propagate(refs[0])
+    source = next(iter(cluster.pods.values()))
+    source["status"]["phase"] = "Succeeded"
+    cluster.launcher("db1", "n2")
+    cluster.machines["db1"]["status"]["nodeName"] = "n2"
+
+    found = judge(cluster.snapshot())
+
+    assert of(found, "db1").node == "n2"
+    assert of(found, "db1").verdict is Verdict.SATISFIED
+
+
+def test_a_machine_does_not_compete_with_the_target_of_its_own_migration() -> None:
+    cluster = Cluster()
+    for number, node in enumerate(["n1", "n3", "n5"], 1):
+        cluster.run(f"db{number}", node, anti_affinity(apart(tier="db", plain=True)), tier="db")
+    cluster.launcher("db1", "n2")
+
+    found = judge(cluster.snapshot())
+
+    assert [v.verdict for v in found.instances] == [Verdict.SATISFIED] * 3
+
+
+@pytest.mark.parametrize(
+    "left", ["running", "terminating", "ended, and the machine's list is older"]
+)
+def test_what_a_migration_leaves_behind_breaks_nobodys_rule(left: str) -> None:
+    cluster = Cluster()
+    three(cluster, ["n1", "n2", "n5"])
+    source = next(iter(cluster.pods.values()))
+    cluster.launcher("db1", "n3")
+    cluster.machines["db1"]["status"]["nodeName"] = "n3"
+    if left == "terminating":
+        source["metadata"]["deletionTimestamp"] = "2026-06-01T12:00:00Z"
+    elif left != "running":
+        source["status"]["phase"] = "Succeeded"
+        cluster.machines["db1"]["status"]["nodeName"] = "n1"
+
+    found = judge(cluster.snapshot())
+
+    assert [v.verdict for v in found.instances] == [Verdict.SATISFIED] * 3
+    assert of(found, "db1").node == "n3"
+    assert (found.pending, found.moves_needed) == ((), {})
+
+
+def test_an_unbound_migration_target_is_pending_while_its_machine_is_judged() -> None:
+    cluster = Cluster()
+    for number, node in enumerate(["n1", "n3", "n5"], 1):
+        cluster.run(f"db{number}", node, anti_affinity(apart(tier="db", plain=True)), tier="db")
+    cluster.launcher("db1", "")
+
+    found = judge(cluster.snapshot())
+
+    assert of(found, "db1").verdict is Verdict.SATISFIED
+    assert [p.instance.name for p in found.pending] == ["db1"]
+    assert found.pending[0].reason.startswith("migration target: 0/6 nodes are available: 6 ")

@@ -1,0 +1,143 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Verdicts as data and as a table, and questions that make no sense."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.compliance import report
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.view.selection import (
+    look_up,
+    question_of,
+)
+from tests.unit.compliance.cluster import Cluster
+from tests.unit.compliance.judged import RULE, judge, three
+
+
+def test_summary_counts_each_verdict_and_what_would_heal() -> None:
+    cluster = Cluster()
+    three(cluster, ["n1", "n2", "n5"])
+
+    assert report.summary(judge(cluster.snapshot())) == {
+        "instances": 3,
+        "satisfied": 1,
+        "preference_unmet": 0,
+        "not_in_effect": 0,
+        "pending": 0,
+        "unknown": 0,
+        "violated": 2,
+        "misplaced": 2,
+        "hazards": 0,
+        "broken": [{"rule": RULE, "affected": 2, "moves_needed": 1}],
+    }
+
+
+def test_lists_that_could_not_be_read_are_never_nothing() -> None:
+    gap = Unreadable("pods", "", "list", "forbidden")
+
+    said = report.summary(judge(Cluster().snapshot(unreadable=(gap,))))
+
+    assert (said["instances"], said["satisfied"], said["unknown"]) == (0, 0, 1)
+
+
+def test_the_table_shows_zones_nodes_workloads_and_each_problem() -> None:
+    cluster = Cluster("ab")
+    three(cluster, ["n1", "n1", ""])
+    cluster.nodes["n2"]["spec"]["unschedulable"] = True
+    cluster.nodes["n2"]["status"]["conditions"] = []
+    snapshot = cluster.snapshot()
+
+    lines = report.table(judge(snapshot), snapshot.nodes, Topology.of()).splitlines()
+
+    assert lines[:4] == [
+        "ZONE  NODE                      INSTANCES",
+        "a     n1                        shop/db1, shop/db2",
+        "b     n2 (cordoned, not ready)",
+        "-     (no node)                 shop/db3",
+    ]
+    assert lines[4].startswith(f"violated: VirtualMachineInstance shop/db1 on n1: {RULE}: ")
+    assert lines[6].startswith(
+        "pending: VirtualMachineInstance shop/db3: 0/2 nodes are available: "
+    )
+    assert lines[7] == f"moves: {RULE}: no arrangement would heal it"
+
+
+def test_a_large_cluster_shows_only_nodes_that_hold_something() -> None:
+    cluster = Cluster("a" * 101)
+    cluster.run("db", "n7")
+    snapshot = cluster.snapshot()
+
+    lines = report.table(judge(snapshot), snapshot.nodes, Topology.of()).splitlines()
+
+    assert lines == ["ZONE  NODE  INSTANCES", "a     n7    shop/db"]
+
+
+def look(cluster: Cluster, **question: t.Any) -> frozenset[Ref] | None:
+    asked = question_of(question.get("namespaces"), question.get("workloads"))
+    return look_up(asked, cluster.snapshot()).workloads
+
+
+def test_workloads_are_found_by_name_names_and_labels() -> None:
+    cluster = Cluster()
+    refs = three(cluster, ["n1", "n3", "n5"])
+
+    assert look(cluster) is None
+    assert look(cluster, workloads=[]) == frozenset()
+    assert look(cluster, namespaces=["shop"], workloads=[{"name": "db1"}]) == frozenset({refs[0]})
+    by_labels = [{"namespace": "shop", "labels": {"tier": "db"}}]
+    assert look(cluster, workloads=by_labels) == frozenset(refs)
+
+
+@pytest.mark.parametrize(
+    ("question", "faults"),
+    [
+        pytest.param(
+            {"namespaces": ["shpo"]},
+            ["namespaces: there is no namespace 'shpo'; did you mean 'shop'?"],
+            id="unknown namespace",
+        ),
+        pytest.param(
+            {"workloads": [{"namespace": "shop", "names": ["db1", "web"]}]},
+            ["workloads[0]: there is no VirtualMachine 'web' in namespace 'shop'"],
+            id="unknown workload",
+        ),
+        pytest.param(
+            {"namespaces": ["shop", "other"], "workloads": [{"name": "db1"}]},
+            ["workloads[0], namespace: is missing: name it here, or a single one in namespaces"],
+            id="which namespace",
+        ),
+        pytest.param(
+            {"workloads": [{"namespace": "shop", "labels": {}}]},
+            [
+                "workloads[0], labels: is empty: an empty selector would match everything, so name a"
+                " label"
+            ],
+            id="empty selector",
+        ),
+    ],
+)
+def test_questions_that_cannot_be_answered(question: dict[str, t.Any], faults: list[str]) -> None:
+    cluster = Cluster()
+    three(cluster, ["n1", "n3", "n5"])
+
+    with pytest.raises(InvalidInput) as refused:
+        look(cluster, **question)
+
+    assert [str(fault) for fault in refused.value.errors] == faults
+
+
+def test_a_kind_that_may_not_be_listed_is_no_empty_kind() -> None:
+    gap = Unreadable("virtualmachines", "", "list", "forbidden")
+    question = question_of(None, [{"namespace": "shop", "name": "db1"}])
+
+    with pytest.raises(InvalidInput) as refused:
+        look_up(question, Cluster().snapshot(unreadable=(gap,)))
+
+    assert "cannot list virtualmachines" in str(refused.value)

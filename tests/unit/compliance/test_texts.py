@@ -1,0 +1,65 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""No verdict rests on a message text of Kubernetes: the layers that judge neither know nor read one."""
+
+from __future__ import annotations
+
+import ast
+import typing as t
+from pathlib import Path
+
+from tests.unit.test_imports import PURE
+
+UTILS = Path(__file__).resolve().parents[3] / "plugins" / "module_utils"
+OF_THE_SCHEDULER = ("node(s)", "didn't match", "didn't satisfy", "didn't have", "Insufficient ")
+"""How reasons of kube-scheduler begin, or what is in each of them."""
+
+SHOWN = {"model/manifests.py", "kubevirt/moving.py"}
+"""Files that take a message along: the reason beside LiveMigratable and Progressing, for people."""
+
+
+def trees() -> t.Iterator[tuple[str, ast.Module]]:
+    for layer in PURE:
+        for path in sorted((UTILS / layer).glob("*.py")):
+            yield str(path.relative_to(UTILS)), ast.parse(path.read_text())
+
+
+def strings(tree: ast.AST) -> t.Iterator[str]:
+    """Every string but the docstrings."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    said = {
+        id(node.value)
+        for parent in ast.walk(tree)
+        if isinstance(parent, documented)
+        for node in parent.body
+        if isinstance(node, ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+            yield node.value
+
+
+def test_scheduler_texts_are_only_written_where_pending_pods_are_explained() -> None:
+    known = {
+        name
+        for name, tree in trees()
+        for text in strings(tree)
+        if any(part in text for part in OF_THE_SCHEDULER)
+    }
+    assert known == {"compliance/pending.py"}
+
+
+def test_no_text_of_the_scheduler_is_compared() -> None:
+    compared = {
+        (name, text)
+        for name, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Compare, ast.Match))
+        for text in strings(node)
+        if any(part in text for part in OF_THE_SCHEDULER)
+    }
+    assert compared == set()
+
+
+def test_messages_are_read_to_be_shown_and_nowhere_else() -> None:
+    assert {name for name, tree in trees() if "message" in strings(tree)} <= SHOWN

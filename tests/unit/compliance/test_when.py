@@ -1,0 +1,133 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What has to happen before a rule that was just written counts for what runs."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.compliance.judge import judge
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
+from ansible_collections.virt.placement.plugins.module_utils.model.verdict import RuleVerdict
+from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
+from tests.unit.compliance.cluster import ZONE, Cluster, apart, expression, selector, spread
+
+JSON = t.Any
+AWAY = (TermLocation.ANTI_AFFINITY, apart(tier="cache"))
+EVEN = (TermLocation.SPREAD, spread(tier="db")["topologySpreadConstraints"][0])
+STAGED = Platform(kubernetes=(1, 33), kubevirt="v1.8.4", rollout_strategy="Stage")
+
+
+def written(
+    cluster: Cluster, ref: Ref, *terms: tuple[TermLocation, JSON], **changes: t.Any
+) -> RuleVerdict:
+    """The verdict on a rule that was written while the instance ran."""
+    for term in terms:
+        cluster.write(ref, "new", term)
+    (found,) = judge(cluster.snapshot(**changes)).instances
+    (rule,) = [each for each in found.rules if each.rule == "shop/default/new"]
+    assert not rule.in_effect
+    return rule
+
+
+def machine(cluster: Cluster) -> Ref:
+    return cluster.run("db", "n1", tier="db")
+
+
+def test_affinity_of_a_machine_takes_effect_at_its_next_migration() -> None:
+    cluster = Cluster()
+
+    rule = written(cluster, machine(cluster), AWAY)
+
+    assert (rule.verdict.value, rule.takes_effect) == ("not_in_effect", "migration")
+    assert rule.reason.startswith("it is in the right place, by luck: ")
+    assert rule.reason.endswith("; it takes effect at its next migration")
+
+
+def test_a_spread_takes_effect_at_a_restart() -> None:
+    cluster = Cluster()
+
+    rule = written(cluster, machine(cluster), EVEN)
+
+    assert rule.takes_effect == "restart"
+    assert rule.reason.endswith("; it takes effect at its next restart")
+
+
+def test_beside_a_spread_that_waits_nothing_else_reaches_the_machine() -> None:
+    cluster = Cluster()
+    ref = machine(cluster)
+    cluster.write(ref, "even", EVEN)
+
+    assert written(cluster, ref, AWAY).takes_effect == "restart"
+
+
+def test_a_machine_that_cannot_migrate_waits_for_a_restart() -> None:
+    cluster = Cluster()
+    ref = machine(cluster)
+    cluster.machines["db"]["status"]["conditions"] = [{"type": "LiveMigratable", "status": "False"}]
+
+    assert written(cluster, ref, AWAY).takes_effect == "restart"
+
+
+def test_what_has_reached_the_machine_needs_a_migration_whatever_else_waits() -> None:
+    cluster = Cluster()
+    ref = machine(cluster)
+    cluster.write(ref, "new", AWAY)
+    cluster.propagate(ref)
+
+    assert written(cluster, ref, platform=STAGED).takes_effect == "migration"
+
+
+def test_where_nothing_is_brought_to_running_machines() -> None:
+    cluster = Cluster()
+
+    assert written(cluster, machine(cluster), AWAY, platform=STAGED).takes_effect == "restart"
+
+
+def test_a_machine_that_wants_a_restart_gets_nothing_before_it() -> None:
+    cluster = Cluster()
+    ref = machine(cluster)
+    conditions = [{"type": "RestartRequired", "status": "True"}]
+    cluster.workloads[ref]["status"] = {"conditions": conditions}
+
+    assert written(cluster, ref, AWAY).takes_effect == "restart"
+
+
+@pytest.mark.parametrize("kind", ["VirtualMachineInstanceReplicaSet", "Deployment"])
+def test_a_replica_keeps_what_it_was_made_with(kind: str) -> None:
+    cluster = Cluster()
+    labels = {"tier": "db"}
+    template = {"metadata": {"labels": labels}, "spec": {}}
+    spec = {"replicas": 1, "selector": selector(**labels), "template": template}
+    ref = cluster.workload(kind, "set", spec)
+    cluster.start(ref, "n1", "set-0")
+
+    rule = written(cluster, ref, AWAY)
+
+    assert rule.takes_effect == "recreation"
+    assert rule.reason.endswith("; it takes effect when the instance is made again")
+
+
+def test_what_is_broken_and_not_in_effect_says_both() -> None:
+    cluster = Cluster()
+
+    rule = written(
+        cluster, machine(cluster), (TermLocation.NODE_EXPRESSION, expression(ZONE, "In", "b"))
+    )
+
+    assert (rule.verdict.value, rule.takes_effect) == ("violated", "migration")
+    assert "does not satisfy" in rule.reason
+
+
+def test_what_is_in_effect_waits_for_nothing() -> None:
+    cluster = Cluster()
+    ref = cluster.vm("db", tier="db")
+    cluster.write(ref, "new", AWAY)
+    cluster.start(ref, "n1")
+
+    (found,) = judge(cluster.snapshot()).instances
+
+    assert [(rule.in_effect, rule.takes_effect) for rule in found.rules] == [(True, "")]

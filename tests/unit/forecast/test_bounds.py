@@ -1,0 +1,48 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which pods have a node in the worst case, while the replaced pods of others leave?"""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.forecast.bounds import WorstCase
+from ansible_collections.virt.placement.plugins.module_utils.forecast.simulation import (
+    PendingPod,
+    PlacementSimulation,
+)
+from tests.unit.compliance.cluster import spread
+from tests.unit.scheduler.builders import REQUIRED, ZONE, index, node, pod, term
+
+DB = {"app": "db"}
+AFFINITY = {"affinity": {"podAffinity": {REQUIRED: [term(DB)]}}}
+
+
+def is_placed(*, labels: dict[str, str], spec: dict[str, t.Any], replaced: bool) -> bool:
+    """Of a pod beside one that does not match its terms. With `replaced`, that one replaces a pod in
+    zone a that does match them."""
+    nodes = [node("n1", "a", cpu="1"), node("n2", "b")]
+    stays = pod("stays", "n2", labels=DB)
+    old = pod("old", "n1", labels=DB)
+    simulation = PlacementSimulation(
+        index(nodes, [old, stays]),
+        [
+            PendingPod(pod("web", labels=labels, cpu="1", **spec)),
+            PendingPod(pod("new", cpu="1"), old if replaced else None, "surge"),
+        ],
+    )
+    return WorstCase(simulation).is_placed(0)
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+@pytest.mark.parametrize(
+    ("labels", "spec"),
+    [(DB, spread(ZONE, app="db")), ({}, AFFINITY)],
+    ids=["spread", "affinity"],
+)
+def test_pod_may_be_unschedulable_once_a_replaced_pod_that_its_term_selects_leaves(
+    labels: dict[str, str], spec: dict[str, t.Any], replaced: bool
+) -> None:
+    assert is_placed(labels=labels, spec=spec, replaced=replaced) is not replaced

@@ -1,0 +1,135 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The snapshot after a change: which pods run where, which are pending, and what is unchanged."""
+
+from __future__ import annotations
+
+import copy
+
+import jsonpatch
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.virt.placement.plugins.module_utils.compliance.judge import judge
+from ansible_collections.virt.placement.plugins.module_utils.forecast.change import Scale, what_if
+from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
+from ansible_collections.virt.placement.plugins.module_utils.model.write import (
+    Operation,
+    PatchTestFailed,
+    patched,
+)
+from tests.unit.planning import scenes
+from tests.unit.planning.scenes import cluster, deployment, keep_apart, machine
+
+values = st.recursive(
+    st.one_of(st.none(), st.integers(0, 3), st.sampled_from(["x", "y"])),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(["a", "b/c", "d~e"]), inner, max_size=3),
+    ),
+    max_leaves=8,
+)
+
+
+@given(before=values, after=values)
+def test_patch_equals_the_result_of_jsonpatch(before: object, after: object) -> None:
+    value, wanted = {"root": before}, {"root": after}
+    patch = jsonpatch.make_patch(value, wanted)
+    supported = [step for step in patch if step["op"] in ("add", "replace", "remove")]
+    kept = copy.deepcopy(value)
+    operations = [
+        Operation(step["op"], _pointer(step["path"]), step.get("value")) for step in supported
+    ]
+    if len(supported) == len(list(patch)):
+        assert patched(value, operations) == wanted
+    assert value == kept
+
+
+def _pointer(path: str) -> Pointer:
+    parts = path.split("/")[1:]
+    return Pointer(tuple(part.replace("~1", "/").replace("~0", "~") for part in parts))
+
+
+def test_failed_test_operation_is_an_error() -> None:
+    absent = Operation("test", Pointer(("a",)), None)
+    assert patched({}, [absent]) == {}
+    with pytest.raises(PatchTestFailed, match="/a is 1"):
+        patched({"a": 1}, [absent])
+    with pytest.raises(ValueError, match="nothing at /a/b"):
+        patched({"a": {}}, [Operation("remove", Pointer(("a", "b")))])
+
+
+def unbound(snapshot: Snapshot) -> list[Pod]:
+    return [pod for pod in snapshot.pods if not pod.node_name]
+
+
+def test_running_vms_count_as_declared_and_halted_vms_are_pending() -> None:
+    made = cluster("aab")
+    running = machine(made, "web-a", "n1", g="web")
+    machine(made, "web-b", "n2", g="web")
+    halted = machine(made, "web-c", "", g="web")
+    rule = keep_apart(g="web")
+    writes = [scenes.template_write(ref, "affinity", rule) for ref in (running, halted)]
+    before = made.snapshot()
+
+    after = what_if(before, writes=writes).after
+
+    (placed,) = unbound(after)
+    assert placed.labels["vmi.kubevirt.io/id"] == "web-c"
+    assert placed.placement.anti_affinity
+    misplaced = [verdict.instance.name for verdict in judge(after).instances if verdict.misplaced]
+    assert "web-a" in misplaced
+    assert before == made.snapshot(), "a snapshot never changes"
+
+
+def test_drain_keeps_the_source_of_a_migration_and_removes_pods() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    deployment(made, "web", ["n1"], {})
+
+    after = what_if(made.snapshot(), lost_nodes=["n1"]).after
+
+    assert after.nodes[0].unschedulable
+    assert [taint.key for taint in after.nodes[0].taints] == ["node.kubernetes.io/unschedulable"]
+    names = sorted((pod.name, pod.node_name) for pod in after.pods)
+    assert [node for _name, node in names] == ["n1", "", ""]
+    assert [name.endswith("-next") for name, _node in names] == [False, True, True]
+
+
+def test_after_a_failure_lost_pods_are_bound_and_terminating() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+
+    after = what_if(made.snapshot(), lost_nodes=["n1"], cause="failure").after
+
+    old, new = after.pods
+    assert (old.terminating, old.node_name, new.node_name) == (True, "n1", "")
+    assert old.labels["kubevirt.io/created-by"] != new.labels["kubevirt.io/created-by"]
+    assert {taint.effect for taint in after.nodes[0].taints} == {"NoSchedule", "NoExecute"}
+    assert not after.nodes[0].ready
+
+
+@pytest.mark.parametrize(("replicas", "pods"), [(0, 0), (1, 1), (2, 2), (5, 5)])
+def test_scaling_creates_the_requested_number_of_pods(replicas: int, pods: int) -> None:
+    made = cluster("ab")
+    ref = deployment(made, "web", ["n1", "n2"], {})
+
+    after = what_if(made.snapshot(), scale=[Scale(ref, replicas)]).after
+
+    assert len(after.pods) == pods
+    assert len({pod.name for pod in after.pods}) == pods
+    assert all(pod.requests == after.pods[0].requests for pod in after.pods)
+
+
+def test_unknown_node_or_workload_is_an_error() -> None:
+    made = cluster("a")
+    ref = machine(made, "db", "n1")
+    write = scenes.template_write(ref, "affinity", {})
+    del made.workloads[ref]
+    with pytest.raises(KeyError, match="n9"):
+        what_if(made.snapshot(), lost_nodes=["n9"])
+    with pytest.raises(KeyError, match="shop/db"):
+        what_if(made.snapshot(), writes=[write])

@@ -1,0 +1,235 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Drills: what each single loss comes to, sorted, and the same as a forecast made anew."""
+
+from __future__ import annotations
+
+import random
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
+from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import (
+    NOT_ALL_TRIED,
+    ForecastResult,
+)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import (
+    DrillReport,
+    drill,
+    table,
+)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import CAUSES, Cause
+from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
+from tests.unit.compliance.cluster import apart, expression, node_affinity, spread
+from tests.unit.planning.scenes import HOST, ZONE, Cluster, cluster, deployment, keep_apart, machine
+
+
+def test_the_zone_that_hurts_most_comes_first() -> None:
+    made = cluster("aabbcc")
+    for name, node in (("web-a", "n1"), ("web-b", "n3"), ("web-c", "n5")):
+        machine(made, name, node, {"affinity": keep_apart(g="web")}, g="web")
+    machine(made, "loose-a", "n1")
+    made.bare_pod("lonely", "n2")
+
+    found = drill(made.snapshot(), [ZONE, HOST], cause="failure").drills
+
+    assert (found[0].key, found[0].domain, found[0].down) == (ZONE, "a", 2)
+    assert [ref.name for ref in found[0].pending] == ["web-a"]
+    assert [ref.name for ref in found[0].gone] == ["lonely"]
+    assert len(found) == 9
+    text = table(DrillReport(found), Topology.of()).splitlines()
+    assert text[0].split() == ["LOST", "INSTANCES", "ANSWER", "DOWN", "STUCK", "WHY"]
+    assert text[1].startswith("zone a")
+    assert text[-1] == "2 of 9 losses hurt nothing"
+
+
+def test_where_nothing_hurts_one_line_says_so() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+
+    found = drill(made.snapshot(), [HOST], cause="drain").drills
+
+    assert table(DrillReport(found), Topology.of()) == "2 of 2 losses hurt nothing"
+
+
+def test_nothing_is_drilled_where_something_could_not_be_read() -> None:
+    gap = Unreadable("pods", "", "list", "forbidden")
+
+    found = drill(cluster("ab").snapshot(unreadable=(gap,)), [HOST], cause="drain")
+
+    assert (found.drills, found.unreadable) == ((), (gap,))
+
+
+def test_spread_that_honours_taints_is_drilled_like_the_rest() -> None:
+    made = cluster("abc")
+    rule = {**spread(ZONE, app="web")["topologySpreadConstraints"][0], "nodeTaintsPolicy": "Honor"}
+    deployment(made, "web", ["n1", "n2", "n3"], {"topologySpreadConstraints": [rule]})
+
+    found = drill(made.snapshot(), [ZONE], cause="drain").drills
+
+    assert {each.answer for each in found} == {ForecastResult.GUARANTEED}
+
+
+def test_what_blocks_is_named_with_its_pod_and_its_rule() -> None:
+    made = cluster("aabbcc")
+    for name, node in (("web-a", "n1"), ("web-b", "n3"), ("web-c", "n5")):
+        ref = machine(made, name, "", g="web")
+        made.write(ref, "apart", (TermLocation.ANTI_AFFINITY, apart(g="web")))
+        made.workloads[ref]["spec"]["runStrategy"] = "Always"
+        made.start(ref, node)
+
+    found = drill(made.snapshot(), [ZONE], cause="failure").drills[0]
+
+    (blocked,) = found.blocked
+    assert (found.domain, blocked.instance.name, blocked.by) == ("a", "web-a", "InterPodAffinity")
+    assert blocked.pod is not None
+    assert (blocked.pod.kind, blocked.pod.namespace) == ("Pod", "shop")
+    assert blocked.pod.name.startswith(("virt-launcher-web-b", "virt-launcher-web-c"))
+    assert blocked.rules == ("shop/default/apart",)
+    assert f"web-a is blocked by pod {blocked.pod.name} in shop" in table(
+        DrillReport((found,)), Topology.of()
+    )
+
+
+def test_what_is_left_of_an_instance_on_a_dead_node_keeps_it_out_of_its_zone() -> None:
+    made = cluster("aabb")
+    for name, node in (("web-a", "n1"), ("web-b", "n3")):
+        spec = {"affinity": keep_apart(plain=True, g="web")}
+        machine(made, name, node, spec, g="web")
+
+    host = drill(made.snapshot(), [HOST], cause="failure").drills[0]
+
+    (blocked,) = host.blocked
+    assert (host.domain, blocked.instance.name, blocked.own) == ("n1", "web-a", True)
+    assert "its own pod virt-launcher-web-a" in blocked.text
+    assert blocked.text.endswith("which counts until it is deleted with its lost node")
+
+
+def test_a_spread_and_a_node_filter_block_without_a_pod() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "In", "a")]}))
+    found = drill(made.snapshot(), [ZONE], cause="drain").drills[0]
+    (blocked,) = found.blocked
+    assert (blocked.instance.name, blocked.by, blocked.pod) == ("db", "NodeAffinity", None)
+    assert blocked.text.startswith("db is blocked by ")
+
+
+def test_who_may_not_be_evicted_blocks_itself() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    made.machines["db"]["status"]["conditions"] = [
+        {"type": "LiveMigratable", "status": "False", "reason": "DisksNotLiveMigratable"}
+    ]
+    found = drill(made.snapshot(), [HOST], cause="drain").drills[0]
+    assert [(each.instance.name, each.by) for each in found.blocked] == [("db", "Eviction")]
+
+
+def test_what_could_not_be_read_is_no_all_clear() -> None:
+    gap = Unreadable("pods", "", "list", "forbidden")
+
+    text = table(DrillReport(unreadable=(gap,)), Topology.of())
+
+    assert text.splitlines()[0].startswith("nobody can say which loss would hurt")
+    assert text.splitlines()[1:] == [str(gap)]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_loss_that_is_only_possible_says_why(known: bool) -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    made.machines["db"]["status"]["conditions"] = (
+        [{"type": "LiveMigratable", "status": "True"}] if known else []
+    )
+
+    lost = next(x for x in drill(made.snapshot(), [HOST], cause="drain").drills if x.evicted)
+
+    assert lost.answer is (ForecastResult.GUARANTEED if known else ForecastResult.POSSIBLE)
+    assert lost.proof == (() if known else ("whether these can be live-migrated is not known: db",))
+
+
+def test_a_loss_of_which_not_every_course_could_be_tried_says_so() -> None:
+    """Eight pairs that keep apart, just enough room, and more choices than anybody can look at."""
+    made = cluster("abcdefghi")
+    for name in list(made.nodes)[1:]:
+        made.nodes[name]["status"]["allocatable"]["cpu"] = "2"
+    for number in range(16):
+        group = f"g{number % 8}"
+        machine(made, f"vm{number}", "n1", {"affinity": keep_apart(over=HOST, g=group)}, g=group)
+
+    lost = next(x for x in drill(made.snapshot(), [HOST], cause="drain").drills if x.evicted)
+
+    assert (lost.answer, lost.at_risk, lost.blocked) == (ForecastResult.POSSIBLE, (), ())
+    assert lost.proof == (NOT_ALL_TRIED,)
+    assert NOT_ALL_TRIED in table(DrillReport((lost,)), Topology.of())
+    lost_alone = what_if(made.snapshot(), lost_nodes=["n1"], cause="drain")
+    assert forecast(lost_alone).proof == (NOT_ALL_TRIED,)
+
+
+def random_cluster(seed: int) -> Cluster:
+    chance = random.Random(seed)
+    made = cluster("".join(chance.choice("abc") for _node in range(chance.randint(3, 5))))
+    nodes = list(made.nodes)
+    for node in nodes:
+        made.nodes[node]["status"]["allocatable"]["cpu"] = chance.choice(["2", "3", "16"])
+    for number in range(chance.randint(2, 5)):
+        spec: t.Any = chance.choice(
+            [
+                {},
+                {"affinity": keep_apart(plain=chance.random() < 0.3, g="web")},
+                {"affinity": keep_apart(over=HOST, plain=chance.random() < 0.3, g="web")},
+            ]
+        )
+        machine(made, f"vm{number}", chance.choice(nodes), spec, g="web")
+    honour = chance.choice(["Honor", "Ignore"])
+    rule = {**spread(ZONE, app="app")["topologySpreadConstraints"][0], "nodeTaintsPolicy": honour}
+    places = [chance.choice(nodes) for _node in range(chance.randint(1, 3))]
+    deployment(made, "app", places, {"topologySpreadConstraints": [rule]})
+    return made
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+@pytest.mark.parametrize("seed", range(25))
+def test_a_drill_says_what_a_forecast_of_its_own_says(seed: int, cause: Cause) -> None:
+    made = random_cluster(seed)
+    snapshot = made.snapshot()
+
+    for each in drill(snapshot, [ZONE, HOST], cause=cause).drills:
+        found = forecast(what_if(snapshot, lost_nodes=each.nodes, cause=cause))
+        assert each.answer is found.answer, (each, found)
+        assert not each.hurts or each.blocked or each.proof, each
+        assert each.down == found.least_pending, (each, found)
+        if found.answer is ForecastResult.IMPOSSIBLE:
+            without = len(found.pending) + len(found.stuck)
+            assert len(each.pending) + len(each.stuck) == without, (each, found)
+
+
+def test_drill_names_the_instance_at_risk() -> None:
+    """One VM may use both nodes that are left, the other only one of them; each has room for one."""
+    made = cluster("abc", migrates=False)
+    for node in ("n2", "n3"):
+        made.nodes[node]["status"]["allocatable"]["cpu"] = "1"
+    machine(made, "free", "n1")
+    pinned = node_affinity({"matchExpressions": [expression(ZONE, "In", "a", "b")]})
+    machine(made, "pinned", "n1", pinned)
+
+    found = next(x for x in drill(made.snapshot(), [HOST], cause="drain").drills if x.evicted)
+
+    assert found.answer is ForecastResult.POSSIBLE
+    assert [ref.name for ref in found.at_risk] == ["pinned"]
+    assert (found.pending, found.stuck, found.down) == ((), (), 0)
+    assert [blocked.instance.name for blocked in found.blocked] == ["pinned"]
+
+
+def test_drill_says_how_many_nodes_each_filter_takes() -> None:
+    made = cluster("abc")
+    machine(made, "db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "In", "a")]}))
+
+    found = next(x for x in drill(made.snapshot(), [HOST], cause="drain").drills if x.evicted)
+
+    assert found.proof == (
+        "VM db: 0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector",
+    )

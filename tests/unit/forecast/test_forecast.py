@@ -1,0 +1,496 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What forecasts say of situations whose outcome is known from a real scheduler."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.forecast.change import Scale, what_if
+from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
+from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
+from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
+from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    NodeTerm,
+    Ref,
+    Requirement,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Migration,
+    Snapshot,
+    Unreadable,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.write import Operation
+from tests.unit.compliance.cluster import affinity, selector, spread
+from tests.unit.planning import scenes
+from tests.unit.planning.scenes import (
+    HOST,
+    ZONE,
+    Cluster,
+    cluster,
+    deployment,
+    keep_apart,
+    lost,
+    machine,
+    names,
+)
+
+WEB = ("web-a", "web-b", "web-c", "web-d")
+
+
+def zone_group(made: Cluster, nodes: t.Iterable[str], *, plain: bool = False) -> None:
+    for name, node in zip(WEB, nodes, strict=False):
+        machine(made, name, node, {"affinity": keep_apart(plain=plain, g="web")}, g="web")
+
+
+# A drain: two machines on two nodes, then with a third node (S10).
+
+
+def test_two_machines_apart_on_two_nodes_hold_a_drain_up() -> None:
+    made = cluster("ab")
+    for name, node in (("db-a", "n1"), ("db-b", "n2")):
+        machine(made, name, node, {"affinity": keep_apart(over=HOST, g="db")}, g="db")
+
+    before = lost(made, "n1")
+    made.node("n3", {ZONE: "a"})
+    after = lost(made, "n1")
+
+    assert before.answer is ForecastResult.IMPOSSIBLE
+    assert [(stuck.instance.name, stuck.if_restarted) for stuck in before.stuck] == [("db-a", ())]
+    assert before.proof[0].startswith("VM db-a: 0/2 nodes are available: ")
+    assert after.answer is ForecastResult.GUARANTEED
+    (move,) = after.moves
+    assert (move.method, move.source, move.targets) == (Method.MIGRATE, "n1", ("n3",))
+
+
+def test_a_pair_that_needs_each_other_cannot_leave_its_node() -> None:
+    made = cluster("ab")
+    for mine, other in (("a", "b"), ("b", "a")):
+        term = {"labelSelector": selector(app=other), "topologyKey": HOST}
+        machine(made, mine, "n1", affinity(term), app=mine)
+
+    found = lost(made, "n1")
+
+    assert found.answer is ForecastResult.IMPOSSIBLE
+    assert sorted(names(found.stuck)) == ["a", "b"]
+    assert found.pending == ()
+
+
+# Three zones of two nodes, one machine a zone (S11).
+
+
+def test_the_plain_zone_rule_holds_a_migration_up_and_the_safe_form_does_not() -> None:
+    plain, safe = cluster("aabbcc"), cluster("aabbcc")
+    zone_group(plain, ["n1", "n3", "n5"], plain=True)
+    zone_group(safe, ["n1", "n3", "n5"])
+
+    refused, allowed = lost(plain, "n1"), lost(safe, "n1")
+
+    assert refused.answer is ForecastResult.IMPOSSIBLE
+    (stuck,) = refused.stuck
+    assert (stuck.instance.name, stuck.if_restarted) == ("web-a", ("n2",))
+    assert "node(s) didn't match pod anti-affinity rules (g In (web) over zone)" in stuck.reason
+    assert refused.deadlock is not None
+    assert any("downtime" in way for way in refused.deadlock.remediation)
+    assert allowed.answer is ForecastResult.GUARANTEED
+    assert [(move.method, move.targets) for move in allowed.moves] == [(Method.MIGRATE, ("n2",))]
+
+
+def test_a_fourth_machine_has_no_zone() -> None:
+    made = cluster("aabbcc")
+    refs = [machine(made, name, "", g="web") for name in WEB]
+
+    found = scenes.written(
+        made, *(scenes.template_write(ref, "affinity", keep_apart(g="web")) for ref in refs)
+    )
+
+    assert found.answer is ForecastResult.IMPOSSIBLE
+    assert found.proof == (
+        "these 4 VMs (web-a, web-b, web-c, web-d) keep apart over zone and can only use 3 zones"
+        " (a, b, c)",
+    )
+    assert (found.to_place, found.least_pending, len(found.pending)) == (4, 1, 1)
+
+
+# Spread over hosts, and hard anti-affinity beside it (S14).
+
+
+@pytest.mark.parametrize("replicas", [3, 4, 6])
+def test_a_spread_takes_any_number(replicas: int) -> None:
+    made = cluster("abc")
+    ref = deployment(made, "web", ["n1"], spread(HOST, app="web"))
+    snapshot = made.snapshot()
+
+    found = forecast(what_if(snapshot, scale=[Scale(ref, replicas)]))
+
+    assert (found.answer, found.to_place) == (ForecastResult.GUARANTEED, replicas - 1)
+
+
+def test_one_per_host_takes_three_of_four() -> None:
+    made = cluster("abc")
+    spec = {"affinity": keep_apart(over=HOST, plain=True, app="web")}
+    ref = deployment(made, "web", ["n1"], spec)
+    snapshot = made.snapshot()
+
+    found = forecast(what_if(snapshot, scale=[Scale(ref, 4)]))
+
+    assert (found.answer, found.least_pending) == (ForecastResult.IMPOSSIBLE, 1)
+    assert "can only use 2 hosts (n2, n3)" in found.proof[0]
+
+
+# A spread when one domain is drained, by its taints policy (S15).
+
+
+@pytest.mark.parametrize("cause", ["drain", "failure"])
+def test_a_drained_domain_still_counts_unless_taints_are_honoured(cause: t.Any) -> None:
+    ignoring, honouring = cluster("abc"), cluster("abc")
+    spec = spread(ZONE, app="web")
+    deployment(ignoring, "web", ["n1", "n2", "n3"], spec)
+    honoured = {**spec["topologySpreadConstraints"][0], "nodeTaintsPolicy": "Honor"}
+    nodes = ["n1", "n2", "n3"]
+    deployment(honouring, "web", nodes, {"topologySpreadConstraints": [honoured]})
+
+    stranded = lost(ignoring, "n3", cause=cause)
+    placed = lost(honouring, "n3", cause=cause)
+
+    assert (stranded.answer, len(stranded.pending)) == (ForecastResult.IMPOSSIBLE, 1)
+    assert "zone c counts for that and takes none" in stranded.proof[0]
+    assert (placed.answer, placed.pending) == (ForecastResult.GUARANTEED, ())
+
+
+# The article: fast nodes in three zones, one of them drained (S18, S22).
+
+
+def article(spec: t.Mapping[str, t.Any]) -> Cluster:
+    made = cluster("aabbcc", migrates=False)
+    for name in ("n2", "n4", "n6"):
+        made.nodes[name]["metadata"]["labels"]["performance"] = "high"
+    scenes.replica_set(
+        made, "mssql", ["n2", "n4", "n6"], {"nodeSelector": {"performance": "high"}, **spec}
+    )
+    return made
+
+
+def test_without_a_rule_two_come_to_share_a_zone() -> None:
+    made = article({})
+
+    found = lost(made, "n2")
+
+    assert (found.answer, found.pending) == (ForecastResult.GUARANTEED, ())
+    (move,) = found.moves
+    assert (move.method, sorted(move.targets)) == (Method.RECREATE, ["n4", "n6"])
+
+
+def test_with_the_rule_one_waits_until_its_zone_is_back() -> None:
+    made = article({"affinity": keep_apart(app="mssql")})
+
+    found = lost(made, "n2")
+
+    assert (found.answer, found.least_pending) == (ForecastResult.IMPOSSIBLE, 1)
+    assert names(found.pending) == ["mssql-0"]
+    assert "node(s) didn't match pod anti-affinity rules" in found.pending[0].reason
+
+
+# A roll-out that starts by itself (S25).
+
+
+def test_a_roll_out_with_as_many_pods_as_hosts_stands_still_without_room() -> None:
+    made = cluster("abc")
+    spec = {"affinity": keep_apart(over=HOST, plain=True, app="web")}
+    ref = deployment(made, "web", ["n1", "n2", "n3"], spec)
+    change = scenes.template_write(ref, "nodeSelector", {"kubevirt.io/schedulable": "true"})
+    strategy = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    held = Operation("add", Pointer(("spec", "strategy")), strategy)
+
+    naive = scenes.written(made, change)
+    careful = scenes.written(
+        made, dataclasses.replace(change, operations=(*change.operations, held))
+    )
+
+    assert (naive.answer, naive.least_pending, len(naive.pending)) == (
+        ForecastResult.IMPOSSIBLE,
+        1,
+        1,
+    )
+    assert naive.deadlock is not None
+    assert "maxSurge 0" in naive.deadlock.remediation[0]
+    assert careful.answer is not ForecastResult.IMPOSSIBLE
+    assert careful.pending == ()
+
+
+# What somebody else is migrating meanwhile.
+
+
+def migrating(made: Cluster, name: str, node: str) -> None:
+    """The target of a migration has found a node; empty: it still waits."""
+    made.launcher(name, node)
+    ref = Ref("VirtualMachineInstanceMigration", "shop", "by-hand")
+    made.more["migrations"] = (Migration(ref, "u-by-hand", name, "Scheduling"),)
+
+
+def test_the_target_of_its_own_migration_stands_in_nobodys_way() -> None:
+    """Two zones for two, one of which is on its way; a third has none, whatever is done."""
+    made = cluster("aab")
+    refs = [machine(made, name, node, g="web") for name, node in (("web-a", "n1"), ("web-b", "n2"))]
+    migrating(made, "web-b", "n3")
+    term = keep_apart(plain=True, g="web")
+    writes = [scenes.template_write(ref, "affinity", term) for ref in refs]
+
+    two = scenes.written(made, *writes)
+    third = machine(made, "web-c", "n1", g="web")
+    three = scenes.written(made, *writes, scenes.template_write(third, "affinity", term))
+
+    assert (two.answer, two.moves, two.left) == (ForecastResult.GUARANTEED, (), ())
+    assert three.answer is ForecastResult.IMPOSSIBLE
+    assert "these 3 VMs (web-a, web-b, web-c) keep apart over zone" in three.proof[0]
+
+
+def test_who_is_on_its_way_off_a_node_needs_no_other_place() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1", {"affinity": keep_apart(over=HOST, plain=True, g="db")}, g="db")
+    migrating(made, "db", "n2")
+
+    leaves, comes = lost(made, "n1"), lost(made, "n2")
+
+    assert (leaves.answer, leaves.to_place) == (ForecastResult.GUARANTEED, 0)
+    assert (comes.answer, comes.to_place) == (ForecastResult.GUARANTEED, 1)
+
+
+def test_a_target_that_waits_is_the_one_that_is_sought_for() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1", {"affinity": keep_apart(over=HOST, g="db")}, g="db")
+    migrating(made, "db", "")
+    made.nodes["n2"]["status"]["allocatable"]["cpu"] = "1"
+
+    found = lost(made, "n1")
+
+    assert (found.answer, found.to_place) == (ForecastResult.GUARANTEED, 1)
+
+
+# What ends, what is held, what is not known.
+
+
+def test_a_machine_that_may_not_be_restarted_holds_a_drain_up() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    made.machines["db"]["status"]["conditions"] = [
+        {"type": "LiveMigratable", "status": "False", "reason": "DisksNotLiveMigratable"}
+    ]
+
+    found = lost(made, "n1")
+
+    assert found.answer is ForecastResult.IMPOSSIBLE
+    assert names(found.stuck) == ["db"]
+    assert "DisksNotLiveMigratable" in found.proof[0]
+
+
+def test_what_nothing_makes_again_is_named() -> None:
+    made = cluster("ab")
+    made.bare_pod("lonely", "n1")
+
+    found = lost(made, "n1", cause="failure")
+
+    assert [finding.name for finding in found.findings] == ["not_made_again"]
+    assert "Pod shop/lonely" in found.findings[0].why
+
+
+def test_after_a_failure_the_lost_machine_still_counts() -> None:
+    """A terminating pod keeps its successor out of the rest of its zone."""
+    made = cluster("aabb")
+    zone_group(made, ["n1", "n3"])
+
+    drained, failed = lost(made, "n1"), lost(made, "n1", cause="failure")
+
+    assert drained.answer is ForecastResult.GUARANTEED
+    assert failed.answer is ForecastResult.IMPOSSIBLE
+    assert names(failed.pending) == ["web-a"]
+
+
+def without_n1(snapshot: Snapshot, **more: t.Any) -> Forecast:
+    return forecast(what_if(snapshot, lost_nodes=["n1"]), **more)
+
+
+@pytest.mark.parametrize("resource", ["pods", "nodes", "virtualmachineinstances"])
+def test_what_could_not_be_read_makes_it_unknown(resource: str) -> None:
+    made = cluster("ab")
+    gap = Unreadable(resource, "", "list", "forbidden")
+    snapshot = made.snapshot(unreadable=(gap,))
+
+    found = without_n1(snapshot)
+
+    assert (found.answer, found.unreadable) == (ForecastResult.UNKNOWN, (gap,))
+    assert "forbidden" in found.proof[0]
+
+
+def test_volumes_matter_only_where_there_are_claims() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    gap = Unreadable("persistentvolumes", "", "list", "forbidden")
+    snapshot = made.snapshot(unreadable=(gap,))
+
+    assert without_n1(snapshot).answer is ForecastResult.GUARANTEED
+
+
+def qualified(**more: t.Any) -> Forecast:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    snapshot = made.snapshot()
+    return without_n1(snapshot, **more)
+
+
+def test_assumptions_take_guarantees_away() -> None:
+    assert qualified().answer is ForecastResult.GUARANTEED
+    assert qualified(assumed=["x is not known"]).answer is ForecastResult.POSSIBLE
+    assert qualified(estimated=["x is a guess"]).proof == ("not guaranteed, since x is a guess",)
+
+
+def test_a_volume_that_only_a_lost_node_reaches_is_a_proof() -> None:
+    made = cluster("ab", migrates=False)
+    machine(made, "db", "n1")
+    (pod,) = made.pods.values()
+    pod["spec"]["volumes"] = [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]
+    term = NodeTerm((Requirement(HOST, "In", ("n1",)),))
+    snapshot = made.snapshot(claim_terms={("shop", "data"): (term,)})
+
+    found = without_n1(snapshot)
+
+    assert found.answer is ForecastResult.IMPOSSIBLE
+    assert "node(s) didn't match PersistentVolume's node affinity" in found.proof[0]
+
+
+@pytest.mark.parametrize("cordoned", [False, True])
+def test_who_cannot_be_migrated_holds_up_the_drain_of_a_node_that_was_cordoned_before(
+    cordoned: bool,
+) -> None:
+    made = cluster("ab")
+    ref = machine(made, "db", "n1")
+    (vmi,) = made.machines.values()
+    vmi["status"]["conditions"] = [{"type": "LiveMigratable", "status": "False", "reason": "Disks"}]
+    made.nodes["n1"]["spec"]["unschedulable"] = cordoned
+
+    found = lost(made, "n1")
+
+    assert found.answer is ForecastResult.IMPOSSIBLE
+    assert [each.workload for each in found.stuck] == [ref]
+    assert scenes.written(made).stuck == (), "it may stay on a node that nobody drains"
+
+
+def test_a_roll_out_that_stops_all_first_makes_no_moves() -> None:
+    made = cluster("ab")
+    ref = deployment(made, "web", ["n1", "n2"], {})
+    made.workloads[ref]["spec"]["strategy"] = {"type": "Recreate"}
+
+    found = scenes.written(made, scenes.pinned(ref, "a"))
+
+    assert (found.answer, found.to_place, found.moves) == (ForecastResult.GUARANTEED, 2, ())
+    both = scenes.written(made, scenes.pinned(ref, "b"), lost_nodes=["n1"])
+    assert {move.source for move in both.moves} <= {"n1"}
+
+
+def test_a_name_too_long_for_a_migration_holds_up_a_drain_and_no_failure() -> None:
+    made = cluster("ab")
+    machine(made, "x" * 64, "n1")
+    found = lost(made, "n1")
+    (stuck,) = found.stuck
+    assert found.answer == "impossible" and "its name has 64 characters" in stuck.reason
+    assert lost(made, "n1", cause="failure").answer == "guaranteed"
+
+
+def test_deployment_scaled_from_zero_has_the_requests_and_rules_of_its_template() -> None:
+    made = cluster("abc")
+    container = {
+        "name": "web",
+        "resources": {"limits": {"cpu": "9"}, "requests": {"memory": "1Gi"}},
+    }
+    spec = {"containers": [container], "affinity": keep_apart(over=HOST, plain=True, app="web")}
+    ref = deployment(made, "web", [], spec)
+    machine(made, "large", "n1")
+    made.pods["shop", "virt-launcher-large-0"]["spec"]["containers"][0]["resources"] = {
+        "requests": {"cpu": "8"}
+    }
+
+    change = what_if(made.snapshot(), scale=[Scale(ref, 3)])
+    found = forecast(change)
+
+    assert [pending.pod.requests["cpu"] for pending in change.pending] == [9000] * 3
+    assert all(pending.workload == ref for pending in change.pending)
+    assert (found.answer, found.to_place, found.least_pending) == (ForecastResult.IMPOSSIBLE, 3, 1)
+    assert "3 pods (web-next-0, web-next-1, web-next-2) keep apart over host" in found.proof[0]
+    assert forecast(what_if(made.snapshot(), scale=[Scale(ref, 2)])).answer == "guaranteed"
+
+
+def without_owner(made: Cluster) -> None:
+    machine(made, "alone", "n1")
+    del made.machines["alone"]["metadata"]["ownerReferences"]
+    made.workloads.clear()
+
+
+def test_drain_migrates_a_vmi_without_owner() -> None:
+    made = cluster("ab")
+    without_owner(made)
+
+    found = lost(made, "n1")
+
+    (move,) = found.moves
+    assert (found.answer, found.findings) == (ForecastResult.GUARANTEED, ())
+    assert (move.method, move.instance, move.workload) == (
+        Method.MIGRATE,
+        move.workload,
+        Ref("VirtualMachineInstance", "shop", "alone"),
+    )
+
+
+def test_drain_ends_a_vmi_without_owner_that_may_not_migrate() -> None:
+    made = cluster("ab", migrates=False)
+    without_owner(made)
+
+    found = lost(made, "n1")
+
+    assert (found.to_place, found.moves) == (0, ())
+    (finding,) = found.findings
+    assert (finding.name, finding.severity) == ("not_made_again", "warning")
+    assert "would end with its node: no controller makes this instance again" in finding.why
+
+
+def test_proof_of_a_blocked_drain_names_the_group_and_its_scarce_resource() -> None:
+    made = cluster("ab", migrates=False)
+    made.nodes["n2"]["status"]["allocatable"]["cpu"] = "2"
+    for name in ("a", "b", "c"):
+        machine(made, name, "n1")
+
+    found = lost(made, "n1")
+
+    assert (found.answer, found.least_pending) == (ForecastResult.IMPOSSIBLE, 1)
+    assert found.proof == (
+        "these 3 VMs (a, b, c) need more cpu than there is: 1 node that they can use (n2) has room"
+        " for 2 of them",
+    )
+
+
+@pytest.mark.parametrize("stopped", ["drain", "failure"])
+def test_vm_that_is_not_started_again_ends_with_its_node(stopped: t.Any) -> None:
+    made = cluster("ab", migrates=False)
+    ref = machine(made, "once", "n1")
+    made.workloads[ref]["spec"]["runStrategy"] = "Once"
+
+    found = lost(made, "n1", cause=stopped)
+
+    assert found.to_place == 0
+    assert "a VM with run strategy Once is not started again" in found.findings[0].why
+
+
+def test_pod_of_a_daemon_set_stays_on_a_drained_node() -> None:
+    made = cluster("ab")
+    pod = made.bare_pod("agent", "n1")
+    pod["metadata"]["ownerReferences"] = [
+        {"kind": "DaemonSet", "name": "agent", "uid": "u-agent", "controller": True}
+    ]
+
+    found = lost(made, "n1")
+
+    assert (found.answer, found.to_place, found.findings) == (ForecastResult.GUARANTEED, 0, ())

@@ -1,0 +1,222 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What forecasts say of rules for machines that run, and of rules that stand already."""
+
+from __future__ import annotations
+
+from ansible_collections.virt.placement.plugins.module_utils.forecast.change import Scale, what_if
+from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
+from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
+from ansible_collections.virt.placement.plugins.module_utils.forecast.unplaced import (
+    pending_now,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from tests.unit.compliance.cluster import affinity, selector
+from tests.unit.planning import scenes
+from tests.unit.planning.scenes import (
+    HOST,
+    ZONE,
+    cluster,
+    deployment,
+    keep_apart,
+    lost,
+    machine,
+    names,
+)
+
+# Rules for running machines.
+
+
+def test_one_of_two_in_a_zone_moves() -> None:
+    made = cluster("aabb")
+    refs = [machine(made, name, node, g="web") for name, node in (("web-a", "n1"), ("web-b", "n2"))]
+
+    found = scenes.written(
+        made, *(scenes.template_write(ref, "affinity", keep_apart(g="web")) for ref in refs)
+    )
+
+    assert found.answer is ForecastResult.GUARANTEED, "both nodes of the other zone will do"
+    assert len(found.moves) == 1
+    assert set(found.moves[0].targets) <= {"n3", "n4"}
+
+
+def test_one_move_is_no_certainty_where_some_node_would_not_do() -> None:
+    """Nobody keeps web-b out of zone b yet, and there it would break the rule of db."""
+    made = cluster("aabc")
+    refs = [machine(made, name, node, g="web") for name, node in (("web-a", "n1"), ("web-b", "n2"))]
+    db = machine(made, "db", "n3", g="db")
+
+    found = scenes.written(
+        made,
+        *(scenes.template_write(ref, "affinity", keep_apart(g="web")) for ref in refs),
+        scenes.template_write(db, "affinity", keep_apart(g="web")),
+    )
+
+    assert (found.answer, len(found.moves)) == (ForecastResult.POSSIBLE, 1)
+
+
+def test_one_move_is_no_certainty_where_nobody_knows_whether_it_can_be_made() -> None:
+    made = cluster("ab")
+    refs = [machine(made, name, "n1", g="web") for name in ("web-a", "web-b")]
+    for vmi in made.machines.values():
+        vmi["status"]["conditions"] = []
+
+    found = scenes.written(
+        made, *(scenes.template_write(ref, "affinity", keep_apart(g="web")) for ref in refs)
+    )
+
+    assert (found.answer, len(found.moves)) == (ForecastResult.POSSIBLE, 1)
+
+
+def test_nobody_moves_where_all_stand_well() -> None:
+    made = cluster("ab")
+    refs = [machine(made, name, node, g="web") for name, node in (("web-a", "n1"), ("web-b", "n2"))]
+
+    found = scenes.written(
+        made, *(scenes.template_write(ref, "affinity", keep_apart(g="web")) for ref in refs)
+    )
+
+    assert (found.answer, found.moves, found.left) == (ForecastResult.GUARANTEED, (), ())
+
+
+def test_a_cordon_drives_nobody_away() -> None:
+    made = cluster("ab")
+    ref = machine(made, "web-a", "n1", g="web")
+    made.nodes["n1"]["spec"]["unschedulable"] = True
+
+    found = scenes.written(made, scenes.template_write(ref, "affinity", keep_apart(g="web")))
+
+    assert (found.answer, found.moves) == (ForecastResult.GUARANTEED, ())
+
+
+def test_three_running_machines_cannot_use_two_zones() -> None:
+    made = cluster("aab")
+    refs = [
+        machine(made, name, node, g="web")
+        for name, node in (("web-a", "n1"), ("web-b", "n2"), ("web-c", "n3"))
+    ]
+
+    found = scenes.written(
+        made, *(scenes.template_write(ref, "affinity", keep_apart(g="web")) for ref in refs)
+    )
+
+    assert found.answer is ForecastResult.IMPOSSIBLE
+    assert "these 3 VMs (web-a, web-b, web-c) keep apart over zone" in found.proof[0]
+
+
+def test_terms_of_before_count_as_long_as_they_run() -> None:
+    """Whoever has obeyed and stays keeps others away as before: nobody moves him."""
+    made = cluster("aa")
+    apart_before = {"affinity": keep_apart(over=HOST, g="web")}
+    refs = [machine(made, name, "", apart_before, g="web") for name in ("web-a", "web-b")]
+    made.start(refs[0], "n1")
+    made.nodes["n2"]["status"]["allocatable"]["cpu"] = "0"
+
+    found = scenes.written(made, *(scenes.template_write(ref, "affinity", {}) for ref in refs))
+
+    assert (found.answer, names(found.pending)) == (ForecastResult.IMPOSSIBLE, ["web-b"])
+    assert "node(s) didn't satisfy existing pods anti-affinity rules" in found.pending[0].reason
+
+
+def test_what_is_declared_and_does_not_run_yet_is_no_certainty() -> None:
+    """The scheduler may start db-b beside web-a, whose new rule says otherwise; then web-a moves."""
+    made = cluster("ab")
+    web = machine(made, "web-a", "n1", g="web")
+    db = machine(made, "db-b", "", g="db")
+
+    found = scenes.written(
+        made,
+        scenes.template_write(web, "affinity", keep_apart(g="db")),
+        scenes.template_write(db, "affinity", keep_apart(g="db")),
+    )
+
+    assert found.answer is ForecastResult.POSSIBLE
+    assert found.proof[0].startswith("not certain: machines that stay")
+
+
+def test_the_plain_form_says_who_could_not_be_migrated() -> None:
+    made = cluster("aabb")
+    refs = [machine(made, name, node, g="web") for name, node in (("web-a", "n1"), ("web-b", "n3"))]
+
+    found = scenes.written(
+        made,
+        *(scenes.template_write(ref, "affinity", keep_apart(plain=True, g="web")) for ref in refs),
+    )
+
+    assert found.answer is ForecastResult.GUARANTEED
+    assert names(found.stuck) == ["web-a", "web-b"]
+    assert found.stuck[0].if_restarted
+
+
+def test_who_must_be_near_those_that_end_may_wait_long() -> None:
+    """Seen with kube-scheduler 1.36: the last of them gone, nothing makes it look again at once."""
+    made = cluster("aab")
+    near = affinity({"labelSelector": selector(app="web"), "topologyKey": HOST})
+    deployment(made, "web", ["n1", "n1"], near)
+
+    found = lost(made, "n1")
+
+    assert found.answer is ForecastResult.POSSIBLE
+    assert "five minutes" in found.proof[0]
+
+
+# Rules that stand already.
+
+
+def test_what_two_pinned_machines_cannot_obey_stays_impossible_when_it_is_written() -> None:
+    made = cluster("aabbc")
+    pinned = {"nodeSelector": {ZONE: "a"}}
+    refs = [machine(made, name, "n1", pinned, g="web") for name in ("web-a", "web-b")]
+    refs.append(machine(made, "web-c", "n3", g="web"))
+    rule = [scenes.template_write(ref, "affinity", keep_apart(g="web")) for ref in refs]
+
+    before, after = scenes.before_and_after(made, rule)
+
+    assert before.answer is ForecastResult.IMPOSSIBLE
+    assert "(web-a, web-b) keep apart over zone and can only use 1 zone (a)" in before.proof[0]
+    assert after == before
+
+
+def test_a_move_that_is_due_is_named_until_it_is_made() -> None:
+    made = cluster("aabb")
+    refs = [machine(made, name, node, g="web") for name, node in (("web-a", "n1"), ("web-b", "n2"))]
+    rule = [scenes.template_write(ref, "affinity", keep_apart(g="web")) for ref in refs]
+
+    before, after = scenes.before_and_after(made, rule)
+
+    assert (before.answer, len(before.moves)) == (ForecastResult.GUARANTEED, 1)
+    assert after == before
+
+
+def test_members_that_wait_by_their_rule_are_to_be_placed() -> None:
+    """Five replicas over three zones: before they were asked for, and when two of them wait."""
+    made = cluster("aabbc")
+    web = deployment(
+        made, "web", ["n1", "n3", "n5"], {"affinity": keep_apart(plain=True, app="web")}
+    )
+    made.workloads[web]["spec"]["replicas"] = 5
+    for _pod in range(2):
+        made.start(web)
+    snapshot = made.snapshot()
+
+    silent = forecast(what_if(snapshot))
+    found = forecast(what_if(snapshot, members=[web]))
+    of_scale = forecast(what_if(snapshot, scale=[Scale(web, 5)]))
+
+    assert (silent.answer, silent.to_place) == (ForecastResult.GUARANTEED, 0)
+    assert (found.answer, found.to_place, found.least_pending) == (ForecastResult.IMPOSSIBLE, 2, 2)
+    assert len(found.pending) == 2
+    assert "node(s) didn't match pod anti-affinity rules" in found.pending[0].reason
+    assert (of_scale.answer, of_scale.least_pending) == (ForecastResult.IMPOSSIBLE, 2)
+
+
+def test_who_waits_without_being_asked_about_is_told() -> None:
+    made = cluster("ab")
+    web = deployment(made, "web", ["n1"], {"nodeSelector": {ZONE: "z"}})
+    made.start(web)
+    made.start(web)
+
+    (line,) = pending_now(made.snapshot(), Topology.of())
+
+    assert line.startswith("2 are Pending already, and nothing is asked about them: shop/web-1, ")
+    assert "0/2 nodes are available: " in line

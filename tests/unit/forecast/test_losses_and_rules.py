@@ -1,0 +1,236 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules that are written while nodes are drained, or while what they are for begins to roll: what ends
+or leaves meanwhile makes room, and takes away what others were near."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
+from tests.unit.compliance.cluster import spread
+from tests.unit.planning.scenes import (
+    HOST,
+    ZONE,
+    cluster,
+    deployment,
+    keep_apart,
+    lost,
+    machine,
+    near,
+    pinned,
+    template_write,
+    written,
+)
+
+# A machine has to move that has nothing to do with the loss.
+
+
+def test_a_spread_counts_what_stands_though_a_machine_moves_as_well() -> None:
+    made = cluster("abc")
+    deployment(made, "web", ["n1", "n2", "n3", "n3", "n3"], spread(ZONE, 2, app="web"))
+    ref = machine(made, "vm1", "n1", g="x")
+
+    alone, both = lost(made, "n3"), written(made, pinned(ref, "b"), lost_nodes=["n3"])
+
+    assert (alone.answer, both.answer) == (ForecastResult.POSSIBLE, ForecastResult.POSSIBLE)
+    assert [move.instance.name for move in both.moves] == ["vm1", "web-3", "web-4", "web-2"]
+
+
+def test_one_too_many_for_a_spread_is_proven_though_a_machine_moves_as_well() -> None:
+    made = cluster("abc")
+    deployment(made, "web", ["n1", "n2", *["n3"] * 9], spread(ZONE, 2, app="web"))
+    ref = machine(made, "vm1", "n1", g="x")
+
+    found = written(made, pinned(ref, "b"), lost_nodes=["n3"])
+
+    assert (found.answer, found.least_pending) == (ForecastResult.IMPOSSIBLE, 2)
+    assert len(found.proof) == 1
+
+
+def test_who_ends_leads_as_long_as_it_stands_though_a_machine_moves_as_well() -> None:
+    made = cluster("aab")
+    made.bare_pod("leader", "n1", app="leader")
+    deployment(made, "db", ["n1"], {"affinity": near(app="leader")})
+    ref = machine(made, "vm1", "n2", g="x")
+
+    found = written(made, pinned(ref, "b"), lost_nodes=["n1"])
+
+    assert found.answer is ForecastResult.POSSIBLE
+
+
+# What leaves makes room for a machine that has to move.
+
+
+def test_the_old_pods_of_a_roll_out_do_not_stand_for_ever() -> None:
+    made = cluster("ab")
+    apart = {"affinity": keep_apart(over=HOST, plain=True, g="x")}
+    cache = deployment(made, "cache", ["n2"], apart)
+    ref = machine(made, "vm1", "n1", g="x")
+
+    stays = written(made, pinned(ref, "b"))
+    rolls = written(made, pinned(ref, "b"), template_write(cache, "affinity", {}))
+
+    assert stays.answer is ForecastResult.IMPOSSIBLE
+    assert rolls.answer is ForecastResult.UNKNOWN
+    assert "others leave or look for places" in rolls.proof[-1]
+
+
+def test_room_that_a_roll_out_takes_comes_to_be_free() -> None:
+    made = cluster("ab")
+    made.nodes["n2"]["status"]["allocatable"]["cpu"] = "1"
+    asks = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+    cache = deployment(made, "cache", ["n2"], asks)
+    ref = machine(made, "vm1", "n1", {"domain": {"resources": {"requests": {"cpu": "1"}}}})
+
+    found = written(made, pinned(ref, "b"), pinned(cache, "a"))
+
+    assert found.answer is ForecastResult.UNKNOWN
+
+
+def test_a_new_pod_of_a_roll_out_may_be_the_one_to_be_near() -> None:
+    made = cluster("ab")
+    cache = deployment(made, "cache", ["n1"], {})
+    ref = machine(made, "vm1", "n2", g="x")
+    made.nodes["n1"]["status"]["allocatable"]["cpu"] = "0"
+
+    found = written(made, template_write(ref, "affinity", near(app="cache")), pinned(cache, "b"))
+
+    assert found.answer is ForecastResult.UNKNOWN
+
+
+def test_who_migrates_off_a_drained_node_makes_room() -> None:
+    """d keeps x out of zone a until it has gone, and x keeps d out of zone b until it has."""
+    made = cluster("aabc")
+    machine(made, "d", "n1", {"affinity": keep_apart(g="x")}, g="d")
+    ref = machine(made, "v", "n3", g="x")
+
+    found = written(made, pinned(ref, "a"), lost_nodes=["n1"])
+
+    assert found.answer is ForecastResult.UNKNOWN
+    assert found.deadlock is None
+
+
+def test_a_cordoned_node_is_not_left_because_of_who_leaves_it() -> None:
+    made = cluster("aa")
+    machine(made, "d", "n1", {"affinity": keep_apart(g="x")}, g="d")
+    ref = machine(made, "v", "n2", g="x")
+    made.nodes["n2"]["spec"]["unschedulable"] = True
+
+    found = written(made, pinned(ref, "a"), lost_nodes=["n1"])
+
+    assert not any("VM v:" in text for text in found.proof)
+
+
+# A rule that is written may be broken by who leaves later.
+
+
+def test_who_was_near_is_no_certainty_once_the_other_has_to_leave() -> None:
+    made = cluster("aab")
+    machine(made, "leader", "n1", app="leader")
+    follower = machine(made, "follower", "n2", app="follower")
+    made.nodes["n2"]["status"]["allocatable"]["cpu"] = "0"
+    write = template_write(follower, "affinity", near(app="leader"))
+
+    away = written(made, write, lost_nodes=["n1"])
+    made.nodes["n2"]["status"]["allocatable"]["cpu"] = "16"
+    close = written(made, write, lost_nodes=["n1"])
+
+    assert away.answer is ForecastResult.UNKNOWN
+    assert away.proof[0].startswith("places were found for all 1, but")
+    assert away.proof[1].startswith("not certain: somebody leaves or comes")
+    assert close.answer is ForecastResult.POSSIBLE
+    assert [move.targets[0] for move in close.moves] == ["n2"]
+
+
+def test_a_spread_that_is_written_is_no_certainty_once_one_that_it_counts_has_to_leave() -> None:
+    """The target is placed while the source counts: then it may be one too many in zone a."""
+    made = cluster("abcc")
+    refs = [
+        machine(made, name, node, g="web")
+        for name, node in (("web-a", "n1"), ("web-b", "n2"), ("web-c", "n3"))
+    ]
+    rule = spread(ZONE, g="web")["topologySpreadConstraints"]
+    writes = [template_write(ref, "topologySpreadConstraints", rule) for ref in refs]
+
+    found = written(made, *writes, lost_nodes=["n3"])
+
+    assert found.answer is not ForecastResult.GUARANTEED
+
+
+def test_a_spread_of_one_that_starts_is_no_certainty_where_it_counts_others_that_do() -> None:
+    made = cluster("ab")
+    db = machine(made, "db", "", g="db")
+    refs = [machine(made, name, "", g="web") for name in ("web-a", "web-b")]
+    rule = spread(ZONE, g="web")["topologySpreadConstraints"]
+
+    found = written(
+        made,
+        template_write(db, "topologySpreadConstraints", rule),
+        *(pinned(ref, "a", "b") for ref in refs),
+    )
+
+    assert found.answer is ForecastResult.POSSIBLE
+
+
+def test_a_move_is_no_certainty_where_it_leaves_one_that_no_rule_is_written_for() -> None:
+    made = cluster("aabb")
+    leader = machine(made, "leader", "n1", g="leader")
+    alone = written(made, pinned(leader, "b"))
+    machine(made, "follower", "n2", {"affinity": near(g="leader")}, g="follower")
+
+    followed = written(made, pinned(leader, "b"))
+
+    assert alone.answer is ForecastResult.GUARANTEED
+    assert followed.answer is ForecastResult.POSSIBLE
+
+
+# What is said of it.
+
+
+def test_a_proof_is_told_once_and_is_certain_though_another_machine_moves() -> None:
+    made = cluster("ab")
+    moves = machine(made, "vm1", "n1", g="x")
+    halted = machine(made, "db", "", g="db")
+
+    found = written(made, pinned(moves, "b"), pinned(halted, "zz"))
+
+    assert found.answer is ForecastResult.IMPOSSIBLE
+    assert [text.split(":")[0] for text in found.proof] == ["VM db"]
+    assert [(each.instance.name, each.certain) for each in found.pending] == [("db", True)]
+    assert found.least_pending == 1
+
+
+def test_what_is_no_proof_any_more_is_not_told_as_one() -> None:
+    """Three machines want the room of node n1 while vm1 leaves it, and others could leave as well."""
+    made = cluster("ab")
+    for node in made.nodes.values():
+        node["status"]["allocatable"]["cpu"] = "1"
+    domain = {"domain": {"resources": {"requests": {"cpu": "1"}}}}
+    moves = machine(made, "vm1", "n1", {"domain": {}}, g="x")
+    halted = [machine(made, name, "", domain, g="db") for name in ("db1", "db2", "db3")]
+
+    found = written(made, pinned(moves, "b"), *(pinned(ref, "a", "b") for ref in halted))
+
+    assert found.answer is ForecastResult.UNKNOWN
+    assert found.proof[0].startswith("unless others move: these 3 VMs")
+    assert found.proof[1].startswith("not proven: machines may move otherwise")
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_moves_that_were_found_are_not_denied(others: bool) -> None:
+    """vm1 obeys where it is, in the only room for vm2. Once it makes that room both are well."""
+    made = cluster("abb")
+    made.nodes["n1"]["status"]["allocatable"]["cpu"] = "1"
+    domain = {"domain": {"resources": {"requests": {"cpu": "1"}}}}
+    refs = [machine(made, f"vm{n}", f"n{n}", domain, g="x") for n in (1, 2)]
+    writes = [pinned(refs[0], "a", "b"), pinned(refs[1], "a")]
+    if others:
+        writes.append(pinned(machine(made, "db", "", g="db"), "b"))
+
+    found = written(made, *writes)
+
+    assert [left.instance.name for left in found.left] == ["vm2"]
+    assert found.answer is (ForecastResult.UNKNOWN if others else ForecastResult.POSSIBLE)
+    assert not any("no sequence" in text for text in found.proof)
+    assert any("moves were found that heal all" in text for text in found.proof) is others

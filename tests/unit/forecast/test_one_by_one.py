@@ -1,0 +1,85 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pods of a drain end one by one: what still stands counts for a spread, and leads who is to be near."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
+from tests.unit.compliance.cluster import affinity, selector, spread
+from tests.unit.planning.scenes import (
+    HOST,
+    ZONE,
+    Cluster,
+    cluster,
+    deployment,
+    keep_apart,
+    lost,
+    machine,
+)
+
+
+def spread_over_three(on_the_lost: int) -> Cluster:
+    """Zone c has only the node that is drained."""
+    made = cluster("abc")
+    deployment(made, "web", ["n1", "n2", *["n3"] * on_the_lost], spread(ZONE, 2, app="web"))
+    return made
+
+
+def test_a_spread_lets_in_early_what_it_would_refuse_late() -> None:
+    """At once, zone c counts 0 and two have a place. With two that stand there, zone a takes one
+    more, with one another one, and the last goes to zone b."""
+    found = lost(spread_over_three(3), "n3")
+
+    assert (found.answer, found.to_place, found.least_pending) == (ForecastResult.POSSIBLE, 3, 0)
+    assert len(found.pending) == 1
+    assert not any(each.certain for each in found.pending)
+    assert len(found.moves) == 3
+
+
+@pytest.mark.parametrize(("on_the_lost", "least"), [(4, 1), (9, 2)])
+def test_a_proof_counts_what_stands(on_the_lost: int, least: int) -> None:
+    found = lost(spread_over_three(on_the_lost), "n3")
+
+    assert (found.answer, found.least_pending) == (ForecastResult.IMPOSSIBLE, least)
+    assert "zone c counts for that and takes none" in found.proof[0]
+
+
+def test_who_is_near_a_pod_that_ends_can_have_moved_before() -> None:
+    made = cluster("aab")
+    made.bare_pod("leader", "n1", app="leader")
+    near = affinity({"labelSelector": selector(app="leader"), "topologyKey": ZONE})
+    deployment(made, "db", ["n1"], near)
+
+    found = lost(made, "n1")
+
+    assert found.answer is ForecastResult.POSSIBLE
+    assert [each.certain for each in found.pending] == [False]
+    assert [move.targets for move in found.moves] == [("n2",)]
+
+
+def test_the_source_of_a_migration_counts_until_it_has_ended() -> None:
+    """Both targets find a place on the other node at once: the two sources count there still. Once
+    the first of them has ended the other target would be one too many."""
+    made = cluster("ab")
+    for name, node in (("db-a", "n1"), ("db-b", "n1"), ("db-c", "n2")):
+        machine(made, name, node, spread(HOST, app="db"), app="db")
+
+    found = lost(made, "n1")
+
+    assert found.answer is ForecastResult.POSSIBLE
+    assert [each.certain for each in found.stuck] == [False]
+
+
+def test_of_several_who_compete_nobody_is_sure_to_wait() -> None:
+    made = cluster("ab")
+    spec = {"affinity": keep_apart(over=HOST, plain=True, app="web")}
+    deployment(made, "web", ["n1"], spec)
+    deployment(made, "db", ["n1"], {"affinity": keep_apart(over=HOST, plain=True, app="db")})
+    made.nodes["n2"]["status"]["allocatable"]["cpu"] = "1"
+
+    found = lost(made, "n1")
+
+    assert (found.answer, found.least_pending) == (ForecastResult.IMPOSSIBLE, 1)
+    assert [each.certain for each in found.pending] == [False]

@@ -1,0 +1,58 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Groups that have nothing in common but room on nodes."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Plan
+from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
+    InstanceSelection,
+)
+from ansible_collections.virt.placement.plugins.module_utils.planning.plan import (
+    PlanRequest,
+    plan_moves,
+)
+from tests.unit.compliance.cluster import expression, node_affinity
+from tests.unit.planning.scenes import ZONE, Cluster, cluster, keep_apart, machine
+
+
+def two_groups(choosy: str) -> Cluster:
+    """Two pairs in zone a that are to be apart. There is one place in zone b, where nodes are the
+    emptiest, and more in zone c; the pair `choosy` cannot use that."""
+    made = cluster("abc")
+    made.nodes["n2"]["status"]["allocatable"]["cpu"] = "1"
+    for name in "xy":
+        machine(made, name, "n3")
+    for group in ("first", "second"):
+        spec = {"affinity": keep_apart(g=group)}
+        if group == choosy:
+            only = node_affinity({"matchExpressions": [expression(ZONE, "NotIn", "c")]})
+            spec = {"affinity": {**spec["affinity"], **only["affinity"]}}
+        for number in (1, 2):
+            machine(made, f"{group}-{number}", "n1", spec, g=group)
+    return made
+
+
+def planned(made: Cluster) -> Plan:
+    request = PlanRequest(InstanceSelection(frozenset({"shop"})), allow=frozenset({Method.MIGRATE}))
+    return plan_moves(made.snapshot(), request)
+
+
+@pytest.mark.parametrize("choosy", ["first", "second"])
+def test_the_last_room_goes_to_those_who_have_no_other(choosy: str) -> None:
+    plan = planned(two_groups(choosy))
+    assert plan.skipped == ()
+    assert len(plan.moves) == 2
+    to = {move.instance.name.partition("-")[0]: move.targets[0] for move in plan.moves}
+    assert to[choosy] == "n2"
+    assert set(to.values()) == {"n2", "n3"}
+
+
+def test_where_there_is_no_room_for_both_one_is_healed_and_one_is_left() -> None:
+    made = two_groups("second")
+    made.nodes["n3"]["status"]["allocatable"]["cpu"] = "2"
+    plan = planned(made)
+    assert len(plan.moves) == 1
+    assert len(plan.skipped) == 2

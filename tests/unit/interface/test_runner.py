@@ -1,0 +1,268 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a module ends."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import typing as t
+
+import pytest
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
+    ApiError,
+    ApiRequest,
+    ServerFault,
+)
+from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
+    argument_spec,
+)
+from ansible_collections.virt.placement.plugins.module_utils.interface.runner import (
+    PartialFailure,
+    Run,
+    run_task,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import (
+    InputError,
+    InvalidInput,
+)
+from tests.conftest import RunModule
+from tests.unit.api.scripted_server import ScriptedServer, answer, status
+
+KUBE_SYSTEM = answer({"metadata": {"name": "kube-system", "uid": "cluster-1"}})
+
+
+@pytest.fixture
+def ends(run_module: RunModule, server: ScriptedServer) -> t.Any:
+    """Runs a module made of `run` against the scripted server."""
+    server.plays(KUBE_SYSTEM)
+
+    def call(run: Run, **params: t.Any) -> dict[str, t.Any]:
+        auth = {"host": server.url, "api_key": "secret-token"}
+        given = params if "kubeconfig" in params else {**auth, **params}
+        return run_module(lambda: run_task(AnsibleModule(argument_spec()), run), given)
+
+    return call
+
+
+def test_a_result_names_the_cluster(ends: t.Any, server: ScriptedServer) -> None:
+    result = ends(lambda module, api: {"changed": True, "nodes": []})
+    result.pop("invocation", None)  # ansible-core 2.21 adds it only when asked
+    assert result == {
+        "changed": True,
+        "nodes": [],
+        "cluster": {"api": server.url, "uid": "cluster-1"},
+    }
+
+
+def test_another_cluster_is_refused_before_anything_is_done(ends: t.Any) -> None:
+    result = ends(lambda module, api: pytest.fail("must not run"), cluster_uid="cluster-2")
+    assert result["failed"]
+    assert "is cluster cluster-1, and cluster_uid says cluster-2" in result["msg"]
+    assert result["cluster"]["uid"] == "cluster-1"
+
+
+def test_the_right_cluster_is_asked_once(ends: t.Any, server: ScriptedServer) -> None:
+    ends(lambda module, api: {}, cluster_uid="cluster-1")
+    assert server.requests == ["GET /api/v1/namespaces/kube-system"]
+
+
+def test_all_faults_are_named_and_no_server_is_asked(
+    ends: t.Any,
+    server: ScriptedServer,
+) -> None:
+    def run(module: t.Any, api: t.Any) -> t.Any:
+        raise InvalidInput(
+            [InputError("per_node.w1.zone", "is empty"), InputError("remove[0]", "is unknown")]
+        )
+
+    result = ends(run)
+    assert result["failed"]
+    assert result["faults"] == ["per_node.w1.zone: is empty", "remove[0]: is unknown"]
+    assert result["msg"] == "2 errors:\n- per_node.w1.zone: is empty\n- remove[0]: is unknown"
+    assert result["cluster"] == {"api": server.url, "uid": None}
+    assert not server.seen
+
+
+def test_faults_are_named_where_nothing_leads_to_a_server(
+    ends: t.Any, tmp_path: pathlib.Path
+) -> None:
+    def run(module: t.Any, api: t.Any) -> t.Any:
+        raise InvalidInput([InputError("labels", "is empty")])
+
+    result = ends(run, kubeconfig=str(tmp_path / "none"))
+    assert result["faults"] == ["labels: is empty"]
+    assert result["cluster"] == {"api": None, "uid": None}
+
+
+def test_no_time_is_refused(ends: t.Any, server: ScriptedServer) -> None:
+    result = ends(lambda module, api: pytest.fail("must not run"), timeout=0)
+    assert result["faults"] == ["timeout: must be at least 1 second"]
+    assert not server.seen
+
+
+def test_a_partial_failure_returns_what_was_done(ends: t.Any) -> None:
+    def run(module: t.Any, api: t.Any) -> t.Any:
+        raise PartialFailure({"changed": True, "nodes": ["w1"]}, [ValueError("w2: no")])
+
+    result = ends(run)
+    assert (result["failed"], result["changed"], result["nodes"]) == (True, True, ["w1"])
+    assert (result["msg"], result["errors"]) == ("w2: no", ["w2: no"])
+
+
+def test_a_refused_request_names_verb_and_resource(
+    ends: t.Any,
+    server: ScriptedServer,
+) -> None:
+    server.plays(status(403, "Forbidden", 'nodes is forbidden: User "nobody"'))
+    result = ends(lambda module, api: api.get("/api/v1/nodes"))
+    assert result["msg"] == (
+        'cannot list nodes: 403 Forbidden: nodes is forbidden: User "nobody"; grant this identity'
+        " the verb 'list' on 'nodes'; the ClusterRole virt-placement-reader (rbac/reader.yml) has"
+        " every right to list"
+    )
+
+
+def test_the_role_with_the_rights_to_read_is_named_once(ends: t.Any) -> None:
+    def run(module: t.Any, api: t.Any) -> t.Any:
+        raise InvalidInput(
+            [
+                InputError("not permitted", f"grant this identity the verb 'list' on '{what}'")
+                for what in ("pods", "nodes")
+            ]
+        )
+
+    assert ends(run)["msg"].splitlines() == [
+        "2 errors:",
+        "- not permitted: grant this identity the verb 'list' on 'pods'",
+        "- not permitted: grant this identity the verb 'list' on 'nodes'",
+        "the ClusterRole virt-placement-reader (rbac/reader.yml) has every right to list",
+    ]
+
+
+def test_a_cluster_whose_uid_may_not_be_read_has_none(
+    ends: t.Any,
+    server: ScriptedServer,
+) -> None:
+    server.plays(status(403, "Forbidden"))
+    result = ends(lambda module, api: {})
+    assert result["cluster"]["uid"] is None
+    assert len(result["warnings"]) == 1
+
+
+def asks_and(error: Exception) -> Run:
+    """A run that gets an answer of the server, and fails after it."""
+
+    def run(module: t.Any, api: t.Any) -> t.Any:
+        api.get("/api/v1/nodes")
+        raise error
+
+    return run
+
+
+def is_refused_later(module: t.Any, api: t.Any) -> t.Any:
+    api.get("/api/v1/nodes")
+    api.get("/api/v1/pods")
+
+
+def is_partly_refused(module: t.Any, api: t.Any) -> t.Any:
+    try:
+        is_refused_later(module, api)
+    except ApiError as error:
+        raise PartialFailure({}, [error]) from error
+
+
+NOT_FOUND = asks_and(InvalidInput([InputError("rules", "nobody is there")]))
+PARTLY = asks_and(PartialFailure({}, ["w2: no"]))
+
+
+@pytest.mark.parametrize(
+    ("run", "asked"),
+    [(NOT_FOUND, 0), (PARTLY, 0), (is_refused_later, 1), (is_partly_refused, 1)],
+)
+def test_a_failure_names_the_cluster_that_was_reached(
+    ends: t.Any, server: ScriptedServer, run: Run, asked: int
+) -> None:
+    refusals = [status(403, "Forbidden")] * asked
+    server.plays(answer({"items": []}), *refusals, KUBE_SYSTEM)
+
+    result = ends(run)
+
+    assert result["failed"]
+    assert result["cluster"] == {"api": server.url, "uid": "cluster-1"}
+
+
+def test_who_may_nothing_asks_once(ends: t.Any, server: ScriptedServer) -> None:
+    server.plays(status(403, "Forbidden"))
+
+    result = ends(lambda module, api: api.get("/api/v1/nodes"))
+
+    assert server.requests == ["GET /api/v1/nodes"]
+    assert result["cluster"]["uid"] is None
+
+
+SERVER_FAILED = ServerFault(ApiRequest("GET", "/api/v1/nodes"), "no leader", status=500)
+
+
+@pytest.mark.parametrize("error", [SERVER_FAILED, PartialFailure({}, [SERVER_FAILED])])
+def test_a_server_that_failed_is_not_asked_again(
+    ends: t.Any, server: ScriptedServer, error: Exception
+) -> None:
+    result = ends(asks_and(error))
+
+    assert server.requests == ["GET /api/v1/nodes"]
+    assert result["cluster"] == {"api": server.url, "uid": None}
+
+
+def test_a_uid_that_may_not_be_read_is_left_out_of_a_failure(
+    ends: t.Any, server: ScriptedServer
+) -> None:
+    server.plays(answer({"items": []}), status(403, "Forbidden"))
+
+    result = ends(asks_and(InvalidInput([InputError("rules", "nobody is there")])))
+
+    assert result["msg"] == "rules: nobody is there"
+    assert result["cluster"]["uid"] is None
+    assert "warnings" not in result
+
+
+def test_a_defect_stays_a_traceback(ends: t.Any) -> None:
+    with pytest.raises(ZeroDivisionError):
+        ends(lambda module, api: {"changed": 1 // 0})
+
+
+def test_credentials_are_nowhere_and_plain_words_are_left_alone(
+    ends: t.Any,
+    server: ScriptedServer,
+) -> None:
+    user = {
+        "token": "very-secret-token",
+        "exec": {"command": "aws", "args": ["eks"], "env": [{"name": "A", "value": "env-secret"}]},
+    }
+    kubeconfig = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "prod",
+        "contexts": [{"name": "prod", "context": {"cluster": "prod", "user": "jane"}}],
+        "clusters": [{"name": "prod", "cluster": {"server": server.url}}],
+        "users": [{"name": "jane", "user": {"token": user["token"]}}],
+        "unused": [user],
+    }
+    seen = {"namespace": "prod", "kind": "v1 Config", "leak": "a very-secret-token b"}
+    result = ends(lambda module, api: dict(seen), kubeconfig=kubeconfig)
+    text = json.dumps(result)
+    assert "very-secret-token" not in text
+    assert "env-secret" not in text
+    assert (result["namespace"], result["kind"]) == ("prod", "v1 Config")
+
+
+def test_a_token_is_blanked_out_of_messages(
+    ends: t.Any,
+    server: ScriptedServer,
+) -> None:
+    server.plays(status(400, "BadRequest", "cannot read header Bearer secret-token"))
+    result = ends(lambda module, api: api.get("/api/v1/nodes"))
+    assert result["failed"]
+    assert "secret-token" not in json.dumps(result)

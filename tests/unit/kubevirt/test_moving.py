@@ -1,0 +1,369 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which way of moving makes a declared placement effective: kind by kind, strategy by strategy."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import (
+    MoveOptions,
+    can_migrate,
+    move_options,
+    propagating,
+    run_strategy,
+    staged_changes,
+    takes_effect,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod, Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Instance,
+    MachineInstance,
+    Platform,
+    Workload,
+)
+
+LIVE = Platform(rollout_strategy="LiveUpdate")
+STAGE = Platform(rollout_strategy="Stage")
+AFFINITY = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"x": 1}]}}
+SPREAD = [{"topologyKey": "zone", "maxSkew": 1}]
+
+
+def machine(
+    spec: dict[str, t.Any] | None = None,
+    *,
+    strategy: str = "Always",
+    conditions: tuple[str, ...] = (),
+) -> Workload:
+    manifest = {
+        "metadata": {"name": "db", "namespace": "shop"},
+        "spec": {"runStrategy": strategy, "template": {"spec": spec or {}}},
+        "status": {"conditions": [{"type": kind, "status": "True"} for kind in conditions]},
+    }
+    return Workload(Ref("VirtualMachine", "shop", "db"), "u-vm", manifest)
+
+
+def running(spec: dict[str, t.Any] | None = None, **changed: t.Any) -> Instance:
+    ref = Ref("VirtualMachineInstance", "shop", "db")
+    values: dict[str, t.Any] = {"phase": "Running", "live_migratable": True, **changed}
+    vmi = MachineInstance(ref, "u1", node_name="w1", labels={}, spec=spec or {}, **values)
+    return Instance(ref, "u1", Ref("VirtualMachine", "shop", "db"), Pod("shop", "p"), vmi)
+
+
+def effect(workload: Workload | None, instance: Instance, **given: t.Any) -> MoveOptions:
+    platform = given.pop("platform", LIVE)
+    found = move_options(workload, instance, platform, **given)
+    assert can_migrate(workload, instance.vmi, platform) == (Method.MIGRATE in found.methods)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("declared", "effective"),
+    [
+        pytest.param({}, {}, id="nothing"),
+        pytest.param({"affinity": AFFINITY}, {"affinity": AFFINITY}, id="reached"),
+        pytest.param({"affinity": AFFINITY}, {}, id="on-its-way"),
+        pytest.param(
+            {"nodeSelector": {"a": "b"}}, {"nodeSelector": {"a": "b", "c": "d"}}, id="more"
+        ),
+        pytest.param({"affinity": {"nodeAffinity": None}}, {}, id="empties-say-nothing"),
+    ],
+)
+def test_what_is_live_takes_a_migration(
+    declared: dict[str, t.Any], effective: dict[str, t.Any]
+) -> None:
+    found = effect(machine(declared), running(effective))
+    assert found.methods == (Method.MIGRATE, Method.RESTART)
+
+
+@pytest.mark.parametrize(
+    ("workload", "platform", "reason"),
+    [
+        pytest.param(
+            machine({"topologySpreadConstraints": SPREAD}),
+            LIVE,
+            "a change of topologySpreadConstraints takes effect at a restart",
+            id="spread",
+        ),
+        pytest.param(
+            machine({"affinity": AFFINITY}),
+            STAGE,
+            "the cluster's rollout strategy is Stage",
+            id="stage",
+        ),
+        pytest.param(
+            machine({"affinity": AFFINITY}, conditions=("RestartRequired",)),
+            LIVE,
+            "the VM has the condition RestartRequired, so nothing reaches the running instance",
+            id="restart-required",
+        ),
+    ],
+)
+def test_what_is_not_live_takes_a_restart(
+    workload: Workload, platform: Platform, reason: str
+) -> None:
+    found = effect(workload, running(), platform=platform)
+    assert found == MoveOptions((Method.RESTART,), reason)
+
+
+def test_a_restart_that_others_staged_does_not_hinder_a_migration_with_current_terms() -> None:
+    workload = machine({"affinity": AFFINITY}, conditions=("RestartRequired",))
+    assert effect(workload, running({"affinity": AFFINITY})).methods[0] is Method.MIGRATE
+
+
+def test_what_cannot_migrate_takes_a_restart() -> None:
+    stuck = running(live_migratable=False, live_migratable_reason="DisksNotLiveMigratable")
+    found = effect(machine(), stuck)
+    assert found.methods == (Method.RESTART,)
+    assert "DisksNotLiveMigratable" in found.reason
+
+
+def test_an_unknown_migratability_may_be_tried() -> None:
+    assert effect(machine(), running(live_migratable=None)).methods[0] is Method.MIGRATE
+
+
+@pytest.mark.parametrize("strategy", ["Once", "Halted", "WaitAsReceiver"])
+def test_strategies_that_are_never_restarted(strategy: str) -> None:
+    workload = machine({"topologySpreadConstraints": SPREAD}, strategy=strategy)
+    found = effect(workload, running())
+    assert found.methods == ()
+    assert f"a VM with run strategy {strategy} is not restarted" in found.reason
+    assert not found.passing
+
+
+def test_running_true_is_run_strategy_always() -> None:
+    assert run_strategy(
+        Workload(Ref("VirtualMachine", "a", "b"), "", {"spec": {"running": True}})
+    ) == ("Always")
+
+
+def test_somebody_elses_staged_change_is_not_activated_unasked() -> None:
+    declared = {
+        "topologySpreadConstraints": SPREAD,
+        "domain": {"cpu": {"cores": 4}, "devices": {"disks": [{"name": "root"}, {"name": "new"}]}},
+    }
+    effective = {"domain": {"cpu": {"cores": 2}, "devices": {"disks": [{"name": "root", "x": 1}]}}}
+    workload, instance = machine(declared), running(effective)
+
+    found = effect(workload, instance)
+
+    assert found.methods == ()
+    assert "domain.cpu.cores, domain.devices.disks[new]" in found.reason
+    allowed = effect(workload, instance, activate_foreign_changes=True)
+    assert allowed.methods == (Method.RESTART,)
+
+
+def test_what_kubevirt_fills_in_is_no_staged_change() -> None:
+    declared = {"domain": {"devices": {}}, "hostname": "", "volumes": [{"name": "a"}]}
+    effective = {
+        "domain": {"devices": {"rng": {}}, "machine": {"type": "q35"}},
+        "volumes": [{"name": "a", "containerDisk": {"imagePullPolicy": "Always"}}],
+    }
+    instance = running(effective)
+    assert instance.vmi is not None
+    assert staged_changes(machine(declared), instance.vmi) == ()
+
+
+def test_a_replica_keeps_the_spec_it_was_made_with() -> None:
+    ref = Ref("VirtualMachineInstanceReplicaSet", "shop", "web")
+    manifest = {"metadata": {}, "spec": {"template": {"spec": {"affinity": AFFINITY}}}}
+    workload = Workload(ref, "u", manifest)
+
+    assert effect(workload, running()).methods == (Method.RECREATE,)
+    current = effect(workload, running({"affinity": AFFINITY}))
+    assert current.methods == (Method.MIGRATE, Method.RECREATE)
+    waiting = effect(workload, running({"affinity": AFFINITY}, phase="Scheduling"))
+    assert waiting.methods == (Method.RECREATE,)
+
+
+def deployment(**status: t.Any) -> Workload:
+    manifest = {
+        "metadata": {"generation": 2},
+        "spec": {"replicas": 3},
+        "status": {"observedGeneration": 2, "updatedReplicas": 3, **status},
+    }
+    return Workload(Ref("Deployment", "shop", "web"), "u", manifest)
+
+
+def pod_of(workload: Workload, **changed: t.Any) -> Instance:
+    return Instance(Ref("Pod", "shop", "p"), "u1", workload.ref, Pod("shop", "p", **changed))
+
+
+def test_a_pod_is_recreated_when_its_controller_is_at_rest() -> None:
+    assert effect(deployment(), pod_of(deployment())).methods == (Method.RECREATE,)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        ({"updatedReplicas": 1}, "its own roll-out is under way"),
+        ({"observedGeneration": 1}, "its controller has not seen the latest change yet"),
+    ],
+)
+def test_a_roll_out_of_its_own_is_waited_for(status: dict[str, t.Any], reason: str) -> None:
+    workload = deployment(**status)
+    assert effect(workload, pod_of(workload)) == MoveOptions((), reason, passing=True)
+
+
+def test_a_roll_out_that_is_held_is_not_waited_for() -> None:
+    def held(kind: str = "Deployment", status: t.Any = None, **spec: t.Any) -> MoveOptions:
+        workload = deployment(**{"updatedReplicas": 1, **(status or {})})
+        workload = Workload(
+            Ref(kind, "shop", "web"),
+            "u",
+            {**workload.manifest, "spec": {"replicas": 3, **spec}},
+        )
+        return effect(workload, pod_of(workload))
+
+    paused = held(paused=True)
+    assert paused == MoveOptions((), "its own roll-out is paused (spec.paused): resume it first")
+    condition = {"type": "Progressing", "status": "False", "message": "it has timed out"}
+    stuck = held(status={"conditions": [condition]})
+    assert stuck == MoveOptions((), "its own roll-out is stuck: it has timed out")
+    partition = {"updateStrategy": {"rollingUpdate": {"partition": 2}}}
+    kept = held("StatefulSet", **partition)
+    assert kept == MoveOptions((), "its own roll-out is held by its partition (2)")
+    assert held("StatefulSet", {"updatedReplicas": 0}, **partition).passing
+    assert held("StatefulSet", updateStrategy={"type": "OnDelete"}).methods == (Method.RECREATE,)
+    lagging = held(status={"observedGeneration": 1, "conditions": [condition]}, paused=True)
+    assert lagging.passing, "what the controller says is about an older template"
+    rested = held(status={"updatedReplicas": 3, "conditions": [condition]}, paused=True)
+    assert rested.methods == (Method.RECREATE,)
+
+
+@pytest.mark.parametrize("length", [63, 64])
+def test_kubevirt_makes_no_migration_for_a_long_name(length: int) -> None:
+    found = running()
+    assert found.vmi is not None
+    ref = Ref("VirtualMachineInstance", "shop", "x" * length)
+    named = Instance(ref, found.uid, found.workload, found.pod, replace(found.vmi, ref=ref))
+    told = effect(machine(), named)
+    gentlest = Method.MIGRATE if length == 63 else Method.RESTART
+    assert told.methods[0] is gentlest
+    assert ("its name has 64 characters" in told.reason) is (length == 64)
+
+
+@pytest.mark.parametrize(
+    ("workload", "instance", "passing"),
+    [
+        pytest.param(None, running(), False, id="standalone-vmi"),
+        pytest.param(machine(), running(terminating=True), True, id="ending"),
+        pytest.param(machine(), running(phase="Scheduling"), True, id="starting"),
+    ],
+)
+def test_nothing_to_move(workload: Workload | None, instance: Instance, passing: bool) -> None:
+    found = effect(workload, instance)
+    assert found.methods == ()
+    assert found.passing is passing
+    assert found.reason
+
+
+def test_a_placement_on_its_way_is_waited_for() -> None:
+    instance = running()
+    assert instance.vmi is not None
+    assert propagating(machine({"affinity": AFFINITY}), instance.vmi, LIVE)
+    assert not propagating(machine({"affinity": AFFINITY}), instance.vmi, STAGE)
+    assert not propagating(machine(), instance.vmi, LIVE)
+
+
+def test_the_gentlest_method_that_is_allowed() -> None:
+    found = MoveOptions((Method.MIGRATE, Method.RESTART))
+    assert found.allowed({Method.RESTART, Method.MIGRATE}) is Method.MIGRATE
+    assert found.allowed({Method.RESTART}) is Method.RESTART
+    assert found.allowed(frozenset()) is None
+
+
+SELECTED = {"nodeSelector": {"a": "b"}}
+
+
+@pytest.mark.parametrize(
+    ("workload", "instance", "platform", "expected"),
+    [
+        pytest.param(machine({"affinity": AFFINITY}), running(), LIVE, "migration", id="live"),
+        pytest.param(
+            machine({"affinity": AFFINITY}),
+            running({"affinity": AFFINITY}),
+            STAGE,
+            "migration",
+            id="reached-before-the-strategy-changed",
+        ),
+        pytest.param(machine({"affinity": AFFINITY}), running(), STAGE, "restart", id="stage"),
+        pytest.param(
+            machine({"affinity": AFFINITY}, conditions=("RestartRequired",)),
+            running(),
+            LIVE,
+            "restart",
+            id="restart-required",
+        ),
+        pytest.param(
+            machine({"affinity": AFFINITY, "topologySpreadConstraints": SPREAD}),
+            running(),
+            LIVE,
+            "restart",
+            id="spread-waits",
+        ),
+        pytest.param(
+            machine({"affinity": AFFINITY}),
+            running(live_migratable=False),
+            LIVE,
+            "restart",
+            id="not-migratable",
+        ),
+        pytest.param(machine(), running(SELECTED), STAGE, "restart", id="node-selector-removed"),
+        pytest.param(
+            machine({"affinity": AFFINITY}),
+            running(phase="Scheduling"),
+            LIVE,
+            "migration",
+            id="not-running-yet",
+        ),
+    ],
+)
+def test_template_takes_effect_on_a_vm_at_its_next(
+    workload: Workload, instance: Instance, platform: Platform, expected: str
+) -> None:
+    assert takes_effect(workload, instance.vmi, platform) == expected
+
+
+def test_keys_of_an_instancetype_wait_for_nothing() -> None:
+    workload = machine()
+    expanded = {**workload.manifest["spec"], "instancetype": {"name": "u1"}}
+    manifest = {**workload.manifest, "spec": expanded}
+    expanded_vm = replace(workload, manifest=manifest)
+
+    assert takes_effect(expanded_vm, running(SELECTED).vmi, STAGE) == "migration"
+
+
+def test_label_of_a_template_waits_for_a_restart_until_the_vmi_has_it() -> None:
+    """KubeVirt carries no labels of a template to a running VMI; a migration's target pod gets
+    those of the VMI."""
+    instance = running()
+    assert instance.vmi is not None
+    labeled = replace(instance.vmi, labels={"tier": "db"})
+
+    assert takes_effect(machine(), instance.vmi, LIVE, labels=["tier"]) == "restart"
+    assert takes_effect(machine(), labeled, LIVE, labels=["tier"]) == "migration"
+
+
+def test_declared_fields_are_those_of_a_template_that_is_not_written_yet() -> None:
+    after = {"affinity": AFFINITY}
+    vmi = running(after).vmi
+
+    assert takes_effect(machine(), vmi, STAGE) == "restart"
+    assert takes_effect(machine(), vmi, STAGE, declared=after) == "migration"
+
+
+def test_plain_pod_and_replica_are_recreated() -> None:
+    replicas = replace(
+        machine({"affinity": AFFINITY}),
+        ref=Ref("VirtualMachineInstanceReplicaSet", "shop", "set"),
+    )
+
+    assert takes_effect(machine(), None, LIVE) == "recreation"
+    assert takes_effect(None, running().vmi, LIVE) == "recreation"
+    assert takes_effect(replicas, running().vmi, LIVE) == "recreation"
+    assert takes_effect(replicas, running({"affinity": AFFINITY}).vmi, STAGE) == "migration"

@@ -1,0 +1,91 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The launcher pod of a VM that does not run: its requests, labels and volumes."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.next_pod import (
+    launcher_pod,
+    planned_vmi,
+    sized,
+    vmi_requests,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
+
+JSON = t.Any
+MIB = 1024 * 1024
+
+
+def vm(spec: JSON, **more: JSON) -> Workload:
+    template = {"metadata": {"labels": {"app": "db"}}, "spec": spec}
+    manifest = {"metadata": {"name": "db"}, "spec": {"template": template, **more}}
+    return Workload(Ref("VirtualMachine", "shop", "db"), "u-db", manifest)
+
+
+@pytest.mark.parametrize(
+    ("domain", "cpu", "memory"),
+    [
+        ({}, "100m", 250 * MIB),
+        ({"memory": {"guest": "1Gi"}}, "100m", (1024 + 250) * MIB),
+        ({"cpu": {"sockets": 2, "cores": 3, "threads": 2}}, "1200m", 250 * MIB),
+        ({"resources": {"requests": {"cpu": "3", "memory": "2Gi"}}}, "3", (2048 + 250) * MIB),
+    ],
+)
+def test_requests_of_a_halted_vm(domain: JSON, cpu: str, memory: int) -> None:
+    requests = vmi_requests({"domain": domain})
+    assert requests == {"cpu": cpu, "memory": str(memory)}
+
+
+def test_other_requests_of_a_halted_vm_are_kept() -> None:
+    domain = {"resources": {"requests": {"devices.kubevirt.io/kvm": "1"}}}
+    assert vmi_requests({"domain": domain})["devices.kubevirt.io/kvm"] == "1"
+
+
+def test_launcher_pod_of_a_halted_vm_has_its_labels_volumes_and_node_selector() -> None:
+    spec = {
+        "domain": {},
+        "hostname": "database",
+        "nodeSelector": {"disk": "fast"},
+        "volumes": [
+            {"name": "a", "persistentVolumeClaim": {"claimName": "data"}},
+            {"name": "b", "dataVolume": {"name": "log"}},
+            {"name": "c", "cloudInitNoCloud": {}},
+        ],
+    }
+
+    pod = launcher_pod(planned_vmi(vm(spec), "db"))
+
+    assert pod.labels["vm.kubevirt.io/name"] == "database"
+    assert pod.labels["vmi.kubevirt.io/id"] == "db"
+    assert pod.labels["app"] == "db"
+    assert sorted(pod.claims) == ["data", "log"]
+    assert dict(pod.placement.node_selector) == {
+        "disk": "fast",
+        "kubevirt.io/schedulable": "true",
+    }
+    assert (pod.node_name, pod.phase) == ("", "Pending")
+
+
+@pytest.mark.parametrize(
+    ("workload", "known"),
+    [
+        (vm({"domain": {"resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}}), True),
+        (vm({"domain": {"resources": {"requests": {"memory": "1Gi"}}}}), False),
+        (vm({"domain": {"resources": {"requests": {"cpu": "1"}}}}), False),
+        (
+            vm(
+                {"domain": {"resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}},
+                instancetype={"name": "u1"},
+            ),
+            False,
+        ),
+        (Workload(Ref("Deployment", "shop", "web"), "u-web", {"spec": {}}), True),
+    ],
+)
+def test_requests_of_a_vm_are_known_where_it_names_them(workload: Workload, known: bool) -> None:
+    assert sized(workload) is known

@@ -1,0 +1,267 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Required terms of several machines that cannot all hold at once."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint, lint_of_writes
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.rules.plan import plan_rules
+from tests.unit.compliance.cluster import HOST, ZONE, Cluster, affinity, anti_affinity, apart
+from tests.unit.lint.finds import offline, online
+from tests.unit.rules.builders import (
+    NODES,
+    deployment,
+    node,
+    request,
+    running,
+    snapshot,
+    vm,
+    vmirs,
+)
+
+JSON = t.Any
+
+
+def never(workloads: t.Sequence[Workload], *rules: JSON, **fields: t.Any) -> list[Finding]:
+    """What stands against rules about machines that all run."""
+    runs = [running(each) for each in workloads if each.ref.kind == "VirtualMachine"]
+    halted = fields.pop("halted", False)
+    seen = snapshot(*workloads, run=() if halted else runs, **fields)
+    asked = request(*({"name": f"r{n}", **rule} for n, rule in enumerate(rules)))
+    check = lint_of_writes(Topology.of())
+    found = plan_rules(seen, asked, extra_findings=check).refused
+    assert {finding.name for finding in found} <= {"never_met", "self_rolling"}
+    return [finding for finding in found if finding.name == "never_met"]
+
+
+def sentences(found: t.Iterable[Finding]) -> list[Finding]:
+    """Each once, of whatever rules."""
+    return list({finding.why: finding for finding in found}.values())
+
+
+def machines(count: int, **options: t.Any) -> list[Workload]:
+    return [vm(f"m{number}", **options) for number in range(count)]
+
+
+def all_apart(members: t.Sequence[Workload], over: str = "zone", **more: JSON) -> JSON:
+    names = [each.ref.name for each in members]
+    return {"workloads": [{"names": names}], "keep_apart": {"over": over}, **more}
+
+
+def test_more_machines_than_zones_can_never_all_run() -> None:
+    five = machines(5)
+
+    (found,) = never(five, all_apart(five))
+
+    assert found.severity == "error"
+    assert "5 machines are to run and must keep apart over zone, and there are 3" in found.why
+    assert len(found.objects) == 5
+
+
+@pytest.mark.parametrize(
+    ("members", "rule"),
+    [
+        pytest.param(machines(3), {}, id="as many as zones"),
+        pytest.param(machines(5), {"preferred": True}, id="preferred"),
+        pytest.param(machines(5), {"keep_apart": {"over": "host"}}, id="nodes enough"),
+        pytest.param(machines(5, run_strategy="Halted"), {}, id="halted"),
+    ],
+)
+def test_machines_for_which_there_is_room(members: list[Workload], rule: JSON) -> None:
+    halted = members[0].manifest["spec"]["runStrategy"] == "Halted"
+
+    assert never(members, {**all_apart(members), **rule}, halted=halted) == []
+
+
+def test_only_domains_that_they_may_use_count() -> None:
+    three = machines(3)
+    on_two = {"workloads": [{"names": ["m0", "m1", "m2"]}], "run_on": {"zone": ["a", "b"]}}
+
+    assert "there are 2 domains" in never(three, on_two, all_apart(three))[0].why
+    one_of_them = {**on_two, "workloads": [{"name": "m0"}]}
+    assert never(three, one_of_them, all_apart(three)) == []
+
+
+def test_a_node_that_is_cordoned_counts() -> None:
+    cluster = Cluster("ab")
+    cluster.node(
+        "n3", {ZONE: "c"}, taints=[{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
+    )
+    for name, where in (("a", "n1"), ("b", "n2"), ("c", "n3")):
+        cluster.run(name, where, anti_affinity(apart(ZONE, g="x")), g="x")
+
+    assert "never_met" not in online(cluster)
+    del cluster.nodes["n3"]
+    assert "3 machines are to run" in online(cluster)["never_met"].why
+
+
+def test_without_nodes_nobody_can_count_domains() -> None:
+    cluster = Cluster("ab")
+    for name in "abc":
+        ref = cluster.vm(name, anti_affinity(apart(ZONE, g="x")), g="x")
+        cluster.workloads[ref]["spec"]["runStrategy"] = "Always"
+
+    assert "never_met" not in offline(cluster)
+    assert "never_met" in offline(cluster, nodes=True)
+
+
+def test_a_replica_set_of_more_machines_than_zones() -> None:
+    members = {"kind": "VirtualMachineInstanceReplicaSet", "name": "db"}
+    rule = {"workloads": [members], "keep_apart": {"over": "zone"}}
+
+    assert never([vmirs("db", replicas=4)], rule)
+    assert never([vmirs("db", replicas=3)], rule) == []
+
+
+def test_a_deployment_of_more_pods_than_zones() -> None:
+    """Pods of one revision keep apart, and all of one revision are to run."""
+    who = {"kind": "Deployment", "name": "w"}
+    rule = {"workloads": [who], "keep_apart": {"over": "zone"}}
+    allowed = {"allow_findings": ["own_rollout_deadlock"]}
+
+    (found,) = never([deployment("w", replicas=4)], {**rule, **allowed})
+
+    assert "4 instances are to run and must keep apart over zone, and there are 3" in found.why
+    assert never([deployment("w", replicas=3)], {**rule, **allowed}) == []
+    assert never([deployment("w", replicas=4)], {**rule, **allowed, "preferred": True}) == []
+    one_zone = {"placement": {"nodeSelector": {ZONE: "a"}}}
+    assert never([deployment("w", replicas=1, **one_zone)], {**rule, **allowed}) == []
+
+
+def test_two_deployments_of_one_rule_are_not_kept_from_each_other() -> None:
+    both = [deployment(name, replicas=2) for name in "vw"]
+    rule = {"workloads": [{"kind": "Deployment", "names": ["v", "w"]}]}
+
+    assert never(both, {**rule, "keep_apart": {"over": "zone"}}) == []
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_two_machines_that_their_own_selectors_keep_in_one_zone(others: int) -> None:
+    pinned = machines(2, placement={"nodeSelector": {ZONE: "a"}})
+    group = [*pinned, *(vm(f"free{number}") for number in range(others))]
+
+    (found,) = never(group, all_apart(group))
+
+    assert [ref.name for ref in found.objects] == ["m0", "m1"]
+    assert "2 machines are to run and must keep apart over zone, and there is 1" in found.why
+    assert "for them, a: what they require of nodes leaves out b, c." in found.why
+    assert "Let their nodeSelector and node affinity allow more" in found.advice
+
+
+def test_nodes_without_the_key_take_any_number() -> None:
+    five = machines(5)
+
+    assert never(five, all_apart(five), nodes=(*NODES, node("plain"))) == []
+
+
+@pytest.mark.parametrize("over", ["host", "zone"])
+def test_two_followers_of_one_leader_that_keep_apart(over: str) -> None:
+    trio = machines(3)
+    two = {"workloads": [{"names": ["m0", "m1"]}]}
+    follow = {**two, "keep_together": {"over": "host", "leader": {"name": "m2"}}}
+
+    found = never(trio, follow, {**two, "keep_apart": {"over": over}})
+
+    assert [finding.rule for finding in found] == ["r0", "r0", "r1", "r1"]
+    away = f"and keep away from VirtualMachine shop/m1 over {over} (rules r0 and r1)."
+    assert len(sentences(found)) == 2
+    assert away in found[0].why
+    assert never(trio, follow, {**two, "keep_apart": {"over": over}, "preferred": True}) == []
+
+
+def test_of_many_followers_that_keep_apart_a_few_are_named() -> None:
+    ten = machines(10)
+    nine = {"workloads": [{"names": [f"m{number}" for number in range(9)]}]}
+    follow = {**nine, "keep_together": {"over": "host", "leader": {"name": "m9"}}}
+
+    found = never(ten, follow, {**nine, "keep_apart": {"over": "zone"}})
+
+    led = [each.why for each in sentences(found) if "must be near" in each.why]
+    named = ", ".join(f"VirtualMachine shop/m{number}" for number in range(1, 6))
+    assert len(led) == 9
+    assert led[0] == (
+        "It can never run: VirtualMachine shop/m0 must be near VirtualMachine shop/m9 over host,"
+        f" as must {named} and 3 more, and keep away from {named} and 3 more over zone"
+        " (rules r0 and r1)."
+    )
+
+
+def test_machines_that_must_be_near_whom_another_rule_keeps_away() -> None:
+    trio = machines(3, labels={"tier": "web"})
+    near = {"workloads": [{"names": ["m0", "m1"]}], "keep_together": {"over": "zone"}}
+    apart_by_label = {"workloads": [{"labels": {"tier": "web"}}], "keep_apart": {"over": "zone"}}
+
+    found = never(trio, near, apart_by_label)
+
+    assert {finding.rule for finding in found} == {"r0", "r1"}
+    assert [finding.why for finding in found if finding.rule == "r0"] == [
+        f"It can never run: VirtualMachine shop/{one} must be near VirtualMachine shop/{other} over"
+        " zone, and keep away from the same over zone (rules r0 and r1)."
+        for one, other in (("m0", "m1"), ("m1", "m0"))
+    ]
+    assert never(trio, near, {**apart_by_label, "keep_apart": {"over": "host"}}) == []
+    assert never(trio, {**near, "preferred": True}, apart_by_label) == []
+    halted = machines(3, labels={"tier": "web"}, run_strategy="Halted")
+    assert never(halted, near, apart_by_label, halted=True) == []
+
+
+def test_machines_that_must_be_near_whom_they_avoid_already() -> None:
+    avoiding = {"placement": anti_affinity(apart(ZONE, tier="web")), "labels": {"tier": "web"}}
+    near = {"workloads": [{"names": ["m0", "m1"]}], "keep_together": {"over": "zone"}}
+
+    found = never(machines(3, **avoiding), near)
+
+    assert [finding.rule for finding in found] == ["r0", "r0"]
+    assert found[0].why == (
+        "It can never run: VirtualMachine shop/m0 must be near VirtualMachine shop/m1 over zone, and"
+        " keep away from the same over zone."
+    )
+
+
+def test_followers_in_one_zone_may_be_on_different_nodes() -> None:
+    trio = machines(3)
+    two = {"workloads": [{"names": ["m0", "m1"]}]}
+    follow = {**two, "keep_together": {"over": "zone", "leader": {"name": "m2"}}}
+
+    assert never(trio, follow, {**two, "keep_apart": {"over": "host"}}) == []
+
+
+def test_a_follower_that_keeps_away_from_its_leader() -> None:
+    pair = machines(2)
+    follower = {"workloads": [{"name": "m0"}]}
+    near = {**follower, "keep_together": {"over": "host", "leader": {"name": "m1"}}}
+
+    (found,) = sentences(never(pair, near, all_apart(pair, "host")))
+
+    assert "must be near VirtualMachine shop/m1 over host, and keep away" in found.why
+
+
+def test_pods_of_nobody_may_lead_too() -> None:
+    cluster = Cluster()
+    cluster.run("leader", "n1", app="lead")
+    near = affinity(apart(HOST, plain=True, app="lead"))["affinity"]
+    away = anti_affinity(apart(HOST, g="x"))["affinity"]
+    for name in "ab":
+        cluster.run(name, "n1", {"affinity": {**near, **away}}, g="x")
+
+    assert "never_met" in _names(cluster)
+    cluster.bare_pod("other", "n2", app="lead")
+    assert "never_met" not in _names(cluster)
+
+
+def _names(cluster: Cluster) -> set[str]:
+    return {finding.name for finding in lint(cluster.snapshot())}
+
+
+def test_two_machines_apart_on_one_node() -> None:
+    two = machines(2)
+    nodes = (node("w1", "a"),)
+
+    assert never(two, all_apart(two, "host"), nodes=nodes)

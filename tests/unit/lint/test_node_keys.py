@@ -1,0 +1,179 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Label keys of nodes: misspelt, missing, old, without a prefix, with one value."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.lint.offline import lint_manifests
+from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from tests.unit.compliance.cluster import (
+    HOST,
+    ZONE,
+    Cluster,
+    affinity,
+    anti_affinity,
+    apart,
+    expression,
+    node_affinity,
+    spread,
+)
+from tests.unit.lint.finds import deployment, manifests, offline, online
+
+
+def article(cluster: Cluster, key: str) -> None:
+    """Step B5 of the article: each blackbox beside a cache, one in each zone."""
+    deployment(cluster, "cache", anti_affinity(apart(app="cache"), apart(ZONE, app="cache")))
+    beside = {"labelSelector": {"matchLabels": {"app": "cache"}}, "topologyKey": key}
+    labels: dict[str, t.Any] = {"kubevirt.io/domain": "blackbox"}
+    spec = {**affinity(beside)}
+    spec["affinity"].update(anti_affinity(apart(ZONE, **labels))["affinity"])
+    cluster.workload(
+        "VirtualMachineInstanceReplicaSet",
+        "blackbox",
+        {
+            "replicas": 3,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    )
+
+
+def test_the_articles_misspelt_key_is_on_no_node() -> None:
+    cluster = Cluster()
+    article(cluster, "topology.kubernetes.io/hostname")
+
+    finding = online(cluster)["key_on_no_node"]
+    assert finding.severity == "error"
+    assert "leaves every pod of it Pending" in finding.why
+    assert "kubernetes.io/hostname may be meant" in finding.advice
+    assert [ref.name for ref in finding.objects] == ["blackbox"]
+
+
+def test_the_articles_misspelt_key_is_known_without_a_cluster() -> None:
+    cluster = Cluster()
+    article(cluster, "topology.kubernetes.io/hostname")
+
+    finding = offline(cluster)["key_on_no_node"]
+    assert finding.severity == "error"
+    assert "Kubernetes gives no node a label topology.kubernetes.io/hostname" in finding.why
+    assert "kubernetes.io/hostname may be meant" in finding.advice
+
+
+def test_the_articles_fixed_key_is_fine() -> None:
+    cluster = Cluster()
+    article(cluster, HOST)
+
+    assert "key_on_no_node" not in online(cluster)
+    assert "key_on_no_node" not in offline(cluster)
+    assert set(offline(cluster)) <= {"follower_depends_on_leader", "own_rollout_deadlock"}
+
+
+@pytest.mark.parametrize(
+    ("part", "severity"),
+    [
+        pytest.param(expression("example.com/disk", "In", "ssd"), "error", id="wanted"),
+        pytest.param(expression("example.com/disk", "Exists"), "error", id="any value"),
+        pytest.param(expression("example.com/disk", "NotIn", "hdd"), "warning", id="avoided"),
+    ],
+)
+def test_a_node_expression_on_a_key_of_no_node(part: dict[str, object], severity: str) -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1", node_affinity({"matchExpressions": [part]}))
+
+    assert online(cluster)["key_on_no_node"].severity == severity
+    assert offline(cluster, nodes=True)["key_on_no_node"].severity == severity
+    assert offline(cluster) == {}
+
+
+def test_a_node_selector_on_a_key_of_no_node() -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1", {"nodeSelector": {"example.com/disk": "ssd"}})
+
+    assert online(cluster)["key_on_no_node"].severity == "error"
+    assert set(online(cluster)) == {"key_on_no_node"}
+
+
+def test_a_topology_key_on_some_of_the_nodes_that_take_the_pods() -> None:
+    cluster = Cluster()
+    cluster.node("bare")
+    cluster.run("db", "n1", anti_affinity(apart(tier="db")), tier="db")
+
+    for found in (online(cluster), offline(cluster, nodes=True)):
+        assert found["key_on_some_nodes"].severity == "warning"
+        assert found["key_on_some_nodes"].why.startswith("bare would take its pods")
+
+
+def test_nodes_that_do_not_take_the_pods_may_lack_the_key() -> None:
+    cluster = Cluster()
+    cluster.node("bare", taints=[{"key": "control-plane", "effect": "NoSchedule"}])
+    cluster.run("db", "n1", anti_affinity(apart(tier="db")), tier="db")
+
+    assert online(cluster) == {}
+    assert offline(cluster, nodes=True) == {}
+
+
+def test_a_deprecated_key_names_its_successor() -> None:
+    cluster = Cluster()
+    old = "failure-domain.beta.kubernetes.io/zone"
+    for number, node in enumerate(cluster.nodes.values()):
+        node["metadata"]["labels"][old] = f"z{number}"
+    cluster.run("db", "n1", anti_affinity(apart(old, tier="db")), tier="db")
+
+    for found in (online(cluster), offline(cluster)):
+        assert ZONE in found["deprecated_key"].advice
+
+
+def test_a_key_without_a_prefix_is_bare_unless_declared() -> None:
+    cluster = Cluster()
+    for number, node in enumerate(cluster.nodes.values()):
+        node["metadata"]["labels"]["rack"] = f"r{number}"
+    cluster.run("db", "n1", anti_affinity(apart("rack", tier="db")), tier="db")
+    declared = Topology.of({"rack": "rack"})
+
+    for found in (online(cluster), offline(cluster)):
+        assert found["bare_key"].severity == "warning"
+    assert lint(cluster.snapshot(), topology=declared) == ()
+    assert lint_manifests(manifests(cluster), topology=declared) == ()
+
+
+@pytest.mark.parametrize("spec", [anti_affinity(apart(app="web")), spread(app="web")])
+def test_a_key_with_one_domain_keeps_nothing_apart(spec: dict[str, object]) -> None:
+    cluster = Cluster("aaa")
+    deployment(cluster, "web", spec)
+
+    for found in (online(cluster), offline(cluster, nodes=True)):
+        assert found["single_domain"].severity == "warning"
+    assert "single_domain" not in offline(cluster)
+
+
+@pytest.mark.parametrize(
+    ("operator", "useless"),
+    [("NotIn", "keeps its pods off no node"), ("In", "allows no node")],
+)
+def test_a_value_that_no_node_has(operator: str, useless: str) -> None:
+    cluster = Cluster()
+    asked = node_affinity({"matchExpressions": [expression(ZONE, operator, "a", "B", "scuu")]})
+    cluster.run("db", "n1", asked)
+    cluster.nodes["n2"]["metadata"]["labels"][ZONE] = "scu"
+
+    found = [f for f in lint(cluster.snapshot()) if f.name == "value_on_no_node"]
+
+    assert [(f.severity, f.why, f.advice) for f in found] == [
+        (
+            "warning",
+            f"No node has {ZONE}={value}, so this value {useless}; nodes have a, b, c, scu.",
+            f"Label the nodes, or correct the value; {meant} may be meant.",
+        )
+        for value, meant in (("B", "b"), ("scuu", "scu"))
+    ]
+
+
+def test_values_that_others_than_all_have_are_there() -> None:
+    cluster = Cluster()
+    cluster.run("db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "In", "a", "c")]}))
+    assert "value_on_no_node" not in online(cluster)

@@ -1,0 +1,29 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Movable instances whose facts a test states, instead of manifests they would be read from."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Instance,
+    Snapshot,
+    Workload,
+)
+from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
+    MovableInstance,
+    MovableReader,
+)
+
+
+def movable(
+    instance: Instance, pod: Pod, workload: Workload | None = None, **facts: t.Any
+) -> MovableInstance:
+    """`facts` are properties of MovableInstance."""
+    found = MovableInstance(instance, pod, workload, MovableReader(Snapshot(), False))
+    for name, value in facts.items():
+        assert hasattr(MovableInstance, name), name
+        setattr(found, name, value)
+    return found

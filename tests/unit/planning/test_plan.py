@@ -1,0 +1,191 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans: which instances move, and which are skipped with which reason."""
+
+from __future__ import annotations
+
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Plan
+from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
+from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
+    InstanceSelection,
+)
+from ansible_collections.virt.placement.plugins.module_utils.planning.plan import (
+    PlanRequest,
+    Scope,
+    plan_moves,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
+from tests.unit.compliance.cluster import (
+    PREFERRED,
+    ZONE,
+    Cluster,
+    anti_affinity,
+    apart,
+    expression,
+    node_affinity,
+)
+from tests.unit.compliance.judged import judge, of, rule
+
+SHOP = InstanceSelection(namespaces=frozenset({"shop"}))
+IN_ZONE_A = (TermLocation.NODE_EXPRESSION, expression(ZONE, "In", "a"))
+
+
+def plan_of(cluster: Cluster, *methods: Method, scope: Scope = "violating") -> Plan:
+    allowed = frozenset(methods or (Method.MIGRATE,))
+    return plan_moves(cluster.snapshot(), PlanRequest(SHOP, scope, allow=allowed))
+
+
+def bypassed(node: str) -> Cluster:
+    """`db` has the rule `on-a` and, beside its expression, a foreign node term for zone b."""
+    cluster = Cluster("aabb")
+    ref = cluster.vm("db", tier="db")
+    cluster.write(ref, "on-a", IN_ZONE_A)
+    terms = cluster.template(ref)["spec"]["affinity"]["nodeAffinity"]
+    for required in terms.values():
+        required["nodeSelectorTerms"].append({"matchExpressions": [expression(ZONE, "In", "b")]})
+    cluster.start(ref, node)
+    return cluster
+
+
+def test_vm_in_zone_of_foreign_node_term_is_violated_and_skipped_with_reason() -> None:
+    cluster = bypassed("n3")
+
+    verdicts = judge(cluster.snapshot())
+    plan = plan_of(cluster)
+
+    assert rule(verdicts, "db", "shop/default/on-a").verdict is Verdict.VIOLATED
+    assert of(verdicts, "db").misplaced
+    assert not plan.moves
+    (skipped,) = plan.skipped
+    assert skipped.instance.name == "db"
+    assert "shop/default/on-a" in skipped.reason
+    assert "nodeSelectorTerms[1]" in skipped.reason
+    assert "write the rules again" in skipped.reason
+
+
+def test_vm_in_zone_of_rule_stays_though_foreign_node_term_bypasses_rule() -> None:
+    cluster = bypassed("n1")
+
+    verdicts = judge(cluster.snapshot())
+
+    assert rule(verdicts, "db", "shop/default/on-a").verdict is Verdict.VIOLATED
+    assert not of(verdicts, "db").misplaced
+    assert plan_of(cluster) == Plan()
+
+
+def test_better_nodes_of_bypassed_rule_satisfy_the_rule() -> None:
+    verdict = rule(judge(bypassed("n3").snapshot()), "db", "shop/default/on-a")
+    assert verdict.better_nodes == ("n1", "n2")
+
+
+def test_no_moves_repair_bypassed_rule_whose_zone_is_closed() -> None:
+    cluster = bypassed("n3")
+    for node in ("n1", "n2"):
+        cluster.nodes[node]["spec"]["unschedulable"] = True
+
+    assert judge(cluster.snapshot()).moves_needed == {"shop/default/on-a": None}
+
+
+def vms(cluster: Cluster, homes: str, over: str = ZONE) -> None:
+    """VMs db0, db1 ... on these nodes (by number), to be kept apart."""
+    for number, node in enumerate(homes):
+        cluster.run(f"db{number}", f"n{node}", anti_affinity(apart(over, tier="db")), tier="db")
+
+
+def test_blocked_move_names_the_group_and_its_domains() -> None:
+    cluster = Cluster("ab")
+    vms(cluster, "112")
+
+    plan = plan_of(cluster)
+
+    assert not plan.moves
+    assert {skipped.instance.name for skipped in plan.skipped} == {"db0", "db1"}
+    for skipped in plan.skipped:
+        assert skipped.reason.endswith(
+            f"3 instances (db0, db1, db2) that keep apart over {ZONE} can only use: a, b"
+        )
+
+
+def test_large_group_that_only_matching_repairs_is_repaired() -> None:
+    """Only zone h is free and only db6 may use it, so db6 to db0 move in turn. None of db1 to db6
+    violates anything, and the group is too large for the search."""
+    zones = "abcdefgh"
+    cluster = Cluster(zones)
+    for number in range(7):
+        allowed = [expression(ZONE, "In", zones[number], zones[number + 1])]
+        spec = node_affinity({"matchExpressions": allowed})["affinity"]
+        spec |= anti_affinity(apart(ZONE, tier="db"))["affinity"]
+        cluster.run(f"db{number}", f"n{number + 1}", {"affinity": spec}, tier="db")
+    cluster.run("first", "n1", anti_affinity(apart(ZONE, tier="db")), tier="db")
+    cluster.workloads[Ref("VirtualMachine", "shop", "first")]["spec"]["template"]["spec"][
+        "nodeSelector"
+    ] = {ZONE: "a"}
+    cluster.machines["first"]["status"]["conditions"] = [
+        {"type": "LiveMigratable", "status": "False", "reason": "HostDevice"}
+    ]
+
+    plan = plan_of(cluster)
+
+    assert [(move.instance.name, move.targets) for move in plan.moves] == [
+        (f"db{number}", (f"n{number + 2}",)) for number in reversed(range(7))
+    ]
+    assert plan.skipped == ()
+
+
+def test_small_group_that_only_a_bystander_repairs_is_repaired() -> None:
+    """db0 and db1 share zone a and may use b beside it, where db2 runs: db2 has to move first."""
+    cluster = Cluster("abc")
+    for number, node in enumerate(("n1", "n1", "n2")):
+        allowed = ("a", "b") if number < 2 else ("b", "c")
+        terms = node_affinity({"matchExpressions": [expression(ZONE, "In", *allowed)]})["affinity"]
+        spec = {"affinity": terms | anti_affinity(apart(ZONE, tier="db"))["affinity"]}
+        cluster.run(f"db{number}", node, spec, tier="db")
+
+    plan = plan_of(cluster)
+
+    moves = [(move.instance.name, move.targets) for move in plan.moves]
+    assert moves[0] == ("db2", ("n3",))
+    assert len(moves) == 2 and moves[1][1] == ("n2",)
+    assert plan.moves[1].after == (plan.moves[0].uid,)
+    assert plan.skipped == ()
+
+
+def test_instance_that_is_skipped_for_violation_keeps_that_reason_in_scope_all() -> None:
+    plan = plan_of(bypassed("n3"), scope="all")
+
+    assert not plan.moves
+    (skipped,) = plan.skipped
+    assert "nodeSelectorTerms[1]" in skipped.reason
+
+
+def preferring_b(node: str) -> Cluster:
+    """`cache` prefers zone b."""
+    cluster = Cluster("aabb")
+    preference = {"matchExpressions": [expression(ZONE, "In", "b")]}
+    terms = [{"weight": 10, "preference": preference}]
+    cluster.run("cache", node, {"affinity": {"nodeAffinity": {PREFERRED: terms}}})
+    return cluster
+
+
+def test_unmet_preference_moves_only_in_scope_unmet() -> None:
+    assert plan_of(preferring_b("n1")) == Plan()
+    (move,) = plan_of(preferring_b("n1"), scope="unmet").moves
+    assert move.targets == ("n3", "n4")
+
+
+def test_met_preference_moves_nothing_in_scope_unmet() -> None:
+    assert plan_of(preferring_b("n3"), scope="unmet") == Plan()
+
+
+def test_only_vm_with_previous_terms_migrates_in_scope_outdated() -> None:
+    cluster = Cluster("ab")
+    vms(cluster, "1")
+    ref = cluster.run("web", "n2", tier="web")
+    cluster.template(ref)["spec"]["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
+    cluster.propagate(ref)
+
+    plan = plan_of(cluster, scope="outdated")
+
+    assert [(move.instance.name, move.targets) for move in plan.moves] == [("web", ("n1",))]
+    assert plan_of(cluster) == Plan()

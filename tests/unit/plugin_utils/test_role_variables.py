@@ -1,0 +1,231 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Variables of roles are converted from text, and every error is reported with the nearest names."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
+from ansible_collections.virt.placement.plugins.plugin_utils.role_variables import (
+    CONNECTION,
+    PLAYBOOK_VARIABLES,
+    PUBLISHED,
+    RESULT,
+    read_options,
+    unknown_variables,
+)
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+ROLES = sorted(path.name for path in (CHECKOUT / "roles").iterdir())
+PLAYBOOKS = sorted((CHECKOUT / "playbooks").glob("*.yml"))
+BOTH: dict[str, dict[str, t.Any]] = {
+    "placement_verify": {
+        "placement_verify_namespaces": {"type": "list"},
+        "placement_verify_fail_on": {"type": "list"},
+    },
+    "placement_apply": {"placement_apply_rules": {"type": "list"}},
+}
+
+
+def load(name: str) -> t.Any:
+    return yaml.safe_load((CHECKOUT / name).read_text())
+
+
+def options_of(role: str) -> dict[str, dict[str, t.Any]]:
+    spec = load(f"roles/{role}/meta/argument_specs.yml")["argument_specs"]["main"]
+    return t.cast("dict[str, dict[str, t.Any]]", spec["options"])
+
+
+@pytest.mark.parametrize(
+    ("spec", "text", "value"),
+    [
+        ({"type": "int"}, "7", 7),
+        ({"type": "bool"}, "yes", True),
+        ({"type": "bool"}, "False", False),
+        ({"type": "list"}, "[a, b]", ["a", "b"]),
+        ({"type": "list"}, "- a\n- b\n", ["a", "b"]),
+        ({"type": "list"}, '["a", 1]', ["a", "1"]),
+        ({"type": "list", "elements": "dict"}, "[{name: db}]", [{"name": "db"}]),
+        ({"type": "dict"}, "{a: {b: c}}", {"a": {"b": "c"}}),
+        ({"type": "str"}, "[a]", "[a]"),
+    ],
+)
+def test_text_becomes_the_type_of_the_option(spec: t.Any, text: str, value: t.Any) -> None:
+    assert read_options({"x": text}, {"x": spec}) == ({"x": value}, [])
+
+
+@pytest.mark.parametrize("kind", ["int", "bool", "list", "dict", "str"])
+@pytest.mark.parametrize("given", ["", "  ", None])
+def test_empty_text_is_the_default(kind: str, given: str | None) -> None:
+    assert read_options({"x": given}, {"x": {"type": kind, "default": 7}}) == ({"x": 7}, [])
+
+
+def test_an_empty_list_and_zero_are_values() -> None:
+    spec: dict[str, dict[str, t.Any]] = {
+        "x": {"type": "list", "default": ["a"]},
+        "y": {"type": "int", "default": 1},
+    }
+    assert read_options({"x": [], "y": 0}, spec) == ({"x": [], "y": 0}, [])
+
+
+@pytest.mark.parametrize(
+    ("spec", "value", "error"),
+    [
+        ({"type": "int"}, "soon", "x: must be a whole number of 0 or more, but is 'soon'."),
+        ({"type": "int"}, -1, "x: must be a whole number of 0 or more, but is -1."),
+        ({"type": "int"}, True, "x: must be a whole number of 0 or more, but is True."),
+        ({"type": "bool"}, "maybe", "x: must be true or false, but is 'maybe'."),
+        (
+            {"type": "list"},
+            "shop",
+            "x: must be a list, or YAML or JSON text of one, but is the text 'shop'.",
+        ),
+        ({"type": "list"}, {}, "x: must be a list, or YAML or JSON text of one, but is a map."),
+        (
+            {"type": "dict"},
+            "{a: [b",
+            "x: must be a map, or YAML or JSON text of one, but is the text '{a: [b'.",
+        ),
+        ({"type": "str"}, ["a"], "x: must be text, but is a list."),
+        ({"type": "list"}, [{}], "x[0]: must be text, but is a map."),
+        ({"type": "str", "required": True}, " ", "x: required, and not given."),
+        (
+            {"type": "str", "choices": ["drain", "failure"]},
+            "fail",
+            "x: unknown value 'fail'. Did you mean failure? Valid values: drain, failure.",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_an_error(spec: t.Any, value: t.Any, error: str) -> None:
+    assert read_options({"x": value}, {"x": spec})[1] == [error]
+
+
+def test_a_misspelt_gate_is_an_error() -> None:
+    given = {"placement_verify_fail_on": ["voilated", "pending"]}
+    assert read_options(given, options_of("placement_verify"))[1] == [
+        "placement_verify_fail_on: unknown value 'voilated'. Did you mean violated?"
+        " Valid values: violated, pending, unknown, preference_unmet, not_in_effect."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("role", "name"),
+    [
+        ("placement_verify", "placement_verify_fail_on"),
+        ("placement_drill", "placement_drill_fail_on"),
+        ("placement_apply", "placement_apply_fail_on"),
+        ("placement_apply", "placement_apply_fail_on_forecast"),
+    ],
+)
+def test_every_gate_refuses_unknown_values(role: str, name: str) -> None:
+    option = {name: options_of(role)[name]}
+    assert read_options({name: ["none"]}, option)[1]
+    assert read_options({name: option[name]["choices"]}, option)[1] == []
+
+
+def test_keys_inside_a_map_are_checked() -> None:
+    window = {"start": "22:00", "ende": "04:00"}
+    assert read_options({"placement_rollout_window": window}, options_of("placement_rollout"))[
+        1
+    ] == [
+        "placement_rollout_window: unknown key 'ende'. Did you mean end?",
+        "placement_rollout_window.end: required, and not given.",
+    ]
+
+
+def test_all_errors_come_at_once() -> None:
+    errors = read_options({"x": "a", "y": "b"}, {"x": {"type": "int"}, "y": {"type": "list"}})[1]
+    assert len(errors) == 2
+
+
+def test_a_misspelt_variable_of_a_role_is_answered_with_the_nearest_name() -> None:
+    assert unknown_variables(["placement_verify_namespce"], BOTH) == [
+        "placement_verify_namespce: unknown variable of the role placement_verify."
+        " Did you mean placement_verify_namespaces?"
+    ]
+
+
+def test_a_variable_that_begins_with_the_name_of_a_role_is_its() -> None:
+    assert unknown_variables(["placement_apply_color"], BOTH) == [
+        "placement_apply_color: unknown variable of the role placement_apply."
+        " See ansible-doc -t role virt.placement.placement_apply."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("placement_cluster_uuid", "placement_cluster_uid"),
+        ("placement_kubecfg", "placement_kubeconfig"),
+        ("placement_cluster", "placement_clusters"),
+        ("placement_apikey", "placement_api_key"),
+        ("placement_verfy_namespaces", "placement_verify_namespaces"),
+    ],
+)
+def test_a_near_miss_is_refused(name: str, near: str) -> None:
+    (error,) = unknown_variables([name], BOTH)
+    assert error.startswith(f"{name}: unknown variable. Did you mean {near}")
+    assert error.endswith("? If it is your own variable, rename it.")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "placement_group",
+        "placement_owner",
+        "placement_foo",
+        "placement",
+        "shop_placement_kubecfg",
+        "placement_verify_result",
+        "placement_apply_forecast_result",
+        *PLAYBOOK_VARIABLES,
+        *PUBLISHED,
+    ],
+)
+def test_other_variables_are_left_alone(name: str) -> None:
+    roles = {role: options_of(role) for role in ROLES}
+    assert unknown_variables([name], roles) == []
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_what_a_role_registers_is_known(role: str) -> None:
+    for file in (CHECKOUT / "roles" / role / "tasks").glob("*.yml"):
+        registered = re.findall(r"register: (\w+)", file.read_text())
+        assert all(name.startswith(f"{role}_") for name in registered)
+        assert all(name.endswith(RESULT) for name in registered)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_defaults_are_those_of_the_specification(role: str) -> None:
+    spec = options_of(role)
+    documented = {name: option["default"] for name, option in spec.items() if "default" in option}
+    file = CHECKOUT / "roles" / role / "defaults" / "main.yml"
+    assert (yaml.safe_load(file.read_text()) if file.exists() else {}) == documented
+    assert not [name for name, option in spec.items() if option["type"] == "raw"]
+
+
+def test_connection_options_are_those_of_kubernetes_core() -> None:
+    assert set(CONNECTION) == set(AUTH_ARG_SPEC)
+
+
+@pytest.mark.parametrize("playbook", PLAYBOOKS, ids=lambda path: path.stem)
+def test_a_playbook_passes_on_every_connection_option_and_runs_its_role(playbook: Path) -> None:
+    (play,) = yaml.safe_load(playbook.read_text())
+    groups = play["module_defaults"]
+    assert set(groups["group/virt.placement.auth"]) == set(CONNECTION)
+    for name, value in groups["group/virt.placement.auth"].items():
+        assert set(re.findall(r"placement_\w+", value)) == {f"placement_{name}"}
+    (task,) = play["tasks"]
+    role = task["ansible.builtin.import_role"]["name"]
+    assert role == f"virt.placement.placement_{playbook.stem}"
+
+
+def test_every_role_but_preflight_has_its_playbook() -> None:
+    names = {f"placement_{path.stem}" for path in PLAYBOOKS}
+    assert names == set(ROLES) - {"placement_preflight"}

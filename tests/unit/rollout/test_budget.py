@@ -1,0 +1,229 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How much may be in flight: KubeVirt's limits, what others do, what is not Ready."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.api.errors import ApiRequest, NotFound
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Pod, Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Move
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Instance,
+    MachineInstance,
+    Migration,
+    Snapshot,
+    Workload,
+)
+from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
+    InstanceSelection,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout.gates import (
+    Limits,
+    counted,
+    limit_reached,
+    load_of,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord
+from ansible_collections.virt.placement.plugins.module_utils.rollout.observe import (
+    ForeignMigrations,
+)
+
+SET = Ref("VirtualMachineInstanceReplicaSet", "shop", "web")
+
+
+def machine(name: str, node: str = "w1", **changed: t.Any) -> MachineInstance:
+    ref = Ref("VirtualMachineInstance", "shop", name)
+    return replace(
+        MachineInstance(ref, f"u-{name}", "Running", node, {}, {}, ready=True), **changed
+    )
+
+
+def instance(vmi: MachineInstance, ready: bool = True) -> Instance:
+    pod = Pod("shop", vmi.ref.name, f"p-{vmi.uid}", node_name=vmi.node_name, ready=ready)
+    return Instance(vmi.ref, vmi.uid, SET, pod, vmi)
+
+
+def record(vmi: MachineInstance, method: Method) -> MoveRecord:
+    return MoveRecord(vmi.ref, vmi.uid, SET, method, vmi.node_name, 1, 0.0)
+
+
+def move(method: Method, source: str = "w1") -> Move:
+    ref = Ref("VirtualMachineInstance", "shop", "next")
+    return Move(ref, "u-next", SET, method, source, ("w9",), "")
+
+
+def replica_set(replicas: int) -> Workload:
+    return Workload(SET, "u-set", {"metadata": {}, "spec": {"replicas": replicas}})
+
+
+def test_migrations_of_others_fill_the_cluster() -> None:
+    machines = tuple(machine(f"m{n}", f"n{n}") for n in range(5))
+    migrations = tuple(
+        Migration(Ref("VirtualMachineInstanceMigration", "shop", f"x{n}"), f"x{n}", f"m{n}", "")
+        for n in range(5)
+    )
+    snapshot = Snapshot(machine_instances=machines, migrations=migrations)
+    load = load_of(snapshot, (), ())
+    told = limit_reached(move(Method.MIGRATE), load, Limits(), snapshot)
+    assert told == "5 migrations are in flight on the cluster"
+    assert limit_reached(move(Method.RECREATE), load, Limits(), snapshot) == ""
+
+
+def test_two_migrations_leave_a_node_at_most() -> None:
+    machines = tuple(machine(f"m{n}") for n in range(2))
+    records = [record(vmi, Method.MIGRATE) for vmi in machines]
+    snapshot = Snapshot(machine_instances=machines)
+    load = load_of(snapshot, records, ())
+    told = limit_reached(move(Method.MIGRATE), load, Limits(), snapshot)
+    assert told == "2 migrations away from w1 are in flight"
+    assert limit_reached(move(Method.MIGRATE, "w2"), load, Limits(), snapshot) == ""
+
+
+def test_a_mark_for_evacuation_is_a_migration_to_come() -> None:
+    machines = tuple(machine(f"m{n}", evacuation_node_name="w1") for n in range(2))
+    snapshot = Snapshot(machine_instances=machines)
+    assert limit_reached(move(Method.MIGRATE), load_of(snapshot, (), ()), Limits(), snapshot) != ""
+
+
+def test_a_migration_of_a_machine_that_was_not_read_leaves_its_node_all_the_same() -> None:
+    migrations = tuple(
+        Migration(Ref("VirtualMachineInstanceMigration", "bar", f"x{n}"), f"x{n}", f"m{n}", "")
+        for n in range(2)
+    )
+    snapshot = Snapshot(migrations=migrations)
+    sources = {("bar", "m0"): "w1", ("bar", "m1"): "w1"}
+    assert limit_reached(move(Method.MIGRATE), load_of(snapshot, (), ()), Limits(), snapshot) == ""
+    load = load_of(snapshot, (), (), sources=sources)
+    told = limit_reached(move(Method.MIGRATE), load, Limits(), snapshot)
+    assert told == "2 migrations away from w1 are in flight"
+    assert limit_reached(move(Method.MIGRATE, "w2"), load, Limits(), snapshot) == ""
+
+
+class Machines:
+    """An API server with VMIs of which it counts the reads."""
+
+    def __init__(self, machines: dict[str, t.Any]) -> None:
+        self.machines = machines
+        self.reads: list[str] = []
+
+    def get(self, path: str) -> t.Any:
+        self.reads.append(path)
+        if path not in self.machines:
+            raise NotFound(ApiRequest("GET", path), status=404)
+        return self.machines[path]
+
+
+def test_the_source_of_a_foreign_migration_is_what_its_machine_says() -> None:
+    where = "/apis/kubevirt.io/v1/namespaces/bar/virtualmachineinstances/"
+    state = {"migrationUid": "x1", "sourceNode": "w2", "targetNode": "w3"}
+    server = Machines(
+        {
+            f"{where}m0": {"status": {"nodeName": "w1", "migrationState": {"migrationUid": "old"}}},
+            f"{where}m1": {"status": {"nodeName": "w3", "migrationState": state}},
+        }
+    )
+    migrations = tuple(
+        Migration(Ref("VirtualMachineInstanceMigration", space, f"x{n}"), f"x{n}", f"m{n}", "")
+        for n, space in enumerate(["bar", "bar", "bar", "shop"])
+    )
+    snapshot = Snapshot(machine_instances=(machine("m3"),), migrations=migrations)
+    foreign = ForeignMigrations()
+    for _again in range(2):
+        found = foreign.sources(t.cast(t.Any, server), snapshot)
+        assert found == {("bar", "m0"): "w1", ("bar", "m1"): "w2"}
+    assert server.reads == [f"{where}m{n}" for n in range(3)], "each once, and none that is known"
+    full = replace(snapshot, platform=replace(snapshot.platform, migrations_per_cluster=4))
+    assert ForeignMigrations().sources(t.cast(t.Any, server), full) == {}
+    assert len(server.reads) == 3
+
+
+def test_a_recreation_that_was_taken_over_counts_the_workload_as_it_stands() -> None:
+    """Its instances are not ours to move, and the ones that serve are not missing."""
+    victim, others = machine("a"), [machine("b"), machine("c")]
+    records = [record(victim, Method.RECREATE)]
+    snapshot = Snapshot(workloads=(replica_set(3),))
+    elsewhere = InstanceSelection(namespaces=frozenset({"bar"}))
+    there = [instance(vmi) for vmi in (victim, *others)]
+    assert counted(there, elsewhere, ()) == []
+    load = load_of(snapshot, records, counted(there, elsewhere, records))
+    assert (load.unavailable, load.named) == (1, (f"1 of {SET}",))
+
+
+def test_our_own_limit() -> None:
+    vmi = machine("m0", "w5")
+    snapshot = Snapshot(machine_instances=(vmi,))
+    load = load_of(snapshot, [record(vmi, Method.MIGRATE)], ())
+    told = limit_reached(move(Method.MIGRATE), load, Limits(in_flight=1), snapshot)
+    assert told == "1 moves are in flight (max_in_flight)"
+
+
+def test_an_instance_that_is_missing_counts_as_unavailable() -> None:
+    there = [instance(machine("a")), instance(machine("b"))]
+    snapshot = Snapshot(workloads=(replica_set(3),))
+    load = load_of(snapshot, (), there)
+    assert load.unavailable == 1
+    told = limit_reached(move(Method.RECREATE), load, Limits(), snapshot)
+    assert told == f"1 instances are not Ready or being replaced: 1 of {SET}"
+    assert limit_reached(move(Method.RECREATE), load, Limits(unavailable=2), snapshot) == ""
+
+
+def vm(strategy: str, pool: bool = False, **metadata: str) -> Workload:
+    ref = Ref("VirtualMachine", "shop", "db")
+    owner = Owner("VirtualMachinePool", "p", "u-p") if pool else None
+    return Workload(ref, "u-db", {"metadata": metadata, "spec": {"runStrategy": strategy}}, owner)
+
+
+@pytest.mark.parametrize(
+    ("workload", "missing"),
+    [
+        pytest.param(replica_set(2), 2, id="all of a set are missing"),
+        pytest.param(replica_set(0), 0, id="scaled to nothing"),
+        pytest.param(vm("Always"), 1, id="a machine that ought to run"),
+        pytest.param(vm("Halted"), 0, id="a machine that ought not"),
+        pytest.param(vm("RerunOnFailure"), 0, id="a machine that may have ended"),
+        pytest.param(vm("Always", pool=True), 0, id="counted by its pool"),
+        pytest.param(vm("Always", deletionTimestamp="2026-06-01"), 0, id="being deleted"),
+    ],
+)
+def test_a_workload_without_instances_lacks_those_that_it_ought_to_have(
+    workload: Workload, missing: int
+) -> None:
+    other = Ref("Deployment", "shop", "other")
+    serving = replace(instance(machine("a")), workload=other)
+    snapshot = Snapshot(
+        workloads=(workload, Workload(other, "u-o", {"metadata": {}, "spec": {"replicas": 1}}))
+    )
+    load = load_of(snapshot, (), [serving], [workload.ref, other])
+    assert load.unavailable == missing
+    assert bool(limit_reached(move(Method.RECREATE), load, Limits(), snapshot)) is bool(missing)
+    assert load_of(snapshot, (), [serving], [other]).unavailable == 0, "it is somebody else's"
+
+
+def test_one_that_we_take_away_counts_once_before_and_after_it_is_gone() -> None:
+    victim = machine("a")
+    records = [record(victim, Method.RECREATE)]
+    snapshot = Snapshot(workloads=(replica_set(2),))
+    before = load_of(snapshot, records, [instance(victim), instance(machine("b"))])
+    after = load_of(snapshot, records, [instance(machine("b"))])
+    assert before.unavailable == after.unavailable == 1
+
+
+def test_what_runs_nowhere_takes_nothing_away() -> None:
+    waiting = instance(machine("a", ""), ready=False)
+    snapshot = Snapshot(workloads=(replica_set(1),))
+    load = load_of(snapshot, (), [waiting])
+    assert load.unavailable == 1
+    assert limit_reached(move(Method.RECREATE, ""), load, Limits(), snapshot) == ""
+
+
+def test_moves_chosen_together_count_together() -> None:
+    snapshot = Snapshot(workloads=(replica_set(2),))
+    load = load_of(snapshot, (), [instance(machine("a")), instance(machine("b"))])
+    chosen = move(Method.RECREATE)
+    assert limit_reached(chosen, load, Limits(), snapshot) == ""
+    assert limit_reached(chosen, load.beside(chosen), Limits(), snapshot) != ""

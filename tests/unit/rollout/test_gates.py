@@ -1,0 +1,145 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Canary, soak, windows and limits: when the next move may begin."""
+
+from __future__ import annotations
+
+import datetime
+import typing as t
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.rollout.gates import (
+    after_end,
+    why_defer,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import RunJournal
+from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord
+from ansible_collections.virt.placement.plugins.module_utils.rollout.options import (
+    RolloutOptions,
+    parse_options,
+    parse_window,
+)
+
+NOON = datetime.datetime(2026, 6, 1, 12, tzinfo=datetime.timezone.utc)
+GIVEN: dict[str, t.Any] = {
+    "namespaces": ["shop"],
+    "workloads": None,
+    "scope": "violating",
+    "allow": ["migrate"],
+    "max_in_flight": 0,
+    "max_unavailable": 1,
+    "canary": 0,
+    "soak": 0,
+    "max_moves": 0,
+    "window": None,
+    "failures_allowed": 0,
+    "add_node_selector": False,
+    "activate_foreign_changes": False,
+    "timeout": 3600,
+    "move_timeout": 600,
+}
+
+
+def parameters(**changed: t.Any) -> RolloutOptions:
+    return parse_options({**GIVEN, **changed}, "zone")
+
+
+def record(uid: str) -> MoveRecord:
+    ref = Ref("VirtualMachineInstance", "shop", uid)
+    return MoveRecord(ref, uid, ref, Method.MIGRATE, "w1", 1, 0.0)
+
+
+JOURNAL = RunJournal("r1", "x")
+
+
+def test_nothing_asked_nothing_held() -> None:
+    assert not why_defer(parameters(), JOURNAL, "a", 0, NOON)
+
+
+def test_max_moves_counts_what_has_begun() -> None:
+    asked = parameters(max_moves=2)
+    assert not why_defer(asked, replace(JOURNAL, moved=1), "a", 0, NOON)
+    held = why_defer(asked, replace(JOURNAL, moved=1, records=(record("a"),)), "a", 0, NOON)
+    assert (held.reason, held.final) == ("max_moves (2) is reached", True)
+
+
+def test_the_canary_moves_alone_and_then_soaks() -> None:
+    asked = parameters(canary=1, soak=30)
+    assert not why_defer(asked, JOURNAL, "a", 0, NOON)
+    moving = replace(JOURNAL, records=(record("a"),))
+    assert why_defer(asked, moving, "a", 1, NOON).reason == "the canary is still moving"
+    ended = after_end(asked, replace(JOURNAL, moved=1, settled_at=5.0), 5.0)
+    assert why_defer(asked, ended, "a", 6, NOON).reason == "soaking after the canary, 29 s left"
+    assert not why_defer(asked, ended, "a", 36, NOON)
+
+
+def test_another_domain_waits_for_the_first_to_end_and_soak() -> None:
+    asked = parameters(soak=10)
+    moving = replace(JOURNAL, domain="a", records=(record("a"),))
+    assert not why_defer(asked, moving, "a", 5, NOON)
+    assert "still in flight" in why_defer(asked, moving, "b", 5, NOON).reason
+    ended = replace(JOURNAL, domain="a", settled_at=20.0)
+    assert why_defer(asked, ended, "b", 25, NOON).reason == "soaking after a, 5 s left"
+    assert not why_defer(asked, ended, "b", 30, NOON)
+
+
+@pytest.mark.parametrize(
+    ("hour", "inside"), [(21, False), (22, True), (23, True), (3, True), (4, False), (12, False)]
+)
+def test_a_window_over_midnight(hour: int, inside: bool) -> None:
+    window, faults = parse_window({"start": "22:00", "end": "04:00", "timezone": "UTC"})
+    assert faults == ()
+    assert window is not None
+    assert (NOON.replace(hour=hour) in window) is inside
+
+
+def test_outside_of_the_window_is_final() -> None:
+    asked = parameters(window={"start": "22:00", "end": "04:00", "timezone": "UTC"})
+    held = why_defer(asked, JOURNAL, "a", 0, NOON)
+    assert held.final
+    assert held.reason == "outside of the window from 22:00 to 04:00 UTC"
+
+
+def test_a_window_goes_by_the_clock_of_its_zone() -> None:
+    window, _faults = parse_window({"start": "13:00", "end": "15:00", "timezone": "Europe/Madrid"})
+    assert window is not None
+    assert NOON in window, "noon UTC is two in the afternoon there in summer"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"start": "24:00", "end": "04:00"}, "window.start: '24:00' is no time of day"),
+        ({"start": "79200", "end": "04:00"}, "window.start: '79200' is no time of day"),
+        ({"start": "22:00", "end": "22:00"}, "start and end are the same"),
+        (
+            {"start": "22:00", "end": "04:00", "timezone": "Mars/Olympus"},
+            "'Mars/Olympus' is no time zone that this host knows",
+        ),
+    ],
+)
+def test_windows_that_cannot_be(given: dict[str, str], told: str) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        parameters(window=given)
+    assert told in str(raised.value)
+
+
+def test_all_faults_come_at_once() -> None:
+    with pytest.raises(InvalidInput) as raised:
+        parameters(namespaces=None, max_unavailable=0, soak=-1)
+    told = str(raised.value)
+    assert len(raised.value.errors) == 3
+    assert "one of them is required" in told
+    assert "soak: must be at least 0, not -1" in told
+
+
+def test_only_the_same_request_is_continued() -> None:
+    one = parameters()
+    assert one.request == parameters(timeout=77, max_unavailable=5).request
+    assert one.request != parameters(scope="all").request
+    assert one.request != parameters(namespaces=["other"]).request

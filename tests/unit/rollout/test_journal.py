@@ -1,0 +1,137 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run remembers, and that it reads it back as it wrote it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
+from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import (
+    RunJournal,
+    UnreadableJournal,
+    digest,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout.move import (
+    MoveRecord,
+    Outcome,
+    Phase,
+)
+
+SET = Ref("VirtualMachineInstanceReplicaSet", "shop", "web")
+
+
+def record(uid: str, method: Method = Method.RECREATE) -> MoveRecord:
+    ref = Ref("VirtualMachineInstance", "shop", f"web-{uid}")
+    return MoveRecord(
+        ref, uid, SET, method, "w1", 1, 2.5, Phase.INTENDED, node_selector=(("zone", "a"),)
+    )
+
+
+def test_it_reads_back_what_it_wrote() -> None:
+    journal = RunJournal("r1", "digest", 12.5, barrier=3.0, domain="zone1", gone=1)
+    journal = journal.begin(record("a"), ["a", "b"]).begin(record("c", Method.MIGRATE), ["c"])
+    journal = journal.end(record("c"), 13.0, outcome=Outcome.MOVED)
+    assert journals.read(journals.write(journal)) == journal
+
+
+def test_a_move_begun_and_ended() -> None:
+    journal = RunJournal("r1", "x").begin(record("a"), ["a", "b"])
+    assert journal.attempts("a") == 1
+    assert journal.known == {SET: frozenset({digest("a"), digest("b")})}
+    assert (journal.started, journal.ended) == (1, 0)
+
+    ended = journal.end(record("a"), 9.0, outcome=Outcome.MOVED, successor="n")
+    assert ended.records == ()
+    assert ended.known == {}
+    assert ended.done == {digest("a"), digest("n")}
+    assert (ended.started, ended.moved, ended.failed) == (1, 1, 0)
+
+
+def test_a_successor_is_known_while_other_moves_of_its_workload_are_in_flight() -> None:
+    journal = RunJournal("r1", "x").begin(record("a"), ["a", "b"]).begin(record("b"), ["a", "b"])
+    ended = journal.end(record("a"), 9.0, outcome=Outcome.MOVED, successor="n")
+    assert digest("n") in ended.known[SET]
+
+
+def test_a_failed_move_is_tried_and_lost_and_not_done() -> None:
+    journal = RunJournal("r1", "x").begin(record("a"), ["a"])
+    ended = journal.end(record("a"), 9.0, outcome=Outcome.FAILED)
+    assert ended.attempts("a") == 1
+    assert ended.done == frozenset()
+    assert ended.lost == {digest("a")}, "the uid of the instance that did not move"
+    assert digest("a") != digest("b")
+    assert (ended.failed, ended.moved, ended.gone) == (1, 0, 0)
+    assert journals.read(journals.write(ended)) == ended
+
+
+def test_what_was_intended_and_is_not_needed_is_neither_done_nor_lost() -> None:
+    journal = RunJournal("r1", "x").begin(record("a"), ["a"]).forget("a")
+    assert (journal.records, journal.known, journal.started) == ((), {}, 0)
+    assert journal.done == journal.lost == frozenset()
+    assert journal.attempts("a") == 1, "the name of its migration may not come again"
+
+
+def test_what_holds_a_move_up_is_remembered_in_short() -> None:
+    journal = RunJournal("r1", "x").with_record(
+        replace(record("a"), note="the budget " + "x" * 900)
+    )
+    (found,) = journals.read(journals.write(journal)).records
+    assert found.note == ("the budget " + "x" * 900)[: journals.NOTE_LIMIT]
+
+
+ENDED = (
+    RunJournal("r1", "x", 30.0, barrier=90.0, domain="zone1")
+    .begin(record("a"), ["a", "b"])
+    .begin(record("b"), ["a", "b"])
+    .begin(record("c", Method.MIGRATE), ["c"])
+    .end(record("a"), 9.0, outcome=Outcome.MOVED)
+    .end(record("c", Method.MIGRATE), 9.0, outcome=Outcome.FAILED)
+)
+
+
+def test_another_task_takes_over_what_is_in_flight_and_not_what_has_ended() -> None:
+    taken = ENDED.taken_over("y", keep_done=False)
+    assert (taken.run, taken.request, taken.clock) == ("r1", "y", 30.0)
+    assert [found.uid for found in taken.records] == ["b"]
+    assert taken.known == ENDED.known
+    assert taken.domain == "zone1"
+    assert taken.done == taken.lost == frozenset()
+    assert (taken.started, taken.failed, taken.barrier) == (1, 0, 0.0)
+    assert taken.attempts("c") == 1, "its next migration must have another name"
+
+
+def test_a_task_of_all_instances_goes_on_where_it_stopped() -> None:
+    taken = ENDED.taken_over("x", keep_done=True)
+    assert taken.done == {digest("a")}
+    assert taken.lost == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "cannot be read"),
+        (json.dumps({"version": 1}), "cannot be read (KeyError: 'run')"),
+        (json.dumps({"version": 2, "run": "r"}), "has version 2, this release reads 1"),
+    ],
+)
+def test_a_journal_that_nobody_can_read_is_not_taken_for_none(text: str, told: str) -> None:
+    with pytest.raises(UnreadableJournal) as raised:
+        journals.read(text)
+    assert told in str(raised.value)
+
+
+def test_ten_thousand_moves_fit_into_an_annotation() -> None:
+    uids = [f"{number:036d}" for number in range(10_000)]
+    journal = replace(
+        RunJournal("r1", "x"),
+        tried={digest(uid): 1 for uid in uids[:500]},
+        done=frozenset(map(digest, uids)),
+    )
+    assert len(journals.write(journal)) < 200_000

@@ -1,0 +1,96 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The number of moves of a run, and what is told when the plan changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
+    Method,
+    Move,
+    Plan,
+    SkippedInstance,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import RunJournal
+from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord, Outcome
+from ansible_collections.virt.placement.plugins.module_utils.rollout.state import NAMED, MoveCount
+
+EMPTY = RunJournal("r1", "x")
+
+
+def move(name: str) -> Move:
+    vmi = Ref("VirtualMachineInstance", "shop", name)
+    machine = Ref("VirtualMachine", "shop", name)
+    return Move(vmi, name, machine, Method.MIGRATE, "w1", ("w2",), "")
+
+
+def record(of: Move) -> MoveRecord:
+    return MoveRecord(of.instance, of.uid, of.workload, of.method, of.source, 1, 0.0)
+
+
+A, B, C = move("a"), move("b"), move("c")
+THERE = {"a", "b", "c"}
+
+
+def test_the_first_plan_is_told_by_nobody_else() -> None:
+    count, lines = MoveCount().replanned(EMPTY, Plan((A, B)), THERE)
+    assert (count.total, lines) == (2, [])
+
+
+def test_a_move_that_comes_and_goes_again_is_told_with_the_totals() -> None:
+    """Two are in flight; a third is planned behind them, and stands well once they are over."""
+    count, _lines = MoveCount().replanned(EMPTY, Plan((A, B)), THERE)
+    count = count.begun(A).begun(B)
+    flying = replace(EMPTY, records=(record(A), record(B)))
+
+    count, lines = count.replanned(flying, Plan((C,)), THERE)
+    assert (count.total, lines) == (3, ["3 moves in all now, 2 before"])
+
+    over = EMPTY
+    for each in (A, B):
+        over = over.end(record(each), 1.0, outcome=Outcome.MOVED)
+    count, lines = count.replanned(over, Plan(), THERE)
+    assert (count.total, lines) == (
+        2,
+        ["VirtualMachine shop/c needs no move any more", "2 moves in all now, 3 before"],
+    )
+    assert count.replanned(over, Plan(), THERE) == (count, [])
+
+
+def test_a_move_that_was_journalled_and_not_sent_counts_once() -> None:
+    """Such a move is planned again."""
+    flying = replace(EMPTY, records=(record(A),))
+    count, lines = MoveCount(2, {"b": "b"}).replanned(flying, Plan((A, B)), THERE)
+    assert (count.total, lines) == (2, [])
+
+
+def test_a_move_that_was_put_off_and_is_needless_then_is_named() -> None:
+    count, _lines = MoveCount().replanned(EMPTY, Plan((A,)), THERE)
+    count = count.begun(A).deferred(record(A))
+    _count, lines = count.replanned(EMPTY, Plan(), THERE)
+    assert lines[0] == "VirtualMachine shop/a needs no move any more"
+
+
+def test_what_is_left_and_what_is_gone_is_said_so() -> None:
+    count, _lines = MoveCount().replanned(EMPTY, Plan((A, B, C)), THERE)
+    left = (
+        SkippedInstance(A.instance, "a", A.workload, "w1", "no node is open"),
+        SkippedInstance(
+            B.instance, "b", B.workload, "w1", "somebody else migrates it", temporary=True
+        ),
+    )
+    _count, lines = count.replanned(EMPTY, Plan((), left), {"a", "b"})
+    assert lines == [
+        "left: VirtualMachine shop/a on w1: no node is open",
+        "VirtualMachine shop/b is not moved for now: somebody else migrates it",
+        "VirtualMachine shop/c is not there any more",
+        "0 moves in all now, 3 before",
+    ]
+
+
+def test_only_some_names_are_kept_of_thousands() -> None:
+    many = tuple(move(f"m{number}") for number in range(NAMED + 7))
+    count, _lines = MoveCount().replanned(EMPTY, Plan(many), {each.uid for each in many})
+    assert (count.total, len(count.to_come)) == (NAMED + 7, NAMED)

@@ -1,0 +1,183 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is sent of the moves that were journalled and of which nothing was sent: only what may begin
+now, whoever journalled it."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.cluster import lease
+from ansible_collections.virt.placement.plugins.module_utils.cluster.lease import (
+    HeldLease,
+    LeaseKeeper,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Move, Plan
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
+from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
+    InstanceSelection,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout import report
+from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import RunJournal
+from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord, Phase
+from ansible_collections.virt.placement.plugins.module_utils.rollout.observe import Observer
+from ansible_collections.virt.placement.plugins.module_utils.rollout.reconcile import (
+    JudgedSnapshot,
+    Reconciler,
+    Reconciliation,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout.state import StepReport
+from tests.unit.compliance.cluster import anti_affinity, apart
+from tests.unit.planning.scenes import cluster, machine
+from tests.unit.rollout.test_gates import parameters
+
+NO_API = t.cast(t.Any, None)
+NODES = report.NodeDescriptions({"w1": {"zone": "a"}, "w2": {"zone": "b"}}, "zone")
+
+
+def record(name: str, method: Method = Method.RECREATE, source: str = "w1") -> MoveRecord:
+    pod = Ref("Pod", "shop", name)
+    return MoveRecord(pod, name, Ref("Deployment", "shop", "web"), method, source, 1, 0.0)
+
+
+def keeper() -> LeaseKeeper:
+    return LeaseKeeper(NO_API, HeldLease("r1", 1), time.monotonic())
+
+
+def chosen(
+    journal: RunJournal, clock: float = 100.0, **options: t.Any
+) -> tuple[list[str], Reconciler, Reconciliation]:
+    asked = parameters(allow=["recreate"], **options)
+    reconciler = Reconciler(keeper(), asked, journal, StepReport(), clock)
+    view = JudgedSnapshot.of(Snapshot(), InstanceSelection(), asked)
+    now = Reconciliation(view, Observer(NO_API, view.snapshot, journal), NODES)
+    return reconciler.choose(Plan(), now), reconciler, now
+
+
+def test_what_may_still_begin_is_sent_again() -> None:
+    journal = RunJournal("r1", "x", records=(record("a"), record("b")))
+    due, reconciler, _now = chosen(journal)
+    assert due == ["a", "b"]
+    assert reconciler.journal.records == journal.records
+    assert reconciler.report.lines == []
+
+
+@pytest.mark.parametrize(
+    ("journal", "options", "told"),
+    [
+        pytest.param({"failed": 1}, {}, "other moves failed", id="failed"),
+        pytest.param({"barrier": 130.0}, {}, "soaking after the canary, 30 s left", id="soak"),
+        pytest.param(
+            {"domain": "b", "settled_at": 95.0},
+            {"soak": 30},
+            "soaking after b, 25 s left",
+            id="between domains",
+        ),
+        pytest.param({"moved": 2}, {"max_moves": 2}, "max_moves (2) is reached", id="max_moves"),
+    ],
+)
+def test_what_may_not_begin_now_is_forgotten(
+    journal: dict[str, t.Any], options: dict[str, t.Any], told: str
+) -> None:
+    due, reconciler, _now = chosen(
+        RunJournal("r1", "x", records=(record("a"),), **journal), **options
+    )
+    assert due == []
+    assert reconciler.journal.records == ()
+    assert reconciler.report.lines[0] == f"Deployment shop/web (a) is not moved for now: {told}"
+
+
+def test_who_takes_over_moves_as_many_as_his_canary() -> None:
+    records = tuple(record(name) for name in ("a", "b", "c"))
+    due, reconciler, _now = chosen(RunJournal("r1", "x", records=records), canary=1)
+    assert due == ["c"]
+    assert [found.uid for found in reconciler.journal.records] == ["c"]
+
+
+def test_what_was_sent_is_seen_to_its_end_whatever_holds() -> None:
+    begun = replace(record("a"), phase=Phase.BEGUN)
+    due, reconciler, _now = chosen(RunJournal("r1", "x", records=(begun,), failed=1))
+    assert due == []
+    assert reconciler.journal.records == (begun,)
+
+
+def test_a_restart_that_may_be_queued_is_looked_for_before_it_is_forgotten() -> None:
+    restart = record("a", Method.RESTART)
+    journal = RunJournal("r1", "x", records=(restart,), failed=1)
+    due, reconciler, now = chosen(journal, clock=5.0)
+    assert due == []
+    assert reconciler.journal.records == (restart,)
+    assert "may have been told to restart" in now.waiting
+    due, reconciler, _now = chosen(journal, clock=lease.DURATION + 1.0)
+    assert (due, reconciler.journal.records) == ([], ())
+
+
+def two_groups() -> Snapshot:
+    """In zone a, each group on a node of its own: three machines `a` that are to be one a zone, and
+    two machines `b` likewise."""
+    made = cluster("aabbcc")
+    for name in ("a0", "a1", "a2", "b0", "b1"):
+        group = name[0]
+        node = "n1" if group == "a" else "n2"
+        machine(made, name, node, anti_affinity(apart(group=group)), group=group)
+    return made.snapshot()
+
+
+def begun_of(snapshot: Snapshot, journal: RunJournal, plan: Plan | None = None) -> list[str]:
+    """The names of the machines whose moves begin in this turn, of this plan or of a new one."""
+    asked = parameters()
+    reconciler = Reconciler(keeper(), asked, journal, StepReport(), 100.0)
+    view = JudgedSnapshot.of(snapshot, InstanceSelection(frozenset({"shop"})), asked)
+    plan = plan or view.plan(asked, journal)
+    now = Reconciliation(view, Observer(NO_API, snapshot, journal), NODES)
+    due = reconciler.choose(plan, now)
+    return [view.by_uid[uid].instance.ref.name for uid in due]
+
+
+def moves_of(snapshot: Snapshot) -> tuple[Move, ...]:
+    return (
+        JudgedSnapshot.of(snapshot, InstanceSelection(frozenset({"shop"})), parameters())
+        .plan(parameters())
+        .moves
+    )
+
+
+def in_flight(move: Move) -> MoveRecord:
+    began = MoveRecord(move.instance, move.uid, move.workload, move.method, move.source, 1, 90.0)
+    return replace(began, phase=Phase.BEGUN)
+
+
+def test_of_each_group_one_begins() -> None:
+    snapshot = two_groups()
+    assert sorted(move.instance.name[0] for move in moves_of(snapshot)) == ["a", "a", "b"]
+    assert sorted(name[0] for name in begun_of(snapshot, RunJournal("r1", "x"))) == ["a", "b"]
+
+
+def test_while_one_of_a_group_is_in_flight_only_others_begin() -> None:
+    snapshot = two_groups()
+    first = next(move for move in moves_of(snapshot) if move.instance.name[0] == "a")
+    journal = RunJournal("r1", "x", records=(in_flight(first),))
+    assert [name[0] for name in begun_of(snapshot, journal)] == ["b"]
+
+
+def test_a_move_waits_for_the_one_before_it_that_cannot_begin_yet() -> None:
+    """No rule links the two: the second is to take the place that the first leaves."""
+    snapshot = two_groups()
+    first = next(move for move in moves_of(snapshot) if move.instance.name[0] == "a")
+    second = next(move for move in moves_of(snapshot) if move.instance.name[0] == "b")
+    held = replace(
+        snapshot,
+        machine_instances=tuple(
+            replace(vmi, evacuation_node_name="n1") if vmi.uid == first.uid else vmi
+            for vmi in snapshot.machine_instances
+        ),
+    )
+    journal = RunJournal("r1", "x")
+    assert begun_of(held, journal, Plan((first, second))) == [second.instance.name]
+    behind = replace(second, after=(first.uid,))
+    assert begun_of(held, journal, Plan((first, behind))) == []

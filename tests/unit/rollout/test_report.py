@@ -1,0 +1,304 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run says, whom it is about, what it clears, and whether anybody listens."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.compliance.drift import Drift
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import MoveOptions
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES, UNDO
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    Namespace,
+    Pod,
+    Ref,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import (
+    Method,
+    Move,
+    Plan,
+    SkippedInstance,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Instance,
+    Platform,
+    Snapshot,
+    Unreadable,
+    Workload,
+)
+from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
+    MovableInstance,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout import report as progress
+from ansible_collections.virt.placement.plugins.module_utils.rollout import report as results
+from ansible_collections.virt.placement.plugins.module_utils.rollout.handover import (
+    clear_undo_notes,
+    recompute_clearing,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout.move import (
+    MoveRecord,
+    MoveResult,
+    Outcome,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout.options import wanted
+from ansible_collections.virt.placement.plugins.module_utils.rollout.state import (
+    RolloutState,
+    StepResult,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout.watch import output_is_read
+from tests.unit.planning.movable import movable
+from tests.unit.rollout.test_gates import parameters
+
+DB = Ref("VirtualMachine", "shop", "db")
+VMI = Ref("VirtualMachineInstance", "shop", "db")
+PLACES = progress.NodeDescriptions({"w1": {"zone": "a"}, "w2": {"zone": "b"}, "w3": {}}, "zone")
+
+
+def test_a_plan_is_told_with_what_is_left() -> None:
+    move = Move(VMI, "u", DB, Method.MIGRATE, "w1", ("w2",), "")
+    left = SkippedInstance(VMI, "u", DB, "w1", "it cannot")
+    assert progress.planned("r1", Plan((move,))) == "run r1: 1 move planned"
+    assert progress.planned("r1", Plan((), (left,))) == "run r1: 0 moves planned, 1 left behind"
+    assert progress.skipped_line(left) == "left: VirtualMachine shop/db on w1: it cannot"
+
+
+def test_check_mode_tells_each_move() -> None:
+    move = Move(VMI, "u", DB, Method.MIGRATE, "w1", ("w2",), "two in zone a")
+    assert progress.planned_lines([move, move], PLACES) == [
+        f"[{number}/2] would migrate VirtualMachine shop/db from w1 (a), open: w2 (b); two in zone a"
+        for number in (1, 2)
+    ]
+
+
+def test_a_move_is_told_when_it_begins() -> None:
+    ref = Ref("VirtualMachineInstanceReplicaSet", "shop", "web")
+    one = Ref("VirtualMachineInstance", "shop", "webx7f2")
+    targets = ("w2", "w3", "w1", "w9")
+    move = Move(one, "u", ref, Method.RECREATE, "w1", targets, "two in zone a")
+    assert progress.began(2, 5, move, PLACES) == (
+        "[2/5] recreating VirtualMachineInstanceReplicaSet shop/web (webx7f2) from w1 (a), open:"
+        " w2 (b), w3, w1 (a) and 1 more; two in zone a"
+    )
+
+
+def test_ways_back_that_are_forgotten_are_named() -> None:
+    assert progress.undo_notes_removed([], check=False) == []
+    assert progress.undo_notes_removed(["Deployment lab/cache"], check=False) == [
+        "way back forgotten, what is declared is in effect: Deployment lab/cache"
+    ]
+    many = [f"Deployment lab/d{n}" for n in range(5)]
+    assert progress.undo_notes_removed(many, check=True) == [
+        "5 ways back would be forgotten, what is declared is in effect: Deployment lab/d0,"
+        " Deployment lab/d1, Deployment lab/d2 and 2 more"
+    ]
+
+
+def test_who_stands_well_is_told_in_one_line_for_each_need() -> None:
+    assert progress.well_placed_by_need([]) == []
+    assert progress.well_placed_by_need([("VirtualMachine shop/db", "migration")]) == [
+        "VirtualMachine shop/db stands well; takes effect at its next migration"
+    ]
+    many = [(f"VirtualMachine shop/v{n}", "restart") for n in range(5)]
+    assert progress.well_placed_by_need([*many, ("VirtualMachine shop/db", "migration")])[1] == (
+        "5 instances stand well; takes effect at the next restart of each: VirtualMachine shop/v0,"
+        " VirtualMachine shop/v1, VirtualMachine shop/v2 and 2 more"
+    )
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        (
+            MoveResult(Outcome.MOVED, "w2"),
+            "[1/3] VirtualMachine shop/db migrated: w1 (a) -> w2 (b) in 4 s",
+        ),
+        (
+            MoveResult(Outcome.FAILED, reason="guest too busy"),
+            "[1/3] VirtualMachine shop/db FAILED to migrate: guest too busy (4 s)",
+        ),
+        (
+            MoveResult(Outcome.GONE, reason="the instance ended before its move"),
+            "[1/3] VirtualMachine shop/db: the instance ended before its move",
+        ),
+    ],
+)
+def test_a_move_is_told_when_it_ends(end: MoveResult, told: str) -> None:
+    record = MoveRecord(VMI, "u", DB, Method.MIGRATE, "w1", 1, 0.0)
+    assert progress.ended(1, 3, record, end, 4.2, PLACES) == told
+
+
+def workload(name: str, undo: str | None = "before", **labels: str) -> Workload:
+    annotations = {UNDO: undo} if undo else {}
+    manifest = {
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {"template": {"metadata": {"labels": labels}}},
+    }
+    return Workload(Ref("VirtualMachine", "shop", name), f"u-{name}", manifest)
+
+
+def candidate(
+    found: Workload,
+    *,
+    outdated: bool = False,
+    node: str = "w1",
+    need: str = "",
+) -> MovableInstance:
+    pod = Pod("shop", found.ref.name, found.uid, node_name=node)
+    instance = Instance(VMI, found.uid, found.ref, pod)
+    return movable(
+        instance,
+        pod,
+        found,
+        declared_pod=pod,
+        migration_target=None,
+        move_options=MoveOptions(()),
+        takes_effect=need,
+        drift=Drift() if outdated else None,
+    )
+
+
+def test_an_undo_note_goes_when_every_instance_runs_by_what_is_declared() -> None:
+    effective, mixed, waiting = workload("a"), workload("b"), workload("c")
+    writes = clear_undo_notes(
+        [
+            candidate(effective),
+            candidate(effective),
+            candidate(mixed),
+            candidate(mixed, outdated=True),
+            candidate(waiting, node=""),
+            candidate(workload("d", undo=None)),
+        ]
+    )
+    assert [write.target.name for write in writes] == ["a"]
+    *tests, removal = writes[0].patch()
+    assert {step["op"] for step in tests} == {"test"}
+    assert removal == {"op": "remove", "path": "/metadata/annotations/placement.virt~1undo"}
+
+
+def test_an_undo_note_that_was_written_anew_stays() -> None:
+    (write,) = clear_undo_notes([candidate(workload("a"))])
+    assert recompute_clearing(write, {"metadata": {"annotations": {UNDO: "before"}}}) is write
+    assert recompute_clearing(write, {"metadata": {"annotations": {UNDO: "newer"}}}) is None
+    assert recompute_clearing(write, {"metadata": {}}) is None
+
+
+def test_an_undo_note_stays_where_rules_or_terms_were_written_since() -> None:
+    """A second write before a roll-out keeps the text: it says what was effective before both."""
+    there = workload("a")
+    spec = {"nodeSelector": {"disk": "ssd"}}
+    there.manifest["metadata"]["annotations"][RULES] = "first"
+    there.manifest["spec"]["template"]["spec"] = spec
+    (write,) = clear_undo_notes([candidate(there)])
+
+    def now(rules: str, **terms: t.Any) -> dict[str, t.Any]:
+        return {
+            "metadata": {"annotations": {UNDO: "before", RULES: rules}},
+            "spec": {"template": {"spec": terms}},
+        }
+
+    assert recompute_clearing(write, now("first", **spec)) is write
+    assert recompute_clearing(write, now("second", **spec)) is None
+    assert recompute_clearing(write, now("first", nodeSelector={"disk": "hdd"})) is None
+    assert recompute_clearing(write, now("first", **spec, affinity={"nodeAffinity": {}})) is None
+    tested = {step["path"]: step["value"] for step in write.patch() if step["op"] == "test"}
+    assert tested["/metadata/annotations/placement.virt~1rules"] == "first"
+    assert tested["/spec/template/spec/nodeSelector"] == {"disk": "ssd"}
+    assert tested["/spec/template/spec/affinity"] is None
+
+
+SNAPSHOT = Snapshot(
+    namespaces=(Namespace("shop"),),
+    workloads=(workload("db", tier="data"), workload("web", tier="front")),
+    platform=Platform(kubevirt="1.8.4"),
+)
+
+
+def test_workloads_by_name_and_by_labels() -> None:
+    named = parameters(namespaces=["shop"], workloads=[{"name": "db"}])
+    assert wanted(named, SNAPSHOT).workloads == {DB}
+    chosen = parameters(workloads=[{"labels": {"tier": "front"}}])
+    assert {ref.name for ref in wanted(chosen, SNAPSHOT).workloads} == {"web"}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"namespaces": ["shp"]}, "there is no namespace 'shp'; did you mean 'shop'?"),
+        ({"workloads": [{"name": "bd"}]}, "there is no VirtualMachine 'bd' in namespace 'shop'"),
+    ],
+)
+def test_what_does_not_exist_is_refused(options: dict[str, t.Any], told: str) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        wanted(parameters(**options), SNAPSHOT)
+    assert told in str(raised.value)
+
+
+def test_who_cannot_see_all_moves_nothing() -> None:
+    gap = Unreadable("pods", "", "list", "grant it")
+    blind = Snapshot(namespaces=(Namespace("shop"),), unreadable=(gap,))
+    with pytest.raises(InvalidInput) as raised:
+        wanted(parameters(), blind)
+    assert "cannot list pods in all namespaces: grant it" in str(raised.value)
+
+
+@pytest.mark.parametrize("namespace", ["", "shop"])
+def test_what_could_not_be_read_is_not_said_to_be_missing(namespace: str) -> None:
+    gap = Unreadable("virtualmachines", namespace, "list", "grant it")
+    blind = Snapshot(namespaces=(Namespace("shop"),), unreadable=(gap,), platform=SNAPSHOT.platform)
+    with pytest.raises(InvalidInput) as raised:
+        wanted(parameters(workloads=[{"name": "db"}, {"kind": "Deployment", "name": "web"}]), blind)
+    missing = [str(fault) for fault in raised.value.errors if "there is no" in str(fault)]
+    assert missing == ["workloads[1]: there is no Deployment 'web' in namespace 'shop'"]
+
+
+def test_an_empty_list_is_nothing() -> None:
+    instance = Instance(VMI, "u", DB, None)
+    assert instance not in wanted(parameters(namespaces=[]), SNAPSHOT)
+    assert instance not in wanted(parameters(workloads=[]), SNAPSHOT)
+
+
+def test_state_travels_as_json() -> None:
+    state = RolloutState(
+        "r1", 3, elapsed=12.5, waiting="for somebody", total=3, to_come={"u": "db"}
+    )
+    assert RolloutState.read(state.as_json()) == state
+    assert RolloutState.read({"elapsed": 3, "unknown": 1}) == RolloutState(elapsed=3.0)
+    assert RolloutState.read(None) == RolloutState()
+
+
+def test_only_a_step_that_is_followed_by_another_hands_its_state_on() -> None:
+    assert StepResult(finished=False, state=RolloutState("r1", 3)).as_json()["run"]["term"] == 3
+    assert "run" not in StepResult(finished=True, state=RolloutState("r1", 3)).as_json()
+
+
+@pytest.mark.parametrize("need", ["migration", "restart", "recreation"])
+def test_well_placed_instance_says_what_has_to_happen(need: str) -> None:
+    made = workload("db")
+    found = candidate(made, outdated=True, need=need)
+    assert results.well_placed(found)["takes_effect"] == need
+    assert results.well_placed(found)["reason"] == f"stands well; takes effect at its next {need}"
+    assert results.not_in_effect([found], Plan()) == (found,)
+    assert results.not_in_effect([candidate(made)], Plan()) == ()
+    left = SkippedInstance(VMI, found.uid, DB, "w1", "it cannot")
+    assert results.not_in_effect([found], Plan((), (left,))) == ()
+
+
+def test_nobody_listens_once_the_other_end_is_closed() -> None:
+    reading, writing = os.pipe()
+    try:
+        assert output_is_read(writing)
+        os.close(reading)
+        assert not output_is_read(writing)
+    finally:
+        os.close(writing)
+    assert not output_is_read(writing)
+
+
+def test_a_file_always_listens(tmp_path: t.Any) -> None:
+    with open(tmp_path / "out", "w") as file:
+        assert output_is_read(file.fileno())

@@ -1,0 +1,28 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a step gathers, and what of it is taken back."""
+
+from __future__ import annotations
+
+from ansible_collections.virt.placement.plugins.module_utils.rollout.state import (
+    MoveCount,
+    StepReport,
+)
+
+
+def test_what_the_journal_does_not_have_is_taken_back() -> None:
+    report = StepReport(MoveCount(3))
+    report.lines += ["planned"]
+    report.moves.append({"uid": "a"})
+    report.save()
+    lines = report.lines
+    report.lines += ["began", "waiting: soak"]
+    report.moves.append({"uid": "b"})
+    report.count = MoveCount(4)
+
+    assert report.revert(report.saved) == ["began", "waiting: soak"]
+    assert report.lines is lines, "the result of the step holds the very list"
+    assert lines == ["planned"]
+    assert report.moves == [{"uid": "a"}]
+    assert report.count == MoveCount(3)
+    assert report.revert(report.saved) == []

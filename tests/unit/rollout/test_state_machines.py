@@ -1,0 +1,283 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What each way of moving does next, from what is seen: no cluster, no clock."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels import (
+    UNSCHEDULABLE_TIMEOUT,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod, Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Instance,
+    MachineInstance,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rollout import migrate, recreate
+from ansible_collections.virt.placement.plugins.module_utils.rollout.move import (
+    CANCEL_PATIENCE,
+    ApiReply,
+    MoveRecord,
+    MoveResult,
+    MoveSettings,
+    Observation,
+    Outcome,
+    Phase,
+    ReplyStatus,
+)
+
+VMI = Ref("VirtualMachineInstance", "shop", "db")
+SETTINGS = MoveSettings("r1", move_timeout=100)
+RECORD = MoveRecord(VMI, "u1", Ref("VirtualMachine", "shop", "db"), Method.MIGRATE, "w1", 1, 10.0)
+BEGUN = replace(RECORD, phase=Phase.BEGUN)
+
+
+def instance(node: str = "w1", uid: str = "u1", **vmi: t.Any) -> Instance:
+    machine = MachineInstance(VMI, uid, "Running", node, {}, {}, ready=True)
+    pod = Pod("shop", f"launcher-{uid}", f"p-{uid}", node_name=node, phase="Running", ready=True)
+    return Instance(VMI, uid, RECORD.workload, pod, replace(machine, **vmi))
+
+
+def migration(phase: str) -> dict[str, t.Any]:
+    return {"metadata": {"uid": "m1"}, "status": {"phase": phase}}
+
+
+class TestMigrate:
+    def test_it_creates_one_migration_with_a_name_that_follows_from_run_and_instance(self) -> None:
+        step = migrate.advance(RECORD, Observation(instance()), 11, SETTINGS)
+
+        assert step.request is not None
+        body = step.request.body or {}
+        assert step.request.path == "/apis/kubevirt.io/v1/namespaces/shop/" + (
+            "virtualmachineinstancemigrations"
+        )
+        assert body["spec"] == {"vmiName": "db"}
+        assert body["metadata"]["labels"] == {"placement.virt/run": "r1"}
+        assert body["metadata"]["name"].startswith("placement-r1-")
+        again = migrate.advance(RECORD, Observation(instance()), 12, SETTINGS)
+        assert again.request == step.request
+        second = migrate.advance(replace(RECORD, attempt=2), Observation(instance()), 12, SETTINGS)
+        assert second.request != step.request
+
+    def test_kubevirt_gives_up_soon_on_a_target_that_no_node_takes(self) -> None:
+        settings = replace(SETTINGS, unschedulable_timeout=42)
+        body = migrate.migration_body(RECORD, settings)
+        assert body["metadata"]["annotations"] == {UNSCHEDULABLE_TIMEOUT: "42"}
+
+    def test_a_pin_is_handed_on(self) -> None:
+        body = migrate.migration_body(replace(RECORD, node_selector=(("zone", "b"),)), SETTINGS)
+        assert body["spec"]["addedNodeSelector"] == {"zone": "b"}
+
+    @pytest.mark.parametrize(
+        ("seen", "note"),
+        [
+            (Observation(instance(), foreign_migration=True), "somebody else migrates it"),
+            (
+                Observation(instance(), propagating=True),
+                "KubeVirt has not yet brought the placement to the VMI",
+            ),
+        ],
+    )
+    def test_it_waits_before_it_begins(self, seen: Observation, note: str) -> None:
+        step = migrate.advance(RECORD, seen, 11, SETTINGS)
+        assert step.request is None
+        assert step.ended is None
+        assert step.record.note == note
+
+    def test_it_does_not_wait_for_ever(self) -> None:
+        waiting = replace(RECORD, note="somebody else migrates it")
+        step = migrate.advance(
+            waiting, Observation(instance(), foreign_migration=True), 110, SETTINGS
+        )
+        assert step.ended == MoveResult(
+            Outcome.FAILED, reason="not begun within 100 s: somebody else migrates it"
+        )
+
+    def test_a_migration_that_is_there_already_is_adopted(self) -> None:
+        step = migrate.advance(
+            RECORD, Observation(instance(), migration=migration("Running")), 11, SETTINGS
+        )
+        assert step.request is None
+        assert step.record.phase is Phase.BEGUN
+
+    def test_it_is_done_when_the_instance_runs_elsewhere(self) -> None:
+        seen = Observation(instance("w2"), migration=migration("Succeeded"))
+        assert migrate.advance(BEGUN, seen, 20, SETTINGS).ended == MoveResult(Outcome.MOVED, "w2")
+
+    def test_success_alone_is_not_enough(self) -> None:
+        seen = Observation(instance("w1"), migration=migration("Succeeded"))
+        step = migrate.advance(BEGUN, seen, 20, SETTINGS)
+        assert step.ended is None
+
+    def test_a_success_that_nobody_sees_is_not_waited_for_for_ever(self) -> None:
+        seen = Observation(instance("w1"), migration=migration("Succeeded"))
+        ended = migrate.advance(BEGUN, seen, 110, SETTINGS).ended
+        assert ended == MoveResult(
+            Outcome.FAILED, reason="the migration succeeded, and the VMI does not say so"
+        )
+
+    def test_kubevirts_own_reason_is_told(self) -> None:
+        state = {"migrationUid": "m1", "failureReason": "guest is too busy"}
+        seen = Observation(instance(migration=state), migration=migration("Failed"))
+        ended = migrate.advance(BEGUN, seen, 20, SETTINGS).ended
+        assert ended == MoveResult(Outcome.FAILED, reason="guest is too busy")
+
+    def test_the_reason_of_another_migration_is_not_taken_for_ours(self) -> None:
+        state = {"migrationUid": "m0", "failureReason": "long ago"}
+        seen = Observation(instance(migration=state), migration=migration("Failed"))
+        record = replace(BEGUN, note="0/3 nodes are available")
+        ended = migrate.advance(record, seen, 20, SETTINGS).ended
+        assert ended == MoveResult(Outcome.FAILED, reason="0/3 nodes are available")
+
+    def test_somebody_elses_cancellation_is_a_failure(self) -> None:
+        ended = migrate.advance(BEGUN, Observation(instance()), 20, SETTINGS).ended
+        assert ended is not None
+        assert ended.outcome is Outcome.FAILED
+        assert "somebody cancelled it" in ended.reason
+
+    def test_an_instance_that_is_gone_is_no_failure(self) -> None:
+        for record in (RECORD, BEGUN):
+            ended = migrate.advance(record, Observation(), 20, SETTINGS).ended
+            assert ended is not None
+            assert ended.outcome is Outcome.GONE
+
+    def test_one_that_takes_too_long_is_cancelled_by_uid_and_then_failed(self) -> None:
+        seen = Observation(instance(), migration=migration("Scheduling"), pending="0/3 nodes")
+        step = migrate.advance(BEGUN, seen, 110, SETTINGS)
+        assert step.request is not None
+        assert step.request.verb == "delete"
+        assert step.request.body == {"preconditions": {"uid": "m1"}}
+        assert step.record.phase is Phase.CANCELLING
+
+        ended = migrate.advance(step.record, Observation(instance()), 112, SETTINGS).ended
+        assert ended == MoveResult(
+            Outcome.FAILED, reason="cancelled because it took too long: 0/3 nodes"
+        )
+
+    def test_one_that_arrives_while_it_is_cancelled_has_moved(self) -> None:
+        record = replace(RECORD, phase=Phase.CANCELLING)
+        ended = migrate.advance(record, Observation(instance("w3")), 112, SETTINGS).ended
+        assert ended == MoveResult(Outcome.MOVED, "w3")
+
+    def test_a_cancellation_that_is_not_heard_is_reported(self) -> None:
+        record = replace(RECORD, phase=Phase.CANCELLING)
+        seen = Observation(instance(), migration=migration("Running"))
+        assert migrate.advance(record, seen, 120, SETTINGS).ended is None
+        ended = migrate.advance(record, seen, 110 + CANCEL_PATIENCE, SETTINGS).ended
+        assert ended is not None
+        assert "still Running" in ended.reason
+
+    def test_what_is_being_copied_is_not_called_off(self) -> None:
+        running = Observation(instance(), migration=migration("Running"))
+        assert migrate.cancel(BEGUN, running, SETTINGS).request is None
+        waiting = Observation(instance(), migration=migration("Scheduling"))
+        assert migrate.cancel(BEGUN, waiting, SETTINGS).request is not None
+
+    @pytest.mark.parametrize(
+        ("reply", "phase", "failed"),
+        [
+            (ReplyStatus.ACCEPTED, Phase.BEGUN, False),
+            (ReplyStatus.DOUBTFUL, Phase.INTENDED, False),
+            (ReplyStatus.BLOCKED, Phase.INTENDED, False),
+            (ReplyStatus.REFUSED, Phase.INTENDED, True),
+        ],
+    )
+    def test_answers(self, reply: ReplyStatus, phase: Phase, failed: bool) -> None:
+        step = migrate.answered(RECORD, ApiReply(reply, "so it is"))
+        assert step.record.phase is phase
+        assert (step.ended is not None) is failed
+
+
+class TestRecreate:
+    record = replace(RECORD, method=Method.RECREATE)
+    begun = replace(record, phase=Phase.BEGUN)
+
+    def test_it_deletes_what_was_looked_at_and_nothing_else(self) -> None:
+        seen = Observation(instance(), resource_version="77")
+        step = recreate.advance(self.record, seen, 11, SETTINGS)
+        assert step.request is not None
+        assert step.request.path.endswith("/shop/virtualmachineinstances/db")
+        assert step.request.body == {"preconditions": {"uid": "u1", "resourceVersion": "77"}}
+
+    def test_one_that_leaves_already_is_not_deleted_again(self) -> None:
+        step = recreate.advance(self.record, Observation(instance(terminating=True)), 11, SETTINGS)
+        assert step.request is None
+        assert step.record.phase is Phase.BEGUN
+
+    def test_it_is_done_when_the_successor_serves(self) -> None:
+        fresh = instance("w3", "u2")
+        starting = replace(fresh, vmi=replace(t.cast(MachineInstance, fresh.vmi), ready=False))
+        assert (
+            recreate.advance(self.begun, Observation(successor=starting), 12, SETTINGS).ended
+            is None
+        )
+        ended = recreate.advance(self.begun, Observation(successor=fresh), 13, SETTINGS).ended
+        assert ended == MoveResult(Outcome.MOVED, "w3")
+
+    def test_a_successor_without_a_node_fails_in_time_with_the_schedulers_words(self) -> None:
+        seen = Observation(successor=instance("", "u2"), pending="0/6 nodes are available")
+        record = recreate.advance(self.begun, seen, 50, SETTINGS).record
+        ended = recreate.advance(record, seen, 110, SETTINGS).ended
+        assert ended is not None
+        assert "not done within 100 s" in ended.reason
+        assert "0/6 nodes are available" in ended.reason
+
+    def test_a_workload_that_was_scaled_in_wants_no_successor(self) -> None:
+        ended = recreate.advance(self.begun, Observation(surplus=True), 12, SETTINGS).ended
+        assert ended is not None
+        assert ended.outcome is Outcome.GONE
+
+    def test_a_conflict_is_looked_at_again(self) -> None:
+        step = recreate.answered(self.record, ApiReply(ReplyStatus.BLOCKED, "it changed"))
+        assert step.ended is None
+        assert step.record.phase is Phase.INTENDED
+
+
+class TestEvict:
+    pod = Ref("Pod", "shop", "web-1")
+    record = MoveRecord(pod, "p1", Ref("Deployment", "shop", "web"), Method.RECREATE, "w1", 1, 10.0)
+    seen = Observation(
+        Instance(pod, "p1", record.workload, Pod("shop", "web-1", "p1")), resource_version="5"
+    )
+
+    def test_it_goes_through_the_eviction_api(self) -> None:
+        step = recreate.advance(self.record, self.seen, 11, SETTINGS)
+        assert step.request is not None
+        assert step.request.path == "/api/v1/namespaces/shop/pods/web-1/eviction"
+        options = (step.request.body or {})["deleteOptions"]
+        assert options == {"preconditions": {"uid": "p1", "resourceVersion": "5"}}
+
+    def test_a_budget_that_refuses_for_too_long_is_the_reason(self) -> None:
+        blocked = recreate.answered(
+            self.record, ApiReply(ReplyStatus.BLOCKED, "the budget web needs 2")
+        )
+        assert blocked.ended is None
+        ended = recreate.advance(blocked.record, self.seen, 110, SETTINGS).ended
+        assert ended is not None
+        assert ended.reason == "not done within 100 s: the budget web needs 2"
+
+
+class TestRestart:
+    record = replace(RECORD, method=Method.RESTART)
+
+    def test_it_asks_kubevirt(self) -> None:
+        step = recreate.advance(self.record, Observation(instance()), 11, SETTINGS)
+        assert step.request is not None
+        assert (step.request.verb, step.request.path) == (
+            "put",
+            "/apis/subresources.kubevirt.io/v1/namespaces/shop/virtualmachines/db/restart",
+        )
+
+    def test_it_never_asks_twice_for_one_instance(self) -> None:
+        begun = recreate.answered(self.record, ApiReply(ReplyStatus.ACCEPTED)).record
+        assert recreate.advance(begun, Observation(instance()), 12, SETTINGS).request is None
+        assert recreate.advance(self.record, Observation(), 12, SETTINGS).request is None
+
+    def test_a_restart_that_is_queued_already_is_no_failure(self) -> None:
+        step = recreate.answered(self.record, ApiReply(ReplyStatus.DOUBTFUL, "already underway"))
+        assert step.ended is None

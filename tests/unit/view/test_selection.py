@@ -1,0 +1,98 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Selectors find the workloads they name; what they do not find is an error with the nearest names."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InputError
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.rule import WorkloadSelector
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Platform,
+    Unreadable,
+)
+from ansible_collections.virt.placement.plugins.module_utils.view.selection import WorkloadLookup
+from ansible_collections.virt.placement.plugins.module_utils.view.tables import ClusterTables
+from tests.unit.compliance.cluster import Cluster
+
+VM = "VirtualMachine"
+
+
+def select(selector: WorkloadSelector, **changed: t.Any) -> tuple[tuple[Ref, ...], list[str]]:
+    """The selected references, and the errors."""
+    cluster = Cluster("a")
+    for name in ("db2", "db1"):
+        cluster.vm(name, tier="db")
+    cluster.vm("web", tier="web")
+    cluster.workload("Deployment", "front", {"template": {"metadata": {"labels": {}}}})
+    cluster.bare_pod("alone", "n1", tier="db")
+    errors: list[InputError] = []
+    lookup = WorkloadLookup(ClusterTables(cluster.snapshot(**changed)), errors)
+    return lookup.select(selector, "workloads[0]"), [str(error) for error in errors]
+
+
+def test_names_select_in_their_order() -> None:
+    found = (Ref(VM, "shop", "web"), Ref(VM, "shop", "db1"))
+    assert select(WorkloadSelector(VM, "shop", ("web", "db1"))) == (found, [])
+
+
+def test_labels_select_by_template_in_the_order_of_names() -> None:
+    found = (Ref(VM, "shop", "db1"), Ref(VM, "shop", "db2"))
+    assert select(WorkloadSelector(VM, "shop", labels={"tier": "db"})) == (found, [])
+    assert select(WorkloadSelector(VM, "shop", labels={"tier": "none"})) == ((), [])
+
+
+def test_bare_pods_are_selected_by_their_own_labels() -> None:
+    found = (Ref("Pod", "shop", "alone"),)
+    assert select(WorkloadSelector("Pod", "shop", labels={"tier": "db"})) == (found, [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "hint"),
+    [
+        (VM, "wep", "; did you mean 'web'?"),
+        (VM, "front", "; there is a Deployment of that name, say so with kind"),
+        ("Deployment", "web", "; there is a VirtualMachine of that name, say so with kind"),
+        (VM, "zzzzzz", ""),
+    ],
+)
+def test_unknown_name_is_an_error_with_a_hint(kind: str, name: str, hint: str) -> None:
+    found, errors = select(WorkloadSelector(kind, "shop", (name,)))
+
+    assert found == ()
+    assert errors == [f"workloads[0]: there is no {kind} {name!r} in namespace 'shop'{hint}"]
+
+
+def test_unreadable_kind_is_an_error_and_nothing_is_said_to_be_missing() -> None:
+    unreadable = (Unreadable("virtualmachines", "shop", "list", "grant it"),)
+    found, errors = select(WorkloadSelector(VM, "shop", ("none",)), unreadable=unreadable)
+
+    assert (found, errors) == (
+        (),
+        ["workloads[0]: cannot list virtualmachines in namespace shop: grant it"],
+    )
+
+
+def test_vm_without_kubevirt_is_an_error() -> None:
+    found, errors = select(WorkloadSelector(VM, "shop", ("db1",)), platform=Platform())
+
+    assert found == ()
+    assert errors == [
+        "workloads[0]: KubeVirt is not installed on this cluster, so there is no VirtualMachine"
+    ]
+
+
+def test_unknown_namespace_is_an_error_once() -> None:
+    errors: list[InputError] = []
+    lookup = WorkloadLookup(ClusterTables(Cluster("a").snapshot()), errors)
+
+    assert lookup.check_namespace("shop", "namespaces")
+    assert not lookup.check_namespace("shpo", "namespaces")
+    assert not lookup.check_namespace("shpo", "namespaces")
+    assert [str(error) for error in errors] == [
+        "namespaces: there is no namespace 'shpo'; did you mean 'shop'?"
+    ]
