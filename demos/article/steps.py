@@ -114,7 +114,9 @@ def refuse_the_misspelt_key(stage: Stage) -> None:
     wanted = variables(FOLDER, "application_rules_as_printed.yml")
     result = stage.play("apply", wanted, identity="mover")
     check(result.rc != 0, "the misspelt key was accepted")
-    check("key_on_no_node" in result.stdout, "the finding key_on_no_node is missing in the output")
+    check(
+        "no_node_has_key" in result.stdout, "the finding no_node_has_key is missing in the output"
+    )
     check(not stage.sandbox.audit.writes(since=mark), "something was written")
 
 
@@ -126,7 +128,7 @@ def bring_the_application_beside_the_cache(stage: Stage) -> None:
 
 def prove_it(stage: Stage) -> None:
     """The playbook verify finds no rule broken, and writes nothing. Who stood well already keeps
-    running under his old terms: `not_in_effect` says that the new ones count from his next start."""
+    running under his old terms: `not_enforced` says that the new ones count from his next start."""
     mark = stage.sandbox.audit.mark()
     wanted = {"placement_verify_namespaces": [NAMESPACE]}
     result = stage.play("verify", wanted, identity="reader")

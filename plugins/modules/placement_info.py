@@ -123,10 +123,10 @@ summary:
     satisfied:
       description: All rules hold where they run, and the running pods were scheduled with them.
       type: int
-    preference_unmet:
+    preference_not_met:
       description: A preferred rule does not hold where they run.
       type: int
-    not_in_effect:
+    not_enforced:
       description:
         - Required rules hold where they run, but the running pod was scheduled without what is declared now. They are
           in the right place by luck.
@@ -155,8 +155,8 @@ summary:
   sample:
     instances: 9
     satisfied: 6
-    preference_unmet: 1
-    not_in_effect: 0
+    preference_not_met: 1
+    not_enforced: 0
     pending: 0
     unknown: 0
     violated: 2
@@ -187,7 +187,7 @@ instances:
       type: dict
     verdict:
       description: >-
-        V(satisfied), V(preference_unmet), V(not_in_effect), V(pending), V(unknown) or V(violated).
+        V(satisfied), V(preference_not_met), V(not_enforced), V(pending), V(unknown) or V(violated).
       type: str
     misplaced:
       description: A required rule is broken where it runs, so it must move.
@@ -221,7 +221,7 @@ instances:
           type: str
         takes_effect:
           description: >-
-            V(migration), V(restart) or V(recreation), what has to happen to the instance before the rule is in effect.
+            V(migration), V(restart) or V(recreate), what has to happen to the instance before the rule is in effect.
             Empty where it is, and where only writing the rules again would help.
           type: str
     feasible_if_restarted:
@@ -291,12 +291,12 @@ findings:
       V(info).
     - C(selector_matches_nothing), C(selector_matches_everything), C(template_and_selector_disagree) and
       C(negative_namespace_selector) are about label selectors.
-    - C(key_on_no_node), C(key_on_some_nodes), C(value_on_no_node), C(single_domain), C(deprecated_key) and
-      C(bare_key) are about node labels, C(empty_term) and C(never_met) about what no node satisfies.
-    - C(mutual_affinity), C(follower_depends_on_leader), C(blocks_live_migration), C(restart_required),
-      C(own_rollout_deadlock), C(max_skew_is_not_max_count) and C(spread_strands_drain) are about what terms do to
+    - C(no_node_has_key), C(nodes_lack_key), C(no_node_has_value), C(single_domain), C(deprecated_node_label) and
+      C(unprefixed_label_key) are about node labels, C(empty_node_term) and C(unsatisfiable) about what no node satisfies.
+    - C(mutual_affinity), C(depends_on_other_workload), C(blocks_live_migration), C(restart_required),
+      C(rollout_deadlock), C(max_skew_misread) and C(spread_blocks_drain) are about what terms do to
       moves.
-    - C(bypassed), C(cloned), C(managed_by) and C(server_lacks_feature) are about rules that are not in force as
+    - C(bypassed_by_node_term), C(copied_annotation), C(externally_managed) and C(unsupported_by_server) are about rules that are not in force as
       written, C(invalid_placement) about templates of which no pod can be made.
   returned: success
   type: list

@@ -81,7 +81,7 @@ options:
     elements: str
     choices: [migrate, restart, recreate]
     default: [migrate]
-  max_in_flight:
+  max_parallel:
     description:
       - Moves at once. V(0) is as many as KubeVirt migrates at once on the cluster and from one node, less those of
         others.
@@ -132,13 +132,13 @@ options:
       - An instance whose move failed is not tried again in the same run.
     type: int
     default: 0
-  add_node_selector:
+  pin_target_zone:
     description:
       - Hold the target of each live migration to the zone that the plan counts on. KubeVirt forgets this when the
         migration has ended. Needs KubeVirt 1.6.
     type: bool
     default: false
-  activate_foreign_changes:
+  apply_pending_changes:
     description:
       - A restart also applies changes of the VirtualMachine that somebody else has staged, such as other devices.
         Unless this is set, virtual machines with such changes are left, and the changes are named.
@@ -316,7 +316,7 @@ left:
       reason: >-
         moving it takes restart (a change of topologySpreadConstraints takes effect at a
         restart), and allowed is migrate
-not_in_effect:
+not_enforced:
   description:
     - Instances that stand where their new terms allow them to and still run by terms of before. Nobody has to move
       for that; O(scope=outdated) moves them.
@@ -352,7 +352,7 @@ not_in_effect:
       description: The node that it runs on.
       type: str
     takes_effect:
-      description: What it takes, V(migration), V(restart) or V(recreation).
+      description: What it takes, V(migration), V(restart) or V(recreate).
       type: str
     reason:
       description: The same in words.
@@ -436,15 +436,15 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
         "choices": ["migrate", "restart", "recreate"],
         "default": ["migrate"],
     },
-    "max_in_flight": {"type": "int", "default": 0},
+    "max_parallel": {"type": "int", "default": 0},
     "max_unavailable": {"type": "int", "default": 1},
     "canary": {"type": "int", "default": 0},
     "soak": {"type": "int", "default": 0},
     "max_moves": {"type": "int", "default": 0},
     "window": {"type": "dict", "options": WINDOW},
     "failures_allowed": {"type": "int", "default": 0},
-    "add_node_selector": {"type": "bool", "default": False},
-    "activate_foreign_changes": {"type": "bool", "default": False},
+    "pin_target_zone": {"type": "bool", "default": False},
+    "apply_pending_changes": {"type": "bool", "default": False},
     "timeout": {"type": "int", "default": 3600},
     "move_timeout": {"type": "int", "default": 600},
     "run": {"type": "dict", "default": {}},

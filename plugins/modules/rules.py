@@ -92,12 +92,12 @@ options:
         it from then on. Taking the rule away does not bring it back.
     type: bool
     default: false
-  self_rolling:
+  workload_rollout:
     description:
       - What to do where writing the template starts the workload's own roll-out, as it does for a Deployment.
-      - V(refuse) refuses with the finding C(self_rolling), V(now) writes.
+      - V(refuse) refuses with the finding C(starts_workload_rollout), V(allow) writes.
     type: str
-    choices: [refuse, now]
+    choices: [refuse, allow]
     default: refuse
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
@@ -123,9 +123,9 @@ notes:
     ends well.
   - >-
     Findings of severity C(error) refuse the request, unless the rule's C(allow_findings) names them. Those about a rule
-    and its workloads are C(cloned), C(empty_term), C(key_on_no_node), C(managed_by), C(mutual_affinity), C(no_members),
-    C(second_required_affinity), C(self_rolling) and C(server_lacks_feature), and with them what
-    M(virt.placement.placement_info) reports of terms, such as C(never_met) and C(selector_matches_nothing).
+    and its workloads are C(copied_annotation), C(empty_node_term), C(no_node_has_key), C(externally_managed), C(mutual_affinity), C(no_matching_workloads),
+    C(multiple_required_affinity), C(starts_workload_rollout) and C(unsupported_by_server), and with them what
+    M(virt.placement.placement_info) reports of terms, such as C(unsatisfiable) and C(selector_matches_nothing).
     C(duplicate_spread), C(label_conflict), C(node_selector_conflict) and C(node_terms_conflict) mean that a term cannot
     be written at all, so that nothing allows them.
 seealso:
@@ -162,7 +162,7 @@ EXAMPLES = r"""
   virt.placement.rules:
     namespace: shop
     set: cache
-    self_rolling: now
+    workload_rollout: allow
     rules:
       - name: cache-prefers-slow-nodes
         workloads: [{kind: Deployment, name: varnish-cache}]
@@ -241,7 +241,7 @@ workloads:
     takes_effect:
       description:
         - What has to happen before the change counts for what runs.
-        - One of V(now), V(migration), V(restart), V(recreation), V(own_rollout) and V(next_start).
+        - One of V(now), V(migration), V(restart), V(recreate), V(workload_rollout) and V(start).
       type: str
     patch:
       description:
@@ -287,7 +287,7 @@ findings:
       description: Name of the rule.
       type: str
   sample:
-    - name: key_on_no_node
+    - name: no_node_has_key
       severity: error
       why: >-
         No node has the label topology.kubernetes.io/hostname, so the pod affinity term leaves every pod of it
@@ -341,7 +341,7 @@ errors:
   returned: when the request is refused by findings, or something could not be written
   type: list
   elements: str
-  sample: ["rule blackbox-beside-cache, key_on_no_node: No node has the label topology.kubernetes.io/hostname ..."]
+  sample: ["rule blackbox-beside-cache, no_node_has_key: No node has the label topology.kubernetes.io/hostname ..."]
 faults:
   description:
     - Everything that is wrong with the input, and the findings that refuse rules with nothing wrong in them. Or every
@@ -374,7 +374,10 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.arguments
     argument_spec,
 )
 from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
-from ansible_collections.virt.placement.plugins.module_utils.rules.plan import SELF_ROLLING, STATES
+from ansible_collections.virt.placement.plugins.module_utils.rules.plan import (
+    STATES,
+    WORKLOAD_ROLLOUT,
+)
 
 
 def main() -> None:
@@ -386,7 +389,11 @@ def main() -> None:
             state={"type": "str", "default": "present", "choices": list(STATES)},
             prune={"type": "bool", "default": False},
             adopt={"type": "bool", "default": False},
-            self_rolling={"type": "str", "default": "refuse", "choices": list(SELF_ROLLING)},
+            workload_rollout={
+                "type": "str",
+                "default": "refuse",
+                "choices": list(WORKLOAD_ROLLOUT),
+            },
         ),
         supports_check_mode=True,
     )

@@ -79,12 +79,12 @@ findings:
   description:
     - What is wrong with the labels, or may be. There is one warning for each name of a finding that is not V(info).
     - C(topology_incomplete), nodes that take pods lack a key that others have.
-    - C(key_on_no_node), no node that takes pods has the key.
+    - C(no_node_has_key), no node that takes pods has the key.
     - C(single_domain), there is only one domain.
     - C(duplicate_hostname), several nodes have the same host name.
     - C(zone_in_two_regions), the nodes of a zone name different regions.
-    - C(deprecated_label), nodes carry a label that Kubernetes has replaced.
-    - C(domains_alike), two domains differ in spelling only.
+    - C(deprecated_node_label), nodes carry a label that Kubernetes has replaced.
+    - C(similar_domain_names), two domains differ in spelling only.
   returned: success
   type: list
   elements: dict

@@ -191,8 +191,8 @@ def _parameters(wanted: InstanceSelection) -> RolloutOptions:
         "scope": "violating",
         "allow": ["migrate"],
         "window": None,
-        "add_node_selector": False,
-        "activate_foreign_changes": False,
+        "pin_target_zone": False,
+        "apply_pending_changes": False,
     }
     return parse_options(given | options, ZONE)
 

@@ -267,7 +267,7 @@ class Stage:
             "kubeconfig": str(self.sandbox.kubeconfig("mover")),
             "namespace": NAMESPACE,
             "rules": [{**self.case.rule, "allow_findings": allowed}],
-            "self_rolling": "now",
+            "workload_rollout": "allow",
         }
         written = run_module(rules.main, params)
         assert written["changed"], written

@@ -43,7 +43,7 @@ def test_b7_after_uncordon_only_a_preference_is_unmet(stage: Stage) -> None:
 
     assert result.rc == 0, result.stdout
     summary = _statistics(result.events)["placement_summary"]["localhost"]
-    assert summary["preference_unmet"] == 1
+    assert summary["preference_not_met"] == 1
     assert summary["violated"] == summary["pending"] == summary["unknown"] == 0
     _expect(stage, SCU_ON_W2)
 

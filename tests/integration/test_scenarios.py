@@ -190,8 +190,8 @@ def test_rules_that_would_do_nothing_are_refused_and_nothing_is_patched(stage: S
     assert found >= {
         ("selector_matches_nothing", "nobody"),
         ("selector_matches_everything", "everybody"),
-        ("key_on_no_node", "no-node"),
-        ("key_on_some_nodes", "some-nodes"),
+        ("no_node_has_key", "no-node"),
+        ("nodes_lack_key", "some-nodes"),
     }
     assert stage.sandbox.audit.writes(since=start) == []
 
@@ -301,7 +301,7 @@ def test_a_roll_out_without_room_stands_still_and_with_room_ends(stage: Stage, r
 
     assert found["forecast"] in (("guaranteed", "possible") if room else ("impossible",)), found
     assert found["least_pending"] == (0 if room else 1)
-    stage.write(rule, self_rolling="now")
+    stage.write(rule, workload_rollout="allow")
     path = stage.path("Deployment", "web")
     if not room:
         assert "maxSurge 0" in found["deadlock"]["ways_out"][0]
@@ -369,7 +369,7 @@ def test_without_a_rule_two_share_a_zone(databases: Stage) -> None:
     doubled = max(nodes, key=nodes.count)
     told = sorted((each["node"], each["verdict"]) for each in judged)
     (alone,) = set(FAST[1:]) - {doubled}
-    assert told == sorted([(doubled, "violated")] * 2 + [(alone, "not_in_effect")])
+    assert told == sorted([(doubled, "violated")] * 2 + [(alone, "not_enforced")])
 
 
 def test_with_the_rule_one_waits_for_its_zone(databases: Stage) -> None:

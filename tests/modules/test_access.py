@@ -68,7 +68,7 @@ CASES = {
     "rules": Case(
         rules,
         "mover",
-        {"namespace": NAMESPACE, "rules": ON_DEPLOYMENT, "self_rolling": "now"},
+        {"namespace": NAMESPACE, "rules": ON_DEPLOYMENT, "workload_rollout": "allow"},
         ("list", "deployments"),
         ("patch", "deployments"),
         {"namespace": NAMESPACE, "rules": ON_MACHINE},

@@ -78,7 +78,7 @@ OF_FORM = [
     ),
     pytest.param(
         {**GOOD, "allow_findings": ["never_meet"]},
-        "allow_findings: 'never_meet' is no finding; did you mean 'never_met'",
+        "allow_findings: 'never_meet' is no finding; did you mean 'unsatisfiable'",
         id="unknown finding",
     ),
     pytest.param(

@@ -204,7 +204,7 @@ def test_rules_that_cannot_hold_are_impossible_when_they_are_written_too(ask: As
     ask.machines("web-a", "web-b", placement={"nodeSelector": {ZONE: "zone1"}})
     ask.machines("web-c")
     ask.running(*FOUR[:3])
-    rule = {**apart(FOUR[:3]), "allow_findings": ["never_met"]}
+    rule = {**apart(FOUR[:3]), "allow_findings": ["unsatisfiable"]}
     outlook = ask.rules(rule)
 
     written = ask.write(rule)
@@ -224,7 +224,7 @@ def test_who_is_pending_by_a_rule_is_to_be_placed_where_the_rule_is_asked_about(
         "keep_apart": {"over": "zone"},
     }
     ask.create(objects.deployment("web", replicas=2))
-    assert ask.write(even, self_rolling="now")["changed"]
+    assert ask.write(even, workload_rollout="allow")["changed"]
     deployment = ask.sandbox.api.path("Deployment", ask.namespace, "web")
     ask.sandbox.api.wait(_rolled_out, deployment, timeout=60)
     ask.sandbox.api.patch(deployment, {"spec": {"replicas": 5}})

@@ -67,9 +67,9 @@ def test_the_published_faults_are_found_without_a_cluster(lint: Lint) -> None:
     result = lint(manifests=[*harvester(fixed=False), *article("topology.kubernetes.io/hostname")])
 
     errors = {f["name"]: f for f in result["findings"] if f["severity"] == "error"}
-    assert set(errors) == {"selector_matches_nothing", "key_on_no_node"}
+    assert set(errors) == {"selector_matches_nothing", "no_node_has_key"}
     assert len(errors["selector_matches_nothing"]["objects"]) == 3
-    assert "kubernetes.io/hostname may be meant" in errors["key_on_no_node"]["advice"]
+    assert "kubernetes.io/hostname may be meant" in errors["no_node_has_key"]["advice"]
     assert result["counts"]["error"] == 2
     assert len(result["warnings"]) == 2
     assert result["cluster"] == {"api": None, "uid": None}
@@ -78,7 +78,7 @@ def test_the_published_faults_are_found_without_a_cluster(lint: Lint) -> None:
 def test_without_the_faults_it_is_silent(lint: Lint) -> None:
     result = lint(manifests=[*harvester(fixed=True), *article(HOST)])
 
-    assert names(result) == ["follower_depends_on_leader"]
+    assert names(result) == ["depends_on_other_workload"]
     assert result["findings"][0]["severity"] == "info"
     assert "warnings" not in result
     assert (result["counts"]["objects"], result["counts"]["error"]) == (5, 0)
@@ -96,7 +96,7 @@ def test_the_published_faults_are_found_in_rules(lint: Lint) -> None:
     result = lint(namespace="shop", rules=yaml.safe_dump(rules))
 
     found = {(f["name"], f["rule"]) for f in result["findings"] if f["severity"] == "error"}
-    assert found == {("selector_matches_nothing", "pool"), ("key_on_no_node", "beside")}
+    assert found == {("selector_matches_nothing", "pool"), ("no_node_has_key", "beside")}
     assert result["counts"]["rules"] == 2
 
 
@@ -125,7 +125,7 @@ def test_rules_against_the_manifests_of_a_repository(lint: Lint, tmp_path: Path)
     result = lint(files=[str(tmp_path)], namespace="shop", rules=rules)
 
     errors = [finding for finding in result["findings"] if finding["severity"] == "error"]
-    assert {f["name"] for f in errors} == {"second_required_affinity"}
+    assert {f["name"] for f in errors} == {"multiple_required_affinity"}
     assert {f["rule"] for f in errors} == {"beside-db", "beside-cache"}
     assert errors[0]["objects"] == ["VirtualMachine shop/app"]
     assert result["cluster"] == {"api": None, "uid": None}
@@ -159,7 +159,7 @@ def test_a_warning_names_the_rule_and_the_object(lint: Lint) -> None:
 
     (warning,) = lint(manifests=[machine], namespace="shop", rules=[rule])["warnings"]
 
-    said = "rule away, never_met (VirtualMachine shop/db): None of its pods can ever run"
+    said = "rule away, unsatisfiable (VirtualMachine shop/db): None of its pods can ever run"
     assert said in str(warning)
 
 
@@ -187,7 +187,7 @@ def test_nodes_among_the_manifests_are_all_that_there_are(lint: Lint) -> None:
 
     result = lint(manifests=[web, *nodes])
 
-    assert {"key_on_no_node", "duplicate_hostname", "topology_incomplete"} <= set(names(result))
+    assert {"no_node_has_key", "duplicate_hostname", "topology_incomplete"} <= set(names(result))
     assert result["counts"]["nodes"] == 3
     assert names(lint(manifests=[web])) == []
 
@@ -198,7 +198,7 @@ def test_versions(lint: Lint, version: str | None, lacks: bool) -> None:
 
     found = names(lint(manifests=harvester(fixed=True), **options))
 
-    assert ("server_lacks_feature" in found) is lacks
+    assert ("unsupported_by_server" in found) is lacks
 
 
 def test_every_fault_of_the_input_is_named(lint: Lint, tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ class TestOnline:
 
         result = on_six(manifests=[manifest])
 
-        assert names(result) == ["key_on_no_node", "selector_matches_nothing"]
+        assert names(result) == ["no_node_has_key", "selector_matches_nothing"]
         assert result["counts"]["nodes"] == 6
         assert result["cluster"]["uid"]
         assert result["unreadable"] == []

@@ -125,13 +125,13 @@ def test_the_scheduler_does_what_was_said_and_the_verdict_follows(
     migrate(task, "db2")
     result = judge(details="all")
     assert result["summary"]["violated"] == 0
-    assert by_name(result)["db3"]["verdict"] == "not_in_effect"
+    assert by_name(result)["db3"]["verdict"] == "not_enforced"
     lucky = rule_of(by_name(result)["db3"], rule)
     assert (lucky["as_declared"], lucky["in_effect"]) == ("satisfied", False)
     assert lucky["takes_effect"] == "migration"
     assert lucky["reason"].startswith("it is in the right place, by luck: ")
     assert lucky["reason"].endswith("; it takes effect at its next migration")
-    assert f"not_in_effect: VirtualMachineInstance {task.namespace}/db3" in result["table"]
+    assert f"not_enforced: VirtualMachineInstance {task.namespace}/db3" in result["table"]
 
 
 def test_a_plain_term_over_zone_has_no_target_and_the_real_migration_has_none_either(
@@ -182,7 +182,7 @@ def test_a_foreign_or_term_bypasses_a_rule_and_the_scheduler_lets_the_machine_pa
     rule = rule_of(by_name(result)["db1"], f"{task.namespace}/default/in-zone1")
     assert rule["verdict"] == "violated"
     assert "nodeSelectorTerms[1] lacks the rule's expression" in rule["reason"]
-    (found,) = [each for each in result["findings"] if each["name"] == "bypassed"]
+    (found,) = [each for each in result["findings"] if each["name"] == "bypassed_by_node_term"]
     assert (found["severity"], found["rule"]) == ("error", "in-zone1")
     assert found["objects"] == [f"{VM} {task.namespace}/db1"]
 
@@ -222,7 +222,7 @@ def test_a_clone_carries_the_terms_and_owns_none(judge: Judge, task: RulesTask) 
     findings = judge()["findings"]
 
     assert [(f["name"], f["objects"]) for f in findings] == [
-        ("cloned", [f"{VM} {task.namespace}/db2"])
+        ("copied_annotation", [f"{VM} {task.namespace}/db2"])
     ]
 
 
@@ -236,7 +236,7 @@ def test_a_spread_that_was_written_on_a_running_machine_waits_for_its_restart(
     result = judge()
 
     rule = rule_of(by_name(result)["db1"], f"{task.namespace}/default/even")
-    assert (rule["verdict"], rule["takes_effect"]) == ("not_in_effect", "restart")
+    assert (rule["verdict"], rule["takes_effect"]) == ("not_enforced", "restart")
     assert rule["reason"].endswith("; it takes effect at its next restart")
     assert "restart_required" in {found["name"] for found in result["findings"]}
 
@@ -251,7 +251,7 @@ def test_an_unmet_preference_names_the_nodes_that_meet_it(judge: Judge, task: Ru
     result = judge()
 
     rule = rule_of(by_name(result)["db1"], f"{task.namespace}/default/rather-zone2")
-    assert (rule["as_declared"], rule["verdict"]) == ("preference_unmet", "not_in_effect")
+    assert (rule["as_declared"], rule["verdict"]) == ("preference_not_met", "not_enforced")
     assert rule["better_nodes"] == []  # none is open: the node selector keeps it in zone1
     assert result["summary"]["violated"] == 0
 
@@ -330,7 +330,7 @@ def test_pending_is_explained(judge: Judge, task: RulesTask) -> None:
         "0/6 nodes are available: 6 node(s) didn't match Pod's node affinity/selector"
     )
     assert by_name(result)["lost"]["verdict"] == "pending"
-    assert "key_on_no_node" in {found["name"] for found in result["findings"]}
+    assert "no_node_has_key" in {found["name"] for found in result["findings"]}
 
 
 def test_replica_sets_deployments_and_pods(judge: Judge, task: RulesTask) -> None:

@@ -332,7 +332,7 @@ def test_who_stands_well_is_returned_and_told(shop: Shop) -> None:
     result = shop.roll()
 
     moved = {move["name"] for move in result["moves"]}
-    (stands,) = result["not_in_effect"]
+    (stands,) = result["not_enforced"]
     assert {stands["name"]} == {"p0", "p1"} - moved
     assert stands["reason"] == "stands well; takes effect at its next migration"
     assert result["progress"][-1].endswith(
@@ -340,7 +340,7 @@ def test_who_stands_well_is_returned_and_told(shop: Shop) -> None:
     )
     assert "run" not in result
     assert "waiting" not in result
-    assert shop.roll(check=True)["not_in_effect"] == [stands]
+    assert shop.roll(check=True)["not_enforced"] == [stands]
 
 
 @pytest.mark.parametrize("terminating", [False, True])

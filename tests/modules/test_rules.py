@@ -42,7 +42,7 @@ def test_a_rule_is_written_once_to_each_machine(web: RulesTask) -> None:
     assert result["changed"]
     assert result["counts"] == {"workloads": 3, "changed": 3, "unchanged": 0, "failed": 0}
     assert [each["added"] for each in result["workloads"]] == [["web-apart"]] * 3
-    assert {each["takes_effect"] for each in result["workloads"]} == {"next_start"}
+    assert {each["takes_effect"] for each in result["workloads"]} == {"start"}
     for name in WEB:
         assert anti_affinity(web.get(VM, name)) == [
             {
@@ -249,12 +249,14 @@ def test_a_copy_with_its_annotation_is_refused_until_it_is_allowed(web: RulesTas
     start = web.sandbox.audit.mark()
     refused = web(rule)
     assert refused["failed"]
-    assert "cloned" in refused["msg"]
+    assert "copied_annotation" in refused["msg"]
     assert not web.sandbox.audit.writes(since=start)
     left = web(APART)
     assert not left["changed"]
-    assert [(f["name"], f["severity"]) for f in left["findings"]] == [("cloned", "warning")]
-    web({**rule, "allow_findings": ["cloned"]})
+    assert [(f["name"], f["severity"]) for f in left["findings"]] == [
+        ("copied_annotation", "warning")
+    ]
+    web({**rule, "allow_findings": ["copied_annotation"]})
     uid = web.get(VM, "web-d")["metadata"]["uid"]
     assert web.ours(VM, "web-d")["placement.virt/rules"]["uid"] == uid
     assert len(anti_affinity(web.get(VM, "web-d"))) == 1
@@ -271,4 +273,4 @@ def test_a_damaged_annotation_fails_its_object_alone(web: RulesTask, text: str) 
     assert not web.sandbox.audit.writes(since=start)
     others = web({**APART, "workloads": [{"names": ["web-b", "web-c"]}]})
     assert others["counts"]["changed"] == 2
-    assert [finding["name"] for finding in others["findings"]] == ["unreadable_ownership"]
+    assert [finding["name"] for finding in others["findings"]] == ["invalid_rules_annotation"]

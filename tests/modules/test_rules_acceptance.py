@@ -137,8 +137,8 @@ def test_it_is_in_force_by_live_migration_alone(trio: Trio, kind: str) -> None:
     assert [move["outcome"] for move in rolled["moves"]] == ["moved", "moved"]
     assert trio.shop.zones() == ["zone1", "zone2", "zone3"]
     # The one that stayed runs by its old terms; the terms of the others keep it apart from them.
-    assert len(rolled["not_in_effect"]) == 1
-    assert trio.verdicts() == {"satisfied", "not_in_effect"}
+    assert len(rolled["not_enforced"]) == 1
+    assert trio.verdicts() == {"satisfied", "not_enforced"}
     assert trio.identities() == identities
     assert trio.labels() == labels
     every = trio.sandbox.audit.requests(start)
@@ -191,7 +191,7 @@ def test_seventy_characters_take_a_restart_since_kubevirt_cannot_migrate_them(tr
     rolled = trio.shop.roll(allow=["migrate", "restart"])
     assert not rolled.get("failed"), rolled.get("msg")
     assert trio.shop.zones() == ["zone1", "zone2", "zone3"]
-    assert trio.verdicts() == {"satisfied", "not_in_effect"}
+    assert trio.verdicts() == {"satisfied", "not_enforced"}
     assert trio.shop.disruptions(start) == [("update", "virtualmachines/restart")] * 2
     after = trio.identities()
     assert {name: uids[0] for name, uids in after.items()} == {
@@ -218,7 +218,7 @@ def test_one_of_seventy_characters_stays_and_the_others_migrate_away(trio: Trio)
     assert len(rolled["moves"]) == 2
     assert trio.shop.zones() == ["zone1", "zone2", "zone3"]
     assert trio.zones()[long] == "zone1"
-    assert trio.verdicts() == {"satisfied", "not_in_effect"}
+    assert trio.verdicts() == {"satisfied", "not_enforced"}
     assert trio.identities() == identities
     assert trio.labels() == labels
     migrations = [("create", "virtualmachineinstancemigrations")]

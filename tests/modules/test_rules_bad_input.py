@@ -57,10 +57,10 @@ def test_what_the_cluster_says_against_sound_rules_is_told_with_the_faults_of_ot
         "rules[3] who, workloads[0]",
     ]
     assert result["faults"][0].startswith(
-        "rules[0] key: key_on_no_node (VirtualMachine bad-input/web): "
+        "rules[0] key: no_node_has_key (VirtualMachine bad-input/web): "
     )
     assert result["faults"][2].startswith(
-        "rules[2] nowhere: never_met (VirtualMachine bad-input/web): "
+        "rules[2] nowhere: unsatisfiable (VirtualMachine bad-input/web): "
     )
 
 
@@ -93,10 +93,10 @@ def test_the_misspelt_key_of_the_article_is_refused_with_a_finding(task: RulesTa
     beside = {"with": {"kind": "Deployment", "name": "cache"}}
     rule = {**WHO, "name": "beside", "keep_together": {**beside, "over": _HOSTNAME}}
     result = _refused(task, rule)
-    assert "rule beside, key_on_no_node (VirtualMachine bad-input/web): No node" in result["msg"]
+    assert "rule beside, no_node_has_key (VirtualMachine bad-input/web): No node" in result["msg"]
     assert "kubernetes.io/hostname may be meant" in result["msg"]
     errors = [each["name"] for each in result["findings"] if each["severity"] == "error"]
-    assert errors == ["key_on_no_node"]
+    assert errors == ["no_node_has_key"]
 
 
 _HOSTNAME = "topology.kubernetes.io/hostname"
@@ -114,7 +114,7 @@ def test_every_right_that_is_missing_is_named_before_the_first_write(
 ) -> None:
     cache = {"workloads": [{"kind": "Deployment", "name": "cache"}], "avoid": {"zone": "zone1"}}
     rules = ({"name": "a", **GOOD}, {"name": "b", **cache, "preferred": True})
-    result = _refused(task, *rules, identity="reader", self_rolling="now", check=check)
+    result = _refused(task, *rules, identity="reader", workload_rollout="allow", check=check)
     grant = "grant this identity the ClusterRole virt-placement-mover (rbac/mover.yml)"
     assert result["faults"] == [
         f"rights: this identity may not patch {what} in namespace bad-input: {grant}"
@@ -181,5 +181,5 @@ def test_without_kubevirt_there_are_no_machines(
     assert "rules[0] a, workloads[0]: KubeVirt is not installed on this cluster" in result["msg"]
     task.create(objects.deployment("cache", replicas=1))
     rule = {"name": "b", "workloads": [{"kind": "Deployment", "name": "cache"}]}
-    written = task({**rule, "keep_apart": {"over": "zone"}}, self_rolling="now")
+    written = task({**rule, "keep_apart": {"over": "zone"}}, workload_rollout="allow")
     assert written["counts"]["changed"] == 1

@@ -76,7 +76,7 @@ STEPS = {
     "kinds": Step(
         (),
         (CACHE, DATABASE),
-        {"self_rolling": "now"},
+        {"workload_rollout": "allow"},
         ["deployments", "virtualmachineinstancereplicasets"],
     ),
     "take over": Step((), (SELECTED,), {"adopt": True}, ["virtualmachines"]),
@@ -105,7 +105,7 @@ def task(six: Sandbox, run_module: RunModule, shop: str) -> t.Iterator[RulesTask
         task.create(objects.deployment("cache", replicas=1))
     task.running("m-a", "m-b")
     yield task
-    assert not task(prune=True, self_rolling="now").get("failed")
+    assert not task(prune=True, workload_rollout="allow").get("failed")
 
 
 def _part(manifest: JSON) -> JSON:
@@ -130,7 +130,7 @@ def _in_turn(resources: t.Iterable[str]) -> list[str]:
 def test_check_mode_names_exactly_the_writes_that_are_then_made(task: RulesTask, name: str) -> None:
     step = STEPS[name]
     if step.before:
-        assert not task(*step.before, self_rolling="now").get("failed")
+        assert not task(*step.before, workload_rollout="allow").get("failed")
     start = task.sandbox.audit.mark()
     foretold = task(*step.rules, check=True, diff=True, **step.options)
     assert not task.sandbox.audit.writes(since=start)

@@ -143,12 +143,12 @@ def test_an_empty_node_term_is_never_given_an_expression(task: RulesTask) -> Non
     start = task.sandbox.audit.mark()
     refused = task(_rules(VMIRS, "a")[0])
     assert refused["failed"]
-    assert "empty_term" in refused["msg"]
+    assert "empty_node_term" in refused["msg"]
     assert not task.sandbox.audit.writes(since=start)
     assert task(_rules(VMIRS, "a")[1])["counts"]["changed"] == 1
     spec = task.get(VMIRS, "a")["spec"]["template"]["spec"]
     assert spec["affinity"]["nodeAffinity"] == required
-    allowed = {**_rules(VMIRS, "a")[0], "allow_findings": "empty_term"}
+    allowed = {**_rules(VMIRS, "a")[0], "allow_findings": "empty_node_term"}
     task(allowed)
     spec = task.get(VMIRS, "a")["spec"]["template"]["spec"]
     assert spec["affinity"]["nodeAffinity"] == required
@@ -165,11 +165,11 @@ def test_a_deployment_is_written_only_where_its_roll_out_is_wanted(task: RulesTa
     start = task.sandbox.audit.mark()
     refused = task(rule)
     assert refused["failed"]
-    assert "self_rolling" in refused["msg"]
+    assert "starts_workload_rollout" in refused["msg"]
     assert [(each["name"], each["patch"]) for each in refused["workloads"]] == [("cache", [])]
     assert not task.sandbox.audit.writes(since=start)
-    made = task(rule, self_rolling="now")
-    assert [each["takes_effect"] for each in made["workloads"]] == ["own_rollout"]
+    made = task(rule, workload_rollout="allow")
+    assert [each["takes_effect"] for each in made["workloads"]] == ["workload_rollout"]
     assert anti_affinity(task.get("Deployment", "cache"))[0]["matchLabelKeys"] == [
         "pod-template-hash"
     ]
@@ -181,7 +181,7 @@ def test_a_replica_set_takes_effect_by_recreation(task: RulesTask) -> None:
     path = task.api.path("VirtualMachineInstance", task.namespace)
     task.api.wait_list(path, lambda vmis: any(v["status"]["phase"] == "Running" for v in vmis), 60)
     result = task(_rules(VMIRS, "db")[1])
-    assert [each["takes_effect"] for each in result["workloads"]] == ["recreation"]
+    assert [each["takes_effect"] for each in result["workloads"]] == ["recreate"]
     assert anti_affinity(task.get(VMIRS, "db"))[0]["labelSelector"] == {
         "matchExpressions": [{"key": "kubevirt.io/domain", "operator": "In", "values": ["db"]}]
     }
@@ -214,5 +214,5 @@ def test_what_others_manage_is_refused_with_the_patch_to_commit(
     task.patch(VM, "a", patch)
     settled = task(rule, adopt=True)
     assert not settled["changed"], "the terms are there, and the annotation is theirs to manage"
-    other = {**_rules(VM, "a")[4], "allow_findings": ["managed_by"]}
+    other = {**_rules(VM, "a")[4], "allow_findings": ["externally_managed"]}
     assert task(other)["counts"]["changed"] == 1

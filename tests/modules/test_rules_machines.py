@@ -303,11 +303,14 @@ def test_machines_that_may_use_one_zone_only_cannot_be_kept_apart(task: RulesTas
     ]
     start = task.sandbox.audit.mark()
 
-    found = task(*rules, self_rolling="now")
+    found = task(*rules, workload_rollout="allow")
 
     assert found["failed"]
     errors = [f for f in found["findings"] if f["severity"] == "error"]
-    assert [(f["name"], f["rule"]) for f in errors] == [("never_met", "pair"), ("never_met", "web")]
+    assert [(f["name"], f["rule"]) for f in errors] == [
+        ("unsatisfiable", "pair"),
+        ("unsatisfiable", "web"),
+    ]
     assert "2 machines are to run" in found["msg"]
     assert "zone1: what they require of nodes leaves out zone2, zone3." in found["msg"]
     assert "4 instances are to run and must keep apart over zone, and there are 3" in found["msg"]

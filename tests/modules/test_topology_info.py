@@ -59,7 +59,7 @@ def test_keys_that_the_user_declares(info: t.Any) -> None:
     assert result["domains"]["rack"] == {}
     assert len(result["missing"]["rack"]) == 7
     assert any(
-        found["name"] == "key_on_no_node" and "example.com/rack" in found["why"]
+        found["name"] == "no_node_has_key" and "example.com/rack" in found["why"]
         for found in result["findings"]
     )
 

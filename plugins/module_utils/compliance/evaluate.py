@@ -70,7 +70,7 @@ class RuleResult:
 
     def _verdict(self) -> RuleVerdict:
         in_effect = not self.missing
-        placed = Verdict.PREFERENCE_UNMET if self.unmet else Verdict.SATISFIED
+        placed = Verdict.PREFERENCE_NOT_MET if self.unmet else Verdict.SATISFIED
         reason = self._reason(*self.violations, *self.bypassed, *self.unmet)
         if self.violations and not (self.unreadable and self.doubtful):
             return RuleVerdict(self.rule, Verdict.VIOLATED, reason, self.better, in_effect)
@@ -83,7 +83,7 @@ class RuleResult:
             if placed is Verdict.SATISFIED:
                 reason = f"it is in the right place, by luck: {reason}"
             return RuleVerdict(
-                self.rule, Verdict.NOT_IN_EFFECT, reason, self.better, in_effect, placed
+                self.rule, Verdict.NOT_ENFORCED, reason, self.better, in_effect, placed
             )
         return RuleVerdict(self.rule, placed, reason, self.better)
 

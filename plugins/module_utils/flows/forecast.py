@@ -83,7 +83,7 @@ def _rules_option(
     if params["namespace"] is None:
         faults.append(InputError("namespace", "is required with rules: it is theirs"))
         return None
-    return rules_request(params, topology, self_rolling="now")
+    return rules_request(params, topology, workload_rollout="allow")
 
 
 def _drilled_as_json(drilled: DrillReport, topology: Topology) -> dict[str, t.Any]:

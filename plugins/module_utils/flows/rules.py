@@ -36,7 +36,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     the plan or some objects could not be written, and ApiError."""
     params = module.params
     topology = topology_of(params)
-    request = rules_request(params, topology, self_rolling=params["self_rolling"])
+    request = rules_request(params, topology, workload_rollout=params["workload_rollout"])
     outcome = write_rules(
         api, request, check=module.check_mode, extra_findings=lint_of_writes(topology)
     )
@@ -57,7 +57,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
 
 
 def rules_request(
-    params: t.Mapping[str, t.Any], topology: Topology, *, self_rolling: str
+    params: t.Mapping[str, t.Any], topology: Topology, *, workload_rollout: str
 ) -> RulesRequest:
     """The request that the options describe, with the faults of its rules. Raises InvalidInput
     where `rules` is text that is no YAML."""
@@ -75,7 +75,7 @@ def rules_request(
         state=params["state"],
         prune=params["prune"],
         adopt=params["adopt"],
-        self_rolling=self_rolling,
+        workload_rollout=workload_rollout,
         faults=parsed.faults,
         broken=parsed.broken,
     )

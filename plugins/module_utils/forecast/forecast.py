@@ -46,7 +46,7 @@ from .search import LIMIT
 from .simulation import ROLLOUT, PendingPod, PlacementSequence, PlacementSimulation
 from .unplaced import Unplaced
 
-NOT_MADE_AGAIN = "not_made_again"
+NOT_RECREATED = "not_recreated"
 
 NEAR_ENDED = (
     "not guaranteed: some must be near pods that end now, and the scheduler may look again at who"
@@ -166,7 +166,7 @@ class _Forecaster:
             moves=(*self.plan.moves, *self._moves(simulation, decision.best)),
             left=self.plan.skipped,
             deadlock=self._deadlock(simulation, decision) or moved.deadlock,
-            findings=tuple(self._not_made_again()),
+            findings=tuple(self._not_recreated()),
             to_place=simulation.required,
             least_pending=min(decision.least_without(migrating), len(unplaced)),
         )
@@ -298,11 +298,11 @@ class _Forecaster:
             for evicted in self.change.blocked
         ]
 
-    def _not_made_again(self) -> t.Iterator[Finding]:
+    def _not_recreated(self) -> t.Iterator[Finding]:
         for evicted in self.change.gone:
             ref = evicted.instance.ref
             yield Finding(
-                NOT_MADE_AGAIN,
+                NOT_RECREATED,
                 "warning",
                 f"{ref} would end with its node: {evicted.reason}.",
                 "Move it by hand before, or give it a controller that makes it again.",

@@ -179,7 +179,7 @@ class ChangedVms:
             InstanceSelection(),
             scope="violating",
             allow=EVERY_METHOD,
-            activate_foreign_changes=True,
+            apply_pending_changes=True,
         )
         return plan_moves(self.after, request, self.candidates)
 

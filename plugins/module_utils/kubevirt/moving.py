@@ -21,11 +21,11 @@ from ..model.plan import Method
 from ..model.snapshot import Instance, MachineInstance, Platform, Workload
 
 NOW = "now"
-NEXT_START = "next_start"
-OWN_ROLLOUT = "own_rollout"
+NEXT_START = "start"
+OWN_ROLLOUT = "workload_rollout"
 MIGRATION = "migration"
 RESTART = "restart"
-RECREATION = "recreation"
+RECREATION = "recreate"
 """What has to happen to what runs before a change of its workload's template takes effect."""
 
 _SEVERITY = ("", NOW, NEXT_START, OWN_ROLLOUT, MIGRATION, RESTART, RECREATION)
@@ -122,7 +122,7 @@ def move_options(
     instance: Instance,
     platform: Platform,
     *,
-    activate_foreign_changes: bool = False,
+    apply_pending_changes: bool = False,
 ) -> MoveOptions:
     """The ways in which `instance` can be moved, given what `workload` declares now."""
     vmi = instance.vmi
@@ -135,7 +135,7 @@ def move_options(
     if workload.ref.kind == REPLICA_SET.name:
         return _of_replica(workload, vmi)
     if workload.ref.kind == VIRTUAL_MACHINE.name:
-        return _of_vm(workload, vmi, platform, activate_foreign_changes)
+        return _of_vm(workload, vmi, platform, apply_pending_changes)
     return MoveOptions((), f"moving instances of a {workload.ref.kind} is not supported yet")
 
 
@@ -182,12 +182,12 @@ def _of_replica(workload: Workload, vmi: MachineInstance) -> MoveOptions:
 
 
 def _of_vm(
-    workload: Workload, vmi: MachineInstance, platform: Platform, activate_foreign_changes: bool
+    workload: Workload, vmi: MachineInstance, platform: Platform, apply_pending_changes: bool
 ) -> MoveOptions:
     if vmi.phase != "Running":
         return MoveOptions((), f"the instance is {vmi.phase or 'not started'}", passing=True)
     obstacle = _obstacle(workload, vmi, platform)
-    restart, refusal = _restart(workload, vmi, activate_foreign_changes)
+    restart, refusal = _restart(workload, vmi, apply_pending_changes)
     if not obstacle:
         return MoveOptions((Method.MIGRATE, *restart))
     if not restart:
@@ -196,17 +196,17 @@ def _of_vm(
 
 
 def _restart(
-    workload: Workload, vmi: MachineInstance, activate_foreign_changes: bool
+    workload: Workload, vmi: MachineInstance, apply_pending_changes: bool
 ) -> tuple[tuple[Method, ...], str]:
     strategy = run_strategy(workload)
     if strategy not in RESTARTABLE:
         return (), f"a VM with run strategy {strategy} is not restarted"
     if workload.condition("VolumesChange"):
         return (), "KubeVirt refuses a restart while volumes are being changed"
-    if not activate_foreign_changes and (foreign := staged_changes(workload, vmi)):
+    if not apply_pending_changes and (foreign := staged_changes(workload, vmi)):
         return (), (
             f"a restart would also apply changes that somebody staged ({_listed(foreign)});"
-            " activate_foreign_changes allows it"
+            " apply_pending_changes allows it"
         )
     return (Method.RESTART,), ""
 

@@ -89,7 +89,7 @@ def _mutual(
 def _follower(subject: LintedWorkload, term: Term, leaders: t.Sequence[Ref]) -> Finding:
     return subject.finding(
         term,
-        "follower_depends_on_leader",
+        "depends_on_other_workload",
         "info",
         f"It follows {wording.listed(list(map(str, leaders)))}: it cannot start, or move to"
         " another domain, before that is there.",
@@ -258,4 +258,4 @@ def _contradiction(
         f" {away_text} over {apart}{rule_text}."
     )
     for term in rules.values():
-        yield subject.finding(term, "never_met", "error", why, _ADVICE)
+        yield subject.finding(term, "unsatisfiable", "error", why, _ADVICE)

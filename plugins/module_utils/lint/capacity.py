@@ -50,7 +50,7 @@ def _too_many(scene: LintInput, lasting: LintInput) -> t.Iterator[Finding]:
             why, advice = _no_room(scene, crowd)
             for subject, term in crowd.members:
                 if subject.ref in looked_at and subject.ref not in reported:
-                    yield subject.finding(term, "never_met", "error", why, advice)
+                    yield subject.finding(term, "unsatisfiable", "error", why, advice)
             reported.update(subject.ref for subject, _term in crowd.members)
 
 
@@ -200,7 +200,7 @@ def _no_maximum(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iter
     over = scene.topology.name_of(constraint.topology_key)
     yield subject.finding(
         term,
-        "max_skew_is_not_max_count",
+        "max_skew_misread",
         "info",
         f"max_skew 1 over {over} does not mean one in each: it bounds the difference between the"
         " fullest and the emptiest domain, so with more instances than domains two share one.",
@@ -215,7 +215,7 @@ def _strands(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iterato
     over = scene.topology.name_of(constraint.topology_key)
     yield subject.finding(
         term,
-        "spread_strands_drain",
+        "spread_blocks_drain",
         "warning",
         f"A domain of {over} whose nodes are all drained or down still counts as an empty one, so"
         " what ran there finds no place in the others.",

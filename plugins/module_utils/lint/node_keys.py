@@ -84,7 +84,7 @@ def _of_values(
         hint = _nearest(value, there)
         yield subject.finding(
             term,
-            "value_on_no_node",
+            "no_node_has_value",
             "warning",
             f"No node has {part.key}={value}, so this value {useless}; nodes have"
             f" {wording.listed(there)}.",
@@ -99,7 +99,7 @@ def _of_any_key(
     if key in REPLACED:
         yield subject.finding(
             term,
-            "deprecated_key",
+            "deprecated_node_label",
             "warning",
             f"Kubernetes has replaced the node label {key} by {REPLACED[key]}, and newer nodes may"
             " not carry the old one.",
@@ -109,7 +109,7 @@ def _of_any_key(
     elif "/" not in key and key not in scene.topology.keys.values():
         yield subject.finding(
             term,
-            "bare_key",
+            "unprefixed_label_key",
             "warning",
             f"The node label {key} has no prefix, so anybody may use the same name for something"
             " else.",
@@ -129,7 +129,7 @@ def _on_no_node(
     needed = part is None or part.operator != "NotIn"
     return subject.finding(
         term,
-        "key_on_no_node",
+        "no_node_has_key",
         "error" if needed and not term.preferred else "warning",
         f"No node has the label {key}, so the {term.kind} term {void}.",
         f"Label the nodes first, or correct the key{_meant(key, scene.carried_keys)}.",
@@ -148,7 +148,7 @@ def _unheard_of(
         ]
         yield subject.finding(
             term,
-            "key_on_no_node",
+            "no_node_has_key",
             "warning" if term.preferred else "error",
             f"Kubernetes gives no node a label {key}, and nobody else may use the prefix {prefix},"
             f" so the {term.kind} term {_void(term)}.",
@@ -165,7 +165,7 @@ def _on_some_nodes(
     if without and eligible & scene.table.with_key(key):
         yield subject.finding(
             term,
-            "key_on_some_nodes",
+            "nodes_lack_key",
             "warning",
             f"{wording.listed(without)} would take its pods and lack the label {key}:"
             f" {_on_unlabelled(term)} there.",

@@ -33,7 +33,7 @@ def _empty_terms(subject: LintedWorkload) -> t.Iterator[Finding]:
     if required is not None and all(_is_empty(term) for term in required):
         yield subject.finding(
             None,
-            "empty_term",
+            "empty_node_term",
             "error",
             "Its required node affinity says nothing, which matches no node, so none of its pods"
             " can run anywhere.",
@@ -42,7 +42,7 @@ def _empty_terms(subject: LintedWorkload) -> t.Iterator[Finding]:
     elif required is not None and any(_is_empty(term) for term in required):
         yield subject.finding(
             None,
-            "empty_term",
+            "empty_node_term",
             "warning",
             "One of its required node terms says nothing; it matches no node, not every node.",
             "Remove the empty term, or say in it what is meant.",
@@ -51,7 +51,7 @@ def _empty_terms(subject: LintedWorkload) -> t.Iterator[Finding]:
         if _is_empty(preference):
             yield subject.finding(
                 None,
-                "empty_term",
+                "empty_node_term",
                 "warning",
                 "A preferred node term says nothing, and the scheduler passes it over.",
                 "Remove the empty term, or say in it what is meant.",
@@ -80,7 +80,7 @@ def _required(scene: LintInput, subject: LintedWorkload) -> t.Iterator[Finding]:
 
 def _of_known_keys(scene: LintInput, placement: Placement) -> Placement:
     """The placement without requirements on keys that no node has: these are another finding,
-    key_on_no_node. If no node satisfies this placement, none satisfies the whole one."""
+    no_node_has_key. If no node satisfies this placement, none satisfies the whole one."""
     selector = tuple(pair for pair in placement.node_selector if pair[0] in scene.carried_keys)
     terms = placement.node_terms
     if terms is not None:
@@ -158,7 +158,7 @@ def _never(
     harm = "The term never has an effect" if preferred else "None of its pods can ever run"
     return subject.finding(
         term,
-        "never_met",
+        "unsatisfiable",
         "warning" if preferred else "error",
         f"{harm}: {why}.",
         advice,
@@ -206,7 +206,7 @@ def _bounds(parts: t.Sequence[Requirement]) -> tuple[int | None, int | None]:
 
 
 def _asked(scene: LintInput, parts: t.Iterable[Requirement]) -> list[Requirement]:
-    """The requirements without those that need a key that no node has (finding key_on_no_node)."""
+    """The requirements without those that need a key that no node has (finding no_node_has_key)."""
     carried = scene.carried_keys
     return [x for x in parts if x.operator in ("NotIn", "DoesNotExist") or x.key in carried]
 

@@ -28,7 +28,7 @@ from ..model.placement_manifests import CREATED_BY, placement_from_spec
 from ..model.rule import PodSelector, Rule
 from ..model.snapshot import Platform, Snapshot, Workload
 from ..model.topology import Topology
-from ..rules.checks import single_member
+from ..rules.checks import single_workload
 from ..rules.ownership import UnreadableAnnotation, read_ownership
 from ..rules.resolve import targets_of
 from ..view.selection import without_kubevirt
@@ -71,7 +71,7 @@ AROUND = ("Node", "Namespace")
 """The kinds that are only read as the surroundings of these."""
 
 
-OF_TERMS = frozenset({"key_on_no_node", "single_domain"})
+OF_TERMS = frozenset({"no_node_has_key", "single_domain"})
 """Findings about node labels that matter only if a term uses the label."""
 
 
@@ -116,7 +116,7 @@ def _by_themselves(rules: t.Sequence[Rule], around: LintInput) -> list[Finding]:
     """The findings about stand-ins: no workload that the rules name is looked up."""
     stand_ins = stand_in_workloads(rules)
     findings = lint_scene(replace(around, subjects=stand_ins, all_subjects=stand_ins, pods=None))
-    return [*findings, *(finding for rule in rules for finding in single_member(rule))]
+    return [*findings, *(finding for rule in rules for finding in single_workload(rule))]
 
 
 def _without(findings: t.Iterable[Finding], reported: t.Iterable[Finding]) -> t.Iterator[Finding]:

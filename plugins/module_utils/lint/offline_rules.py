@@ -24,8 +24,8 @@ from ..model.patched_snapshot import written
 from ..model.rule import Rule, WorkloadSelector
 from ..model.snapshot import Platform, Snapshot, Unreadable, Workload
 from ..model.write import Write
-from ..rules.change import MANAGED_BY, unreadable_ownership
-from ..rules.checks import NOT_CHECKED, matches_others
+from ..rules.change import EXTERNALLY_MANAGED, invalid_rules_annotation
+from ..rules.checks import CHECK_SKIPPED, matches_others
 from ..rules.compile import compile_rule
 from ..rules.group_selector import GroupSelectorBuilder
 from ..rules.ownership import UnreadableAnnotation, read_ownership, read_undo_note
@@ -134,7 +134,7 @@ def _unreadable_findings(
 ) -> t.Iterator[Finding]:
     """A warning where no rule names the object, an error for each rule that does."""
     for ref, error in unreadable.items():
-        finding = unreadable_ownership(ref, error)
+        finding = invalid_rules_annotation(ref, error)
         naming = [rule for rule in rules if is_named(_references(rule), workloads[ref])]
         if not naming and rules:
             yield finding
@@ -161,7 +161,7 @@ def _request(rules: t.Sequence[Rule]) -> RulesRequest:
     """That the rules are written; terms that already say the same are taken over."""
     first = rules[0].id
     return RulesRequest(
-        first.namespace, first.rule_set, tuple(rules), adopt=True, self_rolling="now"
+        first.namespace, first.rule_set, tuple(rules), adopt=True, workload_rollout="allow"
     )
 
 
@@ -179,8 +179,8 @@ def _planned(rules: tuple[Rule, ...], before: Snapshot, scene: LintInput) -> lis
     return [
         finding
         for finding in findings
-        if finding.name != NOT_CHECKED
-        and not (finding.name == MANAGED_BY and carrying.issuperset(finding.objects))
+        if finding.name != CHECK_SKIPPED
+        and not (finding.name == EXTERNALLY_MANAGED and carrying.issuperset(finding.objects))
     ]
 
 

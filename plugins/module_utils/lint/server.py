@@ -29,7 +29,7 @@ def unsupported_field_findings(scene: LintInput) -> t.Iterator[Finding]:
             for field, harm in _lacking(scene.platform, subject, term):
                 yield subject.finding(
                     term,
-                    "server_lacks_feature",
+                    "unsupported_by_server",
                     "warning" if term.preferred else "error",
                     f"The server does not know {field} of a {term.kind} term: {harm}.",
                     "Update Kubernetes and KubeVirt, or leave the field out.",
@@ -58,7 +58,7 @@ def _lacking(
 
 
 _SAID_ELSEWHERE = "nodeSelectorTerms"
-"""A required node affinity without terms is the finding empty_term."""
+"""A required node affinity without terms is the finding empty_node_term."""
 
 _SHOWN = 3
 

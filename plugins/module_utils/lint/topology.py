@@ -89,7 +89,7 @@ def _of_keys(nodes: t.Sequence[Node], topology: Topology) -> t.Iterator[Finding]
 
 def _on_no_node(name: str, key: str, severity: Severity) -> Finding:
     return Finding(
-        "key_on_no_node",
+        "no_node_has_key",
         severity,
         f"No node that takes pods has the label {key} ({name}).",
         "A rule over it has no effect or can never be met: label the nodes first.",
@@ -154,7 +154,7 @@ def _deprecated(nodes: t.Sequence[Node]) -> t.Iterator[Finding]:
         differ = [node for node in behind if node.labels.get(new) != node.labels[old]]
         difference = f", and {new} says otherwise or nothing on {_names(differ)}" if differ else ""
         yield Finding(
-            "deprecated_label",
+            "deprecated_node_label",
             "warning" if differ else "info",
             f"{_names(behind)} {'carry' if len(behind) > 1 else 'carries'} {old}, which Kubernetes"
             f" replaced by {new}{difference}.",
@@ -175,7 +175,7 @@ def _alike(
         for values in alike.values():
             if len(values) > 1:
                 yield Finding(
-                    "domains_alike",
+                    "similar_domain_names",
                     "warning",
                     f"The domains {' and '.join(values)} of {name} differ in spelling only.",
                     "If one place is meant, give its nodes one value.",

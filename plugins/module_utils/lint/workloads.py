@@ -35,7 +35,7 @@ def _deadlock(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iterat
     room_text = f" of which there are {room}" if scene.nodes is not None else ""
     yield subject.finding(
         term,
-        "own_rollout_deadlock",
+        "rollout_deadlock",
         "warning" if scene.nodes is None else "error",
         f"Each old pod keeps the new ones out of its domain of {over},{room_text or ' if all are taken,'}"
         " and none may stop before a new one is Ready: any change of the template, by whomever,"
@@ -54,7 +54,7 @@ def _waits_for_new_pods(subject: LintedWorkload) -> bool:
 
 
 def workload_findings(scene: LintInput) -> t.Iterator[Finding]:
-    """`bypassed`, `cloned` and `managed_by`: whether the rules on a workload are enforced and stay."""
+    """`bypassed_by_node_term`, `copied_annotation` and `externally_managed`: whether the rules on a workload are enforced and stay."""
     for subject in scene.subjects:
         for rule in subject.declared.rules:
             if rule.nodes is not None and rule.nodes.bypasses:
@@ -65,7 +65,7 @@ def workload_findings(scene: LintInput) -> t.Iterator[Finding]:
         if manager is not None and subject.declared.rules:
             yield subject.finding(
                 None,
-                "managed_by",
+                "externally_managed",
                 "warning",
                 f"It carries rules and is managed by {manager}, which may take them back.",
                 "Put the terms where the object comes from, and let the rules adopt them.",
@@ -75,7 +75,7 @@ def workload_findings(scene: LintInput) -> t.Iterator[Finding]:
 def _bypassed(rule: str, workload: Ref) -> Finding:
     """Required node terms are OR-ed: one that lacks the rule's expression allows other nodes."""
     return Finding(
-        "bypassed",
+        "bypassed_by_node_term",
         "error",
         "A required node term that somebody added lacks the rule's expression, and terms are OR-ed,"
         " so a node that fits that term need not obey the rule.",
@@ -87,7 +87,7 @@ def _bypassed(rule: str, workload: Ref) -> Finding:
 
 def _cloned(workload: Ref) -> Finding:
     return Finding(
-        "cloned",
+        "copied_annotation",
         "warning",
         "The annotation with the rules was written for another object, so this one is a copy: it"
         " carries the terms, but no rule owns them.",

@@ -15,15 +15,15 @@ from .snapshot import Unreadable
 class Verdict(str, enum.Enum):
     """From best to worst. The verdict of an instance is the worst of its rules.
 
-    satisfied: the rule holds where the instance runs, and is enforced. preference_unmet: a preferred
-    rule does not hold there. not_in_effect: the running pod was scheduled without what is declared
+    satisfied: the rule holds where the instance runs, and is enforced. preference_not_met: a preferred
+    rule does not hold there. not_enforced: the running pod was scheduled without what is declared
     now, and nothing required is violated. violated: a required rule is violated where the instance
     runs, enforced or not.
     """
 
     SATISFIED = "satisfied"
-    PREFERENCE_UNMET = "preference_unmet"
-    NOT_IN_EFFECT = "not_in_effect"
+    PREFERENCE_NOT_MET = "preference_not_met"
+    NOT_ENFORCED = "not_enforced"
     PENDING = "pending"
     UNKNOWN = "unknown"
     VIOLATED = "violated"
@@ -44,7 +44,7 @@ class RuleVerdict:
     """False: the rule is not enforced, since the running pod was scheduled without it."""
     as_declared: Verdict | None = None
     """What the declared terms would give where it runs, if that is not `verdict`: satisfied or
-    preference_unmet for what is not in effect; satisfied for a rule that a foreign term bypasses
+    preference_not_met for what is not in effect; satisfied for a rule that a foreign term bypasses
     and that holds all the same."""
     takes_effect: str = ""
     """`migration`, `restart` or `recreation`: what has to happen to the instance before it is in

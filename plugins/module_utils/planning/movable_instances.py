@@ -114,11 +114,11 @@ class InstanceSelection:
 
 
 def movable_instances(
-    snapshot: Snapshot, wanted: InstanceSelection, *, activate_foreign_changes: bool = False
+    snapshot: Snapshot, wanted: InstanceSelection, *, apply_pending_changes: bool = False
 ) -> tuple[MovableInstance, ...]:
     """The selected instances that have a pod. Those with an unreadable workload are left out."""
     with collector_paused():
-        reader = MovableReader(snapshot, activate_foreign_changes)
+        reader = MovableReader(snapshot, apply_pending_changes)
         workloads = {workload.ref: workload for workload in snapshot.workloads}
         movable = []
         for instance in instances(snapshot, wanted.all_namespaces):
@@ -134,9 +134,9 @@ def movable_instances(
 class MovableReader:
     """What the movable instances of one snapshot are read with."""
 
-    def __init__(self, snapshot: Snapshot, activate_foreign_changes: bool) -> None:
+    def __init__(self, snapshot: Snapshot, apply_pending_changes: bool) -> None:
         self.snapshot = snapshot
-        self._activate_foreign_changes = activate_foreign_changes
+        self._apply_pending_changes = apply_pending_changes
         self._declared = DeclaredReader()
         self._comparison = DriftComparison(snapshot, self._declared)
 
@@ -154,7 +154,7 @@ class MovableReader:
             workload,
             instance,
             self.snapshot.platform,
-            activate_foreign_changes=self._activate_foreign_changes,
+            apply_pending_changes=self._apply_pending_changes,
         )
 
 

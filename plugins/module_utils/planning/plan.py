@@ -88,7 +88,7 @@ class PlanRequest:
     selection: InstanceSelection
     scope: Scope = "violating"
     allow: frozenset[Method] = frozenset({Method.MIGRATE})
-    activate_foreign_changes: bool = False
+    apply_pending_changes: bool = False
     in_flight: frozenset[Uid] = frozenset()
     not_movable: t.Mapping[Uid, str] = field(default_factory=dict)
 
@@ -110,7 +110,7 @@ def plan_moves(
             candidates = movable_instances(
                 snapshot,
                 request.selection,
-                activate_foreign_changes=request.activate_foreign_changes,
+                apply_pending_changes=request.apply_pending_changes,
             )
         on_the_way = in_flight(snapshot, request.selection.all_namespaces)
         away = request.in_flight | on_the_way.instances

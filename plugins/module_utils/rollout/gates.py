@@ -109,7 +109,7 @@ class Load:
 def limit_reached(move: Move, load: Load, limits: Limits, snapshot: Snapshot) -> str:
     """The limit that keeps this move waiting, in words; empty where there is none."""
     if limits.in_flight and load.ours >= limits.in_flight:
-        return f"{load.ours} moves are in flight (max_in_flight)"
+        return f"{load.ours} moves are in flight (max_parallel)"
     if move.method is Method.MIGRATE:
         return _no_slot(move, load, snapshot)
     if move.source and load.unavailable >= limits.unavailable:

@@ -90,7 +90,7 @@ def _zone(name: str, faults: list[InputError]) -> datetime.tzinfo | None:
 
 
 MAY_BE_ZERO = (
-    "max_in_flight",
+    "max_parallel",
     "canary",
     "soak",
     "max_moves",
@@ -107,15 +107,15 @@ class RolloutOptions:
     workloads: tuple[WorkloadSelector, ...]
     scope: Scope
     allow: frozenset[Method]
-    max_in_flight: int
+    max_parallel: int
     max_unavailable: int
     canary: int
     soak: int
     max_moves: int
     window: Window | None
     failures_allowed: int
-    add_node_selector: bool
-    activate_foreign_changes: bool
+    pin_target_zone: bool
+    apply_pending_changes: bool
     timeout: int
     move_timeout: int
     zone_key: str
@@ -152,7 +152,7 @@ def parse_options(given: t.Mapping[str, JSON], zone_key: str) -> RolloutOptions:
         window=window,
         zone_key=zone_key,
         **{name: given[name] for name in (*MAY_BE_ZERO, *POSITIVE)},
-        **{name: given[name] for name in ("add_node_selector", "activate_foreign_changes")},
+        **{name: given[name] for name in ("pin_target_zone", "apply_pending_changes")},
     )
 
 

@@ -60,8 +60,8 @@ class JudgedSnapshot:
     def of(
         cls, snapshot: Snapshot, wanted: InstanceSelection, options: RolloutOptions
     ) -> JudgedSnapshot:
-        foreign = options.activate_foreign_changes
-        candidates = movable_instances(snapshot, wanted, activate_foreign_changes=foreign)
+        foreign = options.apply_pending_changes
+        candidates = movable_instances(snapshot, wanted, apply_pending_changes=foreign)
         return cls(snapshot, wanted, candidates, VerifiedIndex.of(snapshot, candidates))
 
     @functools.cached_property
@@ -85,7 +85,7 @@ class JudgedSnapshot:
             self.selection,
             options.scope,
             options.allow,
-            options.activate_foreign_changes,
+            options.apply_pending_changes,
             busy,
             spent,
         )
@@ -305,7 +305,7 @@ class Reconciler:
         related = self._related_in_flight(movable, now)
         if related:
             return f"{move.instance.name} waits for {related}, which it keeps apart from or follows"
-        limits = Limits(self.options.max_in_flight, self.options.max_unavailable)
+        limits = Limits(self.options.max_parallel, self.options.max_unavailable)
         return limit_reached(move, load, limits, now.view.snapshot)
 
     def _related_in_flight(self, movable: MovableInstance, now: Reconciliation) -> str:
@@ -323,7 +323,7 @@ class Reconciler:
 
     def _journal_move(self, move: Move, now: Reconciliation) -> None:
         target = now.nodes.domain(move.targets[0]) if move.targets else ""
-        pinned = self.options.add_node_selector and target and move.method is Method.MIGRATE
+        pinned = self.options.pin_target_zone and target and move.method is Method.MIGRATE
         record = MoveRecord(
             move.instance,
             move.uid,

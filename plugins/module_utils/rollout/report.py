@@ -197,7 +197,7 @@ def well_placed(found: MovableInstance) -> dict[str, JSON]:
     }
 
 
-def not_in_effect(
+def not_enforced(
     candidates: t.Iterable[MovableInstance], plan: Plan
 ) -> tuple[MovableInstance, ...]:
     """Instances that still run with the previous constraints and need no move for that."""
@@ -206,7 +206,7 @@ def not_in_effect(
 
 
 def well_placed_lines(placed: t.Iterable[MovableInstance]) -> list[str]:
-    """Progress lines about those of `not_in_effect`."""
+    """Progress lines about those of `not_enforced`."""
     return well_placed_by_need(
         (
             short(placed_instance.workload.ref, placed_instance.instance.ref),

@@ -177,7 +177,7 @@ class StepResult:
     moves: list[dict[str, JSON]] = field(default_factory=list)
     remaining: list[dict[str, JSON]] = field(default_factory=list)
     left: list[dict[str, JSON]] = field(default_factory=list)
-    not_in_effect: list[dict[str, JSON]] = field(default_factory=list)
+    not_enforced: list[dict[str, JSON]] = field(default_factory=list)
     cleared: list[str] = field(default_factory=list)
     progress: list[str] = field(default_factory=list)
     stopped: str = ""
@@ -191,7 +191,7 @@ class StepResult:
             "moves": self.moves,
             "remaining": self.remaining,
             "left": self.left,
-            "not_in_effect": self.not_in_effect,
+            "not_enforced": self.not_enforced,
             "cleared": self.cleared,
             "stopped": self.stopped,
             "progress": self.progress,

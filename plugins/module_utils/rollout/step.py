@@ -363,8 +363,8 @@ class _RolloutStep:
         return result
 
     def _report_not_enforced(self, result: StepResult, view: JudgedSnapshot, plan: Plan) -> None:
-        placed = report.not_in_effect(view.candidates, plan)
-        result.not_in_effect = [report.well_placed(instance) for instance in placed]
+        placed = report.not_enforced(view.candidates, plan)
+        result.not_enforced = [report.well_placed(instance) for instance in placed]
         self.report.lines += report.well_placed_lines(placed)
 
     def _time_over(self, reconciler: Reconciler, view: JudgedSnapshot, waiting: str) -> StepResult:

@@ -157,31 +157,31 @@ def labels_of_terms(wanted: RequestedRules) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(set(pairs)))
 
 
-CLONED = "cloned"
-MANAGED_BY = "managed_by"
-SELF_ROLLING = "self_rolling"
-UNREADABLE_OWNERSHIP = "unreadable_ownership"
+COPIED_ANNOTATION = "copied_annotation"
+EXTERNALLY_MANAGED = "externally_managed"
+STARTS_WORKLOAD_ROLLOUT = "starts_workload_rollout"
+INVALID_RULES_ANNOTATION = "invalid_rules_annotation"
 
 
-def of_change(change: WorkloadChange, inventory: Inventory, self_rolling: str) -> list[Finding]:
+def of_change(change: WorkloadChange, inventory: Inventory, workload_rollout: str) -> list[Finding]:
     """The findings about what is to be written to one workload."""
     workload, merged = change.workload, change.merged
     rules = sorted((*merged.added, *merged.updated, *merged.removed))
     findings: list[Finding] = []
-    if merged.locations and rolls_itself(workload) and self_rolling == "refuse":
+    if merged.locations and rolls_itself(workload) and workload_rollout == "refuse":
         findings += for_rules(
             rules,
             workload.ref,
-            SELF_ROLLING,
+            STARTS_WORKLOAD_ROLLOUT,
             f"Writing to {workload.ref} starts its own roll-out at once.",
-            "Set self_rolling to now if that is wanted.",
+            "Set workload_rollout to allow if that is wanted.",
         )
     manager = managed_by(workload)
     if manager is not None and merged.locations:
         findings += for_rules(
             rules,
             workload.ref,
-            MANAGED_BY,
+            EXTERNALLY_MANAGED,
             f"{workload.ref} is managed by {manager}, which would take a change back.",
             "Commit the patch that is returned to where the object comes from, and set adopt to"
             " true; or allow this finding.",
@@ -196,7 +196,7 @@ def copy_of_another(
     return for_rules(
         sorted(rules),
         workload.ref,
-        CLONED,
+        COPIED_ANNOTATION,
         f"{workload.ref} carries the rules of another object (uid {ownership.uid}): it was cloned"
         " or restored with them.",
         "Allow this finding, and the terms of these rules become its own; or remove them first.",
@@ -210,7 +210,7 @@ def copied_rules(
     return for_rules(
         sorted(rules),
         workload.ref,
-        CLONED,
+        COPIED_ANNOTATION,
         f"{workload.ref} carries a copy of the rule's terms (from uid {ownership.uid}); it was"
         " left as it is.",
         "Name it in the rule and allow this finding, or remove the terms and the annotation.",
@@ -218,10 +218,10 @@ def copied_rules(
     )
 
 
-def unreadable_ownership(ref: Ref, error: Exception) -> Finding:
+def invalid_rules_annotation(ref: Ref, error: Exception) -> Finding:
     """The annotation of an object cannot be read, so the object may carry rules."""
     return Finding(
-        UNREADABLE_OWNERSHIP,
+        INVALID_RULES_ANNOTATION,
         "warning",
         f"{error}.",
         "It was left as it is, and may carry terms of these rules.",

@@ -23,7 +23,7 @@ from .term_slots import TermLocation
 
 SELECTOR_MISSES_MEMBERS = "selector_misses_members"
 SELECTOR_MATCHES_OTHERS = "selector_matches_others"
-NOT_CHECKED = "not_checked"
+CHECK_SKIPPED = "check_skipped"
 
 
 def selector_findings(
@@ -92,16 +92,16 @@ def _some(refs: t.Sequence[Ref]) -> str:
 def unchecked(gap: Unreadable, what: str) -> Finding:
     """Something could not be read, so a check was not made."""
     return Finding(
-        NOT_CHECKED,
+        CHECK_SKIPPED,
         "warning",
         f"{what} was not checked: {gap}.",
         "Grant the right that is named, or check it by hand.",
     )
 
 
-SERVER_LACKS_FEATURE = "server_lacks_feature"
-NO_MEMBERS = "no_members"
-SINGLE_MEMBER = "single_member"
+UNSUPPORTED_BY_SERVER = "unsupported_by_server"
+NO_MATCHING_WORKLOADS = "no_matching_workloads"
+SINGLE_WORKLOAD = "single_workload"
 
 
 def of_rule(resolved: Resolved, compiled: Compiled, inventory: Inventory) -> list[Finding]:
@@ -109,8 +109,8 @@ def of_rule(resolved: Resolved, compiled: Compiled, inventory: Inventory) -> lis
     rule = resolved.rule
     return [
         *_unread_nodes(compiled, inventory),
-        *_no_members(resolved),
-        *single_member(rule),
+        *_no_matching_workloads(resolved),
+        *single_workload(rule),
         *_lacking(compiled),
         *(
             finding
@@ -129,14 +129,14 @@ def _unread_nodes(compiled: Compiled, inventory: Inventory) -> t.Iterator[Findin
         yield unchecked(gap, f"Whether nodes carry the keys of rule {compiled.rule.id.name}")
 
 
-def _no_members(resolved: Resolved) -> t.Iterator[Finding]:
+def _no_matching_workloads(resolved: Resolved) -> t.Iterator[Finding]:
     """Labels that no workload of the rule has. Lint checks the labels of targets."""
     rule = resolved.rule
     for reference in rule.workloads:
         if reference.labels is not None and not resolved.members.workloads:
             labels = ",".join(f"{key}={value}" for key, value in sorted(reference.labels.items()))
             yield Finding(
-                NO_MEMBERS,
+                NO_MATCHING_WORKLOADS,
                 "error",
                 f"No {reference.kind} has {labels} in its template's labels.",
                 "Correct the labels: those of the template count, not those of the object.",
@@ -144,7 +144,7 @@ def _no_members(resolved: Resolved) -> t.Iterator[Finding]:
             )
 
 
-def single_member(rule: Rule) -> t.Iterator[Finding]:
+def single_workload(rule: Rule) -> t.Iterator[Finding]:
     """A group of one VM, by the rule alone. Labels may select more VMs later, and all workloads with
     the rule's `label` belong to its group, so such rules have no finding."""
     chosen = [*rule.workloads, *(target for _where, target in targets_of(rule))]
@@ -160,7 +160,7 @@ def single_member(rule: Rule) -> t.Iterator[Finding]:
     (only,) = group
     if only.kind == VIRTUAL_MACHINE.name:
         yield Finding(
-            SINGLE_MEMBER,
+            SINGLE_WORKLOAD,
             "warning",
             f"{only} is the only member of the group, and runs once at most, so there is nobody"
             " to keep it apart from.",
@@ -175,7 +175,7 @@ def _lacking(compiled: Compiled) -> t.Iterator[Finding]:
     for name in compiled.lacking:
         harm = _HARM[name]
         yield Finding(
-            SERVER_LACKS_FEATURE,
+            UNSUPPORTED_BY_SERVER,
             "warning" if rule.preferred else "error",
             f"The server does not know {name}, so it was left out: {harm}.",
             "Update Kubernetes and KubeVirt, make the rule preferred, or allow this finding.",

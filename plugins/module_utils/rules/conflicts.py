@@ -15,8 +15,8 @@ DUPLICATE_SPREAD = "duplicate_spread"
 LABEL_CONFLICT = "label_conflict"
 NODE_SELECTOR_CONFLICT = "node_selector_conflict"
 NODE_TERMS_CONFLICT = "node_terms_conflict"
-EMPTY_TERM = "empty_term"
-SECOND_REQUIRED_AFFINITY = "second_required_affinity"
+EMPTY_NODE_TERM = "empty_node_term"
+MULTIPLE_REQUIRED_AFFINITY = "multiple_required_affinity"
 
 NEVER_ALLOWED = frozenset(
     {DUPLICATE_SPREAD, LABEL_CONFLICT, NODE_SELECTOR_CONFLICT, NODE_TERMS_CONFLICT}
@@ -103,7 +103,7 @@ def only_empty_node_terms(rules: t.Iterable[RuleId], ref: Ref) -> list[Finding]:
     return for_rules(
         rules,
         ref,
-        EMPTY_TERM,
+        EMPTY_NODE_TERM,
         f"{ref} has required node affinity without a single expression, so it can run on no"
         " node at all; an expression of a rule there would change that.",
         "Remove the empty required node affinity from the template (a form of a console leaves"
@@ -116,7 +116,7 @@ def second_affinity(rules: t.Iterable[RuleId], ref: Ref, count: int) -> list[Fin
     return for_rules(
         rules,
         ref,
-        SECOND_REQUIRED_AFFINITY,
+        MULTIPLE_REQUIRED_AFFINITY,
         f"{ref} would have {count} required pod affinity terms, and only a pod that matches all of"
         " them at once counts, so it would most likely run nowhere.",
         "Make all but one keep_together preferred, or let one rule name both targets by a label"

@@ -27,8 +27,8 @@ from .change import (
     change_of,
     copied_rules,
     copy_of_another,
+    invalid_rules_annotation,
     of_change,
-    unreadable_ownership,
 )
 from .checks import of_rule, unchecked
 from .compile import Compiled, compile_rule
@@ -89,7 +89,7 @@ def requested_rules(
         if ref in ownerships.unreadable:
             error = ownerships.unreadable[ref]
             faults += [InputError(where[rule], str(error)) for rule in members]
-            findings += [] if members else [unreadable_ownership(ref, error)]
+            findings += [] if members else [invalid_rules_annotation(ref, error)]
             continue
         listed = _listed(request, members, workload, ownerships)
         ownership = ownerships.ownership(workload)
@@ -211,7 +211,7 @@ class Recompute:
 
 
 STATES = ("present", "absent")
-SELF_ROLLING = ("refuse", "now")
+WORKLOAD_ROLLOUT = ("refuse", "allow")
 
 ExtraFindings = t.Callable[[Snapshot, tuple[Rule, ...], tuple[Write, ...]], t.Iterable[Finding]]
 """More checks, given the snapshot, the rules and the writes to come."""
@@ -228,7 +228,7 @@ class RulesRequest:
     state: str = "present"
     prune: bool = False
     adopt: bool = False
-    self_rolling: str = "refuse"
+    workload_rollout: str = "refuse"
     faults: tuple[InputError, ...] = ()
     broken: tuple[Rule, ...] = ()
 
@@ -277,7 +277,7 @@ def plan_rules(
     for change in changes:
         findings += change.merged.findings
         findings += change.findings
-        findings += of_change(change, inventory, request.self_rolling)
+        findings += of_change(change, inventory, request.workload_rollout)
     changed = tuple(change for change in changes if change.stages)
     stages = _stages(changed)
     if extra_findings is not None:
@@ -320,7 +320,7 @@ def _option_faults(request: RulesRequest, inventory: Inventory) -> list[InputErr
     faults = []
     for option, value, allowed in (
         ("state", request.state, STATES),
-        ("self_rolling", request.self_rolling, SELF_ROLLING),
+        ("workload_rollout", request.workload_rollout, WORKLOAD_ROLLOUT),
     ):
         if value not in allowed:
             faults.append(InputError(option, f"must be one of {', '.join(allowed)}, not {value!r}"))

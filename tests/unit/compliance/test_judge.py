@@ -135,7 +135,7 @@ def test_a_foreign_or_term_that_lets_nodes_past_the_rule_is_violated_and_found()
     assert "nodeSelectorTerms[1]" in lucky.reason
     assert not of(found, "db").misplaced
     assert of(found, "other").misplaced
-    (finding,) = (f for f in lint(cluster.snapshot()) if f.name == "bypassed")
+    (finding,) = (f for f in lint(cluster.snapshot()) if f.name == "bypassed_by_node_term")
     assert (finding.severity, finding.rule) == ("error", "in-a")
     assert [ref.name for ref in finding.objects] == ["db", "other"]
 
@@ -149,9 +149,9 @@ def test_an_unmet_preference_names_the_nodes_that_meet_it() -> None:
 
     found = judge(cluster.snapshot())
 
-    assert rule(found, "cache", "shop/default/not-in-a").verdict is Verdict.PREFERENCE_UNMET
+    assert rule(found, "cache", "shop/default/not-in-a").verdict is Verdict.PREFERENCE_NOT_MET
     assert rule(found, "cache", "shop/default/not-in-a").better_nodes == ("n3", "n4", "n5", "n6")
-    assert of(found, "cache").verdict is Verdict.PREFERENCE_UNMET
+    assert of(found, "cache").verdict is Verdict.PREFERENCE_NOT_MET
 
 
 def test_spread_of_three_one_one_affects_three_and_needs_one_move() -> None:

@@ -19,7 +19,7 @@ from tests.unit.compliance.cluster import (
 from tests.unit.compliance.judged import APART, RULE, judge, of, rule, three
 
 
-def test_declared_after_the_start_and_broken_is_violated_though_not_in_effect() -> None:
+def test_declared_after_the_start_and_broken_is_violated_though_not_enforced() -> None:
     cluster = Cluster()
     three(cluster, ["n1", "n2", "n5"], rule_first=False)
 
@@ -37,7 +37,7 @@ def test_declared_after_the_start_and_well_placed_is_the_right_place_by_luck() -
 
     found = judge(cluster.snapshot())
 
-    assert of(found, "db3").verdict is Verdict.NOT_IN_EFFECT
+    assert of(found, "db3").verdict is Verdict.NOT_ENFORCED
     assert not of(found, "db3").misplaced
     assert rule(found, "db3").as_declared is Verdict.SATISFIED
     assert not rule(found, "db3").in_effect
@@ -56,7 +56,7 @@ def test_a_live_update_is_told_from_one_that_waits_for_a_restart() -> None:
     assert rule(found, "db1").reason.endswith("; it takes effect at its next migration")
 
 
-def test_an_unmet_preference_that_is_not_in_effect_says_both() -> None:
+def test_an_unmet_preference_that_is_not_enforced_says_both() -> None:
     cluster = Cluster()
     ref = cluster.run("cache", "n1")
     term = {"weight": 10, "preference": {"matchExpressions": [expression(ZONE, "NotIn", "a")]}}
@@ -64,8 +64,8 @@ def test_an_unmet_preference_that_is_not_in_effect_says_both() -> None:
 
     found = rule(judge(cluster.snapshot()), "cache", "shop/default/not-in-a")
 
-    assert found.verdict is Verdict.NOT_IN_EFFECT
-    assert found.as_declared is Verdict.PREFERENCE_UNMET
+    assert found.verdict is Verdict.NOT_ENFORCED
+    assert found.as_declared is Verdict.PREFERENCE_NOT_MET
 
 
 def test_a_group_label_that_is_missing_on_the_pod_is_judged_as_if_it_were_there() -> None:
@@ -79,7 +79,7 @@ def test_a_group_label_that_is_missing_on_the_pod_is_judged_as_if_it_were_there(
     assert [rule(found, f"db{n}").verdict for n in (1, 2, 3)] == [
         Verdict.VIOLATED,
         Verdict.VIOLATED,
-        Verdict.NOT_IN_EFFECT,
+        Verdict.NOT_ENFORCED,
     ]
     assert "label tier of the template is not on the running pod" in rule(found, "db3").reason
 
@@ -92,7 +92,7 @@ def test_a_label_that_nothing_selects_by_may_differ() -> None:
     assert of(judge(cluster.snapshot()), "db").verdict is Verdict.SATISFIED
 
 
-def test_a_term_that_is_no_longer_declared_is_not_in_effect() -> None:
+def test_a_term_that_is_no_longer_declared_is_not_enforced() -> None:
     cluster = Cluster()
     ref = cluster.run("db", "n1", anti_affinity(apart(tier="db")), tier="db")
     del cluster.template(ref)["spec"]["affinity"]
@@ -100,7 +100,7 @@ def test_a_term_that_is_no_longer_declared_is_not_in_effect() -> None:
 
     found = rule(judge(cluster.snapshot()), "db", "")
 
-    assert found.verdict is Verdict.NOT_IN_EFFECT
+    assert found.verdict is Verdict.NOT_ENFORCED
     assert "no longer declared" in found.reason
 
 
@@ -169,7 +169,9 @@ def test_a_copy_with_anothers_annotation_owns_nothing() -> None:
 
     found = judge(cluster.snapshot())
 
-    assert [f.name for f in lint(cluster.snapshot()) if f.severity != "info"] == ["cloned"]
+    assert [f.name for f in lint(cluster.snapshot()) if f.severity != "info"] == [
+        "copied_annotation"
+    ]
     assert [v.rule for v in of(found, "db1").rules] == [""]
 
 
@@ -181,12 +183,12 @@ def test_a_damaged_annotation_is_unknown() -> None:
     assert of(judge(cluster.snapshot()), "db1").verdict is Verdict.UNKNOWN
 
 
-def test_a_term_of_a_rule_that_somebody_removed_is_not_in_effect() -> None:
+def test_a_term_of_a_rule_that_somebody_removed_is_not_enforced() -> None:
     cluster = Cluster()
     refs = three(cluster, ["n1", "n3", "n5"])
     del cluster.template(refs[0])["spec"]["affinity"]
 
     found = rule(judge(cluster.snapshot()), "db1")
 
-    assert found.verdict is Verdict.NOT_IN_EFFECT
+    assert found.verdict is Verdict.NOT_ENFORCED
     assert "write the rules again" in found.reason

@@ -28,8 +28,8 @@ def test_summary_counts_each_verdict_and_what_would_heal() -> None:
     assert report.summary(judge(cluster.snapshot())) == {
         "instances": 3,
         "satisfied": 1,
-        "preference_unmet": 0,
-        "not_in_effect": 0,
+        "preference_not_met": 0,
+        "not_enforced": 0,
         "pending": 0,
         "unknown": 0,
         "violated": 2,

@@ -73,7 +73,7 @@ class Situation:
     def expected(self) -> str:
         """What has to happen to the instance."""
         if self.kind != VM:
-            return "recreation"
+            return "recreate"
         frozen = self.term in FROZEN_TERMS or self.restart_required or self.obstacle
         return "restart" if frozen or self.strategy != "LiveUpdate" else "migration"
 
@@ -146,7 +146,7 @@ def test_rules_judge_and_rollout_expect_the_same(situation: Situation) -> None:
     cluster.write(ref, "new", term)
 
     own = situation.kind == DEPLOYMENT
-    assert foretold == ("own_rollout" if own else situation.expected)
+    assert foretold == ("workload_rollout" if own else situation.expected)
     assert (judged(cluster), rolled_out(cluster)) == (situation.expected, situation.expected)
     if situation.reaches:
         name = next(iter(cluster.machines))
@@ -173,6 +173,6 @@ def test_nothing_runs_and_nothing_has_to_happen() -> None:
     foretold = before_the_write(cluster, ref, LIVE_TERMS["apart"])
     cluster.write(ref, "new", LIVE_TERMS["apart"])
 
-    assert foretold == "next_start"
+    assert foretold == "start"
     assert judge(cluster.snapshot()).instances == ()
     assert movable_instances(cluster.snapshot(), Chosen(namespaces=frozenset({"shop"}))) == ()

@@ -42,7 +42,7 @@ def test_affinity_of_a_machine_takes_effect_at_its_next_migration() -> None:
 
     rule = written(cluster, machine(cluster), AWAY)
 
-    assert (rule.verdict.value, rule.takes_effect) == ("not_in_effect", "migration")
+    assert (rule.verdict.value, rule.takes_effect) == ("not_enforced", "migration")
     assert rule.reason.startswith("it is in the right place, by luck: ")
     assert rule.reason.endswith("; it takes effect at its next migration")
 
@@ -107,11 +107,11 @@ def test_a_replica_keeps_what_it_was_made_with(kind: str) -> None:
 
     rule = written(cluster, ref, AWAY)
 
-    assert rule.takes_effect == "recreation"
+    assert rule.takes_effect == "recreate"
     assert rule.reason.endswith("; it takes effect when the instance is made again")
 
 
-def test_what_is_broken_and_not_in_effect_says_both() -> None:
+def test_what_is_broken_and_not_enforced_says_both() -> None:
     cluster = Cluster()
 
     rule = written(

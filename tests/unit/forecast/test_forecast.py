@@ -295,7 +295,7 @@ def test_what_nothing_makes_again_is_named() -> None:
 
     found = lost(made, "n1", cause="failure")
 
-    assert [finding.name for finding in found.findings] == ["not_made_again"]
+    assert [finding.name for finding in found.findings] == ["not_recreated"]
     assert "Pod shop/lonely" in found.findings[0].why
 
 
@@ -453,7 +453,7 @@ def test_drain_ends_a_vmi_without_owner_that_may_not_migrate() -> None:
 
     assert (found.to_place, found.moves) == (0, ())
     (finding,) = found.findings
-    assert (finding.name, finding.severity) == ("not_made_again", "warning")
+    assert (finding.name, finding.severity) == ("not_recreated", "warning")
     assert "would end with its node: no controller makes this instance again" in finding.why
 
 

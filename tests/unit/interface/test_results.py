@@ -23,15 +23,15 @@ def warned(*findings: Finding) -> list[str]:
 
 def test_a_warning_names_the_rule_and_the_objects_of_the_first_of_its_name() -> None:
     found = [
-        Finding("never_met", "error", "It cannot.", "Change it.", (A,), "r0"),
-        Finding("never_met", "error", "Nor this.", "Change it.", (B,)),
-        Finding("bare_key", "warning", "It is bare.", "Dress it.", (B,)),
-        Finding("managed_by", "info", "It is.", "Nothing."),
+        Finding("unsatisfiable", "error", "It cannot.", "Change it.", (A,), "r0"),
+        Finding("unsatisfiable", "error", "Nor this.", "Change it.", (B,)),
+        Finding("unprefixed_label_key", "warning", "It is bare.", "Dress it.", (B,)),
+        Finding("externally_managed", "info", "It is.", "Nothing."),
     ]
 
     assert warned(*found) == [
-        "rule r0, never_met (Deployment shop/a): It cannot. Change it. (and 1 more)",
-        "bare_key (Deployment shop/b): It is bare. Dress it.",
+        "rule r0, unsatisfiable (Deployment shop/a): It cannot. Change it. (and 1 more)",
+        "unprefixed_label_key (Deployment shop/b): It is bare. Dress it.",
     ]
 
 

@@ -153,7 +153,7 @@ def test_somebody_elses_staged_change_is_not_activated_unasked() -> None:
 
     assert found.methods == ()
     assert "domain.cpu.cores, domain.devices.disks[new]" in found.reason
-    allowed = effect(workload, instance, activate_foreign_changes=True)
+    allowed = effect(workload, instance, apply_pending_changes=True)
     assert allowed.methods == (Method.RESTART,)
 
 
@@ -363,7 +363,7 @@ def test_plain_pod_and_replica_are_recreated() -> None:
         ref=Ref("VirtualMachineInstanceReplicaSet", "shop", "set"),
     )
 
-    assert takes_effect(machine(), None, LIVE) == "recreation"
-    assert takes_effect(None, running().vmi, LIVE) == "recreation"
-    assert takes_effect(replicas, running().vmi, LIVE) == "recreation"
+    assert takes_effect(machine(), None, LIVE) == "recreate"
+    assert takes_effect(None, running().vmi, LIVE) == "recreate"
+    assert takes_effect(replicas, running().vmi, LIVE) == "recreate"
     assert takes_effect(replicas, running({"affinity": AFFINITY}).vmi, STAGE) == "migration"

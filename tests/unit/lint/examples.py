@@ -153,35 +153,35 @@ MIN_DOMAINS = {**honoured(app="web")["topologySpreadConstraints"][0], "minDomain
 PLAIN = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
 
 EXAMPLES: dict[str, Example] = {
-    "bare_key": Example(
+    "unprefixed_label_key": Example(
         with_labels("rack", machine(anti_affinity(apart("rack", tier="db")))),
         with_labels(
             "example.com/rack", machine(anti_affinity(apart("example.com/rack", tier="db")))
         ),
     ),
     "blocks_live_migration": Example(machine(one_node("n1")), machine(one_node("n1", "n2"))),
-    "bypassed": Example(rule_of(foreign=True), rule_of()),
-    "cloned": Example(rule_of(uid="another"), rule_of()),
-    "deprecated_key": Example(
+    "bypassed_by_node_term": Example(rule_of(foreign=True), rule_of()),
+    "copied_annotation": Example(rule_of(uid="another"), rule_of()),
+    "deprecated_node_label": Example(
         with_labels(OLD_ZONE, machine(anti_affinity(apart(OLD_ZONE, tier="db")))),
         machine(anti_affinity(apart(tier="db"))),
     ),
-    "empty_term": Example(machine(node_affinity({})), machine(in_zone("a"))),
-    "follower_depends_on_leader": Example(
+    "empty_node_term": Example(machine(node_affinity({})), machine(in_zone("a"))),
+    "depends_on_other_workload": Example(
         machine(affinity(apart(HOST, plain=True, tier="db"))), machine({})
     ),
     "invalid_placement": Example(
         web({"topologySpreadConstraints": [MIN_DOMAINS]}), web(honoured(app="web"))
     ),
-    "key_on_no_node": Example(
+    "no_node_has_key": Example(
         machine(WRONG_KEY), machine(affinity(apart(HOST, plain=True, tier="db")))
     ),
-    "key_on_some_nodes": Example(
+    "nodes_lack_key": Example(
         lambda cluster: [nodes_with("bare", {})(cluster), web(honoured(app="web"))(cluster)][0],
         web(honoured(app="web")),
     ),
-    "managed_by": Example(rule_of(argo=True), rule_of()),
-    "max_skew_is_not_max_count": Example(
+    "externally_managed": Example(rule_of(argo=True), rule_of()),
+    "max_skew_misread": Example(
         web(honoured(app="web"), replicas=4), web(honoured(app="web"), replicas=3)
     ),
     "mutual_affinity": Example(pair(REQUIRED), pair(PREFERRED)),
@@ -190,8 +190,8 @@ EXAMPLES: dict[str, Example] = {
         in_team("a", machine(elsewhere(matchLabels={"team": "a"}))),
         FAULTY,
     ),
-    "never_met": Example(machine(in_zone("a", "b")), machine(in_zone("a"))),
-    "own_rollout_deadlock": Example(
+    "unsatisfiable": Example(machine(in_zone("a", "b")), machine(in_zone("a"))),
+    "rollout_deadlock": Example(
         web(anti_affinity(PLAIN)),
         web(anti_affinity({**PLAIN, "matchLabelKeys": ["pod-template-hash"]})),
     ),
@@ -204,18 +204,17 @@ EXAMPLES: dict[str, Example] = {
         machine(anti_affinity({"topologyKey": ZONE}), **POOL),
         machine(anti_affinity(apart(**POOL)), **POOL),
     ),
-    "server_lacks_feature": Example(
+    "unsupported_by_server": Example(
         machine(anti_affinity(apart(tier="app")), tier="app"), machine({}), OLD
     ),
     "single_domain": Example(web(honoured(app="web")), web({}), zones="aaa"),
-    "spread_strands_drain": Example(web(spread(app="web")), web(honoured(app="web"))),
+    "spread_blocks_drain": Example(web(spread(app="web")), web(honoured(app="web"))),
     "template_and_selector_disagree": Example(web(honoured(app="wep")), web(honoured(app="web"))),
-    "value_on_no_node": Example(
+    "no_node_has_value": Example(
         machine(node_affinity({"matchExpressions": [expression(ZONE, "NotIn", "aa")]})),
         machine(node_affinity({"matchExpressions": [expression(ZONE, "NotIn", "a")]})),
     ),
-    "deprecated_label": Example(nodes_with("n7", {ZONE: "a", OLD_ZONE: "a"}), machine({})),
-    "domains_alike": Example(nodes_with("n7", {ZONE: "A"}), nodes_with("n7", {ZONE: "a"})),
+    "similar_domain_names": Example(nodes_with("n7", {ZONE: "A"}), nodes_with("n7", {ZONE: "a"})),
     "duplicate_hostname": Example(
         nodes_with("n7", {ZONE: "a", HOST: "n1"}), nodes_with("n7", {ZONE: "a"})
     ),

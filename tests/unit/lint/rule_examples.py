@@ -143,7 +143,7 @@ EXAMPLES: dict[str, Example] = {
             snapshot(vm("a", labels={"tier": "web"})), {"workloads": ON_A, "label": {"tier": "web"}}
         ),
     ),
-    "no_members": Example(
+    "no_matching_workloads": Example(
         asked(snapshot(vm("a")), {**ELSEWHERE, "workloads": [{"labels": {"no": "body"}}]}),
         asked(snapshot(vm("a")), ELSEWHERE),
     ),
@@ -155,8 +155,8 @@ EXAMPLES: dict[str, Example] = {
         asked(three(), either_zone(), {"workloads": ON_A, "run_on": {"performance": "high"}}),
         asked(three(), either_zone()),
     ),
-    "not_checked": Example(asked(unread("nodes"), ELSEWHERE), asked(unread(), ELSEWHERE)),
-    "second_required_affinity": Example(
+    "check_skipped": Example(asked(unread("nodes"), ELSEWHERE), asked(unread(), ELSEWHERE)),
+    "multiple_required_affinity": Example(
         asked(three(), beside("b"), beside("c")),
         asked(three(), beside("b"), {**beside("c"), "preferred": True}),
     ),
@@ -166,16 +166,18 @@ EXAMPLES: dict[str, Example] = {
     "selector_misses_members": Example(
         asked(labelled(before_start=False), TIERED), asked(labelled(before_start=True), TIERED)
     ),
-    "self_rolling": Example(
+    "starts_workload_rollout": Example(
         asked(snapshot(deployment("web")), {**ELSEWHERE, "workloads": WEB}),
-        asked(snapshot(deployment("web")), {**ELSEWHERE, "workloads": WEB}, self_rolling="now"),
+        asked(
+            snapshot(deployment("web")), {**ELSEWHERE, "workloads": WEB}, workload_rollout="allow"
+        ),
     ),
-    "single_member": Example(
+    "single_workload": Example(
         asked(three(), {"workloads": ON_A, **APART}),
         asked(three(), {"workloads": [{"names": ["a", "b"]}], **APART}),
     ),
-    "unreadable_ownership": Example(
+    "invalid_rules_annotation": Example(
         asked(damaged("{"), ELSEWHERE), asked(damaged(None), ELSEWHERE)
     ),
-    "not_made_again": Example(lost("failure", owned=False), lost("failure", owned=True)),
+    "not_recreated": Example(lost("failure", owned=False), lost("failure", owned=True)),
 }

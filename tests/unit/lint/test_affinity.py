@@ -66,8 +66,8 @@ def test_a_follower_depends_on_its_leader() -> None:
     cluster.run("app", "n1", near(app="db"))
 
     for found in (online(cluster), offline(cluster)):
-        assert set(found) == {"follower_depends_on_leader"}
-        finding = found["follower_depends_on_leader"]
+        assert set(found) == {"depends_on_other_workload"}
+        finding = found["depends_on_other_workload"]
         assert finding.severity == "info"
         assert "VirtualMachine shop/leader" in finding.why
         assert [ref.name for ref in finding.objects] == ["app"]

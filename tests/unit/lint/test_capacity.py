@@ -37,8 +37,8 @@ def never(workloads: t.Sequence[Workload], *rules: JSON, **fields: t.Any) -> lis
     asked = request(*({"name": f"r{n}", **rule} for n, rule in enumerate(rules)))
     check = lint_of_writes(Topology.of())
     found = plan_rules(seen, asked, extra_findings=check).refused
-    assert {finding.name for finding in found} <= {"never_met", "self_rolling"}
-    return [finding for finding in found if finding.name == "never_met"]
+    assert {finding.name for finding in found} <= {"unsatisfiable", "starts_workload_rollout"}
+    return [finding for finding in found if finding.name == "unsatisfiable"]
 
 
 def sentences(found: t.Iterable[Finding]) -> list[Finding]:
@@ -97,9 +97,9 @@ def test_a_node_that_is_cordoned_counts() -> None:
     for name, where in (("a", "n1"), ("b", "n2"), ("c", "n3")):
         cluster.run(name, where, anti_affinity(apart(ZONE, g="x")), g="x")
 
-    assert "never_met" not in online(cluster)
+    assert "unsatisfiable" not in online(cluster)
     del cluster.nodes["n3"]
-    assert "3 machines are to run" in online(cluster)["never_met"].why
+    assert "3 machines are to run" in online(cluster)["unsatisfiable"].why
 
 
 def test_without_nodes_nobody_can_count_domains() -> None:
@@ -108,8 +108,8 @@ def test_without_nodes_nobody_can_count_domains() -> None:
         ref = cluster.vm(name, anti_affinity(apart(ZONE, g="x")), g="x")
         cluster.workloads[ref]["spec"]["runStrategy"] = "Always"
 
-    assert "never_met" not in offline(cluster)
-    assert "never_met" in offline(cluster, nodes=True)
+    assert "unsatisfiable" not in offline(cluster)
+    assert "unsatisfiable" in offline(cluster, nodes=True)
 
 
 def test_a_replica_set_of_more_machines_than_zones() -> None:
@@ -124,7 +124,7 @@ def test_a_deployment_of_more_pods_than_zones() -> None:
     """Pods of one revision keep apart, and all of one revision are to run."""
     who = {"kind": "Deployment", "name": "w"}
     rule = {"workloads": [who], "keep_apart": {"over": "zone"}}
-    allowed = {"allow_findings": ["own_rollout_deadlock"]}
+    allowed = {"allow_findings": ["rollout_deadlock"]}
 
     (found,) = never([deployment("w", replicas=4)], {**rule, **allowed})
 
@@ -251,9 +251,9 @@ def test_pods_of_nobody_may_lead_too() -> None:
     for name in "ab":
         cluster.run(name, "n1", {"affinity": {**near, **away}}, g="x")
 
-    assert "never_met" in _names(cluster)
+    assert "unsatisfiable" in _names(cluster)
     cluster.bare_pod("other", "n2", app="lead")
-    assert "never_met" not in _names(cluster)
+    assert "unsatisfiable" not in _names(cluster)
 
 
 def _names(cluster: Cluster) -> set[str]:

@@ -63,9 +63,9 @@ def names(found: t.Iterable[Finding]) -> set[str]:
     return {finding.name for finding in found}
 
 
-ABOUT_NO_OBJECT = ("no_members", "not_checked")
+ABOUT_NO_OBJECT = ("no_matching_workloads", "check_skipped")
 """They are about what is not there, or could not be read."""
-OF_TOPOLOGY = dict.fromkeys(("key_on_no_node", "single_domain"), frozenset({"info", "warning"}))
+OF_TOPOLOGY = dict.fromkeys(("no_node_has_key", "single_domain"), frozenset({"info", "warning"}))
 """What topology_info says of keys that no rule asks for: see docs/findings.md."""
 SENTENCE = re.compile(r"\S.*[^.]\.", re.DOTALL)
 
@@ -79,7 +79,7 @@ def is_as_documented(finding: Finding, *, of_labels: bool = False) -> None:
     assert finding.severity in severities, finding
     assert SENTENCE.fullmatch(finding.why), finding
     assert SENTENCE.fullmatch(finding.advice), finding
-    bare = finding.name in ABOUT_NO_OBJECT or (of_labels and finding.name == "key_on_no_node")
+    bare = finding.name in ABOUT_NO_OBJECT or (of_labels and finding.name == "no_node_has_key")
     assert bool(finding.objects) is not bare, finding
     assert len(set(finding.objects)) == len(finding.objects), finding
 
@@ -106,7 +106,7 @@ def test_it_is_gone_once_mended(name: str, look: Look) -> None:
     example = EXAMPLES[name]
     before = names(look(name, grown(example.bad, example.zones), example.platform))
     cluster = grown(example.good, example.zones)
-    if name == "max_skew_is_not_max_count" and look is offline:
+    if name == "max_skew_misread" and look is offline:
         found = names(lint_manifests(manifests(cluster, nodes=True)))
     else:
         found = names(look(name, cluster, SOUND))
@@ -177,4 +177,4 @@ def test_a_pod_that_nothing_makes_again_is_not_claimed_without_a_cluster() -> No
     metadata = {"name": "lonely", "namespace": "shop"}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": []}}
 
-    assert "not_made_again" not in {finding.name for finding in lint_manifests([pod])}
+    assert "not_recreated" not in {finding.name for finding in lint_manifests([pod])}

@@ -208,7 +208,7 @@ def test_on_a_cluster_its_pods_may_be_selected() -> None:
         term[0]["labelSelector"]["matchLabels"]["tier"] = tier
         return {finding.name for finding in lint_manifests([app], cluster=cluster.snapshot())}
 
-    assert found("db") == {"follower_depends_on_leader"}
+    assert found("db") == {"depends_on_other_workload"}
     assert found("cache") == {"selector_matches_nothing"}
 
 
@@ -228,9 +228,9 @@ def test_on_a_cluster_keys_are_those_of_its_nodes() -> None:
     deployment(cluster, "web", spread("example.com/rack", app="web"))
     listed = manifests(cluster)
 
-    assert "key_on_no_node" not in {finding.name for finding in lint_manifests(listed)}
+    assert "no_node_has_key" not in {finding.name for finding in lint_manifests(listed)}
     found = lint_manifests(listed, cluster=cluster.snapshot())
-    assert "key_on_no_node" in {finding.name for finding in found}
+    assert "no_node_has_key" in {finding.name for finding in found}
 
 
 def test_rules_know_the_nodes_that_are_among_the_manifests() -> None:

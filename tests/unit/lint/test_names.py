@@ -21,7 +21,7 @@ from tests.unit.lint.documented import DOCUMENTED
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 UTILS = CHECKOUT / "plugins" / "module_utils"
-TAKES_EFFECT = {"now", "migration", "restart", "recreation", "own_rollout", "next_start"} | {
+TAKES_EFFECT = {"now", "migration", "restart", "recreate", "workload_rollout", "start"} | {
     "virtualmachineinstances"
 }
 LINT = [
@@ -71,7 +71,7 @@ def test_lint_says_what_there_is_of_terms() -> None:
 
 
 def test_topology_says_what_there_is_of_node_labels() -> None:
-    shared = {"key_on_no_node", "single_domain"}
+    shared = {"no_node_has_key", "single_domain", "deprecated_node_label"}
     assert emitted(UTILS / "lint" / "topology.py") == {*OF_NODE_LABELS, *shared}
 
 

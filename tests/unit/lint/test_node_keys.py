@@ -47,7 +47,7 @@ def test_the_articles_misspelt_key_is_on_no_node() -> None:
     cluster = Cluster()
     article(cluster, "topology.kubernetes.io/hostname")
 
-    finding = online(cluster)["key_on_no_node"]
+    finding = online(cluster)["no_node_has_key"]
     assert finding.severity == "error"
     assert "leaves every pod of it Pending" in finding.why
     assert "kubernetes.io/hostname may be meant" in finding.advice
@@ -58,7 +58,7 @@ def test_the_articles_misspelt_key_is_known_without_a_cluster() -> None:
     cluster = Cluster()
     article(cluster, "topology.kubernetes.io/hostname")
 
-    finding = offline(cluster)["key_on_no_node"]
+    finding = offline(cluster)["no_node_has_key"]
     assert finding.severity == "error"
     assert "Kubernetes gives no node a label topology.kubernetes.io/hostname" in finding.why
     assert "kubernetes.io/hostname may be meant" in finding.advice
@@ -68,9 +68,9 @@ def test_the_articles_fixed_key_is_fine() -> None:
     cluster = Cluster()
     article(cluster, HOST)
 
-    assert "key_on_no_node" not in online(cluster)
-    assert "key_on_no_node" not in offline(cluster)
-    assert set(offline(cluster)) <= {"follower_depends_on_leader", "own_rollout_deadlock"}
+    assert "no_node_has_key" not in online(cluster)
+    assert "no_node_has_key" not in offline(cluster)
+    assert set(offline(cluster)) <= {"depends_on_other_workload", "rollout_deadlock"}
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_a_node_expression_on_a_key_of_no_node(part: dict[str, object], severity
     cluster = Cluster()
     cluster.run("db", "n1", node_affinity({"matchExpressions": [part]}))
 
-    assert online(cluster)["key_on_no_node"].severity == severity
-    assert offline(cluster, nodes=True)["key_on_no_node"].severity == severity
+    assert online(cluster)["no_node_has_key"].severity == severity
+    assert offline(cluster, nodes=True)["no_node_has_key"].severity == severity
     assert offline(cluster) == {}
 
 
@@ -94,8 +94,8 @@ def test_a_node_selector_on_a_key_of_no_node() -> None:
     cluster = Cluster()
     cluster.run("db", "n1", {"nodeSelector": {"example.com/disk": "ssd"}})
 
-    assert online(cluster)["key_on_no_node"].severity == "error"
-    assert set(online(cluster)) == {"key_on_no_node"}
+    assert online(cluster)["no_node_has_key"].severity == "error"
+    assert set(online(cluster)) == {"no_node_has_key"}
 
 
 def test_a_topology_key_on_some_of_the_nodes_that_take_the_pods() -> None:
@@ -104,8 +104,8 @@ def test_a_topology_key_on_some_of_the_nodes_that_take_the_pods() -> None:
     cluster.run("db", "n1", anti_affinity(apart(tier="db")), tier="db")
 
     for found in (online(cluster), offline(cluster, nodes=True)):
-        assert found["key_on_some_nodes"].severity == "warning"
-        assert found["key_on_some_nodes"].why.startswith("bare would take its pods")
+        assert found["nodes_lack_key"].severity == "warning"
+        assert found["nodes_lack_key"].why.startswith("bare would take its pods")
 
 
 def test_nodes_that_do_not_take_the_pods_may_lack_the_key() -> None:
@@ -117,7 +117,7 @@ def test_nodes_that_do_not_take_the_pods_may_lack_the_key() -> None:
     assert offline(cluster, nodes=True) == {}
 
 
-def test_a_deprecated_key_names_its_successor() -> None:
+def test_a_deprecated_node_label_names_its_successor() -> None:
     cluster = Cluster()
     old = "failure-domain.beta.kubernetes.io/zone"
     for number, node in enumerate(cluster.nodes.values()):
@@ -125,7 +125,7 @@ def test_a_deprecated_key_names_its_successor() -> None:
     cluster.run("db", "n1", anti_affinity(apart(old, tier="db")), tier="db")
 
     for found in (online(cluster), offline(cluster)):
-        assert ZONE in found["deprecated_key"].advice
+        assert ZONE in found["deprecated_node_label"].advice
 
 
 def test_a_key_without_a_prefix_is_bare_unless_declared() -> None:
@@ -136,7 +136,7 @@ def test_a_key_without_a_prefix_is_bare_unless_declared() -> None:
     declared = Topology.of({"rack": "rack"})
 
     for found in (online(cluster), offline(cluster)):
-        assert found["bare_key"].severity == "warning"
+        assert found["unprefixed_label_key"].severity == "warning"
     assert lint(cluster.snapshot(), topology=declared) == ()
     assert lint_manifests(manifests(cluster), topology=declared) == ()
 
@@ -161,7 +161,7 @@ def test_a_value_that_no_node_has(operator: str, useless: str) -> None:
     cluster.run("db", "n1", asked)
     cluster.nodes["n2"]["metadata"]["labels"][ZONE] = "scu"
 
-    found = [f for f in lint(cluster.snapshot()) if f.name == "value_on_no_node"]
+    found = [f for f in lint(cluster.snapshot()) if f.name == "no_node_has_value"]
 
     assert [(f.severity, f.why, f.advice) for f in found] == [
         (
@@ -176,4 +176,4 @@ def test_a_value_that_no_node_has(operator: str, useless: str) -> None:
 def test_values_that_others_than_all_have_are_there() -> None:
     cluster = Cluster()
     cluster.run("db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "In", "a", "c")]}))
-    assert "value_on_no_node" not in online(cluster)
+    assert "no_node_has_value" not in online(cluster)

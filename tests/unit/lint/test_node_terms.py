@@ -44,12 +44,12 @@ def preferred(*terms: dict[str, object]) -> dict[str, object]:
         pytest.param(preferred(EMPTY), "warning", id="preferred"),
     ],
 )
-def test_an_empty_term(spec: dict[str, object], severity: str) -> None:
+def test_an_empty_node_term(spec: dict[str, object], severity: str) -> None:
     cluster = Cluster()
     cluster.run("db", "n1", spec)
 
     for found in (online(cluster), offline(cluster)):
-        assert {name: f.severity for name, f in found.items()} == {"empty_term": severity}
+        assert {name: f.severity for name, f in found.items()} == {"empty_node_term": severity}
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,12 @@ def test_an_empty_term(spec: dict[str, object], severity: str) -> None:
         ),
     ],
 )
-def test_terms_that_contradict_themselves_are_never_met(spec: dict[str, object]) -> None:
+def test_terms_that_contradict_themselves_are_unsatisfiable(spec: dict[str, object]) -> None:
     cluster = Cluster()
     cluster.run("db", "n1", spec)
 
     for found in (online(cluster), offline(cluster)):
-        assert {name: f.severity for name, f in found.items()} == {"never_met": "error"}
+        assert {name: f.severity for name, f in found.items()} == {"unsatisfiable": "error"}
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_gt_and_lt_contradict_where_no_integer_lies_between(
     cluster = Cluster()
     cluster.run("db", "n1", node_affinity({"matchExpressions": expressions}))
 
-    assert ("never_met" in offline(cluster)) is not satisfiable
+    assert ("unsatisfiable" in offline(cluster)) is not satisfiable
 
 
 def test_one_of_or_ed_terms_is_enough() -> None:
@@ -134,13 +134,13 @@ def test_one_of_or_ed_terms_is_enough() -> None:
     assert offline(cluster) == {}
 
 
-def test_a_value_that_no_node_has_is_never_met_where_nodes_are_known() -> None:
+def test_a_value_that_no_node_has_is_unsatisfiable_where_nodes_are_known() -> None:
     cluster = Cluster()
     cluster.run("db", "n1", {"nodeSelector": {ZONE: "z"}})
 
     for found in (online(cluster), offline(cluster, nodes=True)):
-        assert found["never_met"].severity == "error"
-        assert f"no node satisfies {ZONE} In (z)" in found["never_met"].why
+        assert found["unsatisfiable"].severity == "error"
+        assert f"no node satisfies {ZONE} In (z)" in found["unsatisfiable"].why
     assert offline(cluster) == {}
 
 
@@ -149,7 +149,7 @@ def test_a_preference_that_no_node_meets_has_no_effect() -> None:
     cluster.run("db", "n1", preferred({"matchExpressions": [expression(ZONE, "In", "z")]}))
 
     for found in (online(cluster), offline(cluster, nodes=True)):
-        assert found["never_met"].severity == "warning"
+        assert found["unsatisfiable"].severity == "warning"
 
 
 def test_a_contradiction_says_whose_each_side_is() -> None:
@@ -157,7 +157,7 @@ def test_a_contradiction_says_whose_each_side_is() -> None:
     cluster = Cluster()
     cluster.run("db", "n1", {"nodeSelector": {ZONE: "a"}})
 
-    (found,) = [f for f in plan(cluster, where).refused if f.name == "never_met"]
+    (found,) = [f for f in plan(cluster, where).refused if f.name == "unsatisfiable"]
 
     assert f"{ZONE} In (a) (its nodeSelector) and {ZONE} In (b) (rule r0)." in found.why
     assert found.advice.startswith("Change one of them")
@@ -176,9 +176,9 @@ def test_a_value_of_no_node_is_told_beside_a_key_of_no_node() -> None:
 
     found = [(f.name, [ref.name for ref in f.objects]) for f in lint(cluster.snapshot())]
 
-    assert ("never_met", ["db"]) in found
-    assert ("key_on_no_node", ["db", "web"]) in found
-    assert f"no node satisfies {ZONE} In (z)." in online(cluster)["never_met"].why
+    assert ("unsatisfiable", ["db"]) in found
+    assert ("no_node_has_key", ["db", "web"]) in found
+    assert f"no node satisfies {ZONE} In (z)." in online(cluster)["unsatisfiable"].why
 
 
 def test_a_rule_alone_that_no_node_satisfies_is_named() -> None:
@@ -189,10 +189,13 @@ def test_a_rule_alone_that_no_node_satisfies_is_named() -> None:
         parsed([{"name": "r0", **nowhere}]), manifests=manifests(cluster, nodes=True)
     )
 
-    assert [(f.name, f.rule) for f in found] == [("never_met", "r0"), ("value_on_no_node", "r0")]
+    assert [(f.name, f.rule) for f in found] == [
+        ("unsatisfiable", "r0"),
+        ("no_node_has_value", "r0"),
+    ]
 
 
-def test_near_and_away_from_the_same_is_never_met() -> None:
+def test_near_and_away_from_the_same_is_unsatisfiable() -> None:
     cluster = Cluster()
     near = apart(HOST, plain=True, tier="db")
     away = anti_affinity(apart(ZONE, plain=True, tier="db"))["affinity"]
@@ -200,7 +203,7 @@ def test_near_and_away_from_the_same_is_never_met() -> None:
     cluster.run("app", "n3", {"affinity": {**affinity(near)["affinity"], **away}})
 
     for found in (online(cluster), offline(cluster)):
-        assert "keep away from the same" in found["never_met"].why
+        assert "keep away from the same" in found["unsatisfiable"].why
 
 
 @pytest.mark.parametrize(
@@ -216,6 +219,6 @@ def test_range_of_gt_and_lt_is_satisfied_by_a_node_between(
     between = [expression(generation, "Gt", "3"), expression(generation, "Lt", "5")]
     cluster.vm("db", node_affinity({"matchExpressions": between}))
 
-    assert ("never_met" in online(cluster)) is not satisfiable
-    assert "never_met" not in offline(cluster)
+    assert ("unsatisfiable" in online(cluster)) is not satisfiable
+    assert "unsatisfiable" not in offline(cluster)
     assert offline(cluster, nodes=True).keys() == online(cluster).keys()

@@ -59,7 +59,7 @@ def beside(name: str) -> JSON:
 def test_a_rule_and_what_its_workload_has_already_exclude_each_other() -> None:
     listed = [vm("a", {"nodeSelector": {ZONE: "a"}})]
 
-    assert names(listed, AVOID) == [("never_met", "r0")]
+    assert names(listed, AVOID) == [("unsatisfiable", "r0")]
     assert names([], AVOID) == []
 
 
@@ -75,7 +75,7 @@ def test_the_rule_that_stays_alone_is_seen_with_the_others() -> None:
     one = {"workloads": [{"name": "a"}], "run_on": {"performance": "high"}}
     other = {"workloads": [{"names": ["a", "z"]}], "avoid": {"performance": "high"}}
 
-    assert {name for name, _rule in names([vm("a")], one, other)} == {"never_met"}
+    assert {name for name, _rule in names([vm("a")], one, other)} == {"unsatisfiable"}
     assert names([vm("a")], one, other) == names([], one, other)
 
 
@@ -89,7 +89,7 @@ def test_a_rule_of_which_nothing_is_there_says_what_it_said_before() -> None:
 def test_one_machine_alone_is_seen_without_its_manifest() -> None:
     rule = {"workloads": [{"name": "a"}], "keep_apart": {"over": "zone"}}
 
-    assert names([], rule) == names([vm("a")], rule) == [("single_member", "r0")]
+    assert names([], rule) == names([vm("a")], rule) == [("single_workload", "r0")]
     assert names([], {**rule, "label": {"tier": "web"}}) == []
     assert names([], {**rule, "workloads": [{"labels": {"tier": "web"}}]}) == []
 
@@ -172,7 +172,7 @@ def test_somebody_who_manages_a_workload_hides_nothing_else() -> None:
 
     found = set(names(listed, beside("b"), beside("c")))
 
-    assert {name for name, _rule in found} == {"managed_by", "second_required_affinity"}
+    assert {name for name, _rule in found} == {"externally_managed", "multiple_required_affinity"}
     assert {rule for _name, rule in found} == {"r0", "r1"}
 
 
@@ -184,7 +184,7 @@ def test_who_carries_rules_and_is_managed_is_told_of_once() -> None:
 
     found = [name for name, _rule in names(manifests(cluster), AVOID)]
 
-    assert found == ["managed_by"]
+    assert found == ["externally_managed"]
 
 
 @pytest.mark.parametrize("annotation", [RULES, "placement.virt/undo"])
@@ -197,8 +197,12 @@ def test_an_annotation_that_nobody_can_read(annotation: str, text: str) -> None:
     (own,) = lint(listed, AVOID)
     (others,) = lint(listed, {**AVOID, "workloads": [{"names": ["b", "c"]}]})
 
-    assert (own.name, own.severity, own.rule) == ("unreadable_ownership", "error", "r0")
-    assert (others.name, others.severity, others.rule) == ("unreadable_ownership", "warning", "")
+    assert (own.name, own.severity, own.rule) == ("invalid_rules_annotation", "error", "r0")
+    assert (others.name, others.severity, others.rule) == (
+        "invalid_rules_annotation",
+        "warning",
+        "",
+    )
     assert "VirtualMachine shop/a" in own.why
     assert lint_rules((), manifests=listed) == ()
 
@@ -223,7 +227,7 @@ def test_fields_that_say_null_are_as_good_as_none() -> None:
 def test_of_two_manifests_of_a_workload_the_last_counts() -> None:
     pinned = vm("a", {"nodeSelector": {ZONE: "a"}})
 
-    assert names([vm("a"), pinned], AVOID) == [("never_met", "r0")]
+    assert names([vm("a"), pinned], AVOID) == [("unsatisfiable", "r0")]
     assert names([pinned, vm("a")], AVOID) == []
 
 
@@ -263,7 +267,7 @@ def test_on_a_cluster_its_nodes_and_pods_count_too() -> None:
 
     found = lint_rules(parsed(named), manifests=web, cluster=cluster.snapshot())
 
-    assert ("never_met", "error", "r0") in {(f.name, f.severity, f.rule) for f in found}
+    assert ("unsatisfiable", "error", "r0") in {(f.name, f.severity, f.rule) for f in found}
     assert "selector_matches_nothing" in {f.name for f in found if f.rule == "r1"}
     assert "selector_matches_nothing" not in dict(names(web, rule, nobody))
 
@@ -274,7 +278,7 @@ def test_what_is_said_of_a_workload_without_a_manifest_is_not_lost_beside_anothe
         {"workloads": [{"name": name}], "run_on": {"zone": "nowhere"}} for name in ("there", "away")
     ]
 
-    found = [f for f in lint([*nodes, vm("there")], *rules) if f.name == "never_met"]
+    found = [f for f in lint([*nodes, vm("there")], *rules) if f.name == "unsatisfiable"]
 
     assert {ref.name for f in found for ref in f.objects} == {"there", "away"}
 

@@ -46,7 +46,7 @@ def own_pods() -> Asked:
     """One a zone in three zones, the revisions of a roll-out not told apart."""
     alone = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
     web = deployment("web", replicas=3, labels={"app": "web"})
-    return asked(snapshot(web), with_terms(anti_affinity(alone), WEB), self_rolling="now")
+    return asked(snapshot(web), with_terms(anti_affinity(alone), WEB), workload_rollout="allow")
 
 
 def clone() -> Asked:
@@ -66,36 +66,36 @@ def strays() -> Asked:
 
 
 OF_TEMPLATES: dict[str, Asked] = {
-    "cloned": clone(),
-    "empty_term": asked(snapshot(vm("a", placement=node_affinity({}))), IN_A),
-    "key_on_no_node": asked(
+    "copied_annotation": clone(),
+    "empty_node_term": asked(snapshot(vm("a", placement=node_affinity({}))), IN_A),
+    "no_node_has_key": asked(
         three(), with_terms(anti_affinity(apart("example.com/row", plain=True, tier="db")))
     ),
-    "managed_by": argo(),
+    "externally_managed": argo(),
     "mutual_affinity": asked(
         three(),
         {**beside("b"), "keep_together": {"over": "host", "with": {"name": "b"}}},
         {"workloads": [{"name": "b"}], "keep_together": TOGETHER},
     ),
-    "never_met": asked(three(), IN_A, {**IN_A, "run_on": {"zone": "b"}}),
-    "own_rollout_deadlock": own_pods(),
+    "unsatisfiable": asked(three(), IN_A, {**IN_A, "run_on": {"zone": "b"}}),
+    "rollout_deadlock": own_pods(),
     "selector_matches_everything": asked(
         three(), with_terms(anti_affinity({"topologyKey": ZONE, "labelSelector": {}}))
     ),
     "selector_matches_nothing": asked(three(), with_terms(anti_affinity({"topologyKey": ZONE}))),
     "template_and_selector_disagree": strays(),
-    "server_lacks_feature": asked(
+    "unsupported_by_server": asked(
         snapshot(vm("a"), vm("b"), platform=OLD),
         {"workloads": [{"names": ["a", "b"]}], **APART},
     ),
 }
 """A request for each finding of terms that a write may bring about."""
 
-REPAIRED = ("bypassed",)
+REPAIRED = ("bypassed_by_node_term",)
 """The write itself puts the rule's expression into every term."""
 REFUSED_BEFORE = ("invalid_placement",)
 """What the API server would refuse is a fault of the rule: it is not even planned."""
-NOT_OF_A_WRITE = ("unreadable_ownership",)
+NOT_OF_A_WRITE = ("invalid_rules_annotation",)
 """A warning for a write that is about other workloads; for one of its own it is a fault."""
 
 ASKED: dict[str, Asked] = {
@@ -164,7 +164,7 @@ def test_what_its_rules_allow_is_written(name: str) -> None:
 
     assert name in {each.name for each in found.findings}, "it is still told"
     assert found.refused == ()
-    assert found.writes or name == "no_members", "nobody is there to be written to"
+    assert found.writes or name == "no_matching_workloads", "nobody is there to be written to"
 
 
 @pytest.mark.parametrize("name", UNWRITABLE)

@@ -57,7 +57,7 @@ def test_a_rule_that_what_is_there_makes_impossible_is_refused() -> None:
 
     found = plan(cluster, {"workloads": [{"name": "db"}], "avoid": {ZONE: "a"}})
 
-    assert [(f.name, f.rule) for f in found.refused] == [("never_met", "r0")]
+    assert [(f.name, f.rule) for f in found.refused] == [("unsatisfiable", "r0")]
 
 
 def test_what_is_wrong_with_the_terms_of_others_refuses_no_rule() -> None:
@@ -103,7 +103,7 @@ def test_nothing_is_said_twice() -> None:
 
     names = [f.name for f in plan(cluster, rule).findings]
 
-    assert names == ["key_on_no_node"]
+    assert names == ["no_node_has_key"]
 
 
 def test_a_node_selector_with_another_value_is_left_to_whoever_set_it() -> None:

@@ -49,7 +49,7 @@ def test_the_verbs_make_terms_that_are_fine(rule: dict[str, t.Any]) -> None:
 def test_a_leader_is_told_of_its_followers() -> None:
     rule = {"workloads": [{"name": "app"}], "keep_together": {"leader": VM, "over": "host"}}
 
-    assert lint(rule) == {"follower_depends_on_leader": ("info", "r0")}
+    assert lint(rule) == {"depends_on_other_workload": ("info", "r0")}
 
 
 def test_two_rules_that_tie_two_machines_to_each_other() -> None:
@@ -70,7 +70,7 @@ def test_spread_of_running_machines_and_what_its_skew_means() -> None:
 
     assert lint(rule) == {
         "restart_required": ("warning", "r0"),
-        "max_skew_is_not_max_count": ("info", "r0"),
+        "max_skew_misread": ("info", "r0"),
     }
 
 
@@ -78,14 +78,14 @@ def test_raw_anti_affinity_without_revision_deadlocks_rollouts() -> None:
     terms = anti_affinity(apart(app="web", plain=True))
     rule = {"workloads": [{"kind": "Deployment", "labels": {"app": "web"}}], "terms": terms}
 
-    assert lint(rule) == {"own_rollout_deadlock": ("warning", "r0")}
+    assert lint(rule) == {"rollout_deadlock": ("warning", "r0")}
 
 
 def test_run_on_and_avoid_that_leave_no_node() -> None:
     one = {"workloads": [VM], "run_on": {"performance": "high"}}
     other = {"workloads": [VM], "avoid": {"performance": "high"}}
 
-    assert lint(one, other)["never_met"][0] == "error"
+    assert lint(one, other)["unsatisfiable"][0] == "error"
 
 
 @pytest.mark.parametrize(
@@ -101,15 +101,15 @@ def test_run_on_and_avoid_that_leave_no_node() -> None:
         ),
         pytest.param(
             affinity(apart("topology.kubernetes.io/hostname", plain=True, app="cache")),
-            "key_on_no_node",
+            "no_node_has_key",
             id="the article's key",
         ),
         pytest.param(
             anti_affinity(apart("failure-domain.beta.kubernetes.io/zone", plain=True, app="cache")),
-            "deprecated_key",
+            "deprecated_node_label",
             id="an old key",
         ),
-        pytest.param({"nodeSelector": {"disk": "ssd"}}, "bare_key", id="a bare key"),
+        pytest.param({"nodeSelector": {"disk": "ssd"}}, "unprefixed_label_key", id="a bare key"),
         pytest.param({"nodeSelector": {HOST: "n1"}}, "blocks_live_migration", id="pinned"),
     ],
 )
@@ -125,4 +125,4 @@ def test_an_empty_node_term_in_terms() -> None:
     parsed = read_rules(listed, namespace="shop", set_name="default", topology=Topology.of())
 
     found = [f.name for f in lint_rules(parsed.rules)]
-    assert found == ["empty_term"] or parsed.faults
+    assert found == ["empty_node_term"] or parsed.faults

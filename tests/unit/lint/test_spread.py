@@ -22,9 +22,7 @@ def test_skew_of_one_with_more_copies_than_domains_is_no_maximum() -> None:
     deployment(cluster, "web", honoured(app="web"), replicas=4)
 
     for found in (online(cluster), offline(cluster)):
-        assert {name: f.severity for name, f in found.items()} == {
-            "max_skew_is_not_max_count": "info"
-        }
+        assert {name: f.severity for name, f in found.items()} == {"max_skew_misread": "info"}
 
 
 def test_skew_of_one_with_as_many_domains_is_fine() -> None:
@@ -40,7 +38,7 @@ def test_skew_beside_anti_affinity_is_meant_as_it_is() -> None:
     both = {**honoured(app="web"), **anti_affinity(apart(ZONE, app="web"))}
     deployment(cluster, "web", both, replicas=3, strategy={"type": "Recreate"})
 
-    assert "max_skew_is_not_max_count" not in offline(cluster)
+    assert "max_skew_misread" not in offline(cluster)
 
 
 def test_a_spread_that_counts_drained_domains_strands_a_drain() -> None:
@@ -48,8 +46,8 @@ def test_a_spread_that_counts_drained_domains_strands_a_drain() -> None:
     deployment(cluster, "web", spread(app="web"), replicas=3)
 
     for found in (online(cluster), offline(cluster)):
-        assert found["spread_strands_drain"].severity == "warning"
-        assert "nodeTaintsPolicy: Honor" in found["spread_strands_drain"].advice
+        assert found["spread_blocks_drain"].severity == "warning"
+        assert "nodeTaintsPolicy: Honor" in found["spread_blocks_drain"].advice
 
 
 @pytest.mark.parametrize(
@@ -70,11 +68,11 @@ def test_a_roll_out_that_waits_for_room_that_never_comes(
     term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
     deployment(cluster, "web", anti_affinity(term), replicas=replicas, **strategy)
 
-    assert ("own_rollout_deadlock" in online(cluster)) is stands
-    assert ("own_rollout_deadlock" in offline(cluster, nodes=True)) is stands
+    assert ("rollout_deadlock" in online(cluster)) is stands
+    assert ("rollout_deadlock" in offline(cluster, nodes=True)) is stands
     if stands:
-        assert online(cluster)["own_rollout_deadlock"].severity == "error"
-        assert offline(cluster)["own_rollout_deadlock"].severity == "warning"
+        assert online(cluster)["rollout_deadlock"].severity == "error"
+        assert offline(cluster)["rollout_deadlock"].severity == "warning"
 
 
 def test_with_match_label_keys_old_and_new_pods_do_not_meet() -> None:

@@ -127,7 +127,7 @@ def test_a_key_that_some_nodes_lack() -> None:
 @pytest.mark.parametrize(("keys", "severity"), [({}, "info"), ({"rack": KEYS["rack"]}, "warning")])
 def test_a_key_that_no_node_has(keys: dict[str, str], severity: str) -> None:
     found = _found(
-        _report(_node("w1", zone="a", performance="x", region=""), **keys), "key_on_no_node"
+        _report(_node("w1", zone="a", performance="x", region=""), **keys), "no_node_has_key"
     )
     assert severity in {finding.severity for finding in found}
 
@@ -154,17 +154,17 @@ def test_a_zone_in_two_regions() -> None:
 
 @pytest.mark.parametrize(("zone", "severity"), [("a", "info"), ("b", "warning"), ("", "warning")])
 def test_a_label_that_was_replaced(zone: str, severity: str) -> None:
-    (found,) = _found(_report(*GOOD, _node("w4", zone=zone, old_zone="a")), "deprecated_label")
+    (found,) = _found(_report(*GOOD, _node("w4", zone=zone, old_zone="a")), "deprecated_node_label")
     assert found.severity == severity
     assert ("says otherwise or nothing on w4" in found.why) == (severity == "warning")
 
 
 def test_domains_that_differ_in_spelling() -> None:
-    (found,) = _found(_report(*GOOD, _node("w4", zone="A")), "domains_alike")
+    (found,) = _found(_report(*GOOD, _node("w4", zone="A")), "similar_domain_names")
     assert found.why == "The domains A and a of zone differ in spelling only."
 
 
 def test_no_nodes_at_all() -> None:
     report = _report()
     assert table(report) == "KEY  DOMAIN  COUNT  NODES"
-    assert {found.name for found in report.findings} == {"key_on_no_node"}
+    assert {found.name for found in report.findings} == {"no_node_has_key"}

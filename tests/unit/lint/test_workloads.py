@@ -31,7 +31,7 @@ def test_a_foreign_or_term_bypasses_a_rule() -> None:
 
     for found in (online(cluster), offline(cluster)):
         assert {name: (f.severity, f.rule) for name, f in found.items()} == {
-            "bypassed": ("error", "in-a")
+            "bypassed_by_node_term": ("error", "in-a")
         }
 
 
@@ -42,7 +42,7 @@ def test_a_copy_carries_the_rules_of_another() -> None:
     cluster.workloads[ref]["metadata"]["uid"] = "another"
 
     for found in (online(cluster), offline(cluster)):
-        assert set(found) == {"cloned"}
+        assert set(found) == {"copied_annotation"}
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_rules_on_an_object_of_somebody_else(where: str, key: str) -> None:
     cluster.workloads[ref]["metadata"].setdefault(where, {})[key] = "shop"
 
     for found in (online(cluster), offline(cluster)):
-        assert set(found) == {"managed_by"}
-        assert key in found["managed_by"].why
+        assert set(found) == {"externally_managed"}
+        assert key in found["externally_managed"].why
 
 
 def test_an_object_of_somebody_else_without_rules_is_nobodys_business() -> None:
@@ -84,9 +84,9 @@ def test_mismatch_label_keys_on_an_old_server(
     cluster.run("db", "n1", anti_affinity(apart(tier="db")), tier="db")
     platform = Platform(kubernetes=kubernetes, kubevirt=kubevirt)
 
-    assert ("server_lacks_feature" in online(cluster, platform=platform)) is lacks
-    assert ("server_lacks_feature" in offline(cluster, platform=platform)) is lacks
-    assert "server_lacks_feature" not in offline(cluster)
+    assert ("unsupported_by_server" in online(cluster, platform=platform)) is lacks
+    assert ("unsupported_by_server" in offline(cluster, platform=platform)) is lacks
+    assert "unsupported_by_server" not in offline(cluster)
 
 
 def test_taints_policy_on_an_old_server() -> None:
@@ -96,5 +96,5 @@ def test_taints_policy_on_an_old_server() -> None:
     platform = Platform(kubernetes=(1, 25), kubevirt="v1.8.4")
 
     for found in (online(cluster, platform=platform), offline(cluster, platform=platform)):
-        assert "nodeTaintsPolicy" in found["server_lacks_feature"].why
-        assert found["server_lacks_feature"].objects == (ref,)
+        assert "nodeTaintsPolicy" in found["unsupported_by_server"].why
+        assert found["unsupported_by_server"].objects == (ref,)

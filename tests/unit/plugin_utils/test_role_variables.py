@@ -110,7 +110,7 @@ def test_a_misspelt_gate_is_an_error() -> None:
     given = {"placement_verify_fail_on": ["voilated", "pending"]}
     assert read_options(given, options_of("placement_verify"))[1] == [
         "placement_verify_fail_on: unknown value 'voilated'. Did you mean violated?"
-        " Valid values: violated, pending, unknown, preference_unmet, not_in_effect."
+        " Valid values: violated, pending, unknown, preference_not_met, not_enforced."
     ]
 
 

@@ -159,7 +159,7 @@ def test_our_own_limit() -> None:
     snapshot = Snapshot(machine_instances=(vmi,))
     load = load_of(snapshot, [record(vmi, Method.MIGRATE)], ())
     told = limit_reached(move(Method.MIGRATE), load, Limits(in_flight=1), snapshot)
-    assert told == "1 moves are in flight (max_in_flight)"
+    assert told == "1 moves are in flight (max_parallel)"
 
 
 def test_an_instance_that_is_missing_counts_as_unavailable() -> None:

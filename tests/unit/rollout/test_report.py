@@ -276,16 +276,16 @@ def test_only_a_step_that_is_followed_by_another_hands_its_state_on() -> None:
     assert "run" not in StepResult(finished=True, state=RolloutState("r1", 3)).as_json()
 
 
-@pytest.mark.parametrize("need", ["migration", "restart", "recreation"])
+@pytest.mark.parametrize("need", ["migration", "restart", "recreate"])
 def test_well_placed_instance_says_what_has_to_happen(need: str) -> None:
     made = workload("db")
     found = candidate(made, outdated=True, need=need)
     assert results.well_placed(found)["takes_effect"] == need
     assert results.well_placed(found)["reason"] == f"stands well; takes effect at its next {need}"
-    assert results.not_in_effect([found], Plan()) == (found,)
-    assert results.not_in_effect([candidate(made)], Plan()) == ()
+    assert results.not_enforced([found], Plan()) == (found,)
+    assert results.not_enforced([candidate(made)], Plan()) == ()
     left = SkippedInstance(VMI, found.uid, DB, "w1", "it cannot")
-    assert results.not_in_effect([found], Plan((), (left,))) == ()
+    assert results.not_enforced([found], Plan((), (left,))) == ()
 
 
 def test_nobody_listens_once_the_other_end_is_closed() -> None:

@@ -40,7 +40,7 @@ def _pods(*expressions: JSON, over: str = ZONE, **more: JSON) -> JSON:
 def _written(carrier: Workload, rule: JSON, *others: Workload, **options: JSON) -> JSON:
     """What the template's placement fields become by one rule."""
     seen = snapshot(carrier, *others, **options)
-    found = plan(seen, {"name": "r", **rule}, self_rolling="now")
+    found = plan(seen, {"name": "r", **rule}, workload_rollout="allow")
     change = next(each for each in found.workloads if each.ref == carrier.ref)
     return change.merged.after
 
@@ -277,7 +277,7 @@ def test_what_the_server_does_not_know_is_left_out_and_told(
 ) -> None:
     rule = {"name": "r", "workloads": [DB_REF], "keep_apart": {"over": "zone"}}
     found = plan(snapshot(vmirs("db"), platform=platform), rule)
-    assert [(f.name, f.severity) for f in found.refused] == [("server_lacks_feature", "error")]
+    assert [(f.name, f.severity) for f in found.refused] == [("unsupported_by_server", "error")]
     assert lacking in found.refused[0].why
     assert found.workloads[0].merged.after == _anti(_pods(DB))
     wish = plan(snapshot(vmirs("db"), platform=platform), {**rule, "preferred": True})

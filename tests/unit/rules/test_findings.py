@@ -84,17 +84,17 @@ def _names(seen: Snapshot, *rules: JSON, **options: t.Any) -> list[tuple[str, st
         ),
     ],
 )
-def test_a_key_on_no_node(rule: JSON, severity: str) -> None:
-    assert dict(_names(_machines(), rule))["key_on_no_node"] == severity
+def test_a_no_node_has_key(rule: JSON, severity: str) -> None:
+    assert dict(_names(_machines(), rule))["no_node_has_key"] == severity
 
 
-def test_a_topology_key_on_some_nodes_that_take_pods() -> None:
+def test_a_topology_nodes_lack_key_that_take_pods() -> None:
     bare = node("w9")
     control_plane = node("cp", taint=True)
     seen = _machines(nodes=(*NODES, bare, control_plane))
     found = plan(seen, {"name": "r", "workloads": AB, "keep_apart": {"over": "zone"}})
     (finding,) = found.findings
-    assert (finding.name, finding.severity) == ("key_on_some_nodes", "warning")
+    assert (finding.name, finding.severity) == ("nodes_lack_key", "warning")
     assert finding.why.startswith("w9 would take its pods and lack the label")
     assert [ref.name for ref in finding.objects] == ["a", "b"]
     assert not _names(_machines(nodes=(*NODES, control_plane)), {"keep_apart": {"over": "zone"}})
@@ -103,15 +103,15 @@ def test_a_topology_key_on_some_nodes_that_take_pods() -> None:
 def test_nodes_that_cannot_be_read_are_no_nodes_without_the_key() -> None:
     gap = Unreadable("nodes", "", "list", "no right")
     names = _names(_machines(nodes=(), unreadable=(gap,)), {"keep_apart": {"over": "zone"}})
-    assert names == [("not_checked", "warning")]
+    assert names == [("check_skipped", "warning")]
 
 
 def test_allow_findings_lets_an_error_pass_for_its_rule_alone() -> None:
     rule = {"workloads": AB, "run_on": {"example.com/rack": "r1"}}
-    allowed = {**rule, "name": "one", "allow_findings": ["key_on_no_node"]}
+    allowed = {**rule, "name": "one", "allow_findings": ["no_node_has_key"]}
     assert not plan(_machines(), allowed).refused
     other = {"workloads": AB, "run_on": {"example.com/rack": "r2"}, "name": "two"}
-    refused = [f for f in plan(_machines(), allowed, other).refused if f.name == "key_on_no_node"]
+    refused = [f for f in plan(_machines(), allowed, other).refused if f.name == "no_node_has_key"]
     assert [finding.rule for finding in refused] == ["two"]
 
 
@@ -176,7 +176,7 @@ def test_a_second_required_keep_together() -> None:
         "name": "s",
     }
     seen = snapshot(vm("a"), vm("b"), vm("c"))
-    assert _names(seen, one, two) == [("second_required_affinity", "error")] * 2
+    assert _names(seen, one, two) == [("multiple_required_affinity", "error")] * 2
     assert not _names(seen, one, {**two, "preferred": True})
 
 
@@ -189,9 +189,9 @@ def test_a_deployment_rolls_itself(manifest: JSON, severity: str | None) -> None
     web.manifest["spec"].pop("replicas")
     web.manifest["spec"].update(manifest)
     rule = {"workloads": [{"kind": "Deployment", "name": "web"}], "avoid": {"zone": "a"}}
-    expected = [("self_rolling", severity)] if severity else []
+    expected = [("starts_workload_rollout", severity)] if severity else []
     assert _names(snapshot(web), rule) == expected
-    assert not _names(snapshot(web), rule, self_rolling="now")
+    assert not _names(snapshot(web), rule, workload_rollout="allow")
 
 
 def test_a_machine_of_a_pool_is_managed_by_it() -> None:
@@ -200,13 +200,13 @@ def test_a_machine_of_a_pool_is_managed_by_it() -> None:
     owned = Workload(machine.ref, machine.uid, machine.manifest, owner)
     rule = {"name": "r", "workloads": [{"name": "a"}], "avoid": {"zone": "a"}}
     found = plan(snapshot(owned), rule)
-    assert [finding.name for finding in found.refused] == ["managed_by"]
+    assert [finding.name for finding in found.refused] == ["externally_managed"]
     assert "VirtualMachinePool pool" in found.refused[0].why
 
 
 def test_labels_that_nobody_has() -> None:
     rule = {"workloads": [{"labels": {"no": "body"}}], "avoid": {"zone": "a"}}
-    assert _names(_machines(), rule) == [("no_members", "error")]
+    assert _names(_machines(), rule) == [("no_matching_workloads", "error")]
     target = {"over": "zone", "with": {"labels": {"no": "body"}}}
     nothing = "selector_matches_nothing"
     assert _names(_machines(), {"keep_together": target}) == [(nothing, "error")]
@@ -230,7 +230,7 @@ def test_a_spread_on_a_running_machine() -> None:
     seen = snapshot(vm("a"), vm("b"), run=[running(vm("a"))])
     found = plan(seen, {"name": "r", "workloads": AB, "spread": {"over": "zone"}})
     effects = {each.ref.name: each.takes_effect for each in found.workloads}
-    assert effects == {"a": "restart", "b": "next_start"}
+    assert effects == {"a": "restart", "b": "start"}
     assert [f.name for f in found.findings] == ["restart_required"]
 
 
@@ -318,13 +318,13 @@ def test_more_findings_can_be_asked_for_before_anything_is_refused() -> None:
 
     def more(_snapshot: Snapshot, rules: t.Sized, writes: t.Sized) -> list[Finding]:
         seen.append((len(rules), len(writes)))
-        return [Finding("never_met", "error", "It cannot be.", "Change it.", rule="r")]
+        return [Finding("unsatisfiable", "error", "It cannot be.", "Change it.", rule="r")]
 
     rule = {"name": "r", "workloads": AB, "avoid": {"zone": "a"}}
     found = plan_rules(_machines(), request(rule), extra_findings=more)
     assert seen == [(1, 2)]
-    assert [finding.name for finding in found.refused] == ["never_met"]
-    allowed = request({**rule, "allow_findings": ["never_met"]})
+    assert [finding.name for finding in found.refused] == ["unsatisfiable"]
+    allowed = request({**rule, "allow_findings": ["unsatisfiable"]})
     assert not plan_rules(_machines(), allowed, extra_findings=more).refused
 
 
@@ -363,9 +363,11 @@ def test_faults_of_some_rules_do_not_hide_what_stands_against_others() -> None:
         "rules[4] r4",
     ]
     assert faults[0].startswith(
-        "rules[0] r0: key_on_no_node (VirtualMachine shop/a, VirtualMachine shop/b): No node has"
+        "rules[0] r0: no_node_has_key (VirtualMachine shop/a, VirtualMachine shop/b): No node has"
     )
-    assert faults[3].startswith("rules[4] r4: self_rolling: Writing to Deployment shop/web starts")
+    assert faults[3].startswith(
+        "rules[4] r4: starts_workload_rollout: Writing to Deployment shop/web starts"
+    )
 
 
 @pytest.mark.parametrize("text", ["{broken", "[]", '{"version": 1}', '{"version": 9}'])
@@ -411,12 +413,12 @@ def test_a_finding_about_many_objects_is_one_sentence() -> None:
     ((finding, sentence),) = sentences(refused)
     assert finding == refused[0]
     assert sentence == (
-        "self_rolling (Deployment shop/d0, Deployment shop/d1, Deployment shop/d2, Deployment"
+        "starts_workload_rollout (Deployment shop/d0, Deployment shop/d1, Deployment shop/d2, Deployment"
         " shop/d3, Deployment shop/d4 and 4 more): Writing to Deployment shop/d0 starts its own"
-        " roll-out at once. Set self_rolling to now if that is wanted."
+        " roll-out at once. Set workload_rollout to allow if that is wanted."
     )
     ((_finding, alone),) = sentences(refused[:1])
-    assert alone.startswith("self_rolling: Writing to Deployment shop/d0 starts")
+    assert alone.startswith("starts_workload_rollout: Writing to Deployment shop/d0 starts")
 
 
 @pytest.mark.parametrize(
@@ -454,7 +456,7 @@ def test_a_finding_about_many_objects_is_one_sentence() -> None:
 )
 def test_a_machine_is_not_kept_apart_from_itself(rule: JSON, alone: bool) -> None:
     seen = snapshot(vm("a", labels={"tier": "web"}), vm("b"))
-    assert (("single_member", "warning") in _names(seen, rule)) is alone
+    assert (("single_workload", "warning") in _names(seen, rule)) is alone
 
 
 def test_replicas_of_one_set_are_kept_apart_from_each_other() -> None:
@@ -472,7 +474,7 @@ def test_a_rule_is_not_called_gone_where_carriers_could_not_be_read(options: JSO
     kept = plan(
         _machines(unreadable=(gap,)), {"name": "r", "workloads": AB, "avoid": {"zone": "a"}}
     )
-    assert [finding.name for finding in kept.findings] == ["not_checked"]
+    assert [finding.name for finding in kept.findings] == ["check_skipped"]
     assert len(kept.writes) == 2
 
 
@@ -497,4 +499,4 @@ def test_machines_that_could_not_be_read_are_not_called_halted() -> None:
     rule = {"name": "r", "workloads": [{"name": "a"}], "avoid": {"zone": "a"}}
     found = plan(snapshot(vm("a"), unreadable=(gap,)), rule)
     assert [change.takes_effect for change in found.workloads] == ["restart"]
-    assert [finding.name for finding in found.findings] == ["not_checked"]
+    assert [finding.name for finding in found.findings] == ["check_skipped"]
