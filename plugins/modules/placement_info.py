@@ -292,12 +292,13 @@ findings:
     - C(selector_matches_nothing), C(selector_matches_everything), C(template_and_selector_disagree) and
       C(negative_namespace_selector) are about label selectors.
     - C(no_node_has_key), C(nodes_lack_key), C(no_node_has_value), C(single_domain), C(deprecated_node_label) and
-      C(unprefixed_label_key) are about node labels, C(empty_node_term) and C(unsatisfiable) about what no node satisfies.
+      C(unprefixed_label_key) are about node labels.
+    - C(empty_node_term) and C(unsatisfiable) are about what no node satisfies.
     - C(mutual_affinity), C(depends_on_other_workload), C(blocks_live_migration), C(restart_required),
-      C(rollout_deadlock), C(max_skew_misread) and C(spread_blocks_drain) are about what terms do to
-      moves.
-    - C(bypassed_by_node_term), C(copied_annotation), C(externally_managed) and C(unsupported_by_server) are about rules that are not in force as
-      written, C(invalid_placement) about templates of which no pod can be made.
+      C(rollout_deadlock), C(max_skew_misread) and C(spread_blocks_drain) are about what terms do to moves.
+    - C(bypassed_by_node_term), C(copied_annotation), C(externally_managed) and C(unsupported_by_server) are about
+      rules that are not enforced as written.
+    - C(invalid_placement) is about templates of which the API server makes no pod.
   returned: success
   type: list
   elements: dict

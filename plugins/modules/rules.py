@@ -121,13 +121,13 @@ notes:
   - Which rule put which terms on an object stands in its annotation C(placement.virt/rules). The terms that
     were effective before the first change stand in C(placement.virt/undo) until M(virt.placement.rollout)
     ends well.
-  - >-
-    Findings of severity C(error) refuse the request, unless the rule's C(allow_findings) names them. Those about a rule
-    and its workloads are C(copied_annotation), C(empty_node_term), C(no_node_has_key), C(externally_managed), C(mutual_affinity), C(no_matching_workloads),
-    C(multiple_required_affinity), C(starts_workload_rollout) and C(unsupported_by_server), and with them what
-    M(virt.placement.placement_info) reports of terms, such as C(unsatisfiable) and C(selector_matches_nothing).
-    C(duplicate_spread), C(label_conflict), C(node_selector_conflict) and C(node_terms_conflict) mean that a term cannot
-    be written at all, so that nothing allows them.
+  - A finding of severity C(error) refuses the request, unless C(allow_findings) of its rule names the finding.
+  - These findings are about a rule and its workloads, C(copied_annotation), C(empty_node_term),
+    C(externally_managed), C(multiple_required_affinity), C(mutual_affinity), C(no_matching_workloads),
+    C(no_node_has_key), C(starts_workload_rollout) and C(unsupported_by_server). The findings of
+    M(virt.placement.placement_info) about terms come with them, such as C(unsatisfiable).
+  - C(duplicate_spread), C(label_conflict), C(node_selector_conflict) and C(node_terms_conflict) cannot be allowed,
+    since such a term cannot be written.
 seealso:
   - module: virt.placement.node_labels
   - module: virt.placement.rollout

@@ -54,7 +54,8 @@ def _waits_for_new_pods(subject: LintedWorkload) -> bool:
 
 
 def workload_findings(scene: LintInput) -> t.Iterator[Finding]:
-    """`bypassed_by_node_term`, `copied_annotation` and `externally_managed`: whether the rules on a workload are enforced and stay."""
+    """Findings about the rules on a workload: `bypassed_by_node_term`, `copied_annotation` and
+    `externally_managed`."""
     for subject in scene.subjects:
         for rule in subject.declared.rules:
             if rule.nodes is not None and rule.nodes.bypasses:
