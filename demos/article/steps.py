@@ -139,7 +139,7 @@ def prove_it(stage: Stage) -> None:
 
 
 def drill_each_failure(stage: Stage) -> None:
-    """The playbook drill forecasts the loss of each host and zone: each zone would leave a database
+    """The playbook drill forecasts the loss of each node and zone: each zone would leave a database
     without a place, since its rules leave it no other. Nothing is written."""
     mark = stage.sandbox.audit.mark()
     result = stage.play("drill", {}, identity="reader")

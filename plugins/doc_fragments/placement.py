@@ -13,7 +13,7 @@ options:
     description:
       - Short names for the node labels that say where a node is and what it is good for.
       - Merged over the defaults V(region=topology.kubernetes.io/region), V(zone=topology.kubernetes.io/zone),
-        V(host=kubernetes.io/hostname) and V(performance=performance).
+        V(node=kubernetes.io/hostname) and V(performance=performance).
       - A key with a slash is taken as it is wherever a key is asked for. A key without a slash has to be declared
         here, so that a misspelt one is an error and not a rule without effect.
     type: dict

@@ -102,7 +102,7 @@ options:
         required: true
   drill:
     description:
-      - Keys of which each domain is lost by itself, one after the other, for example V(host) and V(zone).
+      - Keys of which each domain is lost by itself, one after the other, for example V(node) and V(zone).
       - Each answer is in RV(drill), the worst of them in RV(forecast). Cannot stand beside O(without).
     type: list
     elements: str
@@ -166,7 +166,7 @@ EXAMPLES = r"""
 
 - name: Which single failure hurts most
   virt.placement.forecast_info:
-    drill: [host, zone]
+    drill: [node, zone]
     cause: failure
   register: drilled
 

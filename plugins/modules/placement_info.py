@@ -240,7 +240,7 @@ instances:
       instance: {kind: VirtualMachineInstance, namespace: shop, name: mssql2016k7x9d}
       uid: 0d7ff1a4-2f0b-4f0c-8a57-4c9a0c1d9b11
       node: kni-worker4
-      domains: {region: iberia, zone: bcn, host: kni-worker4, performance: high}
+      domains: {region: iberia, zone: bcn, node: kni-worker4, performance: high}
       verdict: violated
       misplaced: true
       rules:

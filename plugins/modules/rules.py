@@ -156,7 +156,7 @@ EXAMPLES = r"""
         keep_apart: {over: zone}
       - name: helpers-follow
         workloads: [{names: [helper-1, helper-2]}]
-        keep_together: {leader: {name: web-a}, over: host}
+        keep_together: {leader: {name: web-a}, over: node}
 
 - name: Keep a cache off fast nodes if possible, and let its roll-out begin
   virt.placement.rules:
@@ -177,7 +177,7 @@ EXAMPLES = r"""
       - name: pool1-apart
         workloads: [{names: [pool1-a, pool1-b]}]
         label: {harvesterhci.io/machineSetName: guests-rke2-pool1}
-        keep_apart: {over: host}
+        keep_apart: {over: node}
         preferred: true
 
 - name: Say it as Kubernetes does

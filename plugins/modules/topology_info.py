@@ -30,10 +30,10 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Read the topology, with physical hosts in it
+- name: Read the topology, with the physical hosts under the nodes
   virt.placement.topology_info:
     topology_keys:
-      physical-host: example.com/physical-host
+      host: example.com/physical-host
   register: topology
 
 - name: Show it

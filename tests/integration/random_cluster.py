@@ -167,7 +167,7 @@ class Case:
         others = [
             {"kind": "Deployment", "name": d["metadata"]["name"]} for d in self.deployments[1:]
         ]
-        over = chance.choice(["zone", "host"])
+        over = chance.choice(["zone", "node"])
         verbs: list[JSON] = [
             {"keep_apart": {"over": over}},
             {"run_on": {"zone": chance.sample(zones, chance.randint(1, len(zones)))}},

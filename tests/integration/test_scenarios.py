@@ -294,7 +294,7 @@ def test_a_roll_out_without_room_stands_still_and_with_room_ends(stage: Stage, r
     rule = {
         "name": "somewhere",
         "workloads": [{"kind": "Deployment", "name": "web"}],
-        "run_on": {"host": list(NODES)},
+        "run_on": {"node": list(NODES)},
     }
 
     found = stage.forecast(namespace=stage.namespace, rules=[rule])

@@ -174,7 +174,7 @@ def test_drills_name_the_zone_that_hurts(ask: Ask) -> None:
     ask.machines(*FOUR[:3], labels={"app": "web"}, placement=anti_affinity(migratable=True))
     ask.running(*FOUR[:3])
 
-    result = ask(drill=["zone", "host"], cause="failure")
+    result = ask(drill=["zone", "node"], cause="failure")
 
     assert result["forecast"] == "impossible"
     assert result["counts"]["losses"] == 9

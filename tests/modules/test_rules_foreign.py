@@ -30,7 +30,7 @@ THEIRS = {
 RULES: tuple[dict[str, t.Any], ...] = (
     {"name": "zones", "run_on": {"zone": ["zone1", "zone2"]}},
     {"name": "apart", "keep_apart": {"over": "zone"}},
-    {"name": "hosts", "keep_apart": {"over": "host"}, "preferred": True, "weight": 5},
+    {"name": "hosts", "keep_apart": {"over": "node"}, "preferred": True, "weight": 5},
     {"name": "not-three", "avoid": {"zone": "zone3"}, "preferred": True},
     {"name": "even", "spread": {"over": "zone"}, "preferred": True},
     {"name": "own", "terms": {"tolerations": [{"key": "a.example/b", "operator": "Exists"}]}},

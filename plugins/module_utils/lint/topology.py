@@ -127,7 +127,7 @@ def _same_hostname(nodes: t.Sequence[Node]) -> t.Iterator[Finding]:
                 "duplicate_hostname",
                 "error",
                 f"{_names(same)} all have {HOSTNAME}={hostname}.",
-                "Rules over host take them for one node: give each its own value.",
+                "Rules over node take them for one node: give each its own value.",
                 tuple(node.ref for node in same),
             )
 
@@ -167,7 +167,7 @@ def _alike(
     domains: t.Mapping[str, t.Mapping[str, tuple[Node, ...]]],
 ) -> t.Iterator[Finding]:
     for name, nodes_by_domain in domains.items():
-        if name == "host":
+        if name == "node":
             continue
         alike: dict[str, list[str]] = defaultdict(list)
         for domain in nodes_by_domain:

@@ -15,7 +15,7 @@ HOSTNAME = "kubernetes.io/hostname"
 DEFAULT_KEYS: t.Mapping[str, str] = {
     "region": REGION,
     "zone": ZONE,
-    "host": HOSTNAME,
+    "node": HOSTNAME,
     "performance": "performance",
 }
 

@@ -37,7 +37,7 @@ def test_a_rule_that_holds_and_is_in_effect_is_satisfied() -> None:
     assert [v.verdict for v in found.instances] == [Verdict.SATISFIED] * 3
     assert of(found, "db1").rules == (RuleVerdict(RULE, Verdict.SATISFIED),)
     assert of(found, "db1").node == "n1"
-    assert of(found, "db1").domains == {"zone": "a", "host": "n1"}
+    assert of(found, "db1").domains == {"zone": "a", "node": "n1"}
     assert of(found, "db1").workload == Ref("VirtualMachine", "shop", "db1")
     assert (found.pending, found.hazards) == ((), ())
     assert lint(cluster.snapshot()) == ()

@@ -140,7 +140,7 @@ def test_one_per_host_takes_three_of_four() -> None:
     found = forecast(what_if(snapshot, scale=[Scale(ref, 4)]))
 
     assert (found.answer, found.least_pending) == (ForecastResult.IMPOSSIBLE, 1)
-    assert "can only use 2 hosts (n2, n3)" in found.proof[0]
+    assert "can only use 2 nodes (n2, n3)" in found.proof[0]
 
 
 # A spread when one domain is drained, by its taints policy (S15).
@@ -420,7 +420,7 @@ def test_deployment_scaled_from_zero_has_the_requests_and_rules_of_its_template(
     assert [pending.pod.requests["cpu"] for pending in change.pending] == [9000] * 3
     assert all(pending.workload == ref for pending in change.pending)
     assert (found.answer, found.to_place, found.least_pending) == (ForecastResult.IMPOSSIBLE, 3, 1)
-    assert "3 pods (web-next-0, web-next-1, web-next-2) keep apart over host" in found.proof[0]
+    assert "3 pods (web-next-0, web-next-1, web-next-2) keep apart over node" in found.proof[0]
     assert forecast(what_if(made.snapshot(), scale=[Scale(ref, 2)])).answer == "guaranteed"
 
 

@@ -70,7 +70,7 @@ def test_more_machines_than_zones_can_never_all_run() -> None:
     [
         pytest.param(machines(3), {}, id="as many as zones"),
         pytest.param(machines(5), {"preferred": True}, id="preferred"),
-        pytest.param(machines(5), {"keep_apart": {"over": "host"}}, id="nodes enough"),
+        pytest.param(machines(5), {"keep_apart": {"over": "node"}}, id="nodes enough"),
         pytest.param(machines(5, run_strategy="Halted"), {}, id="halted"),
     ],
 )
@@ -161,11 +161,11 @@ def test_nodes_without_the_key_take_any_number() -> None:
     assert never(five, all_apart(five), nodes=(*NODES, node("plain"))) == []
 
 
-@pytest.mark.parametrize("over", ["host", "zone"])
+@pytest.mark.parametrize("over", ["node", "zone"])
 def test_two_followers_of_one_leader_that_keep_apart(over: str) -> None:
     trio = machines(3)
     two = {"workloads": [{"names": ["m0", "m1"]}]}
-    follow = {**two, "keep_together": {"over": "host", "leader": {"name": "m2"}}}
+    follow = {**two, "keep_together": {"over": "node", "leader": {"name": "m2"}}}
 
     found = never(trio, follow, {**two, "keep_apart": {"over": over}})
 
@@ -179,7 +179,7 @@ def test_two_followers_of_one_leader_that_keep_apart(over: str) -> None:
 def test_of_many_followers_that_keep_apart_a_few_are_named() -> None:
     ten = machines(10)
     nine = {"workloads": [{"names": [f"m{number}" for number in range(9)]}]}
-    follow = {**nine, "keep_together": {"over": "host", "leader": {"name": "m9"}}}
+    follow = {**nine, "keep_together": {"over": "node", "leader": {"name": "m9"}}}
 
     found = never(ten, follow, {**nine, "keep_apart": {"over": "zone"}})
 
@@ -187,7 +187,7 @@ def test_of_many_followers_that_keep_apart_a_few_are_named() -> None:
     named = ", ".join(f"VirtualMachine shop/m{number}" for number in range(1, 6))
     assert len(led) == 9
     assert led[0] == (
-        "It can never run: VirtualMachine shop/m0 must be near VirtualMachine shop/m9 over host,"
+        "It can never run: VirtualMachine shop/m0 must be near VirtualMachine shop/m9 over node,"
         f" as must {named} and 3 more, and keep away from {named} and 3 more over zone"
         " (rules r0 and r1)."
     )
@@ -206,7 +206,7 @@ def test_machines_that_must_be_near_whom_another_rule_keeps_away() -> None:
         " zone, and keep away from the same over zone (rules r0 and r1)."
         for one, other in (("m0", "m1"), ("m1", "m0"))
     ]
-    assert never(trio, near, {**apart_by_label, "keep_apart": {"over": "host"}}) == []
+    assert never(trio, near, {**apart_by_label, "keep_apart": {"over": "node"}}) == []
     assert never(trio, {**near, "preferred": True}, apart_by_label) == []
     halted = machines(3, labels={"tier": "web"}, run_strategy="Halted")
     assert never(halted, near, apart_by_label, halted=True) == []
@@ -230,17 +230,17 @@ def test_followers_in_one_zone_may_be_on_different_nodes() -> None:
     two = {"workloads": [{"names": ["m0", "m1"]}]}
     follow = {**two, "keep_together": {"over": "zone", "leader": {"name": "m2"}}}
 
-    assert never(trio, follow, {**two, "keep_apart": {"over": "host"}}) == []
+    assert never(trio, follow, {**two, "keep_apart": {"over": "node"}}) == []
 
 
 def test_a_follower_that_keeps_away_from_its_leader() -> None:
     pair = machines(2)
     follower = {"workloads": [{"name": "m0"}]}
-    near = {**follower, "keep_together": {"over": "host", "leader": {"name": "m1"}}}
+    near = {**follower, "keep_together": {"over": "node", "leader": {"name": "m1"}}}
 
-    (found,) = sentences(never(pair, near, all_apart(pair, "host")))
+    (found,) = sentences(never(pair, near, all_apart(pair, "node")))
 
-    assert "must be near VirtualMachine shop/m1 over host, and keep away" in found.why
+    assert "must be near VirtualMachine shop/m1 over node, and keep away" in found.why
 
 
 def test_pods_of_nobody_may_lead_too() -> None:
@@ -264,4 +264,4 @@ def test_two_machines_apart_on_one_node() -> None:
     two = machines(2)
     nodes = (node("w1", "a"),)
 
-    assert never(two, all_apart(two, "host"), nodes=nodes)
+    assert never(two, all_apart(two, "node"), nodes=nodes)

@@ -96,7 +96,7 @@ def test_one_machine_alone_is_seen_without_its_manifest() -> None:
 
 def test_nothing_is_claimed_about_namespaces_nodes_and_what_runs() -> None:
     pods = {"labels": {"app": "cache"}, "namespaces": ["elsewhere"]}
-    near = {"workloads": [{"name": "a"}], "keep_together": {"over": "host", "pods": pods}}
+    near = {"workloads": [{"name": "a"}], "keep_together": {"over": "node", "pods": pods}}
     disk = {"workloads": [{"name": "a"}], "run_on": {"example.com/disk": "ssd"}}
     around = {"kind": "Namespace", "metadata": {"name": "other"}}
 

@@ -32,7 +32,7 @@ def lint(*rules: dict[str, t.Any]) -> dict[str, tuple[str, str]]:
         pytest.param({"workloads": [VM], "run_on": {"performance": "high"}}, id="run_on"),
         pytest.param({"workloads": [VM], "avoid": {"performance": "high"}}, id="avoid"),
         pytest.param({"workloads": PAIR, "keep_apart": {"over": "zone"}}, id="keep_apart"),
-        pytest.param({"workloads": [WEB], "keep_apart": {"over": "host"}}, id="of a Deployment"),
+        pytest.param({"workloads": [WEB], "keep_apart": {"over": "node"}}, id="of a Deployment"),
         pytest.param(
             {"workloads": [VM], "keep_apart": {"over": "zone", "from": WEB}}, id="from another"
         ),
@@ -47,20 +47,20 @@ def test_the_verbs_make_terms_that_are_fine(rule: dict[str, t.Any]) -> None:
 
 
 def test_a_leader_is_told_of_its_followers() -> None:
-    rule = {"workloads": [{"name": "app"}], "keep_together": {"leader": VM, "over": "host"}}
+    rule = {"workloads": [{"name": "app"}], "keep_together": {"leader": VM, "over": "node"}}
 
     assert lint(rule) == {"depends_on_other_workload": ("info", "r0")}
 
 
 def test_two_rules_that_tie_two_machines_to_each_other() -> None:
-    one = {"workloads": [{"name": "app"}], "keep_together": {"with": VM, "over": "host"}}
-    other = {"workloads": [VM], "keep_together": {"with": {"name": "app"}, "over": "host"}}
+    one = {"workloads": [{"name": "app"}], "keep_together": {"with": VM, "over": "node"}}
+    other = {"workloads": [VM], "keep_together": {"with": {"name": "app"}, "over": "node"}}
 
     assert lint(one, other)["mutual_affinity"][0] == "error"
 
 
 def test_members_that_must_all_share_a_node() -> None:
-    rule = {"workloads": PAIR, "keep_together": {"over": "host"}}
+    rule = {"workloads": PAIR, "keep_together": {"over": "node"}}
 
     assert lint(rule) == {"mutual_affinity": ("error", "r0")}
 

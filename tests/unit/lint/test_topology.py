@@ -21,7 +21,7 @@ from ansible_collections.virt.placement.plugins.module_utils.scheduler.nodes imp
 KEYS = {
     "zone": "topology.kubernetes.io/zone",
     "region": "topology.kubernetes.io/region",
-    "host": "kubernetes.io/hostname",
+    "node": "kubernetes.io/hostname",
     "old_zone": "failure-domain.beta.kubernetes.io/zone",
     "performance": "performance",
     "rack": "example.com/rack",
@@ -31,7 +31,7 @@ CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
 def _node(name: str, *taints: Taint, **labels: str) -> Node:
-    found = {"host": name, "region": "r1", **labels}
+    found = {"node": name, "region": "r1", **labels}
     return Node(
         name,
         labels={KEYS[key]: value for key, value in found.items() if value},
@@ -64,13 +64,13 @@ def test_domains_and_what_is_missing() -> None:
     assert names == {
         "region": {"r1": ["cp", "w1", "w2", "w3"]},
         "zone": {"a": ["w1", "w2"], "b": ["w3"]},
-        "host": {name: [name] for name in ("cp", "w1", "w2", "w3")},
+        "node": {name: [name] for name in ("cp", "w1", "w2", "w3")},
         "performance": {"high": ["w2"]},
     }
     assert {key: [node.name for node in nodes] for key, nodes in report.missing.items()} == {
         "region": [],
         "zone": ["cp"],
-        "host": [],
+        "node": [],
         "performance": ["cp", "w1", "w3"],
     }
 
@@ -88,7 +88,7 @@ def test_a_table_for_people() -> None:
         "zone         a       2      w1, w2",
         "             b       1      w3",
         "             -       1      cp",
-        "host         cp      1      cp",
+        "node         cp      1      cp",
         "             w1      1      w1",
         "             w2      1      w2",
         "             w3      1      w3",
@@ -143,7 +143,7 @@ def test_one_domain_only() -> None:
 
 
 def test_two_nodes_with_one_hostname() -> None:
-    (found,) = _found(_report(*GOOD, _node("w4", zone="b", host="w3")), "duplicate_hostname")
+    (found,) = _found(_report(*GOOD, _node("w4", zone="b", node="w3")), "duplicate_hostname")
     assert (found.severity, found.why) == ("error", "w3, w4 all have kubernetes.io/hostname=w3.")
 
 

@@ -19,7 +19,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots im
 )
 
 JSON = t.Any
-KEYS = ("zone.example/z", "host", "class")
+KEYS = ("zone.example/z", "node", "class")
 VALUES = ("a", "b", "c")
 
 

@@ -121,7 +121,7 @@ def _nodes(*expressions: JSON) -> JSON:
             {"keep_apart": {"over": "zone"}}, _anti(_pods(DB, **CREATED_BY)), id="keep_apart"
         ),
         pytest.param(
-            {"keep_apart": {"over": "host"}, "preferred": True, "weight": 3},
+            {"keep_apart": {"over": "node"}, "preferred": True, "weight": 3},
             {
                 "affinity": {
                     "podAntiAffinity": {
@@ -159,12 +159,12 @@ def _nodes(*expressions: JSON) -> JSON:
             id="keep_apart from pods that are its own too",
         ),
         pytest.param(
-            {"keep_together": {"over": "host", "with": WEB_REF}},
+            {"keep_together": {"over": "node", "with": WEB_REF}},
             {"affinity": {"podAffinity": {REQUIRED: [_pods(WEB, over=HOST)]}}},
             id="keep_together",
         ),
         pytest.param(
-            {"keep_together": {"over": "host", "leader": {"name": "a"}}, "preferred": True},
+            {"keep_together": {"over": "node", "leader": {"name": "a"}}, "preferred": True},
             {
                 "affinity": {
                     "podAffinity": {
@@ -250,7 +250,7 @@ def test_one_required_node_term_is_and_ed_into_those_that_are_there() -> None:
 
 
 def test_revisions_of_a_deployment_are_not_kept_apart() -> None:
-    rule = {"workloads": [WEB_REF], "keep_apart": {"over": "host"}}
+    rule = {"workloads": [WEB_REF], "keep_apart": {"over": "node"}}
     assert _written(deployment("web"), rule) == _anti(_pods(WEB, over=HOST, **REVISION))
 
 
@@ -286,7 +286,7 @@ def test_what_the_server_does_not_know_is_left_out_and_told(
 
 def test_the_label_of_a_rule_selects_its_group() -> None:
     label = {"harvesterhci.io/machineSetName": "pool1"}
-    rule = {"name": "r", "workloads": [AB], "label": label, "keep_apart": {"over": "host"}}
+    rule = {"name": "r", "workloads": [AB], "label": label, "keep_apart": {"over": "node"}}
     found = plan(snapshot(vm("a"), vm("b"), run=[running(vm("a"))]), rule)
     for change in found.workloads:
         terms = change.merged.after["affinity"]["podAntiAffinity"][REQUIRED]

@@ -119,19 +119,19 @@ def test_allow_findings_lets_an_error_pass_for_its_rule_alone() -> None:
     ("rules", "names"),
     [
         pytest.param(
-            [{"keep_together": {"over": "host"}}], [("mutual_affinity", "error")], id="all of them"
+            [{"keep_together": {"over": "node"}}], [("mutual_affinity", "error")], id="all of them"
         ),
         pytest.param(
             [{"keep_together": {"over": "zone"}}],
             [("mutual_affinity", "warning")],
             id="zones have room",
         ),
-        pytest.param([{"keep_together": {"over": "host"}, "preferred": True}], [], id="a wish"),
+        pytest.param([{"keep_together": {"over": "node"}, "preferred": True}], [], id="a wish"),
         pytest.param(
             [
                 {
                     "workloads": [{"name": "a"}],
-                    "keep_together": {"over": "host", "leader": {"name": "b"}},
+                    "keep_together": {"over": "node", "leader": {"name": "b"}},
                 }
             ],
             [],
@@ -141,11 +141,11 @@ def test_allow_findings_lets_an_error_pass_for_its_rule_alone() -> None:
             [
                 {
                     "workloads": [{"name": "a"}],
-                    "keep_together": {"over": "host", "with": {"name": "b"}},
+                    "keep_together": {"over": "node", "with": {"name": "b"}},
                 },
                 {
                     "workloads": [{"name": "b"}],
-                    "keep_together": {"over": "host", "with": {"name": "a"}},
+                    "keep_together": {"over": "node", "with": {"name": "a"}},
                     "name": "s",
                 },
             ],
@@ -163,7 +163,7 @@ def test_machines_that_need_each_other_on_one_node(
 def test_replicas_of_a_deployment_may_need_each_other() -> None:
     rule = {
         "workloads": [{"kind": "Deployment", "name": "web"}],
-        "keep_together": {"over": "host"},
+        "keep_together": {"over": "node"},
     }
     assert not _names(snapshot(deployment("web", replicas=0)), rule)
 
