@@ -117,7 +117,7 @@ requirements:
   - PyYAML, where O(rules) is text
 notes:
   - Needs the rights of the cluster role C(virt-placement-reader). Where something may not be read the answer is
-    V(unknown), and each missing right is a warning and in RV(unreadable).
+    V(unknown), and each missing right is a warning and in RV(permission_gaps).
   - An answer holds in whatever order what is lost ends or migrates, all at once or one by one with each placed before
     the next leaves. A spread that counts drained nodes may let an early one in where it refuses a late one, then it
     says V(possible).
@@ -487,7 +487,7 @@ refused:
   type: list
   elements: str
   sample: []
-unreadable:
+permission_gaps:
   description: What could not be read. Then the forecast is V(unknown).
   returned: success
   type: list

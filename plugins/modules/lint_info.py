@@ -194,7 +194,7 @@ counts:
       description: Findings that only tell.
       type: int
   sample: {objects: 3, rules: 0, nodes: 0, passed_over: 1, error: 1, warning: 0, info: 0}
-unreadable:
+permission_gaps:
   description: What could not be read of the cluster. Nothing is claimed about it.
   returned: success
   type: list

@@ -6,35 +6,34 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: placement_info
-short_description: Judge where instances run against the rules that they carry
+short_description: Show which instances violate their placement rules, and why
 version_added: 0.1.0
 author:
   - virt.placement contributors (@virt-placement)
 description:
-  - Says of each running instance, virtual machine or pod, and of each rule, whether the rule holds where the instance
-    runs, exactly as the scheduler would see it. Take this one out, it asks, may it come back to its node?
-  - What is judged is what the workload declares, also terms that no rule of this collection wrote. Whether the running
-    pod was scheduled with that is said beside it, so that what is in the right place by luck is told from what is held
-    there.
-  - Anybody's required anti-affinity keeps anybody out, so all pods and nodes of the cluster are read, whatever is
-    asked about.
-  - Also says what may go wrong though no rule is broken, why instances are pending, and what lint finds about the
-    terms.
-  - Reads, and writes nothing.
+  - Reports for each running instance whether the node that it runs on satisfies the rules of its workload, and which
+    nodes would satisfy them.
+  - Also reports instances without a node and the reason, the fewest moves that repair each violated rule, risks, and
+    findings about the rules themselves.
+  - An instance is a VirtualMachineInstance (VMI) with its launcher pod, or a pod.
+  - A verdict is what kube-scheduler would decide for the same node now. All required constraints count, also those
+    that no rule of this collection wrote, and the anti-affinity of other workloads.
+  - The verdict is about the constraints that the workload declares. RV(instances[].rules[].enforced) says whether the
+    running pod was scheduled with them.
+  - Changes nothing.
 options:
   namespaces:
     description:
-      - Judge the instances in these namespaces. An empty list is nothing.
-      - Left out, and O(workloads) too, all namespaces are judged.
-      - A single namespace is also the default for O(workloads[].namespace); then only the workloads named there are
-        judged.
+      - Report instances in these namespaces. An empty list selects nothing.
+      - Without O(namespaces) and O(workloads), instances in all namespaces are reported.
+      - A single namespace is also the default of O(workloads[].namespace). Then only O(workloads) are reported.
     type: list
     elements: str
   workloads:
     description:
-      - Judge the instances of these workloads only. An empty list is nothing.
-      - Name them by one of O(workloads[].name), O(workloads[].names) and O(workloads[].labels). What cannot be found is
-        an error.
+      - Report instances of these workloads only. An empty list selects nothing.
+      - Select them by one of O(workloads[].name), O(workloads[].names) and O(workloads[].labels). A workload that does
+        not exist is an error.
     type: list
     elements: dict
     suboptions:
@@ -45,7 +44,7 @@ options:
         type: str
         default: VirtualMachine
       namespace:
-        description: Its namespace, by default the only one in O(namespaces).
+        description: Its namespace. The default is the only one in O(namespaces).
         type: str
       name:
         description: One name.
@@ -55,13 +54,13 @@ options:
         type: list
         elements: str
       labels:
-        description: Labels of the template; all must be there.
+        description: Labels of the pod template. All of them must match.
         type: dict
   details:
     description:
-      - V(problems) returns instances with any other verdict than V(satisfied), and names at most 20 nodes in each list.
-      - V(all) returns every instance, with all nodes that are open to it.
-      - V(summary) returns no instances, pending ones or hazards, but counts them.
+      - V(problems) returns the instances with another verdict than V(satisfied), and at most 20 nodes in each list.
+      - V(all) returns every instance, with all its feasible nodes.
+      - V(summary) returns counts only.
     type: str
     choices: [problems, all, summary]
     default: problems
@@ -74,8 +73,10 @@ requirements:
   - python >= 3.10
   - kubernetes >= 28.1.0
 notes:
-  - Needs the rights of the cluster role C(virt-placement-reader). What may not be read makes verdicts V(unknown), and
-    the missing right is in RV(unreadable).
+  - Needs the rights of the cluster role C(virt-placement-reader). Where a right is missing, the verdicts that need it
+    are V(unknown), and RV(permission_gaps) names it.
+  - All pods and nodes of the cluster are read, since pods in other namespaces can have anti-affinity with the selected
+    instances.
 seealso:
   - module: virt.placement.rules
   - module: virt.placement.rollout
@@ -83,22 +84,22 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Judge everything in one namespace
+- name: Check placement in one namespace
   virt.placement.placement_info:
     namespaces: [shop]
   register: placement
 
-- name: Show who runs where and what is wrong
+- name: Show which instances run where, and what is wrong
   ansible.builtin.debug:
     msg: "{{ placement.table.splitlines() }}"
 
-- name: Go on only where no required rule is broken
+- name: Stop where a required rule is violated
   ansible.builtin.assert:
     that:
       - placement.summary.violated == 0
       - placement.summary.unknown == 0
 
-- name: Where else could the database run
+- name: Show all nodes that are feasible for the database
   virt.placement.placement_info:
     namespaces: [shop]
     workloads:
@@ -106,52 +107,62 @@ EXAMPLES = r"""
         name: mssql2016
     details: all
 
-- name: Count only, over the whole cluster
+- name: Count the verdicts of the whole cluster
   virt.placement.placement_info:
     details: summary
 """
 
 RETURN = r"""
 summary:
-  description: How many instances have which verdict. An instance has the worst verdict of its rules.
+  description: The number of instances with each verdict. The verdict of an instance is the worst of its rules.
   returned: success
   type: dict
   contains:
     instances:
-      description: How many instances were judged.
+      description: Instances that were checked.
       type: int
     satisfied:
-      description: All rules hold where they run, and the running pods were scheduled with them.
+      description: Instances that run where all their rules are satisfied, and that were scheduled with these rules.
       type: int
     preference_not_met:
-      description: A preferred rule does not hold where they run.
+      description: Instances on a node that does not satisfy a preferred rule.
       type: int
     not_enforced:
       description:
-        - Required rules hold where they run, but the running pod was scheduled without what is declared now. They are
-          in the right place by luck.
+        - Instances on a node that satisfies the required rules, with a pod that was scheduled without one of them.
+        - They are placed correctly, and the rule is not enforced yet.
       type: int
     pending:
-      description: They have no node.
+      description: Instances without a node.
       type: int
     unknown:
-      description: Something that is needed could not be read. A list of instances that could not be read counts as one.
+      description:
+        - Instances for which something could not be read. A list that could not be read counts as one instance.
       type: int
     violated:
-      description: A required rule does not hold where they run, or a foreign node term takes its force away.
+      description:
+        - Instances on a node that does not satisfy a required rule, or with a rule that an OR-ed node term bypasses.
       type: int
     misplaced:
-      description: Instances that must move for a required rule to hold.
+      description: Instances that have to move, since their node does not satisfy a required rule.
       type: int
-    hazards:
-      description: How many hazards there are.
+    risks:
+      description: The number of entries that RV(risks) has with O(details=all).
       type: int
-    broken:
-      description:
-        - For each broken rule how many instances it affects, and the fewest moves that would heal it; null where no
-          arrangement would. A term that no rule owns is described, and its instances are not counted.
+    violated_rules:
+      description: The violated required rules.
       type: list
       elements: dict
+      contains:
+        rule:
+          description: Namespace, rule set and name of the rule, or the constraint where no rule owns it.
+          type: str
+        affected:
+          description: Instances on a node that does not satisfy it. Null for a constraint that no rule owns.
+          type: int
+        moves_needed:
+          description: The fewest moves that repair it. Null where it cannot be satisfied.
+          type: int
   sample:
     instances: 9
     satisfied: 6
@@ -161,78 +172,89 @@ summary:
     unknown: 0
     violated: 2
     misplaced: 2
-    hazards: 0
-    broken:
+    risks: 0
+    violated_rules:
       - {rule: shop/database/database-one-per-zone, affected: 2, moves_needed: 1}
 instances:
-  description: The judged instances, see O(details).
+  description: The instances, see O(details).
   returned: success
   type: list
   elements: dict
   contains:
     workload:
-      description: Kind, namespace and name of the workload whose template it is made from.
+      description: The workload that the instance belongs to.
       type: dict
+      contains:
+        kind: &kind
+          description: Its kind.
+          type: str
+        namespace: &namespace
+          description: Its namespace.
+          type: str
+        name: &name
+          description: Its name.
+          type: str
     instance:
-      description: Kind, namespace and name of the virtual machine instance or pod.
+      description: The VMI or pod.
       type: dict
     uid:
       description: Its UID.
       type: str
     node:
-      description: The node that it runs on, empty where it has none.
+      description: Its node. Empty where it has none.
       type: str
     domains:
-      description: For each name in O(topology_keys) the domain of its node.
+      description: For each name of O(topology_keys), the topology domain of its node.
       type: dict
     verdict:
       description: >-
         V(satisfied), V(preference_not_met), V(not_enforced), V(pending), V(unknown) or V(violated).
       type: str
     misplaced:
-      description: A required rule is broken where it runs, so it must move.
+      description: Whether the instance has to move, since its node does not satisfy a required rule.
       type: bool
     rules:
-      description: A verdict for each rule that it is under, and for each term that no rule owns.
+      description: A verdict for each rule that applies to the instance, and for each constraint that no rule owns.
       type: list
       elements: dict
       contains:
         rule:
           description: >-
-            Namespace, set and name of the rule with slashes between. Empty for what no rule of this collection owns,
-            which RV(instances[].rules[].reason) then describes. A term of another workload that keeps this one away is
-            named by the rule of the other.
+            Namespace, rule set and name of the rule, separated by slashes. Empty for a constraint that no rule of this
+            collection owns; RV(instances[].rules[].reason) describes it. For the anti-affinity of another workload
+            it is that workload's rule.
           type: str
         verdict:
-          description: The verdict on this rule.
+          description: The verdict for this rule, one of those of RV(instances[].verdict).
           type: str
         reason:
-          description: Why. Empty where the rule simply holds.
+          description: Why the verdict is not V(satisfied). Empty where it is.
           type: str
         better_nodes:
-          description: Nodes where it would hold, and that are open to the instance.
+          description: Feasible nodes that satisfy the rule.
           type: list
           elements: str
-        in_effect:
-          description: Whether the running pod was scheduled with it.
+        enforced:
+          description: Whether the running pod was scheduled with the rule.
           type: bool
-        as_declared:
-          description: The verdict on the place alone, in effect or not.
+        if_enforced:
+          description: The verdict that the instance would have on its node if the rule were enforced.
           type: str
         takes_effect:
           description: >-
-            V(migration), V(restart) or V(recreate), what has to happen to the instance before the rule is in effect.
-            Empty where it is, and where only writing the rules again would help.
+            What has to happen to the instance before the rule is enforced, V(migration), V(restart) or V(recreate).
+            Empty where it is enforced, and where the rule has to be written again first.
           type: str
     feasible_if_restarted:
       description: >-
-        Nodes that are open to it if it is restarted now. Of instances that are not broken only with O(details=all).
+        Nodes that the scheduler could choose if the instance were restarted now. For instances that violate nothing
+        only with O(details=all).
       type: list
       elements: str
     feasible_if_migrated:
       description: >-
-        Nodes that are open to it if it is live-migrated now, while it still runs where it is. Of instances that are not
-        broken only with O(details=all).
+        Nodes that the scheduler could choose if the instance were live-migrated now, while its source pod still runs.
+        For instances that violate nothing only with O(details=all).
       type: list
       elements: str
   sample:
@@ -248,8 +270,8 @@ instances:
           verdict: satisfied
           reason: ""
           better_nodes: []
-          in_effect: true
-          as_declared: satisfied
+          enforced: true
+          if_enforced: satisfied
           takes_effect: ""
         - rule: shop/database/database-one-per-zone
           verdict: violated
@@ -257,29 +279,64 @@ instances:
             VirtualMachineInstance shop/mssql2016b2v5w is in the same zone 'bcn' (pod anti-affinity over zone to
             kubevirt.io/domain In (mssql2016))
           better_nodes: [kni-worker2]
-          in_effect: true
-          as_declared: violated
+          enforced: true
+          if_enforced: violated
           takes_effect: ""
       feasible_if_restarted: [kni-worker2]
       feasible_if_migrated: [kni-worker2]
 pending:
-  description: Instances without a node, and migrations whose target has none, with the reason.
+  description: Instances without a node, and migrations with a target pod that has none.
   returned: success
   type: list
   elements: dict
+  contains:
+    workload:
+      description: The workload.
+      type: dict
+      contains: &ref
+        kind:
+          description: Its kind.
+          type: str
+        namespace:
+          description: Its namespace.
+          type: str
+        name:
+          description: Its name.
+          type: str
+    instance:
+      description: The VMI or pod.
+      type: dict
+      contains: *ref
+    reason:
+      description: Why no node is feasible, in the words of kube-scheduler.
+      type: str
   sample:
     - workload: {kind: VirtualMachine, namespace: shop, name: db3}
       instance: {kind: VirtualMachineInstance, namespace: shop, name: db3}
       reason: "0/7 nodes are available: 6 Insufficient memory, 1 node(s) were unschedulable"
-hazards:
+risks:
   description:
-    - What is true today though no rule is broken. An instance that moves away could not come back, or nothing keeps it
-      apart where it is.
-    - Kinds are C(cordoned), C(taint), C(not_ready), C(not_schedulable_for_kubevirt), C(resources), C(too_many_pods),
-      C(ports), C(node_name) and C(unknown_domain).
+    - What may go wrong although no rule is violated, for example an instance on a cordoned node, to which it could not
+      return.
   returned: success
   type: list
   elements: dict
+  contains:
+    instance:
+      description: The VMI or pod.
+      type: dict
+      contains: *ref
+    node:
+      description: Its node.
+      type: str
+    kind:
+      description: >-
+        V(cordoned), V(taint), V(not_ready), V(not_schedulable_for_kubevirt), V(resources), V(too_many_pods), V(ports),
+        V(node_name) or V(unknown_domain).
+      type: str
+    detail:
+      description: What was seen.
+      type: str
   sample:
     - instance: {kind: VirtualMachineInstance, namespace: shop, name: db1}
       node: kni-worker3
@@ -287,8 +344,8 @@ hazards:
       detail: node kni-worker3 is cordoned
 findings:
   description:
-    - What is wrong with the terms themselves, or may be. There is one warning for each name of a finding that is not
-      V(info).
+    - What is wrong, or may be, with the constraints themselves. C(docs/findings.md) explains each finding and its fix.
+    - The task has one warning for each name of a finding, except for the severity V(info).
     - C(selector_matches_nothing), C(selector_matches_everything), C(template_and_selector_disagree) and
       C(negative_namespace_selector) are about label selectors.
     - C(no_node_has_key), C(nodes_lack_key), C(no_node_has_value), C(single_domain), C(deprecated_node_label) and
@@ -304,7 +361,7 @@ findings:
   elements: dict
   contains:
     name:
-      description: Name of the finding, which stays the same from release to release.
+      description: Name of the finding.
       type: str
     severity:
       description: V(error), V(warning) or V(info).
@@ -316,11 +373,11 @@ findings:
       description: What to do.
       type: str
     objects:
-      description: Where it was seen.
+      description: The objects that it is about.
       type: list
       elements: str
     rule:
-      description: Name of the rule that it is about, empty for terms that no rule owns.
+      description: The rule that it is about. Empty for constraints that no rule owns.
       type: str
   sample:
     - name: selector_matches_nothing
@@ -331,8 +388,8 @@ findings:
       advice: Give it a labelSelector that the labels of the pods' template satisfy.
       objects: [VirtualMachine shop/rke2-pool1-1]
       rule: ""
-unreadable:
-  description: What could not be read. Verdicts that rest on it are V(unknown).
+permission_gaps:
+  description: What could not be read. Verdicts that need it are V(unknown).
   returned: success
   type: list
   elements: dict
@@ -341,17 +398,17 @@ unreadable:
       description: The resource.
       type: str
     namespace:
-      description: The namespace, empty for all.
+      description: The namespace. Empty for all.
       type: str
     verb:
-      description: The verb that is missing.
+      description: The missing verb.
       type: str
     reason:
-      description: What the server said, and what to do.
+      description: The message of the API server, and what to do.
       type: str
   sample: []
 table:
-  description: Zone, node and workloads for people, a line for each problem at the end.
+  description: Zones, nodes and workloads as a text table, followed by a line for each problem.
   returned: success
   type: str
   sample: |-

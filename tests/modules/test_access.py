@@ -161,7 +161,7 @@ def test_without_any_right_the_verb_and_the_resource_are_named(
 
     verb, resource = case.reads
     if case.judges:
-        missing = {(gap["verb"], gap["resource"]) for gap in result["unreadable"]}
+        missing = {(gap["verb"], gap["resource"]) for gap in result["permission_gaps"]}
         assert {(verb, resource), ("list", "nodes")} <= missing
         if case.module is not lint_info:
             assert "unknown" in (result.get("forecast"), *_verdicts(result))
@@ -307,7 +307,7 @@ def test_an_empty_answer(shop: Sandbox, ask: Ask, case: Case, option: str) -> No
 
     message = refused(ask(case, **access))
 
-    assert message == f"{option}: must not be empty; leave it out"
+    assert message == f"{option}: must not be empty: omit it"
     assert shop.audit.requests(start, case.runs_as) == []
 
 

@@ -25,8 +25,8 @@ from tests.conftest import RunModule
 Options = dict[str, t.Any]
 
 VALIDATION = Path(__file__).parents[1] / "conformance" / "cases" / "validation.json"
-NO_SELECTOR = "is empty: an empty selector would match everything, so name a label"
-NO_KEY = "is no label key: letters, digits, '-', '_' and '.', at most 63"
+NO_SELECTOR = "is empty: name at least one label, since an empty selector matches every pod"
+NO_KEY = "is not a valid label key: letters, digits, '-', '_' and '.', at most 63"
 KINDS = {
     rollout: "VirtualMachine, VirtualMachineInstanceReplicaSet, Deployment",
     placement_info: "VirtualMachine, VirtualMachineInstanceReplicaSet, VirtualMachinePool,"
@@ -76,7 +76,7 @@ def case(name: str, module: types.ModuleType, options: Options, *faults: str) ->
 
 
 def no_kind(module: types.ModuleType, kind: str, hint: str) -> str:
-    return f"{kind!r} is no kind of workload: use one of {KINDS[module]}{hint}"
+    return f"{kind!r} is not a kind of workload: use one of {KINDS[module]}{hint}"
 
 
 MACHINE = "; did you mean 'VirtualMachine' or 'VirtualMachinePool'"
@@ -159,7 +159,7 @@ CASES = [
         "labels",
         rollout,
         {"namespaces": ["default"], "workloads": [{"labels": {"no good": "a b"}}]},
-        "workloads[0], labels.no good: 'a b' is no label value",
+        "workloads[0], labels.no good: 'a b' is not a valid label value",
         f"workloads[0], labels: 'no good' {NO_KEY}",
     ),
     case(
@@ -198,7 +198,7 @@ CASES = [
             "without": {"zone": "", "nodes": [""]},
             "scale": [{"name": "", "namespace": "default", "replicas": 1}],
         },
-        "namespace: must not be empty; leave it out",
+        "namespace: must not be empty: omit it",
         "without.zone: must be a name or a list of names, not ''",
         "without.nodes: must be a name or a list of names, not ''",
         "scale[0]: name must be that of a workload, not ''",
@@ -207,7 +207,7 @@ CASES = [
         "empty namespace of a workload",
         forecast_info,
         {"namespace": "default", "scale": [{"name": "web", "namespace": "", "replicas": 1}]},
-        "scale[0]: namespace must not be empty; leave it out",
+        "scale[0]: namespace must not be empty: omit it",
     ),
     case(
         "keys",

@@ -63,12 +63,12 @@ OF_FORM = [
     ),
     pytest.param(
         {**WHO, "label": {"no good": "x"}},
-        "label: 'no good' is no label key",
+        "label: 'no good' is not a valid label key",
         id="label key",
     ),
     pytest.param(
         {**WHO, "label": {"tier": "a b"}},
-        "label.tier: 'a b' is no label value",
+        "label.tier: 'a b' is not a valid label value",
         id="label value",
     ),
     pytest.param(
@@ -99,7 +99,7 @@ OF_FORM = [
     ),
     pytest.param(
         {"workloads": [{"labels": {}}], "run_on": {"zone": "a"}},
-        "workloads[0].labels: is empty: an empty selector would match everything, so name a label",
+        "workloads[0].labels: is empty: name at least one label, since an empty selector matches every pod",
         id="empty selector",
     ),
     pytest.param({**WHO, "run_on": {}}, "run_on: is empty", id="nothing to run on"),
@@ -137,7 +137,7 @@ OF_FORM = [
     ),
     pytest.param(
         {"workloads": [{"kind": "VirtualMachin", "name": "x"}], "run_on": {"zone": "a"}},
-        "workloads[0].kind: 'VirtualMachin' is no kind of workload: use one of VirtualMachine,"
+        "workloads[0].kind: 'VirtualMachin' is not a kind of workload: use one of VirtualMachine,"
         " VirtualMachineInstanceReplicaSet, Deployment; did you mean 'VirtualMachine' or",
         id="misspelt kind",
     ),
@@ -194,7 +194,7 @@ OF_THE_CLUSTER = [
     pytest.param(
         {"workloads": [{"name": "cache"}], "run_on": {"zone": "a"}},
         "workloads[0]: there is no VirtualMachine 'cache' in namespace 'bad-rules'; there is a"
-        " Deployment of that name, say so with kind",
+        " Deployment of that name, set kind",
         id="wrong kind",
     ),
     pytest.param(

@@ -355,7 +355,7 @@ def test_without_rights_nothing_is_called_possible(ask: Ask) -> None:
     result = ask(identity="nobody", drill=["zone"])
 
     assert (result["forecast"], result["drill"]) == ("unknown", [])
-    assert "nodes" in {gap["resource"] for gap in result["unreadable"]}
+    assert "nodes" in {gap["resource"] for gap in result["permission_gaps"]}
     assert all("nobody can say: cannot" in each for each in result["proof"])
     _warned_of_what_is_missing(result)
     head, *lines = result["table"].splitlines()
@@ -371,8 +371,8 @@ def test_without_rights_a_forecast_warns_of_each_that_is_missing(ask: Ask) -> No
 
 
 def _warned_of_what_is_missing(result: dict[str, t.Any]) -> None:
-    for gap in result["unreadable"]:
+    for gap in result["permission_gaps"]:
         said = re.compile(f"cannot {gap['verb']} {gap['resource']}( in |: )")
         assert len([each for each in result["warnings"] if said.search(str(each))]) == 1
     of_uid = [each for each in result["warnings"] if "uid of the cluster" in str(each)]
-    assert len(result["warnings"]) == len(result["unreadable"]) + len(of_uid)
+    assert len(result["warnings"]) == len(result["permission_gaps"]) + len(of_uid)

@@ -290,7 +290,7 @@ class TestOnline:
         assert names(result) == ["no_node_has_key", "selector_matches_nothing"]
         assert result["counts"]["nodes"] == 6
         assert result["cluster"]["uid"]
-        assert result["unreadable"] == []
+        assert result["permission_gaps"] == []
 
     def test_what_runs_has_to_be_restarted_for_a_spread(self, on_six: Lint) -> None:
         api = self.sandbox.api
@@ -332,7 +332,7 @@ class TestOnline:
         result = run_module(lint_info.main, options)
 
         assert result["failed"]
-        none = "KubeVirt is not installed on this cluster, so there is no VirtualMachine"
+        none = "KubeVirt is not installed on this cluster, so it has no VirtualMachine"
         assert sorted(result["faults"]) == [
             f"VirtualMachine shop/db: {none}",
             f"rules[0] beside, keep_together.with: {none}",
@@ -350,4 +350,4 @@ class TestOnline:
         result = on_six(identity="nobody", manifests=[manifest])
 
         assert names(result) == []
-        assert "nodes" in {gap["resource"] for gap in result["unreadable"]}
+        assert "nodes" in {gap["resource"] for gap in result["permission_gaps"]}

@@ -82,7 +82,7 @@ def test_without_rules_everything_is_satisfied(judge: Judge, in_one_zone: t.Any)
     assert result["summary"]["instances"] == result["summary"]["satisfied"] == 3
     assert result["instances"][0]["domains"]["zone"] == "zone1"
     assert result["instances"][0]["workload"]["kind"] == VM
-    assert (result["pending"], result["hazards"], result["findings"]) == ([], [], [])
+    assert (result["pending"], result["risks"], result["findings"]) == ([], [], [])
     assert result["cluster"]["uid"]
 
 
@@ -95,12 +95,12 @@ def test_a_rule_that_was_just_written_is_broken_before_anything_moved(
 
     rule = f"{task.namespace}/{RULE}"
     assert result["summary"]["violated"] == result["summary"]["misplaced"] == 3
-    assert result["summary"]["broken"] == [{"rule": rule, "affected": 3, "moves_needed": 2}]
+    assert result["summary"]["violated_rules"] == [{"rule": rule, "affected": 3, "moves_needed": 2}]
     db1 = by_name(result)["db1"]
-    assert not rule_of(db1, rule)["in_effect"]
+    assert not rule_of(db1, rule)["enforced"]
     assert rule_of(db1, rule)["better_nodes"] == ELSEWHERE
     assert f"violated: VirtualMachineInstance {task.namespace}/db1 on" in result["table"]
-    assert f"moves: {rule}: 2 would heal it" in result["table"]
+    assert f"moves: {rule}: 2 moves would repair it" in result["table"]
 
 
 def test_the_scheduler_does_what_was_said_and_the_verdict_follows(
@@ -118,8 +118,8 @@ def test_the_scheduler_does_what_was_said_and_the_verdict_follows(
     assert node in open_to
     result = judge(details="all")
     assert by_name(result)["db1"]["verdict"] == "satisfied"
-    assert rule_of(by_name(result)["db1"], rule)["in_effect"]
-    assert result["summary"]["broken"] == [{"rule": rule, "affected": 2, "moves_needed": 1}]
+    assert rule_of(by_name(result)["db1"], rule)["enforced"]
+    assert result["summary"]["violated_rules"] == [{"rule": rule, "affected": 2, "moves_needed": 1}]
 
     wait_until_declared(task, "db2")
     migrate(task, "db2")
@@ -127,10 +127,10 @@ def test_the_scheduler_does_what_was_said_and_the_verdict_follows(
     assert result["summary"]["violated"] == 0
     assert by_name(result)["db3"]["verdict"] == "not_enforced"
     lucky = rule_of(by_name(result)["db3"], rule)
-    assert (lucky["as_declared"], lucky["in_effect"]) == ("satisfied", False)
+    assert (lucky["if_enforced"], lucky["enforced"]) == ("satisfied", False)
     assert lucky["takes_effect"] == "migration"
-    assert lucky["reason"].startswith("it is in the right place, by luck: ")
-    assert lucky["reason"].endswith("; it takes effect at its next migration")
+    assert lucky["reason"].startswith("placed correctly, rule not enforced yet: ")
+    assert lucky["reason"].endswith("; enforced from its next migration")
     assert f"not_enforced: VirtualMachineInstance {task.namespace}/db3" in result["table"]
 
 
@@ -237,7 +237,7 @@ def test_a_spread_that_was_written_on_a_running_machine_waits_for_its_restart(
 
     rule = rule_of(by_name(result)["db1"], f"{task.namespace}/default/even")
     assert (rule["verdict"], rule["takes_effect"]) == ("not_enforced", "restart")
-    assert rule["reason"].endswith("; it takes effect at its next restart")
+    assert rule["reason"].endswith("; enforced from its next restart")
     assert "restart_required" in {found["name"] for found in result["findings"]}
 
 
@@ -251,7 +251,7 @@ def test_an_unmet_preference_names_the_nodes_that_meet_it(judge: Judge, task: Ru
     result = judge()
 
     rule = rule_of(by_name(result)["db1"], f"{task.namespace}/default/rather-zone2")
-    assert (rule["as_declared"], rule["verdict"]) == ("preference_not_met", "not_enforced")
+    assert (rule["if_enforced"], rule["verdict"]) == ("preference_not_met", "not_enforced")
     assert rule["better_nodes"] == []  # none is open: the node selector keeps it in zone1
     assert result["summary"]["violated"] == 0
 
@@ -355,18 +355,18 @@ def test_replica_sets_deployments_and_pods(judge: Judge, task: RulesTask) -> Non
     assert asked["summary"]["instances"] == 2
 
 
-def test_hazards_are_told_apart(judge: Judge, six: Sandbox, task: RulesTask) -> None:
+def test_risks_are_told_apart(judge: Judge, six: Sandbox, task: RulesTask) -> None:
     task.create(objects.virtual_machine("db1"))
     node = task.running("db1")["db1"]["status"]["nodeName"]
     drain.cordon(six, node)
     try:
         result = judge()
         assert result["summary"]["satisfied"] == result["summary"]["instances"] == 1
-        assert {(each["kind"], each["node"]) for each in result["hazards"]} >= {("cordoned", node)}
+        assert {(each["kind"], each["node"]) for each in result["risks"]} >= {("cordoned", node)}
         assert f"{node} (cordoned)" in result["table"]
         counted = judge(details="summary")
-        assert counted["summary"]["hazards"] == len(result["hazards"])
-        assert (counted["hazards"], counted["instances"]) == ([], [])
+        assert counted["summary"]["risks"] == len(result["risks"])
+        assert (counted["risks"], counted["instances"]) == ([], [])
     finally:
         six.restore_nodes()
 
@@ -412,7 +412,7 @@ def test_without_rights_nothing_is_reported_as_fine(judge: Judge, in_one_zone: t
     assert result["summary"]["unknown"] >= 1
     assert result["summary"]["satisfied"] == 0
     assert {"pods", "nodes", "virtualmachineinstances"} <= {
-        each["resource"] for each in result["unreadable"]
+        each["resource"] for each in result["permission_gaps"]
     }
     assert any("cannot list pods" in str(warning) for warning in result["warnings"])
 
@@ -432,7 +432,7 @@ def test_a_cluster_without_kubevirt(plain: Sandbox, run_module: RunModule) -> No
     assert judge()["summary"]["satisfied"] == 2
     result = judge(workloads=[{"namespace": "default", "name": "db"}])
     assert result["faults"] == [
-        "workloads[0]: KubeVirt is not installed on this cluster, so there is no VirtualMachine"
+        "workloads[0]: KubeVirt is not installed on this cluster, so it has no VirtualMachine"
     ]
 
 

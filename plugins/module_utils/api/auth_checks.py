@@ -64,7 +64,7 @@ def check_before(options: Options) -> None:
     """What can be checked before a kubeconfig is read."""
     for name in _NEVER_EMPTY:
         if options.get(name) in ("", {}):
-            raise NoConfiguration(f"{name}: must not be empty; leave it out")
+            raise NoConfiguration(f"{name}: must not be empty: omit it")
     for name in _FILES:
         if given := given_as(options, name):
             check_file(given.by, str(given.value))

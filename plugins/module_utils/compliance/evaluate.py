@@ -34,9 +34,9 @@ from .terms import (
 from .violations import MissingData, Violation, bypass_text
 
 _WHEN: t.Mapping[str, str] = {
-    MIGRATION: "it takes effect at its next migration",
-    RESTART: "it takes effect at its next restart",
-    RECREATION: "it takes effect when the instance is made again",
+    MIGRATION: "enforced from its next migration",
+    RESTART: "enforced from its next restart",
+    RECREATION: "enforced when the instance is recreated",
 }
 SEVERITY: t.Mapping[Verdict, int] = {verdict: rank for rank, verdict in enumerate(Verdict)}
 
@@ -69,21 +69,21 @@ class RuleResult:
         return replace(verdict, takes_effect=self.takes_effect) if self.takes_effect else verdict
 
     def _verdict(self) -> RuleVerdict:
-        in_effect = not self.missing
+        enforced = not self.missing
         placed = Verdict.PREFERENCE_NOT_MET if self.unmet else Verdict.SATISFIED
         reason = self._reason(*self.violations, *self.bypassed, *self.unmet)
         if self.violations and not (self.unreadable and self.doubtful):
-            return RuleVerdict(self.rule, Verdict.VIOLATED, reason, self.better, in_effect)
+            return RuleVerdict(self.rule, Verdict.VIOLATED, reason, self.better, enforced)
         if self.bypassed:
-            return RuleVerdict(self.rule, Verdict.VIOLATED, reason, (), in_effect, placed)
+            return RuleVerdict(self.rule, Verdict.VIOLATED, reason, (), enforced, placed)
         if self.unreadable:
             reason = self._reason(self.unreadable)
-            return RuleVerdict(self.rule, Verdict.UNKNOWN, reason, (), in_effect)
+            return RuleVerdict(self.rule, Verdict.UNKNOWN, reason, (), enforced)
         if self.missing:
             if placed is Verdict.SATISFIED:
-                reason = f"it is in the right place, by luck: {reason}"
+                reason = f"placed correctly, rule not enforced yet: {reason}"
             return RuleVerdict(
-                self.rule, Verdict.NOT_ENFORCED, reason, self.better, in_effect, placed
+                self.rule, Verdict.NOT_ENFORCED, reason, self.better, enforced, placed
             )
         return RuleVerdict(self.rule, placed, reason, self.better)
 
@@ -185,7 +185,9 @@ class RuleEvaluator:
         for rule in declared.rules if declared is not None else ():
             result = results.of(rule.rule)
             if rule.removed:
-                result.missing.append("a term that it wrote is gone: write the rules again")
+                result.missing.append(
+                    "a constraint of the rule was removed from the workload: run virt.placement.rules again"
+                )
             if rule.nodes is not None and rule.nodes.bypasses:
                 result.bypassed.append(bypass_text(rule.nodes))
         for term in self._foreign_terms(instance):
@@ -335,5 +337,5 @@ def _where(instance: EvaluatedInstance, gap: Drift) -> str:
     if instance.instance.vmi is None:
         return "the running pod was scheduled without it"
     if gap.reached:
-        return "on the VirtualMachineInstance, but its running pod was scheduled without it"
-    return "on the workload, but neither on the VirtualMachineInstance nor on its running pod"
+        return "set on the VMI, but its running pod was scheduled without it"
+    return "set on the VM, not yet on the running VMI"

@@ -19,7 +19,7 @@ from ..model.gc import collector_paused
 from ..model.objects import Node, Ref
 from ..model.snapshot import Instance, Snapshot
 from ..model.topology import Topology
-from ..model.verdict import Hazard, InstanceVerdict, Pending, RuleVerdict, Verdict, Verdicts
+from ..model.verdict import InstanceVerdict, Pending, Risk, RuleVerdict, Verdict, Verdicts
 from ..scheduler.framework import FilterStatus
 from ..scheduler.index import Index
 from ..view.view import ClusterView
@@ -38,7 +38,7 @@ from .violations import (
     Violation,
     bypassed_rules,
     can_be_bypassed,
-    hazards_of_node,
+    risks_of_node,
 )
 
 NAMED = 20
@@ -93,7 +93,7 @@ def judge(
     return Verdicts(
         instances=(*judge.verdicts, *judge.without_node(instances.waiting, pending, scope)),
         pending=pending,
-        hazards=tuple(judge.hazards),
+        risks=tuple(judge.risks),
         unreadable=snapshot.unreadable,
         moves_needed=moves,
     )
@@ -127,7 +127,7 @@ class Judge:
         self.verdicts: list[InstanceVerdict] = []
         self.evaluated: list[EvaluatedInstance] = []
         self.violations: list[tuple[EvaluatedInstance, Violation]] = []
-        self.hazards: list[Hazard] = []
+        self.risks: list[Risk] = []
         self.missing = MissingData(snapshot.unreadable)
         self._index = index
         self._reader = instances.reader
@@ -141,9 +141,9 @@ class Judge:
         """Add the verdict of one instance. The index must hold the declared world."""
         node = self._nodes[instance.node]
         refusals = self._index.failures_in_place(instance.key)
-        self.hazards += hazards_of_node(instance, node)
+        self.risks += risks_of_node(instance, node)
         if refusals:
-            self.hazards += self._attribution.hazards(instance, refusals)
+            self.risks += self._attribution.risks(instance, refusals)
         rules = self._rules(instance, refusals)
         self.evaluated.append(instance)
         self.verdicts.append(

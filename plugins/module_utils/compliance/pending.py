@@ -141,7 +141,7 @@ class PendingReasons:
         feasible = self._index.feasible_nodes(pod)
         if feasible:
             by = "" if pod.scheduler_name == DEFAULT_SCHEDULER else f" ({pod.scheduler_name})"
-            return f"the scheduler{by} has not placed it yet; it fits {wording.listed(feasible)}"
+            return f"the scheduler{by} has not bound it yet; feasible nodes: {wording.listed(feasible)}"
         nodes = (self._index.failures(pod, node.name) for node in self._index.nodes)
         return refused_text(nodes, self._topology)
 
@@ -161,7 +161,7 @@ def pending_of(
         Pending(
             instance.ref,
             instance.workload,
-            "no pod of it is there yet" if instance.pod is None else reasons.reason(instance.pod),
+            "it has no pod yet" if instance.pod is None else reasons.reason(instance.pod),
         )
         for instance in instances.waiting
         if covers(instance.workload, instance.ref) and missing.of_waiting(instance) is None

@@ -11,7 +11,7 @@ from ..model.json_pointer import JSON
 from ..model.objects import Node, Ref
 from ..model.snapshot import Unreadable
 from ..model.topology import Topology
-from ..model.verdict import Hazard, InstanceVerdict, Pending, RuleVerdict, Verdict, Verdicts
+from ..model.verdict import InstanceVerdict, Pending, Risk, RuleVerdict, Verdict, Verdicts
 from . import terms as wording
 
 _INSTANCE_LISTS = ("pods", "virtualmachineinstances")
@@ -39,8 +39,8 @@ def summary(verdicts: Verdicts) -> dict[str, JSON]:
         **{str(verdict): counted[verdict] for verdict in Verdict},
         str(Verdict.UNKNOWN): counted[Verdict.UNKNOWN] + gaps,
         "misplaced": sum(instance.misplaced for instance in verdicts.instances),
-        "hazards": len(verdicts.hazards),
-        "broken": [
+        "risks": len(verdicts.risks),
+        "violated_rules": [
             {"rule": rule, "affected": affected.get(rule), "moves_needed": moves}
             for rule, moves in sorted(verdicts.moves_needed.items())
         ],
@@ -68,8 +68,8 @@ def _rule_as_json(verdict: RuleVerdict) -> dict[str, JSON]:
         "verdict": str(verdict.verdict),
         "reason": verdict.reason,
         "better_nodes": list(verdict.better_nodes),
-        "in_effect": verdict.in_effect,
-        "as_declared": str(verdict.placed),
+        "enforced": verdict.enforced,
+        "if_enforced": str(verdict.placed),
         "takes_effect": verdict.takes_effect,
     }
 
@@ -82,12 +82,12 @@ def pending_as_json(pending: Pending) -> dict[str, JSON]:
     }
 
 
-def hazard_as_json(hazard: Hazard) -> dict[str, JSON]:
+def risk_as_json(risk: Risk) -> dict[str, JSON]:
     return {
-        "instance": ref_as_json(hazard.instance),
-        "node": hazard.node,
-        "kind": hazard.kind,
-        "detail": hazard.detail,
+        "instance": ref_as_json(risk.instance),
+        "node": risk.node,
+        "kind": risk.kind,
+        "detail": risk.detail,
     }
 
 
@@ -159,7 +159,11 @@ def _problems(verdicts: Verdicts) -> t.Iterator[str]:
             nodes = f"; better: {wording.listed(better, _NAMED)}" if better else ""
             yield f"{verdict}: {instance.instance}{where}:{names} {reason}{nodes}"
     for name, moves in sorted(verdicts.moves_needed.items()):
-        needed = "no arrangement would heal it" if moves is None else f"{moves} would heal it"
+        needed = (
+            "cannot be satisfied"
+            if moves is None
+            else f"{moves} {'move' if moves == 1 else 'moves'} would repair it"
+        )
         yield f"moves: {name}: {needed}"
     for gap in verdicts.unreadable:
         yield f"unknown: {gap}"

@@ -5,7 +5,7 @@
 Judge, planner and forecast call it. Two more questions belong to it: which rule owns a violated
 constraint (RuleAttribution), and which verdicts are unknown since data is missing (MissingData).
 What is wrong with a node but violates no constraint (a cordon, a taint, too little room) is a
-hazard.
+risk.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..model.objects import (
 )
 from ..model.snapshot import Instance, Unreadable, Workload
 from ..model.topology import Topology
-from ..model.verdict import Hazard
+from ..model.verdict import Risk
 from ..scheduler.framework import NODE_AFFINITY, Code, FilterReason, FilterStatus
 from ..scheduler.labels import matches_node
 from . import terms as wording
@@ -35,7 +35,7 @@ from .declared import Declared, ForeignNodeTerms, NodeRule
 from .evaluated_instances import EvaluatedInstance
 from .terms import Term, TermKind, pod_term, spread_term, terms_of
 
-HAZARDS: t.Mapping[str, str] = {
+RISKS: t.Mapping[str, str] = {
     "cordoned": "cordoned",
     "taint": "taint",
     "ports": "ports",
@@ -43,7 +43,7 @@ HAZARDS: t.Mapping[str, str] = {
     "too-many-pods": "too_many_pods",
     "node-name": "node_name",
 }
-"""Kinds of filter reasons that violate no constraint, to kinds of hazards."""
+"""Kinds of filter reasons that violate no constraint, to kinds of risks."""
 
 
 def violations(
@@ -55,7 +55,7 @@ def violations(
     without a readable workload. `refusals` are the filters' answers for `pod` on `node` when the
     instance itself is away (Index.failures_in_place).
 
-    Hazards are left out. Node affinity counts only if the node lacks something that KubeVirt does
+    Risks are left out. Node affinity counts only if the node lacks something that KubeVirt does
     not add by itself. Node terms are OR-ed, so a foreign term can admit a node that a rule forbids:
     that violates the rule although no filter refuses the node.
     """
@@ -66,7 +66,7 @@ def violations(
             if not _violates_node_affinity(pod, declared, node, refusal):
                 continue
             node_affinity = True
-        reasons = tuple(reason for reason in refusal.reasons if reason.kind not in HAZARDS)
+        reasons = tuple(reason for reason in refusal.reasons if reason.kind not in RISKS)
         if reasons:
             violated.append(replace(refusal, reasons=reasons))
     if not node_affinity and (bypassed := bypassed_rules(declared, node)):
@@ -96,7 +96,7 @@ def bypassed_rules(declared: Declared | None, node: Node) -> list[NodeRule]:
 def bypass_text(rule: NodeRule) -> str:
     """Why nothing enforces a rule's node requirements."""
     terms = ", ".join(f"nodeSelectorTerms[{number}]" for number in rule.bypasses)
-    return f"{terms} lacks the rule's expression, and node terms are OR-ed: nothing enforces it"
+    return f"{terms} lacks the rule's expression, and node selector terms are OR-ed: the rule is not enforced"
 
 
 def _violates_node_affinity(
@@ -179,16 +179,14 @@ class RuleAttribution:
                 attributed += [self._violation(instance, reason) for reason in status.reasons]
         return attributed
 
-    def hazards(
-        self, instance: EvaluatedInstance, refusals: t.Iterable[FilterStatus]
-    ) -> list[Hazard]:
+    def risks(self, instance: EvaluatedInstance, refusals: t.Iterable[FilterStatus]) -> list[Risk]:
         """What the filters refuse although no constraint is violated."""
         ref, node = instance.instance.ref, instance.node
-        hazards = [
-            Hazard(ref, node, HAZARDS[reason.kind], reason.text)
+        risks = [
+            Risk(ref, node, RISKS[reason.kind], reason.text)
             for refusal in refusals
             for reason in refusal.reasons
-            if reason.kind in HAZARDS
+            if reason.kind in RISKS
         ]
         if any(refusal.plugin == NODE_AFFINITY for refusal in refusals):
             placement = instance.as_declared.placement
@@ -197,8 +195,8 @@ class RuleAttribution:
             parts = [part for part in missing if adds_node_key(part.key)]
             if parts:
                 detail = _node_text(parts, self._nodes[node])
-                hazards.append(Hazard(ref, node, "not_schedulable_for_kubevirt", detail))
-        return hazards
+                risks.append(Risk(ref, node, "not_schedulable_for_kubevirt", detail))
+        return risks
 
     def _node_violations(
         self, instance: EvaluatedInstance, node: Node, status: FilterStatus
@@ -249,7 +247,7 @@ class RuleAttribution:
         if domain is None:
             return f"node {instance.node} has no label {reason.topology_key} ({description})"
         if reason.kind == "affinity":
-            return f"nothing that it must be near is in {over} {domain!r} ({description})"
+            return f"no pod that matches its pod affinity is in {over} {domain!r} ({description})"
         return f"{reason.text} ({description})"
 
     def _descriptions(self, instance: EvaluatedInstance) -> set[str]:
@@ -260,18 +258,18 @@ class RuleAttribution:
         }
 
 
-def hazards_of_node(instance: EvaluatedInstance, node: Node) -> list[Hazard]:
-    """Hazards that no filter reports."""
+def risks_of_node(instance: EvaluatedInstance, node: Node) -> list[Risk]:
+    """Risks that no filter reports."""
     ref = instance.instance.ref
-    hazards = []
+    risks = []
     if not node.ready:
-        hazards.append(Hazard(ref, node.name, "not_ready", f"node {node.name} is not Ready"))
+        risks.append(Risk(ref, node.name, "not_ready", f"node {node.name} is not Ready"))
     anti_affinity = instance.as_declared.placement.anti_affinity
     for key in dict.fromkeys(term.topology_key for term in anti_affinity):
         if key not in node.labels:
-            detail = f"node {node.name} has no label {key}, so nothing keeps anything apart there"
-            hazards.append(Hazard(ref, node.name, "unknown_domain", detail))
-    return hazards
+            detail = f"node {node.name} has no label {key}, so anti-affinity has no effect there"
+            risks.append(Risk(ref, node.name, "unknown_domain", detail))
+    return risks
 
 
 def _term_of(reason: FilterReason, owner: EvaluatedInstance | None) -> Term | None:

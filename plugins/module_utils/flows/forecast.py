@@ -78,7 +78,7 @@ def _rules_option(
         return None
     if not listed and not params["prune"]:
         if params["namespace"] == "":
-            faults.append(InputError("namespace", "must not be empty; leave it out"))
+            faults.append(InputError("namespace", "must not be empty: omit it"))
         return None
     if params["namespace"] is None:
         faults.append(InputError("namespace", "is required with rules: it is theirs"))
@@ -96,7 +96,7 @@ def _drilled_as_json(drilled: DrillReport, topology: Topology) -> dict[str, t.An
         "drill": [drill_as_json(loss) for loss in hurting],
         "counts": {"losses": len(drilled.drills), "hurting": len(hurting)},
         "table": table(drilled, topology),
-        "unreadable": [gap_as_json(gap) for gap in drilled.unreadable],
+        "permission_gaps": [gap_as_json(gap) for gap in drilled.unreadable],
     }
 
 

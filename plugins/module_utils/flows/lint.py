@@ -77,7 +77,7 @@ def run(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.A
             "passed_over": read.passed_over,
             **{name: severities[name] for name in ("error", "warning", "info")},
         },
-        "unreadable": [gap_as_json(gap) for gap in cluster.unreadable] if cluster else [],
+        "permission_gaps": [gap_as_json(gap) for gap in cluster.unreadable] if cluster else [],
     }
 
 

@@ -46,8 +46,8 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
             if details == "all" or instance.verdict is not Verdict.SATISFIED
         ],
         "pending": [report.pending_as_json(pod) for pod in verdicts.pending if shown],
-        "hazards": [report.hazard_as_json(hazard) for hazard in verdicts.hazards if shown],
+        "risks": [report.risk_as_json(risk) for risk in verdicts.risks if shown],
         "findings": [finding.as_json() for finding in findings],
-        "unreadable": [report.gap_as_json(gap) for gap in verdicts.unreadable],
+        "permission_gaps": [report.gap_as_json(gap) for gap in verdicts.unreadable],
         "table": report.table(verdicts, snapshot.nodes, topology),
     }

@@ -24,7 +24,7 @@ def forecast_as_json(forecast: Forecast) -> dict[str, JSON]:
         "left": [_left(skipped) for skipped in forecast.left],
         "order": [str(move.instance) for move in forecast.moves],
         "deadlock": _deadlock(forecast.deadlock),
-        "unreadable": [gap_as_json(gap) for gap in forecast.unreadable],
+        "permission_gaps": [gap_as_json(gap) for gap in forecast.unreadable],
     }
 
 

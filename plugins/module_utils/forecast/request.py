@@ -109,7 +109,7 @@ class _RequestReader:
             if not namespace:
                 self._fault(where, "has no namespace, and the task names none")
         elif not namespace.strip():
-            self._fault(where, "namespace must not be empty; leave it out")
+            self._fault(where, "namespace must not be empty: omit it")
         if not isinstance(name, str) or not name.strip():
             self._fault(where, f"name must be that of a workload, not {name!r}")
         if kind not in SCALABLE_KINDS:

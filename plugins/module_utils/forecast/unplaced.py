@@ -36,7 +36,7 @@ def pending_now(snapshot: Snapshot, topology: Topology) -> tuple[str, ...]:
     by_reason: dict[str, list[str]] = {}
     for instance in without_node:
         pod, ref = instance.pod, instance.ref
-        reason = reasons.reason(pod) if pod is not None else "no pod of it is there yet"
+        reason = reasons.reason(pod) if pod is not None else "it has no pod yet"
         by_reason.setdefault(reason, []).append(f"{ref.namespace}/{ref.name}")
     most_first = sorted(by_reason.items(), key=lambda entry: (-len(entry[1]), entry))
     return tuple(

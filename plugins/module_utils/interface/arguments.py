@@ -32,7 +32,7 @@ def argument_spec(**own: Spec) -> dict[str, Spec]:
 def topology_of(params: t.Mapping[str, t.Any]) -> Topology:
     """The vocabulary of the task. Raises InvalidInput for an invalid label key, and for an empty
     `cluster_uid`, which would disable the check of the cluster."""
-    faults = [InputError("cluster_uid", "must not be empty; leave it out")] * (
+    faults = [InputError("cluster_uid", "must not be empty: omit it")] * (
         params["cluster_uid"] == ""
     )
     faults += [
@@ -57,4 +57,4 @@ def rules_data(value: JSON) -> JSON:
     except NoReader as error:
         raise InvalidInput([InputError("rules", f"is text, and {error}")]) from error
     except NoYaml as error:
-        raise InvalidInput([InputError("rules", f"is text that is no YAML: {error}")]) from error
+        raise InvalidInput([InputError("rules", f"is not valid YAML: {error}")]) from error

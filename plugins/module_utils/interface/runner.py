@@ -118,9 +118,9 @@ def _identity(module: AnsibleModule, api: ApiClient) -> Result:
     try:
         return {"uid": cluster_uid(api), "api": api.host}
     except (Forbidden, NotFound) as error:
-        module.warn(f"the uid of the cluster is not known: {error}")
+        module.warn(f"cannot read the UID of the cluster: {error}")
     except ApiError as error:
-        module.warn(f"the uid of the cluster could not be read after the work was done: {error}")
+        module.warn(f"the UID of the cluster could not be read after the work was done: {error}")
     return {"uid": None, "api": api.host}
 
 

@@ -82,7 +82,7 @@ _POD_LABELS = frozenset(
     }
 )
 _BOUND_LABELS = frozenset({"topology.kubernetes.io/zone", "topology.kubernetes.io/region"})
-"""Copied from the node at binding (Kubernetes 1.35, KEP 4742): a new pod has none of them yet."""
+"""Copied from the node at binding (Kubernetes 1.35, KEP 4742): a new pod has none of these yet."""
 
 
 def of_kubevirt(key: str) -> bool:

@@ -40,9 +40,9 @@ class RuleVerdict:
     verdict: Verdict
     reason: str = ""
     better_nodes: tuple[str, ...] = ()
-    in_effect: bool = True
+    enforced: bool = True
     """False: the rule is not enforced, since the running pod was scheduled without it."""
-    as_declared: Verdict | None = None
+    if_enforced: Verdict | None = None
     """What the declared terms would give where it runs, if that is not `verdict`: satisfied or
     preference_not_met for what is not in effect; satisfied for a rule that a foreign term bypasses
     and that holds all the same."""
@@ -53,7 +53,7 @@ class RuleVerdict:
     @property
     def placed(self) -> Verdict:
         """The verdict on the node alone, enforced or not. The planner decides by this what moves."""
-        return self.as_declared or self.verdict
+        return self.if_enforced or self.verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class InstanceVerdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Hazard:
+class Risk:
     """A risk that violates no rule: cordon, taint, over-commit, unknown domain.
 
     Kinds: cordoned, taint, not_ready, not_schedulable_for_kubevirt, resources, too_many_pods,
@@ -100,7 +100,7 @@ class Pending:
 class Verdicts:
     instances: tuple[InstanceVerdict, ...] = ()
     pending: tuple[Pending, ...] = ()
-    hazards: tuple[Hazard, ...] = ()
+    risks: tuple[Risk, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
     moves_needed: t.Mapping[str, int | None] = field(default_factory=dict)
     """Violated rule (or the term, where no rule owns it) to the fewest moves that repair it;

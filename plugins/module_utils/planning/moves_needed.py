@@ -58,7 +58,7 @@ class Repair:
 
 
 RULE_PLUGINS = frozenset({NODE_AFFINITY, VOLUME_BINDING, POD_TOPOLOGY_SPREAD, INTER_POD_AFFINITY})
-"""Filters that check rules; the others report hazards, under which an instance may stay."""
+"""Filters that check rules; the others report risks, under which an instance may stay."""
 
 
 def moves_needed(

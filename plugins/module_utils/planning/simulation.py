@@ -76,7 +76,7 @@ class SimulatedMove:
 
 class ClusterSimulation:
     """`running` and `declared` hold the same pods on the same nodes, except leaving pods: they take
-    room but violate nothing (see in_flight). `strict`: hazards (a cordon, a taint, too little room)
+    room but violate nothing (see in_flight). `strict`: risks (a cordon, a taint, too little room)
     count as violations."""
 
     def __init__(

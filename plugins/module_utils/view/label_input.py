@@ -55,7 +55,7 @@ def label_key(notes: InputReader, key: str) -> bool:
     if is_label_key(key):
         return True
     notes.error(
-        f"{key!r} is no label key: letters, digits, '-', '_' and '.', at most 63, beginning and"
+        f"{key!r} is not a valid label key: letters, digits, '-', '_' and '.', at most 63, beginning and"
         " ending with a letter or digit, after an optional DNS prefix and a slash"
     )
     return False
@@ -67,7 +67,7 @@ def label_value(notes: InputReader, value: JSON) -> str | None:
     if text is None or is_label_value(text):
         return text
     notes.error(
-        f"{text!r} is no label value: letters, digits, '-', '_' and '.', at most 63, beginning and"
+        f"{text!r} is not a valid label value: letters, digits, '-', '_' and '.', at most 63, beginning and"
         " ending with a letter or digit"
     )
     return None
@@ -79,7 +79,7 @@ def labels(notes: InputReader, value: JSON) -> dict[str, str] | None:
         notes.error("must be a map of label keys and values")
         return None
     if not value:
-        notes.error("is empty: an empty selector would match everything, so name a label")
+        notes.error("is empty: name at least one label, since an empty selector matches every pod")
         return None
     texts = {str(key): label_value(notes.at(str(key)), inner) for key, inner in value.items()}
     valid = [label_key(notes, key) for key in texts]

@@ -35,7 +35,7 @@ def workload(notes: InputReader, value: JSON, namespace: str) -> WorkloadSelecto
     where = notes.at("namespace").text(given["namespace"]) if "namespace" in given else namespace
     given_options = [option for option in _WAYS if option in given]
     if len(given_options) != 1:
-        counted = f"has {' and '.join(given_options)}" if given_options else "has none of them"
+        counted = f"has {' and '.join(given_options)}" if given_options else "has none of these"
         if given_options or all(left_out(option, value, _OPTIONS) for option in _WAYS):
             notes.error(f"must name workloads by one of name, names or labels, and {counted}")
         return None
@@ -69,14 +69,14 @@ def _kind(notes: InputReader, value: JSON) -> str | None:
         return name
     kinds = ", ".join(RULE_KINDS)
     if name == "Pod":
-        notes.error(f"a Pod has no template to put a rule in: name its owner, one of {kinds}")
+        notes.error(f"a rule cannot be written to a Pod: name its owner, one of {kinds}")
     elif name in KINDS and KINDS[name].writable:
-        notes.error(f"{name} is not supported yet, it comes with a later release; now: {kinds}")
+        notes.error(f"{name} is not supported yet: use one of {kinds}")
     elif name in KINDS:
-        notes.error(f"rules cannot be put on a {name}, it is only read; use one of {kinds}")
+        notes.error(f"rules cannot be written to a {name}; use one of {kinds}")
     else:
         notes.error(
-            f"{name!r} is no kind of workload: use one of {kinds}{nearest(name, RULE_KINDS)}"
+            f"{name!r} is not a kind of workload: use one of {kinds}{nearest(name, RULE_KINDS)}"
         )
     return None
 
@@ -88,14 +88,14 @@ def pods(notes: InputReader, value: JSON, namespace: str) -> PodSelector | None:
         return None
     if "labels" not in given:
         if left_out("labels", value, _OF_PODS):
-            notes.error("needs labels: without them it would mean every pod, or none")
+            notes.error("needs labels, since an empty selector matches every pod")
         return None
     pod_labels = labels(notes.at("labels"), given["labels"])
     namespaces: tuple[str, ...] | None = (namespace,)
     if "namespaces" in given:
         namespaces = notes.at("namespaces").texts(given["namespaces"])
     if namespaces == ():
-        notes.at("namespaces").error("is empty: name at least one namespace, or leave it out")
+        notes.at("namespaces").error("is empty: name at least one namespace, or omit it")
     if not pod_labels or not namespaces:
         return None
     return PodSelector(pod_labels, namespaces)
@@ -173,9 +173,11 @@ def _selector(notes: InputReader, item: JSON, namespace: str) -> WorkloadSelecto
     kind = given.get("kind", VIRTUAL_MACHINE.name)
     if kind not in ASKED_KINDS:
         kinds = f"use one of {', '.join(ASKED_KINDS)}{nearest(kind, ASKED_KINDS)}"
-        notes.at("kind").error(f"{kind!r} is no kind of workload: {kinds}")
+        notes.at("kind").error(f"{kind!r} is not a kind of workload: {kinds}")
     if "namespace" not in given and not namespace:
-        notes.at("namespace").error("is missing: name it here, or a single one in namespaces")
+        notes.at("namespace").error(
+            "is missing: set it here, or set a single namespace in namespaces"
+        )
         return None
     # All kinds are named in the same way; the options differ in which kinds they accept.
     selector = workload(notes, {**given, "kind": VIRTUAL_MACHINE.name}, namespace)
@@ -247,12 +249,10 @@ class WorkloadLookup:
         ]
         hint = nearest(name, names)
         if other_kinds:
-            hint = (
-                f"; there is a {' and a '.join(sorted(other_kinds))} of that name, say so with kind"
-            )
+            hint = f"; there is a {' and a '.join(sorted(other_kinds))} of that name, set kind"
         return f"there is no {kind} {name!r} in namespace {namespace!r}{hint}"
 
 
 def without_kubevirt(kind: str) -> str:
     """The error of naming a kind of KubeVirt where KubeVirt is not installed."""
-    return f"KubeVirt is not installed on this cluster, so there is no {kind}"
+    return f"KubeVirt is not installed on this cluster, so it has no {kind}"

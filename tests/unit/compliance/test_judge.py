@@ -39,7 +39,7 @@ def test_a_rule_that_holds_and_is_in_effect_is_satisfied() -> None:
     assert of(found, "db1").node == "n1"
     assert of(found, "db1").domains == {"zone": "a", "node": "n1"}
     assert of(found, "db1").workload == Ref("VirtualMachine", "shop", "db1")
-    assert (found.pending, found.hazards) == ((), ())
+    assert (found.pending, found.risks) == ((), ())
     assert lint(cluster.snapshot()) == ()
     assert found.moves_needed == {}
 
@@ -205,7 +205,7 @@ def test_unmet_affinity_names_the_topology_domain() -> None:
     reason = rule(judge(cluster.snapshot()), "app", "").reason
 
     term = "pod affinity over zone to tier In (db)"
-    assert reason == f"{term}; nothing that it must be near is in zone 'a' ({term})"
+    assert reason == f"{term}; no pod that matches its pod affinity is in zone 'a' ({term})"
 
 
 def test_unmet_affinity_on_node_without_the_key_names_the_key() -> None:

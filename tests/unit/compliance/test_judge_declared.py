@@ -26,8 +26,8 @@ def test_declared_after_the_start_and_broken_is_violated_though_not_enforced() -
     found = judge(cluster.snapshot())
 
     assert rule(found, "db1").verdict is Verdict.VIOLATED
-    assert not rule(found, "db1").in_effect
-    assert "neither on the VirtualMachineInstance" in rule(found, "db1").reason
+    assert not rule(found, "db1").enforced
+    assert "set on the VM, not yet on the running VMI" in rule(found, "db1").reason
     assert found.moves_needed == {RULE: 1}
 
 
@@ -39,8 +39,8 @@ def test_declared_after_the_start_and_well_placed_is_the_right_place_by_luck() -
 
     assert of(found, "db3").verdict is Verdict.NOT_ENFORCED
     assert not of(found, "db3").misplaced
-    assert rule(found, "db3").as_declared is Verdict.SATISFIED
-    assert not rule(found, "db3").in_effect
+    assert rule(found, "db3").if_enforced is Verdict.SATISFIED
+    assert not rule(found, "db3").enforced
 
 
 def test_a_live_update_is_told_from_one_that_waits_for_a_restart() -> None:
@@ -50,10 +50,10 @@ def test_a_live_update_is_told_from_one_that_waits_for_a_restart() -> None:
 
     found = judge(cluster.snapshot())
 
-    assert "on the VirtualMachineInstance, but its running" in rule(found, "db1").reason
-    assert "on the workload, but neither" in rule(found, "db2").reason
-    assert rule(found, "db1").reason.startswith("it is in the right place, by luck: ")
-    assert rule(found, "db1").reason.endswith("; it takes effect at its next migration")
+    assert "set on the VMI, but its running pod" in rule(found, "db1").reason
+    assert "set on the VM, not yet on the running VMI" in rule(found, "db2").reason
+    assert rule(found, "db1").reason.startswith("placed correctly, rule not enforced yet: ")
+    assert rule(found, "db1").reason.endswith("; enforced from its next migration")
 
 
 def test_an_unmet_preference_that_is_not_enforced_says_both() -> None:
@@ -65,7 +65,7 @@ def test_an_unmet_preference_that_is_not_enforced_says_both() -> None:
     found = rule(judge(cluster.snapshot()), "cache", "shop/default/not-in-a")
 
     assert found.verdict is Verdict.NOT_ENFORCED
-    assert found.as_declared is Verdict.PREFERENCE_NOT_MET
+    assert found.if_enforced is Verdict.PREFERENCE_NOT_MET
 
 
 def test_a_group_label_that_is_missing_on_the_pod_is_judged_as_if_it_were_there() -> None:
@@ -191,4 +191,4 @@ def test_a_term_of_a_rule_that_somebody_removed_is_not_enforced() -> None:
     found = rule(judge(cluster.snapshot()), "db1")
 
     assert found.verdict is Verdict.NOT_ENFORCED
-    assert "write the rules again" in found.reason
+    assert "run virt.placement.rules again" in found.reason

@@ -38,10 +38,10 @@ def test_pending_with_a_place_waits_for_the_scheduler() -> None:
 
     (pending,) = judge(cluster.snapshot()).pending
 
-    assert pending.reason == "the scheduler has not placed it yet; it fits n1"
+    assert pending.reason == "the scheduler has not bound it yet; feasible nodes: n1"
 
 
-def test_hazards_stand_apart_from_violations() -> None:
+def test_risks_stand_apart_from_violations() -> None:
     cluster = Cluster()
     cluster.run("db", "n1")
     cluster.nodes["n1"]["spec"] = {
@@ -55,7 +55,7 @@ def test_hazards_stand_apart_from_violations() -> None:
     found = judge(cluster.snapshot())
 
     assert of(found, "db").verdict is Verdict.SATISFIED
-    assert {hazard.kind for hazard in found.hazards} == {
+    assert {risk.kind for risk in found.risks} == {
         "not_ready",
         "cordoned",
         "taint",
@@ -64,7 +64,7 @@ def test_hazards_stand_apart_from_violations() -> None:
     }
 
 
-def test_anti_affinity_on_a_node_without_the_key_is_a_hazard() -> None:
+def test_anti_affinity_on_a_node_without_the_key_is_a_risk() -> None:
     cluster = Cluster()
     cluster.node("bare")
     cluster.run("db", "bare", anti_affinity(apart(tier="db")), tier="db")
@@ -72,7 +72,7 @@ def test_anti_affinity_on_a_node_without_the_key_is_a_hazard() -> None:
     found = judge(cluster.snapshot())
 
     assert of(found, "db").verdict is Verdict.SATISFIED
-    assert [hazard.kind for hazard in found.hazards] == ["unknown_domain"]
+    assert [risk.kind for risk in found.risks] == ["unknown_domain"]
 
 
 def test_of_as_many_nodes_those_are_told_first_that_least_stands_against() -> None:

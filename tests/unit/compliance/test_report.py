@@ -34,8 +34,8 @@ def test_summary_counts_each_verdict_and_what_would_heal() -> None:
         "unknown": 0,
         "violated": 2,
         "misplaced": 2,
-        "hazards": 0,
-        "broken": [{"rule": RULE, "affected": 2, "moves_needed": 1}],
+        "risks": 0,
+        "violated_rules": [{"rule": RULE, "affected": 2, "moves_needed": 1}],
     }
 
 
@@ -66,7 +66,7 @@ def test_the_table_shows_zones_nodes_workloads_and_each_problem() -> None:
     assert lines[6].startswith(
         "pending: VirtualMachineInstance shop/db3: 0/2 nodes are available: "
     )
-    assert lines[7] == f"moves: {RULE}: no arrangement would heal it"
+    assert lines[7] == f"moves: {RULE}: cannot be satisfied"
 
 
 def test_a_large_cluster_shows_only_nodes_that_hold_something() -> None:
@@ -110,14 +110,16 @@ def test_workloads_are_found_by_name_names_and_labels() -> None:
         ),
         pytest.param(
             {"namespaces": ["shop", "other"], "workloads": [{"name": "db1"}]},
-            ["workloads[0], namespace: is missing: name it here, or a single one in namespaces"],
+            [
+                "workloads[0], namespace: is missing: set it here, or set a single namespace in namespaces"
+            ],
             id="which namespace",
         ),
         pytest.param(
             {"workloads": [{"namespace": "shop", "labels": {}}]},
             [
-                "workloads[0], labels: is empty: an empty selector would match everything, so name a"
-                " label"
+                "workloads[0], labels: is empty: name at least one label, since an empty"
+                " selector matches every pod"
             ],
             id="empty selector",
         ),

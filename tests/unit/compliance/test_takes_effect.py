@@ -127,7 +127,7 @@ def before_the_write(cluster: Cluster, ref: Ref, term: tuple[TermLocation, JSON]
 def judged(cluster: Cluster) -> str:
     (found,) = judge(cluster.snapshot()).instances
     (rule,) = [each for each in found.rules if each.rule == "shop/default/new"]
-    assert not rule.in_effect
+    assert not rule.enforced
     return rule.takes_effect
 
 

@@ -41,7 +41,7 @@ def test_agrees_with_the_scheduler(case: dict[str, t.Any]) -> None:
     )
 
     verdicts = {f"{v.instance.namespace}/{v.instance.name}": v for v in found.instances}
-    endangered = {f"{h.instance.namespace}/{h.instance.name}" for h in found.hazards}
+    endangered = {f"{h.instance.namespace}/{h.instance.name}" for h in found.risks}
     assert case["expect"]
     for expected in case["expect"]:
         verdict = verdicts.get(expected["pod"])

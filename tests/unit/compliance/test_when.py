@@ -29,7 +29,7 @@ def written(
         cluster.write(ref, "new", term)
     (found,) = judge(cluster.snapshot(**changes)).instances
     (rule,) = [each for each in found.rules if each.rule == "shop/default/new"]
-    assert not rule.in_effect
+    assert not rule.enforced
     return rule
 
 
@@ -43,8 +43,8 @@ def test_affinity_of_a_machine_takes_effect_at_its_next_migration() -> None:
     rule = written(cluster, machine(cluster), AWAY)
 
     assert (rule.verdict.value, rule.takes_effect) == ("not_enforced", "migration")
-    assert rule.reason.startswith("it is in the right place, by luck: ")
-    assert rule.reason.endswith("; it takes effect at its next migration")
+    assert rule.reason.startswith("placed correctly, rule not enforced yet: ")
+    assert rule.reason.endswith("; enforced from its next migration")
 
 
 def test_a_spread_takes_effect_at_a_restart() -> None:
@@ -53,7 +53,7 @@ def test_a_spread_takes_effect_at_a_restart() -> None:
     rule = written(cluster, machine(cluster), EVEN)
 
     assert rule.takes_effect == "restart"
-    assert rule.reason.endswith("; it takes effect at its next restart")
+    assert rule.reason.endswith("; enforced from its next restart")
 
 
 def test_beside_a_spread_that_waits_nothing_else_reaches_the_machine() -> None:
@@ -108,7 +108,7 @@ def test_a_replica_keeps_what_it_was_made_with(kind: str) -> None:
     rule = written(cluster, ref, AWAY)
 
     assert rule.takes_effect == "recreate"
-    assert rule.reason.endswith("; it takes effect when the instance is made again")
+    assert rule.reason.endswith("; enforced when the instance is recreated")
 
 
 def test_what_is_broken_and_not_enforced_says_both() -> None:
@@ -130,4 +130,4 @@ def test_what_is_in_effect_waits_for_nothing() -> None:
 
     (found,) = judge(cluster.snapshot()).instances
 
-    assert [(rule.in_effect, rule.takes_effect) for rule in found.rules] == [(True, "")]
+    assert [(rule.enforced, rule.takes_effect) for rule in found.rules] == [(True, "")]

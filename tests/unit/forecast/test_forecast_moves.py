@@ -13,7 +13,7 @@ from dataclasses import replace
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.virt.placement.plugins.module_utils.compliance.violations import HAZARDS
+from ansible_collections.virt.placement.plugins.module_utils.compliance.violations import RISKS
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
 from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import CAUSES, Cause
@@ -108,7 +108,7 @@ def assert_obeyed(
         asked = each.declared.placement if each.declared else each.pod.placement
         if matches_node(asked, nodes[pods[each.pod.uid].node_name]):
             kinds -= {"node-affinity"}
-        assert not kinds - HAZARDS.keys(), each.instance.ref
+        assert not kinds - RISKS.keys(), each.instance.ref
 
 
 @thorough

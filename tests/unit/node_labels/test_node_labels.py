@@ -126,8 +126,8 @@ class TestRequest:
             "exclusive[0]",
         ]
         assert "did you mean zone" in found[0]
-        assert "is no label key" in found[1]
-        assert "is no label value" in found[2]
+        assert "is not a valid label key" in found[1]
+        assert "is not a valid label value" in found[2]
         assert "did you mean region" in found[4]
         assert "did you mean performance" in found[5]
 

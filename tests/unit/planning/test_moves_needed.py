@@ -73,7 +73,7 @@ def test_agrees_with_trying_every_arrangement(seed: int) -> None:
 
 
 def fewest(snapshot: Snapshot) -> int | None:
-    """Try every arrangement: who stays need not mind hazards, who moves passes every filter."""
+    """Try every arrangement: who stays need not mind risks, who moves passes every filter."""
     group = [pod for pod in snapshot.pods if pod.labels.get("tier") == "db"]
     rest = [pod for pod in snapshot.pods if pod not in group]
     names = [node.name for node in snapshot.nodes]

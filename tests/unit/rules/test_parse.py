@@ -184,7 +184,7 @@ _WITHOUT_KEY = {
                 "workloads": [{"kind": "VirtualMachin", "name": "a"}],
                 "label": {"a": "b"},
             },
-            "rules[0] r, workloads[0].kind: 'VirtualMachin' is no kind of workload: use one of"
+            "rules[0] r, workloads[0].kind: 'VirtualMachin' is not a kind of workload: use one of"
             " VirtualMachine, VirtualMachineInstanceReplicaSet, Deployment; did you mean"
             " 'VirtualMachine'",
         ),

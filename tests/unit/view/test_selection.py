@@ -55,8 +55,8 @@ def test_bare_pods_are_selected_by_their_own_labels() -> None:
     ("kind", "name", "hint"),
     [
         (VM, "wep", "; did you mean 'web'?"),
-        (VM, "front", "; there is a Deployment of that name, say so with kind"),
-        ("Deployment", "web", "; there is a VirtualMachine of that name, say so with kind"),
+        (VM, "front", "; there is a Deployment of that name, set kind"),
+        ("Deployment", "web", "; there is a VirtualMachine of that name, set kind"),
         (VM, "zzzzzz", ""),
     ],
 )
@@ -82,7 +82,7 @@ def test_vm_without_kubevirt_is_an_error() -> None:
 
     assert found == ()
     assert errors == [
-        "workloads[0]: KubeVirt is not installed on this cluster, so there is no VirtualMachine"
+        "workloads[0]: KubeVirt is not installed on this cluster, so it has no VirtualMachine"
     ]
 
 
