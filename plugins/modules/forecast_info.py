@@ -16,16 +16,16 @@ description:
   - The answer is about those whom the question concerns, and about nobody else. Every member of O(rules) is concerned,
     whether the rule has still to be written or stands already, so that the same rules get the same answer as long as
     nothing has moved. Its machines that break a rule now have to move, and its instances that are Pending now are to
-    be placed. Beside them who is on the nodes of O(without) is concerned, and of the workloads in O(scale) who would
-    be new and who is Pending now. With O(state=absent) and O(prune) it is those whose templates would change.
+    be placed. Beside them who is on the nodes of O(unavailable) is concerned, and of the workloads in O(scale) who
+    would be new and who is Pending now. With O(state=absent) and O(prune) it is those whose templates would change.
   - Without any question nobody is concerned, so that the answer is V(guaranteed). Who is Pending already stands in
-    RV(proof) then; M(virt.placement.placement_info) says whether rules hold now.
+    RV(reasons) then; M(virt.placement.placement_info) says whether rules hold now.
   - RV(forecast) is one of four answers. V(guaranteed) holds whatever the scheduler chooses, in whatever order.
     V(possible) means that some way leads there, and that it depends on choices or was not shown for all of them.
     V(impossible) comes with a proof in words. V(unknown) means that the search came to its limit,
     that something could not be read, that machines which have to move may make room or be in the way otherwise than
-    planned, or that a rule may be broken by who leaves or comes later. RV(proof) says which. Nothing is claimed beyond
-    what was shown.
+    planned, or that a rule may be broken by who leaves or comes later. RV(reasons) says which. Nothing is claimed
+    beyond what was shown.
   - Also says who would be pending and why, who cannot be live-migrated, and which moves would be made, in their order.
     Where only more than one move at a time would help it says so, and names ways out; none of them is taken.
   - With O(drill) each domain of a key is lost in turn, and the losses are sorted by how much they hurt.
@@ -64,12 +64,12 @@ options:
     description: Terms that are there already and say the same would become the rules', as in M(virt.placement.rules).
     type: bool
     default: false
-  without:
+  unavailable:
     description:
       - What is lost, all of it together. C(nodes) is a list of nodes; any other key is a name of O(topology_keys), or
         a label key with its prefix, with a domain or a list of domains.
     type: dict
-  cause:
+  event:
     description:
       - With V(drain) the nodes are cordoned, and what runs there is evicted. Virtual machines migrate where their
         eviction strategy says so, and are started again elsewhere otherwise.
@@ -103,7 +103,7 @@ options:
   drill:
     description:
       - Keys of which each domain is lost by itself, one after the other, for example V(node) and V(zone).
-      - Each answer is in RV(drill), the worst of them in RV(forecast). Cannot stand beside O(without).
+      - Each answer is in RV(drill), the worst of them in RV(forecast). Cannot stand beside O(unavailable).
     type: list
     elements: str
 extends_documentation_fragment:
@@ -124,7 +124,7 @@ notes:
   - Migrations that have found their nodes are taken to be over, and what is being deleted to have gone, in whatever
     order. What else happens meanwhile is not foreseen. Disruption budgets, quotas, volumes that take time to detach and
     what comes of pods that are ended by preemption are left out of account. Whose these may be is in
-    RV(pending[].may_end).
+    RV(pending[].preemption_candidates).
 seealso:
   - module: virt.placement.rules
   - module: virt.placement.placement_info
@@ -144,18 +144,18 @@ EXAMPLES = r"""
 - name: Go on only where it is possible at all
   ansible.builtin.assert:
     that: outlook.forecast in ['guaranteed', 'possible']
-    fail_msg: "{{ outlook.proof | join('; ') }}"
+    fail_msg: "{{ outlook.reasons | join('; ') }}"
 
 - name: Can this node be drained
   virt.placement.forecast_info:
-    without:
+    unavailable:
       nodes: [worker2]
 
 - name: What if a whole zone fails
   virt.placement.forecast_info:
-    without:
+    unavailable:
       zone: scu
-    cause: failure
+    event: failure
 
 - name: Is there room for six instances
   virt.placement.forecast_info:
@@ -167,7 +167,7 @@ EXAMPLES = r"""
 - name: Which single failure hurts most
   virt.placement.forecast_info:
     drill: [node, zone]
-    cause: failure
+    event: failure
   register: drilled
 
 - name: Show the losses that hurt
@@ -186,7 +186,7 @@ forecast:
   returned: success
   type: str
   sample: impossible
-proof:
+reasons:
   description:
     - Why it is impossible, or why nothing better can be said. Empty where the answer stands for itself.
     - Where nothing was asked, who is Pending already, with the reason.
@@ -194,12 +194,12 @@ proof:
   type: list
   elements: str
   sample: ["these 4 VMs (web-a, web-b, web-c, web-d) keep apart over zone and can only use 3 zones (z1, z2, z3)"]
-to_place:
+instances_to_schedule:
   description: How many instances would have to find a place, those who are concerned and Pending now among them.
   returned: without O(drill)
   type: int
   sample: 4
-least_pending:
+min_unschedulable:
   description: At least how many would stay pending, whatever is chosen.
   returned: without O(drill)
   type: int
@@ -224,7 +224,7 @@ pending:
     certain:
       description: Whether that is so whatever is chosen and in whatever order, or somebody else may stay instead.
       type: bool
-    may_end:
+    preemption_candidates:
       description:
         - Workloads of lower priority of which the scheduler may end pods to make room for it, at most 20.
         - Who is ended and finds no other place is Pending then; that is not counted.
@@ -237,8 +237,8 @@ pending:
       instance: {kind: VirtualMachineInstance, namespace: shop, name: web-d}
       reason: "0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules (app In (web) over zone)"
       certain: false
-      may_end: []
-stuck:
+      preemption_candidates: []
+not_migratable:
   description: >-
     Instances that could not be live-migrated, with the term that stands against it. Of those that a rule touches also
     some that need not move now.
@@ -267,64 +267,81 @@ stuck:
       type: bool
   sample: []
 moves:
-  description: The fewest moves after which the rules hold, or the moves off the lost nodes, in an order that works.
+  description: The fewest moves after which the rules hold, or the moves off the unavailable nodes, in their order.
   returned: without O(drill)
   type: list
   elements: dict
   contains:
-    workload:
-      description: Kind, namespace and name of the workload.
-      type: dict
+    kind:
+      description: Kind of the workload.
+      type: str
+    namespace:
+      description: Namespace of the workload.
+      type: str
+    name:
+      description: Name of the workload.
+      type: str
     instance:
-      description: Kind, namespace and name of the instance.
-      type: dict
+      description: Name of the instance.
+      type: str
     uid:
       description: UID of the instance.
       type: str
     method:
       description: V(migrate), V(restart) or V(recreate).
       type: str
-    from:
+    from_node:
       description: The node that it leaves.
       type: str
-    targets:
-      description:
-        - Nodes open to it in its turn, 20 of them at most. The first is the one that the plan counts on.
-      type: list
-      elements: str
-    after:
-      description: UIDs of the instances whose moves must have ended before.
-      type: list
-      elements: str
+    to_node:
+      description: The node that the plan counts on. The scheduler decides.
+      type: str
     reason:
       description: Why it moves.
       type: str
+    targets:
+      description: The nodes that are feasible in its turn, at most 20.
+      type: list
+      elements: str
+    after:
+      description: UIDs of the instances whose moves must end first.
+      type: list
+      elements: str
   sample: []
-left:
-  description: Instances that ought to move for a rule to hold, and for which no move was found.
+skipped:
+  description: Instances that violate a rule and for which no move was found.
   returned: without O(drill)
   type: list
   elements: dict
   contains:
-    workload:
-      description: Kind, namespace and name of the workload.
-      type: dict
+    kind:
+      description: Kind of the workload.
+      type: str
+    namespace:
+      description: Namespace of the workload.
+      type: str
+    name:
+      description: Name of the workload.
+      type: str
     instance:
-      description: Kind, namespace and name of the instance.
-      type: dict
-    node:
+      description: Name of the instance.
+      type: str
+    uid:
+      description: UID of the instance.
+      type: str
+    method:
+      description: Always null, since no method is possible.
+      type: str
+    from_node:
       description: The node that it runs on.
       type: str
+    to_node:
+      description: Always null.
+      type: str
     reason:
-      description: Why it ought to move, and why it does not.
+      description: Which rule it violates, and why it does not move.
       type: str
   sample: []
-order:
-  description: The instances of RV(moves) in their order.
-  returned: without O(drill)
-  type: list
-  elements: str
-  sample: [VirtualMachineInstance shop/web-a]
 deadlock:
   description: Where there is room, and no single move leads there. Null otherwise.
   returned: without O(drill)
@@ -334,10 +351,10 @@ deadlock:
       description: Who stands in each other's way.
       type: list
       elements: dict
-    why:
+    reason:
       description: What was seen.
       type: str
-    ways_out:
+    remediation:
       description: What somebody may decide to do. None of it is ever done without being asked for.
       type: list
       elements: str
@@ -374,7 +391,7 @@ drill:
       description: Instances that do in a bad case, where it is possible that all have a place, or unknown.
       type: list
       elements: dict
-    stuck:
+    not_migratable:
       description: Instances that cannot be live-migrated off, in the best course that was found.
       type: list
       elements: dict
@@ -382,7 +399,7 @@ drill:
       description: Instances that nothing makes again.
       type: list
       elements: dict
-    proof:
+    reasons:
       description: Why. Empty only where RV(drill[].blocked) says it.
       type: list
       elements: str
@@ -423,9 +440,9 @@ drill:
       down: 1
       pending: [{kind: VirtualMachineInstance, namespace: shop, name: web-a}]
       at_risk: []
-      stuck: []
+      not_migratable: []
       gone: []
-      proof: ["this VM (web-a) keeps apart over zone and can only use 0 zones"]
+      reasons: ["this VM (web-a) keeps apart over zone and can only use 0 zones"]
       blocked:
         - instance: {kind: VirtualMachineInstance, namespace: shop, name: web-a}
           by: InterPodAffinity
@@ -481,7 +498,7 @@ findings:
       description: Name of the rule.
       type: str
   sample: []
-refused:
+blocking_findings:
   description: Names of the findings for which M(virt.placement.rules) would refuse to write these rules.
   returned: success
   type: list
@@ -511,7 +528,7 @@ faults:
   returned: when the input is refused
   type: list
   elements: str
-  sample: ["without.nodes: there is no node 'worker9'; did you mean 'worker2'?"]
+  sample: ["unavailable.nodes: there is no node 'worker9'; did you mean 'worker2'?"]
 cluster:
   description: The cluster that was read.
   returned: always
@@ -534,7 +551,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virt.placement.plugins.module_utils.flows.forecast import run
-from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import CAUSES
+from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import NODE_EVENTS
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
     argument_spec,
 )
@@ -558,8 +575,8 @@ def main() -> None:
             state={"type": "str", "default": "present", "choices": list(STATES)},
             prune={"type": "bool", "default": False},
             adopt={"type": "bool", "default": False},
-            without={"type": "dict"},
-            cause={"type": "str", "default": "drain", "choices": list(CAUSES)},
+            unavailable={"type": "dict"},
+            event={"type": "str", "default": "drain", "choices": list(NODE_EVENTS)},
             scale={"type": "list", "elements": "dict", "options": SCALED},
             drill={"type": "list", "elements": "str", "no_log": False},
         ),

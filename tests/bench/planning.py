@@ -133,7 +133,7 @@ def measure(file: str, every: int) -> Measured:
     groups = {pod.labels["group"] for pod in snapshot.pods if pod.namespace in wanted.namespaces}
 
     started = time.process_time()
-    drills = drill(snapshot, [HOSTNAME], cause="drain").drills if every == SOME else ()
+    drills = drill(snapshot, [HOSTNAME], event="drain").drills if every == SOME else ()
     drilled = time.process_time() - started
     return Measured(
         verify,

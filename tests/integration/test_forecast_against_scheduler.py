@@ -53,12 +53,12 @@ def sandbox() -> t.Iterator[Sandbox]:
 @dataclasses.dataclass
 class Batch:
     """What came of the cases of this run. `owners`: the Deployment of each pod, by uid. `calm`:
-    Deployments of clusters without urgent pods. `may_end`: those that may take a place by force."""
+    Deployments of clusters without urgent pods. `preemption_candidates`: those that may take a place by force."""
 
     answers: list[str] = dataclasses.field(default_factory=list)
     urgent: int = 0
     calm: set[str] = dataclasses.field(default_factory=set)
-    may_end: set[str] = dataclasses.field(default_factory=set)
+    preemption_candidates: set[str] = dataclasses.field(default_factory=set)
     owners: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
@@ -82,9 +82,9 @@ def test_the_scheduler_does_what_was_forecast(
         batch.answers.append(answer)
         if answer == "impossible" and case.urgent:
             print(f"seed {seed}: {case.question} impossible but by force, not made")
-            assert found["least_pending"] >= 1, found
+            assert found["min_unschedulable"] >= 1, found
             return
-        stage.change(run_module, found.get("refused", []))
+        stage.change(run_module, found.get("blocking_findings", []))
         asked = {pod for pod in before if case.asks_about(pod)}
         new = stage.settle(placed=answer == "guaranteed" and asked == before) - (before - asked)
         print(f"seed {seed}: {case.question} {answer}, Pending {len(new)}")
@@ -93,7 +93,7 @@ def test_the_scheduler_does_what_was_forecast(
         if not case.urgent:
             batch.calm |= case.names
         elif answer == "possible":
-            batch.may_end |= _may_wait(found, stage)
+            batch.preemption_candidates |= _may_wait(found, stage)
         _holds(found, new, stage)
     finally:
         stage.end()
@@ -106,7 +106,7 @@ def _may_wait(found: JSON, stage: Stage) -> set[str]:
 
 
 def _may_end(found: JSON) -> set[str]:
-    return {ref["name"] for each in found["pending"] for ref in each["may_end"]}
+    return {ref["name"] for each in found["pending"] for ref in each["preemption_candidates"]}
 
 
 def _holds(found: JSON, new: set[str], stage: Stage) -> None:
@@ -115,19 +115,21 @@ def _holds(found: JSON, new: set[str], stage: Stage) -> None:
         assert not new, found
         _went_where_told(found, stage)
     elif found["forecast"] == "impossible":
-        assert len(new) >= found["least_pending"] >= 1, (new, found)
+        assert len(new) >= found["min_unschedulable"] >= 1, (new, found)
         _wait_as_told(found, new, stage)
     else:
         assert found["forecast"] == "possible", found
-        assert found["pending"] or found["proof"], found
-        assert found["least_pending"] == 0, found
+        assert found["pending"] or found["reasons"], found
+        assert found["min_unschedulable"] == 0, found
         assert not any(each["certain"] for each in found["pending"]), found
         named = _may_wait(found, stage)
         assert named <= stage.affected, (stage.affected, found)
         ended = stage.case.below(named)
         assert _may_end(found) <= ended, (ended, found)
         assert {deployment_of(pod) for pod in new} <= named | ended, (new, found)
-        assert len([p for p in new if deployment_of(p) in named]) <= found["to_place"], (new, found)
+        assert (
+            len([p for p in new if deployment_of(p) in named]) <= found["instances_to_schedule"]
+        ), (new, found)
 
 
 def _wait_as_told(found: JSON, new: set[str], stage: Stage) -> None:
@@ -136,9 +138,9 @@ def _wait_as_told(found: JSON, new: set[str], stage: Stage) -> None:
     waiting = collections.Counter(map(deployment_of, new))
     certain = [each["workload"]["name"] for each in found["pending"] if each["certain"]]
     named = {each["workload"]["name"] for each in found["pending"]}
-    assert len(found["pending"]) >= found["least_pending"], found
+    assert len(found["pending"]) >= found["min_unschedulable"], found
     assert collections.Counter(certain) <= waiting, (new, found)
-    assert len(new) <= found["to_place"], (new, found)
+    assert len(new) <= found["instances_to_schedule"], (new, found)
     assert named <= stage.affected, (stage.affected, found)
     assert set(waiting) <= (named if len(stage.affected) == 1 else stage.affected), (new, found)
 
@@ -147,8 +149,8 @@ def _went_where_told(found: JSON, stage: Stage) -> None:
     """Those who move are those on the node that is drained, and they go to their targets. These are
     what is open in the plan's order: of two workloads another order may open others."""
     moves = found["moves"]
-    assert sorted(each["instance"]["name"] for each in moves) == sorted(stage.on_lost), found
-    assert {each["from"] for each in moves} <= {stage.case.lost}, found
+    assert sorted(each["instance"] for each in moves) == sorted(stage.on_lost), found
+    assert {each["from_node"] for each in moves} <= {stage.case.lost}, found
     targets = {node for each in moves for node in each["targets"]}
     assert stage.case.lost not in targets, found
     if len(stage.affected) == 1 and moves:
@@ -162,7 +164,7 @@ def test_nobody_was_preempted(sandbox: Sandbox, batch: Batch) -> None:
         assert batch.urgent > 0, "nobody who would was ever to find a place"
     by_whom = {batch.owners.get(uid, uid) for uid in preempted(sandbox)}
     assert by_whom & batch.calm == set()
-    assert by_whom <= batch.may_end
+    assert by_whom <= batch.preemption_candidates
 
 
 def test_most_forecasts_say_what_will_be(batch: Batch) -> None:
@@ -196,7 +198,7 @@ def test_a_place_that_exists_only_by_preemption_is_none(
         api.create_all([urgent, low])
         placed = api.wait_list(pods, lambda found: _nodes(found) == set(names))
         lost = next((_node_of(pod) for pod in placed if _is_urgent(pod)), "")
-        question: JSON = {"without": {"nodes": [lost]}}
+        question: JSON = {"unavailable": {"nodes": [lost]}}
         if change == "scale":
             scaled = [{"name": f"{change}-urgent", "replicas": 1}]
             question = {"namespace": BY_FORCE, "scale": scaled}
@@ -205,7 +207,7 @@ def test_a_place_that_exists_only_by_preemption_is_none(
             forecast_info.main, {"kubeconfig": str(sandbox.kubeconfig("reader")), **question}
         )
 
-        assert (found["forecast"], found["least_pending"]) == ("impossible", 1), found
+        assert (found["forecast"], found["min_unschedulable"]) == ("impossible", 1), found
         # Nothing says the priority of a workload that has no pod yet: its template names a class only.
         assert _may_end(found) == (set() if change == "scale" else {"drain-low"}), found
         if change == "scale":

@@ -139,23 +139,23 @@ def test_a_drain_goes_as_forecast(
             pytest.skip(f"seed {seed}: no node with few enough machines")
         lost = chance.choice(few)
 
-        found = stage.forecast(without={"nodes": [lost]})
+        found = stage.forecast(unavailable={"nodes": [lost]})
         answers.append(found["forecast"])
         stuck = drained.run(lost)
 
         print(f"seed {seed}: {lost} with {there[lost]}: {found['forecast']}, stuck {sorted(stuck)}")
-        certain = {each["instance"]["name"] for each in found["stuck"] if each["certain"]}
+        certain = {each["instance"]["name"] for each in found["not_migratable"] if each["certain"]}
         if found["forecast"] == "guaranteed":
             assert not stuck, found
         elif found["forecast"] == "impossible":
             assert stuck, found
         else:
             assert found["forecast"] == "possible", found
-            assert found["stuck"] or found["proof"], found
+            assert found["not_migratable"] or found["reasons"], found
             assert not certain & set(there[lost]), found
             assert stuck <= _may_be_stuck(found, there[lost]), found
         assert certain & set(there[lost]) <= stuck, found
-        if len(running) == len(names) and not found["stuck"]:
+        if len(running) == len(names) and not found["not_migratable"]:
             assert not stuck, found
     finally:
         stage.end()
@@ -168,5 +168,5 @@ def test_most_forecasts_of_drains_say_what_will_be(answers: list[str]) -> None:
 def _may_be_stuck(found: JSON, there: list[str]) -> set[str]:
     """The machines of which the forecast says that they may have to stay; all of the node where it
     gives a reason and no names."""
-    named = {each["instance"]["name"] for each in found["stuck"]}
+    named = {each["instance"]["name"] for each in found["not_migratable"]}
     return named & set(there) or set(there)

@@ -205,10 +205,10 @@ def test_two_apart_on_two_nodes_hold_a_drain_up_until_a_node_is_added(stage: Sta
     stage.machine("db-b", "w2", anti_affinity(g="db"), g="db")
     drain.cordon(stage.sandbox, "w3")
 
-    before = stage.forecast(without={"nodes": ["w1"]})
+    before = stage.forecast(unavailable={"nodes": ["w1"]})
 
     assert before["forecast"] == "impossible"
-    assert [each["instance"]["name"] for each in before["stuck"]] == ["db-a"]
+    assert [each["instance"]["name"] for each in before["not_migratable"]] == ["db-a"]
     drain.cordon(stage.sandbox, "w1")
     stage.create(objects.migration("db-a", name="held"))
     assert stage.placed(3) == ["", "w1", "w2"]
@@ -216,7 +216,7 @@ def test_two_apart_on_two_nodes_hold_a_drain_up_until_a_node_is_added(stage: Sta
     stage.api.delete(stage.path(MIGRATION, "held"))
     assert stage.placed(2) == ["w1", "w2"]
     stage.sandbox.restore_nodes()
-    after = stage.forecast(without={"nodes": ["w1"]})
+    after = stage.forecast(unavailable={"nodes": ["w1"]})
 
     assert after["forecast"] == "guaranteed", after
     (move,) = after["moves"]
@@ -233,10 +233,10 @@ def test_a_pair_that_must_share_a_node_cannot_leave_it(stage: Stage) -> None:
     stage.machine("a", "w1", together, g="pair")
     stage.machine("b", "w1", together, g="pair")
 
-    found = stage.forecast(without={"nodes": ["w1"]})
+    found = stage.forecast(unavailable={"nodes": ["w1"]})
 
     assert found["forecast"] == "impossible"
-    assert sorted(each["instance"]["name"] for each in found["stuck"]) == ["a", "b"]
+    assert sorted(each["instance"]["name"] for each in found["not_migratable"]) == ["a", "b"]
     drain.cordon(stage.sandbox, "w1")
     for name in ("a", "b"):
         stage.create(objects.migration(name))
@@ -263,7 +263,7 @@ def test_the_fourth_of_one_a_host_waits(stage: Stage) -> None:
     asked = [{"name": "web", "replicas": 4}]
     found = stage.forecast(namespace=stage.namespace, scale=asked)
 
-    assert (found["forecast"], found["least_pending"]) == ("impossible", 1)
+    assert (found["forecast"], found["min_unschedulable"]) == ("impossible", 1)
     stage.scale("web", 4)
     assert stage.placed(4) == ["", "w1", "w2", "w3"]
 
@@ -273,11 +273,11 @@ def test_a_drained_domain_counts_unless_taints_are_honoured(stage: Stage, policy
     stage.create(web(3, spread(policy)))
     assert stage.placed(3) == ["w1", "w2", "w3"]
 
-    found = stage.forecast(without={"nodes": ["w3"]})
+    found = stage.forecast(unavailable={"nodes": ["w3"]})
 
     strands = policy == "Ignore"
     assert found["forecast"] == ("impossible" if strands else "guaranteed")
-    assert found["least_pending"] == (1 if strands else 0)
+    assert found["min_unschedulable"] == (1 if strands else 0)
     drain.drain(stage.sandbox, "w3")
     if strands:
         assert stage.placed(3) == ["", "w1", "w2"]
@@ -300,11 +300,11 @@ def test_a_roll_out_without_room_stands_still_and_with_room_ends(stage: Stage, r
     found = stage.forecast(namespace=stage.namespace, rules=[rule])
 
     assert found["forecast"] in (("guaranteed", "possible") if room else ("impossible",)), found
-    assert found["least_pending"] == (0 if room else 1)
+    assert found["min_unschedulable"] == (0 if room else 1)
     stage.write(rule, workload_rollout="allow")
     path = stage.path("Deployment", "web")
     if not room:
-        assert "maxSurge 0" in found["deadlock"]["ways_out"][0]
+        assert "maxSurge 0" in found["deadlock"]["remediation"][0]
         assert stage.placed(4) == ["", "w1", "w2", "w3"]
         stage.api.wait(lambda each: each["status"].get("updatedReplicas") == 1, path)
         return
@@ -348,9 +348,9 @@ def mssql(stage: Stage, placement: JSON) -> None:
 def test_without_a_rule_two_share_a_zone(databases: Stage) -> None:
     mssql(databases, {})
 
-    found = databases.forecast(without={"nodes": ["kni-worker2"]})
+    found = databases.forecast(unavailable={"nodes": ["kni-worker2"]})
 
-    assert (found["forecast"], found["least_pending"]) == ("guaranteed", 0), found
+    assert (found["forecast"], found["min_unschedulable"]) == ("guaranteed", 0), found
     (move,) = found["moves"]
     assert (move["method"], sorted(move["targets"])) == ("recreate", FAST[1:])
     drain.drain(databases.sandbox, "kni-worker2")
@@ -375,9 +375,9 @@ def test_without_a_rule_two_share_a_zone(databases: Stage) -> None:
 def test_with_the_rule_one_waits_for_its_zone(databases: Stage) -> None:
     mssql(databases, anti_affinity(ZONE, **{"kubevirt.io/domain": "mssql"}))
 
-    found = databases.forecast(without={"nodes": ["kni-worker2"]})
+    found = databases.forecast(unavailable={"nodes": ["kni-worker2"]})
 
-    assert (found["forecast"], found["least_pending"]) == ("impossible", 1)
+    assert (found["forecast"], found["min_unschedulable"]) == ("impossible", 1)
     assert len(found["pending"]) == 1
     drain.drain(databases.sandbox, "kni-worker2")
     assert databases.placed(3) == ["", *FAST[1:]]

@@ -59,10 +59,10 @@ def test_a_failed_node_keeps_its_place(three_nodes: Stage, dead_node: str, alone
     three_nodes.create(made)
     assert three_nodes.placed(3) == ["w1", "w2", "w3"]
 
-    found = three_nodes.forecast(without={"nodes": [dead_node]}, cause="failure")
+    found = three_nodes.forecast(unavailable={"nodes": [dead_node]}, event="failure")
 
     assert found["forecast"] == ("impossible" if alone else "guaranteed"), found
-    assert (found["to_place"], found["least_pending"]) == (1, int(alone))
+    assert (found["instances_to_schedule"], found["min_unschedulable"]) == (1, int(alone))
     three_nodes.sandbox.node_down(dead_node)
     three_nodes.api.wait(_is_unreachable, three_nodes.api.path("Node", name=dead_node))
     (lost,) = (p for p in three_nodes.api.list(three_nodes.path("Pod")) if _node_of(p) == dead_node)
@@ -72,7 +72,7 @@ def test_a_failed_node_keeps_its_place(three_nodes: Stage, dead_node: str, alone
         assert nodes == ["", "w1", "w2"]
     else:
         (move,) = found["moves"]
-        assert (move["from"], set(move["targets"])) == (dead_node, {"w1", "w2"})
+        assert (move["from_node"], set(move["targets"])) == (dead_node, {"w1", "w2"})
         assert set(nodes) == {"w1", "w2"}
     pods = three_nodes.api.list(three_nodes.path("Pod"))
     assert [_node_of(p) for p in pods if "deletionTimestamp" in p["metadata"]] == [dead_node]
@@ -97,11 +97,11 @@ def test_a_zone_is_drained(six_nodes: Stage, over: str) -> None:
     lost = zones[nodes["web-a"]]
     inside = {name for name, zone in zones.items() if zone == lost}
 
-    found = six_nodes.forecast(without={"zone": lost})
+    found = six_nodes.forecast(unavailable={"zone": lost})
 
     apart = over == ZONE
     assert found["forecast"] == ("impossible" if apart else "guaranteed"), found
-    stuck = [each["instance"]["name"] for each in found["stuck"]]
+    stuck = [each["instance"]["name"] for each in found["not_migratable"]]
     assert stuck == (["web-a"] if apart else [])
     for node in sorted(inside):
         drain.cordon(six_nodes.sandbox, node)
@@ -110,7 +110,7 @@ def test_a_zone_is_drained(six_nodes: Stage, over: str) -> None:
         assert six_nodes.placed(4) == ["", *sorted(nodes.values())]
         return
     (move,) = found["moves"]
-    assert (move["method"], move["from"]) == ("migrate", nodes["web-a"])
+    assert (move["method"], move["from_node"]) == ("migrate", nodes["web-a"])
     assert set(move["targets"]) == set(zones) - inside - set(nodes.values())
     for node in sorted(inside):
         drain.drain(six_nodes.sandbox, node)

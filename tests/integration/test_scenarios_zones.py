@@ -58,10 +58,10 @@ def other_of_its_zone(stage: Stage, node: str) -> str:
 def test_the_plain_form_has_no_target_in_its_own_zone(stage: Stage) -> None:
     nodes = one_a_zone(stage, plain=True)
 
-    found = stage.forecast(without={"nodes": [nodes["web-a"]]})
+    found = stage.forecast(unavailable={"nodes": [nodes["web-a"]]})
 
     assert found["forecast"] == "impossible"
-    assert [each["instance"]["name"] for each in found["stuck"]] == ["web-a"]
+    assert [each["instance"]["name"] for each in found["not_migratable"]] == ["web-a"]
     drain.cordon(stage.sandbox, nodes["web-a"])
     stage.create(objects.migration("web-a"))
     assert stage.placed(4) == ["", *sorted(nodes.values())]
@@ -73,7 +73,7 @@ def test_the_safe_form_moves_to_the_other_node_of_its_zone_and_keeps_a_fourth_ou
     nodes = one_a_zone(stage, plain=False)
     other = other_of_its_zone(stage, nodes["web-a"])
 
-    found = stage.forecast(without={"nodes": [nodes["web-a"]]})
+    found = stage.forecast(unavailable={"nodes": [nodes["web-a"]]})
 
     assert found["forecast"] == "guaranteed"
     (move,) = found["moves"]
@@ -89,7 +89,7 @@ def test_the_safe_form_moves_to_the_other_node_of_its_zone_and_keeps_a_fourth_ou
         "keep_apart": {"over": "zone"},
     }
     found = stage.forecast(namespace=stage.namespace, rules=[rule])
-    assert (found["forecast"], found["least_pending"]) == ("impossible", 1)
+    assert (found["forecast"], found["min_unschedulable"]) == ("impossible", 1)
     (pending,) = found["pending"]
     assert pending["instance"]["name"].startswith("web-d")
     assert "node(s) didn't match pod anti-affinity rules" in pending["reason"]

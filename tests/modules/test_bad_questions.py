@@ -195,12 +195,12 @@ CASES = [
         forecast_info,
         {
             "namespace": "",
-            "without": {"zone": "", "nodes": [""]},
+            "unavailable": {"zone": "", "nodes": [""]},
             "scale": [{"name": "", "namespace": "default", "replicas": 1}],
         },
         "namespace: must not be empty: omit it",
-        "without.zone: must be a name or a list of names, not ''",
-        "without.nodes: must be a name or a list of names, not ''",
+        "unavailable.zone: must be a name or a list of names, not ''",
+        "unavailable.nodes: must be a name or a list of names, not ''",
         "scale[0]: name must be that of a workload, not ''",
     ),
     case(

@@ -96,11 +96,11 @@ def test_four_halted_machines_cannot_use_three_zones(ask: Ask) -> None:
     result = ask.rules(apart(FOUR))
 
     assert result["forecast"] == "impossible"
-    assert result["proof"] == [
+    assert result["reasons"] == [
         "these 4 VMs (web-a, web-b, web-c, web-d) keep apart over zone and can only use"
         " 3 zones (zone1, zone2, zone3)"
     ]
-    assert (result["to_place"], result["least_pending"]) == (4, 1)
+    assert (result["instances_to_schedule"], result["min_unschedulable"]) == (4, 1)
     (pending,) = result["pending"]
     assert not pending["certain"], "any of the four may be it"
     assert "node(s) didn't match pod anti-affinity rules" in pending["reason"]
@@ -111,7 +111,7 @@ def test_three_halted_machines_find_a_zone_each_whatever_is_chosen(ask: Ask) -> 
 
     result = ask.rules(apart(FOUR[:3]))
 
-    assert (result["forecast"], result["proof"], result["pending"]) == ("guaranteed", [], [])
+    assert (result["forecast"], result["reasons"], result["pending"]) == ("guaranteed", [], [])
     assert result["moves"] == []
 
 
@@ -123,7 +123,7 @@ def test_a_rule_that_running_machines_break_names_the_moves(ask: Ask) -> None:
     result = ask.rules(apart(["web-a", "web-b"]))
 
     assert result["forecast"] == "impossible"
-    assert result["proof"] == [
+    assert result["reasons"] == [
         "these 2 VMs (web-a, web-b) keep apart over zone and can only use 1 zone (zone1)"
     ]
 
@@ -136,11 +136,17 @@ def test_one_move_heals_two_machines_of_one_zone(ask: Ask) -> None:
 
     assert result["forecast"] == "guaranteed", "any node of another zone will do"
     (move,) = result["moves"]
-    assert (move["method"], move["from"]) == ("migrate", "w1")
+    record = {key: move[key] for key in ("kind", "namespace", "name", "method", "from_node")}
+    assert record == {
+        "kind": "VirtualMachine",
+        "namespace": ask.namespace,
+        "name": move["instance"],
+        "method": "migrate",
+        "from_node": "w1",
+    }
+    assert move["to_node"] == move["targets"][0]
     assert "w1" not in move["targets"]
-    instance = move["instance"]
-    assert result["order"] == [f"{instance['kind']} {ask.namespace}/{instance['name']}"]
-    assert result["stuck"] == []
+    assert result["not_migratable"] == []
 
 
 def _prefers(node: str) -> JSON:
@@ -155,26 +161,26 @@ def test_draining_a_node_under_a_zone_rule(ask: Ask, migratable: bool) -> None:
     ask.machines(*FOUR[:3], labels={"app": "web"}, placement=anti_affinity(migratable=migratable))
     nodes = ask.running(*FOUR[:3])
 
-    result = ask(without={"nodes": [nodes["web-a"]]})
+    result = ask(unavailable={"nodes": [nodes["web-a"]]})
 
     if migratable:
         assert result["forecast"] == "guaranteed"
-        (move,) = [each for each in result["moves"] if each["instance"]["name"] == "web-a"]
-        assert (move["method"], move["from"]) == ("migrate", nodes["web-a"])
+        (move,) = [each for each in result["moves"] if each["instance"] == "web-a"]
+        assert (move["method"], move["from_node"]) == ("migrate", nodes["web-a"])
         assert len(move["targets"]) == 1
     else:
         assert result["forecast"] == "impossible"
-        (stuck,) = result["stuck"]
+        (stuck,) = result["not_migratable"]
         assert stuck["instance"]["name"] == "web-a"
         assert len(stuck["if_restarted"]) == 1
-        assert result["deadlock"]["ways_out"]
+        assert result["deadlock"]["remediation"]
 
 
 def test_drills_name_the_zone_that_hurts(ask: Ask) -> None:
     ask.machines(*FOUR[:3], labels={"app": "web"}, placement=anti_affinity(migratable=True))
     ask.running(*FOUR[:3])
 
-    result = ask(drill=["zone", "node"], cause="failure")
+    result = ask(drill=["zone", "node"], event="failure")
 
     assert result["forecast"] == "impossible"
     assert result["counts"]["losses"] == 9
@@ -196,8 +202,8 @@ def test_scaling_says_who_would_wait(ask: Ask) -> None:
     too_many = ask(namespace=ask.namespace, scale=[{"name": "web", "replicas": 5}])
 
     assert enough["forecast"] == "guaranteed"
-    assert (too_many["forecast"], too_many["least_pending"]) == ("impossible", 2)
-    assert "can only use 2 zones" in too_many["proof"][0]
+    assert (too_many["forecast"], too_many["min_unschedulable"]) == ("impossible", 2)
+    assert "can only use 2 zones" in too_many["reasons"][0]
 
 
 def test_rules_that_cannot_hold_are_impossible_when_they_are_written_too(ask: Ask) -> None:
@@ -212,9 +218,9 @@ def test_rules_that_cannot_hold_are_impossible_when_they_are_written_too(ask: As
 
     assert written["changed"]
     assert outlook["forecast"] == again["forecast"] == "impossible"
-    assert outlook["proof"] == again["proof"]
-    assert "(web-a, web-b) keep apart over zone and can only use 1 zone" in again["proof"][0]
-    assert {each["instance"]["name"] for each in again["left"]} <= {"web-a", "web-b"}
+    assert outlook["reasons"] == again["reasons"]
+    assert "(web-a, web-b) keep apart over zone and can only use 1 zone" in again["reasons"][0]
+    assert {each["instance"] for each in again["skipped"]} <= {"web-a", "web-b"}
 
 
 def test_who_is_pending_by_a_rule_is_to_be_placed_where_the_rule_is_asked_about(ask: Ask) -> None:
@@ -236,15 +242,15 @@ def test_who_is_pending_by_a_rule_is_to_be_placed_where_the_rule_is_asked_about(
     of_nothing = ask()
 
     for asked in (of_rule, of_scale):
-        assert (asked["forecast"], asked["to_place"], asked["least_pending"]) == (
+        assert (asked["forecast"], asked["instances_to_schedule"], asked["min_unschedulable"]) == (
             "impossible",
             2,
             2,
         )
         assert len(asked["pending"]) == 2
         assert "node(s) didn't match pod anti-affinity rules" in asked["pending"][0]["reason"]
-    assert (of_nothing["forecast"], of_nothing["to_place"]) == ("guaranteed", 0)
-    (told,) = [each for each in of_nothing["proof"] if f"{ask.namespace}/web-" in each]
+    assert (of_nothing["forecast"], of_nothing["instances_to_schedule"]) == ("guaranteed", 0)
+    (told,) = [each for each in of_nothing["reasons"] if f"{ask.namespace}/web-" in each]
     assert told.startswith("2 are Pending already, and nothing is asked about them")
 
 
@@ -278,7 +284,7 @@ def test_lint_of_what_would_stand_is_told_and_refused_as_the_rules_would_be(ask:
     found = {(each["name"], each["severity"], each["rule"]) for each in result["findings"]}
     assert ("selector_matches_nothing", "error", "as-harvester-saved-it") in found
     assert ("blocks_live_migration", "warning", "plain") in found
-    assert result["refused"] == ["selector_matches_nothing"]
+    assert result["blocking_findings"] == ["selector_matches_nothing"]
     assert "blocks_live_migration" in str(result["warnings"])
 
 
@@ -299,13 +305,13 @@ def test_a_spread_that_stands_already_is_adopted_or_refused(ask: Ask) -> None:
         "spread": {"over": "zone"},
     }
 
-    assert ask.rules(even)["refused"] == ["duplicate_spread"]
-    assert ask.rules(even, adopt=True)["refused"] == []
+    assert ask.rules(even)["blocking_findings"] == ["duplicate_spread"]
+    assert ask.rules(even, adopt=True)["blocking_findings"] == []
 
 
 def test_every_fault_is_named_at_once(ask: Ask) -> None:
     result = ask(
-        without={"zon": "zone1", "nodes": []},
+        unavailable={"zon": "zone1", "nodes": []},
         drill=["rak"],
         scale=[{"name": "web", "replicas": -1}],
         rules=[{"name": "x"}],
@@ -314,9 +320,9 @@ def test_every_fault_is_named_at_once(ask: Ask) -> None:
     assert result["failed"]
     text = "\n".join(result["faults"])
     for said in (
-        "without.zon",
+        "unavailable.zon",
         "did you mean",
-        "without.nodes",
+        "unavailable.nodes",
         "drill[0]",
         "replicas",
         "namespace",
@@ -326,7 +332,7 @@ def test_every_fault_is_named_at_once(ask: Ask) -> None:
 
 def test_what_the_cluster_does_not_have(ask: Ask) -> None:
     result = ask(
-        without={"nodes": ["w11"], "zone": "zone9"},
+        unavailable={"nodes": ["w11"], "zone": "zone9"},
         scale=[{"namespace": ask.namespace, "name": "wep", "replicas": 2}],
     )
 
@@ -339,7 +345,7 @@ def test_what_the_cluster_does_not_have(ask: Ask) -> None:
 def test_faults_of_form_and_of_the_cluster_are_named_together(ask: Ask) -> None:
     result = ask(
         namespace=ask.namespace,
-        without={"nodes": ["w11"], "zoen": "zone1"},
+        unavailable={"nodes": ["w11"], "zoen": "zone1"},
         scale=[{"name": "wep", "replicas": 2}],
         rules=[{"name": "x", "workloads": [{"names": ["web-9"]}], "keep_apart": {"over": "zone"}}],
     )
@@ -347,7 +353,7 @@ def test_faults_of_form_and_of_the_cluster_are_named_together(ask: Ask) -> None:
     assert result["failed"]
     assert len(result["faults"]) == len(set(result["faults"])) == 4, result["faults"]
     text = "\n".join(result["faults"])
-    for said in ("without.zoen", "w11", "wep", "web-9"):
+    for said in ("unavailable.zoen", "w11", "wep", "web-9"):
         assert said in text
 
 
@@ -356,11 +362,11 @@ def test_without_rights_nothing_is_called_possible(ask: Ask) -> None:
 
     assert (result["forecast"], result["drill"]) == ("unknown", [])
     assert "nodes" in {gap["resource"] for gap in result["permission_gaps"]}
-    assert all("nobody can say: cannot" in each for each in result["proof"])
+    assert all("nobody can say: cannot" in each for each in result["reasons"])
     _warned_of_what_is_missing(result)
     head, *lines = result["table"].splitlines()
     assert head == "nobody can say which loss would hurt, since not all could be read:"
-    assert lines == [each.removeprefix("nobody can say: ") for each in result["proof"]]
+    assert lines == [each.removeprefix("nobody can say: ") for each in result["reasons"]]
 
 
 def test_without_rights_a_forecast_warns_of_each_that_is_missing(ask: Ask) -> None:

@@ -41,8 +41,8 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     topology = topology_of(module.params)
     request = _rules_option(module.params, topology, faults)
     question = forecast_request(
-        without=module.params["without"],
-        cause=module.params["cause"],
+        unavailable=module.params["unavailable"],
+        event=module.params["event"],
         scale=module.params["scale"],
         drill=module.params["drill"],
         namespace=module.params["namespace"] or "",
@@ -63,7 +63,9 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     return {
         **result,
         "findings": [finding.as_json() for finding in outcome.findings],
-        "refused": list(dict.fromkeys(finding.name for finding in outcome.refused)),
+        "blocking_findings": list(
+            dict.fromkeys(finding.name for finding in outcome.blocking_findings)
+        ),
     }
 
 
@@ -92,7 +94,7 @@ def _drilled_as_json(drilled: DrillReport, topology: Topology) -> dict[str, t.An
     worst = str(worst_of(loss.answer for loss in drilled.drills))
     return {
         "forecast": "unknown" if unknown else worst,
-        "proof": [f"nobody can say: {gap}" for gap in drilled.unreadable],
+        "reasons": [f"nobody can say: {gap}" for gap in drilled.unreadable],
         "drill": [drill_as_json(loss) for loss in hurting],
         "counts": {"losses": len(drilled.drills), "hurting": len(hurting)},
         "table": table(drilled, topology),
@@ -102,13 +104,13 @@ def _drilled_as_json(drilled: DrillReport, topology: Topology) -> dict[str, t.An
 
 @dataclass(frozen=True)
 class ForecastOutcome:
-    """`forecast` for the change as a whole, `drilled` where drills were asked for. `refused` are
-    findings for which `rules` would refuse to write."""
+    """`forecast` for the change as a whole, `drilled` where drills were asked for. `blocking_findings`
+    are those for which `rules` would refuse to write."""
 
     forecast: Forecast | None
     drilled: DrillReport | None
     findings: tuple[Finding, ...] = ()
-    refused: tuple[Finding, ...] = ()
+    blocking_findings: tuple[Finding, ...] = ()
 
 
 def foresee(
@@ -130,14 +132,14 @@ def foresee(
     members = plan.members if plan is not None else frozenset()
     if question.drill:
         after = what_if(before, writes=writes, members=members, scale=scale).after
-        drilled = drill(after, question.drill, cause=question.cause, topology=topology)
+        drilled = drill(after, question.drill, event=question.event, topology=topology)
         return _foreseen(None, drilled, plan)
     change = what_if(
         before,
         writes=writes,
         members=members,
         lost_nodes=lost,
-        cause=question.cause,
+        event=question.event,
         scale=scale,
     )
     result = forecast(
@@ -147,7 +149,7 @@ def foresee(
         estimated=tuple(_estimated(change, scale)),
     )
     if not (lost or scale or members or writes or result.unreadable):
-        result = replace(result, proof=(*result.proof, *pending_now(before, topology)))
+        result = replace(result, reasons=(*result.reasons, *pending_now(before, topology)))
     return _foreseen(result, None, plan)
 
 
@@ -188,9 +190,9 @@ def _foreseen(
     found: Forecast | None, drilled: DrillReport | None, plan: RulesPlan | None
 ) -> ForecastOutcome:
     of_plan = plan.findings if plan is not None else ()
-    refused = plan.refused if plan is not None else ()
+    blocking = plan.refused if plan is not None else ()
     of_forecast = found.findings if found is not None else ()
-    return ForecastOutcome(found, drilled, (*of_plan, *of_forecast), refused)
+    return ForecastOutcome(found, drilled, (*of_plan, *of_forecast), blocking)
 
 
 def _scope(question: ForecastRequest, request: RulesRequest | None) -> ReadScope:
@@ -206,7 +208,7 @@ def _assumed(change: ChangedCluster) -> t.Iterator[str]:
     """Facts that a guarantee would need and that the cluster does not report."""
     before = change.before
     lost = {node.name for node in change.after.nodes if node.unschedulable}
-    if change.cause == "drain" and change.lost_nodes:
+    if change.event == "drain" and change.lost_nodes:
         for vmi in before.machine_instances:
             strategy = vmi.eviction_strategy or before.platform.eviction_strategy
             migrates = strategy not in ENDING_STRATEGIES and vmi.live_migratable is None

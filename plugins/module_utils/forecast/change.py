@@ -33,10 +33,10 @@ from ..view.view import ClusterView
 from .eviction import (
     CORDON,
     UNREACHABLE,
-    Cause,
     DrainOutcome,
     EvictedInstance,
     Evictions,
+    NodeEvent,
     next_uid,
 )
 from .simulation import PendingPod, Reason
@@ -67,7 +67,7 @@ class ChangedCluster:
     touched: frozenset[Ref]
     affected: frozenset[Ref]
     lost_nodes: frozenset[str]
-    cause: Cause
+    event: NodeEvent
     pending: tuple[PendingPod, ...]
     blocked: tuple[EvictedInstance, ...] = ()
     gone: tuple[EvictedInstance, ...] = ()
@@ -79,7 +79,7 @@ def what_if(
     writes: t.Sequence[Write] = (),
     members: t.Collection[Ref] = (),
     lost_nodes: t.Collection[str] = (),
-    cause: Cause = "drain",
+    event: NodeEvent = "drain",
     scale: t.Sequence[Scale] = (),
 ) -> ChangedCluster:
     """`snapshot` after these changes.
@@ -92,7 +92,7 @@ def what_if(
     its object. Migrations that have found their nodes are taken to be over.
     """
     lost = frozenset(lost_nodes)
-    changed = settled(snapshot, lost if cause == "failure" else ())
+    changed = settled(snapshot, lost if event == "failure" else ())
     replaced: Replaced = {}
     if writes or members:
         rollout = _WrittenTemplates(changed, written(changed, writes), members)
@@ -102,7 +102,7 @@ def what_if(
     blocked: tuple[EvictedInstance, ...] = ()
     gone: tuple[EvictedInstance, ...] = ()
     if lost:
-        loss = _LostNodes(changed, lost, cause, replaced)
+        loss = _LostNodes(changed, lost, event, replaced)
         changed, blocked, gone = loss.snapshot(), tuple(loss.blocked), tuple(loss.gone)
     affected = touched(snapshot, changed).union(members)
     concerned = affected.union(entry.workload for entry in scale)
@@ -112,7 +112,7 @@ def what_if(
         touched(snapshot, changed),
         affected,
         lost,
-        cause,
+        event,
         _pending(snapshot, changed, replaced, concerned),
         blocked,
         gone,
@@ -311,7 +311,7 @@ class _LostNodes:
     """What the loss of nodes makes of the instances on them; adds to `replaced`."""
 
     def __init__(
-        self, before: Snapshot, lost: frozenset[str], cause: Cause, replaced: Replaced
+        self, before: Snapshot, lost: frozenset[str], event: NodeEvent, replaced: Replaced
     ) -> None:
         unknown = lost - {node.name for node in before.nodes}
         if unknown:
@@ -320,7 +320,7 @@ class _LostNodes:
         self.gone: list[EvictedInstance] = []
         self._before = before
         self._lost = lost
-        self._cause = cause
+        self._event = event
         self._replaced = replaced
         self._rolled = {pod_key(old) for old, _reason in replaced.values() if old is not None}
         self._pods: dict[int, tuple[Pod, ...]] = {id(pod): (pod,) for pod in before.pods}
@@ -334,7 +334,7 @@ class _LostNodes:
             pod = instance.pod
             if pod is None or pod.node_name not in self._lost:
                 continue
-            evicted = evictions.of(instance, self._cause)
+            evicted = evictions.of(instance, self._event)
             if evicted.outcome is DrainOutcome.BLOCKED:
                 self.blocked.append(evicted)
             elif evicted.outcome is not DrainOutcome.NODE_BOUND:
@@ -345,7 +345,7 @@ class _LostNodes:
         return replace(
             self._before,
             nodes=tuple(
-                lost_node(node, self._cause) if node.name in self._lost else node
+                lost_node(node, self._event) if node.name in self._lost else node
                 for node in self._before.nodes
             ),
             pods=tuple(pod for left in self._pods.values() for pod in left),
@@ -359,7 +359,7 @@ class _LostNodes:
         if not migrates:
             self._ending.append(pod)
             self._replace_vmi(evicted)
-            if self._cause == "failure":
+            if self._event == "failure":
                 left = (replace(pod, terminating=True, ready=False),)
         if evicted.outcome is DrainOutcome.GONE:
             self.gone.append(evicted)
@@ -389,9 +389,9 @@ class _LostNodes:
             )
 
 
-def lost_node(node: Node, cause: Cause) -> Node:
+def lost_node(node: Node, event: NodeEvent) -> Node:
     """A node that is drained or has failed."""
-    if cause == "drain":
+    if event == "drain":
         taints = node.taints if CORDON in node.taints else (*node.taints, CORDON)
         return replace(node, unschedulable=True, taints=taints)
     kept = tuple(taint for taint in node.taints if taint not in UNREACHABLE)

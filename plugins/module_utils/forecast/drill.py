@@ -31,7 +31,7 @@ from .decide import (
     depends_on_ended_pods,
     evaluate,
 )
-from .eviction import CORDON, UNREACHABLE, Cause, DrainOutcome, EvictedInstance, Evictions
+from .eviction import CORDON, UNREACHABLE, DrainOutcome, EvictedInstance, Evictions, NodeEvent
 from .explain import EVICTION, BlockedPod, Blocking, ProofWords, counted, filter_summary, listed
 from .forecast import NEAR_ENDED, blind_spots
 from .simulation import PendingPod, PlacementSimulation, Reason
@@ -57,9 +57,9 @@ class Drill:
     down: int = 0
     pending: tuple[Ref, ...] = ()
     at_risk: tuple[Ref, ...] = ()
-    stuck: tuple[Ref, ...] = ()
+    not_migratable: tuple[Ref, ...] = ()
     gone: tuple[Ref, ...] = ()
-    proof: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
     blocked: tuple[BlockedPod, ...] = ()
 
     @property
@@ -67,7 +67,7 @@ class Drill:
         """Sorts the worst first."""
         return (
             -WORSE.index(self.answer),
-            -self.down - len(self.stuck),
+            -self.down - len(self.not_migratable),
             -len(self.at_risk),
             -self.evicted,
             self.key,
@@ -88,14 +88,14 @@ class DrillReport:
 
 
 def drill(
-    snapshot: Snapshot, keys: t.Sequence[str], *, cause: Cause, topology: Topology | None = None
+    snapshot: Snapshot, keys: t.Sequence[str], *, event: NodeEvent, topology: Topology | None = None
 ) -> DrillReport:
     """Lose each domain of each key (full label keys) in turn. Where something that matters could not be
     read, there are no drills."""
     gaps = blind_spots(snapshot)
     if gaps:
         return DrillReport(unreadable=gaps)
-    drills = _Drills(ClusterView(settled(snapshot)), cause, topology or Topology.of())
+    drills = _Drills(ClusterView(settled(snapshot)), event, topology or Topology.of())
     with collector_paused():
         losses = [
             drills.lose(key, domain, nodes)
@@ -138,9 +138,9 @@ class _LostDomain:
 
 
 class _Drills:
-    def __init__(self, view: ClusterView, cause: Cause, topology: Topology) -> None:
+    def __init__(self, view: ClusterView, event: NodeEvent, topology: Topology) -> None:
         self.ending = view.snapshot.terminating_pods
-        self.cause = cause
+        self.event = event
         self.topology = topology
         self.index = view.index
         self.evictions = Evictions(view.snapshot)
@@ -157,7 +157,7 @@ class _Drills:
         loss = _LostDomain()
         for name in names:
             for instance in self.on_node.get(name, ()):
-                loss.add(self.evictions.of(instance, self.cause))
+                loss.add(self.evictions.of(instance, self.event))
         left_over = self._left_over(names)
         ended = [*loss.ended, *(pod for pod in self.ending if pod not in left_over)]
         with self._taken_out(loss, left_over), self.index.tainted(nodes, self._tolerates):
@@ -198,7 +198,7 @@ class _Drills:
             self.index.place(pod, pod.node_name)
         for pod in ended:
             self.index.remove(pod_key(pod))
-            if self.cause == "failure":
+            if self.event == "failure":
                 self.index.place(replace(pod, terminating=True), pod.node_name)
         try:
             yield
@@ -206,13 +206,13 @@ class _Drills:
             for pod in left_over:
                 self.index.remove(pod_key(pod))
             for pod in ended:
-                if self.cause == "failure":
+                if self.event == "failure":
                     self.index.remove(pod_key(pod))
                 self.index.place(pod, pod.node_name)
 
     def _left_over(self, names: t.Container[str]) -> list[Pod]:
         """Pods that terminate already on nodes that fail: they are never gone then."""
-        if self.cause == "drain":
+        if self.event == "drain":
             return []
         return [x for x in self.ending if x.terminating and x.node_name in names]
 
@@ -223,7 +223,7 @@ class _Drills:
     def _tolerates(self, tolerations: tuple[Toleration, ...]) -> bool:
         tolerated = self._tolerated.get(tolerations)
         if tolerated is None:
-            taints = (CORDON,) if self.cause == "drain" else UNREACHABLE
+            taints = (CORDON,) if self.event == "drain" else UNREACHABLE
             left = untolerated(taints, tolerations)
             tolerated = self._tolerated[tolerations] = next(left, None) is None
         return tolerated
@@ -257,12 +257,12 @@ class _Drills:
             down=min(decision.least_without(migrating), len(pending)) + len(gone),
             pending=pending,
             at_risk=() if impossible else tuple(refs[n] for n in without),
-            stuck=(
+            not_migratable=(
                 *(eviction.instance.ref for eviction in loss.blocked),
                 *(refs[n] for n in without if impossible and n in migrating),
             ),
             gone=gone,
-            proof=tuple(self._proof(simulation, loss, decision)),
+            reasons=tuple(self._proof(simulation, loss, decision)),
             blocked=tuple(self._blocked(simulation, loss, decision)),
         )
 
@@ -326,14 +326,14 @@ def table(drilled: DrillReport, topology: Topology, *, shown: int = 20) -> str:
     hurting = [lost for lost in drills if lost.hurts]
     rows = [("LOST", "INSTANCES", "ANSWER", "DOWN", "STUCK", "WHY")]
     for lost in hurting[:shown]:
-        why = counted(lost.blocked) or next(iter(lost.proof), "")
+        why = counted(lost.blocked) or next(iter(lost.reasons), "")
         rows.append(
             (
                 f"{topology.name_of(lost.key)} {lost.domain}",
                 str(lost.evicted),
                 str(lost.answer),
                 str(lost.down),
-                str(len(lost.stuck)),
+                str(len(lost.not_migratable)),
                 why,
             )
         )

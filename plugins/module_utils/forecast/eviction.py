@@ -24,8 +24,8 @@ from ..model.placement_manifests import CREATED_BY
 from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
 from ..scheduler.taint_toleration import tolerates
 
-Cause = t.Literal["drain", "failure"]
-CAUSES: tuple[Cause, ...] = ("drain", "failure")
+NodeEvent = t.Literal["drain", "failure"]
+NODE_EVENTS: tuple[NodeEvent, ...] = ("drain", "failure")
 
 CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 UNREACHABLE = (
@@ -96,14 +96,14 @@ class Evictions:
         }
         """VMIs of which a pod is still on their previous node."""
 
-    def of(self, instance: Instance, cause: Cause) -> EvictedInstance:
+    def of(self, instance: Instance, event: NodeEvent) -> EvictedInstance:
         """What happens to an instance that has a pod on a node that is lost."""
         pod, vmi = instance.pod, instance.vmi
         if pod is None:
             raise AssertionError(f"{instance.ref} has no pod on any node")
         workload = self.workload(instance.workload)
         if vmi is not None:
-            return self._vmi(instance, vmi, pod, workload, cause)
+            return self._vmi(instance, vmi, pod, workload, event)
         if pod.owner is not None and pod.owner.kind in NODE_BOUND_OWNERS:
             return EvictedInstance(instance, DrainOutcome.NODE_BOUND)
         if pod.owner is None:
@@ -166,10 +166,10 @@ class Evictions:
         vmi: MachineInstance,
         pod: Pod,
         workload: Workload | None,
-        cause: Cause,
+        event: NodeEvent,
     ) -> EvictedInstance:
         strategy = vmi.eviction_strategy or self._platform.eviction_strategy
-        migrates = cause == "drain" and strategy not in ENDING_STRATEGIES
+        migrates = event == "drain" and strategy not in ENDING_STRATEGIES
         obstacle = why_not_migratable(vmi) if migrates else ""
         if migrates and not obstacle:
             target = self.migrated(pod, vmi, workload)

@@ -96,15 +96,19 @@ def _qualified(result: Forecast, assumed: t.Sequence[str], estimated: t.Sequence
     """The forecast with no more claimed than its assumptions allow."""
     guaranteed = result.answer is ForecastResult.GUARANTEED
     why = [*estimated, *(assumed if guaranteed else ())]
-    if not why or result.answer not in _LESS_SURE or (result.to_place == 0 and guaranteed):
+    if (
+        not why
+        or result.answer not in _LESS_SURE
+        or (result.instances_to_schedule == 0 and guaranteed)
+    ):
         return result
     answer, words = _LESS_SURE[result.answer]
     return replace(
         result,
         answer=answer,
-        proof=(*result.proof, *(f"{words}, since {reason}" for reason in why)),
+        reasons=(*result.reasons, *(f"{words}, since {reason}" for reason in why)),
         pending=tuple(replace(instance, certain=False) for instance in result.pending),
-        least_pending=0 if estimated else result.least_pending,
+        min_unschedulable=0 if estimated else result.min_unschedulable,
     )
 
 
@@ -160,15 +164,15 @@ class _Forecaster:
         migrating = {n for n, x in enumerate(self.pending) if x.reason == "migrate" and x.required}
         return Forecast(
             answer=answer,
-            proof=tuple(proof),
+            reasons=tuple(proof),
             pending=tuple(unplaced),
-            stuck=(*blocked, *stuck, *self.changed.not_migratable()),
+            not_migratable=(*blocked, *stuck, *self.changed.not_migratable()),
             moves=(*self.plan.moves, *self._moves(simulation, decision.best)),
-            left=self.plan.skipped,
+            skipped=self.plan.skipped,
             deadlock=self._deadlock(simulation, decision) or moved.deadlock,
             findings=tuple(self._not_recreated()),
-            to_place=simulation.required,
-            least_pending=min(decision.least_without(migrating), len(unplaced)),
+            instances_to_schedule=simulation.required,
+            min_unschedulable=min(decision.least_without(migrating), len(unplaced)),
         )
 
     def _competing(self) -> tuple[PendingPod, ...]:
@@ -345,10 +349,10 @@ class _Forecaster:
             return None
         refs = tuple(dict.fromkeys(pending.instance for pending in bound))
         rollout = any(pending.reason in ROLLOUT for pending in bound)
-        cause = "old pods stand" if rollout else "source still runs"
+        blocker = "old pods stand" if rollout else "source still runs"
         names = listed([pending.name for pending in bound])
-        why = f"there is room for {names}, but not while the {cause}"
-        return Deadlock(refs, why, remediation(refs, rollout=rollout))
+        reason = f"there is room for {names}, but not while the {blocker}"
+        return Deadlock(refs, reason, remediation(refs, rollout=rollout))
 
 
 def _without_source(pending: PendingPod, evictions: Evictions) -> PendingPod:

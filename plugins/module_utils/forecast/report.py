@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ..compliance.report import gap_as_json, ref_as_json
 from ..model.json_pointer import JSON
-from ..model.plan import Move, SkippedInstance
+from ..model.plan import Move, SkippedInstance, move_record
 from .drill import Drill
 from .explain import BlockedPod
 from .result import Deadlock, Forecast, NotMigratableInstance, UnschedulableInstance
@@ -15,14 +15,13 @@ from .result import Deadlock, Forecast, NotMigratableInstance, UnschedulableInst
 def forecast_as_json(forecast: Forecast) -> dict[str, JSON]:
     return {
         "forecast": str(forecast.answer),
-        "proof": list(forecast.proof),
-        "to_place": forecast.to_place,
-        "least_pending": forecast.least_pending,
+        "reasons": list(forecast.reasons),
+        "instances_to_schedule": forecast.instances_to_schedule,
+        "min_unschedulable": forecast.min_unschedulable,
         "pending": [_unplaced(instance) for instance in forecast.pending],
-        "stuck": [_stuck(instance) for instance in forecast.stuck],
+        "not_migratable": [_not_migratable(instance) for instance in forecast.not_migratable],
         "moves": [_move(move) for move in forecast.moves],
-        "left": [_left(skipped) for skipped in forecast.left],
-        "order": [str(move.instance) for move in forecast.moves],
+        "skipped": [_skipped(skipped) for skipped in forecast.skipped],
         "deadlock": _deadlock(forecast.deadlock),
         "permission_gaps": [gap_as_json(gap) for gap in forecast.unreadable],
     }
@@ -38,9 +37,9 @@ def drill_as_json(drill: Drill) -> dict[str, JSON]:
         "down": drill.down,
         "pending": [ref_as_json(ref) for ref in drill.pending],
         "at_risk": [ref_as_json(ref) for ref in drill.at_risk],
-        "stuck": [ref_as_json(ref) for ref in drill.stuck],
+        "not_migratable": [ref_as_json(ref) for ref in drill.not_migratable],
         "gone": [ref_as_json(ref) for ref in drill.gone],
-        "proof": list(drill.proof),
+        "reasons": list(drill.reasons),
         "blocked": [_blocked(blocked) for blocked in drill.blocked],
     }
 
@@ -62,11 +61,11 @@ def _unplaced(instance: UnschedulableInstance) -> dict[str, JSON]:
         "instance": ref_as_json(instance.instance),
         "reason": instance.reason,
         "certain": instance.certain,
-        "may_end": [ref_as_json(ref) for ref in instance.may_end],
+        "preemption_candidates": [ref_as_json(ref) for ref in instance.preemption_candidates],
     }
 
 
-def _stuck(instance: NotMigratableInstance) -> dict[str, JSON]:
+def _not_migratable(instance: NotMigratableInstance) -> dict[str, JSON]:
     return {
         "workload": ref_as_json(instance.workload),
         "instance": ref_as_json(instance.instance),
@@ -78,25 +77,22 @@ def _stuck(instance: NotMigratableInstance) -> dict[str, JSON]:
 
 
 def _move(move: Move) -> dict[str, JSON]:
-    return {
-        "workload": ref_as_json(move.workload),
-        "instance": ref_as_json(move.instance),
-        "uid": move.uid,
-        "method": str(move.method),
-        "from": move.source,
-        "targets": list(move.targets),
-        "after": list(move.after),
-        "reason": move.reason,
-    }
+    record = move_record(
+        move.workload,
+        move.instance,
+        move.uid,
+        move.reason,
+        method=move.method,
+        from_node=move.source,
+        to_node=next(iter(move.targets), ""),
+    )
+    return {**record, "targets": list(move.targets), "after": list(move.after)}
 
 
-def _left(skipped: SkippedInstance) -> dict[str, JSON]:
-    return {
-        "workload": ref_as_json(skipped.workload),
-        "instance": ref_as_json(skipped.instance),
-        "node": skipped.node,
-        "reason": skipped.reason,
-    }
+def _skipped(skipped: SkippedInstance) -> dict[str, JSON]:
+    return move_record(
+        skipped.workload, skipped.instance, skipped.uid, skipped.reason, from_node=skipped.node
+    )
 
 
 def _deadlock(deadlock: Deadlock | None) -> JSON:
@@ -104,6 +100,6 @@ def _deadlock(deadlock: Deadlock | None) -> JSON:
         return None
     return {
         "instances": [ref_as_json(ref) for ref in deadlock.instances],
-        "why": deadlock.why,
-        "ways_out": list(deadlock.remediation),
+        "reason": deadlock.reason,
+        "remediation": list(deadlock.remediation),
     }

@@ -16,7 +16,7 @@ from ..model.snapshot import Snapshot
 from ..model.topology import Topology, UndeclaredKey
 from ..view.label_input import label_key
 from .change import Scale
-from .eviction import Cause
+from .eviction import NodeEvent
 
 NODES = "nodes"
 
@@ -28,7 +28,7 @@ class ForecastRequest:
 
     nodes: tuple[str, ...] = ()
     domains: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    cause: Cause = "drain"
+    event: NodeEvent = "drain"
     scale: tuple[Scale, ...] = ()
     drill: tuple[str, ...] = ()
 
@@ -40,8 +40,8 @@ class ForecastRequest:
 
 def forecast_request(
     *,
-    without: JSON,
-    cause: Cause,
+    unavailable: JSON,
+    event: NodeEvent,
     scale: JSON,
     drill: JSON,
     namespace: str,
@@ -50,19 +50,19 @@ def forecast_request(
 ) -> ForecastRequest:
     """The request from the options; what is wrong with them is added to `faults`."""
     reader = _RequestReader(topology, namespace, faults)
-    nodes, domains = reader.losses(without or {})
+    nodes, domains = reader.losses(unavailable or {})
     keys = (reader.key(f"drill[{n}]", key) for n, key in enumerate(drill or ()))
     scaled = (reader.scale(f"scale[{n}]", item) for n, item in enumerate(scale or ()))
     request = ForecastRequest(
         nodes,
         domains,
-        cause,
+        event,
         tuple(entry for entry in scaled if entry is not None),
         tuple(dict.fromkeys(key for key in keys if key)),
     )
     if request.drill and (request.nodes or request.domains):
         faults.append(
-            InputError("drill", "cannot stand beside without: it loses domains by itself")
+            InputError("drill", "cannot stand beside unavailable: it loses domains by itself")
         )
     return request
 
@@ -74,12 +74,12 @@ class _RequestReader:
         self._faults = faults
 
     def losses(
-        self, without: t.Mapping[str, JSON]
+        self, unavailable: t.Mapping[str, JSON]
     ) -> tuple[tuple[str, ...], tuple[tuple[str, tuple[str, ...]], ...]]:
         nodes: tuple[str, ...] = ()
         domains = []
-        for name, value in without.items():
-            where = f"without.{name}"
+        for name, value in unavailable.items():
+            where = f"unavailable.{name}"
             listed = self._texts(where, value)
             if name == NODES:
                 nodes = listed
@@ -154,7 +154,7 @@ def _lost(request: ForecastRequest, snapshot: Snapshot, faults: list[InputError]
     for name in request.nodes:
         if name not in names:
             faults.append(
-                InputError("without.nodes", f"there is no node {name!r}{nearest(name, names)}")
+                InputError("unavailable.nodes", f"there is no node {name!r}{nearest(name, names)}")
             )
     lost = set(request.nodes)
     for key, values in request.domains:
@@ -163,7 +163,7 @@ def _lost(request: ForecastRequest, snapshot: Snapshot, faults: list[InputError]
             if value not in domains:
                 similar_values = f"its values are {by_likeness(value, domains)}"
                 hint = similar_values if domains else "no node has that label at all"
-                faults.append(InputError("without", f"no node has {key}={value}; {hint}"))
+                faults.append(InputError("unavailable", f"no node has {key}={value}; {hint}"))
         lost |= {node.name for node in snapshot.nodes if node.labels.get(key) in values}
     for key in request.drill:
         if not any(key in node.labels for node in snapshot.nodes):

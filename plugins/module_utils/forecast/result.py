@@ -21,13 +21,13 @@ NAMED = 20
 @dataclass(frozen=True, slots=True)
 class UnschedulableInstance:
     """An instance that would have no node. `certain` is false where that depends on what the scheduler
-    chooses. `may_end` are workloads of lower priority whose pods the scheduler may preempt for it."""
+    chooses. `preemption_candidates` are workloads of lower priority whose pods the scheduler may preempt for it."""
 
     instance: Ref
     workload: Ref | None
     reason: str
     certain: bool = True
-    may_end: tuple[Ref, ...] = ()
+    preemption_candidates: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +49,26 @@ class Deadlock:
     is for people to choose from."""
 
     instances: tuple[Ref, ...]
-    why: str
+    reason: str
     remediation: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """`to_place` counts the instances that need a node, `least_pending` how many of them stay without one
-    whatever the scheduler chooses. `moves` are in their order."""
+    """`instances_to_schedule` counts the instances that need a node, `min_unschedulable` how many of
+    them have none whatever the scheduler chooses. `moves` are in their order."""
 
     answer: ForecastResult
-    proof: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
     pending: tuple[UnschedulableInstance, ...] = ()
-    stuck: tuple[NotMigratableInstance, ...] = ()
+    not_migratable: tuple[NotMigratableInstance, ...] = ()
     moves: tuple[Move, ...] = ()
-    left: tuple[SkippedInstance, ...] = ()
+    skipped: tuple[SkippedInstance, ...] = ()
     deadlock: Deadlock | None = None
     findings: tuple[Finding, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
-    to_place: int = 0
-    least_pending: int = 0
+    instances_to_schedule: int = 0
+    min_unschedulable: int = 0
 
 
 def remediation(instances: t.Sequence[Ref], *, rollout: bool) -> tuple[str, ...]:

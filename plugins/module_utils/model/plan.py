@@ -7,6 +7,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from .json_pointer import JSON
 from .objects import Ref
 
 
@@ -57,3 +58,32 @@ class SkippedInstance:
 class Plan:
     moves: tuple[Move, ...] = ()
     skipped: tuple[SkippedInstance, ...] = ()
+
+
+def move_record(
+    workload: Ref | None,
+    instance: Ref,
+    uid: str,
+    reason: str,
+    *,
+    method: Method | None = None,
+    from_node: str = "",
+    to_node: str = "",
+) -> dict[str, JSON]:
+    """One entry of the lists `moves`, `skipped` and `deferred` of results: one shape for all of them.
+
+    `kind`, `namespace` and `name` are those of the workload, or of the instance where it has none.
+    What is not known is None: a skipped instance has no `to_node`, and no `method` if none is allowed.
+    """
+    owner = workload or instance
+    return {
+        "kind": owner.kind,
+        "namespace": owner.namespace,
+        "name": owner.name,
+        "instance": instance.name,
+        "uid": uid,
+        "method": str(method) if method else None,
+        "from_node": from_node or None,
+        "to_node": to_node or None,
+        "reason": reason,
+    }

@@ -103,7 +103,7 @@ def test_after_a_failure_lost_pods_are_bound_and_terminating() -> None:
     made = cluster("ab")
     machine(made, "db", "n1")
 
-    after = what_if(made.snapshot(), lost_nodes=["n1"], cause="failure").after
+    after = what_if(made.snapshot(), lost_nodes=["n1"], event="failure").after
 
     old, new = after.pods
     assert (old.terminating, old.node_name, new.node_name) == (True, "n1", "")

@@ -15,12 +15,16 @@ import random
 import typing as t
 
 import pytest
-from hypothesis import HealthCheck, assume, event, given, note, settings
+from hypothesis import HealthCheck, assume, given, note, settings
+from hypothesis import event as classify
 from hypothesis import strategies as st
 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
-from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import CAUSES, Cause
+from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import (
+    NODE_EVENTS,
+    NodeEvent,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Migration
 from tests.unit.compliance.cluster import CREATED_BY, REQUIRED, affinity, selector, spread
@@ -120,8 +124,8 @@ class Drained:
     `moving` are those that migrate. A migration that has found its node goes on: the machine is
     where that is, and its source ends some time."""
 
-    def __init__(self, made: Cluster, nodes: list[str], cause: Cause) -> None:
-        self.made, self.cause = made, cause
+    def __init__(self, made: Cluster, nodes: list[str], event: NodeEvent) -> None:
+        self.made, self.event = made, event
         self.names: list[str] = []
         self.seekers: list[JSON] = []
         self.sources: dict[int, str] = {}
@@ -174,16 +178,16 @@ class Drained:
     def _ends(self, pod: JSON, dead: bool) -> None:
         name = pod["metadata"]["name"]
         self.ending[name] = None
-        if dead and self.cause == "failure":
+        if dead and self.event == "failure":
             self.dead.add(name)
 
     def _lost(self, node: JSON, is_lost: bool) -> JSON:
         if not is_lost:
             return node
-        key = "unschedulable" if self.cause == "drain" else "unreachable"
-        effects = ["NoSchedule"] if self.cause == "drain" else ["NoSchedule", "NoExecute"]
+        key = "unschedulable" if self.event == "drain" else "unreachable"
+        effects = ["NoSchedule"] if self.event == "drain" else ["NoSchedule", "NoExecute"]
         taints = [{"key": f"node.kubernetes.io/{key}", "effect": effect} for effect in effects]
-        spec = {"taints": taints, "unschedulable": self.cause == "drain"}
+        spec = {"taints": taints, "unschedulable": self.event == "drain"}
         return {**node, "spec": spec}
 
     def _leaves(self, pod: JSON) -> None:
@@ -196,7 +200,7 @@ class Drained:
         is_machine = owner["kind"] == "VirtualMachineInstance"
         vmi = self.made.machines[owner["name"]] if is_machine else {}
         migrates = is_machine and vmi["spec"].get("evictionStrategy") == "LiveMigrate"
-        if self.cause == "drain" and migrates:
+        if self.event == "drain" and migrates:
             self.seekers.append(_target(pod))
             self.sources[number] = name
         else:
@@ -240,21 +244,21 @@ def plain(name: str) -> str:
     return name.removesuffix("-next")
 
 
-@pytest.mark.parametrize("cause", CAUSES)
+@pytest.mark.parametrize("event", NODE_EVENTS)
 @thorough
 @given(seed=st.integers(0, 10**9))
-def test_no_order_contradicts_a_forecast(seed: int, cause: Cause) -> None:
+def test_no_order_contradicts_a_forecast(seed: int, event: NodeEvent) -> None:
     made, nodes = random_drain(seed)
-    drained = Drained(made, nodes, cause)
+    drained = Drained(made, nodes, event)
     assume(drained.goals and len(drained.names) <= DISPLACED)
     try:
         ends = drained.game.ends(STATES)
     except TooMany:
         assume(False)
-    found = lost(made, *nodes, cause=cause)
+    found = lost(made, *nodes, event=event)
     without = drained.without(ends)
     note(f"{found} {drained.names} {without}")
-    event(f"{found.answer}")
+    classify(f"{found.answer}")
     if found.answer is ForecastResult.GUARANTEED:
         assert not any(without)
     elif found.answer is ForecastResult.IMPOSSIBLE:
@@ -263,27 +267,27 @@ def test_no_order_contradicts_a_forecast(seed: int, cause: Cause) -> None:
         assert found.answer is ForecastResult.POSSIBLE, "all of so little can be tried"
         assert set() in without
     named = {plain(each.instance.name): each.certain for each in found.pending}
-    named |= {each.instance.name: each.certain for each in found.stuck}
+    named |= {each.instance.name: each.certain for each in found.not_migratable}
     assert all(name in each for name, certain in named.items() if certain for each in without)
     if named:
         assert set(named) in without
-    assert found.least_pending <= min(len(each - drained.moving) for each in without)
+    assert found.min_unschedulable <= min(len(each - drained.moving) for each in without)
 
 
-@pytest.mark.parametrize("cause", CAUSES)
+@pytest.mark.parametrize("event", NODE_EVENTS)
 @thorough
 @given(seed=st.integers(0, 10**9))
-def test_no_order_contradicts_a_drill(seed: int, cause: Cause) -> None:
+def test_no_order_contradicts_a_drill(seed: int, event: NodeEvent) -> None:
     made, _nodes = random_drain(seed)
-    for found in drill(made.snapshot(), [HOST], cause=cause).drills:
-        drained = Drained(made, list(found.nodes), cause)
+    for found in drill(made.snapshot(), [HOST], event=event).drills:
+        drained = Drained(made, list(found.nodes), event)
         if not drained.goals or len(drained.names) > DISPLACED:
             continue
         try:
             ends = drained.game.ends(STATES)
         except TooMany:
             continue
-        event(f"{found.answer}")
+        classify(f"{found.answer}")
         without = drained.without(ends)
         if found.answer is ForecastResult.GUARANTEED:
             assert not any(without)
@@ -291,7 +295,7 @@ def test_no_order_contradicts_a_drill(seed: int, cause: Cause) -> None:
             assert all(without)
         elif found.answer is ForecastResult.POSSIBLE:
             assert set() in without
-        named = {ref.name for ref in (*found.pending, *found.stuck, *found.at_risk)}
+        named = {ref.name for ref in (*found.pending, *found.not_migratable, *found.at_risk)}
         if named:
             assert named in without
         down = found.down - len(found.gone)
@@ -299,13 +303,13 @@ def test_no_order_contradicts_a_drill(seed: int, cause: Cause) -> None:
 
 
 @thorough
-@given(seed=st.integers(0, 10**9), cause=st.sampled_from(CAUSES))
-def test_a_forecast_survives_chance_and_spite(seed: int, cause: Cause) -> None:
+@given(seed=st.integers(0, 10**9), event=st.sampled_from(NODE_EVENTS))
+def test_a_forecast_survives_chance_and_spite(seed: int, event: NodeEvent) -> None:
     """Of more instances than every order of could be tried."""
     made, nodes = random_drain(seed)
-    drained = Drained(made, nodes, cause)
-    found = lost(made, *nodes, cause=cause)
-    event(f"{found.answer}")
+    drained = Drained(made, nodes, event)
+    found = lost(made, *nodes, event=event)
+    classify(f"{found.answer}")
     for choose in (at_random(random.Random(seed)), spiteful):
         for at_once in (True, False):
             drained.game.play(choose, at_once=at_once)

@@ -19,7 +19,10 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.drill impo
     drill,
     table,
 )
-from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import CAUSES, Cause
+from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import (
+    NODE_EVENTS,
+    NodeEvent,
+)
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
@@ -35,7 +38,7 @@ def test_the_zone_that_hurts_most_comes_first() -> None:
     machine(made, "loose-a", "n1")
     made.bare_pod("lonely", "n2")
 
-    found = drill(made.snapshot(), [ZONE, HOST], cause="failure").drills
+    found = drill(made.snapshot(), [ZONE, HOST], event="failure").drills
 
     assert (found[0].key, found[0].domain, found[0].down) == (ZONE, "a", 2)
     assert [ref.name for ref in found[0].pending] == ["web-a"]
@@ -51,7 +54,7 @@ def test_where_nothing_hurts_one_line_says_so() -> None:
     made = cluster("ab")
     machine(made, "db", "n1")
 
-    found = drill(made.snapshot(), [HOST], cause="drain").drills
+    found = drill(made.snapshot(), [HOST], event="drain").drills
 
     assert table(DrillReport(found), Topology.of()) == "2 of 2 losses hurt nothing"
 
@@ -59,7 +62,7 @@ def test_where_nothing_hurts_one_line_says_so() -> None:
 def test_nothing_is_drilled_where_something_could_not_be_read() -> None:
     gap = Unreadable("pods", "", "list", "forbidden")
 
-    found = drill(cluster("ab").snapshot(unreadable=(gap,)), [HOST], cause="drain")
+    found = drill(cluster("ab").snapshot(unreadable=(gap,)), [HOST], event="drain")
 
     assert (found.drills, found.unreadable) == ((), (gap,))
 
@@ -69,7 +72,7 @@ def test_spread_that_honours_taints_is_drilled_like_the_rest() -> None:
     rule = {**spread(ZONE, app="web")["topologySpreadConstraints"][0], "nodeTaintsPolicy": "Honor"}
     deployment(made, "web", ["n1", "n2", "n3"], {"topologySpreadConstraints": [rule]})
 
-    found = drill(made.snapshot(), [ZONE], cause="drain").drills
+    found = drill(made.snapshot(), [ZONE], event="drain").drills
 
     assert {each.answer for each in found} == {ForecastResult.GUARANTEED}
 
@@ -82,7 +85,7 @@ def test_what_blocks_is_named_with_its_pod_and_its_rule() -> None:
         made.workloads[ref]["spec"]["runStrategy"] = "Always"
         made.start(ref, node)
 
-    found = drill(made.snapshot(), [ZONE], cause="failure").drills[0]
+    found = drill(made.snapshot(), [ZONE], event="failure").drills[0]
 
     (blocked,) = found.blocked
     assert (found.domain, blocked.instance.name, blocked.by) == ("a", "web-a", "InterPodAffinity")
@@ -101,7 +104,7 @@ def test_what_is_left_of_an_instance_on_a_dead_node_keeps_it_out_of_its_zone() -
         spec = {"affinity": keep_apart(plain=True, g="web")}
         machine(made, name, node, spec, g="web")
 
-    host = drill(made.snapshot(), [HOST], cause="failure").drills[0]
+    host = drill(made.snapshot(), [HOST], event="failure").drills[0]
 
     (blocked,) = host.blocked
     assert (host.domain, blocked.instance.name, blocked.own) == ("n1", "web-a", True)
@@ -112,7 +115,7 @@ def test_what_is_left_of_an_instance_on_a_dead_node_keeps_it_out_of_its_zone() -
 def test_a_spread_and_a_node_filter_block_without_a_pod() -> None:
     made = cluster("ab")
     machine(made, "db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "In", "a")]}))
-    found = drill(made.snapshot(), [ZONE], cause="drain").drills[0]
+    found = drill(made.snapshot(), [ZONE], event="drain").drills[0]
     (blocked,) = found.blocked
     assert (blocked.instance.name, blocked.by, blocked.pod) == ("db", "NodeAffinity", None)
     assert blocked.text.startswith("db is blocked by ")
@@ -124,7 +127,7 @@ def test_who_may_not_be_evicted_blocks_itself() -> None:
     made.machines["db"]["status"]["conditions"] = [
         {"type": "LiveMigratable", "status": "False", "reason": "DisksNotLiveMigratable"}
     ]
-    found = drill(made.snapshot(), [HOST], cause="drain").drills[0]
+    found = drill(made.snapshot(), [HOST], event="drain").drills[0]
     assert [(each.instance.name, each.by) for each in found.blocked] == [("db", "Eviction")]
 
 
@@ -145,10 +148,12 @@ def test_a_loss_that_is_only_possible_says_why(known: bool) -> None:
         [{"type": "LiveMigratable", "status": "True"}] if known else []
     )
 
-    lost = next(x for x in drill(made.snapshot(), [HOST], cause="drain").drills if x.evicted)
+    lost = next(x for x in drill(made.snapshot(), [HOST], event="drain").drills if x.evicted)
 
     assert lost.answer is (ForecastResult.GUARANTEED if known else ForecastResult.POSSIBLE)
-    assert lost.proof == (() if known else ("whether these can be live-migrated is not known: db",))
+    assert lost.reasons == (
+        () if known else ("whether these can be live-migrated is not known: db",)
+    )
 
 
 def test_a_loss_of_which_not_every_course_could_be_tried_says_so() -> None:
@@ -160,13 +165,13 @@ def test_a_loss_of_which_not_every_course_could_be_tried_says_so() -> None:
         group = f"g{number % 8}"
         machine(made, f"vm{number}", "n1", {"affinity": keep_apart(over=HOST, g=group)}, g=group)
 
-    lost = next(x for x in drill(made.snapshot(), [HOST], cause="drain").drills if x.evicted)
+    lost = next(x for x in drill(made.snapshot(), [HOST], event="drain").drills if x.evicted)
 
     assert (lost.answer, lost.at_risk, lost.blocked) == (ForecastResult.POSSIBLE, (), ())
-    assert lost.proof == (NOT_ALL_TRIED,)
+    assert lost.reasons == (NOT_ALL_TRIED,)
     assert NOT_ALL_TRIED in table(DrillReport((lost,)), Topology.of())
-    lost_alone = what_if(made.snapshot(), lost_nodes=["n1"], cause="drain")
-    assert forecast(lost_alone).proof == (NOT_ALL_TRIED,)
+    lost_alone = what_if(made.snapshot(), lost_nodes=["n1"], event="drain")
+    assert forecast(lost_alone).reasons == (NOT_ALL_TRIED,)
 
 
 def random_cluster(seed: int) -> Cluster:
@@ -191,20 +196,20 @@ def random_cluster(seed: int) -> Cluster:
     return made
 
 
-@pytest.mark.parametrize("cause", CAUSES)
+@pytest.mark.parametrize("event", NODE_EVENTS)
 @pytest.mark.parametrize("seed", range(25))
-def test_a_drill_says_what_a_forecast_of_its_own_says(seed: int, cause: Cause) -> None:
+def test_a_drill_says_what_a_forecast_of_its_own_says(seed: int, event: NodeEvent) -> None:
     made = random_cluster(seed)
     snapshot = made.snapshot()
 
-    for each in drill(snapshot, [ZONE, HOST], cause=cause).drills:
-        found = forecast(what_if(snapshot, lost_nodes=each.nodes, cause=cause))
+    for each in drill(snapshot, [ZONE, HOST], event=event).drills:
+        found = forecast(what_if(snapshot, lost_nodes=each.nodes, event=event))
         assert each.answer is found.answer, (each, found)
-        assert not each.hurts or each.blocked or each.proof, each
-        assert each.down == found.least_pending, (each, found)
+        assert not each.hurts or each.blocked or each.reasons, each
+        assert each.down == found.min_unschedulable, (each, found)
         if found.answer is ForecastResult.IMPOSSIBLE:
-            without = len(found.pending) + len(found.stuck)
-            assert len(each.pending) + len(each.stuck) == without, (each, found)
+            without = len(found.pending) + len(found.not_migratable)
+            assert len(each.pending) + len(each.not_migratable) == without, (each, found)
 
 
 def test_drill_names_the_instance_at_risk() -> None:
@@ -216,11 +221,11 @@ def test_drill_names_the_instance_at_risk() -> None:
     pinned = node_affinity({"matchExpressions": [expression(ZONE, "In", "a", "b")]})
     machine(made, "pinned", "n1", pinned)
 
-    found = next(x for x in drill(made.snapshot(), [HOST], cause="drain").drills if x.evicted)
+    found = next(x for x in drill(made.snapshot(), [HOST], event="drain").drills if x.evicted)
 
     assert found.answer is ForecastResult.POSSIBLE
     assert [ref.name for ref in found.at_risk] == ["pinned"]
-    assert (found.pending, found.stuck, found.down) == ((), (), 0)
+    assert (found.pending, found.not_migratable, found.down) == ((), (), 0)
     assert [blocked.instance.name for blocked in found.blocked] == ["pinned"]
 
 
@@ -228,8 +233,8 @@ def test_drill_says_how_many_nodes_each_filter_takes() -> None:
     made = cluster("abc")
     machine(made, "db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "In", "a")]}))
 
-    found = next(x for x in drill(made.snapshot(), [HOST], cause="drain").drills if x.evicted)
+    found = next(x for x in drill(made.snapshot(), [HOST], event="drain").drills if x.evicted)
 
-    assert found.proof == (
+    assert found.reasons == (
         "VM db: 0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector",
     )

@@ -61,8 +61,10 @@ def test_two_machines_apart_on_two_nodes_hold_a_drain_up() -> None:
     after = lost(made, "n1")
 
     assert before.answer is ForecastResult.IMPOSSIBLE
-    assert [(stuck.instance.name, stuck.if_restarted) for stuck in before.stuck] == [("db-a", ())]
-    assert before.proof[0].startswith("VM db-a: 0/2 nodes are available: ")
+    assert [(stuck.instance.name, stuck.if_restarted) for stuck in before.not_migratable] == [
+        ("db-a", ())
+    ]
+    assert before.reasons[0].startswith("VM db-a: 0/2 nodes are available: ")
     assert after.answer is ForecastResult.GUARANTEED
     (move,) = after.moves
     assert (move.method, move.source, move.targets) == (Method.MIGRATE, "n1", ("n3",))
@@ -77,7 +79,7 @@ def test_a_pair_that_needs_each_other_cannot_leave_its_node() -> None:
     found = lost(made, "n1")
 
     assert found.answer is ForecastResult.IMPOSSIBLE
-    assert sorted(names(found.stuck)) == ["a", "b"]
+    assert sorted(names(found.not_migratable)) == ["a", "b"]
     assert found.pending == ()
 
 
@@ -92,7 +94,7 @@ def test_the_plain_zone_rule_holds_a_migration_up_and_the_safe_form_does_not() -
     refused, allowed = lost(plain, "n1"), lost(safe, "n1")
 
     assert refused.answer is ForecastResult.IMPOSSIBLE
-    (stuck,) = refused.stuck
+    (stuck,) = refused.not_migratable
     assert (stuck.instance.name, stuck.if_restarted) == ("web-a", ("n2",))
     assert "node(s) didn't match pod anti-affinity rules (g In (web) over zone)" in stuck.reason
     assert refused.deadlock is not None
@@ -110,11 +112,11 @@ def test_a_fourth_machine_has_no_zone() -> None:
     )
 
     assert found.answer is ForecastResult.IMPOSSIBLE
-    assert found.proof == (
+    assert found.reasons == (
         "these 4 VMs (web-a, web-b, web-c, web-d) keep apart over zone and can only use 3 zones"
         " (a, b, c)",
     )
-    assert (found.to_place, found.least_pending, len(found.pending)) == (4, 1, 1)
+    assert (found.instances_to_schedule, found.min_unschedulable, len(found.pending)) == (4, 1, 1)
 
 
 # Spread over hosts, and hard anti-affinity beside it (S14).
@@ -128,7 +130,7 @@ def test_a_spread_takes_any_number(replicas: int) -> None:
 
     found = forecast(what_if(snapshot, scale=[Scale(ref, replicas)]))
 
-    assert (found.answer, found.to_place) == (ForecastResult.GUARANTEED, replicas - 1)
+    assert (found.answer, found.instances_to_schedule) == (ForecastResult.GUARANTEED, replicas - 1)
 
 
 def test_one_per_host_takes_three_of_four() -> None:
@@ -139,15 +141,15 @@ def test_one_per_host_takes_three_of_four() -> None:
 
     found = forecast(what_if(snapshot, scale=[Scale(ref, 4)]))
 
-    assert (found.answer, found.least_pending) == (ForecastResult.IMPOSSIBLE, 1)
-    assert "can only use 2 nodes (n2, n3)" in found.proof[0]
+    assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 1)
+    assert "can only use 2 nodes (n2, n3)" in found.reasons[0]
 
 
 # A spread when one domain is drained, by its taints policy (S15).
 
 
-@pytest.mark.parametrize("cause", ["drain", "failure"])
-def test_a_drained_domain_still_counts_unless_taints_are_honoured(cause: t.Any) -> None:
+@pytest.mark.parametrize("event", ["drain", "failure"])
+def test_a_drained_domain_still_counts_unless_taints_are_honoured(event: t.Any) -> None:
     ignoring, honouring = cluster("abc"), cluster("abc")
     spec = spread(ZONE, app="web")
     deployment(ignoring, "web", ["n1", "n2", "n3"], spec)
@@ -155,11 +157,11 @@ def test_a_drained_domain_still_counts_unless_taints_are_honoured(cause: t.Any) 
     nodes = ["n1", "n2", "n3"]
     deployment(honouring, "web", nodes, {"topologySpreadConstraints": [honoured]})
 
-    stranded = lost(ignoring, "n3", cause=cause)
-    placed = lost(honouring, "n3", cause=cause)
+    stranded = lost(ignoring, "n3", event=event)
+    placed = lost(honouring, "n3", event=event)
 
     assert (stranded.answer, len(stranded.pending)) == (ForecastResult.IMPOSSIBLE, 1)
-    assert "zone c counts for that and takes none" in stranded.proof[0]
+    assert "zone c counts for that and takes none" in stranded.reasons[0]
     assert (placed.answer, placed.pending) == (ForecastResult.GUARANTEED, ())
 
 
@@ -191,7 +193,7 @@ def test_with_the_rule_one_waits_until_its_zone_is_back() -> None:
 
     found = lost(made, "n2")
 
-    assert (found.answer, found.least_pending) == (ForecastResult.IMPOSSIBLE, 1)
+    assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 1)
     assert names(found.pending) == ["mssql-0"]
     assert "node(s) didn't match pod anti-affinity rules" in found.pending[0].reason
 
@@ -212,7 +214,7 @@ def test_a_roll_out_with_as_many_pods_as_hosts_stands_still_without_room() -> No
         made, dataclasses.replace(change, operations=(*change.operations, held))
     )
 
-    assert (naive.answer, naive.least_pending, len(naive.pending)) == (
+    assert (naive.answer, naive.min_unschedulable, len(naive.pending)) == (
         ForecastResult.IMPOSSIBLE,
         1,
         1,
@@ -245,9 +247,9 @@ def test_the_target_of_its_own_migration_stands_in_nobodys_way() -> None:
     third = machine(made, "web-c", "n1", g="web")
     three = scenes.written(made, *writes, scenes.template_write(third, "affinity", term))
 
-    assert (two.answer, two.moves, two.left) == (ForecastResult.GUARANTEED, (), ())
+    assert (two.answer, two.moves, two.skipped) == (ForecastResult.GUARANTEED, (), ())
     assert three.answer is ForecastResult.IMPOSSIBLE
-    assert "these 3 VMs (web-a, web-b, web-c) keep apart over zone" in three.proof[0]
+    assert "these 3 VMs (web-a, web-b, web-c) keep apart over zone" in three.reasons[0]
 
 
 def test_who_is_on_its_way_off_a_node_needs_no_other_place() -> None:
@@ -257,8 +259,8 @@ def test_who_is_on_its_way_off_a_node_needs_no_other_place() -> None:
 
     leaves, comes = lost(made, "n1"), lost(made, "n2")
 
-    assert (leaves.answer, leaves.to_place) == (ForecastResult.GUARANTEED, 0)
-    assert (comes.answer, comes.to_place) == (ForecastResult.GUARANTEED, 1)
+    assert (leaves.answer, leaves.instances_to_schedule) == (ForecastResult.GUARANTEED, 0)
+    assert (comes.answer, comes.instances_to_schedule) == (ForecastResult.GUARANTEED, 1)
 
 
 def test_a_target_that_waits_is_the_one_that_is_sought_for() -> None:
@@ -269,7 +271,7 @@ def test_a_target_that_waits_is_the_one_that_is_sought_for() -> None:
 
     found = lost(made, "n1")
 
-    assert (found.answer, found.to_place) == (ForecastResult.GUARANTEED, 1)
+    assert (found.answer, found.instances_to_schedule) == (ForecastResult.GUARANTEED, 1)
 
 
 # What ends, what is held, what is not known.
@@ -285,15 +287,15 @@ def test_a_machine_that_may_not_be_restarted_holds_a_drain_up() -> None:
     found = lost(made, "n1")
 
     assert found.answer is ForecastResult.IMPOSSIBLE
-    assert names(found.stuck) == ["db"]
-    assert "DisksNotLiveMigratable" in found.proof[0]
+    assert names(found.not_migratable) == ["db"]
+    assert "DisksNotLiveMigratable" in found.reasons[0]
 
 
 def test_what_nothing_makes_again_is_named() -> None:
     made = cluster("ab")
     made.bare_pod("lonely", "n1")
 
-    found = lost(made, "n1", cause="failure")
+    found = lost(made, "n1", event="failure")
 
     assert [finding.name for finding in found.findings] == ["not_recreated"]
     assert "Pod shop/lonely" in found.findings[0].why
@@ -304,7 +306,7 @@ def test_after_a_failure_the_lost_machine_still_counts() -> None:
     made = cluster("aabb")
     zone_group(made, ["n1", "n3"])
 
-    drained, failed = lost(made, "n1"), lost(made, "n1", cause="failure")
+    drained, failed = lost(made, "n1"), lost(made, "n1", event="failure")
 
     assert drained.answer is ForecastResult.GUARANTEED
     assert failed.answer is ForecastResult.IMPOSSIBLE
@@ -324,7 +326,7 @@ def test_what_could_not_be_read_makes_it_unknown(resource: str) -> None:
     found = without_n1(snapshot)
 
     assert (found.answer, found.unreadable) == (ForecastResult.UNKNOWN, (gap,))
-    assert "forbidden" in found.proof[0]
+    assert "forbidden" in found.reasons[0]
 
 
 def test_volumes_matter_only_where_there_are_claims() -> None:
@@ -346,7 +348,7 @@ def qualified(**more: t.Any) -> Forecast:
 def test_assumptions_take_guarantees_away() -> None:
     assert qualified().answer is ForecastResult.GUARANTEED
     assert qualified(assumed=["x is not known"]).answer is ForecastResult.POSSIBLE
-    assert qualified(estimated=["x is a guess"]).proof == ("not guaranteed, since x is a guess",)
+    assert qualified(estimated=["x is a guess"]).reasons == ("not guaranteed, since x is a guess",)
 
 
 def test_a_volume_that_only_a_lost_node_reaches_is_a_proof() -> None:
@@ -360,7 +362,7 @@ def test_a_volume_that_only_a_lost_node_reaches_is_a_proof() -> None:
     found = without_n1(snapshot)
 
     assert found.answer is ForecastResult.IMPOSSIBLE
-    assert "node(s) didn't match PersistentVolume's node affinity" in found.proof[0]
+    assert "node(s) didn't match PersistentVolume's node affinity" in found.reasons[0]
 
 
 @pytest.mark.parametrize("cordoned", [False, True])
@@ -376,8 +378,8 @@ def test_who_cannot_be_migrated_holds_up_the_drain_of_a_node_that_was_cordoned_b
     found = lost(made, "n1")
 
     assert found.answer is ForecastResult.IMPOSSIBLE
-    assert [each.workload for each in found.stuck] == [ref]
-    assert scenes.written(made).stuck == (), "it may stay on a node that nobody drains"
+    assert [each.workload for each in found.not_migratable] == [ref]
+    assert scenes.written(made).not_migratable == (), "it may stay on a node that nobody drains"
 
 
 def test_a_roll_out_that_stops_all_first_makes_no_moves() -> None:
@@ -387,7 +389,11 @@ def test_a_roll_out_that_stops_all_first_makes_no_moves() -> None:
 
     found = scenes.written(made, scenes.pinned(ref, "a"))
 
-    assert (found.answer, found.to_place, found.moves) == (ForecastResult.GUARANTEED, 2, ())
+    assert (found.answer, found.instances_to_schedule, found.moves) == (
+        ForecastResult.GUARANTEED,
+        2,
+        (),
+    )
     both = scenes.written(made, scenes.pinned(ref, "b"), lost_nodes=["n1"])
     assert {move.source for move in both.moves} <= {"n1"}
 
@@ -396,9 +402,9 @@ def test_a_name_too_long_for_a_migration_holds_up_a_drain_and_no_failure() -> No
     made = cluster("ab")
     machine(made, "x" * 64, "n1")
     found = lost(made, "n1")
-    (stuck,) = found.stuck
+    (stuck,) = found.not_migratable
     assert found.answer == "impossible" and "its name has 64 characters" in stuck.reason
-    assert lost(made, "n1", cause="failure").answer == "guaranteed"
+    assert lost(made, "n1", event="failure").answer == "guaranteed"
 
 
 def test_deployment_scaled_from_zero_has_the_requests_and_rules_of_its_template() -> None:
@@ -419,8 +425,12 @@ def test_deployment_scaled_from_zero_has_the_requests_and_rules_of_its_template(
 
     assert [pending.pod.requests["cpu"] for pending in change.pending] == [9000] * 3
     assert all(pending.workload == ref for pending in change.pending)
-    assert (found.answer, found.to_place, found.least_pending) == (ForecastResult.IMPOSSIBLE, 3, 1)
-    assert "3 pods (web-next-0, web-next-1, web-next-2) keep apart over node" in found.proof[0]
+    assert (found.answer, found.instances_to_schedule, found.min_unschedulable) == (
+        ForecastResult.IMPOSSIBLE,
+        3,
+        1,
+    )
+    assert "3 pods (web-next-0, web-next-1, web-next-2) keep apart over node" in found.reasons[0]
     assert forecast(what_if(made.snapshot(), scale=[Scale(ref, 2)])).answer == "guaranteed"
 
 
@@ -451,7 +461,7 @@ def test_drain_ends_a_vmi_without_owner_that_may_not_migrate() -> None:
 
     found = lost(made, "n1")
 
-    assert (found.to_place, found.moves) == (0, ())
+    assert (found.instances_to_schedule, found.moves) == (0, ())
     (finding,) = found.findings
     assert (finding.name, finding.severity) == ("not_recreated", "warning")
     assert "would end with its node: no controller makes this instance again" in finding.why
@@ -465,8 +475,8 @@ def test_proof_of_a_blocked_drain_names_the_group_and_its_scarce_resource() -> N
 
     found = lost(made, "n1")
 
-    assert (found.answer, found.least_pending) == (ForecastResult.IMPOSSIBLE, 1)
-    assert found.proof == (
+    assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 1)
+    assert found.reasons == (
         "these 3 VMs (a, b, c) need more cpu than there is: 1 node that they can use (n2) has room"
         " for 2 of them",
     )
@@ -478,9 +488,9 @@ def test_vm_that_is_not_started_again_ends_with_its_node(stopped: t.Any) -> None
     ref = machine(made, "once", "n1")
     made.workloads[ref]["spec"]["runStrategy"] = "Once"
 
-    found = lost(made, "n1", cause=stopped)
+    found = lost(made, "n1", event=stopped)
 
-    assert found.to_place == 0
+    assert found.instances_to_schedule == 0
     assert "a VM with run strategy Once is not started again" in found.findings[0].why
 
 
@@ -493,4 +503,8 @@ def test_pod_of_a_daemon_set_stays_on_a_drained_node() -> None:
 
     found = lost(made, "n1")
 
-    assert (found.answer, found.to_place, found.findings) == (ForecastResult.GUARANTEED, 0, ())
+    assert (found.answer, found.instances_to_schedule, found.findings) == (
+        ForecastResult.GUARANTEED,
+        0,
+        (),
+    )

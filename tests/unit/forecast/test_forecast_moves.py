@@ -10,13 +10,17 @@ import random
 import typing as t
 from dataclasses import replace
 
-from hypothesis import event, given, settings
+from hypothesis import event as classify
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.virt.placement.plugins.module_utils.compliance.violations import RISKS
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
-from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import CAUSES, Cause
+from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import (
+    NODE_EVENTS,
+    NodeEvent,
+)
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Move
@@ -64,10 +68,10 @@ def test_rules_that_are_written_end_obeyed(seed: int) -> None:
         assert pods[each.pod.uid].node_name == move.source
         pods[each.pod.uid] = replace(each.declared_pod, node_name=node)
 
-    event(f"{found.answer}, {len(found.moves)} moves")
+    classify(f"{found.answer}, {len(found.moves)} moves")
     refs = {x.ref for x in changed}
     touched = [x for x in every.values() if x.instance.workload in refs and x.node]
-    if found.answer in HELPED and not found.left:
+    if found.answer in HELPED and not found.skipped:
         assert_obeyed(after, pods, touched)
 
 
@@ -112,21 +116,21 @@ def assert_obeyed(
 
 
 @thorough
-@given(seed=st.integers(0, 10**9), cause=st.sampled_from(CAUSES))
-def test_moves_off_a_lost_node_can_be_made(seed: int, cause: Cause) -> None:
+@given(seed=st.integers(0, 10**9), event=st.sampled_from(NODE_EVENTS))
+def test_moves_off_a_lost_node_can_be_made(seed: int, event: NodeEvent) -> None:
     """Each node that is named is open in its turn: once all that ends has gone, or, for all of the
     moves alike, as long as some of it stands."""
     made = random_cluster(seed, rooms=("2", "3", "16"))
     before = made.snapshot()
     lost = random.Random(seed).choice(sorted(made.nodes))
-    change = what_if(before, lost_nodes=[lost], cause=cause)
+    change = what_if(before, lost_nodes=[lost], event=event)
     after, found = change.after, forecast(change)
 
     assert all(move.source == lost for move in found.moves)
     assert any(_playable(after, found.moves, one_by_one=x) for x in (False, True))
 
-    event(f"{found.answer}, {len(found.moves)} moves")
-    if found.answer in HELPED and not found.left:
+    classify(f"{found.answer}, {len(found.moves)} moves")
+    if found.answer in HELPED and not found.skipped:
         waiting = {pod.name for pod in before.pods if not pod.node_name}
         seekers = [x for x in after.pods if not x.node_name and x.name not in waiting]
         assert len(found.moves) == len(seekers)

@@ -76,7 +76,7 @@ def test_nobody_moves_where_all_stand_well() -> None:
         made, *(scenes.template_write(ref, "affinity", keep_apart(g="web")) for ref in refs)
     )
 
-    assert (found.answer, found.moves, found.left) == (ForecastResult.GUARANTEED, (), ())
+    assert (found.answer, found.moves, found.skipped) == (ForecastResult.GUARANTEED, (), ())
 
 
 def test_a_cordon_drives_nobody_away() -> None:
@@ -101,7 +101,7 @@ def test_three_running_machines_cannot_use_two_zones() -> None:
     )
 
     assert found.answer is ForecastResult.IMPOSSIBLE
-    assert "these 3 VMs (web-a, web-b, web-c) keep apart over zone" in found.proof[0]
+    assert "these 3 VMs (web-a, web-b, web-c) keep apart over zone" in found.reasons[0]
 
 
 def test_terms_of_before_count_as_long_as_they_run() -> None:
@@ -131,7 +131,7 @@ def test_what_is_declared_and_does_not_run_yet_is_no_certainty() -> None:
     )
 
     assert found.answer is ForecastResult.POSSIBLE
-    assert found.proof[0].startswith("not certain: machines that stay")
+    assert found.reasons[0].startswith("not certain: machines that stay")
 
 
 def test_the_plain_form_says_who_could_not_be_migrated() -> None:
@@ -144,8 +144,8 @@ def test_the_plain_form_says_who_could_not_be_migrated() -> None:
     )
 
     assert found.answer is ForecastResult.GUARANTEED
-    assert names(found.stuck) == ["web-a", "web-b"]
-    assert found.stuck[0].if_restarted
+    assert names(found.not_migratable) == ["web-a", "web-b"]
+    assert found.not_migratable[0].if_restarted
 
 
 def test_who_must_be_near_those_that_end_may_wait_long() -> None:
@@ -157,7 +157,7 @@ def test_who_must_be_near_those_that_end_may_wait_long() -> None:
     found = lost(made, "n1")
 
     assert found.answer is ForecastResult.POSSIBLE
-    assert "five minutes" in found.proof[0]
+    assert "five minutes" in found.reasons[0]
 
 
 # Rules that stand already.
@@ -173,7 +173,7 @@ def test_what_two_pinned_machines_cannot_obey_stays_impossible_when_it_is_writte
     before, after = scenes.before_and_after(made, rule)
 
     assert before.answer is ForecastResult.IMPOSSIBLE
-    assert "(web-a, web-b) keep apart over zone and can only use 1 zone (a)" in before.proof[0]
+    assert "(web-a, web-b) keep apart over zone and can only use 1 zone (a)" in before.reasons[0]
     assert after == before
 
 
@@ -203,11 +203,15 @@ def test_members_that_wait_by_their_rule_are_to_be_placed() -> None:
     found = forecast(what_if(snapshot, members=[web]))
     of_scale = forecast(what_if(snapshot, scale=[Scale(web, 5)]))
 
-    assert (silent.answer, silent.to_place) == (ForecastResult.GUARANTEED, 0)
-    assert (found.answer, found.to_place, found.least_pending) == (ForecastResult.IMPOSSIBLE, 2, 2)
+    assert (silent.answer, silent.instances_to_schedule) == (ForecastResult.GUARANTEED, 0)
+    assert (found.answer, found.instances_to_schedule, found.min_unschedulable) == (
+        ForecastResult.IMPOSSIBLE,
+        2,
+        2,
+    )
     assert len(found.pending) == 2
     assert "node(s) didn't match pod anti-affinity rules" in found.pending[0].reason
-    assert (of_scale.answer, of_scale.least_pending) == (ForecastResult.IMPOSSIBLE, 2)
+    assert (of_scale.answer, of_scale.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 2)
 
 
 def test_who_waits_without_being_asked_about_is_told() -> None:

@@ -44,8 +44,8 @@ def test_one_too_many_for_a_spread_is_proven_though_a_machine_moves_as_well() ->
 
     found = written(made, pinned(ref, "b"), lost_nodes=["n3"])
 
-    assert (found.answer, found.least_pending) == (ForecastResult.IMPOSSIBLE, 2)
-    assert len(found.proof) == 1
+    assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 2)
+    assert len(found.reasons) == 1
 
 
 def test_who_ends_leads_as_long_as_it_stands_though_a_machine_moves_as_well() -> None:
@@ -73,7 +73,7 @@ def test_the_old_pods_of_a_roll_out_do_not_stand_for_ever() -> None:
 
     assert stays.answer is ForecastResult.IMPOSSIBLE
     assert rolls.answer is ForecastResult.UNKNOWN
-    assert "others leave or look for places" in rolls.proof[-1]
+    assert "others leave or look for places" in rolls.reasons[-1]
 
 
 def test_room_that_a_roll_out_takes_comes_to_be_free() -> None:
@@ -119,7 +119,7 @@ def test_a_cordoned_node_is_not_left_because_of_who_leaves_it() -> None:
 
     found = written(made, pinned(ref, "a"), lost_nodes=["n1"])
 
-    assert not any("VM v:" in text for text in found.proof)
+    assert not any("VM v:" in text for text in found.reasons)
 
 
 # A rule that is written may be broken by who leaves later.
@@ -137,8 +137,8 @@ def test_who_was_near_is_no_certainty_once_the_other_has_to_leave() -> None:
     close = written(made, write, lost_nodes=["n1"])
 
     assert away.answer is ForecastResult.UNKNOWN
-    assert away.proof[0].startswith("places were found for all 1, but")
-    assert away.proof[1].startswith("not certain: somebody leaves or comes")
+    assert away.reasons[0].startswith("places were found for all 1, but")
+    assert away.reasons[1].startswith("not certain: somebody leaves or comes")
     assert close.answer is ForecastResult.POSSIBLE
     assert [move.targets[0] for move in close.moves] == ["n2"]
 
@@ -196,9 +196,9 @@ def test_a_proof_is_told_once_and_is_certain_though_another_machine_moves() -> N
     found = written(made, pinned(moves, "b"), pinned(halted, "zz"))
 
     assert found.answer is ForecastResult.IMPOSSIBLE
-    assert [text.split(":")[0] for text in found.proof] == ["VM db"]
+    assert [text.split(":")[0] for text in found.reasons] == ["VM db"]
     assert [(each.instance.name, each.certain) for each in found.pending] == [("db", True)]
-    assert found.least_pending == 1
+    assert found.min_unschedulable == 1
 
 
 def test_what_is_no_proof_any_more_is_not_told_as_one() -> None:
@@ -213,8 +213,8 @@ def test_what_is_no_proof_any_more_is_not_told_as_one() -> None:
     found = written(made, pinned(moves, "b"), *(pinned(ref, "a", "b") for ref in halted))
 
     assert found.answer is ForecastResult.UNKNOWN
-    assert found.proof[0].startswith("unless others move: these 3 VMs")
-    assert found.proof[1].startswith("not proven: machines may move otherwise")
+    assert found.reasons[0].startswith("unless others move: these 3 VMs")
+    assert found.reasons[1].startswith("not proven: machines may move otherwise")
 
 
 @pytest.mark.parametrize("others", [False, True])
@@ -230,7 +230,7 @@ def test_moves_that_were_found_are_not_denied(others: bool) -> None:
 
     found = written(made, *writes)
 
-    assert [left.instance.name for left in found.left] == ["vm2"]
+    assert [left.instance.name for left in found.skipped] == ["vm2"]
     assert found.answer is (ForecastResult.UNKNOWN if others else ForecastResult.POSSIBLE)
-    assert not any("no sequence" in text for text in found.proof)
-    assert any("moves were found that heal all" in text for text in found.proof) is others
+    assert not any("no sequence" in text for text in found.reasons)
+    assert any("moves were found that heal all" in text for text in found.reasons) is others

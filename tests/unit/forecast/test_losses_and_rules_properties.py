@@ -352,4 +352,4 @@ def test_nothing_contradicts_a_forecast_of_rules_and_a_drain(seed: int) -> None:
         assert not changed.may_end_well
     certain = {plain(x.instance.name) for x in found.pending if x.certain}
     assert certain <= changed.always_waiting
-    assert found.least_pending <= changed.fewest_waiting
+    assert found.min_unschedulable <= changed.fewest_waiting

@@ -32,7 +32,11 @@ def test_a_spread_lets_in_early_what_it_would_refuse_late() -> None:
     more, with one another one, and the last goes to zone b."""
     found = lost(spread_over_three(3), "n3")
 
-    assert (found.answer, found.to_place, found.least_pending) == (ForecastResult.POSSIBLE, 3, 0)
+    assert (found.answer, found.instances_to_schedule, found.min_unschedulable) == (
+        ForecastResult.POSSIBLE,
+        3,
+        0,
+    )
     assert len(found.pending) == 1
     assert not any(each.certain for each in found.pending)
     assert len(found.moves) == 3
@@ -42,8 +46,8 @@ def test_a_spread_lets_in_early_what_it_would_refuse_late() -> None:
 def test_a_proof_counts_what_stands(on_the_lost: int, least: int) -> None:
     found = lost(spread_over_three(on_the_lost), "n3")
 
-    assert (found.answer, found.least_pending) == (ForecastResult.IMPOSSIBLE, least)
-    assert "zone c counts for that and takes none" in found.proof[0]
+    assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, least)
+    assert "zone c counts for that and takes none" in found.reasons[0]
 
 
 def test_who_is_near_a_pod_that_ends_can_have_moved_before() -> None:
@@ -69,7 +73,7 @@ def test_the_source_of_a_migration_counts_until_it_has_ended() -> None:
     found = lost(made, "n1")
 
     assert found.answer is ForecastResult.POSSIBLE
-    assert [each.certain for each in found.stuck] == [False]
+    assert [each.certain for each in found.not_migratable] == [False]
 
 
 def test_of_several_who_compete_nobody_is_sure_to_wait() -> None:
@@ -81,5 +85,5 @@ def test_of_several_who_compete_nobody_is_sure_to_wait() -> None:
 
     found = lost(made, "n1")
 
-    assert (found.answer, found.least_pending) == (ForecastResult.IMPOSSIBLE, 1)
+    assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 1)
     assert [each.certain for each in found.pending] == [False]

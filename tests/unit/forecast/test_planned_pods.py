@@ -18,7 +18,7 @@ def test_halted_vm_with_the_suffix_of_a_planned_pod_keeps_its_name() -> None:
     found = scenes.written(made, scenes.pinned(halted, "nowhere"))
 
     assert found.answer is ForecastResult.IMPOSSIBLE
-    assert found.proof[0].startswith("VM web-next: ")
+    assert found.reasons[0].startswith("VM web-next: ")
     assert names(found.pending) == ["web-next"]
 
 
@@ -29,7 +29,11 @@ def test_waiting_pod_with_the_suffix_of_a_planned_pod_replaces_nothing() -> None
 
     found = lost(made, "n1")
 
-    assert (found.answer, found.to_place, found.moves) == (ForecastResult.GUARANTEED, 0, ())
+    assert (found.answer, found.instances_to_schedule, found.moves) == (
+        ForecastResult.GUARANTEED,
+        0,
+        (),
+    )
     assert [finding.objects[0].name for finding in found.findings] == ["web"]
 
 
@@ -41,7 +45,7 @@ def test_planned_pods_of_two_vms_that_would_share_a_name_are_both_placed() -> No
 
     found = scenes.written(made, scenes.pinned(halted, "b"), lost_nodes=["n1"])
 
-    assert (found.answer, found.to_place) == (ForecastResult.GUARANTEED, 2)
+    assert (found.answer, found.instances_to_schedule) == (ForecastResult.GUARANTEED, 2)
     assert [move.instance.name for move in found.moves] == ["web"]
 
 
@@ -50,6 +54,6 @@ def test_drill_names_a_real_pod_in_the_way_by_its_own_name() -> None:
     machine(made, "web", "n1", {"affinity": keep_apart(over=HOST, plain=True, g="web")})
     made.bare_pod("other-next", "n2", g="web")
 
-    found = next(x for x in drill(made.snapshot(), [ZONE], cause="drain").drills if x.hurts)
+    found = next(x for x in drill(made.snapshot(), [ZONE], event="drain").drills if x.hurts)
 
     assert [blocked.pod and blocked.pod.name for blocked in found.blocked] == ["other-next"]

@@ -64,11 +64,11 @@ def test_pod_is_not_its_own_victim() -> None:
 
 
 @pytest.mark.parametrize(
-    ("priority", "more", "may_end"),
+    ("priority", "more", "preemption_candidates"),
     [(1000, {}, ["low"]), (0, {}, []), (1000, {"preemptionPolicy": "Never"}, [])],
 )
 def test_pods_of_lower_priority_may_be_preempted_for_an_unschedulable_pod(
-    priority: int, more: dict[str, str], may_end: list[str]
+    priority: int, more: dict[str, str], preemption_candidates: list[str]
 ) -> None:
     made = cluster("aa")
     spec = {"affinity": keep_apart(over=HOST, team="a")}
@@ -80,7 +80,7 @@ def test_pods_of_lower_priority_may_be_preempted_for_an_unschedulable_pod(
 
     (pending,) = result.pending
     assert pending.certain
-    assert [ref.name for ref in pending.may_end] == may_end
+    assert [ref.name for ref in pending.preemption_candidates] == preemption_candidates
 
 
 def test_replicas_with_volumes_in_two_zones_may_preempt_different_pods() -> None:
@@ -103,7 +103,7 @@ def test_replicas_with_volumes_in_two_zones_may_preempt_different_pods() -> None
     lost_nodes = ["n1", "n2"]
     result = forecast(what_if(snapshot, lost_nodes=lost_nodes))
 
-    assert [[ref.name for ref in blocked.may_end] for blocked in result.pending] == [
+    assert [[ref.name for ref in blocked.preemption_candidates] for blocked in result.pending] == [
         ["low-a"],
         ["low-b"],
     ]
@@ -121,4 +121,6 @@ def test_replaced_pod_that_ends_first_is_not_in_the_way() -> None:
 
     result = written(made, template_write(high, "affinity", both["affinity"]))
 
-    assert [[ref.name for ref in blocked.may_end] for blocked in result.pending] == [["low"]]
+    assert [[ref.name for ref in blocked.preemption_candidates] for blocked in result.pending] == [
+        ["low"]
+    ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import Cause
+from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import NodeEvent
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import Rule
@@ -118,7 +118,7 @@ def damaged(text: str | None) -> Snapshot:
     return snapshot(vm("a"), other)
 
 
-def lost(cause: Cause, *, owned: bool) -> Ask:
+def lost(event: NodeEvent, *, owned: bool) -> Ask:
     """A node with a pod on it is lost."""
     cluster = Cluster("ab")
     if owned:
@@ -128,7 +128,7 @@ def lost(cause: Cause, *, owned: bool) -> Ask:
         cluster.start(cluster.workload("Deployment", "web", spec), "n1")
     else:
         cluster.bare_pod("lonely", "n1")
-    return lambda: scenes.lost(cluster, "n1", cause=cause).findings
+    return lambda: scenes.lost(cluster, "n1", event=event).findings
 
 
 EXAMPLES: dict[str, Example] = {

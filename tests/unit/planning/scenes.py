@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
-from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import Cause
+from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import NodeEvent
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
@@ -76,8 +76,8 @@ def replica_set(made: Cluster, name: str, nodes: t.Iterable[str], spec: JSON) ->
     return ref
 
 
-def lost(made: Cluster, *nodes: str, cause: Cause = "drain") -> Forecast:
-    return forecast(what_if(made.snapshot(), lost_nodes=nodes, cause=cause))
+def lost(made: Cluster, *nodes: str, event: NodeEvent = "drain") -> Forecast:
+    return forecast(what_if(made.snapshot(), lost_nodes=nodes, event=event))
 
 
 def written(made: Cluster, *writes: Write, lost_nodes: t.Collection[str] = ()) -> Forecast:
