@@ -49,7 +49,7 @@ TASKS: dict[str, tuple[str, dict[str, t.Any]]] = {
                 {
                     "name": "apart",
                     "workloads": [{"names": ["db0", "db1"]}],
-                    "keep_apart": {"over": "zone"},
+                    "keep_apart": {"topology_key": "zone"},
                 }
             ],
         },

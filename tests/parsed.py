@@ -16,7 +16,7 @@ def parsed(
     rules: t.Sequence[t.Any],
     *,
     namespace: str = "shop",
-    set_name: str = "default",
+    rule_set: str = "default",
     topology: Topology | None = None,
     absent: bool = False,
 ) -> tuple[Rule, ...]:
@@ -24,7 +24,7 @@ def parsed(
     found = read_rules(
         list(rules),
         namespace=namespace,
-        set_name=set_name,
+        rule_set=rule_set,
         topology=topology or Topology.of(),
         absent=absent,
     )

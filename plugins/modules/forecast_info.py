@@ -39,8 +39,8 @@ options:
       - Namespace of the rules and of the workloads in O(scale).
       - Required with rules.
     type: str
-  set:
-    description: The set of the rules, as in M(virt.placement.rules).
+  rule_set:
+    description: The rule set, as in M(virt.placement.rules).
     type: str
     default: default
   rules:
@@ -138,7 +138,7 @@ EXAMPLES = r"""
     rules:
       - name: web-one-per-zone
         workloads: [{names: [web-a, web-b, web-c]}]
-        keep_apart: {over: zone}
+        keep_apart: {topology_key: zone}
   register: outlook
 
 - name: Go on only where it is possible at all
@@ -570,7 +570,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec=argument_spec(
             namespace={"type": "str"},
-            set={"type": "str", "default": "default"},
+            rule_set={"type": "str", "default": "default"},
             rules={"type": "raw", "default": []},
             state={"type": "str", "default": "present", "choices": list(STATES)},
             prune={"type": "bool", "default": False},

@@ -50,8 +50,8 @@ options:
     description: Namespace of the rules, and of manifests that name none.
     type: str
     default: default
-  set:
-    description: The set of the rules, as in M(virt.placement.rules).
+  rule_set:
+    description: The rule set, as in M(virt.placement.rules).
     type: str
     default: default
   kubernetes_version:
@@ -111,7 +111,7 @@ EXAMPLES = r"""
     rules:
       - name: database-one-per-zone
         workloads: [{names: [db1, db2, db3]}]
-        keep_apart: {over: zone}
+        keep_apart: {topology_key: zone}
     manifests:
       - {kind: Node, metadata: {name: w1, labels: {topology.kubernetes.io/zone: z1}}}
       - {kind: Node, metadata: {name: w2, labels: {topology.kubernetes.io/zone: z2}}}
@@ -255,7 +255,7 @@ def main() -> None:
             manifests={"type": "raw", "default": []},
             rules={"type": "raw", "default": []},
             namespace={"type": "str", "default": "default"},
-            set={"type": "str", "default": "default"},
+            rule_set={"type": "str", "default": "default"},
             kubernetes_version={"type": "str"},
             kubevirt_version={"type": "str"},
             online={"type": "bool", "default": False},

@@ -28,7 +28,7 @@ options:
       - Namespace of the rules and of their workloads.
     type: str
     required: true
-  set:
+  rule_set:
     description:
       - Name of the list of rules. A rule is identified by namespace, set and name, so that several playbooks
         can put rules on the same workloads.
@@ -48,13 +48,13 @@ options:
         the values for each key.
       - C(avoid), a map of the same form, keeps them off nodes that have one of the values. Nodes without the
         key stay allowed.
-      - C(keep_apart) keeps instances in different domains of the key C(over), from each other, or only from
+      - C(keep_apart) keeps instances in different domains of C(topology_key), from each other, or only from
         C(from) (one reference to workloads or a list of them, each with an optional C(namespace)) or C(pods) (a
         map of C(labels) and optionally C(namespaces)). Virtual machines can still be migrated inside their
         domain. Old and new pods of a Deployment do not keep each other apart.
-      - C(keep_together) keeps instances in one domain of the key C(over), with each other, or beside C(with),
-        C(leader) (one reference to workloads) or C(pods). The others follow a leader, which has no rule itself.
-      - C(spread) keeps the numbers of instances in the domains of the key C(over) from differing by more than
+      - C(keep_together) keeps instances in one domain of C(topology_key), with each other, or beside C(with)
+        (one reference to workloads) or C(pods). The members follow the target, which gets no term itself.
+      - C(spread) keeps the numbers of instances in the domains of C(topology_key) from differing by more than
         C(max_skew) (V(1) unless it is given).
       - C(terms) are the fields C(nodeSelector), C(affinity), C(tolerations) and C(topologySpreadConstraints) of
         a pod, as Kubernetes writes them.
@@ -144,24 +144,24 @@ EXAMPLES = r"""
         run_on: {performance: high}
       - name: database-one-per-zone
         workloads: [{kind: VirtualMachineInstanceReplicaSet, name: mssql2016}]
-        keep_apart: {over: zone}
+        keep_apart: {topology_key: zone}
 
 - name: Keep three virtual machines in different zones, and their helpers beside one of them
   virt.placement.rules:
     namespace: shop
-    set: web
+    rule_set: web
     rules:
       - name: web-one-per-zone
         workloads: [{names: [web-a, web-b, web-c]}]
-        keep_apart: {over: zone}
+        keep_apart: {topology_key: zone}
       - name: helpers-follow
         workloads: [{names: [helper-1, helper-2]}]
-        keep_together: {leader: {name: web-a}, over: node}
+        keep_together: {with: {name: web-a}, topology_key: node}
 
 - name: Keep a cache off fast nodes if possible, and let its roll-out begin
   virt.placement.rules:
     namespace: shop
-    set: cache
+    rule_set: cache
     workload_rollout: allow
     rules:
       - name: cache-prefers-slow-nodes
@@ -177,7 +177,7 @@ EXAMPLES = r"""
       - name: pool1-apart
         workloads: [{names: [pool1-a, pool1-b]}]
         label: {harvesterhci.io/machineSetName: guests-rke2-pool1}
-        keep_apart: {over: node}
+        keep_apart: {topology_key: node}
         preferred: true
 
 - name: Say it as Kubernetes does
@@ -200,7 +200,7 @@ EXAMPLES = r"""
 - name: Show what the rules of a survey would change
   virt.placement.rules:
     namespace: shop
-    set: survey
+    rule_set: survey
     rules: "{{ survey_rules }}"
     prune: true
   check_mode: true
@@ -349,7 +349,7 @@ faults:
   returned: when the input is refused, or the right to a write is missing
   type: list
   elements: str
-  sample: ["rules[0] web, keep_apart.over: topology key 'zon' is not declared: ..."]
+  sample: ["rules[0] web, keep_apart.topology_key: topology key 'zon' is not declared: ..."]
 cluster:
   description: The cluster that was worked on.
   returned: always
@@ -384,7 +384,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec=argument_spec(
             namespace={"type": "str", "required": True},
-            set={"type": "str", "default": "default"},
+            rule_set={"type": "str", "default": "default"},
             rules={"type": "raw", "default": []},
             state={"type": "str", "default": "present", "choices": list(STATES)},
             prune={"type": "bool", "default": False},

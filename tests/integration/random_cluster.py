@@ -169,13 +169,13 @@ class Case:
         ]
         over = chance.choice(["zone", "node"])
         verbs: list[JSON] = [
-            {"keep_apart": {"over": over}},
+            {"keep_apart": {"topology_key": over}},
             {"run_on": {"zone": chance.sample(zones, chance.randint(1, len(zones)))}},
             {"avoid": {"zone": chance.choice(zones)}},
-            *({"keep_apart": {"over": over, "from": other}} for other in others),
+            *({"keep_apart": {"topology_key": over, "from": other}} for other in others),
         ]
         if not target["spec"]["template"]["spec"].get("topologySpreadConstraints"):
-            verbs.append({"spread": {"over": over}})
+            verbs.append({"spread": {"topology_key": over}})
         named = {"kind": "Deployment", "name": target["metadata"]["name"]}
         return {"name": "new", "workloads": [named], **chance.choice(verbs)}
 

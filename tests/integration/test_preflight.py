@@ -20,7 +20,7 @@ LABELS = {"placement_topology_nodes": ["w1"], "placement_topology_labels": {RACK
 RULE = {
     "name": "apart",
     "workloads": [{"kind": "Deployment", "name": "web"}],
-    "keep_apart": {"over": "zone"},
+    "keep_apart": {"topology_key": "zone"},
 }
 RULES = {
     "placement_apply_namespace": NAMESPACE,

@@ -361,7 +361,7 @@ def test_without_a_rule_two_share_a_zone(databases: Stage) -> None:
     rule = {
         "name": "one-a-zone",
         "workloads": [{"kind": "VirtualMachineInstanceReplicaSet", "name": "mssql"}],
-        "keep_apart": {"over": "zone"},
+        "keep_apart": {"topology_key": "zone"},
     }
     written = databases.write(rule)
     assert written["changed"], written

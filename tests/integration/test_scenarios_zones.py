@@ -86,7 +86,7 @@ def test_the_safe_form_moves_to_the_other_node_of_its_zone_and_keeps_a_fourth_ou
     rule = {
         "name": "apart",
         "workloads": [{"names": [*MACHINES, "web-d"]}],
-        "keep_apart": {"over": "zone"},
+        "keep_apart": {"topology_key": "zone"},
     }
     found = stage.forecast(namespace=stage.namespace, rules=[rule])
     assert (found["forecast"], found["min_unschedulable"]) == ("impossible", 1)

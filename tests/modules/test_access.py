@@ -34,7 +34,7 @@ ON_DEPLOYMENT = [
     {
         "name": "apart",
         "workloads": [{"kind": "Deployment", "name": "web"}],
-        "keep_apart": {"over": "zone"},
+        "keep_apart": {"topology_key": "zone"},
     }
 ]
 

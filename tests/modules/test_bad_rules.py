@@ -31,7 +31,7 @@ OF_FORM = [
         id="foreign namespace",
     ),
     pytest.param(
-        {**WHO, "run_on": {"zone": "a"}, "spread": {"over": "zone"}},
+        {**WHO, "run_on": {"zone": "a"}, "spread": {"topology_key": "zone"}},
         "has 2 verbs (run_on, spread): make one rule of each",
         id="two verbs",
     ),
@@ -57,7 +57,7 @@ OF_FORM = [
         id="weight without preferred",
     ),
     pytest.param(
-        {**WHO, "spread": {"over": "zone"}, "preferred": True, "weight": 5},
+        {**WHO, "spread": {"topology_key": "zone"}, "preferred": True, "weight": 5},
         "weight: does not go with spread: the scheduler knows no weight there",
         id="weight of a spread",
     ),
@@ -92,8 +92,8 @@ OF_FORM = [
         id="two labels",
     ),
     pytest.param(
-        {**WHO, "keep_apart": {"over": "zon"}},
-        "keep_apart.over: topology key 'zon' is not declared: add it to topology_keys or write"
+        {**WHO, "keep_apart": {"topology_key": "zon"}},
+        "keep_apart.topology_key: topology key 'zon' is not declared: add it to topology_keys or write"
         " the full label key with its prefix; did you mean zone?",
         id="undeclared bare key",
     ),
@@ -148,23 +148,23 @@ OF_FORM = [
         id="two ways to name",
     ),
     pytest.param(
-        {**WHO, "keep_apart": {"ovr": "zone"}},
-        "keep_apart: unknown option 'ovr'; did you mean 'over'?",
+        {**WHO, "keep_apart": {"topolgy_key": "zone"}},
+        "keep_apart: unknown option 'topolgy_key'; did you mean 'topology_key'?",
         id="unknown suboption",
     ),
     pytest.param(
-        {**WHO, "keep_togehter": {"over": "zone"}},
+        {**WHO, "keep_togehter": {"topology_key": "zone"}},
         "unknown option 'keep_togehter'; did you mean 'keep_together'",
         id="unknown option",
     ),
     pytest.param(
-        {**WHO, "spread": {"over": "zone", "max_skew": 0}},
+        {**WHO, "spread": {"topology_key": "zone", "max_skew": 0}},
         "spread.max_skew: must be a whole number of at least 1, not 0",
         id="max_skew",
     ),
     pytest.param(
-        {**WHO, "keep_together": {"over": "zone", "with": {"name": "a"}, "leader": {}}},
-        "keep_together: takes one of with, leader and pods, not with and leader",
+        {**WHO, "keep_together": {"topology_key": "zone", "with": {"name": "a"}, "pods": {}}},
+        "keep_together: takes with or pods, not both",
         id="two targets",
     ),
     pytest.param(
@@ -198,7 +198,7 @@ OF_THE_CLUSTER = [
         id="wrong kind",
     ),
     pytest.param(
-        {**WHO, "keep_apart": {"over": "zone", "from": {"name": "x", "namespace": "no"}}},
+        {**WHO, "keep_apart": {"topology_key": "zone", "from": {"name": "x", "namespace": "no"}}},
         "keep_apart.from: there is no namespace 'no'",
         id="unknown namespace of a target",
     ),
@@ -271,7 +271,7 @@ def test_all_faults_of_all_rules_are_in_one_message(
         module,
         {"name": "a", **GOOD},
         {"name": "a", "workloads": [{"name": "nobody"}], "run_on": {"zne": "x"}},
-        {"workloads": [{"names": ["web", "wob"]}], "spread": {"over": "zone"}},
+        {"workloads": [{"names": ["web", "wob"]}], "spread": {"topology_key": "zone"}},
         {"name": "late", "workloads": [{"name": "gone"}], "label": {"k": "v"}},
         "text",
     )
@@ -292,12 +292,12 @@ def test_all_faults_of_all_rules_are_in_one_message(
     ("options", "fault"),
     [
         ({"namespace": ""}, "namespace: must be a name without a slash, not ''"),
-        ({"set": ""}, "set: must be a name without a slash, not ''"),
+        ({"set": ""}, "rule_set: must be a name without a slash, not ''"),
         ({"rules": "[{"}, "rules: is text that is no YAML"),
         ({"rules": "just words"}, "the YAML or JSON text of one, not 'just words'"),
         ({"topology_keys": {"rack": "no key"}}, "topology_keys.rack: must be a label key, not"),
     ],
-    ids=["namespace", "set", "no YAML", "no list", "topology"],
+    ids=["namespace", "rule_set", "no YAML", "no list", "topology"],
 )
 @of(rules, forecast_info, lint_info)
 def test_the_options_beside_the_rules_are_checked(

@@ -71,7 +71,11 @@ def _runs(vmi: JSON) -> bool:
 
 
 def apart(names: t.Sequence[str], over: str = "zone") -> JSON:
-    return {"name": "apart", "workloads": [{"names": list(names)}], "keep_apart": {"over": over}}
+    return {
+        "name": "apart",
+        "workloads": [{"names": list(names)}],
+        "keep_apart": {"topology_key": over},
+    }
 
 
 def anti_affinity(*, migratable: bool) -> JSON:
@@ -227,7 +231,7 @@ def test_who_is_pending_by_a_rule_is_to_be_placed_where_the_rule_is_asked_about(
     even = {
         "name": "apart",
         "workloads": [{"kind": "Deployment", "name": "web"}],
-        "keep_apart": {"over": "zone"},
+        "keep_apart": {"topology_key": "zone"},
     }
     ask.create(objects.deployment("web", replicas=2))
     assert ask.write(even, workload_rollout="allow")["changed"]
@@ -302,7 +306,7 @@ def test_a_spread_that_stands_already_is_adopted_or_refused(ask: Ask) -> None:
     even = {
         "name": "even",
         "workloads": [{"kind": "Deployment", "name": "web"}],
-        "spread": {"over": "zone"},
+        "spread": {"topology_key": "zone"},
     }
 
     assert ask.rules(even)["blocking_findings"] == ["duplicate_spread"]
@@ -347,7 +351,13 @@ def test_faults_of_form_and_of_the_cluster_are_named_together(ask: Ask) -> None:
         namespace=ask.namespace,
         unavailable={"nodes": ["w11"], "zoen": "zone1"},
         scale=[{"name": "wep", "replicas": 2}],
-        rules=[{"name": "x", "workloads": [{"names": ["web-9"]}], "keep_apart": {"over": "zone"}}],
+        rules=[
+            {
+                "name": "x",
+                "workloads": [{"names": ["web-9"]}],
+                "keep_apart": {"topology_key": "zone"},
+            }
+        ],
     )
 
     assert result["failed"]

@@ -102,7 +102,11 @@ def test_the_published_faults_are_found_in_rules(lint: Lint) -> None:
 
 def test_rules_that_are_fine(lint: Lint) -> None:
     rules = [
-        {"name": "apart", "workloads": [{"names": ["a", "b"]}], "keep_apart": {"over": "zone"}},
+        {
+            "name": "apart",
+            "workloads": [{"names": ["a", "b"]}],
+            "keep_apart": {"topology_key": "zone"},
+        },
         {"name": "fast", "workloads": [{"name": "a"}], "run_on": {"performance": "high"}},
     ]
 
@@ -114,7 +118,7 @@ def test_rules_against_the_manifests_of_a_repository(lint: Lint, tmp_path: Path)
         {
             "name": f"beside-{leader}",
             "workloads": [{"name": "app"}],
-            "keep_together": {"over": "zone", "with": {"name": leader}},
+            "keep_together": {"topology_key": "zone", "with": {"name": leader}},
         }
         for leader in ("db", "cache")
     ]
@@ -204,7 +208,7 @@ def test_versions(lint: Lint, version: str | None, lacks: bool) -> None:
 def test_every_fault_of_the_input_is_named(lint: Lint, tmp_path: Path) -> None:
     result = lint(
         manifests=[{"kind": "Node", "metadata": {}}, 7],
-        rules=[{"name": "x", "workloads": [{"name": "a"}], "keep_apart": {"over": "zon"}}],
+        rules=[{"name": "x", "workloads": [{"name": "a"}], "keep_apart": {"topology_key": "zon"}}],
         kubernetes_version="new",
     )
 
@@ -312,7 +316,7 @@ class TestOnline:
         self, plain: Sandbox, run_module: RunModule
     ) -> None:
         start = plain.audit.mark()
-        near = {"over": "zone", "with": {"name": "db", "namespace": "data"}}
+        near = {"topology_key": "zone", "with": {"name": "db", "namespace": "data"}}
         rules = [
             {
                 "name": "beside",

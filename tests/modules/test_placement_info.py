@@ -18,7 +18,7 @@ from .rules_task import RulesTask
 ELSEWHERE = ["w3", "w4", "w5", "w6"]
 """The nodes that are not in zone1."""
 NAMES = ["db1", "db2", "db3"]
-APART = {"name": "apart", "workloads": [{"names": NAMES}], "keep_apart": {"over": "zone"}}
+APART = {"name": "apart", "workloads": [{"names": NAMES}], "keep_apart": {"topology_key": "zone"}}
 RULE = "default/apart"
 VM = "VirtualMachine"
 HOST = "kubernetes.io/hostname"
@@ -231,7 +231,7 @@ def test_a_spread_that_was_written_on_a_running_machine_waits_for_its_restart(
 ) -> None:
     task.create(objects.virtual_machine("db1"))
     task.running("db1")
-    task({"name": "even", "workloads": [{"name": "db1"}], "spread": {"over": "zone"}})
+    task({"name": "even", "workloads": [{"name": "db1"}], "spread": {"topology_key": "zone"}})
 
     result = judge()
 

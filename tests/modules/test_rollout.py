@@ -353,7 +353,11 @@ def test_unknown_workloads_and_namespaces_are_named(shop: Shop) -> None:
 def test_a_rule_that_is_in_force_needs_no_way_back(shop: Shop, run_module: t.Any) -> None:
     """rules keeps the terms that were last effective; a roll-out that ends well clears them."""
     names = three_in_one_zone(shop)
-    rule = {"name": "apart", "workloads": [{"names": names}], "keep_apart": {"over": "zone"}}
+    rule = {
+        "name": "apart",
+        "workloads": [{"names": names}],
+        "keep_apart": {"topology_key": "zone"},
+    }
     written = run_module(
         rules.main,
         {

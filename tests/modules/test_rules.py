@@ -17,7 +17,11 @@ from .rules_task import RulesTask, anti_affinity
 
 ZONE = "topology.kubernetes.io/zone"
 WEB = ("web-a", "web-b", "web-c")
-APART = {"name": "web-apart", "workloads": [{"names": list(WEB)}], "keep_apart": {"over": "zone"}}
+APART = {
+    "name": "web-apart",
+    "workloads": [{"names": list(WEB)}],
+    "keep_apart": {"topology_key": "zone"},
+}
 FAST = {"name": "fast", "workloads": [{"name": "web-a"}], "run_on": {"zone": ["zone1", "zone2"]}}
 VM = "VirtualMachine"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -103,14 +107,14 @@ def test_a_second_rule_keeps_the_first_and_the_last_removal_restores_every_byte(
     before = web.get(VM, "web-a")
     placement = web.placement(VM, "web-a")
     web(APART)
-    web(FAST, set="other")
+    web(FAST, rule_set="other")
     both = web.get(VM, "web-a")
     assert anti_affinity(both)
     assert "nodeAffinity" in both["spec"]["template"]["spec"]["affinity"]
     result = web({"name": "web-apart"}, state="absent")
     assert [each["removed"] for each in result["workloads"]] == [["web-apart"]] * 3
     assert "podAntiAffinity" not in web.get(VM, "web-a")["spec"]["template"]["spec"]["affinity"]
-    web(set="other", prune=True)
+    web(rule_set="other", prune=True)
     assert web.placement(VM, "web-a") == placement
     after = web.get(VM, "web-a")
     assert after["metadata"].get("annotations") == before["metadata"].get("annotations")
@@ -154,7 +158,7 @@ def test_what_nobody_carries_is_absent_and_counted_so(web: RulesTask) -> None:
 
 def test_prune_makes_the_set_exact_and_leaves_other_sets(web: RulesTask) -> None:
     web(APART, FAST)
-    web({**FAST, "name": "elsewhere"}, set="other")
+    web({**FAST, "name": "elsewhere"}, rule_set="other")
     result = web(APART, prune=True)
     assert [(each["name"], each["removed"]) for each in result["workloads"]] == [
         ("web-a", ["fast"])

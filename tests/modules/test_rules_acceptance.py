@@ -22,7 +22,7 @@ from .rules_task import RulesTask
 VM = "VirtualMachine"
 VMI = "VirtualMachineInstance"
 MIGRATION = "VirtualMachineInstanceMigration"
-APART = {"over": "zone"}
+APART = {"topology_key": "zone"}
 Machines = tuple[tuple[str, dict[str, t.Any]], ...]
 NAMES: dict[str, Machines] = {
     "plain names": (("web-a", {}), ("web-b", {}), ("web-c", {})),

@@ -45,8 +45,8 @@ def test_what_the_cluster_says_against_sound_rules_is_told_with_the_faults_of_ot
 ) -> None:
     result = _refused(
         task,
-        {"name": "key", **WHO, "keep_apart": {"over": "example.com/rack"}},
-        {"name": "form", **WHO, "spread": {"over": "zone", "max_skew": 0}},
+        {"name": "key", **WHO, "keep_apart": {"topology_key": "example.com/rack"}},
+        {"name": "form", **WHO, "spread": {"topology_key": "zone", "max_skew": 0}},
         {"name": "nowhere", **WHO, "run_on": {"zone": "zone9"}},
         {"name": "who", "workloads": [{"name": "gone"}], "run_on": {"zone": "zone9"}},
     )
@@ -74,7 +74,7 @@ def test_what_the_cluster_says_against_sound_rules_is_told_with_the_faults_of_ot
         ({"rules": [{"name": "a/b", **GOOD}]}, "rules[0], name: 'a/b' is no name of a rule"),
         ({"rules": [{"name": 5, **GOOD}]}, "rules[0], name: must be text, not the number 5: quote"),
         ({"rules": {"name": "x"}}, "rules: must be a list of rules"),
-        ({"set": "a/b"}, "set: must be a name without a slash"),
+        ({"rule_set": "a/b"}, "rule_set: must be a name without a slash"),
         ({"state": "absent", "prune": True}, "prune: goes with state present"),
     ],
 )
@@ -91,7 +91,7 @@ def test_a_namespace_that_is_none_is_one_fault_whatever_the_rules_say(task: Rule
 
 def test_the_misspelt_key_of_the_article_is_refused_with_a_finding(task: RulesTask) -> None:
     beside = {"with": {"kind": "Deployment", "name": "cache"}}
-    rule = {**WHO, "name": "beside", "keep_together": {**beside, "over": _HOSTNAME}}
+    rule = {**WHO, "name": "beside", "keep_together": {**beside, "topology_key": _HOSTNAME}}
     result = _refused(task, rule)
     assert "rule beside, no_node_has_key (VirtualMachine bad-input/web): No node" in result["msg"]
     assert "kubernetes.io/hostname may be meant" in result["msg"]
@@ -181,5 +181,5 @@ def test_without_kubevirt_there_are_no_machines(
     assert "rules[0] a, workloads[0]: KubeVirt is not installed on this cluster" in result["msg"]
     task.create(objects.deployment("cache", replicas=1))
     rule = {"name": "b", "workloads": [{"kind": "Deployment", "name": "cache"}]}
-    written = task({**rule, "keep_apart": {"over": "zone"}}, workload_rollout="allow")
+    written = task({**rule, "keep_apart": {"topology_key": "zone"}}, workload_rollout="allow")
     assert written["counts"]["changed"] == 1

@@ -24,7 +24,7 @@ Rule = dict[str, t.Any]
 MACHINES: Rule = {"workloads": [{"names": ["m-a", "m-b"]}]}
 ZONE = "topology.kubernetes.io/zone"
 
-APART: Rule = {"name": "apart", **MACHINES, "keep_apart": {"over": "zone"}}
+APART: Rule = {"name": "apart", **MACHINES, "keep_apart": {"topology_key": "zone"}}
 NODES: Rule = {"name": "nodes", **MACHINES, "run_on": {"zone": ["zone1", "zone2"]}}
 GROUP: Rule = {"name": "group", **MACHINES, "label": {"group.example/x": "y"}}
 OTHER_GROUP: Rule = {**GROUP, "label": {"group.example/z": "y"}}
@@ -37,7 +37,7 @@ CACHE: Rule = {
 DATABASE: Rule = {
     "name": "database",
     "workloads": [{"kind": "VirtualMachineInstanceReplicaSet", "name": "db"}],
-    "spread": {"over": "zone"},
+    "spread": {"topology_key": "zone"},
 }
 SELECTED: Rule = {"name": "nodes", "workloads": [{"name": "m-s"}], "run_on": {"zone": "zone1"}}
 PATCHED = {

@@ -29,10 +29,10 @@ THEIRS = {
 }
 RULES: tuple[dict[str, t.Any], ...] = (
     {"name": "zones", "run_on": {"zone": ["zone1", "zone2"]}},
-    {"name": "apart", "keep_apart": {"over": "zone"}},
-    {"name": "hosts", "keep_apart": {"over": "node"}, "preferred": True, "weight": 5},
+    {"name": "apart", "keep_apart": {"topology_key": "zone"}},
+    {"name": "hosts", "keep_apart": {"topology_key": "node"}, "preferred": True, "weight": 5},
     {"name": "not-three", "avoid": {"zone": "zone3"}, "preferred": True},
-    {"name": "even", "spread": {"over": "zone"}, "preferred": True},
+    {"name": "even", "spread": {"topology_key": "zone"}, "preferred": True},
     {"name": "own", "terms": {"tolerations": [{"key": "a.example/b", "operator": "Exists"}]}},
 )
 FOREIGN: dict[str, t.Any] = {
@@ -160,7 +160,7 @@ def test_a_deployment_is_written_only_where_its_roll_out_is_wanted(task: RulesTa
     rule = {
         "name": "apart",
         "workloads": [{"kind": "Deployment", "name": "cache"}],
-        "keep_apart": {"over": "zone"},
+        "keep_apart": {"topology_key": "zone"},
     }
     start = task.sandbox.audit.mark()
     refused = task(rule)

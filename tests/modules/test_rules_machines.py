@@ -68,7 +68,11 @@ def test_apart_over_zones_reaches_running_machines_live_and_lets_them_migrate(
     before = _start(task, NAMES[kind])
     labels = {name: task.launchers(vmi)[0]["metadata"]["labels"] for name, vmi in before.items()}
     start = task.sandbox.audit.mark()
-    rule = {"name": "apart", "workloads": [{"names": list(before)}], "keep_apart": {"over": "zone"}}
+    rule = {
+        "name": "apart",
+        "workloads": [{"names": list(before)}],
+        "keep_apart": {"topology_key": "zone"},
+    }
     result = task(rule)
     assert result["counts"]["changed"] == 3
     effects = {each["name"]: each["takes_effect"] for each in result["workloads"]}
@@ -102,7 +106,7 @@ def test_apart_over_zones_reaches_running_machines_live_and_lets_them_migrate(
 def test_a_long_name_is_selected_as_kubevirt_shortens_it(task: RulesTask) -> None:
     task.create(objects.virtual_machine(LONG, run_strategy="Halted"))
     workloads = [{"name": LONG}]
-    task({"name": "apart", "workloads": workloads, "keep_apart": {"over": "zone"}})
+    task({"name": "apart", "workloads": workloads, "keep_apart": {"topology_key": "zone"}})
     expression = anti_affinity(task.get(VM, LONG))[0]["labelSelector"]["matchExpressions"][0]
     short = f"{LONG[:54]}-{hashlib.sha1(LONG.encode()).hexdigest()[:8]}"
     assert expression == {"key": "vmi.kubevirt.io/id", "operator": "In", "values": [short]}
@@ -121,7 +125,7 @@ def test_without_the_id_the_hostname_tells_machines_apart_where_it_is_their_own(
     machines = _start(task, NAMES["own hostnames"])
     _drop_label(task, machines["h-a"], "vmi.kubevirt.io/id")
     workloads = [{"names": ["h-a", "h-b"]}]
-    task({"name": "apart", "workloads": workloads, "keep_apart": {"over": "zone"}})
+    task({"name": "apart", "workloads": workloads, "keep_apart": {"topology_key": "zone"}})
     selector = anti_affinity(task.get(VM, "h-a"))[0]["labelSelector"]
     assert selector["matchExpressions"] == [
         {"key": "vm.kubevirt.io/name", "operator": "In", "values": ["alpha", "beta"]}
@@ -135,7 +139,7 @@ def test_where_nothing_tells_them_apart_they_get_a_label_and_lose_it_with_the_ru
     for vmi in machines.values():
         _drop_label(task, vmi, "vmi.kubevirt.io/id")
     workloads = [{"names": ["s-a", "s-c"]}]
-    rule = {"name": "apart", "workloads": workloads, "keep_apart": {"over": "zone"}}
+    rule = {"name": "apart", "workloads": workloads, "keep_apart": {"topology_key": "zone"}}
     foretold = task(rule, check=True)
     start = task.sandbox.audit.mark()
     made = task(rule)
@@ -264,7 +268,7 @@ def test_a_spread_on_a_running_machine_needs_a_restart_and_says_so(task: RulesTa
     rule = {
         "name": "even",
         "workloads": [{"names": list(machines)}],
-        "spread": {"over": "zone", "max_skew": "1"},
+        "spread": {"topology_key": "zone", "max_skew": "1"},
     }
     result = task(rule)
     assert {each["takes_effect"] for each in result["workloads"]} == {"restart"}
@@ -286,7 +290,7 @@ def test_labels_that_running_pods_lack_are_a_finding(task: RulesTask) -> None:
     rule = {
         "name": "even",
         "workloads": [{"labels": {"new": "yes"}}],
-        "keep_apart": {"over": "zone"},
+        "keep_apart": {"topology_key": "zone"},
     }
     result = task(rule)
     assert [each["name"] for each in result["findings"]] == ["selector_misses_members"]
@@ -296,7 +300,7 @@ def test_labels_that_running_pods_lack_are_a_finding(task: RulesTask) -> None:
 def test_machines_that_may_use_one_zone_only_cannot_be_kept_apart(task: RulesTask) -> None:
     machines = _start(task, [(name, {"nodeSelector": {ZONE: "zone1"}}) for name in ("a", "b")])
     task.create(objects.deployment("web", replicas=4))
-    apart = {"keep_apart": {"over": "zone"}}
+    apart = {"keep_apart": {"topology_key": "zone"}}
     rules = [
         {"name": "pair", "workloads": [{"names": list(machines)}], **apart},
         {"name": "web", "workloads": [{"kind": "Deployment", "name": "web"}], **apart},
@@ -322,8 +326,12 @@ def test_machines_that_are_kept_apart_are_not_bound_together_by_another_rule(
 ) -> None:
     machines = _start(task, [(name, {}) for name in ("a", "b", "c")])
     apart = {"name": "apart", "workloads": [{"names": list(machines)}]}
-    assert not task({**apart, "keep_apart": {"over": "zone"}}).get("failed")
-    pair = {"name": "pair", "workloads": [{"names": ["a", "b"]}], "keep_together": {"over": "zone"}}
+    assert not task({**apart, "keep_apart": {"topology_key": "zone"}}).get("failed")
+    pair = {
+        "name": "pair",
+        "workloads": [{"names": ["a", "b"]}],
+        "keep_together": {"topology_key": "zone"},
+    }
     start = task.sandbox.audit.mark()
 
     found = task(pair)

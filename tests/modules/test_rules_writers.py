@@ -53,7 +53,7 @@ class Writer:
     def write(self, absent: bool) -> None:
         api = ApiClient(self._transport, Deadline(60))
         namespace = self.task.namespace
-        rules = parsed([self.rule], namespace=namespace, set_name="s", absent=absent)
+        rules = parsed([self.rule], namespace=namespace, rule_set="s", absent=absent)
         state = "absent" if absent else "present"
         found = write_rules(api, RulesRequest(namespace, "s", rules, state=state), check=False)
         self.problems += [*found.errors.values(), *found.plan.refused]
@@ -63,7 +63,7 @@ def test_two_writers_lose_nothing_in_two_hundred_rounds(task: RulesTask) -> None
     before = {name: task.placement(VM, name) for name in NAMES}
     writers = [
         Writer(task, "nodes", {"run_on": {"zone": "zone1"}}),
-        Writer(task, "apart", {"keep_apart": {"over": "zone"}}),
+        Writer(task, "apart", {"keep_apart": {"topology_key": "zone"}}),
     ]
     barrier = threading.Barrier(len(writers))
 
@@ -100,14 +100,14 @@ def test_somebody_else_changes_the_affinity_between_reading_and_writing(task: Ru
         "topologyKey": "kubernetes.io/hostname",
     }
     required = {"requiredDuringSchedulingIgnoredDuringExecution": [foreign]}
-    writer = Writer(task, "apart", {"keep_apart": {"over": "zone"}})
+    writer = Writer(task, "apart", {"keep_apart": {"topology_key": "zone"}})
 
     def interfere(*_seen: t.Any) -> tuple[()]:
         affinity = {"op": "add", "path": "/spec/template/spec/affinity"}
         task.patch(VM, "a", [{**affinity, "value": {"podAntiAffinity": required}}])
         return ()
 
-    rules = parsed([writer.rule], namespace=task.namespace, set_name="s")
+    rules = parsed([writer.rule], namespace=task.namespace, rule_set="s")
     found = write_rules(
         ApiClient(writer._transport, Deadline(60)),
         RulesRequest(task.namespace, "s", rules),
@@ -118,12 +118,12 @@ def test_somebody_else_changes_the_affinity_between_reading_and_writing(task: Ru
     terms = anti_affinity(task.get(VM, "a"))
     assert terms[0] == foreign
     assert len(terms) == 2
-    assert not task({**writer.rule}, set="s")["changed"]
-    task(set="s", prune=True)
+    assert not task({**writer.rule}, rule_set="s")["changed"]
+    task(rule_set="s", prune=True)
     assert anti_affinity(task.get(VM, "a")) == [foreign]
 
 
-APART = {"name": "apart", "workloads": [{"names": NAMES}], "keep_apart": {"over": "zone"}}
+APART = {"name": "apart", "workloads": [{"names": NAMES}], "keep_apart": {"topology_key": "zone"}}
 
 
 def test_a_write_whose_answer_is_lost_is_made_once_and_counted(task: RulesTask) -> None:

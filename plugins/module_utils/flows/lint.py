@@ -131,7 +131,7 @@ def _rules_option(params: Params, faults: list[InputError]) -> Parsed:
     parsed = read_rules(
         listed,
         namespace=params["namespace"],
-        set_name=params["set"],
+        rule_set=params["rule_set"],
         topology=topology_of(params),
     )
     faults += parsed.faults

@@ -64,13 +64,13 @@ def rules_request(
     parsed = read_rules(
         rules_data(params["rules"]),
         namespace=params["namespace"],
-        set_name=params["set"],
+        rule_set=params["rule_set"],
         topology=topology,
         absent=params["state"] == "absent",
     )
     return RulesRequest(
         namespace=params["namespace"],
-        set=params["set"],
+        rule_set=params["rule_set"],
         rules=parsed.rules,
         state=params["state"],
         prune=params["prune"],

@@ -64,8 +64,8 @@ def _mutual(
             "mutual_affinity",
             "error",
             f"The machines can never be live-migrated: they must share a node, since {reason}.",
-            "Choose one workload as leader (keep_together: {leader: ..., over: ...}), which the"
-            " others follow, or make the term preferred.",
+            "Choose one workload for the others to follow (keep_together: {topology_key: node, with:"
+            " db}), or make the term preferred.",
         )
     elif not itself:
         yield subject.finding(

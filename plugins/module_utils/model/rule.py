@@ -74,14 +74,10 @@ class KeepApart:
 
 @dataclass(frozen=True, slots=True)
 class KeepTogether:
-    """All members in one topology domain (`target` None), or each member where the target runs.
-
-    `leader`: the option `leader` names the target, not `with`. It means the same.
-    """
+    """All members in one topology domain (`target` None), or each member where the target runs."""
 
     topology_key: str
     target: Target | None = None
-    leader: bool = False
 
 
 @dataclass(frozen=True, slots=True)

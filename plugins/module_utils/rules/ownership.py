@@ -180,8 +180,8 @@ class Ownership:
         alike = [own for own in self.fingerprints() if own.says_the_same(mark)]
         return next((own for own in alike if own == mark), min(alike, default=None))
 
-    def of_set(self, namespace: str, set_name: str) -> tuple[RuleId, ...]:
-        return tuple(r for r in self.rules if (r.namespace, r.rule_set) == (namespace, set_name))
+    def of_set(self, namespace: str, rule_set: str) -> tuple[RuleId, ...]:
+        return tuple(r for r in self.rules if (r.namespace, r.rule_set) == (namespace, rule_set))
 
 
 def read_ownership(workload: Workload) -> Ownership:

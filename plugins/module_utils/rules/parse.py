@@ -55,31 +55,31 @@ def avoid(reader: InputReader, value: JSON, context: Context) -> RuleType | None
 
 
 def keep_apart(reader: InputReader, value: JSON, context: Context) -> RuleType | None:
-    """`{over, from, pods}`."""
-    options = ("over", "from", "pods")
+    """`{topology_key, from, pods}`."""
+    options = ("topology_key", "from", "pods")
     given = reader.mapping(value, options)
     if given is None:
         return None
-    over = _over(reader, value, options, context)
+    key = _topology_key(reader, value, options, context)
     targets: list[Target | None] = []
     for option, read in (("from", references.workload), ("pods", references.pods)):
         if option in given:
             targets += _targets(reader.at(option), given[option], read, context)
-    if over is None or None in targets:
+    if key is None or None in targets:
         return None
-    return KeepApart(over, tuple(target for target in targets if target is not None))
+    return KeepApart(key, tuple(target for target in targets if target is not None))
 
 
 def keep_together(reader: InputReader, value: JSON, context: Context) -> RuleType | None:
-    """`{over, with | leader | pods}`, or `{over}` for the members with each other."""
-    options = ("over", "with", "leader", "pods")
+    """`{topology_key, with | pods}`, or `{topology_key}` for the members with each other."""
+    options = ("topology_key", "with", "pods")
     given = reader.mapping(value, options)
     if given is None:
         return None
-    over = _over(reader, value, options, context)
-    target_options = [option for option in ("with", "leader", "pods") if option in given]
+    key = _topology_key(reader, value, options, context)
+    target_options = [option for option in ("with", "pods") if option in given]
     if len(target_options) > 1:
-        reader.error(f"takes one of with, leader and pods, not {' and '.join(target_options)}")
+        reader.error("takes with or pods, not both")
         return None
     target: Target | None = None
     if target_options:
@@ -92,18 +92,18 @@ def keep_together(reader: InputReader, value: JSON, context: Context) -> RuleTyp
                 "takes one namespace here: a pod beside them would have to be in all of them"
             )
             return None
-    return None if over is None else KeepTogether(over, target, leader=target_options == ["leader"])
+    return None if key is None else KeepTogether(key, target)
 
 
 def spread(reader: InputReader, value: JSON, context: Context) -> RuleType | None:
-    """`{over, max_skew}`."""
-    options = ("over", "max_skew")
+    """`{topology_key, max_skew}`."""
+    options = ("topology_key", "max_skew")
     given = reader.mapping(value, options)
     if given is None:
         return None
-    over = _over(reader, value, options, context)
+    key = _topology_key(reader, value, options, context)
     skew = reader.at("max_skew").integer(given.get("max_skew", 1), 1)
-    return None if over is None or skew is None else SpreadOver(over, skew)
+    return None if key is None or skew is None else SpreadOver(key, skew)
 
 
 def terms(reader: InputReader, value: JSON, context: Context) -> RuleType | None:
@@ -122,15 +122,15 @@ RULE_TYPES: t.Mapping[str, t.Callable[[InputReader, JSON, Context], RuleType | N
 }
 
 
-def _over(
+def _topology_key(
     reader: InputReader, given: t.Mapping[str, JSON], options: t.Collection[str], context: Context
 ) -> str | None:
-    if "over" not in given:
-        if left_out("over", given, options):
-            reader.error("needs over: the topology key whose domains are meant")
+    if "topology_key" not in given:
+        if left_out("topology_key", given, options):
+            reader.error("needs topology_key, for example zone")
         return None
-    inner = reader.at("over")
-    key = inner.key(given["over"], context.topology)
+    inner = reader.at("topology_key")
+    key = inner.key(given["topology_key"], context.topology)
     return key if key is not None and label_key(inner, key) else None
 
 
@@ -196,12 +196,12 @@ class Parsed:
 
 
 def read_rules(
-    raw: JSON, *, namespace: str, set_name: str, topology: Topology, absent: bool = False
+    raw: JSON, *, namespace: str, rule_set: str, topology: Topology, absent: bool = False
 ) -> Parsed:
     """`raw` is a list of maps. With `absent` a rule needs only its name."""
     faults: list[InputError] = []
     reader = InputReader("rules", faults)
-    for option, value in (("namespace", namespace), ("set", set_name)):
+    for option, value in (("namespace", namespace), ("rule_set", rule_set)):
         if not value.strip() or "/" in value:
             faults.append(InputError(option, f"must be a name without a slash, not {value!r}"))
     items = raw if isinstance(raw, list) else None
@@ -213,7 +213,7 @@ def read_rules(
     broken: list[Rule] = []
     for index, item in enumerate(items):
         before = len(faults)
-        rule = _rule(index, item, set_name, context, absent, faults)
+        rule = _rule(index, item, rule_set, context, absent, faults)
         if rule is not None:
             (rules if len(faults) == before else broken).append(rule)
     _no_duplicates(items, faults)
@@ -221,7 +221,7 @@ def read_rules(
 
 
 def _rule(
-    index: int, item: JSON, set_name: str, context: Context, absent: bool, faults: list[InputError]
+    index: int, item: JSON, rule_set: str, context: Context, absent: bool, faults: list[InputError]
 ) -> Rule | None:
     """The rule as far as it can be read; None where it is no map."""
     name = _name(index, item, absent, faults)
@@ -235,7 +235,7 @@ def _rule(
     preferred, weight = _preference(reader, item, rule_type)
     allowed = _allowed(reader.at("allow_findings"), given.get("allow_findings", []))
     return Rule(
-        id=RuleId(context.namespace, set_name, name or ""),
+        id=RuleId(context.namespace, rule_set, name or ""),
         index=index,
         workloads=workloads or (),
         rule_type=rule_type,

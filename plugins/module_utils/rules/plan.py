@@ -79,7 +79,7 @@ def requested_rules(
     findings: list[Finding],
 ) -> dict[Ref, RequestedRules]:
     """The requested rules of each workload that the request is about, changed or not."""
-    prune = (request.namespace, request.set) if request.prune else None
+    prune = (request.namespace, request.rule_set) if request.prune else None
     where = {rule.id: rule.where for rule in reversed(request.rules)}
     requested: dict[Ref, RequestedRules] = {}
     for ref, workload in sorted(inventory.workloads.items()):
@@ -142,7 +142,7 @@ def _of_copy(
 ) -> list[Finding]:
     if members:
         return copy_of_another(workload, ownership, members)
-    of_set = ownership.of_set(request.namespace, request.set)
+    of_set = ownership.of_set(request.namespace, request.rule_set)
     listed = {rule.id for rule in request.rules}
     concerned = [rule for rule in of_set if request.prune or rule in listed]
     return copied_rules(workload, ownership, concerned)
@@ -223,7 +223,7 @@ class RulesRequest:
     them: their workloads are looked up, so that every error is reported at once."""
 
     namespace: str
-    set: str
+    rule_set: str
     rules: tuple[Rule, ...]
     state: str = "present"
     prune: bool = False

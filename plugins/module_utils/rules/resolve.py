@@ -128,9 +128,7 @@ def targets_of(rule: Rule) -> list[tuple[str, Target]]:
     if isinstance(rule_type, KeepApart):
         return [("keep_apart.from", target) for target in rule_type.others]
     if isinstance(rule_type, KeepTogether) and rule_type.target is not None:
-        return [
-            ("keep_together.leader" if rule_type.leader else "keep_together.with", rule_type.target)
-        ]
+        return [("keep_together.with", rule_type.target)]
     return []
 
 

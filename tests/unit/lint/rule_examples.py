@@ -28,9 +28,9 @@ JSON = t.Any
 Ask = t.Callable[[], t.Sequence[Finding]]
 
 ON_A = [{"name": "a"}]
-APART = {"keep_apart": {"over": "zone"}}
+APART = {"keep_apart": {"topology_key": "zone"}}
 ELSEWHERE = {"workloads": ON_A, "avoid": {"zone": "a"}}
-SPREAD = {"workloads": ON_A, "label": {"tier": "web"}, "spread": {"over": "zone"}}
+SPREAD = {"workloads": ON_A, "label": {"tier": "web"}, "spread": {"topology_key": "zone"}}
 WEB = [{"kind": "Deployment", "name": "web"}]
 TIERED = {"workloads": [{"labels": {"tier": "web"}}], **APART}
 
@@ -85,7 +85,7 @@ def either_zone() -> JSON:
 
 
 def beside(name: str) -> JSON:
-    return {"workloads": ON_A, "keep_together": {"over": "zone", "with": {"name": name}}}
+    return {"workloads": ON_A, "keep_together": {"topology_key": "zone", "with": {"name": name}}}
 
 
 def three() -> Snapshot:

@@ -52,7 +52,7 @@ def machines(count: int, **options: t.Any) -> list[Workload]:
 
 def all_apart(members: t.Sequence[Workload], over: str = "zone", **more: JSON) -> JSON:
     names = [each.ref.name for each in members]
-    return {"workloads": [{"names": names}], "keep_apart": {"over": over}, **more}
+    return {"workloads": [{"names": names}], "keep_apart": {"topology_key": over}, **more}
 
 
 def test_more_machines_than_zones_can_never_all_run() -> None:
@@ -70,7 +70,7 @@ def test_more_machines_than_zones_can_never_all_run() -> None:
     [
         pytest.param(machines(3), {}, id="as many as zones"),
         pytest.param(machines(5), {"preferred": True}, id="preferred"),
-        pytest.param(machines(5), {"keep_apart": {"over": "node"}}, id="nodes enough"),
+        pytest.param(machines(5), {"keep_apart": {"topology_key": "node"}}, id="nodes enough"),
         pytest.param(machines(5, run_strategy="Halted"), {}, id="halted"),
     ],
 )
@@ -114,7 +114,7 @@ def test_without_nodes_nobody_can_count_domains() -> None:
 
 def test_a_replica_set_of_more_machines_than_zones() -> None:
     members = {"kind": "VirtualMachineInstanceReplicaSet", "name": "db"}
-    rule = {"workloads": [members], "keep_apart": {"over": "zone"}}
+    rule = {"workloads": [members], "keep_apart": {"topology_key": "zone"}}
 
     assert never([vmirs("db", replicas=4)], rule)
     assert never([vmirs("db", replicas=3)], rule) == []
@@ -123,7 +123,7 @@ def test_a_replica_set_of_more_machines_than_zones() -> None:
 def test_a_deployment_of_more_pods_than_zones() -> None:
     """Pods of one revision keep apart, and all of one revision are to run."""
     who = {"kind": "Deployment", "name": "w"}
-    rule = {"workloads": [who], "keep_apart": {"over": "zone"}}
+    rule = {"workloads": [who], "keep_apart": {"topology_key": "zone"}}
     allowed = {"allow_findings": ["rollout_deadlock"]}
 
     (found,) = never([deployment("w", replicas=4)], {**rule, **allowed})
@@ -139,7 +139,7 @@ def test_two_deployments_of_one_rule_are_not_kept_from_each_other() -> None:
     both = [deployment(name, replicas=2) for name in "vw"]
     rule = {"workloads": [{"kind": "Deployment", "names": ["v", "w"]}]}
 
-    assert never(both, {**rule, "keep_apart": {"over": "zone"}}) == []
+    assert never(both, {**rule, "keep_apart": {"topology_key": "zone"}}) == []
 
 
 @pytest.mark.parametrize("others", [0, 1])
@@ -165,23 +165,25 @@ def test_nodes_without_the_key_take_any_number() -> None:
 def test_two_followers_of_one_leader_that_keep_apart(over: str) -> None:
     trio = machines(3)
     two = {"workloads": [{"names": ["m0", "m1"]}]}
-    follow = {**two, "keep_together": {"over": "node", "leader": {"name": "m2"}}}
+    follow = {**two, "keep_together": {"topology_key": "node", "with": {"name": "m2"}}}
 
-    found = never(trio, follow, {**two, "keep_apart": {"over": over}})
+    found = never(trio, follow, {**two, "keep_apart": {"topology_key": over}})
 
     assert [finding.rule for finding in found] == ["r0", "r0", "r1", "r1"]
     away = f"and keep away from VirtualMachine shop/m1 over {over} (rules r0 and r1)."
     assert len(sentences(found)) == 2
     assert away in found[0].why
-    assert never(trio, follow, {**two, "keep_apart": {"over": over}, "preferred": True}) == []
+    assert (
+        never(trio, follow, {**two, "keep_apart": {"topology_key": over}, "preferred": True}) == []
+    )
 
 
 def test_of_many_followers_that_keep_apart_a_few_are_named() -> None:
     ten = machines(10)
     nine = {"workloads": [{"names": [f"m{number}" for number in range(9)]}]}
-    follow = {**nine, "keep_together": {"over": "node", "leader": {"name": "m9"}}}
+    follow = {**nine, "keep_together": {"topology_key": "node", "with": {"name": "m9"}}}
 
-    found = never(ten, follow, {**nine, "keep_apart": {"over": "zone"}})
+    found = never(ten, follow, {**nine, "keep_apart": {"topology_key": "zone"}})
 
     led = [each.why for each in sentences(found) if "must be near" in each.why]
     named = ", ".join(f"VirtualMachine shop/m{number}" for number in range(1, 6))
@@ -195,8 +197,11 @@ def test_of_many_followers_that_keep_apart_a_few_are_named() -> None:
 
 def test_machines_that_must_be_near_whom_another_rule_keeps_away() -> None:
     trio = machines(3, labels={"tier": "web"})
-    near = {"workloads": [{"names": ["m0", "m1"]}], "keep_together": {"over": "zone"}}
-    apart_by_label = {"workloads": [{"labels": {"tier": "web"}}], "keep_apart": {"over": "zone"}}
+    near = {"workloads": [{"names": ["m0", "m1"]}], "keep_together": {"topology_key": "zone"}}
+    apart_by_label = {
+        "workloads": [{"labels": {"tier": "web"}}],
+        "keep_apart": {"topology_key": "zone"},
+    }
 
     found = never(trio, near, apart_by_label)
 
@@ -206,7 +211,7 @@ def test_machines_that_must_be_near_whom_another_rule_keeps_away() -> None:
         " zone, and keep away from the same over zone (rules r0 and r1)."
         for one, other in (("m0", "m1"), ("m1", "m0"))
     ]
-    assert never(trio, near, {**apart_by_label, "keep_apart": {"over": "node"}}) == []
+    assert never(trio, near, {**apart_by_label, "keep_apart": {"topology_key": "node"}}) == []
     assert never(trio, {**near, "preferred": True}, apart_by_label) == []
     halted = machines(3, labels={"tier": "web"}, run_strategy="Halted")
     assert never(halted, near, apart_by_label, halted=True) == []
@@ -214,7 +219,7 @@ def test_machines_that_must_be_near_whom_another_rule_keeps_away() -> None:
 
 def test_machines_that_must_be_near_whom_they_avoid_already() -> None:
     avoiding = {"placement": anti_affinity(apart(ZONE, tier="web")), "labels": {"tier": "web"}}
-    near = {"workloads": [{"names": ["m0", "m1"]}], "keep_together": {"over": "zone"}}
+    near = {"workloads": [{"names": ["m0", "m1"]}], "keep_together": {"topology_key": "zone"}}
 
     found = never(machines(3, **avoiding), near)
 
@@ -228,15 +233,15 @@ def test_machines_that_must_be_near_whom_they_avoid_already() -> None:
 def test_followers_in_one_zone_may_be_on_different_nodes() -> None:
     trio = machines(3)
     two = {"workloads": [{"names": ["m0", "m1"]}]}
-    follow = {**two, "keep_together": {"over": "zone", "leader": {"name": "m2"}}}
+    follow = {**two, "keep_together": {"topology_key": "zone", "with": {"name": "m2"}}}
 
-    assert never(trio, follow, {**two, "keep_apart": {"over": "node"}}) == []
+    assert never(trio, follow, {**two, "keep_apart": {"topology_key": "node"}}) == []
 
 
 def test_a_follower_that_keeps_away_from_its_leader() -> None:
     pair = machines(2)
     follower = {"workloads": [{"name": "m0"}]}
-    near = {**follower, "keep_together": {"over": "node", "leader": {"name": "m1"}}}
+    near = {**follower, "keep_together": {"topology_key": "node", "with": {"name": "m1"}}}
 
     (found,) = sentences(never(pair, near, all_apart(pair, "node")))
 

@@ -237,7 +237,7 @@ def test_rules_know_the_nodes_that_are_among_the_manifests() -> None:
     rule = {
         "name": "apart",
         "workloads": [{"names": ["a", "b"]}],
-        "keep_apart": {"over": "zone"},
+        "keep_apart": {"topology_key": "zone"},
     }
     rules = parsed([rule])
     cluster = Cluster("aaa")

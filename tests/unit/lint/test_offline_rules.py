@@ -53,7 +53,10 @@ def names(listed: t.Sequence[JSON], *rules: JSON) -> list[tuple[str, str]]:
 
 
 def beside(name: str) -> JSON:
-    return {"workloads": [{"name": "a"}], "keep_together": {"over": "zone", "with": {"name": name}}}
+    return {
+        "workloads": [{"name": "a"}],
+        "keep_together": {"topology_key": "zone", "with": {"name": name}},
+    }
 
 
 def test_a_rule_and_what_its_workload_has_already_exclude_each_other() -> None:
@@ -80,14 +83,14 @@ def test_the_rule_that_stays_alone_is_seen_with_the_others() -> None:
 
 
 def test_a_rule_of_which_nothing_is_there_says_what_it_said_before() -> None:
-    rule = {"workloads": [{"names": ["a", "b"]}], "spread": {"over": "zone"}}
+    rule = {"workloads": [{"names": ["a", "b"]}], "spread": {"topology_key": "zone"}}
 
     both = [vm("a"), vm("b")]
     assert names(both, rule) == names([], rule) == [("restart_required", "r0")]
 
 
 def test_one_machine_alone_is_seen_without_its_manifest() -> None:
-    rule = {"workloads": [{"name": "a"}], "keep_apart": {"over": "zone"}}
+    rule = {"workloads": [{"name": "a"}], "keep_apart": {"topology_key": "zone"}}
 
     assert names([], rule) == names([vm("a")], rule) == [("single_workload", "r0")]
     assert names([], {**rule, "label": {"tier": "web"}}) == []
@@ -96,7 +99,7 @@ def test_one_machine_alone_is_seen_without_its_manifest() -> None:
 
 def test_nothing_is_claimed_about_namespaces_nodes_and_what_runs() -> None:
     pods = {"labels": {"app": "cache"}, "namespaces": ["elsewhere"]}
-    near = {"workloads": [{"name": "a"}], "keep_together": {"over": "node", "pods": pods}}
+    near = {"workloads": [{"name": "a"}], "keep_together": {"topology_key": "node", "pods": pods}}
     disk = {"workloads": [{"name": "a"}], "run_on": {"example.com/disk": "ssd"}}
     around = {"kind": "Namespace", "metadata": {"name": "other"}}
 
@@ -109,7 +112,7 @@ def test_what_others_select_is_told_of_their_manifests() -> None:
         vm("b", labels={"tier": "web"}),
         objects.deployment("proxy", NAMESPACE, labels={"tier": "web"}),
     ]
-    rule = {"workloads": [{"labels": {"tier": "web"}}], "keep_apart": {"over": "zone"}}
+    rule = {"workloads": [{"labels": {"tier": "web"}}], "keep_apart": {"topology_key": "zone"}}
 
     (found,) = (f for f in lint(listed, rule) if f.severity != "info")
 
@@ -130,7 +133,7 @@ def test_pods_that_somebody_makes_are_no_others() -> None:
         "spec": {"containers": []},
     }
     listed = [vm(name, labels={"tier": "web"}) for name in "ab"]
-    rule = {"workloads": [{"labels": {"tier": "web"}}], "keep_apart": {"over": "zone"}}
+    rule = {"workloads": [{"labels": {"tier": "web"}}], "keep_apart": {"topology_key": "zone"}}
 
     assert names([*listed, pod], rule) == []
     del pod["metadata"]["ownerReferences"]
@@ -140,7 +143,11 @@ def test_pods_that_somebody_makes_are_no_others() -> None:
 def test_a_template_that_says_what_the_rule_says_is_fine() -> None:
     """As where the terms were committed, and the rule adopts them."""
     rule = {"workloads": [{"name": "a"}], "terms": anti_affinity(apart(app="db"))}
-    spread = {"workloads": [{"name": "a"}], "label": {"tier": "web"}, "spread": {"over": "zone"}}
+    spread = {
+        "workloads": [{"name": "a"}],
+        "label": {"tier": "web"},
+        "spread": {"topology_key": "zone"},
+    }
     constraint = {
         "maxSkew": 1,
         "topologyKey": ZONE,
@@ -219,7 +226,7 @@ def test_fields_that_say_null_are_as_good_as_none() -> None:
     for manifest in listed:
         manifest["metadata"]["annotations"] = None
         manifest["spec"]["template"]["metadata"] = None
-    rule = {"workloads": [{"names": ["a", "b"]}], "keep_apart": {"over": "zone"}}
+    rule = {"workloads": [{"names": ["a", "b"]}], "keep_apart": {"topology_key": "zone"}}
 
     assert names(listed, rule, AVOID, {"workloads": [{"name": "a"}], "label": {"t": "x"}}) == []
 
@@ -247,8 +254,8 @@ def test_whatever_a_template_holds_rules_can_be_put_there(template: JSON) -> Non
     listed[0]["spec"]["template"] = template
     rules = [
         AVOID,
-        {"workloads": [{"names": ["a", "b"]}], "keep_apart": {"over": "zone"}},
-        {"workloads": [{"name": "a"}], "label": {"host": "c"}, "spread": {"over": "zone"}},
+        {"workloads": [{"names": ["a", "b"]}], "keep_apart": {"topology_key": "zone"}},
+        {"workloads": [{"name": "a"}], "label": {"host": "c"}, "spread": {"topology_key": "zone"}},
     ]
 
     found = lint(listed, *rules)
@@ -261,7 +268,7 @@ def test_on_a_cluster_its_nodes_and_pods_count_too() -> None:
     cluster = Cluster("ab")
     cluster.run("db", "n1", tier="db")
     web = [vm(name, labels={"tier": "web"}) for name in "abc"]
-    rule = {"workloads": [{"labels": {"tier": "web"}}], "keep_apart": {"over": "zone"}}
+    rule = {"workloads": [{"labels": {"tier": "web"}}], "keep_apart": {"topology_key": "zone"}}
     nobody = {"workloads": [{"name": "a"}], "terms": anti_affinity(apart(app="nobody"))}
     named = [{"name": f"r{number}", **each} for number, each in enumerate((rule, nobody))]
 
@@ -287,7 +294,11 @@ def test_members_that_only_the_cluster_has_are_no_others() -> None:
     cluster = Cluster("abc")
     for name, node in (("b", "n1"), ("c", "n2")):
         cluster.run(name, node, tier="web")
-    rule = {"name": "r", "workloads": [{"labels": {"tier": "web"}}], "keep_apart": {"over": "zone"}}
+    rule = {
+        "name": "r",
+        "workloads": [{"labels": {"tier": "web"}}],
+        "keep_apart": {"topology_key": "zone"},
+    }
     web = [vm("a", labels={"tier": "web"})]
 
     found = lint_rules(parsed([rule]), manifests=web, cluster=cluster.snapshot())

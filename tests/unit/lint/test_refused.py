@@ -28,7 +28,7 @@ from tests.unit.rules.builders import request as request_of
 
 JSON = t.Any
 IN_A = {"workloads": ON_A, "run_on": {"zone": "a"}}
-TOGETHER = {"over": "node", "with": {"name": "a"}}
+TOGETHER = {"topology_key": "node", "with": {"name": "a"}}
 
 
 def with_terms(terms: JSON, workloads: JSON = None) -> JSON:
@@ -74,7 +74,7 @@ OF_TEMPLATES: dict[str, Asked] = {
     "externally_managed": argo(),
     "mutual_affinity": asked(
         three(),
-        {**beside("b"), "keep_together": {"over": "node", "with": {"name": "b"}}},
+        {**beside("b"), "keep_together": {"topology_key": "node", "with": {"name": "b"}}},
         {"workloads": [{"name": "b"}], "keep_together": TOGETHER},
     ),
     "unsatisfiable": asked(three(), IN_A, {**IN_A, "run_on": {"zone": "b"}}),

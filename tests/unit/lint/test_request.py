@@ -23,7 +23,7 @@ TOPOLOGY = Topology.of()
 
 def plan(cluster: Cluster, *rules: dict[str, t.Any]) -> RulesPlan:
     listed = [{"name": f"r{number}", **rule} for number, rule in enumerate(rules)]
-    parsed = read_rules(listed, namespace="shop", set_name="default", topology=TOPOLOGY)
+    parsed = read_rules(listed, namespace="shop", rule_set="default", topology=TOPOLOGY)
     request = RulesRequest("shop", "default", parsed.rules, faults=parsed.faults)
     return plan_rules(cluster.snapshot(), request, extra_findings=lint_of_writes(TOPOLOGY))
 
@@ -45,7 +45,7 @@ def test_a_rule_that_is_fine_passes(running: bool) -> None:
         cluster.start(cluster.vm(f"db{number}"), node) if running else cluster.vm(f"db{number}")
     names = [f"db{number}" for number in range(3)]
 
-    found = plan(cluster, {"workloads": [{"names": names}], "keep_apart": {"over": "zone"}})
+    found = plan(cluster, {"workloads": [{"names": names}], "keep_apart": {"topology_key": "zone"}})
 
     assert found.writes
     assert [f for f in found.findings if f.severity != "info"] == []

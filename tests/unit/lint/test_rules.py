@@ -21,7 +21,7 @@ WEB = {"kind": "Deployment", "name": "web"}
 def lint(*rules: dict[str, t.Any]) -> dict[str, tuple[str, str]]:
     """Name to severity and rule of each finding."""
     listed = [{"name": f"r{number}", **rule} for number, rule in enumerate(rules)]
-    parsed = read_rules(listed, namespace="shop", set_name="default", topology=Topology.of())
+    parsed = read_rules(listed, namespace="shop", rule_set="default", topology=Topology.of())
     assert not parsed.faults, parsed.faults
     return {f.name: (f.severity, f.rule) for f in lint_rules(parsed.rules)}
 
@@ -31,13 +31,16 @@ def lint(*rules: dict[str, t.Any]) -> dict[str, tuple[str, str]]:
     [
         pytest.param({"workloads": [VM], "run_on": {"performance": "high"}}, id="run_on"),
         pytest.param({"workloads": [VM], "avoid": {"performance": "high"}}, id="avoid"),
-        pytest.param({"workloads": PAIR, "keep_apart": {"over": "zone"}}, id="keep_apart"),
-        pytest.param({"workloads": [WEB], "keep_apart": {"over": "node"}}, id="of a Deployment"),
+        pytest.param({"workloads": PAIR, "keep_apart": {"topology_key": "zone"}}, id="keep_apart"),
         pytest.param(
-            {"workloads": [VM], "keep_apart": {"over": "zone", "from": WEB}}, id="from another"
+            {"workloads": [WEB], "keep_apart": {"topology_key": "node"}}, id="of a Deployment"
         ),
         pytest.param(
-            {"workloads": PAIR, "keep_together": {"over": "zone"}, "preferred": True},
+            {"workloads": [VM], "keep_apart": {"topology_key": "zone", "from": WEB}},
+            id="from another",
+        ),
+        pytest.param(
+            {"workloads": PAIR, "keep_together": {"topology_key": "zone"}, "preferred": True},
             id="preferred together",
         ),
     ],
@@ -47,26 +50,26 @@ def test_the_verbs_make_terms_that_are_fine(rule: dict[str, t.Any]) -> None:
 
 
 def test_a_leader_is_told_of_its_followers() -> None:
-    rule = {"workloads": [{"name": "app"}], "keep_together": {"leader": VM, "over": "node"}}
+    rule = {"workloads": [{"name": "app"}], "keep_together": {"with": VM, "topology_key": "node"}}
 
     assert lint(rule) == {"depends_on_other_workload": ("info", "r0")}
 
 
 def test_two_rules_that_tie_two_machines_to_each_other() -> None:
-    one = {"workloads": [{"name": "app"}], "keep_together": {"with": VM, "over": "node"}}
-    other = {"workloads": [VM], "keep_together": {"with": {"name": "app"}, "over": "node"}}
+    one = {"workloads": [{"name": "app"}], "keep_together": {"with": VM, "topology_key": "node"}}
+    other = {"workloads": [VM], "keep_together": {"with": {"name": "app"}, "topology_key": "node"}}
 
     assert lint(one, other)["mutual_affinity"][0] == "error"
 
 
 def test_members_that_must_all_share_a_node() -> None:
-    rule = {"workloads": PAIR, "keep_together": {"over": "node"}}
+    rule = {"workloads": PAIR, "keep_together": {"topology_key": "node"}}
 
     assert lint(rule) == {"mutual_affinity": ("error", "r0")}
 
 
 def test_spread_of_running_machines_and_what_its_skew_means() -> None:
-    rule = {"workloads": PAIR, "spread": {"over": "zone", "max_skew": 1}}
+    rule = {"workloads": PAIR, "spread": {"topology_key": "zone", "max_skew": 1}}
 
     assert lint(rule) == {
         "restart_required": ("warning", "r0"),
@@ -122,7 +125,7 @@ def test_an_empty_node_term_in_terms() -> None:
         "affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{}]}}}
     }
     listed = [{"name": "r0", "workloads": [VM], "terms": empty}]
-    parsed = read_rules(listed, namespace="shop", set_name="default", topology=Topology.of())
+    parsed = read_rules(listed, namespace="shop", rule_set="default", topology=Topology.of())
 
     found = [f.name for f in lint_rules(parsed.rules)]
     assert found == ["empty_node_term"] or parsed.faults

@@ -139,15 +139,15 @@ def request(
     *rules: Object, topology_keys: t.Mapping[str, str] | None = None, **options: t.Any
 ) -> RulesRequest:
     absent = options.get("state") == "absent"
-    set_name = options.pop("set", "default")
+    rule_set = options.pop("rule_set", "default")
     found = parsed(
         rules,
         namespace=NAMESPACE,
-        set_name=set_name,
+        rule_set=rule_set,
         topology=Topology.of(topology_keys),
         absent=absent,
     )
-    return RulesRequest(NAMESPACE, set_name, found, **options)
+    return RulesRequest(NAMESPACE, rule_set, found, **options)
 
 
 def plan(seen: Snapshot, *rules: Object, **options: t.Any) -> RulesPlan:

@@ -118,10 +118,12 @@ def _nodes(*expressions: JSON) -> JSON:
             id="avoid preferred",
         ),
         pytest.param(
-            {"keep_apart": {"over": "zone"}}, _anti(_pods(DB, **CREATED_BY)), id="keep_apart"
+            {"keep_apart": {"topology_key": "zone"}},
+            _anti(_pods(DB, **CREATED_BY)),
+            id="keep_apart",
         ),
         pytest.param(
-            {"keep_apart": {"over": "node"}, "preferred": True, "weight": 3},
+            {"keep_apart": {"topology_key": "node"}, "preferred": True, "weight": 3},
             {
                 "affinity": {
                     "podAntiAffinity": {
@@ -134,19 +136,19 @@ def _nodes(*expressions: JSON) -> JSON:
             id="keep_apart preferred",
         ),
         pytest.param(
-            {"keep_apart": {"over": "zone", "from": [WEB_REF, AB]}},
+            {"keep_apart": {"topology_key": "zone", "from": [WEB_REF, AB]}},
             _anti(_pods(WEB), _pods(IDS)),
             id="keep_apart from others",
         ),
         pytest.param(
-            {"keep_apart": {"over": "zone", "from": {**AB, "namespace": "other"}}},
+            {"keep_apart": {"topology_key": "zone", "from": {**AB, "namespace": "other"}}},
             _anti(_pods(_in("vmi.kubevirt.io/id", "a", "b"), namespaces=["other"])),
             id="keep_apart from another namespace",
         ),
         pytest.param(
             {
                 "keep_apart": {
-                    "over": "zone",
+                    "topology_key": "zone",
                     "pods": {"labels": {"x": "y"}, "namespaces": ["shop", "other"]},
                 }
             },
@@ -154,17 +156,22 @@ def _nodes(*expressions: JSON) -> JSON:
             id="keep_apart from pods",
         ),
         pytest.param(
-            {"keep_apart": {"over": "zone", "pods": {"labels": {"kubevirt.io/domain": "db"}}}},
+            {
+                "keep_apart": {
+                    "topology_key": "zone",
+                    "pods": {"labels": {"kubevirt.io/domain": "db"}},
+                }
+            },
             _anti(_pods(DB, **CREATED_BY)),
             id="keep_apart from pods that are its own too",
         ),
         pytest.param(
-            {"keep_together": {"over": "node", "with": WEB_REF}},
+            {"keep_together": {"topology_key": "node", "with": WEB_REF}},
             {"affinity": {"podAffinity": {REQUIRED: [_pods(WEB, over=HOST)]}}},
             id="keep_together",
         ),
         pytest.param(
-            {"keep_together": {"over": "node", "leader": {"name": "a"}}, "preferred": True},
+            {"keep_together": {"topology_key": "node", "with": {"name": "a"}}, "preferred": True},
             {
                 "affinity": {
                     "podAffinity": {
@@ -177,15 +184,15 @@ def _nodes(*expressions: JSON) -> JSON:
                     }
                 }
             },
-            id="keep_together leader preferred",
+            id="keep_together with preferred",
         ),
         pytest.param(
-            {"keep_together": {"over": "zone"}},
+            {"keep_together": {"topology_key": "zone"}},
             {"affinity": {"podAffinity": {REQUIRED: [_pods(DB)]}}},
             id="keep_together among itself",
         ),
         pytest.param(
-            {"spread": {"over": "zone", "max_skew": 2}},
+            {"spread": {"topology_key": "zone", "max_skew": 2}},
             {
                 "topologySpreadConstraints": [
                     {
@@ -200,7 +207,7 @@ def _nodes(*expressions: JSON) -> JSON:
             id="spread",
         ),
         pytest.param(
-            {"spread": {"over": "zone"}, "preferred": True},
+            {"spread": {"topology_key": "zone"}, "preferred": True},
             {
                 "topologySpreadConstraints": [
                     {
@@ -250,7 +257,7 @@ def test_one_required_node_term_is_and_ed_into_those_that_are_there() -> None:
 
 
 def test_revisions_of_a_deployment_are_not_kept_apart() -> None:
-    rule = {"workloads": [WEB_REF], "keep_apart": {"over": "node"}}
+    rule = {"workloads": [WEB_REF], "keep_apart": {"topology_key": "node"}}
     assert _written(deployment("web"), rule) == _anti(_pods(WEB, over=HOST, **REVISION))
 
 
@@ -259,7 +266,7 @@ def test_a_deployment_among_others_needs_a_term_for_each_of_them() -> None:
     web, api, db = deployment("web"), deployment("api"), vmirs("db")
     rule = {
         "workloads": [{"kind": "Deployment", "names": ["web", "api"]}, DB_REF, AB],
-        "keep_apart": {"over": "zone"},
+        "keep_apart": {"topology_key": "zone"},
     }
     written = _written(web, rule, api, db, vm("a"), vm("b"))
     assert written == _anti(_pods(WEB, **REVISION), _pods(_in("app", "api")), _pods(DB), _pods(IDS))
@@ -275,7 +282,7 @@ def test_a_deployment_among_others_needs_a_term_for_each_of_them() -> None:
 def test_what_the_server_does_not_know_is_left_out_and_told(
     platform: Platform, lacking: str
 ) -> None:
-    rule = {"name": "r", "workloads": [DB_REF], "keep_apart": {"over": "zone"}}
+    rule = {"name": "r", "workloads": [DB_REF], "keep_apart": {"topology_key": "zone"}}
     found = plan(snapshot(vmirs("db"), platform=platform), rule)
     assert [(f.name, f.severity) for f in found.refused] == [("unsupported_by_server", "error")]
     assert lacking in found.refused[0].why
@@ -286,7 +293,7 @@ def test_what_the_server_does_not_know_is_left_out_and_told(
 
 def test_the_label_of_a_rule_selects_its_group() -> None:
     label = {"harvesterhci.io/machineSetName": "pool1"}
-    rule = {"name": "r", "workloads": [AB], "label": label, "keep_apart": {"over": "node"}}
+    rule = {"name": "r", "workloads": [AB], "label": label, "keep_apart": {"topology_key": "node"}}
     found = plan(snapshot(vm("a"), vm("b"), run=[running(vm("a"))]), rule)
     for change in found.workloads:
         terms = change.merged.after["affinity"]["podAntiAffinity"][REQUIRED]
@@ -302,7 +309,7 @@ def test_the_label_of_a_rule_selects_its_group() -> None:
 
 def test_workloads_given_by_labels_are_selected_by_them() -> None:
     machines = [vm(name, labels={"tier": "web", "x": name}) for name in ("a", "b")]
-    rule = {"workloads": [{"labels": {"tier": "web"}}], "keep_apart": {"over": "zone"}}
+    rule = {"workloads": [{"labels": {"tier": "web"}}], "keep_apart": {"topology_key": "zone"}}
     assert _written(machines[0], rule, machines[1]) == _anti(
         _pods(_in("tier", "web"), **CREATED_BY)
     )
@@ -310,13 +317,16 @@ def test_workloads_given_by_labels_are_selected_by_them() -> None:
 
 def test_replica_sets_of_one_key_share_a_selector() -> None:
     kind = "VirtualMachineInstanceReplicaSet"
-    rule = {"workloads": [{"kind": kind, "names": ["db", "dc"]}], "keep_apart": {"over": "zone"}}
+    rule = {
+        "workloads": [{"kind": kind, "names": ["db", "dc"]}],
+        "keep_apart": {"topology_key": "zone"},
+    }
     expression = _in("kubevirt.io/domain", "db", "dc")
     assert _written(vmirs("db"), rule, vmirs("dc")) == _anti(_pods(expression, **CREATED_BY))
 
 
 def test_mixed_kinds_get_a_label_of_ours() -> None:
-    rule = {"name": "r", "workloads": [DB_REF, AB], "spread": {"over": "zone"}}
+    rule = {"name": "r", "workloads": [DB_REF, AB], "spread": {"topology_key": "zone"}}
     found = plan(snapshot(vmirs("db"), vm("a"), vm("b")), rule)
     keys = set()
     for change in found.workloads:
@@ -333,7 +343,7 @@ def test_spread_honors_taints_since_kubernetes_1_26(
     kubernetes: tuple[int, int], policy: str | None
 ) -> None:
     platform = Platform(kubernetes=kubernetes, kubevirt="v1.8.4")
-    rule = {"name": "r", "workloads": [DB_REF], "spread": {"over": "zone"}}
+    rule = {"name": "r", "workloads": [DB_REF], "spread": {"topology_key": "zone"}}
     (change,) = plan(snapshot(vmirs("db"), platform=platform), rule).workloads
     (constraint,) = change.merged.after["topologySpreadConstraints"]
     assert constraint.get("nodeTaintsPolicy") == policy
@@ -341,7 +351,7 @@ def test_spread_honors_taints_since_kubernetes_1_26(
 
 def test_unknown_kubevirt_version_gets_mismatch_label_keys() -> None:
     platform = Platform(kubernetes=(1, 34), kubevirt="")
-    rule = {"name": "r", "workloads": [DB_REF], "keep_apart": {"over": "zone"}}
+    rule = {"name": "r", "workloads": [DB_REF], "keep_apart": {"topology_key": "zone"}}
     (change,) = plan(snapshot(vmirs("db"), platform=platform), rule).workloads
     (term,) = change.merged.after["affinity"]["podAntiAffinity"][REQUIRED]
     assert term["mismatchLabelKeys"] == ["kubevirt.io/created-by"]

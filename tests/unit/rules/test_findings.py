@@ -61,10 +61,10 @@ def _names(seen: Snapshot, *rules: JSON, **options: t.Any) -> list[tuple[str, st
 @pytest.mark.parametrize(
     ("rule", "severity"),
     [
-        ({"keep_apart": {"over": "example.com/rack"}}, "error"),
-        ({"keep_apart": {"over": "example.com/rack"}, "preferred": True}, "warning"),
-        ({"keep_together": {"over": "topology.kubernetes.io/hostname"}}, "error"),
-        ({"spread": {"over": "example.com/rack"}}, "error"),
+        ({"keep_apart": {"topology_key": "example.com/rack"}}, "error"),
+        ({"keep_apart": {"topology_key": "example.com/rack"}, "preferred": True}, "warning"),
+        ({"keep_together": {"topology_key": "topology.kubernetes.io/hostname"}}, "error"),
+        ({"spread": {"topology_key": "example.com/rack"}}, "error"),
         ({"run_on": {"example.com/rack": "r1"}}, "error"),
         ({"avoid": {"example.com/rack": "r1"}}, "warning"),
         ({"terms": {"nodeSelector": {"example.com/rack": "r1"}}}, "error"),
@@ -92,17 +92,19 @@ def test_a_topology_nodes_lack_key_that_take_pods() -> None:
     bare = node("w9")
     control_plane = node("cp", taint=True)
     seen = _machines(nodes=(*NODES, bare, control_plane))
-    found = plan(seen, {"name": "r", "workloads": AB, "keep_apart": {"over": "zone"}})
+    found = plan(seen, {"name": "r", "workloads": AB, "keep_apart": {"topology_key": "zone"}})
     (finding,) = found.findings
     assert (finding.name, finding.severity) == ("nodes_lack_key", "warning")
     assert finding.why.startswith("w9 would take its pods and lack the label")
     assert [ref.name for ref in finding.objects] == ["a", "b"]
-    assert not _names(_machines(nodes=(*NODES, control_plane)), {"keep_apart": {"over": "zone"}})
+    assert not _names(
+        _machines(nodes=(*NODES, control_plane)), {"keep_apart": {"topology_key": "zone"}}
+    )
 
 
 def test_nodes_that_cannot_be_read_are_no_nodes_without_the_key() -> None:
     gap = Unreadable("nodes", "", "list", "no right")
-    names = _names(_machines(nodes=(), unreadable=(gap,)), {"keep_apart": {"over": "zone"}})
+    names = _names(_machines(nodes=(), unreadable=(gap,)), {"keep_apart": {"topology_key": "zone"}})
     assert names == [("check_skipped", "warning")]
 
 
@@ -119,33 +121,37 @@ def test_allow_findings_lets_an_error_pass_for_its_rule_alone() -> None:
     ("rules", "names"),
     [
         pytest.param(
-            [{"keep_together": {"over": "node"}}], [("mutual_affinity", "error")], id="all of them"
+            [{"keep_together": {"topology_key": "node"}}],
+            [("mutual_affinity", "error")],
+            id="all of them",
         ),
         pytest.param(
-            [{"keep_together": {"over": "zone"}}],
+            [{"keep_together": {"topology_key": "zone"}}],
             [("mutual_affinity", "warning")],
             id="zones have room",
         ),
-        pytest.param([{"keep_together": {"over": "node"}, "preferred": True}], [], id="a wish"),
         pytest.param(
-            [
-                {
-                    "workloads": [{"name": "a"}],
-                    "keep_together": {"over": "node", "leader": {"name": "b"}},
-                }
-            ],
-            [],
-            id="leader",
+            [{"keep_together": {"topology_key": "node"}, "preferred": True}], [], id="a wish"
         ),
         pytest.param(
             [
                 {
                     "workloads": [{"name": "a"}],
-                    "keep_together": {"over": "node", "with": {"name": "b"}},
+                    "keep_together": {"topology_key": "node", "with": {"name": "b"}},
+                }
+            ],
+            [],
+            id="with one of them",
+        ),
+        pytest.param(
+            [
+                {
+                    "workloads": [{"name": "a"}],
+                    "keep_together": {"topology_key": "node", "with": {"name": "b"}},
                 },
                 {
                     "workloads": [{"name": "b"}],
-                    "keep_together": {"over": "node", "with": {"name": "a"}},
+                    "keep_together": {"topology_key": "node", "with": {"name": "a"}},
                     "name": "s",
                 },
             ],
@@ -163,16 +169,19 @@ def test_machines_that_need_each_other_on_one_node(
 def test_replicas_of_a_deployment_may_need_each_other() -> None:
     rule = {
         "workloads": [{"kind": "Deployment", "name": "web"}],
-        "keep_together": {"over": "node"},
+        "keep_together": {"topology_key": "node"},
     }
     assert not _names(snapshot(deployment("web", replicas=0)), rule)
 
 
 def test_a_second_required_keep_together() -> None:
-    one = {"workloads": [{"name": "a"}], "keep_together": {"over": "zone", "with": {"name": "b"}}}
+    one = {
+        "workloads": [{"name": "a"}],
+        "keep_together": {"topology_key": "zone", "with": {"name": "b"}},
+    }
     two = {
         "workloads": [{"name": "a"}],
-        "keep_together": {"over": "zone", "with": {"name": "c"}},
+        "keep_together": {"topology_key": "zone", "with": {"name": "c"}},
         "name": "s",
     }
     seen = snapshot(vm("a"), vm("b"), vm("c"))
@@ -207,10 +216,10 @@ def test_a_machine_of_a_pool_is_managed_by_it() -> None:
 def test_labels_that_nobody_has() -> None:
     rule = {"workloads": [{"labels": {"no": "body"}}], "avoid": {"zone": "a"}}
     assert _names(_machines(), rule) == [("no_matching_workloads", "error")]
-    target = {"over": "zone", "with": {"labels": {"no": "body"}}}
+    target = {"topology_key": "zone", "with": {"labels": {"no": "body"}}}
     nothing = "selector_matches_nothing"
     assert _names(_machines(), {"keep_together": target}) == [(nothing, "error")]
-    others = {"over": "zone", "from": {"labels": {"no": "body"}}}
+    others = {"topology_key": "zone", "from": {"labels": {"no": "body"}}}
     assert _names(_machines(), {"keep_apart": others}) == [(nothing, "warning")]
 
 
@@ -219,7 +228,7 @@ def test_pods_of_others_that_a_selector_selects() -> None:
     other = Pod(NAMESPACE, "stray", "s", labels={"tier": "web"}, phase="Running")
     elsewhere = Pod("other", "stray", "t", labels={"tier": "web"}, phase="Running")
     seen = snapshot(*machines, run=[running(machines[0])], pods=(other, elsewhere))
-    rule = {"workloads": [{"labels": {"tier": "web"}}], "keep_apart": {"over": "zone"}}
+    rule = {"workloads": [{"labels": {"tier": "web"}}], "keep_apart": {"topology_key": "zone"}}
     found = plan(seen, {"name": "r", **rule})
     assert [(f.name, f.objects) for f in found.findings] == [
         ("selector_matches_others", (other.ref,))
@@ -228,7 +237,7 @@ def test_pods_of_others_that_a_selector_selects() -> None:
 
 def test_a_spread_on_a_running_machine() -> None:
     seen = snapshot(vm("a"), vm("b"), run=[running(vm("a"))])
-    found = plan(seen, {"name": "r", "workloads": AB, "spread": {"over": "zone"}})
+    found = plan(seen, {"name": "r", "workloads": AB, "spread": {"topology_key": "zone"}})
     effects = {each.ref.name: each.takes_effect for each in found.workloads}
     assert effects == {"a": "restart", "b": "start"}
     assert [f.name for f in found.findings] == ["restart_required"]
@@ -241,7 +250,7 @@ def test_one_spread_for_each_key_and_action(other: str) -> None:
     rule = {
         "name": "r",
         "workloads": [{"name": "a"}],
-        "spread": {"over": "zone"},
+        "spread": {"topology_key": "zone"},
         "allow_findings": ["duplicate_spread"],
     }
     refused = plan(snapshot(machine), rule).refused
@@ -333,7 +342,7 @@ def _faults(seen: Snapshot, *rules: JSON, **options: t.Any) -> list[str]:
     parsed = read_rules(
         [{"name": f"r{n}", "workloads": AB, **rule} for n, rule in enumerate(rules)],
         namespace=NAMESPACE,
-        set_name="default",
+        rule_set="default",
         topology=Topology.of(),
     )
     faulty = {"faults": parsed.faults, "broken": parsed.broken, **options}
@@ -354,7 +363,10 @@ def test_faults_of_some_rules_do_not_hide_what_stands_against_others() -> None:
         {"run_on": {"zn": "a"}},
         {"workloads": [{"name": "nobody"}], "run_on": {"example.com/rack": "r1"}},
         {"avoid": {"zone": "a"}},
-        {"workloads": [{"kind": "Deployment", "name": "web"}], "keep_apart": {"over": "zone"}},
+        {
+            "workloads": [{"kind": "Deployment", "name": "web"}],
+            "keep_apart": {"topology_key": "zone"},
+        },
     )
     assert [fault.split(":")[0] for fault in faults] == [
         "rules[0] r0",
@@ -389,16 +401,16 @@ def test_a_workload_of_a_kind_that_is_not_supported_is_not_proposed() -> None:
 
 def test_one_cause_is_told_once_with_each_place() -> None:
     gap = Unreadable("virtualmachines", "", "list", "grant it")
-    apart = {"keep_apart": {"over": "zone"}}
-    faults = _faults(snapshot(unreadable=(gap,)), apart, apart, {"spread": {"over": "zne"}})
+    apart = {"keep_apart": {"topology_key": "zone"}}
+    faults = _faults(snapshot(unreadable=(gap,)), apart, apart, {"spread": {"topology_key": "zne"}})
     assert [fault.split(": ")[0] for fault in faults] == [
         "rules[0] r0, workloads[0]; rules[1] r1, workloads[0]; rules[2] r2, workloads[0]",
-        "rules[2] r2, spread.over",
+        "rules[2] r2, spread.topology_key",
     ]
 
 
 def test_targets_that_no_pod_has_are_one_finding() -> None:
-    beside = {"with": {"labels": {"tier": "x"}}, "over": "zone"}
+    beside = {"with": {"labels": {"tier": "x"}}, "topology_key": "zone"}
     rule = {"name": "r", "workloads": AB, "keep_together": beside}
     refused = plan(_machines(), rule).refused
     assert [finding.name for finding in refused] == ["selector_matches_nothing"]
@@ -424,30 +436,43 @@ def test_a_finding_about_many_objects_is_one_sentence() -> None:
 @pytest.mark.parametrize(
     ("rule", "alone"),
     [
-        ({"workloads": [{"name": "a"}], "keep_apart": {"over": "zone"}}, True),
-        ({"workloads": [{"name": "a"}], "spread": {"over": "zone"}}, True),
+        ({"workloads": [{"name": "a"}], "keep_apart": {"topology_key": "zone"}}, True),
+        ({"workloads": [{"name": "a"}], "spread": {"topology_key": "zone"}}, True),
         (
-            {"workloads": [{"name": "a"}], "keep_apart": {"over": "zone", "from": {"name": "b"}}},
-            False,
-        ),
-        (
-            {"workloads": [{"name": "a"}], "keep_apart": {"over": "zone"}, "label": {"x": "y"}},
-            False,
-        ),
-        ({"workloads": [{"labels": {"tier": "web"}}], "keep_apart": {"over": "zone"}}, False),
-        ({"workloads": AB, "keep_apart": {"over": "zone"}}, False),
-        (
-            {"workloads": [{"name": "a"}], "keep_apart": {"over": "zone", "from": {"name": "a"}}},
-            True,
-        ),
-        (
-            {"workloads": AB, "keep_apart": {"over": "zone", "from": {"name": "a"}}},
+            {
+                "workloads": [{"name": "a"}],
+                "keep_apart": {"topology_key": "zone", "from": {"name": "b"}},
+            },
             False,
         ),
         (
             {
                 "workloads": [{"name": "a"}],
-                "keep_apart": {"over": "zone", "pods": {"labels": {"tier": "web"}}},
+                "keep_apart": {"topology_key": "zone"},
+                "label": {"x": "y"},
+            },
+            False,
+        ),
+        (
+            {"workloads": [{"labels": {"tier": "web"}}], "keep_apart": {"topology_key": "zone"}},
+            False,
+        ),
+        ({"workloads": AB, "keep_apart": {"topology_key": "zone"}}, False),
+        (
+            {
+                "workloads": [{"name": "a"}],
+                "keep_apart": {"topology_key": "zone", "from": {"name": "a"}},
+            },
+            True,
+        ),
+        (
+            {"workloads": AB, "keep_apart": {"topology_key": "zone", "from": {"name": "a"}}},
+            False,
+        ),
+        (
+            {
+                "workloads": [{"name": "a"}],
+                "keep_apart": {"topology_key": "zone", "pods": {"labels": {"tier": "web"}}},
             },
             False,
         ),
@@ -462,7 +487,7 @@ def test_a_machine_is_not_kept_apart_from_itself(rule: JSON, alone: bool) -> Non
 def test_replicas_of_one_set_are_kept_apart_from_each_other() -> None:
     rule = {"workloads": [{"kind": "VirtualMachineInstanceReplicaSet", "name": "db"}]}
     seen = snapshot(vmirs("db", replicas=1))
-    assert not _names(seen, {**rule, "keep_apart": {"over": "zone"}})
+    assert not _names(seen, {**rule, "keep_apart": {"topology_key": "zone"}})
 
 
 @pytest.mark.parametrize("options", [{"prune": True}, {"state": "absent"}])

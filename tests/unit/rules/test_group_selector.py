@@ -23,7 +23,7 @@ from .builders import applied, plan, running, snapshot, vm
 ID = "vmi.kubevirt.io/id"
 HOSTNAME = "vm.kubevirt.io/name"
 OLD = Platform(uid="c", kubernetes=(1, 34), kubevirt="v1.6.2")
-RULE = {"name": "r", "workloads": [{"names": ["a", "b"]}], "keep_apart": {"over": "zone"}}
+RULE = {"name": "r", "workloads": [{"names": ["a", "b"]}], "keep_apart": {"topology_key": "zone"}}
 
 
 def _key(seen: Snapshot) -> tuple[str, tuple[str, ...]]:

@@ -19,7 +19,7 @@ OWN = [
     {"key": "cpumanager", "operator": "In", "values": ["true"]},
 ]
 ZONES = {"name": "zones", "workloads": [{"name": "a"}], "run_on": {"zone": ["a", "b"]}}
-APART = {"name": "apart", "workloads": [{"name": "a"}], "keep_apart": {"over": "zone"}}
+APART = {"name": "apart", "workloads": [{"name": "a"}], "keep_apart": {"topology_key": "zone"}}
 
 
 def _mutated(manifest: JSON) -> JSON:

@@ -31,7 +31,7 @@ VM = "VirtualMachine"
 
 
 def _parse(*rules: t.Any, absent: bool = False, **keys: str) -> tuple[Rule, ...]:
-    return parsed(rules, set_name="s", topology=Topology.of(keys), absent=absent)
+    return parsed(rules, rule_set="s", topology=Topology.of(keys), absent=absent)
 
 
 def _faults(rule: t.Any) -> list[str]:
@@ -48,24 +48,29 @@ def _faults(rule: t.Any) -> list[str]:
             RunOn(((ZONE, ("a",)), ("x.io/y", ("b", "3")))),
         ),
         ({"avoid": {"performance": "high"}}, Avoid((("performance", ("high",)),))),
-        ({"keep_apart": {"over": "zone"}}, KeepApart(ZONE)),
+        ({"keep_apart": {"topology_key": "zone"}}, KeepApart(ZONE)),
         (
-            {"keep_apart": {"over": "zone", "from": {"name": "b"}}},
+            {"keep_apart": {"topology_key": "zone", "from": {"name": "b"}}},
             KeepApart(ZONE, (WorkloadSelector(VM, "shop", ("b",)),)),
         ),
         (
-            {"keep_apart": {"over": "zone", "pods": [{"labels": {"a": "b"}}]}},
+            {"keep_apart": {"topology_key": "zone", "pods": [{"labels": {"a": "b"}}]}},
             KeepApart(ZONE, (PodSelector({"a": "b"}, ("shop",)),)),
         ),
         (
-            {"keep_together": {"over": "zone", "with": {"labels": {"a": "b"}, "namespace": "o"}}},
+            {
+                "keep_together": {
+                    "topology_key": "zone",
+                    "with": {"labels": {"a": "b"}, "namespace": "o"},
+                }
+            },
             KeepTogether(ZONE, WorkloadSelector(VM, "o", labels={"a": "b"})),
         ),
         (
-            {"keep_together": {"over": "zone", "leader": {"name": "b"}}},
-            KeepTogether(ZONE, WorkloadSelector(VM, "shop", ("b",)), leader=True),
+            {"keep_together": {"topology_key": "zone", "with": {"name": "b"}}},
+            KeepTogether(ZONE, WorkloadSelector(VM, "shop", ("b",))),
         ),
-        ({"spread": {"over": "zone", "max_skew": "2"}}, SpreadOver(ZONE, 2)),
+        ({"spread": {"topology_key": "zone", "max_skew": "2"}}, SpreadOver(ZONE, 2)),
         (
             {"terms": {"tolerations": [{"key": "a", "operator": "Exists", "value": None}]}},
             RawTerms({"tolerations": [{"key": "a", "operator": "Exists"}]}),
@@ -120,7 +125,7 @@ def test_an_empty_list_is_nobody_and_not_everybody() -> None:
 
 
 def test_names_of_keys_are_those_of_the_task() -> None:
-    (rule,) = _parse({"name": "r", **WHO, "keep_apart": {"over": "rack"}}, rack="x.io/rack")
+    (rule,) = _parse({"name": "r", **WHO, "keep_apart": {"topology_key": "rack"}}, rack="x.io/rack")
     assert rule.rule_type == KeepApart("x.io/rack")
 
 
@@ -141,7 +146,7 @@ def test_an_absent_rule_needs_only_its_name() -> None:
 
 def test_a_broken_rule_still_says_whom_it_is_about() -> None:
     raw = [{"name": "r", "workloads": [{"name": "a"}, {"nme": "b"}], "avoid": {"zn": "a"}}]
-    parsed = read_rules(raw, namespace="shop", set_name="s", topology=Topology.of())
+    parsed = read_rules(raw, namespace="shop", rule_set="s", topology=Topology.of())
     assert [rule.workloads for rule in parsed.broken] == [(WorkloadSelector(VM, "shop", ("a",)),)]
     assert [fault.where for fault in parsed.faults] == [
         "rules[0] r, avoid.zn",
@@ -159,23 +164,30 @@ _WITHOUT_KEY = {
 @pytest.mark.parametrize(
     ("rule", "fault"),
     [
-        ({"nme": "r", **WHO, "spread": {"over": "zone"}}, "rules[0]: unknown option 'nme'"),
+        ({"nme": "r", **WHO, "spread": {"topology_key": "zone"}}, "rules[0]: unknown option 'nme'"),
         (
-            {"name": "r", "workload": [{"name": "a"}], "spread": {"over": "zone"}},
+            {"name": "r", "workload": [{"name": "a"}], "spread": {"topology_key": "zone"}},
             "rules[0] r: unknown option 'workload'",
         ),
-        ({"name": "r", **WHO, "sprad": {"over": "zone"}}, "rules[0] r: unknown option 'sprad'"),
+        (
+            {"name": "r", **WHO, "sprad": {"topology_key": "zone"}},
+            "rules[0] r: unknown option 'sprad'",
+        ),
         ({"name": "r", **WHO, "lable": {"a": "b"}}, "rules[0] r: unknown option 'lable'"),
         (
-            {"name": "r", **WHO, "spread": {"ovr": "zone"}},
-            "rules[0] r, spread: unknown option 'ovr'",
+            {"name": "r", **WHO, "spread": {"topolgy_key": "zone"}},
+            "rules[0] r, spread: unknown option 'topolgy_key'",
         ),
         (
             {"name": "r", **WHO, "avoid": {"zone": "a"}, "prefered": True, "weight": 3},
             "rules[0] r: unknown option 'prefered'",
         ),
         (
-            {"name": "r", **WHO, "keep_apart": {"over": "zone", "pods": {"label": {"a": "b"}}}},
+            {
+                "name": "r",
+                **WHO,
+                "keep_apart": {"topology_key": "zone", "pods": {"label": {"a": "b"}}},
+            },
             "rules[0] r, keep_apart.pods: unknown option 'label'",
         ),
         (
@@ -350,7 +362,7 @@ def test_numbers_inside_terms_may_be_text() -> None:
     ("raw", "seen"), [({"name": "x"}, "a map"), ("words", "'words'"), (None, "null")]
 )
 def test_rules_that_are_no_list(raw: t.Any, seen: str) -> None:
-    parsed = read_rules(raw, namespace="shop", set_name="s", topology=Topology.of())
+    parsed = read_rules(raw, namespace="shop", rule_set="s", topology=Topology.of())
     assert [str(fault) for fault in parsed.faults] == [
         f"rules: must be a list of rules, or the YAML or JSON text of one, not {seen}"
     ]
