@@ -22,7 +22,7 @@ Differences = t.Iterator[str]
 def one_filter(case: Case) -> Differences:
     """An upstream table test: the verdict of one plugin on each node. Where the case was not run
     through the recorded release, the table of the newer release is what counts."""
-    index, pod, plugin = build_index(case), incoming(case["pod"]), case["plugin"]
+    index, pod, plugin = build_index(case), incoming(case["pod"], case), case["plugin"]
     newer = "expect" not in case
     expected = case["wantUpstream"] if newer else case["expect"]["nodes"]
     passing = set(index.feasible_nodes(pod, plugins={plugin}))
@@ -42,7 +42,7 @@ def one_filter(case: Case) -> Differences:
 
 def all_filters(case: Case) -> Differences:
     """Every filter on every node, and the nodes that pass all of them; scores where named."""
-    index, pod, expected = build_index(case), incoming(case["pod"]), case["expect"]
+    index, pod, expected = build_index(case), incoming(case["pod"], case), case["expect"]
     feasible = index.feasible_nodes(pod)
     yield from _compare_nodes("feasible", expected["feasible"], feasible)
     for node in index.nodes:

@@ -113,7 +113,7 @@ def moves(case: Case) -> dict[str, t.Any] | None:
 
 def _is_disproved(case: Case) -> bool:
     """Whether a proof speaks against any arrangement of the pods that carry new rules."""
-    new = [incoming(manifest) for manifest in case["newPods"]]
+    new = [incoming(manifest, case) for manifest in case["newPods"]]
     index = build_index(case)
     for manifest in case["pods"][: len(new)]:
         old = pod_from_manifest(manifest)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
@@ -27,13 +28,12 @@ from ansible_collections.virt.placement.plugins.module_utils.scheduler.preferenc
 )
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.taint_toleration import (
     SCHEDULING_EFFECTS,
-    compares,
     tolerates,
     untolerated,
 )
 
 from .scorers import node_affinity_scores
-from .world import Case
+from .world import Case, compares
 
 EVERY_EFFECT = SCHEDULING_EFFECTS | {"PreferNoSchedule", ""}
 
@@ -66,14 +66,17 @@ def _pod_matches_node(case: Case) -> bool:
 
 
 def _preferred_terms_score(case: Case) -> int:
-    scores = node_affinity_scores(_preferred(case), None, [_node(case)])
+    scores = node_affinity_scores(_preferred(case), [_node(case)])
     return scores[0] if scores else -1
 
 
 def _tolerates_taint(case: Case) -> bool:
     (toleration,) = placement_from_spec({"tolerations": [case["toleration"]]}).tolerations
-    comparison = case["comparisonOperatorsGate"]
-    return tolerates(toleration, _taint(case["taint"]), comparison=comparison)
+    taint = _taint(case["taint"])
+    if not case["comparisonOperatorsGate"] or toleration.operator not in ("Gt", "Lt"):
+        return tolerates(toleration, taint)
+    equal = dataclasses.replace(toleration, operator="Equal", value=taint.value)
+    return tolerates(equal, taint) and compares(toleration.operator, taint.value, toleration.value)
 
 
 def _taints_tolerated(case: Case) -> bool:

@@ -54,6 +54,8 @@ from ansible_collections.virt.placement.plugins.module_utils.scheduler.taint_tol
     untolerated,
 )
 
+from .world import has_system_constraints
+
 MAX_SCORE = 100
 PREFERENCE_EFFECTS = frozenset({"PreferNoSchedule"})
 
@@ -107,37 +109,31 @@ class _ScoreList(t.NamedTuple):
 def _score_node_affinity(
     index: Index, candidate: PodInfo, numbers: t.Sequence[int]
 ) -> _ScoreList | Status:
-    placement, added = candidate.pod.placement, index.options.added_affinity
-    if not placement.preferred_node_terms and not (added and added.preferred_node_terms):
+    placement = candidate.pod.placement
+    if not placement.preferred_node_terms:
         return "Skip"
-    raw = node_affinity_scores(placement, added, [index.table.nodes[n] for n in numbers])
+    raw = node_affinity_scores(placement, [index.table.nodes[n] for n in numbers])
     return "Error" if raw is None else _ScoreList(raw, _normalized(raw))
 
 
-def node_affinity_scores(
-    placement: Placement, added: Placement | None, nodes: t.Sequence[Node]
-) -> list[int] | None:
+def node_affinity_scores(placement: Placement, nodes: t.Sequence[Node]) -> list[int] | None:
     """The weights of the preferred terms that match each node, summed. None: a term of the pod
     cannot be parsed."""
-    own = scored_terms(placement.preferred_node_terms)
-    if not all(is_readable_term(term) for _weight, term in own):
+    terms = scored_terms(placement.preferred_node_terms)
+    if not all(is_readable_term(term) for _weight, term in terms):
         return None
-    extra = scored_terms(added.preferred_node_terms if added is not None else ())
-    readable = [(weight, term) for weight, term in (*own, *extra) if is_readable_term(term)]
-    return [sum(weight for weight, term in readable if matches_term(term, node)) for node in nodes]
+    return [sum(weight for weight, term in terms if matches_term(term, node)) for node in nodes]
 
 
 def _score_taints(index: Index, candidate: PodInfo, numbers: t.Sequence[int]) -> _ScoreList:
     """How many PreferNoSchedule taints of each node are not tolerated: the fewer the better."""
     tolerations = candidate.pod.placement.tolerations
-    comparison = index.options.taint_comparison
     raw = []
     for n in numbers:
         taints = untolerated(
             index.table.nodes[n].taints,
             tolerations,
             effects=PREFERENCE_EFFECTS,
-            comparison=comparison,
         )
         raw.append(sum(1 for _taint in taints))
     return _ScoreList(raw, _normalized(raw, reverse=True))
@@ -166,29 +162,24 @@ class _DomainScore(t.NamedTuple):
 def _score_pods(index: Index, candidate: PodInfo, numbers: t.Sequence[int]) -> _ScoreList | Status:
     if candidate.placement_info.affinity_terms.unreadable is not None:
         return "Error"
-    ignore = index.options.ignore_preferred_terms_of_existing_pods
-    parts = _domain_scores(candidate, index.selectors, ignore_placed=ignore)
+    parts = _domain_scores(candidate, index.selectors)
     if not parts:
         return "Skip"
     raw = [_sum_of(parts, index.table.labels[n]) for n in numbers]
     return _ScoreList(raw, _spanned(raw))
 
 
-def _domain_scores(
-    candidate: PodInfo, matching: SelectorIndex, *, ignore_placed: bool
-) -> list[_DomainScore]:
-    """`ignore_placed`: the terms of placed pods count only if the pod has preferred terms."""
+def _domain_scores(candidate: PodInfo, matching: SelectorIndex) -> list[_DomainScore]:
     placement = candidate.pod.placement
     own = [
         *placement.preferred_affinity,
         *((-weight, term) for weight, term in placement.preferred_anti_affinity),
     ]
     parts = [part for weight, term in own for part in _own_score(candidate, matching, weight, term)]
-    if own or not ignore_placed:
-        for match in candidate.selected_by:
-            for owners in match.weighted:
-                counts = _owners_elsewhere(candidate, matching, owners)
-                parts.append(_DomainScore(owners.key, owners.weight, counts))
+    for match in candidate.selected_by:
+        for owners in match.weighted:
+            counts = _owners_elsewhere(candidate, matching, owners)
+            parts.append(_DomainScore(owners.key, owners.weight, counts))
     return [part for part in parts if part.counts]
 
 
@@ -242,7 +233,7 @@ def _score_spread(
         return "Skip"
     if constraints[0].unreadable:
         return "Error"
-    all_keys = index.spread.all_keys(candidate.pod)
+    all_keys = not has_system_constraints(candidate.pod)
     raw = _spread_scores(constraints, index.table, numbers, all_keys=all_keys)
     return _ScoreList([score or 0 for score in raw], _inverted(raw))
 

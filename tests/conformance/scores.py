@@ -15,14 +15,14 @@ from .world import Case, build_index, incoming
 
 def one_plugin(case: Case) -> t.Iterator[str]:
     """An upstream table test of one plugin's scores."""
-    index, pod = build_index(case), incoming(case["pod"])
+    index, pod = build_index(case), incoming(case["pod"], case)
     nodes = case.get("scoreNodes") or [node.name for node in index.nodes]
     yield from score_differences(index, pod, {case["plugin"]: case["expect"]}, nodes)
 
 
 def all_plugins(case: Case) -> t.Iterator[str]:
     """Every plugin that the case names; one that it does not name was skipped."""
-    index, pod = build_index(case), incoming(case["pod"])
+    index, pod = build_index(case), incoming(case["pod"], case)
     expected = {
         plugin: case["expectScores"].get(plugin, {"preScore": "Skip"})
         for plugin in ("NodeAffinity", "TaintToleration", "InterPodAffinity", "PodTopologySpread")

@@ -67,8 +67,8 @@ def plan_moves(case: Case) -> t.Iterator[str]:
 def pods_to_place(case: Case) -> list[Pod]:
     """The new pods of a case, in order; replicas are copies under names of their own."""
     if "replicas" not in case:
-        return [incoming(manifest) for manifest in case["newPods"]]
-    pod = incoming(case["pod"])
+        return [incoming(manifest, case) for manifest in case["newPods"]]
+    pod = incoming(case["pod"], case)
     return [
         dataclasses.replace(pod, name=f"{pod.name}-replica-{n}", uid="")
         for n in range(case["replicas"])
@@ -110,7 +110,7 @@ class MoveProblem:
 
     def __init__(self, case: Case) -> None:
         self._index = build_index(case)
-        self._new = [incoming(manifest) for manifest in case["newPods"]]
+        self._new = [incoming(manifest, case) for manifest in case["newPods"]]
         self._old = [pod_from_manifest(manifest) for manifest in case["pods"][: len(self._new)]]
         self._names = [node.name for node in self._index.nodes]
         self._start = tuple(pod.node_name for pod in self._old)

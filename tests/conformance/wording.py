@@ -15,6 +15,8 @@ from ansible_collections.virt.placement.plugins.module_utils.scheduler.framework
     FilterStatus,
 )
 
+from .world import ENFORCED
+
 SUCCESS = ("Success", ())
 Outcome = tuple[str, tuple[str, ...]]
 """A code, and the reasons in the short words of the README, sorted."""
@@ -64,6 +66,8 @@ def _short(reason: FilterReason) -> str:
         return f"taint {{{reason.term.key}: {reason.term.value}}}"
     if reason.kind == "resources":
         return f"Insufficient {reason.term}"
+    if reason.term == ENFORCED:
+        return "enforced-node-affinity"
     return "Too many pods" if reason.kind == "too-many-pods" else reason.kind
 
 

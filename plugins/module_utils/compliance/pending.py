@@ -41,7 +41,6 @@ _TEXTS: t.Mapping[ReasonKind, str] = {
     "cordoned": "node(s) were unschedulable",
     "taint": "node(s) had untolerated taint",
     "node-affinity": "node(s) didn't match Pod's node affinity/selector",
-    "enforced-node-affinity": "node(s) didn't match scheduler-enforced node affinity",
     "name-conflict": "pod affinity terms conflict",
     "ports": "node(s) didn't have free ports for the requested pod ports",
     "resources": "Insufficient",

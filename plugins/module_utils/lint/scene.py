@@ -240,7 +240,7 @@ class LintInput:
 
     @cached_property
     def _taints(self) -> TaintToleration:
-        return TaintToleration(self.table, comparison=False)
+        return TaintToleration(self.table)
 
     def eligible_domains(self, subject: LintedWorkload, key: str) -> dict[str, int]:
         """The domains of a key with a node that takes the subject's pods, and these nodes."""

@@ -184,12 +184,3 @@ class Node:
 class Namespace:
     name: str
     labels: Labels = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Service:
-    """A Service as cluster default spread constraints read it. None selects nothing."""
-
-    namespace: str
-    name: str
-    selector: Labels | None = None

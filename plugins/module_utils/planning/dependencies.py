@@ -22,8 +22,6 @@ Uid = str
 Uids = frozenset[str]
 
 _NONE: Uids = frozenset()
-_WEIGHT = 1
-"""Weight of a required affinity term: positive weights are affinity, others anti-affinity."""
 
 
 class Dependencies:
@@ -145,5 +143,5 @@ def _all_owners(match: SelectorCount) -> t.Iterator[ExistingTerms]:
 def _candidate(pod: Pod, matching: SelectorIndex) -> PodInfo:
     """A pod without a node, with its terms in the selector index."""
     placement: Placement = pod.placement
-    rules = affinity_terms(placement, pod.namespace, matching, _WEIGHT)
+    rules = affinity_terms(placement, pod.namespace, matching)
     return PodInfo(pod_key(pod), pod, PlacementInfo(placement, 0, 0, rules))

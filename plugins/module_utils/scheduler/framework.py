@@ -1,9 +1,9 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What do all filters share? Plugin names, the scheduler's options, and the status of a filter.
+"""What do all filters share? Plugin names and the status of a filter.
 
 FilterStatus and FilterReason say why a pod may not run on a node, as one filter of kube-scheduler
-reports it. Options is what an administrator may set in the scheduler's configuration.
+reports it.
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ import enum
 import typing as t
 from dataclasses import dataclass
 
-from ..model.objects import Placement, Ref, SpreadConstraint
-from ..model.topology import HOSTNAME, ZONE
+from ..model.objects import Ref
 
 ReasonKind = t.Literal[
     "node-name",
     "cordoned",
     "taint",
     "node-affinity",
-    "enforced-node-affinity",
     "name-conflict",
     "ports",
     "resources",
@@ -109,25 +107,3 @@ ORDER = (
 """The plugin names of all filters, in the order in which the scheduler runs them."""
 
 PLUGINS = frozenset(ORDER)
-
-SYSTEM_CONSTRAINTS = (
-    SpreadConstraint(HOSTNAME, 3, "ScheduleAnyway"),
-    SpreadConstraint(ZONE, 5, "ScheduleAnyway"),
-)
-"""PodTopologySpreadArgs with defaultingType System."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """`added_affinity`: node terms and preferred node terms of NodeAffinityArgs.addedAffinity.
-    `default_constraints` None: the scheduler's own (System); else those of the List type.
-    `taint_comparison`: the gate TaintTolerationComparisonOperators (operators Gt and Lt).
-    """
-
-    added_affinity: Placement | None = None
-    default_constraints: tuple[SpreadConstraint, ...] | None = None
-    hard_pod_affinity_weight: int = 1
-    ignore_preferred_terms_of_existing_pods: bool = False
-    taint_comparison: bool = False
-    ignored_resources: frozenset[str] = frozenset()
-    ignored_resource_groups: frozenset[str] = frozenset()

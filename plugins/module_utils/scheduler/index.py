@@ -13,8 +13,8 @@ import contextlib
 import typing as t
 
 from ..model.gc import collector_paused
-from ..model.objects import Namespace, Node, Placement, Pod, Service
-from .framework import FilterStatus, Options
+from ..model.objects import Namespace, Node, Placement, Pod
+from .framework import FilterStatus
 from .inter_pod_affinity import InterPodAffinity, affinity_terms
 from .node_affinity import NodeAffinity, nodes_of_placement
 from .node_ports import NodePorts
@@ -22,7 +22,7 @@ from .node_resources import NodeResourcesFit
 from .node_state import NodeName, NodeUnschedulable
 from .nodes import NodeSet, NodeTable
 from .pod_info import PlacementInfo, PodInfo, pod_key
-from .pod_topology_spread import DefaultSelectors, PodTopologySpread, Tolerates
+from .pod_topology_spread import PodTopologySpread, Tolerates
 from .selector_index import SelectorIndex
 from .taint_toleration import TaintToleration
 from .volume_binding import ClaimTerms, VolumeBinding
@@ -54,23 +54,20 @@ class Index:
         namespaces: t.Iterable[Namespace],
         *,
         claim_terms: ClaimTerms,
-        services: t.Iterable[Service],
-        options: Options,
     ) -> None:
         table = NodeTable(nodes)
         self.table = table
-        self.options = options
         self.selectors = SelectorIndex(namespaces)
-        self.resources = NodeResourcesFit(table, options)
+        self.resources = NodeResourcesFit(table)
         self.ports = NodePorts(table)
-        self.spread = PodTopologySpread(table, self.selectors, options, DefaultSelectors(services))
+        self.spread = PodTopologySpread(table, self.selectors)
         self.pod_affinity = InterPodAffinity(table, self.selectors)
-        taints = TaintToleration(table, comparison=options.taint_comparison)
+        taints = TaintToleration(table)
         self._filters: Filters = (
             NodeName(table),
-            NodeUnschedulable(table, comparison=options.taint_comparison),
+            NodeUnschedulable(table),
             taints,
-            NodeAffinity(table, options.added_affinity),
+            NodeAffinity(table),
             self.ports,
             self.resources,
             VolumeBinding(table, claim_terms),
@@ -86,7 +83,7 @@ class Index:
         """Placed pods that do not count at present: see `without`."""
         self._nominated: dict[int, list[PodInfo]] = {}
         """Pending pods for which room is being made by preemption, by node."""
-        self._cache = _PodInfoCache(table, self.selectors, taints, self.spread, options)
+        self._cache = _PodInfoCache(table, self.selectors, taints, self.spread)
 
     @classmethod
     def build(
@@ -96,22 +93,14 @@ class Index:
         namespaces: t.Iterable[Namespace],
         *,
         claim_terms: ClaimTerms | None = None,
-        services: t.Iterable[Service] = (),
-        options: Options | None = None,
     ) -> Index:
         """The index of a cluster. Pods that the scheduler does not count are skipped: those
         that have finished, have no node, or are on a node that does not exist.
 
-        `claim_terms`: (namespace, claim) to the node terms of its PersistentVolume. `services`
-        matter for cluster default spread constraints only.
+        `claim_terms`: (namespace, claim) to the node terms of its PersistentVolume. The scheduler
+        has its default configuration.
         """
-        index = cls(
-            nodes,
-            namespaces,
-            claim_terms=claim_terms or {},
-            services=services,
-            options=options or Options(),
-        )
+        index = cls(nodes, namespaces, claim_terms=claim_terms or {})
         index._fill(pods)
         return index
 
@@ -384,13 +373,11 @@ class _PodInfoCache:
         selectors: SelectorIndex,
         taints: TaintToleration,
         spread: PodTopologySpread,
-        options: Options,
     ) -> None:
         self._table = table
         self._selectors = selectors
         self._taints = taints
         self._spread = spread
-        self._options = options
         self._pod_infos: dict[int, PodInfo] = {}
         self._placement_infos: dict[tuple[str, Placement], PlacementInfo] = {}
         self._placement_infos_by_id: dict[tuple[str, int], tuple[Placement, PlacementInfo]] = {}
@@ -436,12 +423,7 @@ class _PodInfoCache:
                 placement,
                 self._nodes_of(placement),
                 self._taints.tolerated_nodes(placement.tolerations),
-                affinity_terms(
-                    placement,
-                    pod.namespace,
-                    self._selectors,
-                    self._options.hard_pod_affinity_weight,
-                ),
+                affinity_terms(placement, pod.namespace, self._selectors),
             )
         self._placement_infos_by_id[pod.namespace, id(placement)] = (placement, info)
         return info

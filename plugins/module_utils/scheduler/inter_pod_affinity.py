@@ -87,11 +87,8 @@ class _TermList(t.NamedTuple):
         return bool(self.weighted)
 
 
-def affinity_terms(
-    placement: Placement, namespace: str, selectors: SelectorIndex, hard_weight: int
-) -> AffinityTerms:
-    """The AffinityTerms of a placement in a namespace. `hard_weight`: what each required affinity
-    term of a placed pod adds to the score of a pod that it matches."""
+def affinity_terms(placement: Placement, namespace: str, selectors: SelectorIndex) -> AffinityTerms:
+    """The AffinityTerms of a placement in a namespace."""
     lists = _readable_lists(placement)
     unreadable = next((term for terms in lists.values() for term in terms.unreadable), None)
     if unreadable is None and not any(lists.values()):
@@ -108,7 +105,7 @@ def affinity_terms(
         tuple(_anti_affinity_terms(anti_affinity, namespace, selectors)),
         (
             *dict.fromkeys(existing for existing, _term in existing_sources),
-            *_scored_terms(lists, namespace, selectors, hard_weight),
+            *_scored_terms(lists, namespace, selectors),
         ),
         existing_sources,
     )
@@ -354,10 +351,12 @@ def _existing_terms(
 
 
 def _scored_terms(
-    lists: dict[str, _TermList], namespace: str, selectors: SelectorIndex, hard_weight: int
+    lists: dict[str, _TermList], namespace: str, selectors: SelectorIndex
 ) -> t.Iterator[ExistingTerms]:
+    """The terms that draw pods near, or away: a required affinity term weighs 1 there
+    (InterPodAffinityArgs.hardPodAffinityWeight)."""
     weighted = [
-        *((hard_weight, term) for term in lists["affinity"].required),
+        *((1, term) for term in lists["affinity"].required),
         *lists["preferred"].weighted,
         *((-weight, term) for weight, term in lists["preferred-anti"].weighted),
     ]

@@ -22,7 +22,6 @@ _NAME = re.compile(NAME_PATTERN)
 _SUBDOMAIN = re.compile(SUBDOMAIN_PATTERN)
 _LABEL = re.compile(LABEL_PATTERN)
 _INTEGER = re.compile("[+-]?[0-9]+")
-_CANONICAL_INTEGER = re.compile("0|-?[1-9][0-9]*")
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -57,11 +56,6 @@ def is_label_value(text: str) -> bool:
 def parse_integer(text: str) -> int | None:
     """A signed 64-bit decimal as Go's strconv.ParseInt reads it: leading zeros are fine."""
     return _in_range(text) if _INTEGER.fullmatch(text) else None
-
-
-def parse_canonical_integer(text: str) -> int | None:
-    """A signed 64-bit decimal in its one canonical form, as taint comparison demands it."""
-    return _in_range(text) if _CANONICAL_INTEGER.fullmatch(text) else None
 
 
 def _in_range(text: str) -> int | None:

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """NodeAffinity: which nodes satisfy nodeSelector and required node affinity?
 
-The filter also applies the addedAffinity of the scheduler's configuration. The functions on one node need no
-index. Source: component-helpers scheduling/corev1/nodeaffinity, scheduler plugin nodeaffinity.
+Source: component-helpers scheduling/corev1/nodeaffinity, scheduler plugin nodeaffinity.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import typing as t
 
 from ..model.objects import Node, NodeTerm, Placement, Requirement
-from .framework import NODE_AFFINITY, Code, FilterReason, FilterStatus, ReasonKind
+from .framework import NODE_AFFINITY, Code, FilterReason, FilterStatus
 from .labels import NAME_FIELD, field_holds, holds, is_readable_term, matches_terms, parse_integer
 from .nodes import NodeSet, NodeTable
 from .pod_info import PodInfo
@@ -106,17 +105,14 @@ class NodeAffinity:
 
     name = NODE_AFFINITY
 
-    def __init__(self, table: NodeTable, added: Placement | None) -> None:
+    def __init__(self, table: NodeTable) -> None:
         self._table = table
-        self._enforced = table.all
-        if added is not None and added.node_terms is not None:
-            self._enforced = nodes_of_terms(added.node_terms, table)
 
     def nodes(self, pod_info: PodInfo) -> NodeSet:
-        return pod_info.placement_info.nodes & self._enforced
+        return pod_info.placement_info.nodes
 
     def failure(self, pod_info: PodInfo, n: int) -> FilterStatus | None:
-        if (pod_info.placement_info.nodes & self._enforced) >> n & 1:
+        if pod_info.placement_info.nodes >> n & 1:
             return None
         return FilterStatus(self.name, Code.UNRESOLVABLE, tuple(self._reasons(pod_info, n)))
 
@@ -128,14 +124,11 @@ class NodeAffinity:
             yield FilterReason(
                 "name-conflict", "no node name satisfies the metadata.name fields of any term"
             )
-        if not self._enforced >> n & 1:
-            yield FilterReason(
-                "enforced-node-affinity",
-                f"node {node.name} does not match what the scheduler's configuration adds",
-            )
         for key, value in placement.node_selector:
             if node.labels.get(key) != value:
-                yield _mismatch(Requirement(key, "In", (value,)), node)
+                requirement = Requirement(key, "In", (value,))
+                text = f"nodeSelector wants {_seen(requirement, node)}"
+                yield FilterReason("node-affinity", text, requirement)
         if placement.node_terms is None or conflict or matches_terms(placement.node_terms, node):
             return
         if not placement.node_terms:
@@ -144,12 +137,6 @@ class NodeAffinity:
             )
         for term in placement.node_terms:
             yield FilterReason("node-affinity", _why_not(term, node), term)
-
-
-def _mismatch(
-    requirement: Requirement, node: Node, kind: ReasonKind = "node-affinity"
-) -> FilterReason:
-    return FilterReason(kind, f"nodeSelector wants {_seen(requirement, node)}", requirement)
 
 
 def _why_not(term: NodeTerm, node: Node) -> str:

@@ -10,13 +10,11 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from .framework import NODE_RESOURCES_FIT, Code, FilterReason, FilterStatus, Options
+from .framework import NODE_RESOURCES_FIT, Code, FilterReason, FilterStatus
 from .nodes import NodeSet, NodeTable
 from .pod_info import PodInfo
 
 Requests = t.Mapping[str, int]
-
-_NATIVE = ("cpu", "memory", "ephemeral-storage")
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -33,9 +31,8 @@ class NodeResourcesFit:
 
     name = NODE_RESOURCES_FIT
 
-    def __init__(self, table: NodeTable, options: Options) -> None:
+    def __init__(self, table: NodeTable) -> None:
         self._table = table
-        self._options = options
         self._allocatable = tuple(node.allocatable for node in table.nodes)
         self._room = [node.allocatable.get("pods", 0) for node in table.nodes]
         self._free: list[dict[str, int]] = [dict(node.allocatable) for node in table.nodes]
@@ -113,26 +110,15 @@ class NodeResourcesFit:
             self._log.clear()
 
     def _considered(self, requests: Requests) -> Requests:
-        """The amounts of a request that are compared: neither zero nor of an ignored resource."""
+        """The amounts of a request that are compared: those above zero."""
         entry = self._compared.get(id(requests))
         if entry is None or entry[0] is not requests:
             compared: Requests = {
-                name: amount
-                for name, amount in sorted(requests.items())
-                if amount and not self._is_ignored(name)
+                name: amount for name, amount in sorted(requests.items()) if amount
             }
             compared = self._distinct.setdefault(frozenset(compared.items()), compared)
             entry = self._compared[id(requests)] = (requests, compared)
         return entry[1]
-
-    def _is_ignored(self, name: str) -> bool:
-        group, slash, _rest = name.partition("/")
-        if name in _NATIVE:
-            return False
-        if name in self._options.ignored_resources:
-            return True
-        extended = bool(slash) and "kubernetes.io/" not in name
-        return extended and group in self._options.ignored_resource_groups
 
     def _fits_on(self, requests: Requests, n: int) -> bool:
         if self._room[n] < 1:

@@ -41,9 +41,8 @@ class NodeUnschedulable:
 
     name = NODE_UNSCHEDULABLE
 
-    def __init__(self, table: NodeTable, *, comparison: bool) -> None:
+    def __init__(self, table: NodeTable) -> None:
         self._table = table
-        self._comparison = comparison
 
     def nodes(self, pod_info: PodInfo) -> NodeSet:
         if not self._table.cordoned or self._tolerated(pod_info):
@@ -58,6 +57,6 @@ class NodeUnschedulable:
 
     def _tolerated(self, pod_info: PodInfo) -> bool:
         return any(
-            tolerates(toleration, UNSCHEDULABLE_TAINT, comparison=self._comparison)
+            tolerates(toleration, UNSCHEDULABLE_TAINT)
             for toleration in pod_info.pod.placement.tolerations
         )

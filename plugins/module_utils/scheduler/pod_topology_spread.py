@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """PodTopologySpread: does a node keep the skew of every hard spread constraint within bounds?
 
-Source: scheduler plugin podtopologyspread, component-helpers DefaultSelector.
+The constraints of a pod without any of its own are the scheduler's defaults. Those are soft, and this
+engine leaves them out. Source: scheduler plugin podtopologyspread.
 """
 
 from __future__ import annotations
@@ -11,24 +12,9 @@ import contextlib
 import typing as t
 from dataclasses import dataclass, field
 
-from ..model.objects import (
-    Labels,
-    Pod,
-    Requirement,
-    Selector,
-    Service,
-    SpreadConstraint,
-    Toleration,
-)
+from ..model.objects import Labels, Pod, SpreadConstraint, Toleration
 from ..model.placement_manifests import with_own_values
-from .framework import (
-    POD_TOPOLOGY_SPREAD,
-    SYSTEM_CONSTRAINTS,
-    Code,
-    FilterReason,
-    FilterStatus,
-    Options,
-)
+from .framework import POD_TOPOLOGY_SPREAD, Code, FilterReason, FilterStatus
 from .labels import is_readable_selector
 from .nodes import NodeSet, NodeTable
 from .pod_info import PlacementInfo, PodInfo
@@ -159,26 +145,9 @@ class Constraint(t.NamedTuple):
         return nodes & ~table.in_domains(self.key, [d for d, n in counts.items() if n > room])
 
 
-class DefaultSelectors:
-    """The selectors of cluster default constraints: the scheduler takes the selector of a pod from
-    the Services that match it. A ReplicaSet, StatefulSet or ReplicationController that owns the
-    pod would count, too, but the owner of a launcher pod is its VMI."""
-
-    def __init__(self, services: t.Iterable[Service]) -> None:
-        self._services: dict[str, list[Service]] = {}
-        for service in services:
-            if service.selector is not None:
-                self._services.setdefault(service.namespace, []).append(service)
-
-    def of(self, pod: Pod) -> Selector | None:
-        """The selector for a pod; None if no Service matches it."""
-        pairs: dict[str, str] = {}
-        for service in self._services.get(pod.namespace, ()):
-            selector = service.selector or {}
-            if all(pod.labels.get(key) == value for key, value in selector.items()):
-                pairs.update(selector)
-        requirements = tuple(Requirement(key, "In", (pairs[key],)) for key in sorted(pairs))
-        return Selector(requirements) if requirements else None
+def spread_terms(pod: Pod, action: str) -> tuple[SpreadConstraint, ...]:
+    """The constraints of a pod with this action."""
+    return tuple(source for source in pod.placement.spread if source.when_unsatisfiable == action)
 
 
 Tolerates = t.Callable[[tuple[Toleration, ...]], bool]
@@ -201,19 +170,9 @@ class PodTopologySpread:
 
     name = POD_TOPOLOGY_SPREAD
 
-    def __init__(
-        self,
-        table: NodeTable,
-        selector_index: SelectorIndex,
-        options: Options,
-        default_selectors: DefaultSelectors,
-    ) -> None:
+    def __init__(self, table: NodeTable, selector_index: SelectorIndex) -> None:
         self._table = table
         self._selector_index = selector_index
-        defaults = options.default_constraints
-        self._defaults = SYSTEM_CONSTRAINTS if defaults is None else defaults
-        self._system = defaults is None
-        self._default_selectors = default_selectors
         self._eligible: dict[NodeSet, EligibleNodes] = {}
         self._counts: dict[tuple[SelectorCount, str, EligibleNodes], SpreadCount] = {}
         self._constraints: dict[t.Hashable, tuple[Constraint, ...]] = {}
@@ -232,45 +191,12 @@ class PodTopologySpread:
             for (selector_count, *_rest), spread_count in tainted.counts.items():
                 selector_count.spread_counts.remove(spread_count)
 
-    def sources_of(self, pod: Pod, action: str) -> tuple[SpreadConstraint, ...]:
-        """The constraints of a pod with this action, or the cluster's defaults, with the selector
-        as the scheduler uses it."""
-        own = pod.placement.spread
-        if own:
-            return tuple(
-                constraint for constraint in own if constraint.when_unsatisfiable == action
-            )
-        defaults = tuple(
-            constraint for constraint in self._defaults if constraint.when_unsatisfiable == action
-        )
-        selector = self._default_selectors.of(pod) if defaults else None
-        if selector is None:
-            return ()
-        return tuple(
-            SpreadConstraint(
-                constraint.topology_key,
-                constraint.max_skew,
-                action,
-                selector,
-                (),
-                constraint.min_domains,
-                constraint.node_affinity_policy,
-                constraint.node_taints_policy,
-            )
-            for constraint in defaults
-        )
-
-    def all_keys(self, pod: Pod) -> bool:
-        """Whether a node must have the keys of all constraints to count. The scheduler's own
-        defaults (System) do not require it."""
-        return bool(pod.placement.spread) or not self._system
-
     def constraints(
         self, pod: Pod, info: PlacementInfo, action: str = HARD
     ) -> tuple[Constraint, ...]:
         """The constraints of a pod with this action, with their counters. If one cannot
         be parsed, it is the only one: the scheduler stops there."""
-        sources = self.sources_of(pod, action)
+        sources = spread_terms(pod, action)
         if not sources:
             return ()
         own = tuple(
@@ -278,8 +204,7 @@ class PodTopologySpread:
             for constraint in sources
             for key in constraint.match_label_keys
         )
-        defaults = None if pod.placement.spread else sources
-        identity = (pod.namespace, info, action, defaults, own)
+        identity = (pod.namespace, info, action, own)
         constraints = self._constraints.get(identity)
         if constraints is None:
             constraints = self._look_up(sources, pod, info)
@@ -365,7 +290,7 @@ class PodTopologySpread:
             selector_count = self._selector_index.selector_count(
                 [self._selector_index.part_for_namespace(pod.namespace, selector)]
             )
-            eligible = self.eligible(source, sources if self.all_keys(pod) else (source,), info)
+            eligible = self.eligible(source, sources, info)
             spread_count = self._count(selector_count, source.topology_key, eligible)
         return Constraint(
             source.topology_key,

@@ -19,7 +19,7 @@ from .index import Index
 from .node_affinity import nodes_of_term
 from .nodes import NodeSet
 from .pod_info import PodInfo
-from .pod_topology_spread import SOFT, Constraint
+from .pod_topology_spread import SOFT, Constraint, spread_terms
 from .selector_index import Counts, SelectorCount, SelectorIndex
 
 WeightedNodeTerm = tuple[int, NodeTerm]
@@ -35,9 +35,8 @@ class Preference:
     weight: int = 0
 
 
-def preferences(index: Index, pod: Pod) -> tuple[Preference, ...]:
-    """The preferred terms of the pod itself, not those of other pods about it. Soft constraints
-    are the cluster's defaults where the pod has no constraints of its own."""
+def preferences(pod: Pod) -> tuple[Preference, ...]:
+    """The preferred terms of the pod itself, not those of other pods about it."""
     placement = pod.placement
     return (
         *(
@@ -46,7 +45,7 @@ def preferences(index: Index, pod: Pod) -> tuple[Preference, ...]:
         ),
         *(Preference("affinity", term, weight) for weight, term in placement.preferred_affinity),
         *(Preference("anti", term, weight) for weight, term in placement.preferred_anti_affinity),
-        *(Preference("skew", constraint) for constraint in index.spread.sources_of(pod, SOFT)),
+        *(Preference("skew", constraint) for constraint in spread_terms(pod, SOFT)),
     )
 
 
@@ -80,7 +79,7 @@ def meeting_nodes(
         pod_info = index.pod_info(pod)
         return tuple(
             (preference, _nodes_meeting(index, pod_info, preference))
-            for preference in preferences(index, pod)
+            for preference in preferences(pod)
         )
 
 

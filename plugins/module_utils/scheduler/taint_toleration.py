@@ -11,34 +11,22 @@ import typing as t
 
 from ..model.objects import Taint, Toleration
 from .framework import TAINT_TOLERATION, Code, FilterReason, FilterStatus
-from .labels import parse_canonical_integer
 from .nodes import NodeSet, NodeTable
 from .pod_info import PodInfo
 
 SCHEDULING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 
 
-def tolerates(toleration: Toleration, taint: Taint, *, comparison: bool = False) -> bool:
-    """Whether one toleration covers one taint. `comparison` enables Gt and Lt (alpha in
-    Kubernetes 1.35); tolerationSeconds is ignored."""
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether one toleration covers one taint; tolerationSeconds is ignored. The operators Gt and Lt
+    (alpha in Kubernetes 1.35) cover none."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
         return False
     if toleration.operator in ("Equal", ""):
         return toleration.value == taint.value
-    if toleration.operator == "Exists":
-        return True
-    return comparison and compares(toleration.operator, taint.value, toleration.value)
-
-
-def compares(operator: str, taint_value: str, toleration_value: str) -> bool:
-    """Gt: the taint's number is above the toleration's; Lt: below. Both must be canonical."""
-    taint = parse_canonical_integer(taint_value)
-    bound = parse_canonical_integer(toleration_value)
-    if taint is None or bound is None or operator not in ("Gt", "Lt"):
-        return False
-    return taint > bound if operator == "Gt" else taint < bound
+    return toleration.operator == "Exists"
 
 
 def untolerated(
@@ -46,24 +34,22 @@ def untolerated(
     tolerations: t.Sequence[Toleration],
     *,
     effects: frozenset[str] = SCHEDULING_EFFECTS,
-    comparison: bool = False,
 ) -> t.Iterator[Taint]:
     """The taints with one of `effects` that no toleration covers, in their order on the node."""
     for taint in taints:
         if taint.effect in effects and not any(
-            tolerates(toleration, taint, comparison=comparison) for toleration in tolerations
+            tolerates(toleration, taint) for toleration in tolerations
         ):
             yield taint
 
 
 class TaintToleration:
-    """The filter. `comparison`: see `tolerates`."""
+    """The filter."""
 
     name = TAINT_TOLERATION
 
-    def __init__(self, table: NodeTable, *, comparison: bool) -> None:
+    def __init__(self, table: NodeTable) -> None:
         self._table = table
-        self._comparison = comparison
         self._tolerated: dict[tuple[Toleration, ...], NodeSet] = {}
 
     def tolerated_nodes(self, tolerations: tuple[Toleration, ...]) -> NodeSet:
@@ -72,7 +58,7 @@ class TaintToleration:
         if tolerated is None:
             tolerated = 0
             for taints, nodes in self._table.by_taints.items():
-                if next(self._untolerated(taints, tolerations), None) is None:
+                if next(untolerated(taints, tolerations), None) is None:
                     tolerated |= nodes
             self._tolerated[tolerations] = tolerated
         return tolerated
@@ -92,11 +78,6 @@ class TaintToleration:
                 " which the pod does not tolerate",
                 taint,
             )
-            for taint in self._untolerated(node.taints, tolerations)
+            for taint in untolerated(node.taints, tolerations)
         )
         return FilterStatus(self.name, Code.UNRESOLVABLE, reasons)
-
-    def _untolerated(
-        self, taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]
-    ) -> t.Iterator[Taint]:
-        return untolerated(taints, tolerations, comparison=self._comparison)

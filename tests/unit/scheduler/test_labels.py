@@ -15,35 +15,31 @@ from ansible_collections.virt.placement.plugins.module_utils.scheduler.labels im
     is_label_value,
     is_readable,
     matches,
-    parse_canonical_integer,
     parse_integer,
 )
 
 
 @pytest.mark.parametrize(
-    ("text", "value", "canonical"),
+    ("text", "value"),
     [
-        ("7", 7, 7),
-        ("007", 7, None),
-        ("-0", 0, None),
-        ("+5", 5, None),
-        ("-5", -5, -5),
-        ("0", 0, 0),
-        ("", None, None),
-        ("1_000", None, None),
-        ("\u0661", None, None),
-        ("5\n", None, None),
-        ("9223372036854775807", 2**63 - 1, 2**63 - 1),
-        ("9223372036854775808", None, None),
-        ("0" * 5000 + "8", 8, None),
-        ("9" * 5000, None, None),
+        ("7", 7),
+        ("007", 7),
+        ("-0", 0),
+        ("+5", 5),
+        ("-5", -5),
+        ("0", 0),
+        ("", None),
+        ("1_000", None),
+        ("\u0661", None),
+        ("5\n", None),
+        ("9223372036854775807", 2**63 - 1),
+        ("9223372036854775808", None),
+        ("0" * 5000 + "8", 8),
+        ("9" * 5000, None),
     ],
 )
-def test_integer_is_parsed_within_64_bits(
-    text: str, value: int | None, canonical: int | None
-) -> None:
+def test_integer_is_parsed_within_64_bits(text: str, value: int | None) -> None:
     assert parse_integer(text) == value
-    assert parse_canonical_integer(text) == canonical
 
 
 def test_malformed_label_key_or_value_is_rejected() -> None:

@@ -64,7 +64,7 @@ def test_unmet_node_term_and_soft_spread_name_better_nodes() -> None:
         topologySpreadConstraints=[soft],
     )
     cluster = index(NODES, [pod("w1", "n1", labels=WEB), running])
-    assert [preference.kind for preference in preferences(cluster, running)] == [
+    assert [preference.kind for preference in preferences(running)] == [
         "node-affinity",
         "skew",
     ]
