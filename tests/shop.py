@@ -81,24 +81,22 @@ class Shop:
         params: Object = {
             "kubeconfig": str(self.sandbox.kubeconfig("mover")),
             "namespaces": [self.namespace],
-            "timeout": 60,
+            "run_timeout": 60,
             "move_timeout": 40,
             **options,
         }
         run: Object = {}
         moves: list[Object] = []
-        cleared: list[str] = []
         progress: list[str] = []
         began = time.monotonic()
         while True:
-            result = self._run_module(rollout.main, {**params, "run": run}, check=check)
+            result = self._run_module(rollout.main, {**params, "_run": run}, check=check)
             moves += result.get("moves") or []
-            cleared += result.get("cleared") or []
             progress += result.get("progress") or []
             if result.get("failed") or result["finished"]:
-                return {**result, "moves": moves, "cleared": cleared, "progress": progress}
+                return {**result, "moves": moves, "progress": progress}
             assert time.monotonic() - began < seconds, progress
-            run = {**result["run"], "elapsed": time.monotonic() - began}
+            run = {**result["_run"], "elapsed": time.monotonic() - began}
 
     def disruptions(self, since: t.Any, *, refused: bool = True) -> list[tuple[str, str]]:
         """What was deleted, evicted, restarted or migrated by the collection, from the audit log;

@@ -22,7 +22,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import (
     Result,
 )
 
-GATHERED = ("moves", "cleared", "progress")
+GATHERED = ("moves", "progress")
 """Lists of which each step returns what is new."""
 
 PARENT_POLL = 0.5
@@ -37,7 +37,7 @@ class ActionModule(KubeconfigAction):
         if self._task.async_val:
             raise AnsibleActionFail(
                 f"{self._task.action} prints its progress and cannot run with async: remove async and"
-                " poll, and bound it with its option timeout"
+                " poll, and bound it with its option run_timeout"
             )
         return self._repeat(str(task_vars.get("inventory_hostname", "")), task_vars)
 
@@ -55,11 +55,11 @@ class ActionModule(KubeconfigAction):
                 gathered[name] += step.get(name) or []
             if step.get("failed") or step.get("finished", True):
                 return {**_for_users(step), **gathered, "changed": changed}
-            run = {**step["run"], "elapsed": time.monotonic() - began}
+            run = {**step["_run"], "elapsed": time.monotonic() - began}
 
     def _step(self, run: Result, task_vars: Result) -> Result:
         try:
-            return self._run_module({**self._task.args, "run": run}, task_vars)
+            return self._run_module({**self._task.args, "_run": run}, task_vars)
         finally:
             self._loader.cleanup_all_tmp_files()
 
@@ -86,6 +86,6 @@ class ActionModule(KubeconfigAction):
 
 def _for_users(step: Result) -> Result:
     """Without what steps hand to one another."""
-    step.pop("run", None)
-    step.get("invocation", {}).get("module_args", {}).pop("run", None)
+    step.pop("_run", None)
+    step.get("invocation", {}).get("module_args", {}).pop("_run", None)
     return step

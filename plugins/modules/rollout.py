@@ -7,39 +7,35 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rollout
-short_description: Move running instances until their placement rules hold
+short_description: Move running VMs and pods until their placement rules hold
 version_added: 0.1.0
 author:
   - virt.placement contributors (@virt-placement)
 description:
-  - Makes rules that were written to workloads effective for what is running, with as few moves as can be.
-  - A move is a live migration of a virtual machine, a restart of it, or the deletion of an instance whose
-    controller makes another one (pods leave through the eviction API, which respects disruption budgets).
-  - Instances move in an order in which each of them finds a place; leaders before their followers; never two at
-    once of a group that keeps apart. After each move the cluster is read and the rest is planned again.
-  - A place that the scheduler could only make by preempting something is no place.
-  - No virtual machine is started or stopped. One that is halted stays halted, one with run strategy C(Once) is not
-    restarted.
-  - While it goes on it prints a line for everything that changes, and it holds the Lease C(virt-placement) in
-    C(kube-system), so that one run at a time disrupts a cluster. What is in flight is written to that Lease before
-    it is begun. After a run that was killed the next one goes on with what is in flight, and plans the rest anew from
-    what it sees, so that nothing is moved twice. One that was frozen and wakes up after that stops.
-  - Before the first write it asks for every right that its moves need, and names all that are missing.
-  - A roll-out of a Deployment's own that is under way is waited for. One that is paused or stuck is not; its pods are
-    left, with the reason.
+  - Moves VMs and pods that violate a placement rule, with as few moves as possible.
+  - Migrates VMs live unless O(allow) lets it restart VMs or recreate instances.
+  - Starts moves in an order in which each instance finds a node. Reads the cluster again after each move, and plans
+    the remaining moves again.
+  - Evicts pods through the eviction API, so PodDisruptionBudgets are respected. Does not use nodes that would need
+    preemption.
+  - Never starts or stops a VM. A halted VM stays halted, and a VM with run strategy C(Once) is not restarted.
+  - Prints a line for each move that starts or ends. One rollout at a time runs on a cluster.
+  - After a rollout was killed, the next one continues with the moves in flight. No instance is moved twice.
+  - Checks all rights before the first write, and names all that are missing.
+  - Waits for the rollout of a Deployment or StatefulSet that is in progress. If that rollout is paused or stuck, its
+    pods are skipped.
 options:
   namespaces:
     description:
-      - Move instances of all workloads in these namespaces.
-      - One of O(namespaces) and O(workloads) is required. An empty list is nothing.
-      - A single namespace is also the default for O(workloads[].namespace); then only the workloads named there
-        are moved.
+      - Instances in these namespaces may move. One of O(namespaces) and O(workloads) is required.
+      - An empty list selects nothing.
+      - A single namespace is also the default of O(workloads[].namespace). Then only these workloads are moved.
     type: list
     elements: str
   workloads:
     description:
-      - Move instances of these workloads only. One of O(namespaces) and O(workloads) is required.
-      - Name them by one of O(workloads[].name), O(workloads[].names) and O(workloads[].labels).
+      - Only instances of these workloads may move.
+      - Each item has one of O(workloads[].name), O(workloads[].names) and O(workloads[].labels).
     type: list
     elements: dict
     suboptions:
@@ -48,7 +44,7 @@ options:
         type: str
         default: VirtualMachine
       namespace:
-        description: Its namespace, by default the only one in O(namespaces).
+        description: Its namespace. The default is the namespace in O(namespaces), if there is exactly one.
         type: str
       name:
         description: One name.
@@ -58,116 +54,122 @@ options:
         type: list
         elements: str
       labels:
-        description: Labels of the template; all must be there.
+        description: Labels of the workload's template. A workload is selected if it has all of them.
         type: dict
   scope:
     description:
-      - V(violating) moves instances that break a required rule, or that would not come up again where they are by
-        what their workload declares.
-      - V(unmet) also moves those for which a preferred rule is unmet and a node is open where it would be met.
-        Each is tried once.
-      - V(outdated) also moves those that are well placed and still run by terms of before.
-      - V(all) moves every instance once. After such a run was killed the same one goes on where it stopped.
+      - Which instances move.
+      - V(violated) moves instances that violate a required rule where they run.
+      - V(preference_not_met) also moves instances that do not meet a preferred rule, if a node is available where they
+        would meet it. Each of them moves at most once.
+      - V(not_enforced) moves what V(violated) moves, and also instances that are placed correctly but still run with
+        previous constraints.
+      - V(all) moves every instance once. A rollout with this scope that was killed continues where it stopped.
     type: str
-    choices: [violating, unmet, outdated, all]
-    default: violating
+    choices: [violated, preference_not_met, not_enforced, all]
+    default: violated
   allow:
     description:
-      - The ways in which instances may be moved. The gentlest one that is allowed and possible is used.
-      - V(migrate) keeps the virtual machine running. V(restart) restarts a VirtualMachine. V(recreate) deletes the
-        instance of a replica set or evicts a pod, and its controller makes another.
-      - What needs more than is allowed is left where it is and returned in RV(left), with the reason.
+      - Allowed methods. The least disruptive method that is allowed and possible is used.
+      - V(migrate) migrates a VM live. V(restart) restarts a VirtualMachine. V(recreate) deletes the VMI of a replica
+        set, or evicts a pod. Its controller creates a new one.
+      - An instance that needs another method is returned in RV(skipped), with the reason.
     type: list
     elements: str
     choices: [migrate, restart, recreate]
     default: [migrate]
   max_parallel:
     description:
-      - Moves at once. V(0) is as many as KubeVirt migrates at once on the cluster and from one node, less those of
-        others.
+      - Moves at the same time. V(0) means the limits of KubeVirt for parallel migrations, less the migrations that
+        others have in flight.
     type: int
     default: 0
   max_unavailable:
     description:
-      - No restart or recreation begins while this many instances among those that may be moved are missing, not
-        ready, or being replaced.
+      - No restart or recreation starts while this number of the selected instances are missing or not ready.
     type: int
     default: 1
   canary:
-    description: Make this many moves first, and no other before they have ended. V(0) is no canary.
+    description: Number of moves that must end before any other move starts. V(0) means no canary.
     type: int
     default: 0
   soak:
-    description: Seconds to wait after the canary, and before moves away from another zone begin.
+    description: Seconds to wait after the canary, and before moves away from another zone start.
     type: int
     default: 0
   max_moves:
     description:
-      - Stop after this many moves and return the others in RV(remaining), so that somebody can look before the
-        next run. V(0) is no limit.
+      - Stop after this number of moves, and return the other moves in RV(deferred). V(0) means no limit.
     type: int
     default: 0
   window:
     description:
-      - Moves begin only between these times of day. Outside of the window the run ends and returns what it did not
-        begin in RV(remaining).
-      - The clock is that of the host on which the module runs.
+      - Moves start only between these times of day. Outside of the window the rollout ends, and returns the moves that
+        it did not start in RV(deferred).
+      - The clock of the host that runs the module counts.
     type: dict
     suboptions:
       start:
-        description: Time of day such as V("22:00"). Quote it, YAML takes it for a number.
+        description: Time of day, such as V("22:00"). Quote it, since YAML reads it as a number.
         type: str
         required: true
       end:
-        description: Time of day. One before O(window.start) is on the next day.
+        description: Time of day. A time before O(window.start) is on the next day.
         type: str
         required: true
+      days:
+        description:
+          - Days on which the window starts. Without this option it starts on every day.
+          - A window that crosses midnight belongs to the day on which it starts. From V(22:00) to V(04:00) on V(sat)
+            means Saturday evening, and Sunday before 04:00.
+        type: list
+        elements: str
+        choices: [mon, tue, wed, thu, fri, sat, sun]
       timezone:
-        description: Name of a time zone such as V(Europe/Madrid).
+        description: Name of a time zone, such as V(Europe/Madrid).
         type: str
         default: UTC
   failures_allowed:
     description:
-      - With more failed moves than this no other begins, those in flight are waited for, and the run fails.
-      - An instance whose move failed is not tried again in the same run.
+      - Number of failed moves after which the rollout still continues. With one more, no other move starts, and the
+        rollout fails when the moves in flight have ended.
+      - An instance whose move failed is not moved again in the same rollout.
     type: int
     default: 0
   pin_target_zone:
     description:
-      - Hold the target of each live migration to the zone that the plan counts on. KubeVirt forgets this when the
-        migration has ended. Needs KubeVirt 1.6.
+      - Restrict the target of each live migration to the zone in the plan. The restriction ends with the migration.
+        Needs KubeVirt 1.6.
     type: bool
     default: false
   apply_pending_changes:
     description:
-      - A restart also applies changes of the VirtualMachine that somebody else has staged, such as other devices.
-        Unless this is set, virtual machines with such changes are left, and the changes are named.
+      - A restart also applies other pending changes of a VirtualMachine, such as a new disk. By default, VMs with such
+        changes are not restarted. They are returned in RV(skipped), with the changes.
     type: bool
     default: false
-  timeout:
-    description: Seconds for the whole run. When they are over it fails and names each instance that is left, and why.
+  run_timeout:
+    description:
+      - Seconds for the whole rollout. After that it cancels migrations that have not started to copy, and fails. The
+        message names each instance that did not move, and why.
     type: int
     default: 3600
   move_timeout:
-    description: Seconds for one move. A migration that takes longer is cancelled, and the move has failed.
+    description: Seconds for one move. A migration that takes longer is canceled, and the move has failed.
     type: int
     default: 600
-  run:
+  timeout:
     description:
-      - What the action plugin hands from step to step of one run. Nothing for users, and in no result of a task.
-    type: dict
-    default: {}
+      - Seconds for reading the cluster before the rollout starts. O(run_timeout) limits the rollout itself.
+    type: int
+    default: 120
 requirements:
   - python >= 3.10
   - kubernetes >= 28.1.0
 notes:
-  - The module does one step of some seconds. Its action plugin repeats the step and prints what changed, so
-    C(async) is refused. With C(no_log) nothing is printed.
-  - A migration or restart has no precondition in KubeVirt, and a run that was taken for dead may only be frozen. It
-    sends nothing once it wakes up, and a migration that was on its way bears the same name as that of the run that
-    took over. A restart that was on its way for longer than 20 seconds cannot be told from a new one.
-  - Needs the rights of the ClusterRoles C(virt-placement-reader) and C(virt-placement-mover), and those of the
-    Role of that name on the Lease.
+  - C(async) is refused, since the progress is printed while the task runs. With C(no_log) nothing is printed.
+  - Needs the rights of the ClusterRoles C(virt-placement-reader) and C(virt-placement-mover), and of the Role
+    C(virt-placement-mover) in C(kube-system).
 seealso:
   - module: virt.placement.rules
   - module: virt.placement.placement_info
@@ -179,53 +181,64 @@ attributes:
   check_mode:
     support: full
     details:
-      - Returns the moves that a run would make if the scheduler chose the likeliest nodes, and makes none.
-      - Where there are any it fails as the run would if this identity lacks a right to make them.
+      - Returns the moves that a rollout would make if the scheduler chose the likeliest nodes, and makes none.
+      - If there are moves, it fails when this identity lacks a right to make them, as the rollout would.
   diff_mode:
     support: none
     details: Moves change no declared state.
   idempotent:
     support: full
-    details: Where no rule is broken (and nothing else is in O(scope)) nothing is written.
+    details: If no rule is violated and O(scope) selects nothing else, nothing is written.
 """
 
 EXAMPLES = r"""
-- name: Migrate what breaks a rule
+- name: Migrate VMs that violate a rule
   virt.placement.rollout:
-    namespaces: [shop]
+    namespaces:
+      - default
 
-- name: See which moves that would be
+- name: Show the moves, and make none
   virt.placement.rollout:
-    namespaces: [shop]
-    allow: [migrate, recreate]
+    namespaces:
+      - shop
+    allow:
+      - migrate
+      - recreate
   check_mode: true
   register: plan
 
-- name: Replace instances of one replica set at night, one to try, then at most two at a time
+- name: Recreate the instances of a replica set on weekend nights, first one, then two at a time
   virt.placement.rollout:
     workloads:
       - kind: VirtualMachineInstanceReplicaSet
         namespace: shop
         name: mssql2016
-    allow: [recreate]
+    allow:
+      - recreate
     canary: 1
     soak: 120
     max_unavailable: 2
     window:
       start: "22:00"
       end: "04:00"
+      days:
+        - sat
+        - sun
       timezone: Europe/Madrid
 
-- name: Bring everything back to where it prefers to be
+- name: Also move instances that do not meet a preferred rule
   virt.placement.rollout:
-    namespaces: [shop]
-    scope: unmet
-    allow: [migrate, recreate]
+    namespaces:
+      - shop
+    scope: preference_not_met
+    allow:
+      - migrate
+      - recreate
 """
 
 RETURN = r"""
 cluster:
-  description: The cluster that was worked on.
+  description: The cluster of this task.
   returned: always
   type: dict
   contains:
@@ -235,13 +248,12 @@ cluster:
     uid:
       description:
         - UID of the namespace C(kube-system), which is the same for the life of a cluster.
-        - Null where the server was not asked, did not answer, or does not let this identity read that namespace, as
-          after options that were refused.
+        - Null if the server was not asked, did not answer, or does not let this identity read that namespace.
       type: str
 moves:
   description:
     - The moves that were made, in the order in which they ended.
-    - In check mode the moves that would be made, with C(targets), C(after) and C(reason) in place of what came of them.
+    - In check mode, the moves that a rollout would make.
   returned: always
   type: list
   elements: dict
@@ -252,10 +264,10 @@ moves:
       instance: mssql2016k7x9d
       uid: 0d7ff1a4-2f0b-4f0c-8a57-4c9a0c1d9b11
       method: recreate
-      from: kni-worker4
-      to: kni-worker2
-      outcome: moved
+      from_node: kni-worker4
+      to_node: kni-worker2
       reason: ""
+      state: moved
       seconds: 2.4
   contains:
     kind:
@@ -268,42 +280,41 @@ moves:
       description: Name of the workload.
       type: str
     instance:
-      description: Name of the instance that moved.
+      description: Name of the VMI or pod.
       type: str
     uid:
-      description: UID of the instance that moved.
+      description: UID of the VMI or pod.
       type: str
     method:
       description: V(migrate), V(restart) or V(recreate).
       type: str
-    from:
-      description: The node that it left. Empty for an instance that was waiting for a node.
+    from_node:
+      description: The node that it left. Null for a pod that had no node.
       type: str
-    to:
-      description: The node that it, or the instance in its place, runs on.
-      type: str
-    outcome:
-      description: V(moved), V(failed), or V(gone) where the instance ended by itself.
+    to_node:
+      description: The node that it, or its replacement, runs on. In check mode the likeliest node.
       type: str
     reason:
-      description: Why it failed. In check mode why it has to move.
+      description: Why the move failed. In check mode why the instance has to move.
+      type: str
+    state:
+      description:
+        - V(moved), V(failed), or V(gone) if the instance ended by itself. In check mode V(planned).
       type: str
     seconds:
-      description: How long it took.
+      description: Duration of the move. Not in check mode.
       type: float
     targets:
-      description:
-        - In check mode the nodes open to it in its turn, 20 of them at most. The first is the one that the plan
-          counts on.
+      description: In check mode, the nodes that are available for this move, at most 20, the likeliest first.
       type: list
       elements: str
     after:
-      description: In check mode the UIDs of instances whose moves must have ended before.
+      description: In check mode, UIDs of the instances whose moves must end before this one starts.
       type: list
       elements: str
-left:
-  description: Instances that ought to move and do not, with the reason.
-  returned: always, unless the run could not begin
+skipped:
+  description: Instances that O(scope) selects and that the rollout does not move, with the reason.
+  returned: always, unless the rollout could not start
   type: list
   elements: dict
   sample:
@@ -312,26 +323,12 @@ left:
       name: db1
       instance: db1
       uid: 5f0c7c0e-0a64-4a0e-9d0f-0d9d1f1f6c55
-      node: w2
+      method: null
+      from_node: w2
+      to_node: null
       reason: >-
         moving it takes restart (a change of topologySpreadConstraints takes effect at a
         restart), and allowed is migrate
-not_enforced:
-  description:
-    - Instances that stand where their new terms allow them to and still run by terms of before. Nobody has to move
-      for that; O(scope=outdated) moves them.
-  returned: always, unless the run could not begin
-  type: list
-  elements: dict
-  sample:
-    - kind: VirtualMachine
-      namespace: shop
-      name: db2
-      instance: db2
-      uid: 7d0e5e62-54a7-4a55-b1f5-0e0cf2a7ad0d
-      node: w3
-      takes_effect: migration
-      reason: stands well; takes effect at its next migration
   contains:
     kind:
       description: Kind of the workload.
@@ -343,36 +340,115 @@ not_enforced:
       description: Name of the workload.
       type: str
     instance:
-      description: Name of the instance.
+      description: Name of the VMI or pod.
       type: str
     uid:
-      description: UID of the instance.
+      description: UID of the VMI or pod.
+      type: str
+    method:
+      description: Null.
+      type: str
+    from_node:
+      description: The node that it runs on.
+      type: str
+    to_node:
+      description: Null.
+      type: str
+    reason:
+      description: Why it does not move.
+      type: str
+deferred:
+  description:
+    - Moves that did not start because of O(max_moves), O(window), O(run_timeout) or a failure. RV(stop_reason) or
+      C(msg) says which.
+  returned: always, unless the rollout could not start
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Kind of the workload.
+      type: str
+    namespace:
+      description: Namespace of the workload.
+      type: str
+    name:
+      description: Name of the workload.
+      type: str
+    instance:
+      description: Name of the VMI or pod.
+      type: str
+    uid:
+      description: UID of the VMI or pod.
+      type: str
+    method:
+      description: V(migrate), V(restart) or V(recreate).
+      type: str
+    from_node:
+      description: The node that it runs on. Null for a pod that has no node.
+      type: str
+    to_node:
+      description: The likeliest node.
+      type: str
+    reason:
+      description: Why it has to move.
+      type: str
+    state:
+      description: V(planned).
+      type: str
+    targets:
+      description: The nodes that are available for this move, at most 20, the likeliest first.
+      type: list
+      elements: str
+    after:
+      description: UIDs of the instances whose moves must end before this one starts.
+      type: list
+      elements: str
+not_enforced:
+  description:
+    - Instances that are placed correctly but still run with previous constraints. They need no move.
+      O(scope=not_enforced) moves them.
+  returned: always, unless the rollout could not start
+  type: list
+  elements: dict
+  sample:
+    - kind: VirtualMachine
+      namespace: shop
+      name: db2
+      instance: db2
+      uid: 7d0e5e62-54a7-4a55-b1f5-0e0cf2a7ad0d
+      node: w3
+      takes_effect: migration
+      reason: placed correctly; enforced from its next migration
+  contains:
+    kind:
+      description: Kind of the workload.
+      type: str
+    namespace:
+      description: Namespace of the workload.
+      type: str
+    name:
+      description: Name of the workload.
+      type: str
+    instance:
+      description: Name of the VMI or pod.
+      type: str
+    uid:
+      description: UID of the VMI or pod.
       type: str
     node:
       description: The node that it runs on.
       type: str
     takes_effect:
-      description: What it takes, V(migration), V(restart) or V(recreate).
+      description: What enforces the new constraints. V(migration), V(restart) or V(recreate).
       type: str
     reason:
-      description: The same in words.
+      description: The same as a sentence.
       type: str
-remaining:
-  description: Moves that were not begun, because of O(max_moves), O(window) or a failure. Like RV(moves) in check mode.
-  returned: always, unless the run could not begin
-  type: list
-  elements: dict
-stopped:
-  description: Why the run ended before all moves were made. Empty where it did not.
-  returned: always, unless the run could not begin
+stop_reason:
+  description: Why the rollout ended before all moves were made. Empty if all were made.
+  returned: always, unless the rollout could not start
   type: str
   sample: max_moves (2) is reached
-cleared:
-  description: Workloads all of whose instances run by their declared terms now, so that the way back was forgotten.
-  returned: always
-  type: list
-  elements: str
-  sample: [VirtualMachineInstanceReplicaSet shop/mssql2016]
 progress:
   description: The lines that were printed.
   returned: always
@@ -381,18 +457,18 @@ progress:
   sample:
     - "[1/1] VirtualMachine shop/db1 migrated: w4 (bcn) -> w2 (scu) in 2 s"
 finished:
-  description: Whether the run has ended. Always true, once the action plugin returns.
-  returned: always, unless the run could not begin
+  description: Whether the rollout has ended. Always true when the task returns.
+  returned: always, unless the rollout could not start
   type: bool
 faults:
-  description: Everything that is wrong with the options, or every right that is missing. Nothing was moved.
+  description: All errors in the options, or all missing rights. Nothing was moved.
   returned: when the options are refused, or a right is missing
   type: list
   elements: str
   sample: ["namespaces: there is no namespace 'shpo'; did you mean 'shop'?"]
 errors:
-  description: Why the run failed.
-  returned: when a run fails that could begin
+  description: Why the rollout failed.
+  returned: when a rollout fails that had started
   type: list
   elements: str
   sample: ["not done within 3600 s; left: VirtualMachine shop/db1"]
@@ -416,9 +492,12 @@ WORKLOAD = {
     "labels": {"type": "dict"},
 }
 
-WINDOW = {
+DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+
+WINDOW: dict[str, dict[str, t.Any]] = {
     "start": {"type": "str", "required": True},
     "end": {"type": "str", "required": True},
+    "days": {"type": "list", "elements": "str", "choices": DAYS},
     "timezone": {"type": "str", "default": "UTC"},
 }
 
@@ -427,8 +506,8 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
     "workloads": {"type": "list", "elements": "dict", "options": WORKLOAD},
     "scope": {
         "type": "str",
-        "choices": ["violating", "unmet", "outdated", "all"],
-        "default": "violating",
+        "choices": ["violated", "preference_not_met", "not_enforced", "all"],
+        "default": "violated",
     },
     "allow": {
         "type": "list",
@@ -445,9 +524,9 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
     "failures_allowed": {"type": "int", "default": 0},
     "pin_target_zone": {"type": "bool", "default": False},
     "apply_pending_changes": {"type": "bool", "default": False},
-    "timeout": {"type": "int", "default": 3600},
+    "run_timeout": {"type": "int", "default": 3600},
     "move_timeout": {"type": "int", "default": 600},
-    "run": {"type": "dict", "default": {}},
+    "_run": {"type": "dict", "default": {}},
 }
 
 

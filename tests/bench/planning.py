@@ -188,7 +188,7 @@ def _parameters(wanted: InstanceSelection) -> RolloutOptions:
     options = {
         "namespaces": sorted(wanted.namespaces),
         "workloads": None,
-        "scope": "violating",
+        "scope": "violated",
         "allow": ["migrate"],
         "window": None,
         "pin_target_zone": False,

@@ -94,7 +94,7 @@ def test_b8_second_run_writes_nothing(stage: Stage) -> None:
 def _rebalance() -> dict[str, t.Any]:
     return {
         "placement_rollout_namespaces": [steps.NAMESPACE],
-        "placement_rollout_scope": "unmet",
+        "placement_rollout_scope": "preference_not_met",
         "placement_rollout_allow": ["recreate"],
     }
 

@@ -69,7 +69,7 @@ def test_three_machines_come_apart_over_zones_by_migration_alone(shop: Shop) -> 
     assert shop.uids() == before
     migrations = [("create", "virtualmachineinstancemigrations")]
     assert shop.disruptions(mark) == migrations * 2
-    assert [move["outcome"] for move in result["moves"]] == ["moved", "moved"]
+    assert [move["state"] for move in result["moves"]] == ["moved", "moved"]
     assert result["changed"] is True
 
     mark = shop.sandbox.audit.mark()
@@ -86,7 +86,7 @@ def test_never_two_of_a_group_are_in_flight(shop: Shop) -> None:
 
     result = shop.roll()
 
-    assert [move["outcome"] for move in result["moves"]] == ["moved", "moved"]
+    assert [move["state"] for move in result["moves"]] == ["moved", "moved"]
     (first, ended), (second, _end) = migrations_since(shop, mark)
     assert ended - first >= datetime.timedelta(seconds=3), "too quick to tell"
     assert second >= ended
@@ -157,9 +157,9 @@ def test_a_machine_that_cannot_migrate_is_left_with_the_reason(shop: Shop) -> No
 
     assert not result.get("failed")
     assert shop.sandbox.audit.writes(since=mark) == []
-    assert {left["name"] for left in result["left"]} == {"b0", "b1"}
-    assert "DisksNotLiveMigratable" in result["left"][0]["reason"]
-    assert "moving it takes restart" in result["left"][0]["reason"]
+    assert {left["name"] for left in result["skipped"]} == {"b0", "b1"}
+    assert "DisksNotLiveMigratable" in result["skipped"][0]["reason"]
+    assert "moving it takes restart" in result["skipped"][0]["reason"]
     told = [line for line in result["progress"] if line.startswith("left: ")]
     assert len(told) == 2 and all("moving it takes restart" in line for line in told)
 
@@ -192,7 +192,7 @@ def test_vm_that_foreign_node_term_lets_past_its_rule_is_skipped_with_reason(
 
     assert not result.get("failed"), result.get("msg")
     assert result["moves"] == []
-    (skipped,) = result["left"]
+    (skipped,) = result["skipped"]
     assert skipped["name"] == "b0"
     assert f"rule {shop.namespace}/default/on" in skipped["reason"]
     assert "write the rules again" in skipped["reason"]
@@ -240,7 +240,7 @@ def test_once_is_not_restarted(shop: Shop) -> None:
     result = shop.roll(allow=["migrate", "restart"])
 
     assert result["moves"] == []
-    assert "run strategy Once is not restarted" in result["left"][0]["reason"]
+    assert "run strategy Once is not restarted" in result["skipped"][0]["reason"]
 
 
 def test_a_migration_that_fails_fails_the_run_and_says_why(shop: Shop) -> None:
@@ -255,7 +255,7 @@ def test_a_migration_that_fails_fails_the_run_and_says_why(shop: Shop) -> None:
 
     assert result["failed"]
     assert "1 moves failed, failures_allowed is 0" in result["msg"]
-    assert [move["outcome"] for move in result["moves"]] == ["failed"]
+    assert [move["state"] for move in result["moves"]] == ["failed"]
     assert result["moves"][0]["reason"]
     assert shop.lease()["spec"]["holderIdentity"] == ""
 
@@ -291,8 +291,8 @@ def test_scope_outdated_brings_well_placed_machines_under_their_new_terms(shop: 
     keep_machines_apart(shop, ["c0"])
 
     assert shop.roll()["moves"] == []
-    assert [m["outcome"] for m in shop.roll(scope="outdated")["moves"]] == ["moved"]
-    assert shop.roll(scope="outdated")["moves"] == []
+    assert [m["state"] for m in shop.roll(scope="not_enforced")["moves"]] == ["moved"]
+    assert shop.roll(scope="not_enforced")["moves"] == []
 
 
 def test_max_moves_returns_the_rest(shop: Shop) -> None:
@@ -302,8 +302,8 @@ def test_max_moves_returns_the_rest(shop: Shop) -> None:
     result = shop.roll(max_moves=1)
 
     assert len(result["moves"]) == 1
-    assert len(result["remaining"]) == 1
-    assert result["stopped"] == "max_moves (1) is reached"
+    assert len(result["deferred"]) == 1
+    assert result["stop_reason"] == "max_moves (1) is reached"
     assert not result.get("failed")
     assert len(shop.roll(max_moves=1)["moves"]) == 1
     assert shop.zones() == ["zone1", "zone2", "zone3"]
@@ -317,12 +317,27 @@ def test_the_time_is_over_names_what_is_left_and_cancels(shop: Shop) -> None:
     shop.start(*machines, nodes=["w1"])
     keep_machines_apart(shop, ["s0", "s1"])
 
-    result = shop.roll(timeout=8, move_timeout=8)
+    result = shop.roll(run_timeout=8, move_timeout=8)
 
     assert result["failed"]
     assert "s0" in result["msg"] or "s1" in result["msg"]
     assert "could not be given back" not in result["msg"]
     assert shop.lease()["spec"]["holderIdentity"] == ""
+
+
+def test_timeout_of_all_modules_does_not_limit_a_rollout(shop: Shop) -> None:
+    """As module_defaults of group/virt.placement.all set it."""
+    slow = {"sandbox.virt/migration-seconds": "10"}
+    machines = [
+        objects.virtual_machine(name, shop.namespace, annotations=slow) for name in ("t0", "t1")
+    ]
+    shop.start(*machines, nodes=["w1"])
+    keep_machines_apart(shop, ["t0", "t1"])
+
+    result = shop.roll(timeout=6)
+
+    assert not result.get("failed"), result.get("msg")
+    assert [move["state"] for move in result["moves"]] == ["moved"], result["progress"]
 
 
 def test_all_faults_of_the_input_come_at_once_and_nothing_is_written(shop: Shop) -> None:
@@ -331,7 +346,7 @@ def test_all_faults_of_the_input_come_at_once_and_nothing_is_written(shop: Shop)
     result = shop.roll(
         workloads=[{"kind": "VirtualMachine"}],
         max_unavailable=0,
-        window={"start": "25:00", "end": "04:00"},
+        window={"start": "25:00", "end": "04:00", "days": []},
     )
 
     assert result["failed"]
@@ -339,6 +354,7 @@ def test_all_faults_of_the_input_come_at_once_and_nothing_is_written(shop: Shop)
     assert "workloads[0]" in faults
     assert "max_unavailable: must be at least 1" in faults
     assert "window.start: '25:00' is no time of day" in faults
+    assert "window.days: must not be empty" in faults
     assert shop.sandbox.audit.writes(since=mark) == []
 
 
@@ -373,15 +389,14 @@ def test_a_rule_that_is_in_force_needs_no_way_back(shop: Shop, run_module: t.Any
 
     assert not result.get("failed"), result.get("msg")
     assert shop.zones() == ["zone1", "zone2", "zone3"]
-    in_force = {workload.split("/")[1] for workload in result["cleared"]}
     stayed = set(names) - {move["name"] for move in result["moves"]}
-    assert in_force == set(names) - stayed
+    assert {name for name in names if "placement.virt/undo" in shop.annotations(name)} == stayed
     assert any("forgotten, what is declared is" in line for line in result["progress"])
-    rest = shop.roll(scope="outdated")
+    rest = shop.roll(scope="not_enforced")
     assert {move["name"] for move in rest["moves"]} == stayed
     assert not any("placement.virt/undo" in shop.annotations(name) for name in names)
     mark = shop.sandbox.audit.mark()
-    assert shop.roll(scope="outdated")["changed"] is False
+    assert shop.roll(scope="not_enforced")["changed"] is False
     assert shop.sandbox.audit.writes(since=mark) == []
 
 
@@ -394,7 +409,7 @@ def test_a_cordon_moves_nobody(shop: Shop) -> None:
     result = shop.roll(allow=["migrate", "restart", "recreate"])
 
     assert result["moves"] == []
-    assert result["left"] == []
+    assert result["skipped"] == []
     assert shop.sandbox.audit.writes(since=mark) == []
 
 
@@ -410,7 +425,7 @@ def test_a_place_that_is_gone_before_the_move_begins_is_not_tried(shop: Shop) ->
 
     assert not result.get("failed"), result.get("msg")
     assert result["moves"] == []
-    assert {left["name"] for left in result["left"]} == set(names)
+    assert {left["name"] for left in result["skipped"]} == set(names)
     assert shop.disruptions(mark) == []
 
 
@@ -432,7 +447,7 @@ def test_a_target_that_no_node_takes_is_given_up_soon_with_the_schedulers_words(
 
     assert result["failed"]
     (move,) = result["moves"]
-    assert move["outcome"] == "failed"
+    assert move["state"] == "failed"
     assert "nodes are available" in move["reason"]
     assert move["seconds"] < 35
 
@@ -458,7 +473,7 @@ def test_max_unavailable_bounds_what_is_away(shop: Shop) -> None:
         shop.api.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}})
     shop.patch_template("VirtualMachineInstanceReplicaSet", "web", spec)
     before = shop.uids()
-    least = shop.fewest_ready(lambda: shop.roll(allow=["recreate"], scope="outdated"))
+    least = shop.fewest_ready(lambda: shop.roll(allow=["recreate"], scope="not_enforced"))
 
     assert len(before & shop.uids()) == 0
     assert least >= 3, f"only {least} of 4 were Ready at one time"

@@ -98,7 +98,7 @@ def test_b3_one_instance_is_deleted_on_the_doubled_node(shop: Shop) -> None:
     result = shop.roll(allow=["recreate"])
 
     assert not result.get("failed"), result.get("msg")
-    assert [(move["from"], move["to"]) for move in result["moves"]] == [(doubled[0], W2)]
+    assert [(move["from_node"], move["to_node"]) for move in result["moves"]] == [(doubled[0], W2)]
     assert planned["moves"][0]["targets"] == [W2]
     assert shop.disruptions(mark) == [("delete", "virtualmachineinstances")]
     assert sorted(shop.nodes().values()) == FAST
@@ -117,8 +117,8 @@ def test_b3_is_left_where_nothing_may_be_recreated(shop: Shop) -> None:
 
     result = shop.roll()
 
-    assert len(result["left"]) == 3
-    assert all("moving it takes recreate" in left["reason"] for left in result["left"])
+    assert len(result["skipped"]) == 3
+    assert all("moving it takes recreate" in left["reason"] for left in result["skipped"])
     assert shop.sandbox.audit.writes(since=mark) == []
 
 
@@ -131,13 +131,13 @@ def test_b8_the_cache_moves_before_the_application_and_nothing_else(shop: Shop) 
     assert shop.roll(allow=["recreate"])["moves"] == []
     mark = shop.sandbox.audit.mark()
 
-    planned = shop.roll(check=True, allow=["recreate"], scope="unmet")
-    result = shop.roll(allow=["recreate"], scope="unmet")
+    planned = shop.roll(check=True, allow=["recreate"], scope="preference_not_met")
+    result = shop.roll(allow=["recreate"], scope="preference_not_met")
 
     assert not result.get("failed"), result.get("msg")
     assert [m["name"] for m in planned["moves"]] == ["varnish-cache", "blackbox"]
     assert planned["moves"][1]["after"] == [planned["moves"][0]["uid"]]
-    made = [(move["name"], move["from"], move["to"]) for move in result["moves"]]
+    made = [(move["name"], move["from_node"], move["to_node"]) for move in result["moves"]]
     assert made == [("varnish-cache", W2, W), ("blackbox", W2, W)]
     assert shop.disruptions(mark) == [
         ("create", "pods/eviction"),
@@ -146,7 +146,7 @@ def test_b8_the_cache_moves_before_the_application_and_nothing_else(shop: Shop) 
     assert sorted(shop.nodes().values()) == SLOW
 
     mark = shop.sandbox.audit.mark()
-    assert shop.roll(allow=["recreate"], scope="unmet")["changed"] is False
+    assert shop.roll(allow=["recreate"], scope="preference_not_met")["changed"] is False
     assert shop.sandbox.audit.writes(since=mark) == []
 
 
@@ -171,5 +171,5 @@ def test_b5_pending_instances_come_up_by_their_corrected_terms(shop: Shop) -> No
     result = shop.roll(allow=["recreate"])
 
     assert not result.get("failed"), result.get("msg")
-    assert [move["outcome"] for move in result["moves"]] == ["moved"] * 3
+    assert [move["state"] for move in result["moves"]] == ["moved"] * 3
     assert sorted(shop.nodes().values()) == SLOW

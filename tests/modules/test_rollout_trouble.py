@@ -95,7 +95,7 @@ def test_a_right_that_is_taken_away_ends_the_run_with_what_was_done(shop: Shop) 
 
     assert result["failed"]
     assert f"grant this identity the verb 'create' on '{MIGRATIONS}'" in result["msg"]
-    assert [move["outcome"] for move in result["moves"]] == ["moved"]
+    assert [move["state"] for move in result["moves"]] == ["moved"]
     assert result["changed"] is True
     assert shop.lease()["spec"]["holderIdentity"] == ""
 
@@ -142,7 +142,7 @@ def test_a_workload_that_vanishes_ends_the_run_and_the_next_one_goes_on_at_once(
     assert not again.get("failed"), again.get("msg")
     assert not any("waiting up to" in line for line in again["progress"])
     assert any("taking over the moves in flight" in line for line in again["progress"])
-    assert [(move["namespace"], move["outcome"]) for move in again["moves"]] == [
+    assert [(move["namespace"], move["state"]) for move in again["moves"]] == [
         (shop.namespace, "moved")
     ]
     assert again["changed"] is True
@@ -187,7 +187,7 @@ def test_who_takes_over_outside_his_window_sends_nothing_that_was_not_sent(shop:
         planned["uid"],
         Ref("VirtualMachine", shop.namespace, name),
         Method.MIGRATE,
-        planned["from"],
+        planned["from_node"],
         1,
         0.0,
     )
@@ -202,10 +202,10 @@ def test_who_takes_over_outside_his_window_sends_nothing_that_was_not_sent(shop:
     result = shop.roll(window=window)
 
     assert not result.get("failed"), result.get("msg")
-    assert "outside of the window" in result["stopped"]
+    assert "outside of the window" in result["stop_reason"]
     told = f"VirtualMachine {shop.namespace}/{name} is not moved for now: outside of the window"
     assert any(line.startswith(told) for line in result["progress"])
-    assert [move["uid"] for move in result["remaining"]] == [planned["uid"]]
+    assert [move["uid"] for move in result["deferred"]] == [planned["uid"]]
     assert shop.disruptions(mark) == []
 
     again = shop.roll()
@@ -223,12 +223,12 @@ def test_a_budget_that_never_yields_changes_nothing_and_is_named(shop: Shop) -> 
     )
     shop.api.create(shop.api.collection_of(budget), budget)
 
-    result = shop.roll(allow=["recreate"], scope="all", move_timeout=14, timeout=40)
+    result = shop.roll(allow=["recreate"], scope="all", move_timeout=14, run_timeout=40)
 
     assert result["failed"]
     assert result["changed"] is False
     (move,) = result["moves"]
-    assert move["outcome"] == "failed"
+    assert move["state"] == "failed"
     assert "The disruption budget web-serves needs" in move["reason"]
     assert f"in namespace {shop.namespace}" in move["reason"]
 
@@ -261,7 +261,7 @@ def test_an_instance_that_went_elsewhere_at_the_last_moment_is_not_deleted(shop:
     assert any("is not moved for now: it runs on" in line for line in result["progress"])
     assert shop.disruptions(mark) == []
     assert shop.uids() == before
-    assert (result["moves"], result["left"], result["changed"]) == ([], [], False)
+    assert (result["moves"], result["skipped"], result["changed"]) == ([], [], False)
 
 
 def apart(spec: Object) -> Object:
@@ -276,12 +276,12 @@ def test_a_paused_deployment_is_left_at_once(shop: Shop) -> None:
     shop.api.patch(shop.path("Deployment", "web"), patch)
     mark, began = shop.sandbox.audit.mark(), time.monotonic()
 
-    result = shop.roll(allow=["recreate"], timeout=50)
+    result = shop.roll(allow=["recreate"], run_timeout=50)
 
     assert not result.get("failed"), result.get("msg")
     assert time.monotonic() - began < 25
-    assert len(result["left"]) == 2
-    assert all("its own roll-out is paused" in left["reason"] for left in result["left"])
+    assert len(result["skipped"]) == 2
+    assert all("its own roll-out is paused" in left["reason"] for left in result["skipped"])
     assert [w for w in shop.sandbox.audit.writes(since=mark) if w.resource != "leases"] == []
 
 
@@ -300,12 +300,12 @@ def test_a_stuck_deployment_is_left_at_once(shop: Shop) -> None:
     )
     began = time.monotonic()
 
-    result = shop.roll(allow=["recreate"], timeout=50)
+    result = shop.roll(allow=["recreate"], run_timeout=50)
 
     assert not result.get("failed"), result.get("msg")
     assert time.monotonic() - began < 25
-    assert result["left"]
-    assert all("its own roll-out is stuck" in left["reason"] for left in result["left"])
+    assert result["skipped"]
+    assert all("its own roll-out is stuck" in left["reason"] for left in result["skipped"])
 
 
 def test_what_a_task_before_had_moved_may_be_moved_by_the_next_one(shop: Shop) -> None:
@@ -321,9 +321,9 @@ def test_what_a_task_before_had_moved_may_be_moved_by_the_next_one(shop: Shop) -
     result = shop.roll()
 
     assert not result.get("failed"), result.get("msg")
-    assert [move["outcome"] for move in result["moves"]] == ["moved"]
+    assert [move["state"] for move in result["moves"]] == ["moved"]
     assert result["moves"][0]["name"] in names
-    assert result["left"] == []
+    assert result["skipped"] == []
 
 
 def test_who_stands_well_is_returned_and_told(shop: Shop) -> None:
@@ -338,7 +338,7 @@ def test_who_stands_well_is_returned_and_told(shop: Shop) -> None:
     assert result["progress"][-1].endswith(
         f"/{stands['name']} stands well; takes effect at its next migration"
     )
-    assert "run" not in result
+    assert "_run" not in result
     assert "waiting" not in result
     assert shop.roll(check=True)["not_enforced"] == [stands]
 
@@ -376,9 +376,9 @@ def test_the_pod_that_a_migration_left_behind_breaks_no_rule(
         assert found["summary"]["violated"] == 0
         assert found["summary"]["misplaced"] == 0
         where = {each["instance"]["name"]: each["node"] for each in found["instances"]}
-        assert where[move["instance"]] == move["to"]
+        assert where[move["instance"]] == move["to_node"]
         again = shop.roll()
-        assert (again["moves"], again["left"], again["changed"]) == ([], [], False)
+        assert (again["moves"], again["skipped"], again["changed"]) == ([], [], False)
     finally:
         for name in pods:
             if shop.api.find(shop.path("Pod", name)):
@@ -398,13 +398,13 @@ def test_a_name_too_long_for_a_migration_is_left_and_restarted_where_that_is_all
     left = shop.roll()
 
     assert (left["moves"], left["changed"]) == ([], False)
-    assert {each["name"] for each in left["left"]} == set(names)
-    assert "its name has 70 characters" in left["left"][0]["reason"]
+    assert {each["name"] for each in left["skipped"]} == set(names)
+    assert "its name has 70 characters" in left["skipped"][0]["reason"]
 
     mark = shop.sandbox.audit.mark()
     result = shop.roll(allow=["migrate", "restart"])
 
     assert not result.get("failed"), result.get("msg")
-    assert [(m["method"], m["outcome"]) for m in result["moves"]] == [("restart", "moved")]
+    assert [(m["method"], m["state"]) for m in result["moves"]] == [("restart", "moved")]
     assert shop.disruptions(mark) == [("update", "virtualmachines/restart")]
     assert len(set(shop.zones())) == 2

@@ -25,7 +25,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     result = rollout_step(
         api,
         parse_options(module.params, topology.resolve("zone")),
-        RolloutState.read(module.params["run"]),
+        RolloutState.read(module.params["_run"]),
         check=module.check_mode,
         listening=output_is_read,
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ..compliance.report import gap_as_json, ref_as_json
 from ..model.json_pointer import JSON
-from ..model.plan import Move, SkippedInstance, move_record
+from ..model.plan import move_as_json, skipped_as_json
 from .drill import Drill
 from .explain import BlockedPod
 from .result import Deadlock, Forecast, NotMigratableInstance, UnschedulableInstance
@@ -20,8 +20,8 @@ def forecast_as_json(forecast: Forecast) -> dict[str, JSON]:
         "min_unschedulable": forecast.min_unschedulable,
         "pending": [_unplaced(instance) for instance in forecast.pending],
         "not_migratable": [_not_migratable(instance) for instance in forecast.not_migratable],
-        "moves": [_move(move) for move in forecast.moves],
-        "skipped": [_skipped(skipped) for skipped in forecast.skipped],
+        "moves": [move_as_json(move) for move in forecast.moves],
+        "skipped": [skipped_as_json(skipped) for skipped in forecast.skipped],
         "deadlock": _deadlock(forecast.deadlock),
         "permission_gaps": [gap_as_json(gap) for gap in forecast.unreadable],
     }
@@ -74,25 +74,6 @@ def _not_migratable(instance: NotMigratableInstance) -> dict[str, JSON]:
         "if_restarted": list(instance.if_restarted),
         "certain": instance.certain,
     }
-
-
-def _move(move: Move) -> dict[str, JSON]:
-    record = move_record(
-        move.workload,
-        move.instance,
-        move.uid,
-        move.reason,
-        method=move.method,
-        from_node=move.source,
-        to_node=next(iter(move.targets), ""),
-    )
-    return {**record, "targets": list(move.targets), "after": list(move.after)}
-
-
-def _skipped(skipped: SkippedInstance) -> dict[str, JSON]:
-    return move_record(
-        skipped.workload, skipped.instance, skipped.uid, skipped.reason, from_node=skipped.node
-    )
 
 
 def _deadlock(deadlock: Deadlock | None) -> JSON:

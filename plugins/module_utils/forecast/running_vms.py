@@ -177,7 +177,7 @@ class ChangedVms:
             return Plan()
         request = PlanRequest(
             InstanceSelection(),
-            scope="violating",
+            scope="violated",
             allow=EVERY_METHOD,
             apply_pending_changes=True,
         )

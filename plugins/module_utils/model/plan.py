@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The moves of a plan, and the instances that it skips."""
+"""The moves of a plan, the instances that it skips, and both as modules return them."""
 
 from __future__ import annotations
 
@@ -87,3 +87,24 @@ def move_record(
         "to_node": to_node or None,
         "reason": reason,
     }
+
+
+def move_as_json(move: Move) -> dict[str, JSON]:
+    """A planned move. `to_node` is the node that the plan counts on, the first of `targets`."""
+    record = move_record(
+        move.workload,
+        move.instance,
+        move.uid,
+        move.reason,
+        method=move.method,
+        from_node=move.source,
+        to_node=move.targets[0] if move.targets else "",
+    )
+    return {**record, "targets": list(move.targets), "after": list(move.after)}
+
+
+def skipped_as_json(skipped: SkippedInstance) -> dict[str, JSON]:
+    """An instance that does not move."""
+    return move_record(
+        skipped.workload, skipped.instance, skipped.uid, skipped.reason, from_node=skipped.node
+    )

@@ -71,7 +71,7 @@ def order(
 
 
 Uid = str
-Scope = t.Literal["violating", "unmet", "outdated", "all"]
+Scope = t.Literal["violated", "preference_not_met", "not_enforced", "all"]
 
 _ONLY_MIGRATE = frozenset({Method.MIGRATE})
 
@@ -86,7 +86,7 @@ class PlanRequest:
     """
 
     selection: InstanceSelection
-    scope: Scope = "violating"
+    scope: Scope = "violated"
     allow: frozenset[Method] = frozenset({Method.MIGRATE})
     apply_pending_changes: bool = False
     in_flight: frozenset[Uid] = frozenset()
@@ -148,9 +148,9 @@ class _Planner:
                 self._skip(self.candidates[uid], self._why_skipped(uid))
         for movable in self.on_unknown_node:
             self._skip(movable, f"its node {movable.node} is not there")
-        if self.request.scope == "unmet":
+        if self.request.scope == "preference_not_met":
             sequence += self._improve()
-        elif self.request.scope != "violating":
+        elif self.request.scope != "violated":
             sequence += self._renew()
         while self.simulation.moves_made:
             self.simulation.revert()

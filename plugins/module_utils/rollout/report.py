@@ -8,7 +8,7 @@ import typing as t
 
 from ..model.json_pointer import JSON
 from ..model.objects import Labels, Ref
-from ..model.plan import Move, Plan, SkippedInstance
+from ..model.plan import Move, Plan, SkippedInstance, move_as_json, move_record
 from ..model.snapshot import Snapshot
 from ..planning.movable_instances import MovableInstance
 from . import journal as journals
@@ -148,40 +148,20 @@ def _count(number: int, noun: str) -> str:
 
 
 def planned_move(move: Move) -> dict[str, JSON]:
-    return {
-        **_named(move.workload),
-        "instance": move.instance.name,
-        "uid": move.uid,
-        "method": str(move.method),
-        "from": move.source,
-        "targets": list(move.targets),
-        "reason": move.reason,
-        "after": list(move.after),
-    }
+    return {**move_as_json(move), "state": "planned"}
 
 
 def ended_move(record: MoveRecord, end: MoveResult, seconds: float) -> dict[str, JSON]:
-    return {
-        **_named(record.workload),
-        "instance": record.instance.name,
-        "uid": record.uid,
-        "method": str(record.method),
-        "from": record.source,
-        "to": end.node,
-        "outcome": str(end.outcome),
-        "reason": end.reason,
-        "seconds": round(seconds, 1),
-    }
-
-
-def skipped_instance(left: SkippedInstance) -> dict[str, JSON]:
-    return {
-        **_named(left.workload or left.instance),
-        "instance": left.instance.name,
-        "uid": left.uid,
-        "node": left.node,
-        "reason": left.reason,
-    }
+    move = move_record(
+        record.workload,
+        record.instance,
+        record.uid,
+        end.reason,
+        method=record.method,
+        from_node=record.source,
+        to_node=end.node,
+    )
+    return {**move, "state": str(end.outcome), "seconds": round(seconds, 1)}
 
 
 def well_placed(found: MovableInstance) -> dict[str, JSON]:
@@ -220,7 +200,7 @@ def well_placed_lines(placed: t.Iterable[MovableInstance]) -> list[str]:
 def failures(moves: t.Iterable[t.Mapping[str, JSON]]) -> str:
     """The moves that failed in this step; earlier ones were reported when they failed."""
     messages = [
-        f"{m['kind']} {m['instance']}: {m['reason']}" for m in moves if m["outcome"] == "failed"
+        f"{m['kind']} {m['instance']}: {m['reason']}" for m in moves if m["state"] == "failed"
     ]
     return "; ".join(messages) or "see the progress lines"
 

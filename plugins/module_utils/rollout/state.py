@@ -139,7 +139,7 @@ class RolloutState:
 
     @classmethod
     def read(cls, given: t.Mapping[str, JSON] | None) -> RolloutState:
-        """From the option `run`. Unknown keys are left out, values take their types."""
+        """From the option `_run`. Unknown keys are left out, values take their types."""
         default = dataclasses.asdict(cls())
         values = {name: value for name, value in (given or {}).items() if name in default}
         return cls(**{name: type(default[name])(value) for name, value in values.items()})
@@ -175,12 +175,11 @@ class StepResult:
     finished: bool
     state: RolloutState
     moves: list[dict[str, JSON]] = field(default_factory=list)
-    remaining: list[dict[str, JSON]] = field(default_factory=list)
-    left: list[dict[str, JSON]] = field(default_factory=list)
+    deferred: list[dict[str, JSON]] = field(default_factory=list)
+    skipped: list[dict[str, JSON]] = field(default_factory=list)
     not_enforced: list[dict[str, JSON]] = field(default_factory=list)
-    cleared: list[str] = field(default_factory=list)
     progress: list[str] = field(default_factory=list)
-    stopped: str = ""
+    stop_reason: str = ""
     failure: str = ""
     changed: bool = False
 
@@ -189,11 +188,10 @@ class StepResult:
             "changed": self.changed,
             "finished": self.finished,
             "moves": self.moves,
-            "remaining": self.remaining,
-            "left": self.left,
+            "deferred": self.deferred,
+            "skipped": self.skipped,
             "not_enforced": self.not_enforced,
-            "cleared": self.cleared,
-            "stopped": self.stopped,
+            "stop_reason": self.stop_reason,
             "progress": self.progress,
-            **({} if self.finished else {"run": self.state.as_json()}),
+            **({} if self.finished else {"_run": self.state.as_json()}),
         }

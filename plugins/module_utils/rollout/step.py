@@ -30,7 +30,7 @@ from ..cluster.patching import apply
 from ..cluster.reading import ReadScope, read_snapshot
 from ..model.findings import InputError, InvalidInput
 from ..model.kinds import WRITABLE_KINDS
-from ..model.plan import Plan
+from ..model.plan import Plan, skipped_as_json
 from . import handover, report
 from . import journal as journals
 from .journal import RunJournal
@@ -93,7 +93,7 @@ class _RolloutStep:
     ) -> None:
         self.began = time.monotonic()
         self.before = state.elapsed
-        left = max(0.0, options.timeout - state.elapsed) + OVERTIME
+        left = max(0.0, options.run_timeout - state.elapsed) + OVERTIME
         limit = min(STEP_LIMIT, left)
         deadline = Deadline(limit) if state.held is not None else api.deadline.within(limit)
         self.api = api.under(deadline)
@@ -104,7 +104,6 @@ class _RolloutStep:
         self.reconciler: Reconciler | None = None
         self.journal: RunJournal | None = None
         """As it was read or written when this step came to hold the Lease."""
-        self.cleared: list[str] = []
         self._report_begun = 0.0
         self._renewed = self.began - lease.DURATION
 
@@ -122,13 +121,13 @@ class _RolloutStep:
         self.report.lines += report.plan_lines("(check mode)", plan)
         nodes = report.NodeDescriptions.of(view.snapshot, self.options.zone_key)
         self.report.lines += report.planned_lines(plan.moves, nodes)
-        self.cleared = [str(write.target) for write in handover.clear_undo_notes(view.candidates)]
-        self.report.lines += report.undo_notes_removed(self.cleared, check=True)
+        cleared = [str(write.target) for write in handover.clear_undo_notes(view.candidates)]
+        self.report.lines += report.undo_notes_removed(cleared, check=True)
         result = self._result(finished=True)
         self._report_not_enforced(result, view, plan)
         result.moves = [report.planned_move(move) for move in plan.moves]
-        result.left = [report.skipped_instance(left) for left in plan.skipped]
-        result.changed = bool(plan.moves or result.cleared)
+        result.skipped = [skipped_as_json(instance) for instance in plan.skipped]
+        result.changed = bool(plan.moves or cleared)
         return result
 
     def run(self) -> StepResult:
@@ -137,8 +136,10 @@ class _RolloutStep:
             journal = self._journal_of_ours(lease.read(self.api), held)
             self._fence(held, journal)
             return self._reconcile(held, journal, self._read_cluster(journal.records))
-        if self.elapsed >= self.options.timeout:
-            return self.failed(f"not done within {self.options.timeout} s: {self.state.waiting}")
+        if self.elapsed >= self.options.run_timeout:
+            return self.failed(
+                f"not done within {self.options.run_timeout} s: {self.state.waiting}"
+            )
         reading = self._lease_if_allowed()
         unfinished = handover.read_journal(reading) if reading is not None else None
         records = unfinished.records if unfinished is not None else ()
@@ -197,8 +198,8 @@ class _RolloutStep:
         begins = self.state.failing_since < 0
         if begins:
             self.state.failing_since = self.before
-        if self.before >= self.options.timeout:
-            return self._leave(held, f"not done within {self.options.timeout} s: {error}")
+        if self.before >= self.options.run_timeout:
+            return self._leave(held, f"not done within {self.options.run_timeout} s: {error}")
         if self.elapsed - self.state.failing_since >= PATIENCE:
             return self._leave(held, f"no answer for {PATIENCE:.0f} s: {error}")
         if self.reconciler is not None:
@@ -297,7 +298,7 @@ class _RolloutStep:
         watcher.start(paths(self._namespaces(journal.records), virtual_machines=kubevirt))
         waiting = ""
         while True:
-            if self.elapsed >= self.options.timeout:
+            if self.elapsed >= self.options.run_timeout:
                 return self._time_over(reconciler, view, waiting)
             now = reconciler.reconcile(view)
             self.state.failing_since = -1.0
@@ -344,7 +345,7 @@ class _RolloutStep:
             )
             return result
         result = self._finish(now.view, now.plan)
-        result.stopped = now.stop_reason
+        result.stop_reason = now.stop_reason
         lease.release(self.api, reconciler.keeper.held)
         return result
 
@@ -352,8 +353,8 @@ class _RolloutStep:
         """Remove the undo records of what is enforced now, and report what is left."""
         writes = handover.clear_undo_notes(view.candidates)
         applied = apply(self.api, writes, recompute=handover.recompute_clearing)
-        self.cleared = [str(write.target) for write in applied.done]
-        self.report.lines += report.undo_notes_removed(self.cleared, check=False)
+        cleared = [str(write.target) for write in applied.done]
+        self.report.lines += report.undo_notes_removed(cleared, check=False)
         self.state.changed = self.state.changed or bool(applied.done)
         result = self._result(finished=True, plan=plan)
         self._report_not_enforced(result, view, plan)
@@ -375,7 +376,7 @@ class _RolloutStep:
         text = journals.write(journal) if journal.records else ""
         kept = handover.release(self.api, reconciler.keeper.held, text)
         result = self._result(finished=True, plan=plan)
-        result.failure = f"not done within {self.options.timeout} s; left: {undone}{kept}"
+        result.failure = f"not done within {self.options.run_timeout} s; left: {undone}{kept}"
         return result
 
     def _say_waiting(self, reason: str) -> None:
@@ -395,9 +396,8 @@ class _RolloutStep:
             finished=finished,
             state=self.state,
             moves=list(self.report.moves),
-            remaining=[report.planned_move(move) for move in moves],
-            left=[report.skipped_instance(instance) for instance in skipped],
-            cleared=self.cleared,
+            deferred=[report.planned_move(move) for move in moves],
+            skipped=[skipped_as_json(instance) for instance in skipped],
             progress=self.report.lines,
             changed=self.state.changed,
         )

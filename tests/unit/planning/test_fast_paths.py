@@ -48,7 +48,7 @@ from ansible_collections.virt.placement.plugins.module_utils.scheduler.pod_info 
 from .random_clusters import random_cluster
 
 SHOP = InstanceSelection(namespaces=frozenset({"shop"}))
-SCOPES: tuple[Scope, ...] = ("violating", "unmet", "outdated", "all")
+SCOPES: tuple[Scope, ...] = ("violated", "preference_not_met", "not_enforced", "all")
 
 thorough = settings(max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", "60")), deadline=None)
 

@@ -31,7 +31,7 @@ SHOP = InstanceSelection(namespaces=frozenset({"shop"}))
 IN_ZONE_A = (TermLocation.NODE_EXPRESSION, expression(ZONE, "In", "a"))
 
 
-def plan_of(cluster: Cluster, *methods: Method, scope: Scope = "violating") -> Plan:
+def plan_of(cluster: Cluster, *methods: Method, scope: Scope = "violated") -> Plan:
     allowed = frozenset(methods or (Method.MIGRATE,))
     return plan_moves(cluster.snapshot(), PlanRequest(SHOP, scope, allow=allowed))
 
@@ -170,12 +170,12 @@ def preferring_b(node: str) -> Cluster:
 
 def test_unmet_preference_moves_only_in_scope_unmet() -> None:
     assert plan_of(preferring_b("n1")) == Plan()
-    (move,) = plan_of(preferring_b("n1"), scope="unmet").moves
+    (move,) = plan_of(preferring_b("n1"), scope="preference_not_met").moves
     assert move.targets == ("n3", "n4")
 
 
 def test_met_preference_moves_nothing_in_scope_unmet() -> None:
-    assert plan_of(preferring_b("n3"), scope="unmet") == Plan()
+    assert plan_of(preferring_b("n3"), scope="preference_not_met") == Plan()
 
 
 def test_only_vm_with_previous_terms_migrates_in_scope_outdated() -> None:
@@ -185,7 +185,7 @@ def test_only_vm_with_previous_terms_migrates_in_scope_outdated() -> None:
     cluster.template(ref)["spec"]["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
     cluster.propagate(ref)
 
-    plan = plan_of(cluster, scope="outdated")
+    plan = plan_of(cluster, scope="not_enforced")
 
     assert [(move.instance.name, move.targets) for move in plan.moves] == [("web", ("n1",))]
     assert plan_of(cluster) == Plan()

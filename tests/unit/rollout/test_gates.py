@@ -20,6 +20,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.gates impor
 from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import RunJournal
 from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord
 from ansible_collections.virt.placement.plugins.module_utils.rollout.options import (
+    DAYS,
     RolloutOptions,
     parse_options,
     parse_window,
@@ -29,7 +30,7 @@ NOON = datetime.datetime(2026, 6, 1, 12, tzinfo=datetime.timezone.utc)
 GIVEN: dict[str, t.Any] = {
     "namespaces": ["shop"],
     "workloads": None,
-    "scope": "violating",
+    "scope": "violated",
     "allow": ["migrate"],
     "max_parallel": 0,
     "max_unavailable": 1,
@@ -40,7 +41,7 @@ GIVEN: dict[str, t.Any] = {
     "failures_allowed": 0,
     "pin_target_zone": False,
     "apply_pending_changes": False,
-    "timeout": 3600,
+    "run_timeout": 3600,
     "move_timeout": 600,
 }
 
@@ -105,6 +106,52 @@ def test_outside_of_the_window_is_final() -> None:
     assert held.reason == "outside of the window from 22:00 to 04:00 UTC"
 
 
+MONDAY = datetime.datetime(2026, 6, 1, tzinfo=datetime.timezone.utc)
+
+
+@pytest.mark.parametrize(
+    ("day", "hour", "inside"),
+    [
+        ("fri", 23, False),
+        ("sat", 3, False),
+        ("sat", 21, False),
+        ("sat", 22, True),
+        ("sun", 3, True),
+        ("sun", 4, False),
+        ("sun", 23, True),
+        ("mon", 3, True),
+        ("mon", 22, False),
+    ],
+)
+def test_window_over_midnight_belongs_to_the_day_it_starts_on(
+    day: str, hour: int, inside: bool
+) -> None:
+    window, faults = parse_window({"start": "22:00", "end": "04:00", "days": ["sat", "sun"]})
+    assert faults == ()
+    assert window is not None
+    assert (MONDAY + datetime.timedelta(days=DAYS.index(day), hours=hour) in window) is inside
+
+
+@pytest.mark.parametrize(("day", "inside"), [("mon", True), ("tue", False), ("sun", False)])
+def test_window_within_a_day_is_open_on_its_days_only(day: str, inside: bool) -> None:
+    window, _faults = parse_window({"start": "10:00", "end": "14:00", "days": ["mon"]})
+    assert window is not None
+    assert (MONDAY + datetime.timedelta(days=DAYS.index(day), hours=12) in window) is inside
+
+
+def test_day_of_a_window_is_that_of_its_time_zone() -> None:
+    given = {"start": "00:00", "end": "02:00", "days": ["tue"], "timezone": "Europe/Madrid"}
+    window, _faults = parse_window(given)
+    assert window is not None
+    assert MONDAY + datetime.timedelta(hours=23) in window, "Tuesday 01:00 in Madrid"
+    assert MONDAY - datetime.timedelta(hours=1) not in window
+
+
+def test_window_with_days_names_them() -> None:
+    window, _faults = parse_window({"start": "22:00", "end": "04:00", "days": ["sun", "sat"]})
+    assert str(window) == "22:00 to 04:00 UTC on sat, sun"
+
+
 def test_a_window_goes_by_the_clock_of_its_zone() -> None:
     window, _faults = parse_window({"start": "13:00", "end": "15:00", "timezone": "Europe/Madrid"})
     assert window is not None
@@ -118,12 +165,17 @@ def test_a_window_goes_by_the_clock_of_its_zone() -> None:
         ({"start": "79200", "end": "04:00"}, "window.start: '79200' is no time of day"),
         ({"start": "22:00", "end": "22:00"}, "start and end are the same"),
         (
+            {"start": "22:00", "end": "04:00", "days": ["Sat"]},
+            "window.days: 'Sat' is not one of mon, tue, wed, thu, fri, sat, sun",
+        ),
+        ({"start": "22:00", "end": "04:00", "days": []}, "window.days: must not be empty"),
+        (
             {"start": "22:00", "end": "04:00", "timezone": "Mars/Olympus"},
             "'Mars/Olympus' is no time zone that this host knows",
         ),
     ],
 )
-def test_windows_that_cannot_be(given: dict[str, str], told: str) -> None:
+def test_windows_that_cannot_be(given: dict[str, t.Any], told: str) -> None:
     with pytest.raises(InvalidInput) as raised:
         parameters(window=given)
     assert told in str(raised.value)
@@ -138,8 +190,13 @@ def test_all_faults_come_at_once() -> None:
     assert "soak: must be at least 0, not -1" in told
 
 
+def test_shared_timeout_does_not_limit_a_rollout() -> None:
+    """module_defaults of group/virt.placement.all may set it for every module."""
+    assert parameters(timeout=77).run_timeout == 3600
+
+
 def test_only_the_same_request_is_continued() -> None:
     one = parameters()
-    assert one.request == parameters(timeout=77, max_unavailable=5).request
+    assert one.request == parameters(run_timeout=77, max_unavailable=5).request
     assert one.request != parameters(scope="all").request
     assert one.request != parameters(namespaces=["other"]).request

@@ -58,8 +58,8 @@ def test_step_migrates_one_vm_and_releases_the_lease(cluster: TraceServer) -> No
     result = step(cluster)
     assert (result.finished, result.failure, result.changed) == (True, "", True)
     (move,) = result.moves
-    assert (move["method"], move["from"], move["to"]) == ("migrate", "w1", "w2")
-    assert move["outcome"] == "moved"
+    assert (move["method"], move["from_node"], move["to_node"]) == ("migrate", "w1", "w2")
+    assert move["state"] == "moved"
     (created,) = [body for _method, path, body in cluster.writes if path == MIGRATIONS]
     assert created["spec"] == {"vmiName": move["instance"]}
     assert len(result.progress) == 3
@@ -98,13 +98,13 @@ def test_step_that_no_process_listens_to_leaves_its_move_to_the_next_run(
 
 
 def test_scope_outdated_moves_nothing_where_all_run_as_declared(cluster: TraceServer) -> None:
-    result = step(cluster, allow=["restart"], scope="outdated")
+    result = step(cluster, allow=["restart"], scope="not_enforced")
     assert (result.moves, result.failure) == ([], "")
     assert MIGRATIONS not in {path for _method, path, _body in cluster.writes}
 
 
 def test_time_that_is_over_before_the_step(cluster: TraceServer) -> None:
-    result = step(cluster, RolloutState(elapsed=99.0, waiting="waiting: soak"), timeout=60)
+    result = step(cluster, RolloutState(elapsed=99.0, waiting="waiting: soak"), run_timeout=60)
     assert result.failure == "not done within 60 s: waiting: soak"
     assert cluster.writes == []
 
