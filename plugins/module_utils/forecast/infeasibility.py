@@ -18,9 +18,7 @@ import typing as t
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from ..planning.moves_needed import GroupMember
-from ..planning.moves_needed import assign_within_bounds as divide
-from ..planning.search import assign
+from ..planning.matching import GroupMember, assign, assign_within_bounds
 from ..scheduler.nodes import NodeSet
 from ..scheduler.pod_topology_spread import Constraint, SpreadCount
 from .simulation import PlacementSimulation
@@ -91,7 +89,7 @@ class SpreadGroup:
             return False
         members = [GroupMember(None, where) for where in self.allowed[:count]]
         return self._one_by_one(cap, own, smallest, bounds) >= count and bool(
-            divide(members, bounds)
+            assign_within_bounds(members, bounds)
         )
 
     def _one_by_one(

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import typing as t
-from collections import Counter, defaultdict, deque
-from dataclasses import dataclass
+from collections import Counter, defaultdict
 
 from ..compliance import terms as wording
 from ..compliance.evaluated_instances import EvaluatedInstance
@@ -31,31 +30,7 @@ from ..scheduler.framework import (
 from ..scheduler.index import Index
 from ..scheduler.pod_info import PodInfo
 from ..scheduler.pod_topology_spread import Constraint
-
-Domain = t.Hashable
-Bounds = tuple[int, int]
-"""The fewest and the most members that a domain takes."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupMember:
-    """`stays` is the domain where it may stay (None: it must leave its node); `allowed` are the
-    domains that it may move into."""
-
-    stays: Domain | None
-    allowed: frozenset[Domain]
-
-    def may_be_in(self, domain: Domain) -> bool:
-        return domain == self.stays or domain in self.allowed
-
-
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """`moves` members move; `domains` holds the domain of each member, in their order."""
-
-    moves: int
-    domains: tuple[Domain, ...]
-
+from .matching import Domain, GroupMember, Repair, assign_within_bounds
 
 RULE_PLUGINS = frozenset({NODE_AFFINITY, VOLUME_BINDING, POD_TOPOLOGY_SPREAD, INTER_POD_AFFINITY})
 """Filters that check rules; the others report risks, under which an instance may stay."""
@@ -78,27 +53,6 @@ def moves_needed(
     for instance, violation in violations:
         counter.add(instance, violation)
     return counter.moves()
-
-
-def assign_within_bounds(
-    members: t.Sequence[GroupMember], bounds: t.Mapping[Domain, Bounds]
-) -> Repair | None:
-    """Every member into a domain, each domain within its bounds, with the fewest moves.
-
-    None if that cannot be. A domain without bounds takes any number. Members that are alike, and
-    domains that are alike to all members, are one node of the network: a group of a thousand costs
-    as much as one of ten.
-    """
-    if any(high < low for low, high in bounds.values()):
-        return None
-    classes = _alike(members)
-    groups = _merge_domains(classes, bounds)
-    counts = _solve(classes, groups, bounds, len(members))
-    if counts is None:
-        return None
-    domains = _domains_by_member(classes, groups, counts, len(members))
-    moves = sum(member.stays != domain for member, domain in zip(members, domains, strict=True))
-    return Repair(moves, domains)
 
 
 def keep_apart(members: t.Sequence[GroupMember], domains: t.Collection[Domain]) -> Repair | None:
@@ -294,136 +248,3 @@ def _away(index: Index, instances: t.Mapping[str, EvaluatedInstance]) -> t.Itera
     finally:
         for pod in pods:
             index.place(pod, pod.node_name)
-
-
-def _alike(members: t.Sequence[GroupMember]) -> dict[GroupMember, list[int]]:
-    classes: dict[GroupMember, list[int]] = defaultdict(list)
-    for index, member in enumerate(members):
-        classes[member].append(index)
-    return classes
-
-
-def _merge_domains(
-    classes: t.Iterable[GroupMember], bounds: t.Mapping[Domain, Bounds]
-) -> list[list[Domain]]:
-    """Domains with equal bounds that are alike to every class, together."""
-    current = {member.stays for member in classes if member.stays is not None}
-    allowed_sets = list(dict.fromkeys(member.allowed for member in classes))
-    groups: dict[t.Hashable, list[Domain]] = defaultdict(list)
-    for domain in dict.fromkeys(
-        (*bounds, *current, *(d for allowed in allowed_sets for d in allowed))
-    ):
-        own = domain if domain in current else None
-        groups[(own, tuple(domain in a for a in allowed_sets), bounds.get(domain))].append(domain)
-    return list(groups.values())
-
-
-def _solve(
-    classes: t.Mapping[GroupMember, list[int]],
-    groups: t.Sequence[t.Sequence[Domain]],
-    bounds: t.Mapping[Domain, Bounds],
-    total: int,
-) -> dict[tuple[GroupMember, int], int] | None:
-    """How many of each class go into each group of domains."""
-    source, sink, first_class = 0, 1, 2
-    first_group = first_class + len(classes)
-    network = Network(first_group + len(groups))
-    arcs: dict[tuple[GroupMember, int], int] = {}
-    for number, (member, indices) in enumerate(classes.items()):
-        network.arc(source, first_class + number, len(indices))
-        for place, group in enumerate(groups):
-            if member.may_be_in(group[0]):
-                cost = int(group[0] != member.stays)
-                tail, head = first_class + number, first_group + place
-                arcs[member, place] = network.arc(tail, head, len(indices), cost)
-    must: list[tuple[int, int]] = []
-    for place, group in enumerate(groups):
-        low, high = bounds.get(group[0], (0, total))
-        # Filling a lower bound is worth more than all moves together.
-        arc = network.arc(first_group + place, sink, low * len(group), -total - 1)
-        must.append((arc, low * len(group)))
-        network.arc(first_group + place, sink, (high - low) * len(group))
-    if network.send(source, sink) < total:
-        return None
-    if any(network.flow(arc) < amount for arc, amount in must):
-        return None
-    return {key: network.flow(arc) for key, arc in arcs.items()}
-
-
-def _domains_by_member(
-    classes: t.Mapping[GroupMember, list[int]],
-    groups: t.Sequence[t.Sequence[Domain]],
-    counts: t.Mapping[tuple[GroupMember, int], int],
-    total: int,
-) -> tuple[Domain, ...]:
-    """The domain of each member. Domains of a group are filled evenly: they have equal bounds."""
-    remaining = {member: list(indices) for member, indices in classes.items()}
-    domains: list[Domain] = [None] * total
-    for place, group in enumerate(groups):
-        members = [
-            remaining[m].pop() for (m, p), n in counts.items() if p == place for _number in range(n)
-        ]
-        for turn, index in enumerate(members):
-            domains[index] = group[turn % len(group)]
-    return tuple(domains)
-
-
-class Network:
-    """A directed graph of arcs with integer capacity and cost; costs may be negative, cycles of
-    negative cost may not. Nodes are numbered from 0."""
-
-    def __init__(self, nodes: int) -> None:
-        self._from: list[list[int]] = [[] for _node in range(nodes)]
-        self._to: list[int] = []
-        self._room: list[int] = []
-        self._cost: list[int] = []
-
-    def arc(self, tail: int, head: int, capacity: int, cost: int = 0) -> int:
-        """Add an arc and return its number, for `flow`."""
-        number = len(self._to)
-        for node, end, room, price in ((tail, head, capacity, cost), (head, tail, 0, -cost)):
-            self._from[node].append(len(self._to))
-            self._to.append(end)
-            self._room.append(room)
-            self._cost.append(price)
-        return number
-
-    def flow(self, arc: int) -> int:
-        """The flow through an arc now."""
-        return self._room[arc ^ 1]
-
-    def send(self, source: int, sink: int) -> int:
-        """Send the maximum flow at the least cost; returns its amount. Successive shortest paths, each
-        by Bellman-Ford with a queue."""
-        sent = 0
-        while True:
-            path = self._cheapest_path(source, sink)
-            if not path:
-                return sent
-            amount = min(self._room[arc] for arc in path)
-            for arc in path:
-                self._room[arc] -= amount
-                self._room[arc ^ 1] += amount
-            sent += amount
-
-    def _cheapest_path(self, source: int, sink: int) -> list[int]:
-        best: dict[int, int] = {source: 0}
-        arc_to: dict[int, int] = {}
-        queue, queued = deque([source]), {source}
-        while queue:
-            node = queue.popleft()
-            queued.discard(node)
-            for arc in self._from[node]:
-                head, cost = self._to[arc], best[node] + self._cost[arc]
-                if self._room[arc] <= 0 or (head in best and best[head] <= cost):
-                    continue
-                best[head], arc_to[head] = cost, arc
-                if head not in queued:
-                    queue.append(head)
-                    queued.add(head)
-        path: list[int] = []
-        node = sink
-        while node in arc_to and node != source:
-            path.append(arc_to[node])
-            node = self._to[arc_to[node] ^ 1]
-        return path

@@ -2,9 +2,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is the shortest sequence of moves, and which members of a group fit into which domains?
 
-`assign` is bipartite matching with the fewest changes. An item takes one place, a place holds
-`capacity` items, staying costs 0 and moving 1. A matching grows by one cheapest augmenting path at a
-time, so its cost is the least. If items are left over, a set with too few places is the proof (Hall).
 `shortest_repair` searches all sequences of single moves of a small group, up to a limit.
 """
 
@@ -13,51 +10,13 @@ from __future__ import annotations
 import heapq
 import itertools
 import typing as t
-from collections import deque
 from dataclasses import dataclass
 
 from ..model.plan import Method
 from ..scheduler.nodes import NodeSet
 from .dependencies import Dependencies
+from .matching import Assignment, assign
 from .simulation import ClusterSimulation
-
-Item = str
-Place = str
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """`placed` maps items to places. `unplaced` could not be placed beside the others; then
-    `crowd` is a set of items that together have only `room`, too few places: the proof."""
-
-    placed: t.Mapping[Item, Place]
-    unplaced: tuple[Item, ...] = ()
-    crowd: tuple[Item, ...] = ()
-    room: tuple[Place, ...] = ()
-
-
-def assign(
-    options: t.Mapping[Item, t.Collection[Place]],
-    stays: t.Mapping[Item, Place],
-    *,
-    capacity: t.Mapping[Place, int] | None = None,
-) -> Assignment:
-    """Place the most items, and of these the fewest away from where they stay.
-
-    `options` are the places open to each item; a place in `stays` costs nothing and must be one
-    of the item's options to count.
-    """
-    state = _BipartiteMatching(options, stays, capacity or {})
-    unplaced: list[Item] = []
-    crowd: tuple[Item, ...] = ()
-    room: tuple[Place, ...] = ()
-    # Items that can stay come first, then the most constrained.
-    for item in sorted(options, key=lambda i: (stays.get(i) not in options[i], len(options[i]))):
-        if not state.augment(item):
-            unplaced.append(item)
-            if not crowd:
-                crowd, room = state.deficient(item)
-    return Assignment(dict(state.place_of), tuple(unplaced), crowd, room)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +68,14 @@ def matched(
     arrangement = arrange(simulation, dependencies, group)
     if arrangement is None or arrangement.assignment.unplaced:
         return None
-    nodes_of: dict[Place, set[str]] = {}
+    nodes_of: dict[str, set[str]] = {}
     for node, place in _domains(simulation, arrangement.key).items():
         nodes_of.setdefault(place, set()).add(node)
     placed = arrangement.assignment.placed
     return {uid: frozenset(nodes_of[place]) for uid, place in placed.items()}
 
 
-def _domains(simulation: ClusterSimulation, key: str) -> dict[str, Place]:
+def _domains(simulation: ClusterSimulation, key: str) -> dict[str, str]:
     """Each node that is in a domain of a key."""
     table = simulation.table
     return {
@@ -124,93 +83,6 @@ def _domains(simulation: ClusterSimulation, key: str) -> dict[str, Place]:
         for name, labels in zip(table.names, table.labels, strict=True)
         if key in labels
     }
-
-
-class _BipartiteMatching:
-    """A matching that grows by one cheapest augmenting path at a time."""
-
-    def __init__(
-        self,
-        options: t.Mapping[Item, t.Collection[Place]],
-        stays: t.Mapping[Item, Place],
-        capacity: t.Mapping[Place, int],
-    ) -> None:
-        self.options = options
-        self.stays = stays
-        self.capacity = capacity
-        self.place_of: dict[Item, Place] = {}
-        self.held_by: dict[Place, set[Item]] = {}
-
-    def augment(self, start: Item) -> bool:
-        """Place `start`, moving others along the cheapest path. False: there is no path."""
-        item_to, end = self._search(start)
-        if end is None:
-            return False
-        place = end
-        while True:
-            item = item_to[place]
-            previous = self.place_of.get(item)
-            self._put(item, place)
-            if previous is None:  # `start`, the only one without a place
-                return True
-            place = previous
-
-    def _put(self, item: Item, place: Place) -> None:
-        previous = self.place_of.get(item)
-        if previous is not None:
-            self.held_by[previous].discard(item)
-        self.place_of[item] = place
-        self.held_by.setdefault(place, set()).add(item)
-
-    def _search(self, start: Item) -> tuple[dict[Place, Item], Place | None]:
-        """Bellman-Ford with a queue over residual edges; costs are in -1..1.
-
-        Taking an item off its place gives back what that place cost, so edges may be negative,
-        but never around a cycle: the matching so far is one of least cost.
-        """
-        distance: dict[Place, int] = {}
-        item_to: dict[Place, Item] = {}
-        queue: deque[Item] = deque([start])
-        cost_to: dict[Item, int] = {start: 0}
-        while queue:
-            item = queue.popleft()
-            for place in self.options[item]:
-                if place == self.place_of.get(item):
-                    continue
-                total = cost_to[item] + self._cost(item, place)
-                if total >= distance.get(place, 1 << 30):
-                    continue
-                distance[place] = total
-                item_to[place] = item
-                if self._room(place):
-                    continue
-                for holder in self.held_by.get(place, ()):
-                    back = total - self._cost(holder, place)
-                    if holder != start and back < cost_to.get(holder, 1 << 30):
-                        cost_to[holder] = back
-                        queue.append(holder)
-        ends = [place for place in distance if self._room(place)]
-        return item_to, min(ends, key=lambda place: distance[place], default=None)
-
-    def deficient(self, start: Item) -> tuple[tuple[Item, ...], tuple[Place, ...]]:
-        """Items reachable from `start` by alternating paths and all places open to them."""
-        items: dict[Item, None] = {start: None}
-        places: dict[Place, None] = {}
-        queue = deque([start])
-        while queue:
-            for place in self.options[queue.popleft()]:
-                places.setdefault(place)
-                for holder in self.held_by.get(place, ()):
-                    if holder not in items:
-                        items[holder] = None
-                        queue.append(holder)
-        return tuple(items), tuple(places)
-
-    def _room(self, place: Place) -> bool:
-        return len(self.held_by.get(place, ())) < self.capacity.get(place, 1)
-
-    def _cost(self, item: Item, place: Place) -> int:
-        return 0 if self.stays.get(item) == place else 1
 
 
 Uid = str

@@ -12,8 +12,9 @@ from collections import Counter
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.planning import moves_needed
-from ansible_collections.virt.placement.plugins.module_utils.planning.moves_needed import (
+from ansible_collections.virt.placement.plugins.module_utils.planning.matching import (
     GroupMember,
+    Repair,
 )
 
 ZONES = ("a", "b", "c")
@@ -23,7 +24,7 @@ def members(homes: str, allowed: t.Iterable[str] = ZONES) -> list[GroupMember]:
     return [GroupMember(home, frozenset(allowed)) for home in homes]
 
 
-def moves(found: moves_needed.Repair | None) -> int | None:
+def moves(found: Repair | None) -> int | None:
     return None if found is None else found.moves
 
 
@@ -49,7 +50,7 @@ def test_keep_apart_chains_a_move_through_a_member_that_was_well_placed() -> Non
 
     found = moves_needed.keep_apart(group, ZONES)
 
-    assert found == moves_needed.Repair(2, ("a", "b", "c"))
+    assert found == Repair(2, ("a", "b", "c"))
 
 
 def test_keep_apart_counts_who_must_leave_a_node_within_its_own_zone() -> None:

@@ -9,7 +9,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.virt.placement.plugins.module_utils.planning.search import assign
+from ansible_collections.virt.placement.plugins.module_utils.planning.matching import assign
 
 PLACES = ["a", "b", "c", "d"]
 CASES = st.lists(
