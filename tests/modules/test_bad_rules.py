@@ -77,8 +77,8 @@ OF_FORM = [
         id="label of KubeVirt",
     ),
     pytest.param(
-        {**GOOD, "allow_findings": ["never_meet"]},
-        "allow_findings: 'never_meet' is no finding; did you mean 'unsatisfiable'",
+        {**GOOD, "allow_findings": ["unsatisfiabl"]},
+        "allow_findings: 'unsatisfiabl' is no finding; did you mean 'unsatisfiable'",
         id="unknown finding",
     ),
     pytest.param(
