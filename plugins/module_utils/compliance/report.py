@@ -8,10 +8,10 @@ import typing as t
 from collections import Counter, defaultdict
 
 from ..model.json_pointer import JSON
-from ..model.objects import Node, Ref
-from ..model.snapshot import Unreadable
+from ..model.objects import Node
+from ..model.rendering import as_json, columns
 from ..model.topology import Topology
-from ..model.verdict import InstanceVerdict, Pending, Risk, RuleVerdict, Verdict, Verdicts
+from ..model.verdict import InstanceVerdict, RuleVerdict, Verdict, Verdicts
 from . import terms as wording
 
 _INSTANCE_LISTS = ("pods", "virtualmachineinstances")
@@ -49,8 +49,8 @@ def summary(verdicts: Verdicts) -> dict[str, JSON]:
 
 def instance_as_json(verdict: InstanceVerdict) -> dict[str, JSON]:
     return {
-        "workload": ref_as_json(verdict.workload),
-        "instance": ref_as_json(verdict.instance),
+        "workload": as_json(verdict.workload),
+        "instance": as_json(verdict.instance),
         "uid": verdict.uid,
         "node": verdict.node,
         "domains": dict(verdict.domains),
@@ -74,38 +74,6 @@ def _rule_as_json(verdict: RuleVerdict) -> dict[str, JSON]:
     }
 
 
-def pending_as_json(pending: Pending) -> dict[str, JSON]:
-    return {
-        "workload": ref_as_json(pending.workload),
-        "instance": ref_as_json(pending.instance),
-        "reason": pending.reason,
-    }
-
-
-def risk_as_json(risk: Risk) -> dict[str, JSON]:
-    return {
-        "instance": ref_as_json(risk.instance),
-        "node": risk.node,
-        "kind": risk.kind,
-        "detail": risk.detail,
-    }
-
-
-def gap_as_json(gap: Unreadable) -> dict[str, JSON]:
-    return {
-        "resource": gap.resource,
-        "namespace": gap.namespace,
-        "verb": gap.verb,
-        "reason": gap.reason,
-    }
-
-
-def ref_as_json(ref: Ref | None) -> dict[str, str] | None:
-    if ref is None:
-        return None
-    return {"kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
-
-
 def table(verdicts: Verdicts, nodes: t.Sequence[Node], topology: Topology) -> str:
     """Zone, node and its instances, then a line for each problem."""
     by_node: dict[str, Counter[str]] = defaultdict(Counter)
@@ -119,12 +87,7 @@ def table(verdicts: Verdicts, nodes: t.Sequence[Node], topology: Topology) -> st
             rows.append((node.labels.get(zone, "-"), f"{node.name}{_state(node)}", runs))
     if by_node.get(""):
         rows.append(("-", "(no node)", _runs(by_node[""])))
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    lines = [
-        "  ".join((row[0].ljust(widths[0]), row[1].ljust(widths[1]), row[2])).rstrip()
-        for row in rows
-    ]
-    return "\n".join([*lines, *_problems(verdicts)])
+    return "\n".join([*columns(rows), *_problems(verdicts)])
 
 
 def _short(verdict: InstanceVerdict) -> str:

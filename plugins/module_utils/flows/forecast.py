@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from ..api.client import ApiClient
 from ..cluster.reading import ReadScope, read_snapshot
-from ..compliance.report import gap_as_json
 from ..forecast.change import ChangedCluster, Scale, surplus_is_free, what_if
 from ..forecast.decide import worst_of
 from ..forecast.drill import DrillReport, drill, table
@@ -26,6 +25,7 @@ from ..kubevirt.next_pod import sized
 from ..lint.run import lint_of_writes
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.kinds import FORECAST_KINDS, VIRTUAL_MACHINE
+from ..model.rendering import as_json
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..rules.plan import ExtraFindings, RulesPlan, RulesRequest, plan_rules
@@ -98,7 +98,7 @@ def _drilled_as_json(drilled: DrillReport, topology: Topology) -> dict[str, t.An
         "drill": [drill_as_json(loss) for loss in hurting],
         "counts": {"losses": len(drilled.drills), "hurting": len(hurting)},
         "table": table(drilled, topology),
-        "permission_gaps": [gap_as_json(gap) for gap in drilled.unreadable],
+        "permission_gaps": as_json(drilled.unreadable),
     }
 
 

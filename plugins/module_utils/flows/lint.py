@@ -10,7 +10,6 @@ from collections import Counter
 from pathlib import Path
 
 from ..api.yaml_text import NoReader, NoYaml, load_all_yaml
-from ..compliance.report import gap_as_json
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once
 from ..lint.manifests import Read, in_namespace, read_manifests
@@ -19,6 +18,7 @@ from ..lint.offline_rules import by_themselves
 from ..lint.run import once
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
+from ..model.rendering import as_json
 from ..model.snapshot import Platform, Snapshot
 from ..rules.parse import Parsed, read_rules
 
@@ -77,7 +77,7 @@ def run(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.A
             "passed_over": read.passed_over,
             **{name: severities[name] for name in ("error", "warning", "info")},
         },
-        "permission_gaps": [gap_as_json(gap) for gap in cluster.unreadable] if cluster else [],
+        "permission_gaps": as_json(cluster.unreadable) if cluster else [],
     }
 
 

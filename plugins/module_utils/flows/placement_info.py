@@ -13,6 +13,7 @@ from ..compliance.judge import judge
 from ..interface.arguments import topology_of
 from ..interface.results import warn_once, warn_unreadable
 from ..lint.run import lint
+from ..model.rendering import as_json
 from ..model.verdict import Verdict
 from ..planning.moves_needed import moves_needed
 from ..view.selection import look_up, question_of
@@ -45,9 +46,9 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
             for instance in shown
             if details == "all" or instance.verdict is not Verdict.SATISFIED
         ],
-        "pending": [report.pending_as_json(pod) for pod in verdicts.pending if shown],
-        "risks": [report.risk_as_json(risk) for risk in verdicts.risks if shown],
+        "pending": as_json(verdicts.pending) if shown else [],
+        "risks": as_json(verdicts.risks) if shown else [],
         "findings": [finding.as_json() for finding in findings],
-        "permission_gaps": [report.gap_as_json(gap) for gap in verdicts.unreadable],
+        "permission_gaps": as_json(verdicts.unreadable),
         "table": report.table(verdicts, snapshot.nodes, topology),
     }

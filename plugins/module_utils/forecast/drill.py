@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from ..kubevirt.instances import bound_launcher, settled
 from ..model.gc import collector_paused
 from ..model.objects import Pod, Ref, Toleration
+from ..model.rendering import columns
 from ..model.snapshot import Instance, Snapshot, Unreadable
 from ..model.topology import Topology
 from ..scheduler.nodes import NodeSet
@@ -337,13 +338,7 @@ def table(drilled: DrillReport, topology: Topology, *, shown: int = 20) -> str:
                 why,
             )
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-    lines = [
-        "  ".join(
-            [*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[-1]]
-        ).rstrip()
-        for row in rows
-    ]
+    lines = columns(rows)
     if len(hurting) > shown:
         lines.append(f"and {len(hurting) - shown} more that hurt")
     lines.append(f"{len(drills) - len(hurting)} of {len(drills)} losses hurt nothing")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ..model.findings import Finding, Severity
 from ..model.objects import Node
+from ..model.rendering import columns
 from ..model.topology import DEFAULT_KEYS, DEPRECATED, HOSTNAME, REGION, ZONE, Topology
 from ..scheduler.nodes import takes_pods
 
@@ -59,8 +60,7 @@ def table(report: TopologyReport) -> str:
         for index, (domain, members) in enumerate(rows_of_key):
             count = str(len(members))
             rows.append((name if not index else "", domain, count, _names(members)))
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    return "\n".join("  ".join([*map(str.ljust, row[:3], widths), row[3]]).rstrip() for row in rows)
+    return "\n".join(columns(rows))
 
 
 def _domains(nodes: t.Iterable[Node], key: str) -> dict[str, tuple[Node, ...]]:

@@ -1,0 +1,30 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How do values look in a result: as JSON, and as a table of columns?"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import typing as t
+
+from .json_pointer import JSON
+
+
+def as_json(value: t.Any) -> JSON:
+    """A frozen dataclass as a dict of its fields, a tuple as a list, a member of an enum as its text."""
+    if isinstance(value, enum.Enum):
+        return str(value)
+    if isinstance(value, tuple):
+        return [as_json(entry) for entry in value]
+    if dataclasses.is_dataclass(value):
+        return {
+            field.name: as_json(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
+    return value
+
+
+def columns(rows: t.Sequence[t.Sequence[str]]) -> list[str]:
+    """Rows as lines, each column as wide as its longest cell; the last column is not padded."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+    return ["  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in rows]
