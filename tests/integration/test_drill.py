@@ -38,10 +38,10 @@ def test_every_zone_hurts_and_nothing_is_written(stage: Stage) -> None:
 
     assert result.rc == 0, result.stdout
     assert stage.sandbox.audit.writes(since=mark) == []
-    assert "LOST" in result.stdout
+    assert "FAILURE" in result.stdout
     assert "zone zone1" in result.stdout
-    assert "0 of 3 losses hurt nothing" in result.stdout
-    assert f"down without zone zone1: Pod {NAMESPACE}/web-" in result.stdout
+    assert "0 of 3 failures: no impact" in result.stdout
+    assert f"unschedulable if zone zone1 fails: Pod {NAMESPACE}/web-" in result.stdout
 
 
 def test_a_job_can_fail_on_an_answer(stage: Stage) -> None:

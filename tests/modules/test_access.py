@@ -15,6 +15,7 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.modules import (
+    drill_info,
     forecast_info,
     lint_info,
     node_labels,
@@ -53,7 +54,7 @@ class Case(t.NamedTuple):
     @property
     def judges(self) -> bool:
         """Says `unknown` where it could not look, in place of a failure."""
-        return self.module in (placement_info, forecast_info, lint_info)
+        return self.module in (placement_info, drill_info, forecast_info, lint_info)
 
 
 CASES = {
@@ -80,10 +81,17 @@ CASES = {
         ("list", "pods"),
         without_kubevirt={"workloads": [{"namespace": NAMESPACE, "name": "db"}]},
     ),
+    "drill_info": Case(
+        drill_info,
+        "reader",
+        {"domains_of": ["zone"]},
+        ("list", "pods"),
+        without_kubevirt={"domains_of": ["zone"], "namespace": NAMESPACE, "rules": ON_MACHINE},
+    ),
     "forecast_info": Case(
         forecast_info,
         "reader",
-        {"drill": ["zone"]},
+        {},
         ("list", "pods"),
         without_kubevirt={"namespace": NAMESPACE, "rules": ON_MACHINE},
     ),
@@ -111,7 +119,7 @@ def of(*names: str) -> pytest.MarkDecorator:
 
 EVERY = of(*CASES)
 WRITING = of(*(name for name, case in CASES.items() if case.writes))
-ONLY_READING = of("topology_info", "placement_info", "forecast_info", "lint_info")
+ONLY_READING = of("topology_info", "placement_info", "drill_info", "forecast_info", "lint_info")
 FOR_MACHINES = of(*(name for name, case in CASES.items() if case.without_kubevirt))
 
 

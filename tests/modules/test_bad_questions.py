@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.virt.placement.plugins.modules import (
+    drill_info,
     forecast_info,
     node_labels,
     placement_info,
@@ -85,7 +86,7 @@ CASES = [
     bad_keys(topology_info),
     bad_keys(placement_info),
     bad_keys(rollout, namespaces=["default"]),
-    bad_keys(forecast_info, drill=["zone"]),
+    bad_keys(drill_info, domains_of=["zone"]),
     bad_keys(node_labels, nodes=["w1"], labels={"zone": "a"}),
     case(
         "empty selector and text",
@@ -211,12 +212,12 @@ CASES = [
     ),
     case(
         "keys",
-        forecast_info,
-        {"drill": ["", "zon", "a b/c", "zone"]},
-        "drill[0]: must be the name of a topology key, not ''",
-        "drill[1]: topology key 'zon' is not declared: add it to topology_keys or write the full"
+        drill_info,
+        {"domains_of": ["", "zon", "a b/c", "zone"]},
+        "domains_of[0]: must be the name of a topology key, not ''",
+        "domains_of[1]: topology key 'zon' is not declared: add it to topology_keys or write the full"
         " label key with its prefix; did you mean zone?",
-        f"drill[2]: 'a b/c' {NO_KEY}",
+        f"domains_of[2]: 'a b/c' {NO_KEY}",
     ),
 ]
 

@@ -180,20 +180,6 @@ def test_draining_a_node_under_a_zone_rule(ask: Ask, migratable: bool) -> None:
         assert result["deadlock"]["remediation"]
 
 
-def test_drills_name_the_zone_that_hurts(ask: Ask) -> None:
-    ask.machines(*FOUR[:3], labels={"app": "web"}, placement=anti_affinity(migratable=True))
-    ask.running(*FOUR[:3])
-
-    result = ask(drill=["zone", "node"], event="failure")
-
-    assert result["forecast"] == "impossible"
-    assert result["counts"]["losses"] == 9
-    zones = [each for each in result["drill"] if each["key"] == ZONE]
-    assert {each["domain"] for each in zones} == {"zone1", "zone2", "zone3"}
-    assert all(each["down"] == 1 for each in zones)
-    assert result["table"].splitlines()[0].startswith("LOST")
-
-
 def test_scaling_says_who_would_wait(ask: Ask) -> None:
     term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
@@ -316,7 +302,6 @@ def test_a_spread_that_stands_already_is_adopted_or_refused(ask: Ask) -> None:
 def test_every_fault_is_named_at_once(ask: Ask) -> None:
     result = ask(
         unavailable={"zon": "zone1", "nodes": []},
-        drill=["rak"],
         scale=[{"name": "web", "replicas": -1}],
         rules=[{"name": "x"}],
     )
@@ -327,7 +312,6 @@ def test_every_fault_is_named_at_once(ask: Ask) -> None:
         "unavailable.zon",
         "did you mean",
         "unavailable.nodes",
-        "drill[0]",
         "replicas",
         "namespace",
     ):
@@ -365,18 +349,6 @@ def test_faults_of_form_and_of_the_cluster_are_named_together(ask: Ask) -> None:
     text = "\n".join(result["faults"])
     for said in ("unavailable.zoen", "w11", "wep", "web-9"):
         assert said in text
-
-
-def test_without_rights_nothing_is_called_possible(ask: Ask) -> None:
-    result = ask(identity="nobody", drill=["zone"])
-
-    assert (result["forecast"], result["drill"]) == ("unknown", [])
-    assert "nodes" in {gap["resource"] for gap in result["permission_gaps"]}
-    assert all("nobody can say: cannot" in each for each in result["reasons"])
-    _warned_of_what_is_missing(result)
-    head, *lines = result["table"].splitlines()
-    assert head == "nobody can say which loss would hurt, since not all could be read:"
-    assert lines == [each.removeprefix("nobody can say: ") for each in result["reasons"]]
 
 
 def test_without_rights_a_forecast_warns_of_each_that_is_missing(ask: Ask) -> None:

@@ -10,12 +10,15 @@ from dataclasses import dataclass, replace
 from ..api.client import ApiClient
 from ..cluster.reading import ReadScope, read_snapshot
 from ..forecast.change import ChangedCluster, Scale, surplus_is_free, what_if
-from ..forecast.decide import worst_of
-from ..forecast.drill import DrillReport, drill, table
 from ..forecast.eviction import ENDING_STRATEGIES
 from ..forecast.forecast import forecast
-from ..forecast.report import drill_as_json, forecast_as_json
-from ..forecast.request import ForecastRequest, forecast_request, known_scales, lost_nodes
+from ..forecast.report import forecast_as_json
+from ..forecast.request import (
+    ForecastRequest,
+    forecast_request,
+    known_scales,
+    unavailable_nodes,
+)
 from ..forecast.result import Forecast
 from ..forecast.unplaced import pending_now
 from ..interface.arguments import rules_data, topology_of
@@ -25,7 +28,6 @@ from ..kubevirt.next_pod import sized
 from ..lint.run import lint_of_writes
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.kinds import FORECAST_KINDS, VIRTUAL_MACHINE
-from ..model.rendering import as_json
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..rules.plan import ExtraFindings, RulesPlan, RulesRequest, plan_rules
@@ -37,36 +39,72 @@ if t.TYPE_CHECKING:
 
 def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     """Raises InvalidInput with every fault of the options, and ApiError."""
-    faults: list[InputError] = []
     topology = topology_of(module.params)
-    request = _rules_option(module.params, topology, faults)
-    question = forecast_request(
-        unavailable=module.params["unavailable"],
-        event=module.params["event"],
-        scale=module.params["scale"],
-        drill=module.params["drill"],
-        namespace=module.params["namespace"] or "",
+    question = read_question(module.params, api, topology)
+    result = _forecast(question, topology)
+    warn_unreadable(module.warn, result.unreadable)
+    return {**forecast_as_json(result), **question.findings_as_json(module.warn, result.findings)}
+
+
+@dataclass(frozen=True)
+class Question:
+    """What would change, and the cluster as it is before. `plan` has the writes of the rules."""
+
+    request: ForecastRequest
+    before: Snapshot
+    unavailable: frozenset[str]
+    plan: RulesPlan | None
+
+    @property
+    def scale(self) -> tuple[Scale, ...]:
+        return known_scales(self.request, self.before)
+
+    @property
+    def changes_something(self) -> bool:
+        plan = self.plan is not None and (self.plan.writes or self.plan.members)
+        return bool(self.unavailable or self.scale or plan)
+
+    def change(self) -> ChangedCluster:
+        return what_if(
+            self.before,
+            writes=self.plan.writes if self.plan is not None else (),
+            members=self.plan.members if self.plan is not None else frozenset(),
+            lost_nodes=self.unavailable,
+            event=self.request.event,
+            scale=self.scale,
+        )
+
+    def findings_as_json(
+        self, warn: t.Callable[[str], None], more: t.Sequence[Finding] = ()
+    ) -> dict[str, t.Any]:
+        """The findings about the rules, and `more`. Each name is a warning."""
+        of_plan, blocking = (self.plan.findings, self.plan.refused) if self.plan else ((), ())
+        findings = (*of_plan, *more)
+        warn_once(warn, findings)
+        return {
+            "findings": [finding.as_json() for finding in findings],
+            "blocking_findings": list(dict.fromkeys(finding.name for finding in blocking)),
+        }
+
+
+def read_question(params: t.Mapping[str, t.Any], api: ApiClient, topology: Topology) -> Question:
+    """The options, checked, and one reading of the cluster. `params` are those of forecast_info or
+    of drill_info. Raises InvalidInput with every fault of the options, and ApiError."""
+    faults: list[InputError] = []
+    rules = _rules_option(params, topology, faults)
+    request = forecast_request(
+        unavailable=params.get("unavailable"),
+        event=params["event"],
+        scale=params["scale"],
+        domains_of=params.get("domains_of"),
+        namespace=params["namespace"] or "",
         topology=topology,
         faults=faults,
     )
     if faults:
-        raise InvalidInput(forecast_faults(api, question, request, faults))
-    outcome = foresee(api, question, request, topology, extra_findings=lint_of_writes(topology))
-    warn_once(module.warn, outcome.findings)
-    result: dict[str, t.Any] = {}
-    if outcome.drilled is not None:
-        warn_unreadable(module.warn, outcome.drilled.unreadable)
-        result = _drilled_as_json(outcome.drilled, topology)
-    elif outcome.forecast is not None:
-        warn_unreadable(module.warn, outcome.forecast.unreadable)
-        result = forecast_as_json(outcome.forecast)
-    return {
-        **result,
-        "findings": [finding.as_json() for finding in outcome.findings],
-        "blocking_findings": list(
-            dict.fromkeys(finding.name for finding in outcome.blocking_findings)
-        ),
-    }
+        raise InvalidInput(_all_faults(api, request, rules, faults))
+    before = read_snapshot(api, _scope(request, rules))
+    return _question(before, request, rules, extra_findings=lint_of_writes(topology))
 
 
 def _rules_option(
@@ -83,125 +121,65 @@ def _rules_option(
             faults.append(InputError("namespace", "must not be empty: omit it"))
         return None
     if params["namespace"] is None:
-        faults.append(InputError("namespace", "is required with rules: it is theirs"))
+        faults.append(InputError("namespace", "is required with rules and with prune"))
         return None
     return rules_request(params, topology, workload_rollout="allow")
 
 
-def _drilled_as_json(drilled: DrillReport, topology: Topology) -> dict[str, t.Any]:
-    hurting = [loss for loss in drilled.drills if loss.hurts]
-    unknown = bool(drilled.unreadable)
-    worst = str(worst_of(loss.answer for loss in drilled.drills))
-    return {
-        "forecast": "unknown" if unknown else worst,
-        "reasons": [f"nobody can say: {gap}" for gap in drilled.unreadable],
-        "drill": [drill_as_json(loss) for loss in hurting],
-        "counts": {"losses": len(drilled.drills), "hurting": len(hurting)},
-        "table": table(drilled, topology),
-        "permission_gaps": as_json(drilled.unreadable),
-    }
-
-
-@dataclass(frozen=True)
-class ForecastOutcome:
-    """`forecast` for the change as a whole, `drilled` where drills were asked for. `blocking_findings`
-    are those for which `rules` would refuse to write."""
-
-    forecast: Forecast | None
-    drilled: DrillReport | None
-    findings: tuple[Finding, ...] = ()
-    blocking_findings: tuple[Finding, ...] = ()
-
-
-def foresee(
+def _all_faults(
     api: ApiClient,
-    question: ForecastRequest,
-    request: RulesRequest | None,
-    topology: Topology,
-    *,
-    extra_findings: ExtraFindings | None = None,
-) -> ForecastOutcome:
-    """The answer to a question, after the rules of `request` would have been written.
-
-    Raises InvalidInput for what the cluster does not have, and ApiError.
-    """
-    before = read_snapshot(api, _scope(question, request))
-    lost, plan = _checked(before, question, request, extra_findings)
-    scale = known_scales(question, before)
-    writes = plan.writes if plan is not None else ()
-    members = plan.members if plan is not None else frozenset()
-    if question.drill:
-        after = what_if(before, writes=writes, members=members, scale=scale).after
-        drilled = drill(after, question.drill, event=question.event, topology=topology)
-        return _foreseen(None, drilled, plan)
-    change = what_if(
-        before,
-        writes=writes,
-        members=members,
-        lost_nodes=lost,
-        event=question.event,
-        scale=scale,
-    )
-    result = forecast(
-        change,
-        topology=topology,
-        assumed=tuple(_assumed(change)),
-        estimated=tuple(_estimated(change, scale)),
-    )
-    if not (lost or scale or members or writes or result.unreadable):
-        result = replace(result, reasons=(*result.reasons, *pending_now(before, topology)))
-    return _foreseen(result, None, plan)
-
-
-def forecast_faults(
-    api: ApiClient,
-    question: ForecastRequest,
-    request: RulesRequest | None,
+    request: ForecastRequest,
+    rules: RulesRequest | None,
     faults: t.Sequence[InputError],
 ) -> tuple[InputError, ...]:
     """`faults` of the options, and the errors that only the cluster shows, in the valid options."""
 
     def look(brief: ApiClient) -> None:
-        _checked(read_snapshot(brief, _scope(question, request)), question, request, None)
+        _question(read_snapshot(brief, _scope(request, rules)), request, rules)
 
     errors = with_errors_of_the_cluster(api, faults, look, "the cluster")
-    request_errors = request.faults if request is not None else ()
-    return tuple(dict.fromkeys((*errors, *request_errors)))
+    return tuple(dict.fromkeys((*errors, *(rules.faults if rules is not None else ()))))
 
 
-def _checked(
+def _question(
     before: Snapshot,
-    question: ForecastRequest,
-    request: RulesRequest | None,
-    extra_findings: ExtraFindings | None,
-) -> tuple[frozenset[str], RulesPlan | None]:
-    """The nodes that are lost, and the plan of the rules. Raises InvalidInput with all faults of both."""
+    request: ForecastRequest,
+    rules: RulesRequest | None,
+    extra_findings: ExtraFindings | None = None,
+) -> Question:
+    """Raises InvalidInput for everything in the options that the cluster does not have."""
     faults: list[InputError] = []
-    lost = lost_nodes(question, before, faults)
-    if request is not None:
-        asked = replace(request, faults=(*faults, *request.faults))
-        return lost, plan_rules(before, asked, extra_findings=extra_findings)
+    unavailable = unavailable_nodes(request, before, faults)
+    if rules is not None:
+        checked = replace(rules, faults=(*faults, *rules.faults))
+        plan = plan_rules(before, checked, extra_findings=extra_findings)
+        return Question(request, before, unavailable, plan)
     if faults:
         raise InvalidInput(faults)
-    return lost, None
+    return Question(request, before, unavailable, None)
 
 
-def _foreseen(
-    found: Forecast | None, drilled: DrillReport | None, plan: RulesPlan | None
-) -> ForecastOutcome:
-    of_plan = plan.findings if plan is not None else ()
-    blocking = plan.refused if plan is not None else ()
-    of_forecast = found.findings if found is not None else ()
-    return ForecastOutcome(found, drilled, (*of_plan, *of_forecast), blocking)
-
-
-def _scope(question: ForecastRequest, request: RulesRequest | None) -> ReadScope:
-    if question.everywhere or (request is None and not question.scale):
+def _scope(request: ForecastRequest, rules: RulesRequest | None) -> ReadScope:
+    if request.everywhere or (rules is None and not request.scale):
         return ReadScope(kinds=FORECAST_KINDS)
-    namespaces = {scale.workload.namespace for scale in question.scale}
-    if request is not None:
-        namespaces |= set(scope_of(request).namespaces or ())
+    namespaces = {scale.workload.namespace for scale in request.scale}
+    if rules is not None:
+        namespaces |= set(scope_of(rules).namespaces or ())
     return ReadScope(namespaces=tuple(sorted(namespaces)), kinds=FORECAST_KINDS)
+
+
+def _forecast(question: Question, topology: Topology) -> Forecast:
+    change = question.change()
+    result = forecast(
+        change,
+        topology=topology,
+        assumed=tuple(_assumed(change)),
+        estimated=tuple(_estimated(change, question.scale)),
+    )
+    if question.changes_something or result.unreadable:
+        return result
+    pending = pending_now(question.before, topology)
+    return replace(result, reasons=(*result.reasons, *pending))
 
 
 def _assumed(change: ChangedCluster) -> t.Iterator[str]:

@@ -33,7 +33,16 @@ from .decide import (
     evaluate,
 )
 from .eviction import CORDON, UNREACHABLE, DrainOutcome, EvictedInstance, Evictions, NodeEvent
-from .explain import EVICTION, BlockedPod, Blocking, ProofWords, counted, filter_summary, listed
+from .explain import (
+    EVICTION,
+    BlockedPod,
+    Blocking,
+    ProofWords,
+    counted,
+    filter_summary,
+    listed,
+    plural,
+)
 from .forecast import NEAR_ENDED, blind_spots
 from .simulation import PendingPod, PlacementSimulation, Reason
 
@@ -45,45 +54,50 @@ SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Drill:
-    """The loss of one topology domain. `evicted` instances need a node. `down` counts those that surely
-    stay without one or end for good. Where not all can have a node, `pending` have none after the best
-    sequence that was found, and `stuck` cannot be live-migrated off; else `at_risk` are those that may
-    be without. `blocked` says of each of those what is in its way after that sequence."""
+    """The loss of one topology domain. Where not all instances can have a node, `pending` have none after
+    the best sequence that was found, and `not_migratable` cannot be live-migrated off; else `at_risk`
+    have none after the worst one. `blocked` says what blocks each of these."""
 
     key: str
     domain: str
     nodes: tuple[str, ...]
     answer: ForecastResult
-    evicted: int = 0
-    down: int = 0
+    instances_to_schedule: int = 0
+    min_unschedulable: int = 0
     pending: tuple[Ref, ...] = ()
     at_risk: tuple[Ref, ...] = ()
     not_migratable: tuple[Ref, ...] = ()
-    gone: tuple[Ref, ...] = ()
+    not_recreated: tuple[Ref, ...] = ()
     reasons: tuple[str, ...] = ()
     blocked: tuple[BlockedPod, ...] = ()
+
+    @property
+    def min_down(self) -> int:
+        """At least so many instances are unschedulable, or are not created again."""
+        return self.min_unschedulable + len(self.not_recreated)
 
     @property
     def harm(self) -> tuple[int, int, int, int, str, str]:
         """Sorts the worst first."""
         return (
             -WORSE.index(self.answer),
-            -self.down - len(self.not_migratable),
+            -self.min_down - len(self.not_migratable),
             -len(self.at_risk),
-            -self.evicted,
+            -self.instances_to_schedule,
             self.key,
             self.domain,
         )
 
     @property
-    def hurts(self) -> bool:
-        return self.answer is not ForecastResult.GUARANTEED or bool(self.gone)
+    def has_impact(self) -> bool:
+        return self.answer is not ForecastResult.GUARANTEED or bool(self.not_recreated)
 
 
 @dataclass(frozen=True, slots=True)
 class DrillReport:
-    """All drills, the most harmful first."""
+    """All drills, those with the worst impact first."""
 
+    event: NodeEvent
     drills: tuple[Drill, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
 
@@ -95,7 +109,7 @@ def drill(
     read, there are no drills."""
     gaps = blind_spots(snapshot)
     if gaps:
-        return DrillReport(unreadable=gaps)
+        return DrillReport(event, unreadable=gaps)
     drills = _Drills(ClusterView(settled(snapshot)), event, topology or Topology.of())
     with collector_paused():
         losses = [
@@ -103,7 +117,7 @@ def drill(
             for key in keys
             for domain, nodes in drills.index.table.domains(key).items()
         ]
-    return DrillReport(tuple(sorted(losses, key=lambda lost: lost.harm)))
+    return DrillReport(event, tuple(sorted(losses, key=lambda lost: lost.harm)))
 
 
 @dataclass
@@ -150,7 +164,7 @@ class _Drills:
             if instance.pod is not None and pod_key(instance.pod) in self.index:
                 self.on_node.setdefault(instance.node_name, []).append(instance)
         self.waiting = _waiting(view)
-        self.blocking = Blocking(view)
+        self.blocking = Blocking(view, topology)
         self._tolerated: dict[tuple[Toleration, ...], bool] = {}
 
     def lose(self, key: str, domain: str, nodes: NodeSet) -> Drill:
@@ -248,21 +262,20 @@ class _Drills:
         migrating = {n for n, x in enumerate(loss.pending) if x.reason == "migrate"}
         refs = [eviction.instance.ref for eviction in loss.evicted]
         pending = tuple(refs[n] for n in without if impossible and n not in migrating)
-        gone = tuple(eviction.instance.ref for eviction in loss.gone)
         return Drill(
             key=key,
             domain=domain,
             nodes=names,
             answer=answer,
-            evicted=len(loss.evicted) + len(loss.blocked),
-            down=min(decision.least_without(migrating), len(pending)) + len(gone),
+            instances_to_schedule=len(loss.evicted) + len(loss.blocked),
+            min_unschedulable=min(decision.least_without(migrating), len(pending)),
             pending=pending,
             at_risk=() if impossible else tuple(refs[n] for n in without),
             not_migratable=(
                 *(eviction.instance.ref for eviction in loss.blocked),
                 *(refs[n] for n in without if impossible and n in migrating),
             ),
-            gone=gone,
+            not_recreated=tuple(eviction.instance.ref for eviction in loss.gone),
             reasons=tuple(self._proof(simulation, loss, decision)),
             blocked=tuple(self._blocked(simulation, loss, decision)),
         )
@@ -318,28 +331,55 @@ def _waiting(view: ClusterView) -> list[PendingPod]:
     return waiting
 
 
-def table(drilled: DrillReport, topology: Topology, *, shown: int = 20) -> str:
-    """The drills with an impact as text in columns, the worst first; or what could not be read."""
-    if drilled.unreadable:
-        head = "nobody can say which loss would hurt, since not all could be read:"
-        return "\n".join([head, *map(str, drilled.unreadable)])
-    drills = drilled.drills
-    hurting = [lost for lost in drills if lost.hurts]
-    rows = [("LOST", "INSTANCES", "ANSWER", "DOWN", "STUCK", "WHY")]
-    for lost in hurting[:shown]:
-        why = counted(lost.blocked) or next(iter(lost.reasons), "")
-        rows.append(
-            (
-                f"{topology.name_of(lost.key)} {lost.domain}",
-                str(lost.evicted),
-                str(lost.answer),
-                str(lost.down),
-                str(len(lost.not_migratable)),
-                why,
-            )
+SHOWN_ROWS = 20
+SHOWN_INSTANCES = 5
+
+
+def table(report: DrillReport, topology: Topology) -> str:
+    """The domains whose loss has an impact as text in columns, the worst first, and the instances that
+    are down then; or what could not be read."""
+    if report.unreadable:
+        return "\n".join(f"unknown: {gap}" for gap in report.unreadable)
+    impact = [drill for drill in report.drills if drill.has_impact]
+    noun, verb = _EVENT_TEXTS[report.event]
+    rows = [(noun.upper(), "INSTANCES", "FORECAST", "DOWN", "NOT MIGRATABLE", "REASON")]
+    rows += [
+        (
+            f"{topology.name_of(drill.key)} {drill.domain}",
+            str(drill.instances_to_schedule),
+            str(drill.answer),
+            str(drill.min_down),
+            str(len(drill.not_migratable)),
+            counted(drill.blocked) or next(iter(drill.reasons), ""),
         )
+        for drill in impact[:SHOWN_ROWS]
+    ]
     lines = columns(rows)
-    if len(hurting) > shown:
-        lines.append(f"and {len(hurting) - shown} more that hurt")
-    lines.append(f"{len(drills) - len(hurting)} of {len(drills)} losses hurt nothing")
-    return "\n".join(lines if hurting else lines[-1:])
+    if len(impact) > SHOWN_ROWS:
+        lines.append(f"and {len(impact) - SHOWN_ROWS} more with an impact")
+    for drill in impact[:SHOWN_ROWS]:
+        lines += _instances_down(drill, f"{topology.name_of(drill.key)} {drill.domain} {verb}")
+    total, unaffected = len(report.drills), len(report.drills) - len(impact)
+    summary = f"{unaffected} of {plural(total, noun)}: no impact"
+    return "\n".join([*lines, summary] if impact else [summary])
+
+
+_EVENT_TEXTS: t.Mapping[NodeEvent, tuple[str, str]] = {
+    "drain": ("drain", "is drained"),
+    "failure": ("failure", "fails"),
+}
+"""The noun of an event, and the verb for its domain."""
+
+
+def _instances_down(drill: Drill, domain_fails: str) -> t.Iterator[str]:
+    states = {
+        "unschedulable": drill.pending,
+        "not migratable": drill.not_migratable,
+        "not recreated": drill.not_recreated,
+        "perhaps unschedulable": drill.at_risk,
+    }
+    for state, refs in states.items():
+        if refs:
+            more = f" and {len(refs) - SHOWN_INSTANCES} more" * (len(refs) > SHOWN_INSTANCES)
+            names = ", ".join(map(str, refs[:SHOWN_INSTANCES]))
+            yield f"{state} if {domain_fails}: {names}{more}"

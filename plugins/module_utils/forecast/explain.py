@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ..compliance.declared import DeclaredReader
-from ..compliance.pending import FILTER_TEXTS, no_node_text
+from ..compliance.pending import FILTER_TEXTS, no_node_text, reason_text
 from ..compliance.terms import pod_term, spread_term
 from ..model.objects import PodTerm, Ref, SpreadConstraint
 from ..model.snapshot import Instance
@@ -35,34 +35,34 @@ EVICTION = "Eviction"
 
 @dataclass(frozen=True, slots=True)
 class BlockedPod:
-    """`by` is the filter. `pod` is the pod in the way, `rules` are those (namespace/set/name) that the
-    term behind it belongs to, where there are such. `own`: the pod is what is left of the instance
-    itself."""
+    """`pod` is the pod that the filter refers to, `rules` (namespace/set/name) own the term. `own`: the
+    pod is the instance's own, which terminates on its failed node."""
 
     instance: Ref
-    by: str
+    filter: str
     reason: str
     pod: Ref | None = None
     rules: tuple[str, ...] = ()
     own: bool = False
 
     @property
-    def text(self) -> str:
-        """What blocks it, with the namespace of the pod."""
-        blockers = [f"pod {self.pod.name} in {self.pod.namespace}"] if self.pod is not None else []
+    def message(self) -> str:
+        """What blocks it, in a sentence."""
+        blockers = [f"pod {self.pod.namespace}/{self.pod.name}"] if self.pod is not None else []
         if self.own:
-            blockers = [
-                f"its own {blockers[0]}, which counts until it is deleted with its lost node"
-            ]
+            blockers = [f"its own {blockers[0]}, which counts until it is deleted"]
         blockers += [f"rule {rule}" for rule in self.rules]
-        return f"{self.instance.name} is blocked by {' and '.join(blockers) or self.reason}"
+        if not blockers:
+            return f"{self.instance.name}: {self.reason}"
+        return f"{self.instance.name} is blocked by {' and '.join(blockers)}"
 
 
 class Blocking:
     """Answers for the pending pods of one cluster."""
 
-    def __init__(self, view: ClusterView) -> None:
+    def __init__(self, view: ClusterView, topology: Topology) -> None:
         self._view = view
+        self._topology = topology
         self._reader = DeclaredReader()
         self._planned: dict[Ref, Ref] = {}
         """Pods that do not exist yet, to those that they replace."""
@@ -109,7 +109,7 @@ class Blocking:
         self, instance: Instance, plugin: str, reasons: Counter[FilterReason]
     ) -> BlockedPod:
         if not reasons:
-            return BlockedPod(instance.ref, plugin, "a node that has room keeps it for another pod")
+            return BlockedPod(instance.ref, plugin, "the feasible nodes are needed for other pods")
         left_over = instance.pod.ref if instance.pod is not None else None
         named = [reason for reason in reasons if reason.counterpart is not None]
         own = [reason for reason in named if reason.counterpart == left_over]
@@ -120,7 +120,9 @@ class Blocking:
         if first.kind == "existing-anti" and pod is not None:
             owner = self._view.instances_by_pod.get(pod, instance)
         rules = self._rules(owner, first.term)
-        return BlockedPod(instance.ref, plugin, first.text, pod, rules, bool(own))
+        return BlockedPod(
+            instance.ref, plugin, reason_text(first, self._topology), pod, rules, bool(own)
+        )
 
     def _rules(self, owner: Instance, term: object) -> tuple[str, ...]:
         """The rules that a term of an instance's workload belongs to."""
@@ -147,7 +149,7 @@ class Blocking:
 def counted(blocked: t.Sequence[BlockedPod]) -> str:
     """The first, and how many more."""
     more = f" (and {len(blocked) - 1} more)" if len(blocked) > 1 else ""
-    return f"{blocked[0].text}{more}" if blocked else ""
+    return f"{blocked[0].message}{more}" if blocked else ""
 
 
 def filter_summary(simulation: PlacementSimulation, number: int) -> str:

@@ -80,8 +80,8 @@ def forecast(
     """
     gaps = blind_spots(change.after)
     if gaps:
-        proof = tuple(f"nobody can say: {gap}" for gap in gaps)
-        return Forecast(ForecastResult.UNKNOWN, proof, unreadable=gaps)
+        reasons = tuple(f"unknown: {gap}" for gap in gaps)
+        return Forecast(ForecastResult.UNKNOWN, reasons, unreadable=gaps)
     result = _Forecaster(change, topology or Topology.of(), limit).forecast()
     return _qualified(result, assumed, estimated)
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 from ..model.json_pointer import JSON
 from ..model.plan import move_as_json, skipped_as_json
 from ..model.rendering import as_json
-from .drill import Drill
+from ..model.topology import Topology
+from .decide import ForecastResult, worst_of
+from .drill import Drill, DrillReport, table
 from .result import Forecast
 
 
@@ -32,11 +34,25 @@ def forecast_as_json(forecast: Forecast) -> dict[str, JSON]:
     }
 
 
-def drill_as_json(drill: Drill) -> dict[str, JSON]:
+def drills_as_json(report: DrillReport, topology: Topology) -> dict[str, JSON]:
+    """Only the domains whose loss has an impact are listed."""
+    impact = [drill for drill in report.drills if drill.has_impact]
+    worst = worst_of(drill.answer for drill in report.drills)
+    return {
+        "forecast": str(ForecastResult.UNKNOWN if report.unreadable else worst),
+        "reasons": [f"unknown: {gap}" for gap in report.unreadable],
+        "domains": [_drill(drill) for drill in impact],
+        "counts": {"domains": len(report.drills), "impact": len(impact)},
+        "table": table(report, topology),
+        "permission_gaps": as_json(report.unreadable),
+    }
+
+
+def _drill(drill: Drill) -> dict[str, JSON]:
     result: dict[str, JSON] = as_json(drill)
+    result["topology_key"] = result.pop("key")
     result["forecast"] = result.pop("answer")
-    result["displaced"] = result.pop("evicted")
     for entry, blocked in zip(result["blocked"], drill.blocked, strict=True):
         del entry["own"]
-        entry["text"] = blocked.text
+        entry["message"] = blocked.message
     return result

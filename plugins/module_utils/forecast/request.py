@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which nodes are lost, which workloads scaled, which keys drilled: the options of forecast_info, checked."""
+"""Which nodes are unavailable, which workloads scaled, which domains drilled? The options, checked."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ NODES = "nodes"
 
 @dataclass(frozen=True, slots=True)
 class ForecastRequest:
-    """`nodes` and `domains` (label key and values) are lost together. `drill` holds label keys: each
-    domain of these is lost by itself."""
+    """`nodes` and `domains` (label key and values) are unavailable together. `domains_of` holds label
+    keys: each of their domains is unavailable in turn."""
 
     nodes: tuple[str, ...] = ()
     domains: tuple[tuple[str, tuple[str, ...]], ...] = ()
     event: NodeEvent = "drain"
     scale: tuple[Scale, ...] = ()
-    drill: tuple[str, ...] = ()
+    domains_of: tuple[str, ...] = ()
 
     @property
     def everywhere(self) -> bool:
         """Whether workloads of any namespace may have to move."""
-        return bool(self.nodes or self.domains or self.drill)
+        return bool(self.nodes or self.domains or self.domains_of)
 
 
 def forecast_request(
@@ -43,7 +43,7 @@ def forecast_request(
     unavailable: JSON,
     event: NodeEvent,
     scale: JSON,
-    drill: JSON,
+    domains_of: JSON,
     namespace: str,
     topology: Topology,
     faults: list[InputError],
@@ -51,20 +51,15 @@ def forecast_request(
     """The request from the options; what is wrong with them is added to `faults`."""
     reader = _RequestReader(topology, namespace, faults)
     nodes, domains = reader.losses(unavailable or {})
-    keys = (reader.key(f"drill[{n}]", key) for n, key in enumerate(drill or ()))
+    keys = (reader.key(f"domains_of[{n}]", key) for n, key in enumerate(domains_of or ()))
     scaled = (reader.scale(f"scale[{n}]", item) for n, item in enumerate(scale or ()))
-    request = ForecastRequest(
+    return ForecastRequest(
         nodes,
         domains,
         event,
         tuple(entry for entry in scaled if entry is not None),
         tuple(dict.fromkeys(key for key in keys if key)),
     )
-    if request.drill and (request.nodes or request.domains):
-        faults.append(
-            InputError("drill", "cannot stand beside unavailable: it loses domains by itself")
-        )
-    return request
 
 
 class _RequestReader:
@@ -138,11 +133,11 @@ class _RequestReader:
         self._faults.append(InputError(where, message))
 
 
-def lost_nodes(
+def unavailable_nodes(
     request: ForecastRequest, snapshot: Snapshot, faults: list[InputError]
 ) -> frozenset[str]:
-    """The nodes that are lost. What the cluster does not have is added to `faults`, in `scale` and `drill`
-    too, but for kinds that could not be read."""
+    """The nodes that are unavailable. What the cluster does not have is added to `faults`, also for
+    `scale` and `domains_of`, but not for kinds that could not be read."""
     unread = {gap.resource.partition(".")[0] for gap in snapshot.unreadable}
     lost = set() if "nodes" in unread else _lost(request, snapshot, faults)
     faults += _scale_faults(request, snapshot, unread)
@@ -165,9 +160,9 @@ def _lost(request: ForecastRequest, snapshot: Snapshot, faults: list[InputError]
                 hint = similar_values if domains else "no node has that label at all"
                 faults.append(InputError("unavailable", f"no node has {key}={value}; {hint}"))
         lost |= {node.name for node in snapshot.nodes if node.labels.get(key) in values}
-    for key in request.drill:
+    for key in request.domains_of:
         if not any(key in node.labels for node in snapshot.nodes):
-            faults.append(InputError("drill", f"no node has the label {key}"))
+            faults.append(InputError("domains_of", f"no node has the label {key}"))
     return lost
 
 

@@ -29,6 +29,25 @@ def argument_spec(**own: Spec) -> dict[str, Spec]:
     return {**auth_argument_spec(), **shared, **own}
 
 
+def what_if_options() -> dict[str, Spec]:
+    """Options of the modules that forecast. Their documentation is the fragment `virt.placement.what_if`."""
+    scaled: dict[str, Spec] = {
+        "kind": {"type": "str", "default": "Deployment"},
+        "namespace": {"type": "str"},
+        "name": {"type": "str", "required": True},
+        "replicas": {"type": "int", "required": True},
+    }
+    return {
+        "namespace": {"type": "str"},
+        "rule_set": {"type": "str", "default": "default"},
+        "rules": {"type": "raw", "default": []},
+        "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
+        "prune": {"type": "bool", "default": False},
+        "adopt": {"type": "bool", "default": False},
+        "scale": {"type": "list", "elements": "dict", "options": scaled},
+    }
+
+
 def topology_of(params: t.Mapping[str, t.Any]) -> Topology:
     """The vocabulary of the task. Raises InvalidInput for an invalid label key, and for an empty
     `cluster_uid`, which would disable the check of the cluster."""

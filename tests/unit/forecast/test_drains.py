@@ -298,7 +298,7 @@ def test_no_order_contradicts_a_drill(seed: int, event: NodeEvent) -> None:
         named = {ref.name for ref in (*found.pending, *found.not_migratable, *found.at_risk)}
         if named:
             assert named in without
-        down = found.down - len(found.gone)
+        down = found.min_unschedulable
         assert down <= min(len(each - drained.moving) for each in without)
 
 

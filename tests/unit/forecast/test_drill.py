@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import random
+import re
 import typing as t
 
 import pytest
@@ -40,23 +41,32 @@ def test_the_zone_that_hurts_most_comes_first() -> None:
 
     found = drill(made.snapshot(), [ZONE, HOST], event="failure").drills
 
-    assert (found[0].key, found[0].domain, found[0].down) == (ZONE, "a", 2)
+    assert (found[0].key, found[0].domain, found[0].min_down) == (ZONE, "a", 2)
     assert [ref.name for ref in found[0].pending] == ["web-a"]
-    assert [ref.name for ref in found[0].gone] == ["lonely"]
+    assert [ref.name for ref in found[0].not_recreated] == ["lonely"]
     assert len(found) == 9
-    text = table(DrillReport(found), Topology.of()).splitlines()
-    assert text[0].split() == ["LOST", "INSTANCES", "ANSWER", "DOWN", "STUCK", "WHY"]
+    text = table(DrillReport("failure", found), Topology.of()).splitlines()
+    assert re.split(r"  +", text[0]) == [
+        "FAILURE",
+        "INSTANCES",
+        "FORECAST",
+        "DOWN",
+        "NOT MIGRATABLE",
+        "REASON",
+    ]
     assert text[1].startswith("zone a")
-    assert text[-1] == "2 of 9 losses hurt nothing"
+    assert "unschedulable if zone a fails: VirtualMachineInstance shop/web-a" in text
+    assert "not recreated if node n2 fails: Pod shop/lonely" in text
+    assert text[-1] == "2 of 9 failures: no impact"
 
 
 def test_where_nothing_hurts_one_line_says_so() -> None:
     made = cluster("ab")
     machine(made, "db", "n1")
 
-    found = drill(made.snapshot(), [HOST], event="drain").drills
+    report = drill(made.snapshot(), [HOST], event="drain")
 
-    assert table(DrillReport(found), Topology.of()) == "2 of 2 losses hurt nothing"
+    assert table(report, Topology.of()) == "2 of 2 drains: no impact"
 
 
 def test_nothing_is_drilled_where_something_could_not_be_read() -> None:
@@ -88,13 +98,17 @@ def test_what_blocks_is_named_with_its_pod_and_its_rule() -> None:
     found = drill(made.snapshot(), [ZONE], event="failure").drills[0]
 
     (blocked,) = found.blocked
-    assert (found.domain, blocked.instance.name, blocked.by) == ("a", "web-a", "InterPodAffinity")
+    assert (found.domain, blocked.instance.name, blocked.filter) == (
+        "a",
+        "web-a",
+        "InterPodAffinity",
+    )
     assert blocked.pod is not None
     assert (blocked.pod.kind, blocked.pod.namespace) == ("Pod", "shop")
     assert blocked.pod.name.startswith(("virt-launcher-web-b", "virt-launcher-web-c"))
     assert blocked.rules == ("shop/default/apart",)
-    assert f"web-a is blocked by pod {blocked.pod.name} in shop" in table(
-        DrillReport((found,)), Topology.of()
+    assert f"web-a is blocked by pod shop/{blocked.pod.name} and rule shop/default/apart" in table(
+        DrillReport("failure", (found,)), Topology.of()
     )
 
 
@@ -108,8 +122,8 @@ def test_what_is_left_of_an_instance_on_a_dead_node_keeps_it_out_of_its_zone() -
 
     (blocked,) = host.blocked
     assert (host.domain, blocked.instance.name, blocked.own) == ("n1", "web-a", True)
-    assert "its own pod virt-launcher-web-a" in blocked.text
-    assert blocked.text.endswith("which counts until it is deleted with its lost node")
+    assert "its own pod shop/virt-launcher-web-a" in blocked.message
+    assert blocked.message.endswith("which counts until it is deleted")
 
 
 def test_a_spread_and_a_node_filter_block_without_a_pod() -> None:
@@ -117,8 +131,8 @@ def test_a_spread_and_a_node_filter_block_without_a_pod() -> None:
     machine(made, "db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "In", "a")]}))
     found = drill(made.snapshot(), [ZONE], event="drain").drills[0]
     (blocked,) = found.blocked
-    assert (blocked.instance.name, blocked.by, blocked.pod) == ("db", "NodeAffinity", None)
-    assert blocked.text.startswith("db is blocked by ")
+    assert (blocked.instance.name, blocked.filter, blocked.pod) == ("db", "NodeAffinity", None)
+    assert blocked.message == "db: node(s) didn't match Pod's node affinity/selector"
 
 
 def test_who_may_not_be_evicted_blocks_itself() -> None:
@@ -128,16 +142,15 @@ def test_who_may_not_be_evicted_blocks_itself() -> None:
         {"type": "LiveMigratable", "status": "False", "reason": "DisksNotLiveMigratable"}
     ]
     found = drill(made.snapshot(), [HOST], event="drain").drills[0]
-    assert [(each.instance.name, each.by) for each in found.blocked] == [("db", "Eviction")]
+    assert [(each.instance.name, each.filter) for each in found.blocked] == [("db", "Eviction")]
 
 
 def test_what_could_not_be_read_is_no_all_clear() -> None:
     gap = Unreadable("pods", "", "list", "forbidden")
 
-    text = table(DrillReport(unreadable=(gap,)), Topology.of())
+    text = table(DrillReport("drain", unreadable=(gap,)), Topology.of())
 
-    assert text.splitlines()[0].startswith("nobody can say which loss would hurt")
-    assert text.splitlines()[1:] == [str(gap)]
+    assert text == f"unknown: {gap}"
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -148,7 +161,9 @@ def test_a_loss_that_is_only_possible_says_why(known: bool) -> None:
         [{"type": "LiveMigratable", "status": "True"}] if known else []
     )
 
-    lost = next(x for x in drill(made.snapshot(), [HOST], event="drain").drills if x.evicted)
+    lost = next(
+        x for x in drill(made.snapshot(), [HOST], event="drain").drills if x.instances_to_schedule
+    )
 
     assert lost.answer is (ForecastResult.GUARANTEED if known else ForecastResult.POSSIBLE)
     assert lost.reasons == (
@@ -165,11 +180,13 @@ def test_a_loss_of_which_not_every_course_could_be_tried_says_so() -> None:
         group = f"g{number % 8}"
         machine(made, f"vm{number}", "n1", {"affinity": keep_apart(over=HOST, g=group)}, g=group)
 
-    lost = next(x for x in drill(made.snapshot(), [HOST], event="drain").drills if x.evicted)
+    lost = next(
+        x for x in drill(made.snapshot(), [HOST], event="drain").drills if x.instances_to_schedule
+    )
 
     assert (lost.answer, lost.at_risk, lost.blocked) == (ForecastResult.POSSIBLE, (), ())
     assert lost.reasons == (NOT_ALL_TRIED,)
-    assert NOT_ALL_TRIED in table(DrillReport((lost,)), Topology.of())
+    assert NOT_ALL_TRIED in table(DrillReport("drain", (lost,)), Topology.of())
     lost_alone = what_if(made.snapshot(), lost_nodes=["n1"], event="drain")
     assert forecast(lost_alone).reasons == (NOT_ALL_TRIED,)
 
@@ -205,8 +222,8 @@ def test_a_drill_says_what_a_forecast_of_its_own_says(seed: int, event: NodeEven
     for each in drill(snapshot, [ZONE, HOST], event=event).drills:
         found = forecast(what_if(snapshot, lost_nodes=each.nodes, event=event))
         assert each.answer is found.answer, (each, found)
-        assert not each.hurts or each.blocked or each.reasons, each
-        assert each.down == found.min_unschedulable, (each, found)
+        assert not each.has_impact or each.blocked or each.reasons, each
+        assert each.min_down == found.min_unschedulable, (each, found)
         if found.answer is ForecastResult.IMPOSSIBLE:
             without = len(found.pending) + len(found.not_migratable)
             assert len(each.pending) + len(each.not_migratable) == without, (each, found)
@@ -221,11 +238,13 @@ def test_drill_names_the_instance_at_risk() -> None:
     pinned = node_affinity({"matchExpressions": [expression(ZONE, "In", "a", "b")]})
     machine(made, "pinned", "n1", pinned)
 
-    found = next(x for x in drill(made.snapshot(), [HOST], event="drain").drills if x.evicted)
+    found = next(
+        x for x in drill(made.snapshot(), [HOST], event="drain").drills if x.instances_to_schedule
+    )
 
     assert found.answer is ForecastResult.POSSIBLE
     assert [ref.name for ref in found.at_risk] == ["pinned"]
-    assert (found.pending, found.not_migratable, found.down) == ((), (), 0)
+    assert (found.pending, found.not_migratable, found.min_down) == ((), (), 0)
     assert [blocked.instance.name for blocked in found.blocked] == ["pinned"]
 
 
@@ -233,7 +252,9 @@ def test_drill_says_how_many_nodes_each_filter_takes() -> None:
     made = cluster("abc")
     machine(made, "db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "In", "a")]}))
 
-    found = next(x for x in drill(made.snapshot(), [HOST], event="drain").drills if x.evicted)
+    found = next(
+        x for x in drill(made.snapshot(), [HOST], event="drain").drills if x.instances_to_schedule
+    )
 
     assert found.reasons == (
         "VM db: 0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector",

@@ -54,6 +54,6 @@ def test_drill_names_a_real_pod_in_the_way_by_its_own_name() -> None:
     machine(made, "web", "n1", {"affinity": keep_apart(over=HOST, plain=True, g="web")})
     made.bare_pod("other-next", "n2", g="web")
 
-    found = next(x for x in drill(made.snapshot(), [ZONE], event="drain").drills if x.hurts)
+    found = next(x for x in drill(made.snapshot(), [ZONE], event="drain").drills if x.has_impact)
 
     assert [blocked.pod and blocked.pod.name for blocked in found.blocked] == ["other-next"]

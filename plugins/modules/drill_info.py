@@ -1,0 +1,363 @@
+#!/usr/bin/python
+# Copyright (c) 2026, virt.placement contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: drill_info
+short_description: Forecast which single failure leaves instances without a node
+version_added: 0.1.0
+author:
+  - virt.placement contributors (@virt-placement)
+description:
+  - Forecasts the failure or drain of each node, each zone or each domain of another topology key, one after the other.
+    Shows the domains with an impact, the worst first.
+  - With O(rules) or O(scale) the forecast is about the cluster after that change.
+options:
+  domains_of:
+    description: Topology names or full label keys, such as V(node) and V(zone). Each of their domains fails in turn.
+    type: list
+    elements: str
+    required: true
+  event:
+    description:
+      - With V(failure) the nodes are unreachable. Their pods stay terminating there and still count for anti-affinity.
+        Their controllers create new ones.
+      - With V(drain) the nodes are cordoned and their pods evicted. VMs are live-migrated or restarted, as their
+        eviction strategy says.
+    type: str
+    choices: [drain, failure]
+    default: failure
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - virt.placement.attributes
+  - virt.placement.attributes.info
+  - virt.placement.what_if
+  - virt.placement.placement
+requirements:
+  - python >= 3.10
+  - kubernetes >= 28.1.0
+  - PyYAML, where O(rules) is text
+notes:
+  - Needs the rights of the ClusterRole C(virt-placement-reader). Where a right is missing, the forecast is V(unknown).
+  - Not part of the forecast are disruption budgets, quotas, and the time that volumes need to detach. Nodes that would
+    need preemption are not used.
+seealso:
+  - module: virt.placement.forecast_info
+  - module: virt.placement.placement_info
+"""
+
+EXAMPLES = r"""
+- name: Forecast the failure of each node and each zone
+  virt.placement.drill_info:
+    domains_of: [node, zone]
+  register: drill
+
+- name: Show the failures with an impact
+  ansible.builtin.debug:
+    msg: "{{ drill.table.splitlines() }}"
+
+- name: Forecast the drain of each rack
+  virt.placement.drill_info:
+    domains_of: [rack]
+    event: drain
+    topology_keys:
+      rack: example.com/rack
+"""
+
+RETURN = r"""
+forecast:
+  description: The worst forecast of all domains, as RV(virt.placement.forecast_info#module:forecast).
+  returned: success
+  type: str
+  sample: impossible
+reasons:
+  description: Why RV(forecast) is V(unknown) for all domains. Empty where every list could be read.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+domains:
+  description: The domains whose loss has an impact, the worst first.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    topology_key:
+      description: Label key of the domain.
+      type: str
+    domain:
+      description: Value of the label.
+      type: str
+    nodes:
+      description: Names of its nodes.
+      type: list
+      elements: str
+    forecast:
+      description: The forecast for the loss of this domain.
+      type: str
+    instances_to_schedule:
+      description: How many instances need another node.
+      type: int
+    min_unschedulable:
+      description: How many of them are unschedulable at least, whichever nodes the scheduler chooses.
+      type: int
+    pending:
+      description: Instances without a node, after the best choice of nodes that was found.
+      type: list
+      elements: dict
+      contains:
+        kind:
+          description: Its kind.
+          type: str
+        namespace:
+          description: Its namespace.
+          type: str
+        name:
+          description: Its name.
+          type: str
+    at_risk:
+      description: Instances without a node after an unfavorable choice, where a better one may exist.
+      type: list
+      elements: dict
+      contains:
+        kind:
+          description: Its kind.
+          type: str
+        namespace:
+          description: Its namespace.
+          type: str
+        name:
+          description: Its name.
+          type: str
+    not_migratable:
+      description: VMs that cannot be live-migrated off a drained node, after the best choice of nodes that was found.
+      type: list
+      elements: dict
+      contains:
+        kind:
+          description: Its kind.
+          type: str
+        namespace:
+          description: Its namespace.
+          type: str
+        name:
+          description: Its name.
+          type: str
+    not_recreated:
+      description: Instances that no controller recreates.
+      type: list
+      elements: dict
+      contains:
+        kind:
+          description: Its kind.
+          type: str
+        namespace:
+          description: Its namespace.
+          type: str
+        name:
+          description: Its name.
+          type: str
+    reasons:
+      description: Why the forecast is not V(guaranteed). Empty only where RV(domains[].blocked) says it.
+      type: list
+      elements: str
+    blocked:
+      description: What blocks each instance without a node. It may be about one choice of nodes among several.
+      type: list
+      elements: dict
+      contains:
+        instance:
+          description: The instance.
+          type: dict
+          contains:
+            kind:
+              description: Its kind.
+              type: str
+            namespace:
+              description: Its namespace.
+              type: str
+            name:
+              description: Its name.
+              type: str
+        filter:
+          description:
+            - The scheduler's filter that refuses the last nodes, for example V(InterPodAffinity). V(NoNode) where there
+              is no other node, V(Eviction) where the instance must not be evicted.
+          type: str
+        pod:
+          description: The pod that the filter refers to. Null where there is none.
+          type: dict
+          contains:
+            kind:
+              description: Its kind.
+              type: str
+            namespace:
+              description: Its namespace.
+              type: str
+            name:
+              description: Its name.
+              type: str
+        rules:
+          description: The rules that own the constraint, as namespace, rule set and name.
+          type: list
+          elements: str
+        reason:
+          description: Why the nodes are not feasible, or why the instance must not be evicted.
+          type: str
+        message:
+          description: All of it in a sentence.
+          type: str
+  sample:
+    - topology_key: topology.kubernetes.io/zone
+      domain: a
+      nodes: [worker1, worker2]
+      forecast: impossible
+      instances_to_schedule: 3
+      min_unschedulable: 1
+      pending:
+        - kind: VirtualMachineInstance
+          namespace: shop
+          name: web-a
+      at_risk: []
+      not_migratable: []
+      not_recreated: []
+      reasons: ["VM web-a keeps apart by zone and can use no zone"]
+      blocked:
+        - instance:
+            kind: VirtualMachineInstance
+            namespace: shop
+            name: web-a
+          filter: InterPodAffinity
+          pod:
+            kind: Pod
+            namespace: shop
+            name: virt-launcher-web-b-x7k2p
+          rules: [shop/default/web-one-per-zone]
+          reason: didn't match pod anti-affinity rules
+          message: web-a is blocked by pod shop/virt-launcher-web-b-x7k2p and rule shop/default/web-one-per-zone
+counts:
+  description: Numbers of domains.
+  returned: success
+  type: dict
+  contains:
+    domains:
+      description: Domains that were tried. V(0) where a list could not be read.
+      type: int
+    impact:
+      description: Domains whose loss has an impact.
+      type: int
+  sample:
+    domains: 9
+    impact: 1
+table:
+  description: The domains whose loss has an impact, as text.
+  returned: success
+  type: str
+  sample: |-
+    FAILURE  INSTANCES  FORECAST    DOWN  NOT MIGRATABLE  REASON
+    zone a   3          impossible  1     0               web-a is blocked by pod shop/virt-launcher-web-b-x7k2p
+    unschedulable if zone a fails: VirtualMachineInstance shop/web-a
+    8 of 9 failures: no impact
+findings:
+  description:
+    - Findings about the rules, as M(virt.placement.rules) reports them, about the workloads after the change, and about
+      instances that no controller recreates.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the finding, the same in every release.
+      type: str
+    severity:
+      description: V(error), V(warning) or V(info).
+      type: str
+    why:
+      description: What is wrong.
+      type: str
+    advice:
+      description: What to do.
+      type: str
+    objects:
+      description: The objects that it is about.
+      type: list
+      elements: str
+    rule:
+      description: Name of the rule.
+      type: str
+  sample: []
+blocking_findings:
+  description: Names of the findings for which M(virt.placement.rules) refuses to write the rules.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+permission_gaps:
+  description: Lists that could not be read. If there are any, the forecast is V(unknown).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    resource:
+      description: The resource.
+      type: str
+    namespace:
+      description: The namespace. Empty for all namespaces.
+      type: str
+    verb:
+      description: The verb that is missing.
+      type: str
+    reason:
+      description: The answer of the server, and what to do.
+      type: str
+  sample: []
+faults:
+  description: Everything that is wrong with the input.
+  returned: when the input is refused
+  type: list
+  elements: str
+  sample: ["domains_of: no node has the label example.com/rack"]
+cluster:
+  description: The cluster that was read.
+  returned: always
+  type: dict
+  contains:
+    api:
+      description: URL of the API server.
+      type: str
+    uid:
+      description:
+        - UID of the namespace C(kube-system), which is the same for the life of a cluster.
+        - Null where the server was not asked, did not answer, or does not let this identity read that namespace, as
+          after options that were refused.
+      type: str
+  sample: {api: "https://api.example.com:6443", uid: 9c1f3b8e-6a55-4a3c-8a3b-3d0b2f1d7c11}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.virt.placement.plugins.module_utils.flows.drill_info import run
+from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import NODE_EVENTS
+from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
+    argument_spec,
+    what_if_options,
+)
+from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec=argument_spec(
+            **what_if_options(),
+            domains_of={"type": "list", "elements": "str", "required": True},
+            event={"type": "str", "default": "failure", "choices": list(NODE_EVENTS)},
+        ),
+        supports_check_mode=True,
+    )
+    run_task(module, run)
+
+
+if __name__ == "__main__":
+    main()
