@@ -111,7 +111,7 @@ EXAMPLES = r"""
     rules:
       - name: database-one-per-zone
         workloads: [{names: [db1, db2, db3]}]
-        keep_apart: {topology_key: zone}
+        keep_apart: zone
     manifests:
       - {kind: Node, metadata: {name: w1, labels: {topology.kubernetes.io/zone: z1}}}
       - {kind: Node, metadata: {name: w2, labels: {topology.kubernetes.io/zone: z2}}}

@@ -6,95 +6,202 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rules
-short_description: Declare where virtual machines and other workloads belong
+short_description: Declare where virtual machines and other workloads run
 version_added: 0.1.0
 author:
   - virt.placement contributors (@virt-placement)
 description:
-  - Writes rules as placement terms into the templates of workloads (node affinity, pod affinity and
-    anti-affinity, topology spread constraints, tolerations), many workloads in one task.
-  - What others wrote there is left byte for byte as it is. Taking the last rule away leaves the placement
-    fields as they were before the first.
-  - Nothing is moved, started, stopped or restarted. RV(workloads[].takes_effect) says what has to happen before
-    a change counts for what runs, and M(virt.placement.rollout) does it.
-  - All faults of the input are named at once, before anything is written. So are findings about rules that
-    would have no effect or do harm.
-  - The workloads are of the kinds C(VirtualMachine), C(VirtualMachineInstanceReplicaSet) and C(Deployment).
-    C(StatefulSet) and C(VirtualMachinePool) are not supported yet, and a rule about one is refused as a fault of the
-    input. C(Pod) and C(DaemonSet) are refused, too.
+  - Declares on which nodes virtual machines (VMs) and other workloads may run, which of them run apart and which run
+    together. Writes what differs into the workloads' templates, many workloads in one task.
+  - Nothing is moved, started, stopped or restarted. RV(workloads[].takes_effect) says what has to happen before a
+    change applies to what is running, and M(virt.placement.rollout) does it.
+  - What others wrote into a template stays as it is. Removing the last rule leaves the placement fields as they were
+    before the first one.
+  - The module names all errors of its input at once, before it writes anything. Rules that would have no effect, or do
+    harm, are findings; a finding of severity C(error) refuses the task.
 options:
   namespace:
-    description:
-      - Namespace of the rules and of their workloads.
+    description: Namespace of the rules and of their workloads.
     type: str
     required: true
   rule_set:
     description:
-      - Name of the list of rules. A rule is identified by namespace, set and name, so that several playbooks
+      - Name of the list of rules. A rule is identified by namespace, rule set and name, so that several playbooks
         can put rules on the same workloads.
     type: str
     default: default
   rules:
     description:
-      - The rules, a list of maps, or the YAML or JSON text of one, as surveys deliver it.
-      - Numbers and booleans may come as text. A text that YAML would read as something else has to be quoted.
-      - C(name) (required) is the name of the rule, unique in the set. It is text of 1 to 63 letters, digits, C(-),
-        C(_) and C(.), as the values of labels are.
-      - C(workloads) (required unless O(state=absent)) are those that the rule is about, a list of maps with
-        C(kind) (V(VirtualMachine) unless it is given) and one of C(name), C(names) and C(labels). C(labels) are
-        compared with the labels of the I(template). Membership is made exact, a workload that is no longer
-        listed loses the terms of the rule; an empty list is nobody.
-      - C(run_on), a map of keys to a value or a list of values, keeps the workloads on nodes that have one of
-        the values for each key.
-      - C(avoid), a map of the same form, keeps them off nodes that have one of the values. Nodes without the
-        key stay allowed.
-      - C(keep_apart) keeps instances in different domains of C(topology_key), from each other, or only from
-        C(from) (one reference to workloads or a list of them, each with an optional C(namespace)) or C(pods) (a
-        map of C(labels) and optionally C(namespaces)). Virtual machines can still be migrated inside their
-        domain. Old and new pods of a Deployment do not keep each other apart.
-      - C(keep_together) keeps instances in one domain of C(topology_key), with each other, or beside C(with)
-        (one reference to workloads) or C(pods). The members follow the target, which gets no term itself.
-      - C(spread) keeps the numbers of instances in the domains of C(topology_key) from differing by more than
-        C(max_skew) (V(1) unless it is given).
-      - C(terms) are the fields C(nodeSelector), C(affinity), C(tolerations) and C(topologySpreadConstraints) of
-        a pod, as Kubernetes writes them.
-      - C(label), a map of one key to its value, is a label that the workloads get in their templates and on what
-        runs, and that then tells the group from other pods. It may stand beside one of the verbs above, or alone.
-        The keys of KubeVirt, of Kubernetes (but for V(app.kubernetes.io/)) and of this collection are refused, and
-        no label that a running pod or machine has with another value is ever overwritten.
-      - C(preferred) makes C(run_on), C(avoid), C(keep_apart), C(keep_together) or C(spread) a wish and not a
-        condition. C(weight), from V(1) to V(100) (default), weighs wishes against each other; C(spread) has
-        none.
-      - C(allow_findings) is a list of names of findings that are accepted for this rule. A name that is none is
-        refused.
-      - A key is a name of O(topology_keys), or a label key with its prefix.
+      - The rules. YAML or JSON text of such a list is accepted, as surveys deliver it.
+      - Each rule has one of C(run_on), C(avoid), C(keep_apart), C(keep_together), C(spread) and C(terms), or a C(label)
+        alone.
+      - A topology key is a name from O(topology_keys), such as V(zone), or a label key with its prefix.
     type: raw
     default: []
+    suboptions:
+      name:
+        description:
+          - Name of the rule, unique in its rule set. 1 to 63 letters, digits, C(-), C(_) and C(.), as in the values of
+            labels.
+        type: str
+        required: true
+      workloads:
+        description:
+          - The workloads of the rule, a list. The name of a VM is short for a map with that C(name).
+          - Required unless O(state=absent).
+          - The list is exact. A workload that is no longer in it loses the terms of the rule, and an empty list
+            means no workload.
+        type: list
+        elements: raw
+        suboptions:
+          kind:
+            description: Kind of the workloads.
+            type: str
+            choices: [VirtualMachine, VirtualMachineInstanceReplicaSet, Deployment]
+            default: VirtualMachine
+          namespace:
+            description:
+              - Namespace of the workloads, O(namespace) by default. Only C(from) and C(with) may name another one.
+            type: str
+          name:
+            description: Name of one workload. Each map has one of C(name), C(names) and C(labels).
+            type: str
+          names:
+            description: Names of several workloads.
+            type: list
+            elements: str
+          labels:
+            description:
+              - Labels of the workloads' I(templates). New workloads with these labels join when the task runs again.
+            type: dict
+      run_on:
+        description:
+          - Run only on nodes that have one of the values. A map of topology keys to a value or a list of values;
+            nodes must match each key.
+        type: dict
+      avoid:
+        description:
+          - Do not run on nodes that have one of the values. A map as in C(run_on). Nodes without the key stay allowed.
+        type: dict
+      keep_apart:
+        description:
+          - No two instances run in the same topology domain, for example in the same zone. A topology key alone is
+            short for a map with that C(topology_key).
+          - VMs can still be migrated inside their domain. Old and new pods of a Deployment do not keep each other
+            apart.
+        type: raw
+        suboptions:
+          topology_key:
+            description: The topology key, for example V(zone) or V(node).
+            type: str
+            required: true
+          from:
+            description:
+              - Keep the workloads apart from these, and not from each other. One workload or a list, each as in
+                C(workloads).
+            type: raw
+          pods:
+            description: Keep the workloads apart from the pods with these labels. One map or a list of maps.
+            type: raw
+            suboptions:
+              labels:
+                description: Labels of the pods.
+                type: dict
+                required: true
+              namespaces:
+                description: Namespaces of the pods, O(namespace) by default.
+                type: list
+                elements: str
+      keep_together:
+        description:
+          - Instances run in one topology domain. A topology key alone is short for a map with that C(topology_key).
+          - With C(with) or C(pods) the workloads follow the target, which gets no term itself. Without them all
+            workloads of the rule follow each other; over V(node) VMs could then never be migrated, which is the
+            finding C(mutual_affinity).
+        type: raw
+        suboptions:
+          topology_key:
+            description: The topology key, for example V(zone) or V(node).
+            type: str
+            required: true
+          with:
+            description: The target, one workload as in C(workloads).
+            type: raw
+          pods:
+            description: The target, pods by their labels.
+            type: dict
+            suboptions:
+              labels:
+                description: Labels of the pods.
+                type: dict
+                required: true
+              namespaces:
+                description: The namespace of the pods, O(namespace) by default.
+                type: list
+                elements: str
+      spread:
+        description:
+          - The numbers of instances in the topology domains differ by C(max_skew) at most. A topology key alone is
+            short for a map with that C(topology_key).
+        type: raw
+        suboptions:
+          topology_key:
+            description: The topology key, for example V(zone) or V(node).
+            type: str
+            required: true
+          max_skew:
+            description: The largest difference. It is not the largest number of instances in a domain.
+            type: int
+            default: 1
+      terms:
+        description:
+          - Placement fields of a pod as Kubernetes writes them, C(nodeSelector), C(affinity), C(tolerations) and
+            C(topologySpreadConstraints).
+        type: dict
+      label:
+        description:
+          - One label and its value. The workloads get it in their templates and on what is running, and terms of
+            the rule select by it.
+          - Keys of KubeVirt, of Kubernetes (except C(app.kubernetes.io/)) and of this collection are refused. A
+            label that a running pod or VMI has with another value is never overwritten.
+        type: dict
+      preferred:
+        description:
+          - The scheduler prefers such nodes and takes others if there is none. Not for C(terms).
+        type: bool
+        default: false
+      weight:
+        description:
+          - Weighs preferred rules against each other, from V(1) to V(100). V(100) where it is not given. Only with
+            C(preferred), and not for C(spread).
+        type: int
+      allow_findings:
+        description: Names of findings of severity C(error) that are accepted for this rule.
+        type: list
+        elements: str
   state:
     description:
-      - With V(present) the rules are made so.
-      - With V(absent) they are taken away, found by their names, from every workload of the namespace, or only
-        from those that a rule names in C(workloads). Names that nobody carries change nothing, as in a second run;
-        where none of them is carried the C(workloads) of RV(counts) are V(0).
+      - With V(present) the rules are written.
+      - With V(absent) they are removed by name, from each workload of the namespace, or only from those that
+        C(workloads) of a rule names. Names that no workload has change nothing.
     type: str
     choices: [present, absent]
     default: present
   prune:
-    description:
-      - Take away every rule of the set in this namespace that is not in O(rules).
+    description: Remove each rule of the rule set in this namespace that is not in O(rules).
     type: bool
     default: false
   adopt:
     description:
-      - Take over terms that stand in a template already and say the same, instead of writing them a second
-        time. They are taken away with the rule then.
-      - A key of a C(nodeSelector) that says the same as a required C(run_on) goes, and the rule's own expression says
-        it from then on. Taking the rule away does not bring it back.
+      - Terms that are in a template already and equal those of a rule become the rule's. They are removed with the
+        rule.
+      - A C(nodeSelector) entry that equals a required C(run_on) is replaced by the rule's term. Removing the rule
+        does not bring the entry back.
     type: bool
     default: false
   workload_rollout:
     description:
-      - What to do where writing the template starts the workload's own roll-out, as it does for a Deployment.
+      - Whether to write where the write starts the workload's own rollout, as for a Deployment.
       - V(refuse) refuses with the finding C(starts_workload_rollout), V(allow) writes.
     type: str
     choices: [refuse, allow]
@@ -116,18 +223,14 @@ requirements:
   - kubernetes >= 28.1.0
   - PyYAML, where O(rules) is text
 notes:
-  - Needs the rights of the cluster roles C(virt-placement-reader) and C(virt-placement-mover). Where something
-    is to be written, the rights to all of it are asked for before the first write, in check mode too.
-  - Which rule put which terms on an object stands in its annotation C(placement.virt/rules). The terms that
-    were effective before the first change stand in C(placement.virt/undo) until M(virt.placement.rollout)
-    ends well.
-  - A finding of severity C(error) refuses the request, unless C(allow_findings) of its rule names the finding.
-  - These findings are about a rule and its workloads, C(copied_annotation), C(empty_node_term),
-    C(externally_managed), C(multiple_required_affinity), C(mutual_affinity), C(no_matching_workloads),
-    C(no_node_has_key), C(starts_workload_rollout) and C(unsupported_by_server). The findings of
-    M(virt.placement.placement_info) about terms come with them, such as C(unsatisfiable).
-  - C(duplicate_spread), C(label_conflict), C(node_selector_conflict) and C(node_terms_conflict) cannot be allowed,
-    since such a term cannot be written.
+  - Needs the rights of the cluster roles C(virt-placement-reader) and C(virt-placement-mover). Missing rights are
+    reported before the first write, in check mode too.
+  - Numbers and booleans in O(rules) may be text. Text that YAML reads as another type has to be quoted.
+  - Rules for a C(StatefulSet), C(VirtualMachinePool), C(DaemonSet) or C(Pod) are refused.
+  - The workload's annotations C(placement.virt/rules) and C(placement.virt/undo) record which rule owns which term
+    and what was enforced before the change.
+  - docs/findings.md in the collection lists all findings. C(duplicate_spread), C(label_conflict),
+    C(node_selector_conflict) and C(node_terms_conflict) cannot be allowed, because such a term cannot be written.
 seealso:
   - module: virt.placement.node_labels
   - module: virt.placement.rollout
@@ -135,67 +238,85 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Keep a database on fast nodes, one instance in each zone
+- name: Run two databases in different zones
   virt.placement.rules:
     namespace: shop
     rules:
-      - name: database-on-fast-nodes
-        workloads: [{kind: VirtualMachineInstanceReplicaSet, name: mssql2016}]
-        run_on: {performance: high}
-      - name: database-one-per-zone
-        workloads: [{kind: VirtualMachineInstanceReplicaSet, name: mssql2016}]
-        keep_apart: {topology_key: zone}
+      - name: db-one-per-zone
+        workloads: [db1, db2]
+        keep_apart: zone
 
-- name: Keep three virtual machines in different zones, and their helpers beside one of them
+- name: Run the databases on fast nodes, and the application beside one of them
   virt.placement.rules:
     namespace: shop
-    rule_set: web
+    rule_set: tiers
     rules:
-      - name: web-one-per-zone
-        workloads: [{names: [web-a, web-b, web-c]}]
-        keep_apart: {topology_key: zone}
-      - name: helpers-follow
-        workloads: [{names: [helper-1, helper-2]}]
-        keep_together: {with: {name: web-a}, topology_key: node}
+      - name: db-on-fast-nodes
+        workloads: [db1, db2]
+        run_on:
+          performance: high
+      - name: app-with-db
+        workloads: [app1, app2]
+        keep_together:
+          topology_key: node
+          with: db1
 
-- name: Keep a cache off fast nodes if possible, and let its roll-out begin
+- name: Keep a cache off fast nodes if possible, and let its rollout begin
   virt.placement.rules:
     namespace: shop
     rule_set: cache
     workload_rollout: allow
     rules:
       - name: cache-prefers-slow-nodes
-        workloads: [{kind: Deployment, name: varnish-cache}]
-        avoid: {performance: high}
+        workloads:
+          - kind: Deployment
+            name: varnish-cache
+        avoid:
+          performance: high
         preferred: true
         weight: 10
 
-- name: Spread the machines of a pool by a label of their own
+- name: Spread the VMs with a label over the zones, new ones too when this task runs again
+  virt.placement.rules:
+    namespace: shop
+    rule_set: web
+    rules:
+      - name: web-even
+        workloads:
+          - labels:
+              tier: web
+        spread: zone
+
+- name: Keep the VMs of a pool apart by a label of their own
   virt.placement.rules:
     namespace: guests
     rules:
       - name: pool1-apart
-        workloads: [{names: [pool1-a, pool1-b]}]
-        label: {harvesterhci.io/machineSetName: guests-rke2-pool1}
-        keep_apart: {topology_key: node}
+        workloads: [pool1-a, pool1-b]
+        label:
+          harvesterhci.io/machineSetName: guests-rke2-pool1
+        keep_apart: node
         preferred: true
 
-- name: Say it as Kubernetes does
+- name: Write the fields as Kubernetes does
   virt.placement.rules:
     namespace: shop
+    rule_set: raw
     rules:
       - name: legacy-tolerates-maintenance
-        workloads: [{name: legacy}]
+        workloads: [legacy]
         terms:
           tolerations:
-            - {key: example.com/maintenance, operator: Exists, effect: NoSchedule}
+            - key: example.com/maintenance
+              operator: Exists
+              effect: NoSchedule
 
-- name: Take a rule away from whoever carries it
+- name: Remove a rule from each workload that has it
   virt.placement.rules:
     namespace: shop
     state: absent
     rules:
-      - name: database-one-per-zone
+      - name: db-one-per-zone
 
 - name: Show what the rules of a survey would change
   virt.placement.rules:
@@ -374,10 +495,59 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.arguments
     argument_spec,
 )
 from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULE_KINDS
 from ansible_collections.virt.placement.plugins.module_utils.rules.plan import (
     STATES,
     WORKLOAD_ROLLOUT,
 )
+
+POD_LABELS = {
+    "labels": {"type": "dict", "required": True},
+    "namespaces": {"type": "list", "elements": "str"},
+}
+TOPOLOGY_KEY = {"type": "str", "required": True, "no_log": False}
+RULE_OPTIONS = {
+    "name": {"type": "str", "required": True},
+    "workloads": {
+        "type": "list",
+        "elements": "raw",
+        "options": {
+            "kind": {"type": "str", "default": "VirtualMachine", "choices": list(RULE_KINDS)},
+            "namespace": {"type": "str"},
+            "name": {"type": "str"},
+            "names": {"type": "list", "elements": "str"},
+            "labels": {"type": "dict"},
+        },
+    },
+    "run_on": {"type": "dict"},
+    "avoid": {"type": "dict"},
+    "keep_apart": {
+        "type": "raw",
+        "options": {
+            "topology_key": TOPOLOGY_KEY,
+            "from": {"type": "raw"},
+            "pods": {"type": "raw", "options": POD_LABELS},
+        },
+    },
+    "keep_together": {
+        "type": "raw",
+        "options": {
+            "topology_key": TOPOLOGY_KEY,
+            "with": {"type": "raw"},
+            "pods": {"type": "dict", "options": POD_LABELS},
+        },
+    },
+    "spread": {
+        "type": "raw",
+        "options": {"topology_key": TOPOLOGY_KEY, "max_skew": {"type": "int", "default": 1}},
+    },
+    "terms": {"type": "dict"},
+    "label": {"type": "dict"},
+    "preferred": {"type": "bool", "default": False},
+    "weight": {"type": "int"},
+    "allow_findings": {"type": "list", "elements": "str"},
+}
+"""Ansible does not check them, because `rules` may be text: `rules/parse` reports all errors at once."""
 
 
 def main() -> None:
@@ -385,7 +555,7 @@ def main() -> None:
         argument_spec=argument_spec(
             namespace={"type": "str", "required": True},
             rule_set={"type": "str", "default": "default"},
-            rules={"type": "raw", "default": []},
+            rules={"type": "raw", "default": [], "options": RULE_OPTIONS},
             state={"type": "str", "default": "present", "choices": list(STATES)},
             prune={"type": "bool", "default": False},
             adopt={"type": "bool", "default": False},

@@ -25,7 +25,7 @@ RULE = {
 RULES = {
     "placement_apply_namespace": NAMESPACE,
     "placement_apply_rules": [RULE],
-    "placement_apply_workload_rollout": "now",
+    "placement_apply_workload_rollout": "allow",
 }
 PLAYBOOKS: dict[str, tuple[str, dict[str, t.Any]]] = {
     "topology": ("labeller", LABELS),

@@ -43,7 +43,7 @@ OF_FORM = [
     ),
     pytest.param(
         {"run_on": {"zone": "a"}},
-        "workloads: is missing: say whom the rule is about; an empty list is nobody",
+        "workloads: is missing: name the workloads of the rule; an empty list means none",
         id="no workloads",
     ),
     pytest.param(
@@ -83,7 +83,7 @@ OF_FORM = [
     ),
     pytest.param(
         {"workloads": {"name": "web"}, "run_on": {"zone": "zone1"}},
-        "workloads: must be a list of maps with name, names or labels, not a map",
+        "workloads: must be a list of names of VMs, or of maps with name, names or labels, not a map",
         id="workloads are no list",
     ),
     pytest.param(
@@ -117,12 +117,12 @@ OF_FORM = [
     ),
     pytest.param(
         {"workloads": [{"kind": "Pod", "name": "x"}], "run_on": {"zone": "a"}},
-        "workloads[0].kind: a Pod has no template to put a rule in",
+        "workloads[0].kind: a rule cannot be written to a Pod",
         id="kind without template",
     ),
     pytest.param(
         {"workloads": [{"kind": "DaemonSet", "name": "x"}], "run_on": {"zone": "a"}},
-        "workloads[0].kind: rules cannot be put on a DaemonSet, it is only read",
+        "workloads[0].kind: rules cannot be written to a DaemonSet",
         id="kind that is only read",
     ),
     pytest.param(
@@ -138,7 +138,7 @@ OF_FORM = [
     pytest.param(
         {"workloads": [{"kind": "VirtualMachin", "name": "x"}], "run_on": {"zone": "a"}},
         "workloads[0].kind: 'VirtualMachin' is not a kind of workload: use one of VirtualMachine,"
-        " VirtualMachineInstanceReplicaSet, Deployment; did you mean 'VirtualMachine' or",
+        " VirtualMachineInstanceReplicaSet, Deployment; did you mean 'VirtualMachine'?",
         id="misspelt kind",
     ),
     pytest.param(
@@ -292,8 +292,8 @@ def test_all_faults_of_all_rules_are_in_one_message(
     ("options", "fault"),
     [
         ({"namespace": ""}, "namespace: must be a name without a slash, not ''"),
-        ({"set": ""}, "rule_set: must be a name without a slash, not ''"),
-        ({"rules": "[{"}, "rules: is text that is no YAML"),
+        ({"rule_set": ""}, "rule_set: must be a name without a slash, not ''"),
+        ({"rules": "[{"}, "rules: is not valid YAML"),
         ({"rules": "just words"}, "the YAML or JSON text of one, not 'just words'"),
         ({"topology_keys": {"rack": "no key"}}, "topology_keys.rack: must be a label key, not"),
     ],

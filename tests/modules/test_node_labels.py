@@ -205,8 +205,8 @@ BAD_INPUT: dict[str, tuple[Result, list[str]]] = {
     "unknown node": (
         {"per_node": {"kni-worke": {"zone": "a"}}},
         [
-            "per_node: there is no node kni-worke; did you mean kni-worker or kni-worker6 or"
-            " kni-worker5?"
+            "per_node: there is no node 'kni-worke'; did you mean 'kni-worker' or 'kni-worker6' or"
+            " 'kni-worker5'?"
         ],
     ),
     "unknown node beside an undeclared key": (
@@ -214,8 +214,8 @@ BAD_INPUT: dict[str, tuple[Result, list[str]]] = {
         [
             "per_node, kni-worker.zon: topology key 'zon' is not declared: add it to"
             " topology_keys or write the full label key with its prefix; did you mean zone?",
-            "per_node: there is no node kni-workerr2; did you mean kni-worker2 or kni-worker or"
-            " kni-worker6?",
+            "per_node: there is no node 'kni-workerr2'; did you mean 'kni-worker2' or 'kni-worker' or"
+            " 'kni-worker6'?",
         ],
     ),
     "unknown node with an undeclared key": (
@@ -223,8 +223,8 @@ BAD_INPUT: dict[str, tuple[Result, list[str]]] = {
         [
             "labels, zon: topology key 'zon' is not declared: add it to"
             " topology_keys or write the full label key with its prefix; did you mean zone?",
-            "nodes: there is no node kni-workerr2; did you mean kni-worker2 or kni-worker or"
-            " kni-worker6?",
+            "nodes: there is no node 'kni-workerr2'; did you mean 'kni-worker2' or 'kni-worker' or"
+            " 'kni-worker6'?",
         ],
     ),
     "selector that matches nothing beside an undeclared key": (

@@ -77,7 +77,7 @@ def by_themselves(
     sentences = []
     for rule in rules:
         missing = [
-            f"no {reference.kind} {name} among the manifests{nearest(name, names, 0.6)}"
+            f"no {reference.kind} {name} among the manifests{nearest(name, names)}"
             for reference in _references(rule)
             if (names := names_by_kind.get((reference.kind, reference.namespace))) is not None
             for name in (reference.names if reference.labels is None else ())

@@ -14,6 +14,7 @@ import typing as t
 
 from .findings import InputError
 from .json_pointer import JSON
+from .names import near_names
 from .topology import Topology, UndeclaredKey
 
 _TRUE = ("true", "yes", "on", "1", "y", "t")
@@ -21,9 +22,9 @@ _FALSE = ("false", "no", "off", "0", "n", "f")
 """What Ansible takes for a boolean (ansible.module_utils.parsing.convert_bool)."""
 
 
-def nearest(name: str, known: t.Iterable[str], cutoff: float = 0.5) -> str:
-    """`; did you mean ...?`, or nothing. `cutoff`: how similar a name must be, from 0 to 1."""
-    names = difflib.get_close_matches(name, sorted(known), n=3, cutoff=cutoff)
+def nearest(name: str, known: t.Iterable[str]) -> str:
+    """`; did you mean ...?`, or nothing."""
+    names = near_names(name, known)
     return f"; did you mean {' or '.join(map(repr, names))}?" if names else ""
 
 
@@ -45,8 +46,7 @@ def left_out(option: str, given: t.Mapping[str, JSON], known: t.Collection[str])
     if option in given:
         return False
     unknown = [str(key) for key in given if key not in known]
-    meant = [difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.5) for key in unknown]
-    return [option] not in meant
+    return option not in [name for key in unknown for name in near_names(key, known)[:1]]
 
 
 class InputReader:

@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
-import difflib
 import typing as t
 from dataclasses import dataclass
+
+from .names import near_names
 
 ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
@@ -58,8 +59,7 @@ class Topology:
             return self.keys[name]
         if "/" in name:
             return name
-        near = difflib.get_close_matches(name, self.keys, n=3, cutoff=0.5)
-        raise UndeclaredKey(name, tuple(near))
+        raise UndeclaredKey(name, tuple(near_names(name, self.keys)))
 
     def name_of(self, key: str) -> str:
         """The short name of a label key, or the key itself: for messages and tables."""

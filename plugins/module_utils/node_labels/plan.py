@@ -10,7 +10,6 @@ them needs no force.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import typing as t
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 
 from ..model import kinds as names
 from ..model.findings import InputError, InvalidInput
+from ..model.input import nearest
 from ..model.json_pointer import JSON, Pointer
 from ..model.objects import Labels, Ref
 from ..model.write import Operation, Write
@@ -159,9 +159,7 @@ def _unknown(request: LabelRequest, nodes: t.Mapping[str, LabelledNode]) -> t.It
     option = "per_node" if request.per_node else "nodes"
     for name in request.named:
         if name not in nodes:
-            near = difflib.get_close_matches(name, nodes, n=3)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            yield InputError(option, f"there is no node {name}{hint}")
+            yield InputError(option, f"there is no node {name!r}{nearest(name, nodes)}")
 
 
 def _held_by_platform(

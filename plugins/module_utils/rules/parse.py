@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import typing as t
+from collections import Counter
 from dataclasses import dataclass
 
 from ..model.findings import FINDING_NAMES, InputError
 from ..model.input import InputReader, left_out, nearest, shown
 from ..model.json_pointer import JSON
+from ..model.kinds import VIRTUAL_MACHINE
 from ..model.rule import (
     Avoid,
     KeepApart,
@@ -55,12 +57,8 @@ def avoid(reader: InputReader, value: JSON, context: Context) -> RuleType | None
 
 
 def keep_apart(reader: InputReader, value: JSON, context: Context) -> RuleType | None:
-    """`{topology_key, from, pods}`."""
-    options = ("topology_key", "from", "pods")
-    given = reader.mapping(value, options)
-    if given is None:
-        return None
-    key = _topology_key(reader, value, options, context)
+    """A topology key, or `{topology_key, from, pods}`."""
+    key, given = _keyed(reader, value, ("topology_key", "from", "pods"), context)
     targets: list[Target | None] = []
     for option, read in (("from", references.workload), ("pods", references.pods)):
         if option in given:
@@ -71,12 +69,8 @@ def keep_apart(reader: InputReader, value: JSON, context: Context) -> RuleType |
 
 
 def keep_together(reader: InputReader, value: JSON, context: Context) -> RuleType | None:
-    """`{topology_key, with | pods}`, or `{topology_key}` for the members with each other."""
-    options = ("topology_key", "with", "pods")
-    given = reader.mapping(value, options)
-    if given is None:
-        return None
-    key = _topology_key(reader, value, options, context)
+    """`{topology_key, with | pods}`, or a topology key alone for the members with each other."""
+    key, given = _keyed(reader, value, ("topology_key", "with", "pods"), context)
     target_options = [option for option in ("with", "pods") if option in given]
     if len(target_options) > 1:
         reader.error("takes with or pods, not both")
@@ -96,12 +90,8 @@ def keep_together(reader: InputReader, value: JSON, context: Context) -> RuleTyp
 
 
 def spread(reader: InputReader, value: JSON, context: Context) -> RuleType | None:
-    """`{topology_key, max_skew}`."""
-    options = ("topology_key", "max_skew")
-    given = reader.mapping(value, options)
-    if given is None:
-        return None
-    key = _topology_key(reader, value, options, context)
+    """A topology key, or `{topology_key, max_skew}`."""
+    key, given = _keyed(reader, value, ("topology_key", "max_skew"), context)
     skew = reader.at("max_skew").integer(given.get("max_skew", 1), 1)
     return None if key is None or skew is None else SpreadOver(key, skew)
 
@@ -122,21 +112,33 @@ RULE_TYPES: t.Mapping[str, t.Callable[[InputReader, JSON, Context], RuleType | N
 }
 
 
-def _topology_key(
-    reader: InputReader, given: t.Mapping[str, JSON], options: t.Collection[str], context: Context
-) -> str | None:
-    if "topology_key" not in given:
-        if left_out("topology_key", given, options):
-            reader.error("needs topology_key, for example zone")
-        return None
-    inner = reader.at("topology_key")
-    key = inner.key(given["topology_key"], context.topology)
-    return key if key is not None and label_key(inner, key) else None
+def _keyed(
+    reader: InputReader, value: JSON, options: t.Sequence[str], context: Context
+) -> tuple[str | None, dict[str, JSON]]:
+    """The label key, None after an error, and the other options. `zone` is `{topology_key: zone}`."""
+    if isinstance(value, str):
+        return _topology_key(reader, value, context), {}
+    if not isinstance(value, dict):
+        reader.error(
+            f"must be a topology key such as zone, or a map of {', '.join(options)}, not {shown(value)}"
+        )
+        return None, {}
+    given = reader.mapping(value, options) or {}
+    if "topology_key" in given:
+        return _topology_key(reader.at("topology_key"), given["topology_key"], context), given
+    if left_out("topology_key", value, options):
+        reader.error("needs topology_key, for example zone")
+    return None, given
+
+
+def _topology_key(reader: InputReader, name: JSON, context: Context) -> str | None:
+    key = reader.key(name, context.topology)
+    return key if key is not None and label_key(reader, key) else None
 
 
 def _nodes(reader: InputReader, value: JSON, context: Context) -> Nodes | None:
     if not isinstance(value, dict):
-        reader.error("must be a map of topology keys and the values that nodes have there")
+        reader.error(f"must be a map of topology keys to values of nodes, not {shown(value)}")
         return None
     if not value:
         reader.error("is empty: name at least one key with its value")
@@ -171,15 +173,23 @@ _Read = t.Callable[[InputReader, JSON, str], "Target | None"]
 def _targets(
     reader: InputReader, value: JSON, read: _Read, context: Context
 ) -> list[Target | None]:
-    items = reader.sequence(value)
-    if items is None:
-        return [None]
-    if not items:
-        reader.error("is an empty list: name whom to keep apart from, or leave it out")
-        return [None]
-    if isinstance(value, dict):
+    if not isinstance(value, list):
         return [read(reader, value, context.namespace)]
-    return [read(reader.item(i), item, context.namespace) for i, item in enumerate(items)]
+    if not value:
+        reader.error("is an empty list: name what to keep apart from, or leave it out")
+        return [None]
+    targets = [read(reader.item(i), item, context.namespace) for i, item in enumerate(value)]
+    # VMs that are given by name are one target, and become one term.
+    of_names = {i for i, item in enumerate(value) if isinstance(item, str)}
+    selectors = [targets[i] for i in sorted(of_names)]
+    names = [name for x in selectors if isinstance(x, WorkloadSelector) for name in x.names]
+    others = [target for i, target in enumerate(targets) if i not in of_names]
+    if not names or None in targets:
+        return targets
+    virtual_machines = WorkloadSelector(
+        VIRTUAL_MACHINE.name, context.namespace, tuple(dict.fromkeys(names))
+    )
+    return [virtual_machines, *others]
 
 
 OPTIONS = ("name", "workloads", *RULE_TYPES, "label", "preferred", "weight", "allow_findings")
@@ -313,13 +323,20 @@ def _workloads(
     """The selectors. An empty list means no workload: the rule is removed from all that carry it."""
     if "workloads" not in given:
         if not absent and left_out("workloads", given, OPTIONS):
-            reader.error("is missing: say whom the rule is about; an empty list is nobody")
+            reader.error("is missing: name the workloads of the rule; an empty list means none")
         return None
     items = given["workloads"]
     if not isinstance(items, list):
-        reader.error(f"must be a list of maps with name, names or labels, not {shown(items)}")
+        reader.error(
+            "must be a list of names of VMs, or of maps with name, names or labels, not"
+            f" {shown(items)}"
+        )
         return None
     selectors = []
+    names = [item.strip() for item in items if isinstance(item, str)]
+    repeated = [name for name, count in Counter(names).items() if name and count > 1]
+    if repeated:
+        reader.error(f"has {' and '.join(map(repr, repeated))} more than once")
     for index, item in enumerate(items):
         item_reader = reader.item(index)
         selector = references.workload(item_reader, item, context.namespace)

@@ -12,7 +12,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..model.findings import InputError, InvalidInput
-from ..model.input import InputReader, left_out, nearest
+from ..model.input import InputReader, left_out, nearest, shown
 from ..model.json_pointer import JSON
 from ..model.kinds import KINDS, RULE_KINDS, VIRTUAL_MACHINE
 from ..model.objects import Ref
@@ -27,7 +27,15 @@ _OPTIONS = ("kind", "namespace", *_WAYS)
 
 
 def workload(notes: InputReader, value: JSON, namespace: str) -> WorkloadSelector | None:
-    """`{kind, namespace, name | names | labels}`."""
+    """The name of a VM, or `{kind, namespace, name | names | labels}`."""
+    if isinstance(value, str):
+        name = notes.text(value)
+        return None if name is None else WorkloadSelector(VIRTUAL_MACHINE.name, namespace, (name,))
+    if not isinstance(value, dict):
+        notes.error(
+            f"must be the name of a VM, or a map of {', '.join(_OPTIONS)}, not {shown(value)}"
+        )
+        return None
     given = notes.mapping(value, _OPTIONS)
     if given is None:
         return None

@@ -267,8 +267,8 @@ class TestPlan:
     def test_unknown_nodes_are_named_with_the_nearest(self) -> None:
         plan = _plan(_parse(nodes=["kni-worke", "zzz"]), _node("kni-worker"), _node("b"))
         assert [str(fault) for fault in plan.faults] == [
-            "nodes: there is no node kni-worke; did you mean kni-worker?",
-            "nodes: there is no node zzz",
+            "nodes: there is no node 'kni-worke'; did you mean 'kni-worker'?",
+            "nodes: there is no node 'zzz'",
         ]
 
     def test_a_selector_that_nobody_matches_is_a_fault(self) -> None:

@@ -49,6 +49,28 @@ def _faults(rule: t.Any) -> list[str]:
         ),
         ({"avoid": {"performance": "high"}}, Avoid((("performance", ("high",)),))),
         ({"keep_apart": {"topology_key": "zone"}}, KeepApart(ZONE)),
+        ({"keep_apart": "zone"}, KeepApart(ZONE)),
+        ({"keep_apart": "x.io/rack"}, KeepApart("x.io/rack")),
+        (
+            {"keep_apart": {"topology_key": "zone", "from": "b"}},
+            KeepApart(ZONE, (WorkloadSelector(VM, "shop", ("b",)),)),
+        ),
+        (
+            {"keep_apart": {"topology_key": "zone", "from": ["c", {"labels": {"x": "y"}}, "b"]}},
+            KeepApart(
+                ZONE,
+                (
+                    WorkloadSelector(VM, "shop", ("c", "b")),
+                    WorkloadSelector(VM, "shop", labels={"x": "y"}),
+                ),
+            ),
+        ),
+        ({"keep_together": "zone"}, KeepTogether(ZONE)),
+        (
+            {"keep_together": {"topology_key": "zone", "with": "b"}},
+            KeepTogether(ZONE, WorkloadSelector(VM, "shop", ("b",))),
+        ),
+        ({"spread": "zone"}, SpreadOver(ZONE, 1)),
         (
             {"keep_apart": {"topology_key": "zone", "from": {"name": "b"}}},
             KeepApart(ZONE, (WorkloadSelector(VM, "shop", ("b",)),)),
@@ -122,6 +144,58 @@ def test_an_empty_list_is_nobody_and_not_everybody() -> None:
     assert rule.workloads == ()
     (rule,) = _parse({"name": "r", "workloads": [{"names": []}], "avoid": {"zone": "a"}})
     assert rule.workloads == (WorkloadSelector(VM, "shop", ()),)
+
+
+def test_workloads_by_name_are_vms() -> None:
+    workloads = ["a", " b ", {"kind": "Deployment", "name": "c"}]
+    (rule,) = _parse({"name": "r", "workloads": workloads, "spread": "zone"})
+    assert rule.workloads == (
+        WorkloadSelector(VM, "shop", ("a",)),
+        WorkloadSelector(VM, "shop", ("b",)),
+        WorkloadSelector("Deployment", "shop", ("c",)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "errors"),
+    [
+        ({"workloads": ["a", "a"]}, ["workloads: has 'a' more than once"]),
+        ({"workloads": ["a", ""]}, ["workloads[1]: must not be empty"]),
+        (
+            {"workloads": ["a", None]},
+            [
+                "workloads[1]: must be the name of a VM, or a map of kind, namespace, name, names,"
+                " labels, not null"
+            ],
+        ),
+        (
+            {**WHO, "keep_apart": "zon"},
+            [
+                "keep_apart: topology key 'zon' is not declared: add it to topology_keys or write the"
+                " full label key with its prefix; did you mean zone?"
+            ],
+        ),
+        (
+            {**WHO, "keep_apart": ["zone"]},
+            [
+                "keep_apart: must be a topology key such as zone, or a map of topology_key, from, pods,"
+                " not a list"
+            ],
+        ),
+        ({**WHO, "spread": ""}, ["spread: must not be empty"]),
+        (
+            {**WHO, "keep_apart": {"topology_key": "zone", "from": ["b", 1.5, {"nam": "c"}]}},
+            [
+                "keep_apart.from[1]: must be the name of a VM, or a map of kind, namespace, name,"
+                " names, labels, not the number 1.5",
+                "keep_apart.from[2]: unknown option 'nam'; did you mean 'name'?",
+            ],
+        ),
+    ],
+)
+def test_errors_in_a_shorthand(rule: dict[str, t.Any], errors: list[str]) -> None:
+    rule = {"run_on": {"zone": "a"}} | rule if len(rule) == 1 else rule
+    assert _faults({"name": "r", **rule}) == [f"rules[0] r, {error}" for error in errors]
 
 
 def test_names_of_keys_are_those_of_the_task() -> None:
@@ -371,5 +445,5 @@ def test_rules_that_are_no_list(raw: t.Any, seen: str) -> None:
 def test_workloads_are_a_list() -> None:
     (found,) = _faults({"name": "r", "workloads": {"name": "a"}, "avoid": {"zone": "a"}})
     assert found == (
-        "rules[0] r, workloads: must be a list of maps with name, names or labels, not a map"
+        "rules[0] r, workloads: must be a list of names of VMs, or of maps with name, names or labels, not a map"
     )
