@@ -52,6 +52,9 @@ NEAR_ENDED = (
     "not guaranteed: some must be near pods that end now, and the scheduler may look again at who"
     " was refused only after five minutes"
 )
+OLD_PODS_MAY_END = (
+    "not guaranteed: the rollout may end old pods before new ones have a node, in any order"
+)
 NOT_RENEWED = (
     "not certain: machines that stay where they are run by terms of before, so that the scheduler may"
     " give others places that the new rules forbid"
@@ -143,19 +146,23 @@ class _Forecaster:
         searched = evaluate(simulation, options)
         decision = self._qualify(searched, simulation, options)
         moved = self.changed.evaluate(self.pending)
-        proof = [*self._proof(simulation, searched, decision), *moved.why]
+        proof = self._proof(simulation, searched, decision)
         if moved.proven is not None:
             least, never = moved.proven.least, moved.proven.never
-            decision, proof = replace(decision, least=least, never=never), [*moved.why]
+            decision, proof = replace(decision, least=least, never=never), []
         blocked = self._blocked()
         answers = [decision.answer, moved.answer]
         if blocked:
             answers.append(ForecastResult.IMPOSSIBLE)
         answer = worst_of(answers)
+        if moved.answer is not ForecastResult.POSSIBLE or answer is ForecastResult.POSSIBLE:
+            proof += moved.why
         if near_ended and answer is ForecastResult.POSSIBLE:
             proof.append(NEAR_ENDED)
         elif decision.is_untried and not decision.doubt and moved.proven is None:
             proof.append(NOT_ALL_TRIED)
+        elif answer is decision.answer is ForecastResult.POSSIBLE and not decision.doubt:
+            proof.append(self._why_only_possible(decision))
         proof += [
             f"{blocked_instance.instance} stays on {blocked_instance.node}: {blocked_instance.reason}"
             for blocked_instance in blocked
@@ -166,7 +173,7 @@ class _Forecaster:
             answer=answer,
             reasons=tuple(proof),
             pending=tuple(unplaced),
-            not_migratable=(*blocked, *stuck, *self.changed.not_migratable()),
+            not_migratable=(*blocked, *stuck, *self.changed.not_migratable(self.pending)),
             moves=(*self.plan.moves, *self._moves(simulation, decision.best)),
             skipped=self.plan.skipped,
             deadlock=self._deadlock(simulation, decision) or moved.deadlock,
@@ -256,6 +263,18 @@ class _Forecaster:
                 " broken then"
             ]
         return [*proof, decision.doubt] if decision.doubt else proof
+
+    def _why_only_possible(self, decision: Decision) -> str:
+        if decision.worst is None:
+            return OLD_PODS_MAY_END
+        placed = {number for number, _node in decision.worst}
+        required = [n for n, pending in enumerate(self.pending) if pending.required]
+        without = [self.pending[number].name for number in required if number not in placed]
+        are = "is" if len(without) == 1 else "are"
+        return (
+            f"not guaranteed: after an unfavorable choice of nodes {len(without)} of {len(required)}"
+            f" {are} unschedulable ({listed(without)})"
+        )
 
     def _proof_of_search(self, simulation: PlacementSimulation, decision: Decision) -> list[str]:
         if decision.proofs:

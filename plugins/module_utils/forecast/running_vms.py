@@ -32,7 +32,7 @@ from ..view.view import ClusterView
 from .bounds import reachable_nodes
 from .change import ChangedCluster
 from .decide import ForecastResult
-from .explain import ProofWords
+from .explain import ProofWords, listed
 from .infeasibility import ProofResult, examine
 from .result import NAMED, Deadlock, NotMigratableInstance, remediation
 from .simulation import ROLLOUT, PendingPod, PlacementSequence, PlacementSimulation, TermIndex
@@ -48,6 +48,7 @@ MAY_BE_HELPED = (
     "no sequence of moves heals all as things are, but others leave or look for places meanwhile, and"
     " that may open some"
 )
+MOVES_EXIST = "not guaranteed: some sequence of single moves satisfies all rules, but the plan has no move for"
 HEALED_BESIDES = (
     "moves were found that heal all, but not whether they still do when the others have places"
 )
@@ -117,13 +118,15 @@ class ChangedVms:
         if proven.texts:
             return ChangedVmsResult(ForecastResult.IMPOSSIBLE, proven.texts, proven=proven)
         if not self.plan.skipped:
-            sure = not pending and self._any_node_will_do()
-            return ChangedVmsResult(ForecastResult.GUARANTEED if sure else ForecastResult.POSSIBLE)
+            why_not = self._why_not_guaranteed(pending)
+            if not why_not:
+                return ChangedVmsResult(ForecastResult.GUARANTEED)
+            return ChangedVmsResult(ForecastResult.POSSIBLE, (f"not guaranteed: {why_not}",))
         refs = tuple(left.instance for left in self.plan.skipped)
         reasons = [f"{left.instance}: {left.reason}" for left in self.plan.skipped]
         answer, why = self._by_any_sequence(pending)
         if answer is ForecastResult.POSSIBLE:
-            return ChangedVmsResult(answer)
+            return ChangedVmsResult(answer, (f"{MOVES_EXIST}: {listed(list(map(str, refs)))}",))
         if answer is ForecastResult.UNKNOWN:
             return ChangedVmsResult(answer, (*reasons, why))
         deadlock = Deadlock(refs, why, remediation(refs, rollout=False))
@@ -145,10 +148,12 @@ class ChangedVms:
             cluster.declared.place(pod, node)
         return not cluster.violating() and not any(_violates(cluster.declared, x) for x in also)
 
-    def not_migratable(self) -> t.Iterator[NotMigratableInstance]:
-        """Changed VMs that could not be live-migrated from where they are once all run as declared."""
+    def not_migratable(self, pending: t.Sequence[PendingPod]) -> t.Iterator[NotMigratableInstance]:
+        """Changed VMs that could not be live-migrated from where they are once all run as declared, and
+        the planned moves have ended on their first target."""
         index = self.view.index_with(self.pods(declared=True))
         waiting = PendingReasons(index, self.topology)
+        moved = {move.uid: move for move in self.plan.moves}
         for vm in self.candidates:
             if Method.MIGRATE not in vm.move_options.methods or vm.pod.uid not in index:
                 continue
@@ -160,7 +165,30 @@ class ChangedVms:
             open_to = index.feasible_nodes(restart, without=vm.pod.uid)
             reason = waiting.reason(target)
             workload = vm.workload.ref if vm.workload is not None else None
-            yield NotMigratableInstance(vm.instance.ref, workload, here, reason, open_to[:NAMED])
+            certain = vm.uid not in moved or len(moved[vm.uid].targets) == 1
+            certain = certain and not self._could_reach(target, vm, here, pending)
+            yield NotMigratableInstance(
+                vm.instance.ref, workload, here, reason, open_to[:NAMED], certain
+            )
+
+    def _could_reach(
+        self, target: Pod, vm: MovableInstance, here: str, pending: t.Sequence[PendingPod]
+    ) -> bool:
+        """Whether some other choice of nodes, for the moves and the pending pods, may open a node to
+        the migration target of a VM."""
+        if not self.plan.moves and not pending:
+            return False
+        moved = {move.uid for move in self.plan.moves}
+        moving = [other for other in self.candidates if other.uid in moved and other.uid != vm.uid]
+        others = [*map(_without_node, moving), *map(_at_last, pending)]
+        every = [PendingPod(target, vm.pod, "migrate", vmi=vm.instance.vmi), *others]
+        ends = [other.pod for other in moving]
+        ended_uids = {pod.uid for pod in ends}
+        pods = [pod for pod in self.pods(declared=True) if pod.uid not in ended_uids]
+        ended = [*self.after.terminating_pods, *ends]
+        simulation = PlacementSimulation(self.view.index_with(pods), every, ended=ended)
+        nodes = reachable_nodes(simulation)[0]
+        return bool(nodes & ~(1 << simulation.table.numbers[here]))
 
     def _candidates(
         self, concerned: t.Collection[Ref], evicted: t.Container[str]
@@ -183,27 +211,31 @@ class ChangedVms:
         )
         return plan_moves(self.after, request, self.candidates)
 
-    def _any_node_will_do(self) -> bool:
-        """Whether one move is needed, and no rule is violated after it whichever node is chosen."""
+    def _why_not_guaranteed(self, pending: t.Sequence[PendingPod]) -> str:
+        """Why the planned moves need not satisfy the rules. Empty if one move is needed, and no rule is
+        violated after it whichever node is chosen."""
         if len(self.plan.moves) != 1:
-            return False
+            count = len(self.plan.moves)
+            return f"{count} moves are needed, and the node of one may prevent the next"
+        if pending:
+            return "1 move is needed, and other instances need a node at the same time"
         (move,) = self.plan.moves
         cluster = ClusterSimulation.of(self.after, self.candidates)
         vmi = cluster.candidates[move.uid].instance.vmi
         if move.method is Method.MIGRATE and (vmi is None or not vmi.live_migratable):
-            return False
+            return f"whether {move.workload} can be live-migrated is not known"
         nodes = cluster.open_set(move.uid, move.method)
         concerned = {move.uid, *cluster.violating(), *cluster.dependencies.related(move.uid)}
         neighbors = self._around(cluster, move.uid)
         if not nodes or nodes.bit_count() * (len(concerned) + len(neighbors)) > self.limit:
-            return False
+            return f"not every node was tried for {move.workload} (the search has a limit)"
         declared_pods = [vm.declared_pod for vm in self.candidates]
         if selected_by_terms(cluster.declared, declared_pods, self.after.terminating_pods):
-            return False
-        return all(
-            self._satisfied_on(cluster, move.uid, node, concerned, neighbors)
-            for node in cluster.table.names_of(nodes)
-        )
+            return "pods that are terminating now still count for the rules"
+        for node in cluster.table.names_of(nodes):
+            if not self._satisfied_on(cluster, move.uid, node, concerned, neighbors):
+                return f"a rule is violated if {move.workload} gets node {node}"
+        return ""
 
     def _around(self, cluster: ClusterSimulation, uid: str) -> list[str]:
         """The keys of other pods that violate nothing and that the move of this VM concerns."""

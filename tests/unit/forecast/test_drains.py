@@ -259,6 +259,7 @@ def test_no_order_contradicts_a_forecast(seed: int, event: NodeEvent) -> None:
     without = drained.without(ends)
     note(f"{found} {drained.names} {without}")
     classify(f"{found.answer}")
+    assert found.reasons or found.answer is ForecastResult.GUARANTEED
     if found.answer is ForecastResult.GUARANTEED:
         assert not any(without)
     elif found.answer is ForecastResult.IMPOSSIBLE:
@@ -310,6 +311,7 @@ def test_a_forecast_survives_chance_and_spite(seed: int, event: NodeEvent) -> No
     drained = Drained(made, nodes, event)
     found = lost(made, *nodes, event=event)
     classify(f"{found.answer}")
+    assert found.reasons or found.answer is ForecastResult.GUARANTEED
     for choose in (at_random(random.Random(seed)), spiteful):
         for at_once in (True, False):
             drained.game.play(choose, at_once=at_once)

@@ -69,6 +69,7 @@ def test_rules_that_are_written_end_obeyed(seed: int) -> None:
         pods[each.pod.uid] = replace(each.declared_pod, node_name=node)
 
     classify(f"{found.answer}, {len(found.moves)} moves")
+    assert found.reasons or found.answer is ForecastResult.GUARANTEED
     refs = {x.ref for x in changed}
     touched = [x for x in every.values() if x.instance.workload in refs and x.node]
     if found.answer in HELPED and not found.skipped:
@@ -130,6 +131,7 @@ def test_moves_off_a_lost_node_can_be_made(seed: int, event: NodeEvent) -> None:
     assert any(_playable(after, found.moves, one_by_one=x) for x in (False, True))
 
     classify(f"{found.answer}, {len(found.moves)} moves")
+    assert found.reasons or found.answer is ForecastResult.GUARANTEED
     if found.answer in HELPED and not found.skipped:
         waiting = {pod.name for pod in before.pods if not pod.node_name}
         seekers = [x for x in after.pods if not x.node_name and x.name not in waiting]

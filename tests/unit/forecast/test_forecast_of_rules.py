@@ -11,7 +11,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.unplaced i
     pending_now,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
-from tests.unit.compliance.cluster import affinity, selector
+from tests.unit.compliance.cluster import affinity, expression, node_affinity, selector
 from tests.unit.planning import scenes
 from tests.unit.planning.scenes import (
     HOST,
@@ -224,3 +224,90 @@ def test_who_waits_without_being_asked_about_is_told() -> None:
 
     assert line.startswith("2 are Pending already, and nothing is asked about them: shop/web-1, ")
     assert "0/2 nodes are available: " in line
+
+
+# What is certain, and why something is only possible.
+
+
+def test_not_migratable_is_uncertain_where_the_scheduler_may_choose_another_node() -> None:
+    """db-a and db-b share zone d, and one of them has to go to zone b or c. web is in zone a and may use
+    zone b only where no db is."""
+    made = cluster("abcd")
+    within = node_affinity({"matchExpressions": [expression(ZONE, "In", "a", "b")]})["affinity"]
+    web = machine(made, "web", "n1", {"affinity": within}, g="web")
+    outside = node_affinity({"matchExpressions": [expression(ZONE, "NotIn", "a")]})["affinity"]
+    dbs = [machine(made, name, "n4", {"affinity": outside}, g="db") for name in ("db-a", "db-b")]
+
+    found = scenes.written(
+        made,
+        scenes.template_write(web, "affinity", {**within, **keep_apart(g="db")}),
+        *(scenes.template_write(ref, "affinity", {**outside, **keep_apart(g="db")}) for ref in dbs),
+    )
+
+    (move,) = found.moves
+    assert set(move.targets) == {"n2", "n3"}
+    assert move.targets[0] == "n2", "there web could not migrate"
+    assert [(x.instance.name, x.certain) for x in found.not_migratable] == [("web", False)]
+
+
+def test_not_migratable_is_certain_where_no_choice_helps() -> None:
+    made = cluster("ab")
+    refs = [machine(made, name, node, g="web") for name, node in (("web-a", "n1"), ("web-b", "n2"))]
+
+    found = scenes.written(
+        made,
+        *(scenes.template_write(ref, "affinity", keep_apart(plain=True, g="web")) for ref in refs),
+    )
+
+    assert [(x.instance.name, x.certain) for x in found.not_migratable] == [
+        ("web-a", True),
+        ("web-b", True),
+    ]
+
+
+def test_possible_after_two_moves_says_that_their_nodes_matter() -> None:
+    made = cluster("aabbcc")
+    refs = [machine(made, name, "n1", g="web") for name in ("web-a", "web-b", "web-c")]
+
+    found = scenes.written(
+        made, *(scenes.template_write(ref, "affinity", keep_apart(g="web")) for ref in refs)
+    )
+
+    assert (found.answer, len(found.moves)) == (ForecastResult.POSSIBLE, 2)
+    assert found.reasons == (
+        "not guaranteed: 2 moves are needed, and the node of one may prevent the next",
+    )
+
+
+def test_possible_after_one_move_names_the_node_that_would_not_do() -> None:
+    made = cluster("aabc")
+    refs = [machine(made, name, node, g="web") for name, node in (("web-a", "n1"), ("web-b", "n2"))]
+    db = machine(made, "db", "n3", g="db")
+
+    found = scenes.written(
+        made,
+        *(scenes.template_write(ref, "affinity", keep_apart(g="web")) for ref in refs),
+        scenes.template_write(db, "affinity", keep_apart(g="web")),
+    )
+
+    assert found.answer is ForecastResult.POSSIBLE
+    assert found.reasons == (
+        "not guaranteed: a rule is violated if VirtualMachine shop/web-a gets node n3",
+    )
+
+
+def test_possible_by_an_unfavorable_choice_says_how_many_are_unschedulable() -> None:
+    """One pod may use both nodes that are left, the other only one; each has room for one."""
+    made = cluster("abc", migrates=False)
+    for node in ("n2", "n3"):
+        made.nodes[node]["status"]["allocatable"]["cpu"] = "1"
+    machine(made, "free", "n1")
+    in_b = node_affinity({"matchExpressions": [expression(ZONE, "In", "a", "b")]})
+    machine(made, "narrow", "n1", in_b)
+
+    found = lost(made, "n1")
+
+    assert found.answer is ForecastResult.POSSIBLE
+    assert found.reasons == (
+        "not guaranteed: after an unfavorable choice of nodes 1 of 2 is unschedulable (narrow)",
+    )

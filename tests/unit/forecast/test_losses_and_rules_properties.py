@@ -344,6 +344,7 @@ def test_nothing_contradicts_a_forecast_of_rules_and_a_drain(seed: int) -> None:
     found = written(made, *writes(changes), lost_nodes=lost)
     note(f"{found}")
     event(f"{found.answer}, {len(changed.names)} may move, {len(changed.sought)} leave")
+    assert found.reasons or found.answer is ForecastResult.GUARANTEED
     if found.answer is ForecastResult.GUARANTEED:
         assert changed.ends_well(found.moves)
     elif found.answer is ForecastResult.POSSIBLE:

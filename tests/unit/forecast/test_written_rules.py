@@ -265,6 +265,7 @@ def test_no_sequence_of_moves_contradicts_a_forecast_of_rules(seed: int) -> None
     found = written(made, *writes(changes))
     note(f"{found}")
     event(f"{found.answer}, {min(2, len(found.moves))} moves")
+    assert found.reasons or found.answer is ForecastResult.GUARANTEED
     if found.answer is ForecastResult.GUARANTEED:
         assert machines.ends_well(found.moves)
     elif found.answer is ForecastResult.POSSIBLE:
