@@ -42,10 +42,7 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.movable_in
     MovableInstance,
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.search import shortest_repair
-from ansible_collections.virt.placement.plugins.module_utils.planning.simulation import (
-    ClusterSimulation,
-)
-from tests.unit.planning.movable import movable
+from tests.unit.planning.movable import StrictSimulation, movable
 
 from .search import PLANNERS, pods_to_place
 from .world import Case, build_index, incoming
@@ -54,29 +51,9 @@ METHODS = {"restart": Method.RESTART, "liveMigrate": Method.MIGRATE}
 STATES = 20_000
 
 
-def fill(case: Case) -> dict[str, t.Any] | None:
-    """What the forecast claims of a case whose pods come in list order."""
-    if "liveMigrate" in case["expect"]:
-        return None
-    pods = pods_to_place(case)
-    filling = PlacementSimulation(build_index(case), [PendingPod(pod) for pod in pods])
-    decision = evaluate(filling, SearchOptions(ordered=True, limit=STATES))
-    most, fewest = case["expect"]["maxPlaced"], case["expect"]["minPlaced"]
-    count = len(pods)
-    if decision.answer is ForecastResult.GUARANTEED:
-        return {"maxPlaced": count, "minPlaced": count}
-    if decision.answer is ForecastResult.IMPOSSIBLE:
-        bound = count - decision.least
-        return {"maxPlaced": most if most <= bound < count else f"at most {bound}"}
-    if decision.answer is ForecastResult.UNKNOWN:
-        return {"maxPlaced": "unknown, though every course of so few pods can be tried"}
-    worse = fewest < count or not decision.exact
-    return {"maxPlaced": count, "minPlaced": fewest if worse else f"fewer than {count}"}
-
-
 def any_order(case: Case) -> dict[str, t.Any] | None:
-    """The same in any order: what is guaranteed then is so in list order too, and a proof that it
-    is impossible holds for every order."""
+    """What the forecast claims of a case whose pods come in list order: what is guaranteed in any order
+    is so in this one too, and a proof that it is impossible holds for every order."""
     if "liveMigrate" in case["expect"]:
         return None
     pods = pods_to_place(case)
@@ -101,7 +78,7 @@ def moves(case: Case) -> dict[str, t.Any] | None:
     answer: dict[str, t.Any] = {}
     for name, method in METHODS.items():
         snapshot, found = _candidates(case, method)
-        world = ClusterSimulation.of(snapshot, list(found.values()), strict=True)
+        world = StrictSimulation.of(snapshot, list(found.values()))
         methods = dict.fromkeys(found, (method,))
         result = shortest_repair(world, list(found), methods, once=False, limit=50_000)
         count = -1 if result.moves is None else len(result.moves)
@@ -152,4 +129,4 @@ def _named(pod: Pod) -> Pod:
 
 def register() -> None:
     """Have every case about what could come ask us, too."""
-    PLANNERS[:] = [fill, any_order, moves]
+    PLANNERS[:] = [any_order, moves]

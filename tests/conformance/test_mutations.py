@@ -25,8 +25,6 @@ PARTS = 10
 JSON = t.Any
 
 LEAST = {
-    ("fill", "replicas"): 1.0,
-    ("fill", "list"): 1.0,
     ("any_order", "replicas"): 0.5,
     ("any_order", "list"): 0.5,
     ("moves", "moves"): 1.0,

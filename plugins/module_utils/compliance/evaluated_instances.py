@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import contextlib
 import typing as t
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from ..kubevirt.next_pod import restarted
+from ..kubevirt.next_pod import as_declared
 from ..model.objects import Pod, Ref
 from ..model.snapshot import Instance, Workload
 from ..scheduler.index import Index
 from ..scheduler.pod_info import pod_key
-from ..view.view import ClusterView, IndexFork
+from ..view.view import ClusterView
 from .declared import Declared, DeclaredReader
 from .drift import Drift, DriftComparison
 
@@ -78,9 +78,8 @@ def _evaluated(
     drift = comparison.drift(workload, pod, instance.vmi)
     if drift is None:
         return EvaluatedInstance(instance, pod, pod, workload, declared)
-    next_pod = restarted(pod, declared.placement, declared.labels)
-    as_declared = replace(next_pod, name=pod.name, uid=pod.uid, node_name=pod.node_name)
-    return EvaluatedInstance(instance, pod, as_declared, workload, declared, drift)
+    declared_pod = as_declared(pod, declared.placement, declared.labels)
+    return EvaluatedInstance(instance, pod, declared_pod, workload, declared, drift)
 
 
 def _targets(view: ClusterView) -> tuple[tuple[Instance, Pod], ...]:
@@ -99,14 +98,16 @@ def declared_cluster(index: Index, instances: EvaluatedInstances) -> t.Iterator[
     """While it lasts, every instance is on its node as its workload declares it. Pods that
     migrations make and leave behind are not there: an instance does not compete with itself, and
     violates nothing where it no longer runs."""
-    with IndexFork(index) as fork:
+    with contextlib.ExitStack() as reverts:
         for _instance, pod in instances.targets:
             if pod_key(pod) in index:
-                fork.remove(pod_key(pod))
+                node = index.node_of(pod_key(pod))
+                reverts.callback(index.place, index.remove(pod_key(pod)), node)
         for instance in instances.placed:
             if instance.as_declared is not instance.pod:
-                fork.remove(instance.key)
-                fork.place(instance.as_declared, instance.node)
+                reverts.callback(index.place, index.remove(instance.key), instance.node)
+                index.place(instance.as_declared, instance.node)
+                reverts.callback(index.remove, instance.key)
         yield
 
 

@@ -91,12 +91,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """`ordered`: each pod gets one try, in list order. `complete` false: more may happen than a
-    sequence shows, so that a search of all of them does not prove a guarantee; `one_at_a_time` false:
-    nor that it is impossible. `shown` false: a sequence is not needed where all is guaranteed. `limit`
-    bounds the states of the search."""
+    """`complete` false: more may happen than a sequence shows, so that a search of all of them does not
+    prove a guarantee; `one_at_a_time` false: nor that it is impossible. `shown` false: a sequence is not
+    needed where all is guaranteed. `limit` bounds the states of the search."""
 
-    ordered: bool = False
     complete: bool = True
     one_at_a_time: bool = True
     shown: bool = True
@@ -111,15 +109,13 @@ def evaluate(simulation: PlacementSimulation, options: SearchOptions = SearchOpt
     required = [n for n, pending in enumerate(simulation.pending) if pending.required]
     if all(worst_case.is_placed(n) for n in required):
         best: PlacementSequence = ()
-        if options.shown and not options.ordered:
+        if options.shown:
             open_nodes = [simulation.open_nodes(n) for n in range(len(simulation.pending))]
             best = greedy_placement(simulation, open_nodes, {})
         return Decision(ForecastResult.GUARANTEED, best=best)
     reachable = reachable_nodes(simulation)
     examined = examine(simulation, reachable)
-    best = ()
-    if not options.ordered:
-        best = greedy_placement(simulation, reachable, examined.hints)
+    best = greedy_placement(simulation, reachable, examined.hints)
     if examined.proofs:
         least, never = examined.least, examined.never
         return Decision(ForecastResult.IMPOSSIBLE, examined.proofs, best, best, least, never)
@@ -133,7 +129,7 @@ def _search(
     size += sum(math.log2(len(pod.phases)) for pod in simulation.terminating)
     if size > SEARCHABLE:
         return BestAndWorst(None, None, exhausted=False)
-    return search_all(simulation, ordered=options.ordered, limit=options.limit)
+    return search_all(simulation, limit=options.limit)
 
 
 def _decision(

@@ -3,10 +3,8 @@
 """Which placement sequences does a simulation have: one good one, or all of them within a limit?
 
 `greedy_placement` finds one sequence without a search of all: a proof that it is possible. The most
-constrained pod goes first, onto the node that the others need least. A pod that finds none gets in by a
-move of one that was placed, and the result is played from the start: only a sequence in which each node
-is open in its turn counts. Where it matters which ended pods are still there, further tries let one pod
-end at a time.
+constrained pod goes first, onto the node that the others need least; further tries go by chance. Where
+it matters which ended pods are still there, further tries let one pod end at a time.
 
 `search_all` is exact where its limit is not reached. Pods of one kind are interchangeable, and each
 state is visited once, whatever led to it.
@@ -44,17 +42,14 @@ def placed(simulation: PlacementSimulation, sequence: PlacementSequence) -> int:
     return sum(1 for number, node in sequence if node and simulation.pending[number].required)
 
 
-def search_all(
-    simulation: PlacementSimulation, *, ordered: bool = False, limit: int = LIMIT
-) -> BestAndWorst:
-    """The best and the worst end of a simulation. `ordered`: each pod gets one try, in list order; else
-    any waiting pod may be next, again and again, as in a scheduler's queue.
+def search_all(simulation: PlacementSimulation, *, limit: int = LIMIT) -> BestAndWorst:
+    """The best and the worst end of a simulation. Any waiting pod may be next, again and again, as in a
+    scheduler's queue.
 
     It ends early once both a full end and one that is not full are known.
     """
-    search = _Search(simulation, ordered, limit)
-    ended = contextlib.nullcontext() if ordered else simulation.ended_present()
-    with contextlib.suppress(_Enough), ended:
+    search = _Search(simulation, limit)
+    with contextlib.suppress(_Enough), simulation.ended_present():
         search.explore()
     best, worst = search.best, search.worst
     kinds = simulation.kinds if search.kinds_placed else []
@@ -67,9 +62,8 @@ class _Enough(Exception):
 
 
 class _Search:
-    def __init__(self, simulation: PlacementSimulation, ordered: bool, limit: int) -> None:
+    def __init__(self, simulation: PlacementSimulation, limit: int) -> None:
         self.simulation = simulation
-        self.ordered = ordered
         self.limit = limit
         self.seen: set[t.Hashable] = set()
         self.best: tuple[int, PlacementSequence] | None = None
@@ -77,44 +71,35 @@ class _Search:
         self.exhausted = True
         self.kinds_placed: set[int] = set()
 
-    def explore(self, position: int = 0) -> None:
-        state = (position if self.ordered else 0, self.simulation.state())
+    def explore(self) -> None:
+        state = self.simulation.state()
         if state in self.seen:
             return
         if len(self.seen) >= self.limit:
             self.exhausted = False
             raise _Enough
         self.seen.add(state)
-        progress = self._in_order(position) if self.ordered else self._in_any_order()
-        if not progress:
+        if not self._any_step():
             self._end()
 
-    def _in_any_order(self) -> bool:
-        progress = False
-        for m in range(len(self.simulation.terminating)):
-            if self.simulation.can_advance(m):
-                self.simulation.advance(m)
-                self._explore_further(0)
+    def _any_step(self) -> bool:
+        """Explore what follows each step that is possible now; False where none is."""
+        simulation, progress = self.simulation, False
+        for m in range(len(simulation.terminating)):
+            if simulation.can_advance(m):
+                simulation.advance(m)
+                self._explore_further()
                 progress = True
-        for number in self.simulation.next_pods():
-            progress |= self._each_node(number, 0)
+        for number in simulation.next_pods():
+            for name in simulation.table.names_of(simulation.open_nodes(number)):
+                simulation.place(number, name)
+                self._explore_further()
+                progress = True
         return progress
 
-    def _in_order(self, position: int) -> bool:
-        left = range(position, len(self.simulation.pending))
-        return any(self._each_node(number, number + 1) for number in left)
-
-    def _each_node(self, number: int, position: int) -> bool:
-        simulation = self.simulation
-        names = simulation.table.names_of(simulation.open_nodes(number))
-        for name in names:
-            simulation.place(number, name)
-            self._explore_further(position)
-        return bool(names)
-
-    def _explore_further(self, position: int) -> None:
+    def _explore_further(self) -> None:
         try:
-            self.explore(position)
+            self.explore()
         finally:
             self.simulation.revert()
 
@@ -179,17 +164,9 @@ class _Greedy:
         self.start = 0
 
     def play(self) -> PlacementSequence:
-        simulation = self.simulation
         self._fill()
-        sequence = simulation.sequence
-        missing = [n for n in simulation.waiting if simulation.pending[n].required]
-        if missing and len(missing) <= REPAIRS:
-            for number in missing:
-                self._let_in(number)
-            repaired = dict(simulation.sequence)
-            simulation.revert_to(0)
-            sequence = max(sequence, self._replay(repaired), key=len)
-        simulation.revert_to(0)
+        sequence = self.simulation.sequence
+        self.simulation.revert_to(0)
         return sequence
 
     def play_one_by_one(self) -> PlacementSequence:
@@ -255,38 +232,3 @@ class _Greedy:
 
     def _cost(self, node: str) -> tuple[int, str]:
         return self.load[self.simulation.table.numbers[node]], node
-
-    def _let_in(self, number: int) -> None:
-        """Try to place a pod by a move of one that was placed."""
-        simulation = self.simulation
-        where = dict(simulation.sequence)
-        for candidate in list(where)[-REPAIRS:]:
-            simulation.revert_to(0)
-            kept = {n: node for n, node in where.items() if n != candidate}
-            complete = len(self._replay(kept)) == len(kept)
-            if candidate not in simulation.waiting:
-                continue
-            nodes = simulation.open_nodes(number) if complete else 0
-            for node in simulation.table.names_of(nodes)[:REPAIRS]:
-                simulation.place(number, node)
-                elsewhere = simulation.open_nodes(candidate)
-                if elsewhere:
-                    simulation.place(candidate, simulation.table.names_of(elsewhere)[0])
-                    return
-                simulation.revert()
-            simulation.revert_to(0)
-            self._replay(where)
-
-    def _replay(self, where: t.Mapping[int, str]) -> PlacementSequence:
-        """Place each pod on its node, in an order in which each node is open in its turn."""
-        table = self.simulation.table
-        left = dict(where)
-        progress = True
-        while left and progress:
-            progress = False
-            for number, node in list(left.items()):
-                if self.simulation.open_nodes(number) >> table.numbers[node] & 1:
-                    self.simulation.place(number, node)
-                    del left[number]
-                    progress = True
-        return self.simulation.sequence

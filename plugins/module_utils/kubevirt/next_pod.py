@@ -52,6 +52,12 @@ def restarted(pod: Pod, declared: Placement, labels: Labels) -> Pod:
     return _next(pod, declared, {**carried_labels(pod.labels), **labels})
 
 
+def as_declared(pod: Pod, declared: Placement, labels: Labels) -> Pod:
+    """`pod`, on its node, as if it had been made from what its workload declares now."""
+    created = restarted(pod, declared, labels)
+    return replace(created, name=pod.name, uid=pod.uid, node_name=pod.node_name)
+
+
 def migrated(pod: Pod, vmi: MachineInstance, declared: Placement) -> Pod:
     """The target pod of a live migration: made from the VirtualMachineInstance, while the source
     still runs, and kept off its node (virt-controller, migration.go)."""

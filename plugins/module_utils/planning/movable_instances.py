@@ -15,7 +15,7 @@ from ..compliance.declared import Declared, DeclaredReader
 from ..compliance.drift import Drift, DriftComparison
 from ..kubevirt.instances import instances
 from ..kubevirt.moving import MoveOptions, can_migrate, move_options, takes_effect
-from ..kubevirt.next_pod import migrated, restarted
+from ..kubevirt.next_pod import as_declared, migrated
 from ..model.gc import collector_paused
 from ..model.objects import Pod, Ref
 from ..model.plan import Method
@@ -41,7 +41,11 @@ class MovableInstance:
     def declared_pod(self) -> Pod:
         """The running pod (name, uid, node) as the workload declares it; the very `pod` where that
         is how it runs."""
-        return as_declared(self.pod, self.declared) if self.declared is not None else self.pod
+        return (
+            as_declared(self.pod, self.declared.placement, self.declared.labels)
+            if self.declared is not None
+            else self.pod
+        )
 
     @cached_property
     def declared(self) -> Declared | None:
@@ -156,9 +160,3 @@ class MovableReader:
             self.snapshot.platform,
             apply_pending_changes=self._apply_pending_changes,
         )
-
-
-def as_declared(pod: Pod, declared: Declared) -> Pod:
-    """`pod`, on its node, as if it had been made from what its workload declares now."""
-    made = restarted(pod, declared.placement, declared.labels)
-    return replace(made, name=pod.name, uid=pod.uid, node_name=pod.node_name)

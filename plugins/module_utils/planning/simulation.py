@@ -27,6 +27,7 @@ from ..model.topology import HOSTNAME
 from ..scheduler.framework import FilterStatus
 from ..scheduler.index import Index
 from ..scheduler.nodes import NodeSet
+from ..view.view import ClusterView
 from .dependencies import Dependencies
 from .movable_instances import MovableInstance
 from .node_ranking import NodeRanking
@@ -53,7 +54,7 @@ class VerifiedIndex:
         """What plans for `candidates` begin with. If one of them does not run as declared, the
         declared cluster has another index, and nothing is verified here."""
         with collector_paused():
-            index = index_of(snapshot, snapshot.pods)
+            index = ClusterView(snapshot).index
             failures: dict[str, tuple[FilterStatus, ...]] = {}
             for instance in candidates:
                 if instance.declared_pod is not instance.pod:
@@ -76,8 +77,7 @@ class SimulatedMove:
 
 class ClusterSimulation:
     """`running` and `declared` hold the same pods on the same nodes, except leaving pods: they take
-    room but violate nothing (see in_flight). `strict`: risks (a cordon, a taint, too little room)
-    count as violations."""
+    room but violate nothing (see in_flight)."""
 
     def __init__(
         self,
@@ -85,11 +85,9 @@ class ClusterSimulation:
         declared: Index,
         candidates: t.Iterable[MovableInstance],
         *,
-        strict: bool = False,
         leaving_keys: tuple[str, ...] = (),
         failures: Refusals | None = None,
     ) -> None:
-        self._strict = strict
         self._leaving = leaving_keys
         self._known_refusals = failures
         self.running = running
@@ -112,7 +110,6 @@ class ClusterSimulation:
         snapshot: Snapshot,
         candidates: t.Sequence[MovableInstance],
         *,
-        strict: bool = False,
         on_the_way: InFlight | None = None,
         verified: VerifiedIndex | None = None,
     ) -> ClusterSimulation:
@@ -125,14 +122,15 @@ class ClusterSimulation:
         leaving = (
             leaving.difference(instance.pod.uid for instance in candidates) if leaving else leaving
         )
-        running = index_of(snapshot, snapshot.pods) if verified is None else verified.index
+        view = ClusterView(snapshot)
+        running = view.index if verified is None else verified.index
         leaving_keys = tuple(uid for uid in leaving if uid in running)
         failures: Refusals | None = None
         declared = running
         if len(leaving_keys) > MAX_LEAVING or any(x.declared_pod is not x.pod for x in candidates):
             declared_pods = {instance.pod.uid: instance.declared_pod for instance in candidates}
             staying = (pod for pod in snapshot.pods if pod.uid not in leaving)
-            declared = index_of(snapshot, (declared_pods.get(pod.uid, pod) for pod in staying))
+            declared = view.index_with(declared_pods.get(pod.uid, pod) for pod in staying)
             leaving_keys = ()
         elif verified is not None:
             failures = verified.refusals
@@ -140,7 +138,6 @@ class ClusterSimulation:
             running,
             declared,
             candidates,
-            strict=strict,
             leaving_keys=leaving_keys,
             failures=failures,
         )
@@ -179,8 +176,6 @@ class ClusterSimulation:
 
     def violations(self, uid: Uid) -> tuple[FilterStatus, ...]:
         """What the instance violates where it is, as declared (compliance.violations)."""
-        if self._strict:
-            return self.refusals(uid)
         violated = self._violations.get(uid)
         if violated is None:
             violated = self._violations[uid] = self._compute_violations(uid)
@@ -229,10 +224,6 @@ class ClusterSimulation:
                 if bypassed_rules(instance.declared, node):
                     nodes &= ~(1 << numbers[node.name])
         return nodes
-
-    def open_to(self, uid: Uid, method: Method) -> tuple[str, ...]:
-        """The names of `open_set`."""
-        return self.table.names_of(self.open_set(uid, method))
 
     @property
     def moves_made(self) -> int:
@@ -318,8 +309,3 @@ class ClusterSimulation:
         if instance.migration_target is None:
             raise AssertionError(f"{instance.instance.ref} is not migrated: it has no target pod")
         return instance.migration_target
-
-
-def index_of(snapshot: Snapshot, pods: t.Iterable[Pod]) -> Index:
-    """The index of a snapshot with these pods."""
-    return Index.build(snapshot.nodes, pods, snapshot.namespaces, claim_terms=snapshot.claim_terms)

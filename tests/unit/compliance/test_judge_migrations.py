@@ -6,7 +6,14 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.compliance.evaluated_instances import (
+    declared_cluster,
+    evaluated_instances,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
 from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.index import Index
+from ansible_collections.virt.placement.plugins.module_utils.view.view import ClusterView
 from tests.unit.compliance.cluster import (
     Cluster,
     anti_affinity,
@@ -46,6 +53,24 @@ def test_a_plain_zone_term_leaves_a_migration_no_target_in_its_own_zone() -> Non
     assert found.verdict is Verdict.SATISFIED
     assert found.feasible_if_restarted == ("n1", "n2")
     assert found.feasible_if_migrated == ()
+
+
+def placed(index: Index) -> dict[str, tuple[Pod, str]]:
+    return {pod.uid: (pod, index.node_of(pod.uid)) for pod in index.pods}
+
+
+def test_index_is_as_before_after_the_cluster_was_judged_as_declared() -> None:
+    cluster = Cluster()
+    refs = three(cluster, ["n1", "n3", "n5"], rule_first=False)
+    cluster.propagate(refs[0])
+    cluster.launcher("db1", "n2")
+    view = ClusterView(cluster.snapshot())
+    before = placed(view.index)
+
+    with declared_cluster(view.index, evaluated_instances(view)):
+        assert placed(view.index) != before
+
+    assert placed(view.index) == before
 
 
 def test_after_a_migration_the_rule_is_in_effect() -> None:

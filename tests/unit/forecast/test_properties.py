@@ -186,7 +186,7 @@ def state_of(world: ClusterSimulation) -> t.Any:
         list(world.ranking.loads),
         {uid: world.refusals(uid) for uid in world.candidates},
         {
-            uid: world.open_to(uid, candidate.move_options.methods[0])
+            uid: world.open_set(uid, candidate.move_options.methods[0])
             for uid, candidate in world.candidates.items()
         },
     )

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Movable instances whose facts a test states, instead of manifests they would be read from."""
+"""Movable instances whose facts a test states, and a simulation that counts risks as violations."""
 
 from __future__ import annotations
 
@@ -16,6 +16,18 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.movable_in
     MovableInstance,
     MovableReader,
 )
+from ansible_collections.virt.placement.plugins.module_utils.planning.simulation import (
+    ClusterSimulation,
+    Uid,
+)
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.framework import FilterStatus
+
+
+class StrictSimulation(ClusterSimulation):
+    """Risks (a cordon, a taint, too little room) count as violations, as in the recorded cases."""
+
+    def violations(self, uid: Uid) -> tuple[FilterStatus, ...]:
+        return self.refusals(uid)
 
 
 def movable(

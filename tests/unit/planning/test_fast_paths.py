@@ -20,13 +20,13 @@ from ansible_collections.virt.placement.plugins.module_utils.compliance.drift im
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instances import (
     instances,
 )
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.next_pod import as_declared
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node, Pod
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Plan
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
 from ansible_collections.virt.placement.plugins.module_utils.planning import simulation as worlds
 from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
     InstanceSelection,
-    as_declared,
     movable_instances,
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.node_ranking import (
@@ -119,7 +119,9 @@ def test_what_is_plainly_enforced_has_not_drifted(seed: int) -> None:
         if found.declared_pod is not found.pod or found.workload is None:
             assert (found.uid in drifted) == (found.drift is not None)
             continue
-        assert said(as_declared(found.pod, reader.declared(found.workload))) == said(found.pod)
+        declared = reader.declared(found.workload)
+        made = as_declared(found.pod, declared.placement, declared.labels)
+        assert said(made) == said(found.pod)
         assert found.uid not in drifted
         assert found.drift is None
 

@@ -35,7 +35,7 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.search imp
 from ansible_collections.virt.placement.plugins.module_utils.planning.simulation import (
     ClusterSimulation,
 )
-from tests.unit.planning.movable import movable
+from tests.unit.planning.movable import StrictSimulation, movable
 
 CASES = Path(__file__).parents[2] / "conformance" / "cases" / "sample-plan-moves.json"
 METHODS = {"restart": Method.RESTART, "liveMigrate": Method.MIGRATE}
@@ -67,7 +67,7 @@ def _world(
         pods=tuple(pods),
         namespaces=tuple(map(namespace_from_manifest, case["namespaces"])),
     )
-    return ClusterSimulation.of(snapshot, list(found.values()), strict=True), found
+    return StrictSimulation.of(snapshot, list(found.values())), found
 
 
 def _named(pod: Pod) -> Pod:
