@@ -14,8 +14,9 @@ UTILS = Path(__file__).resolve().parents[3] / "plugins" / "module_utils"
 OF_THE_SCHEDULER = ("node(s)", "didn't match", "didn't satisfy", "didn't have", "Insufficient ")
 """How reasons of kube-scheduler begin, or what is in each of them."""
 
-SHOWN = {"model/manifests.py", "kubevirt/moving.py"}
-"""Files that take a message along: the reason beside LiveMigratable and Progressing, for people."""
+SHOWN = {"model/manifests.py", "kubevirt/moving.py", "forecast/report.py"}
+"""Files that take a message along: the reason beside LiveMigratable and Progressing, for people; and the
+report that has one of our own."""
 
 
 def trees() -> t.Iterator[tuple[str, ast.Module]]:
