@@ -34,6 +34,7 @@ extends_documentation_fragment:
   - virt.placement.attributes
   - virt.placement.attributes.info
   - virt.placement.what_if
+  - virt.placement.assume_node_labels
   - virt.placement.placement
 requirements:
   - python >= 3.10

@@ -73,6 +73,7 @@ extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - virt.placement.attributes
   - virt.placement.attributes.info
+  - virt.placement.assume_node_labels
   - virt.placement.placement
 requirements:
   - python >= 3.10
@@ -240,6 +241,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virt.placement.plugins.module_utils.flows.lint import run, run_online
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
+    ASSUME_NODE_LABELS,
     argument_spec,
 )
 from ansible_collections.virt.placement.plugins.module_utils.interface.runner import (
@@ -259,6 +261,7 @@ def main() -> None:
             kubernetes_version={"type": "str"},
             kubevirt_version={"type": "str"},
             online={"type": "bool", "default": False},
+            **ASSUME_NODE_LABELS,
         ),
         required_by={"kubevirt_version": ["kubernetes_version"]},
         supports_check_mode=True,

@@ -209,6 +209,7 @@ options:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - virt.placement.attributes
+  - virt.placement.assume_node_labels
   - virt.placement.placement
 attributes:
   check_mode:
@@ -223,6 +224,7 @@ requirements:
   - kubernetes >= 28.1.0
   - PyYAML, where O(rules) is text
 notes:
+  - O(assume_node_labels) counts in check mode only.
   - Needs the rights of the cluster roles C(virt-placement-reader) and C(virt-placement-mover). Missing rights are
     reported before the first write, in check mode too.
   - Numbers and booleans in O(rules) may be text. Text that YAML reads as another type has to be quoted.
@@ -492,6 +494,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virt.placement.plugins.module_utils.flows.rules import run
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
+    ASSUME_NODE_LABELS,
     argument_spec,
 )
 from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
@@ -564,6 +567,7 @@ def main() -> None:
                 "default": "refuse",
                 "choices": list(WORKLOAD_ROLLOUT),
             },
+            **ASSUME_NODE_LABELS,
         ),
         supports_check_mode=True,
     )

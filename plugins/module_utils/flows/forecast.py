@@ -31,6 +31,7 @@ from ..model.kinds import FORECAST_KINDS, VIRTUAL_MACHINE
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..rules.plan import ExtraFindings, RulesPlan, RulesRequest, plan_rules
+from ..view.assumed_labels import NodeLabels, assumed_node_labels, with_node_labels
 from .rules import rules_request, scope_of
 
 if t.TYPE_CHECKING:
@@ -91,6 +92,7 @@ def read_question(params: t.Mapping[str, t.Any], api: ApiClient, topology: Topol
     """The options, checked, and one reading of the cluster. `params` are those of forecast_info or
     of drill_info. Raises InvalidInput with every fault of the options, and ApiError."""
     faults: list[InputError] = []
+    assumed = assumed_node_labels(params["assume_node_labels"], topology, faults)
     rules = _rules_option(params, topology, faults)
     request = forecast_request(
         unavailable=params.get("unavailable"),
@@ -102,9 +104,9 @@ def read_question(params: t.Mapping[str, t.Any], api: ApiClient, topology: Topol
         faults=faults,
     )
     if faults:
-        raise InvalidInput(_all_faults(api, request, rules, faults))
+        raise InvalidInput(_all_faults(api, request, rules, assumed, faults))
     before = read_snapshot(api, _scope(request, rules))
-    return _question(before, request, rules, extra_findings=lint_of_writes(topology))
+    return _question(before, request, rules, assumed, extra_findings=lint_of_writes(topology))
 
 
 def _rules_option(
@@ -130,12 +132,13 @@ def _all_faults(
     api: ApiClient,
     request: ForecastRequest,
     rules: RulesRequest | None,
+    assumed: NodeLabels,
     faults: t.Sequence[InputError],
 ) -> tuple[InputError, ...]:
     """`faults` of the options, and the errors that only the cluster shows, in the valid options."""
 
     def look(brief: ApiClient) -> None:
-        _question(read_snapshot(brief, _scope(request, rules)), request, rules)
+        _question(read_snapshot(brief, _scope(request, rules)), request, rules, assumed)
 
     errors = with_errors_of_the_cluster(api, faults, look, "the cluster")
     return tuple(dict.fromkeys((*errors, *(rules.faults if rules is not None else ()))))
@@ -145,10 +148,12 @@ def _question(
     before: Snapshot,
     request: ForecastRequest,
     rules: RulesRequest | None,
+    assumed: NodeLabels,
     extra_findings: ExtraFindings | None = None,
 ) -> Question:
     """Raises InvalidInput for everything in the options that the cluster does not have."""
     faults: list[InputError] = []
+    before = with_node_labels(before, assumed, faults)
     unavailable = unavailable_nodes(request, before, faults)
     if rules is not None:
         checked = replace(rules, faults=(*faults, *rules.faults))

@@ -21,6 +21,7 @@ from ..model.json_pointer import JSON
 from ..model.rendering import as_json
 from ..model.snapshot import Platform, Snapshot
 from ..rules.parse import Parsed, read_rules
+from ..view.assumed_labels import assumed_node_labels, with_node_labels
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -41,10 +42,16 @@ def run(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.A
     """The result; `cluster` None: no server is asked. Raises InvalidInput with every fault."""
     params = module.params
     faults: list[InputError] = []
+    assumed = assumed_node_labels(params["assume_node_labels"], topology_of(params), faults)
+    if assumed and cluster is None:
+        faults.append(
+            InputError("assume_node_labels", "needs online; offline, list Node manifests")
+        )
     read, parsed = _manifests_option(params, faults), _rules_option(params, faults)
     platform = _platform_option(params, faults)
     manifests, rules = in_namespace(read.manifests, params["namespace"]), parsed.rules
     if cluster is not None:
+        cluster = with_node_labels(cluster, assumed, faults)
         faults += not_served((*rules, *parsed.broken), manifests, cluster)
     if faults:
         raise InvalidInput(faults)

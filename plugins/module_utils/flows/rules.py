@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..api.client import ApiClient
 from ..api.errors import NotFound
@@ -16,7 +16,7 @@ from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, writes_result
 from ..interface.runner import PartialFailure
 from ..lint.run import lint_of_writes
-from ..model.findings import sentences
+from ..model.findings import InputError, sentences
 from ..model.json_pointer import JSON
 from ..model.kinds import RULE_KINDS
 from ..model.objects import Ref
@@ -26,6 +26,7 @@ from ..model.write import Write
 from ..rules.parse import read_rules
 from ..rules.plan import ExtraFindings, RulesPlan, RulesRequest, plan_rules
 from ..rules.resolve import targets_of
+from ..view.assumed_labels import NO_LABELS, NodeLabels, assumed_node_labels, with_node_labels
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -37,8 +38,14 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     params = module.params
     topology = topology_of(params)
     request = rules_request(params, topology, workload_rollout=params["workload_rollout"])
+    faults: list[InputError] = []
+    assumed = assumed_node_labels(params["assume_node_labels"], topology, faults)
     outcome = write_rules(
-        api, request, check=module.check_mode, extra_findings=lint_of_writes(topology)
+        api,
+        replace(request, faults=(*faults, *request.faults)),
+        check=module.check_mode,
+        extra_findings=lint_of_writes(topology),
+        assumed=assumed if module.check_mode else {},
     )
     plan = outcome.plan
     reported = {change.ref for change in plan.workloads}
@@ -127,10 +134,13 @@ def write_rules(
     *,
     check: bool,
     extra_findings: ExtraFindings | None = None,
+    assumed: NodeLabels = NO_LABELS,
 ) -> Written:
     """Writes the rules of `request`. Nothing is sent in check mode, or if findings refuse the plan.
     Raises InvalidInput with all faults or all missing rights, and ApiError."""
-    snapshot = read_snapshot(api, scope_of(request))
+    faults = list(request.faults)
+    snapshot = with_node_labels(read_snapshot(api, scope_of(request)), assumed, faults)
+    request = replace(request, faults=tuple(faults))
     plan = plan_rules(snapshot, request, extra_findings=extra_findings)
     if plan.refused:
         return Written(plan)

@@ -29,8 +29,15 @@ def argument_spec(**own: Spec) -> dict[str, Spec]:
     return {**auth_argument_spec(), **shared, **own}
 
 
+ASSUME_NODE_LABELS: dict[str, Spec] = {
+    "assume_node_labels": {"type": "dict", "default": {}, "no_log": False}
+}
+"""Their documentation is the fragment `virt.placement.assume_node_labels`."""
+
+
 def what_if_options() -> dict[str, Spec]:
-    """Options of the modules that forecast. Their documentation is the fragment `virt.placement.what_if`."""
+    """Options of the modules that forecast. Their documentation is the fragment `virt.placement.what_if`,
+    and that of ASSUME_NODE_LABELS."""
     scaled: dict[str, Spec] = {
         "kind": {"type": "str", "default": "Deployment"},
         "namespace": {"type": "str"},
@@ -45,6 +52,7 @@ def what_if_options() -> dict[str, Spec]:
         "prune": {"type": "bool", "default": False},
         "adopt": {"type": "bool", "default": False},
         "scale": {"type": "list", "elements": "dict", "options": scaled},
+        **ASSUME_NODE_LABELS,
     }
 
 
