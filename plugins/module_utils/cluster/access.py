@@ -91,7 +91,7 @@ def require_rights(api: ApiClient, rights: t.Iterable[Right], *, role: Role) -> 
     found out. `role` is the one that grants them."""
     missing = missing_rights(api, rights)
     if missing:
-        raise InvalidInput([_fault(right, role) for right in missing])
+        raise InvalidInput(_faults(missing, role))
 
 
 def require_write_rights(api: ApiClient, writes: t.Iterable[Write], *, role: Role) -> None:
@@ -108,7 +108,7 @@ def require_write_rights(api: ApiClient, writes: t.Iterable[Write], *, role: Rol
     by_name = (single for right in unsure if right not in lacking for single in objects[right])
     missing = sorted({*lacking, *missing_rights(api, by_name)})
     if missing:
-        raise InvalidInput([_fault(right, role) for right in missing])
+        raise InvalidInput(_faults(missing, role))
 
 
 def _is_allowed(api: ApiClient, right: Right) -> bool:
@@ -121,10 +121,25 @@ def _is_allowed(api: ApiClient, right: Right) -> bool:
     return allowed
 
 
-def _fault(right: Right, role: Role) -> InputError:
-    kind = "Role" if right.resource in _NAMESPACED_ROLES else "ClusterRole"
-    return InputError(
-        "rights",
-        f"this identity may not {right}: grant this identity the {kind} virt-placement-{role}"
-        f" (rbac/{role}.yml)",
-    )
+def _faults(missing: t.Iterable[Right], role: Role) -> list[InputError]:
+    """One error for each role to grant, with every right that it is needed for."""
+    verbs: dict[tuple[str, Right], list[str]] = {}
+    for right in missing:
+        kind = "Role" if right.resource in _NAMESPACED_ROLES else "ClusterRole"
+        verbs.setdefault((kind, replace(right, verb="")), []).append(right.verb)
+    by_kind: dict[str, list[str]] = {}
+    for (kind, right), listed in verbs.items():
+        by_kind.setdefault(kind, []).append(str(replace(right, verb=_or(listed))))
+    return [
+        InputError(
+            "rights",
+            f"this identity may not {', nor '.join(texts)}: grant this identity the {kind}"
+            f" virt-placement-{role} (rbac/{role}.yml)",
+        )
+        for kind, texts in by_kind.items()
+    ]
+
+
+def _or(verbs: t.Sequence[str]) -> str:
+    *others, last = verbs
+    return f"{', '.join(others)} or {last}" if others else last

@@ -181,11 +181,15 @@ class Unreadable:
     verb: str
     reason: str
 
-    def __str__(self) -> str:
+    @property
+    def what(self) -> str:
         where = "" if self.resource in _OF_NO_NAMESPACE else " in all namespaces"
         if self.namespace:
             where = f" in namespace {self.namespace}"
-        return f"cannot {self.verb} {self.resource}{where}: {self.reason}"
+        return f"cannot {self.verb} {self.resource}{where}"
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)

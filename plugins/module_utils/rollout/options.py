@@ -22,7 +22,7 @@ from ..model.kinds import KINDS, POOL
 from ..model.objects import Ref
 from ..model.plan import Method
 from ..model.rule import WorkloadSelector
-from ..model.snapshot import Snapshot
+from ..model.snapshot import Snapshot, Unreadable
 from ..planning.movable_instances import InstanceSelection
 from ..planning.plan import Scope
 from ..view import selection as references
@@ -218,11 +218,7 @@ def namespaces_of(options: RolloutOptions) -> tuple[str, ...]:
 def wanted(options: RolloutOptions, snapshot: Snapshot) -> InstanceSelection:
     """Raises InvalidInput for namespaces and workloads that do not exist, and where something that
     is needed could not be read: with an incomplete view nothing may move."""
-    faults = [
-        InputError("not permitted", f"{gap}; without it nobody knows what may be moved")
-        for gap in snapshot.unreadable
-        if gap.resource != POOL.plural
-    ]
+    faults = _unreadable([gap for gap in snapshot.unreadable if gap.resource != POOL.plural])
     lookup = WorkloadLookup(ClusterTables(snapshot), faults)
     for namespace in namespaces_of(options) if not faults else ():
         lookup.check_namespace(namespace, "namespaces")
@@ -236,3 +232,11 @@ def wanted(options: RolloutOptions, snapshot: Snapshot) -> InstanceSelection:
     if options.namespaces is not None:
         return InstanceSelection(namespaces=frozenset(options.namespaces))
     return InstanceSelection(workloads=frozenset(refs))
+
+
+def _unreadable(gaps: t.Sequence[Unreadable]) -> list[InputError]:
+    """One error for all lists that this identity may not read."""
+    if len(gaps) <= 1:
+        return [InputError("not permitted", str(gap)) for gap in gaps]
+    role = "grant this identity the ClusterRole virt-placement-reader (rbac/reader.yml)"
+    return [InputError("not permitted", f"{', '.join(gap.what for gap in gaps)}: {role}")]

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,21 @@ def test_every_missing_right_is_named_with_the_role_that_grants_it(
         " ClusterRole virt-placement-mover (rbac/mover.yml)",
         "rights: this identity may not update leases.coordination.k8s.io in namespace kube-system:"
         " grant this identity the Role virt-placement-mover (rbac/mover.yml)",
+    ]
+
+
+def test_missing_rights_of_one_role_are_one_sentence(
+    server: ScriptedServer, api: ApiClient
+) -> None:
+    server.plays(_says(False))
+    migrations = Right("create", "kubevirt.io", "virtualmachineinstancemigrations", "", "shop")
+    rights = [replace(migrations, verb=verb) for verb in ("create", "delete", "get")]
+    with pytest.raises(InvalidInput) as refused:
+        require_rights(api, [*rights, PODS], role="mover")
+    assert [str(fault) for fault in refused.value.errors] == [
+        "rights: this identity may not create, delete or get"
+        " virtualmachineinstancemigrations.kubevirt.io in namespace shop, nor patch pods in namespace"
+        " shop: grant this identity the ClusterRole virt-placement-mover (rbac/mover.yml)"
     ]
 
 

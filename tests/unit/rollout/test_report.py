@@ -246,6 +246,16 @@ def test_who_cannot_see_all_moves_nothing() -> None:
     assert "cannot list pods in all namespaces: grant it" in str(raised.value)
 
 
+def test_several_lists_that_may_not_be_read_are_one_error() -> None:
+    gaps = (Unreadable("nodes", "", "list", "grant it"), Unreadable("pods", "", "list", "grant it"))
+    with pytest.raises(InvalidInput) as raised:
+        wanted(parameters(), Snapshot(namespaces=(Namespace("shop"),), unreadable=gaps))
+    assert [str(error) for error in raised.value.errors] == [
+        "not permitted: cannot list nodes, cannot list pods in all namespaces: grant this identity"
+        " the ClusterRole virt-placement-reader (rbac/reader.yml)"
+    ]
+
+
 @pytest.mark.parametrize("namespace", ["", "shop"])
 def test_what_could_not_be_read_is_not_said_to_be_missing(namespace: str) -> None:
     gap = Unreadable("virtualmachines", namespace, "list", "grant it")
