@@ -160,7 +160,7 @@ def test_a_machine_that_cannot_migrate_is_left_with_the_reason(shop: Shop) -> No
     assert {left["name"] for left in result["skipped"]} == {"b0", "b1"}
     assert "DisksNotLiveMigratable" in result["skipped"][0]["reason"]
     assert "moving it takes restart" in result["skipped"][0]["reason"]
-    told = [line for line in result["progress"] if line.startswith("left: ")]
+    told = [line for line in result["progress"] if " is skipped: " in line]
     assert len(told) == 2 and all("moving it takes restart" in line for line in told)
 
 
@@ -254,10 +254,38 @@ def test_a_migration_that_fails_fails_the_run_and_says_why(shop: Shop) -> None:
     result = shop.roll()
 
     assert result["failed"]
-    assert "1 moves failed, failures_allowed is 0" in result["msg"]
+    (move,) = result["moves"]
+    assert result["msg"].startswith(
+        "1 move failed, and failures_allowed is 0: migrate of VirtualMachine"
+        f" {shop.namespace}/{move['name']}: {move['reason']}."
+    )
     assert [move["state"] for move in result["moves"]] == ["failed"]
     assert result["moves"][0]["reason"]
     assert shop.lease()["spec"]["holderIdentity"] == ""
+
+
+def test_all_failed_moves_are_named_whenever_they_failed(shop: Shop) -> None:
+    """One fails at once, the other a step later."""
+    pairs = {("f0", "f1"): "1", ("g0", "g1"): "7"}
+    failing = {"sandbox.virt/migration-fails": "1"}
+    machines = [
+        objects.virtual_machine(
+            name, shop.namespace, annotations={**failing, "sandbox.virt/migration-seconds": seconds}
+        )
+        for names, seconds in pairs.items()
+        for name in names
+    ]
+    shop.start(*machines, nodes=["w1"])
+    for names in pairs:
+        keep_machines_apart(shop, names)
+
+    result = shop.roll()
+
+    assert [move["state"] for move in result["moves"]] == ["failed", "failed"], result["progress"]
+    assert result["msg"].startswith("2 moves failed, and failures_allowed is 0: ")
+    for move in result["moves"]:
+        named = f"migrate of VirtualMachine {shop.namespace}/{move['name']}: {move['reason']}"
+        assert named in result["msg"]
 
 
 def test_a_run_that_is_alive_is_not_disturbed(shop: Shop) -> None:

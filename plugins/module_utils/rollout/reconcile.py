@@ -338,9 +338,9 @@ class Reconciler:
         journal = self.journal.begin(record, siblings)
         self.journal = replace(journal, domain=now.nodes.domain(move.source))
         now.new.add(move.uid)
-        count = self.report.count = self.report.count.begun(move)
-        line = report.began(self.journal.started, count.total, move, now.nodes)
-        self.report.lines.append(line)
+        self.report.count, lines = self.report.count.begun(move, self.journal)
+        line = report.began(self.journal.started, self.report.count.total, move, now.nodes)
+        self.report.lines += [*lines, line]
 
     def _send_first(self, uid: str, now: Reconciliation) -> None:
         """Send a move, if its instance is as it was when it was planned."""

@@ -40,7 +40,7 @@ class NodeDescriptions:
 def planned(run: str, plan: Plan) -> str:
     if not plan.skipped:
         return f"run {run}: {_count(len(plan.moves), 'move')} planned"
-    return f"run {run}: {_count(len(plan.moves), 'move')} planned, {len(plan.skipped)} left behind"
+    return f"run {run}: {_count(len(plan.moves), 'move')} planned, {len(plan.skipped)} skipped"
 
 
 def plan_lines(run: str, plan: Plan) -> list[str]:
@@ -94,11 +94,18 @@ def needless(names: t.Sequence[str]) -> str:
 
 
 def gone(names: t.Sequence[str]) -> str:
-    return f"{_some(names)} {'is' if len(names) == 1 else 'are'} not there any more"
+    return f"{_some(names)} {'does' if len(names) == 1 else 'do'} not exist any more"
 
 
-def total_changed(before: int, now: int) -> str:
-    return f"{_count(now, 'move')} in all now, {before} before"
+def added(move: Move) -> str:
+    return f"{short(move.workload, move.instance)} has to move too ({move.reason})"
+
+
+def plan_changed(before: int, now: int, causes: t.Sequence[str]) -> str:
+    """One line about a change of the plan, with its causes."""
+    total = _count(now, "move")
+    change = f" from {before} to {total}" if now != before else f", still {total}"
+    return f"plan changed{change}: {'; '.join(causes) or 'the cluster has changed'}"
 
 
 def undo_notes_removed(workloads: t.Sequence[str], *, check: bool) -> list[str]:
@@ -112,7 +119,8 @@ def undo_notes_removed(workloads: t.Sequence[str], *, check: bool) -> list[str]:
 
 def skipped_line(left: SkippedInstance) -> str:
     ref = left.workload or left.instance
-    return f"left: {short(ref, left.instance)} on {left.node or 'no node'}: {left.reason}"
+    node = f" on {left.node}" if left.node else ""
+    return f"{short(ref, left.instance)}{node} is skipped: {left.reason}"
 
 
 def well_placed_by_need(found: t.Iterable[tuple[str, str]]) -> list[str]:
@@ -197,12 +205,23 @@ def well_placed_lines(placed: t.Iterable[MovableInstance]) -> list[str]:
     )
 
 
-def failures(moves: t.Iterable[t.Mapping[str, JSON]]) -> str:
-    """The moves that failed in this step; earlier ones were reported when they failed."""
-    messages = [
-        f"{m['kind']} {m['instance']}: {m['reason']}" for m in moves if m["state"] == "failed"
-    ]
-    return "; ".join(messages) or "see the progress lines"
+def failures(moves: t.Iterable[t.Mapping[str, JSON]]) -> list[str]:
+    """The failed ones of these moves, each with the reason."""
+    return [f"{_move_named(move)}: {move['reason']}" for move in moves if move["state"] == "failed"]
+
+
+def _move_named(move: t.Mapping[str, JSON]) -> str:
+    instance = f" ({move['instance']})" if move["instance"] != move["name"] else ""
+    return f"{move['method']} of {move['kind']} {move['namespace']}/{move['name']}{instance}"
+
+
+def too_many_failed(failed: int, allowed: int, messages: t.Sequence[str]) -> str:
+    """Why a run failed. `messages`: `failures` of all its steps."""
+    named = "; ".join(messages) or "an earlier task reported them"
+    return (
+        f"{_count(failed, 'move')} failed, and failures_allowed is {allowed}: {named}."
+        " No other move was started. Correct the causes and run again"
+    )
 
 
 def undone(records: t.Iterable[MoveRecord], plan: Plan, waiting: str) -> str:

@@ -24,8 +24,15 @@ NAMED = 50
 
 @dataclass(frozen=True, slots=True)
 class MoveCount:
-    """`total` is the number of moves as it was reported last, -1 before the first time. `to_come` are
-    moves that were planned and have not begun: uids and names of their instances."""
+    """The number of moves as it was reported last, and which of them have not begun.
+
+    A plan that is made while moves are in flight may have moves that are needless once those have
+    ended. So a change of the plan is reported when nothing is in flight, or when a move begins that
+    was not counted.
+
+    `total` is -1 before the first plan. `to_come` are moves that were counted and have not begun:
+    uids and names of their instances.
+    """
 
     total: int = -1
     to_come: t.Mapping[str, str] = field(default_factory=dict)
@@ -33,49 +40,72 @@ class MoveCount:
     def replanned(
         self, journal: RunJournal, plan: Plan, there: t.Container[str]
     ) -> tuple[MoveCount, list[str]]:
-        """The count after a new plan, and the lines about the difference. `there` are the uids of
+        """The count after a new plan, and the line about what has changed. `there` are the uids of
         the instances that still exist."""
         begun = {record.uid for record in journal.records}
         moves = [move for move in plan.moves if move.uid not in begun]
-        planned = {move.uid for move in moves}
         total = journal.started + len(moves)
-        off = {u: n for u, n in self.to_come.items() if u not in planned and u not in begun}
-        lines = _no_longer_planned(off, plan, there)
-        if self.total not in (-1, total):
-            lines.append(report.total_changed(self.total, total))
-        named = {move.uid: report.short(move.workload, move.instance) for move in moves[:NAMED]}
-        return MoveCount(total, named), lines
+        if self.total == -1:
+            return MoveCount(total, _names(moves[:NAMED])), []
+        if journal.records:
+            return self._with_more_names(moves, self.total - journal.started), []
+        planned = {move.uid for move in moves}
+        off = {uid: name for uid, name in self.to_come.items() if uid not in planned}
+        added = [move for move in moves if move.uid not in self.to_come]
+        added = added if len(self.to_come) < NAMED else []
+        causes = [*_no_longer_planned(off, plan, there), *map(report.added, added)]
+        lines = (
+            [report.plan_changed(self.total, total, causes)]
+            if causes or total != self.total
+            else []
+        )
+        return MoveCount(total, _names(moves[:NAMED])), lines
 
-    def begun(self, move: Move) -> MoveCount:
-        """One of the moves to come begins."""
-        return replace(self, to_come={u: n for u, n in self.to_come.items() if u != move.uid})
+    def begun(self, move: Move, journal: RunJournal) -> tuple[MoveCount, list[str]]:
+        """One of the moves begins; `journal` has it already. One that was not counted is reported."""
+        to_come = {uid: name for uid, name in self.to_come.items() if uid != move.uid}
+        count = replace(self, to_come=to_come)
+        if journal.started <= self.total:
+            return count, []
+        changed = report.plan_changed(self.total, journal.started, [report.added(move)])
+        return replace(count, total=journal.started), [changed]
 
     def deferred(self, record: MoveRecord) -> MoveCount:
         """A move that was reported to begin, and of which nothing was sent, is to come again."""
         name = report.short(record.workload, record.instance)
         return replace(self, to_come={**self.to_come, record.uid: name})
 
+    def _with_more_names(self, moves: t.Sequence[Move], to_come: int) -> MoveCount:
+        """More of the moves that were counted, of which only some were named."""
+        unnamed = [move for move in moves if move.uid not in self.to_come]
+        room = max(0, min(NAMED, to_come) - len(self.to_come))
+        return replace(self, to_come={**self.to_come, **_names(unnamed[:room])})
+
 
 UNCOUNTED: t.Final = MoveCount()
 
 
+def _names(moves: t.Iterable[Move]) -> dict[str, str]:
+    return {move.uid: report.short(move.workload, move.instance) for move in moves}
+
+
 def _no_longer_planned(off: t.Mapping[str, str], plan: Plan, there: t.Container[str]) -> list[str]:
-    """What became of the moves that are not planned any more."""
-    left = {skipped.uid: skipped for skipped in plan.skipped}
-    lines = []
-    for uid in (uid for uid in off if uid in left):
-        skipped = left[uid]
-        lines.append(
-            report.deferred(off[uid], skipped.reason)
-            if skipped.temporary
-            else report.skipped_line(skipped)
+    """Why moves are not planned any more."""
+    skipped = {instance.uid: instance for instance in plan.skipped}
+    causes = []
+    for uid in (uid for uid in off if uid in skipped):
+        instance = skipped[uid]
+        causes.append(
+            report.deferred(off[uid], instance.reason)
+            if instance.temporary
+            else report.skipped_line(instance)
         )
-    not_skipped = [uid for uid in off if uid not in left]
+    not_skipped = [uid for uid in off if uid not in skipped]
     needless = [off[uid] for uid in not_skipped if uid in there]
     ended = [off[uid] for uid in not_skipped if uid not in there]
-    lines += [report.needless(needless)] if needless else []
-    lines += [report.gone(ended)] if ended else []
-    return lines
+    causes += [report.needless(needless)] if needless else []
+    causes += [report.gone(ended)] if ended else []
+    return causes
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +152,7 @@ class RolloutState:
     `failing_since` is when (in elapsed seconds) the API server stopped answering, -1 while it
     answers. `waiting` is the reason for waiting that was reported last. `fenced`: what an earlier
     run may yet send was made void. `total` and `to_come` are those of MoveCount.
+    `failures` names the moves that failed so far, with their reasons.
     """
 
     run: str = ""
@@ -136,6 +167,7 @@ class RolloutState:
     changed: bool = False
     total: int = -1
     to_come: dict[str, str] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
 
     @classmethod
     def read(cls, given: t.Mapping[str, JSON] | None) -> RolloutState:

@@ -104,6 +104,7 @@ class _RolloutStep:
         self.reconciler: Reconciler | None = None
         self.journal: RunJournal | None = None
         """As it was read or written when this step came to hold the Lease."""
+        self._failures_before = state.failures
         self._report_begun = 0.0
         self._renewed = self.began - lease.DURATION
 
@@ -339,9 +340,8 @@ class _RolloutStep:
         if reconciler.failed:
             lease.release(self.api, reconciler.keeper.held)
             result = self._result(finished=True, plan=now.plan)
-            result.failure = (
-                f"{reconciler.journal.failed} moves failed, failures_allowed is"
-                f" {self.options.failures_allowed}: {report.failures(result.moves)}"
+            result.failure = report.too_many_failed(
+                reconciler.journal.failed, self.options.failures_allowed, self.state.failures
             )
             return result
         result = self._finish(now.view, now.plan)
@@ -390,6 +390,7 @@ class _RolloutStep:
         self.state.elapsed = self.elapsed
         self.state.changed = self.state.changed or self.report.changed
         self.state.count = self.report.count
+        self.state.failures = self._failures_before + report.failures(self.report.moves)
         moves = plan.moves if plan is not None else ()
         skipped = plan.skipped if plan is not None else ()
         return StepResult(

@@ -23,11 +23,20 @@ EMPTY = RunJournal("r1", "x")
 def move(name: str) -> Move:
     vmi = Ref("VirtualMachineInstance", "shop", name)
     machine = Ref("VirtualMachine", "shop", name)
-    return Move(vmi, name, machine, Method.MIGRATE, "w1", ("w2",), "")
+    return Move(vmi, name, machine, Method.MIGRATE, "w1", ("w2",), "two in zone a")
 
 
 def record(of: Move) -> MoveRecord:
     return MoveRecord(of.instance, of.uid, of.workload, of.method, of.source, 1, 0.0)
+
+
+def begun(count: MoveCount, *moves: Move) -> MoveCount:
+    """The count after these moves began, which were counted."""
+    for number in range(len(moves)):
+        journal = replace(EMPTY, records=tuple(map(record, moves[: number + 1])))
+        count, lines = count.begun(moves[number], journal)
+        assert lines == []
+    return count
 
 
 A, B, C = move("a"), move("b"), move("c")
@@ -39,24 +48,47 @@ def test_the_first_plan_is_told_by_nobody_else() -> None:
     assert (count.total, lines) == (2, [])
 
 
-def test_a_move_that_comes_and_goes_again_is_told_with_the_totals() -> None:
-    """Two are in flight; a third is planned behind them, and stands well once they are over."""
+def test_move_that_comes_and_goes_while_others_are_in_flight_is_not_reported() -> None:
+    """Two are in flight; a third is planned behind them, and needless once they are over."""
     count, _lines = MoveCount().replanned(EMPTY, Plan((A, B)), THERE)
-    count = count.begun(A).begun(B)
     flying = replace(EMPTY, records=(record(A), record(B)))
+    count = begun(count, A, B)
 
     count, lines = count.replanned(flying, Plan((C,)), THERE)
-    assert (count.total, lines) == (3, ["3 moves in all now, 2 before"])
+    assert (count.total, lines) == (2, [])
 
     over = EMPTY
     for each in (A, B):
         over = over.end(record(each), 1.0, outcome=Outcome.MOVED)
     count, lines = count.replanned(over, Plan(), THERE)
-    assert (count.total, lines) == (
-        2,
-        ["VirtualMachine shop/c needs no move any more", "2 moves in all now, 3 before"],
-    )
+    assert (count.total, lines) == (2, [])
     assert count.replanned(over, Plan(), THERE) == (count, [])
+
+
+def test_move_that_was_not_planned_is_reported_once_with_its_cause_when_it_begins() -> None:
+    count, _lines = MoveCount().replanned(EMPTY, Plan((A, B)), THERE)
+    count = begun(count, A, B)
+    flying = replace(EMPTY, records=(record(A), record(B)))
+    count, lines = count.replanned(flying, Plan((C,)), THERE)
+    assert lines == []
+    count, lines = count.begun(C, replace(EMPTY, records=tuple(map(record, (A, B, C)))))
+    assert (count.total, lines) == (
+        3,
+        ["plan changed from 2 to 3 moves: VirtualMachine shop/c has to move too (two in zone a)"],
+    )
+
+
+def test_change_of_the_plan_between_moves_is_one_line_with_its_causes() -> None:
+    count, _lines = MoveCount().replanned(EMPTY, Plan((A, B)), THERE)
+    changed, lines = count.replanned(EMPTY, Plan((A, C)), THERE)
+    assert (changed.total, lines) == (
+        2,
+        [
+            "plan changed, still 2 moves: VirtualMachine shop/b needs no move any more;"
+            " VirtualMachine shop/c has to move too (two in zone a)"
+        ],
+    )
+    assert changed.replanned(EMPTY, Plan((A, C)), THERE)[1] == []
 
 
 def test_a_move_that_was_journalled_and_not_sent_counts_once() -> None:
@@ -68,9 +100,9 @@ def test_a_move_that_was_journalled_and_not_sent_counts_once() -> None:
 
 def test_a_move_that_was_put_off_and_is_needless_then_is_named() -> None:
     count, _lines = MoveCount().replanned(EMPTY, Plan((A,)), THERE)
-    count = count.begun(A).deferred(record(A))
+    count = begun(count, A).deferred(record(A))
     _count, lines = count.replanned(EMPTY, Plan(), THERE)
-    assert lines[0] == "VirtualMachine shop/a needs no move any more"
+    assert lines == ["plan changed from 1 to 0 moves: VirtualMachine shop/a needs no move any more"]
 
 
 def test_what_is_left_and_what_is_gone_is_said_so() -> None:
@@ -83,10 +115,9 @@ def test_what_is_left_and_what_is_gone_is_said_so() -> None:
     )
     _count, lines = count.replanned(EMPTY, Plan((), left), {"a", "b"})
     assert lines == [
-        "left: VirtualMachine shop/a on w1: no node is open",
-        "VirtualMachine shop/b is not moved for now: somebody else migrates it",
-        "VirtualMachine shop/c is not there any more",
-        "0 moves in all now, 3 before",
+        "plan changed from 3 to 0 moves: VirtualMachine shop/a on w1 is skipped: no node is open;"
+        " VirtualMachine shop/b is not moved for now: somebody else migrates it; VirtualMachine shop/c does not exist"
+        " any more"
     ]
 
 

@@ -63,8 +63,8 @@ def test_a_plan_is_told_with_what_is_left() -> None:
     move = Move(VMI, "u", DB, Method.MIGRATE, "w1", ("w2",), "")
     left = SkippedInstance(VMI, "u", DB, "w1", "it cannot")
     assert progress.planned("r1", Plan((move,))) == "run r1: 1 move planned"
-    assert progress.planned("r1", Plan((), (left,))) == "run r1: 0 moves planned, 1 left behind"
-    assert progress.skipped_line(left) == "left: VirtualMachine shop/db on w1: it cannot"
+    assert progress.planned("r1", Plan((), (left,))) == "run r1: 0 moves planned, 1 skipped"
+    assert progress.skipped_line(left) == "VirtualMachine shop/db on w1 is skipped: it cannot"
 
 
 def test_check_mode_tells_each_move() -> None:
@@ -130,6 +130,26 @@ def test_who_stands_well_is_told_in_one_line_for_each_need() -> None:
 def test_a_move_is_told_when_it_ends(end: MoveResult, told: str) -> None:
     record = MoveRecord(VMI, "u", DB, Method.MIGRATE, "w1", 1, 0.0)
     assert progress.ended(1, 3, record, end, 4.2, PLACES) == told
+
+
+def test_failed_moves_are_named_with_namespace_and_reason() -> None:
+    web = Ref("VirtualMachineInstanceReplicaSet", "shop", "web")
+    one = Ref("VirtualMachineInstance", "shop", "web-x1")
+    failed = MoveResult(Outcome.FAILED, reason="guest too busy")
+    moves = [
+        progress.ended_move(MoveRecord(VMI, "u", DB, Method.MIGRATE, "w1", 1, 0.0), failed, 1.0),
+        progress.ended_move(
+            MoveRecord(VMI, "v", DB, Method.MIGRATE, "w1", 1, 0.0),
+            MoveResult(Outcome.MOVED, "w2"),
+            1.0,
+        ),
+        progress.ended_move(MoveRecord(one, "w", web, Method.RECREATE, "w1", 1, 0.0), failed, 1.0),
+    ]
+    assert progress.too_many_failed(2, 1, progress.failures(moves)) == (
+        "2 moves failed, and failures_allowed is 1: migrate of VirtualMachine shop/db: guest too"
+        " busy; recreate of VirtualMachineInstanceReplicaSet shop/web (web-x1): guest too busy. No"
+        " other move was started. Correct the causes and run again"
+    )
 
 
 def workload(name: str, undo: str | None = "before", **labels: str) -> Workload:
