@@ -327,8 +327,8 @@ skipped:
       from_node: w2
       to_node: null
       reason: >-
-        moving it takes restart (a change of topologySpreadConstraints takes effect at a
-        restart), and allowed is migrate
+        a move needs restart (a change of topologySpreadConstraints takes effect at a restart),
+        but allow is migrate: add restart to allow
   contains:
     kind:
       description: Kind of the workload.
@@ -405,7 +405,8 @@ deferred:
       elements: str
 not_enforced:
   description:
-    - Instances that are placed correctly but still run with previous constraints. They need no move.
+    - Instances that are placed correctly, now or after the planned moves, but still run with previous constraints.
+      They need no move.
       O(scope=not_enforced) moves them.
   returned: always, unless the rollout could not start
   type: list
@@ -417,6 +418,7 @@ not_enforced:
       instance: db2
       uid: 7d0e5e62-54a7-4a55-b1f5-0e0cf2a7ad0d
       node: w3
+      when: now
       takes_effect: migration
       reason: placed correctly; enforced from its next migration
   contains:
@@ -437,6 +439,11 @@ not_enforced:
       type: str
     node:
       description: The node that it runs on.
+      type: str
+    when:
+      description:
+        - V(now) if the instance violates no required rule. V(after_moves) if it violates one until the planned or
+          deferred moves are made.
       type: str
     takes_effect:
       description: What enforces the new constraints. V(migration), V(restart) or V(recreate).
@@ -471,7 +478,8 @@ errors:
   returned: when a rollout fails that had started
   type: list
   elements: str
-  sample: ["not done within 3600 s; left: VirtualMachine shop/db1"]
+  sample:
+    - "not done within 3600 s (run_timeout). not started: VirtualMachineInstance shop/db1 (not started)"
 """
 
 import typing as t

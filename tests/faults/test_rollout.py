@@ -199,7 +199,7 @@ def test_a_lease_that_can_never_be_written_ends_the_run(shop: Shop, end: str) ->
 
     assert result["failed"]
     assert result["msg"].startswith(told)
-    assert "could not be given back and is free in 20 s: cannot patch leases" in result["msg"]
+    assert "could not be released and is free in 20 s: cannot patch leases" in result["msg"]
     assert shop.disruptions(mark) == []
     assert (result["moves"], result["changed"]) == ([], False)
     assert "in flight" not in result["msg"]
@@ -244,7 +244,7 @@ def test_removed_undo_records_are_reported_though_the_lease_cannot_be_released_a
     assert not result.get("failed"), result.get("msg")
     cleared = {f"VirtualMachine {shop.namespace}/{name}" for name in fault.cleared()}
     assert cleared
-    (removal,) = [line for line in result["progress"] if "forgotten" in line]
+    (removal,) = [line for line in result["progress"] if "undo record" in line]
     assert all(name in removal for name in cleared)
     assert any("waiting for the API server" in line for line in result["progress"])
     assert len(result["moves"]) == 1

@@ -280,7 +280,9 @@ def test_a_paused_deployment_is_left_at_once(shop: Shop) -> None:
     assert not result.get("failed"), result.get("msg")
     assert time.monotonic() - began < 25
     assert len(result["skipped"]) == 2
-    assert all("its own roll-out is paused" in left["reason"] for left in result["skipped"])
+    assert all(
+        "the rollout of its workload is paused" in left["reason"] for left in result["skipped"]
+    )
     assert [w for w in shop.sandbox.audit.writes(since=mark) if w.resource != "leases"] == []
 
 
@@ -304,7 +306,9 @@ def test_a_stuck_deployment_is_left_at_once(shop: Shop) -> None:
     assert not result.get("failed"), result.get("msg")
     assert time.monotonic() - began < 25
     assert result["skipped"]
-    assert all("its own roll-out is stuck" in left["reason"] for left in result["skipped"])
+    assert all(
+        "the rollout of its workload is stuck" in left["reason"] for left in result["skipped"]
+    )
 
 
 def test_what_a_task_before_had_moved_may_be_moved_by_the_next_one(shop: Shop) -> None:
@@ -325,17 +329,24 @@ def test_what_a_task_before_had_moved_may_be_moved_by_the_next_one(shop: Shop) -
     assert result["skipped"] == []
 
 
-def test_who_stands_well_is_returned_and_told(shop: Shop) -> None:
+def test_well_placed_instance_is_returned_and_reported_now_or_after_the_moves(shop: Shop) -> None:
+    """In check mode the one that stays violates the rule until the other has moved."""
     pair_on_one_node(shop)
+    (later,) = shop.roll(check=True)["not_enforced"]
+    assert (later["when"], later["reason"]) == (
+        "after_moves",
+        "violated now, satisfied after the planned moves; enforced from its next migration",
+    )
 
     result = shop.roll()
 
     moved = {move["name"] for move in result["moves"]}
     (stands,) = result["not_enforced"]
+    assert stands["when"] == "now"
     assert {stands["name"]} == {"p0", "p1"} - moved
-    assert stands["reason"] == "stands well; takes effect at its next migration"
+    assert stands["reason"] == "placed correctly; enforced from its next migration"
     assert result["progress"][-1].endswith(
-        f"/{stands['name']} stands well; takes effect at its next migration"
+        f"/{stands['name']}: placed correctly; enforced from its next migration"
     )
     assert "_run" not in result
     assert "waiting" not in result

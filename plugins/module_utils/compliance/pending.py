@@ -30,6 +30,8 @@ from ..scheduler.framework import (
     ReasonKind,
 )
 from ..scheduler.index import Index
+from ..scheduler.nodes import NodeSet
+from ..scheduler.pod_info import PodInfo
 from . import terms as wording
 from .evaluated_instances import EvaluatedInstances
 from .violations import MissingData
@@ -88,6 +90,33 @@ def refused_text(nodes: t.Iterable[t.Iterable[FilterStatus]], topology: Topology
     where kube-scheduler reports only the first."""
     counts = Counter(_node_text(refusals, topology) for refusals in nodes)
     return no_node_text(counts.total(), counts)
+
+
+EXACT = 16
+"""Nodes that one filter refuses, up to which each is asked for its reason."""
+
+
+def no_good_node_text(
+    index: Index, pod_info: PodInfo, topology: Topology, source: NodeSet = 0
+) -> str:
+    """Why no node is right for a pod. As kube-scheduler counts, a node counts for the first filter that
+    refuses it. Nodes that pass all filters would violate a rule, or are the `source` of a migration."""
+    left, counts = index.table.all, Counter[str]()
+    for plugin, text in FILTER_TEXTS.items():
+        kept = left & index.nodes_passing(pod_info, {plugin})
+        refused = left & ~kept
+        if refused.bit_count() > EXACT:
+            counts[text] += refused.bit_count()
+        else:
+            for node in index.table.names_of(refused):
+                failures = index.failures(pod_info.pod, node, plugins={plugin})
+                counts[_node_text(failures[:1], topology) or text] += 1
+        left = kept
+    if left & source:
+        counts["node(s) were the source of the migration"] += (left & source).bit_count()
+    if left & ~source:
+        counts["node(s) would violate a rule"] += (left & ~source).bit_count()
+    return no_node_text(index.table.all.bit_count(), counts)
 
 
 def _node_text(refusals: t.Iterable[FilterStatus], topology: Topology) -> str:

@@ -131,7 +131,7 @@ def move_options(
     if vmi.terminating:
         return MoveOptions((), "the instance is being deleted", passing=True)
     if workload is None:
-        return MoveOptions((), "no controller would make this instance again")
+        return MoveOptions((), "no controller would recreate it")
     if workload.ref.kind == REPLICA_SET.name:
         return _of_replica(workload, vmi)
     if workload.ref.kind == VIRTUAL_MACHINE.name:
@@ -156,7 +156,7 @@ def _of_pod(workload: Workload | None, instance: Instance) -> MoveOptions:
     if pod is not None and pod.terminating:
         return MoveOptions((), "the pod is being deleted", passing=True)
     if workload is None:
-        return MoveOptions((), "no controller would make this pod again")
+        return MoveOptions((), "no controller would recreate it")
     if workload.ref.kind not in (DEPLOYMENT.name, STATEFUL_SET.name):
         return MoveOptions((), f"pods of a {workload.ref.kind} are bound to their nodes")
     if _unseen(workload):
@@ -165,13 +165,13 @@ def _of_pod(workload: Workload | None, instance: Instance) -> MoveOptions:
         return MoveOptions((Method.RECREATE,), "a pod cannot migrate")
     if held := _held(workload):
         return MoveOptions((), held)
-    return MoveOptions((), "its own roll-out is under way", passing=True)
+    return MoveOptions((), "the rollout of its workload is in progress", passing=True)
 
 
 def _of_replica(workload: Workload, vmi: MachineInstance) -> MoveOptions:
     behind = lagging_fields(workload, vmi)
     if behind:
-        reason = f"{_listed(behind)} of the instance stays as it was made"
+        reason = f"{_listed(behind)} of the instance is fixed when the VMI is created"
     elif vmi.phase != "Running":
         reason = f"the instance is {vmi.phase or 'not started'}"
     else:
@@ -205,8 +205,8 @@ def _restart(
         return (), "KubeVirt refuses a restart while volumes are being changed"
     if not apply_pending_changes and (foreign := staged_changes(workload, vmi)):
         return (), (
-            f"a restart would also apply changes that somebody staged ({_listed(foreign)});"
-            " apply_pending_changes allows it"
+            f"a restart would also apply other pending changes ({_listed(foreign)}): apply them, or"
+            " set apply_pending_changes"
         )
     return (Method.RESTART,), ""
 
@@ -345,15 +345,15 @@ def _held(workload: Workload) -> str:
     StatefulSet keeps the pods below its partition on the previous revision.
     """
     if (workload.manifest.get("spec") or {}).get("paused"):
-        return "its own roll-out is paused (spec.paused): resume it first"
+        return "the rollout of its workload is paused (spec.paused): resume it first"
     stuck = workload.condition("Progressing", "False")
     if stuck is not None:
         why = stuck.get("message") or stuck.get("reason") or "no reason given"
-        return f"its own roll-out is stuck: {why}"
+        return f"the rollout of its workload is stuck: {why}"
     strategy = (workload.manifest.get("spec") or {}).get("updateStrategy") or {}
     partition = (strategy.get("rollingUpdate") or {}).get("partition") or 0
     if partition and _behind(workload) <= partition:
-        return f"its own roll-out is held by its partition ({partition})"
+        return f"the rollout of its workload is held by its partition ({partition})"
     return ""
 
 

@@ -44,7 +44,7 @@ class Move:
 @dataclass(frozen=True, slots=True)
 class SkippedInstance:
     """An instance that should move and does not, with the reason. `temporary`: the reason ends by
-    itself, so waiting helps."""
+    itself, so waiting helps. `no_node`: it has no node now, and a move may free one."""
 
     instance: Ref
     uid: str
@@ -52,12 +52,16 @@ class SkippedInstance:
     node: str
     reason: str
     temporary: bool = False
+    no_node: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
+    """`violated`: uids of the instances that violate a required rule now, before the moves."""
+
     moves: tuple[Move, ...] = ()
     skipped: tuple[SkippedInstance, ...] = ()
+    violated: frozenset[str] = frozenset()
 
 
 def move_record(

@@ -12,18 +12,20 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..compliance.declared import NodeRule
+from ..compliance.pending import no_good_node_text
 from ..compliance.violations import bypass_text
 from ..kubevirt.instances import in_flight
 from ..model.gc import collector_paused
 from ..model.objects import Placement
 from ..model.plan import Method, Move, Plan, SkippedInstance
 from ..model.snapshot import Snapshot
+from ..model.topology import Topology
 from ..scheduler.nodes import NodeSet
 from ..scheduler.preferences import meeting_nodes
 from .dependencies import Dependencies
 from .movable_instances import InstanceSelection, MovableInstance, movable_instances
 from .node_ranking import PreferencePenalties, cheaper
-from .repair import TARGETS, PlannedMove, RepairPlanner, violation_text
+from .repair import RETRIES, TARGETS, PlannedMove, RepairPlanner, violation_text
 from .search import arrange
 from .simulation import ClusterSimulation, VerifiedIndex
 
@@ -91,6 +93,7 @@ class PlanRequest:
     apply_pending_changes: bool = False
     in_flight: frozenset[Uid] = frozenset()
     not_movable: t.Mapping[Uid, str] = field(default_factory=dict)
+    topology: Topology = field(default_factory=Topology.of)
 
 
 def plan_moves(
@@ -141,11 +144,12 @@ class _Planner:
         self.skipped: dict[Uid, SkippedInstance] = {}
 
     def plan(self) -> Plan:
-        sequence = self.repair.repair_violating(self.simulation.violating())
+        violating = self.simulation.violating()
+        sequence = self.repair.repair_violating(violating)
         concerned = self.repair.suspects
         for uid in (x for x in self.candidates if x in concerned):
             if self.simulation.violations(uid):
-                self._skip(self.candidates[uid], self._why_skipped(uid))
+                self._skip_violating(uid)
         for movable in self.on_unknown_node:
             self._skip(movable, f"its node {movable.node} is not there")
         if self.request.scope == "preference_not_met":
@@ -155,7 +159,8 @@ class _Planner:
         while self.simulation.moves_made:
             self.simulation.revert()
         moves = self._ordered(sequence)
-        return Plan((*moves, *self._recreate_pending()), tuple(self.skipped.values()))
+        moves += self._recreate_pending()
+        return Plan(tuple(moves), tuple(self.skipped.values()), frozenset(violating))
 
     def _methods(self, uid: Uid) -> tuple[Method, ...]:
         if uid in self.request.not_movable or self.simulation.bypassed(uid):
@@ -217,25 +222,44 @@ class _Planner:
         better = self._better(uid, nodes)
         if not better:
             return None
-        return self.repair.make(uid, method, better, "a preference is unmet where it is")
+        return self.repair.make(uid, method, better, "a preference is not met")
 
     def _skip_if_better_elsewhere(self, uid: Uid) -> None:
         """Skip an instance without a method, if another node would meet more preferences."""
         movable = self.candidates[uid]
         places = self.simulation.open_set(uid, Method.RECREATE) & self.simulation.good_set(uid)
         if not self._methods(uid) and self._better(uid, places):
-            self._skip(movable, f"a preference is unmet; {self._why_not_moved(movable)}")
+            self._skip(movable, f"a preference is not met; {self._why_not_moved(movable)}")
 
     def _renew(self) -> list[PlannedMove]:
         """Moves of every instance that is to run with its declared terms, affinity targets first."""
         every = self.request.scope == "all"
-        reason = "every instance was asked for" if every else "it runs by terms of before"
+        reason = "scope is all" if every else "it runs with previous constraints"
         todo = {
             uid
             for uid, movable in self.candidates.items()
             if (every or movable.drift) and uid not in self.repair.moved and uid not in self.skipped
         }
+        for uid in [uid for uid in todo if not self._methods(uid)]:
+            todo.discard(uid)
+            if uid not in self.request.not_movable:
+                movable = self.candidates[uid]
+                self._skip(movable, f"{reason}; {self._why_not_moved(movable)}")
         chosen: list[PlannedMove] = []
+        for _try in range(RETRIES):  # a later move may free the node that an earlier one lacked
+            made = self._renew_in_order(todo, reason)
+            chosen += made
+            todo -= self.repair.moved
+            if not made or not todo:
+                break
+        for uid in sorted(todo, key=self._name):
+            why = self.simulation.why_no_node(uid, self._methods(uid)[-1], self.request.topology)
+            self._skip(self.candidates[uid], f"{reason}; {why}", no_node=True)
+        return chosen
+
+    def _renew_in_order(self, uids: set[Uid], reason: str) -> list[PlannedMove]:
+        chosen: list[PlannedMove] = []
+        todo = set(uids)
         while todo:
             uid = min(
                 todo,
@@ -249,20 +273,10 @@ class _Planner:
         return chosen
 
     def _in_place_or_elsewhere(self, uid: Uid, reason: str) -> PlannedMove | None:
-        if uid in self.repair.moved:
-            return None
-        methods = self._methods(uid)
-        for method in methods:
+        for method in self._methods(uid):
             nodes = self.simulation.open_set(uid, method) & self.simulation.good_set(uid)
             if nodes:
                 return self.repair.make(uid, method, nodes, reason)
-        movable = self.candidates[uid]
-        if methods:
-            self._skip(movable, f"{reason}; no node is open to it while it {_stays(methods[-1])}")
-        elif uid in self.request.not_movable:
-            return None
-        else:
-            self._skip(movable, f"{reason}; {self._why_not_moved(movable)}")
         return None
 
     def _recreate_pending(self) -> t.Iterator[Move]:
@@ -276,11 +290,15 @@ class _Planner:
             if allowed is not Method.RECREATE:
                 self._skip(movable, f"it is Pending; {self._why_not_moved(movable)}")
             elif not nodes:
-                self._skip(movable, "it is Pending, and no node is open to it by its new terms")
+                pod_info = self.simulation.running.pod_info(probe)
+                text = no_good_node_text(self.simulation.running, pod_info, self.request.topology)
+                self._skip(
+                    movable, f"it is Pending, also with its new constraints: {text}", no_node=True
+                )
             elif movable.uid in self.request.not_movable:
                 self._skip(movable, self.request.not_movable[movable.uid])
             else:
-                reason = "it is Pending by terms of before"
+                reason = "it is Pending with previous constraints"
                 targets = self.simulation.ranking.first(nodes, (), TARGETS)
                 yield _move(movable, Method.RECREATE, "", targets, reason, ())
 
@@ -301,7 +319,7 @@ class _Planner:
         n = self.simulation.table.numbers[chosen.node]
         return bool(self.simulation.open_set(chosen.uid, chosen.method) >> n & 1)
 
-    def _skip(self, movable: MovableInstance, reason: str) -> None:
+    def _skip(self, movable: MovableInstance, reason: str, *, no_node: bool = False) -> None:
         ref = movable.workload.ref if movable.workload is not None else None
         self.skipped[movable.uid] = SkippedInstance(
             movable.instance.ref,
@@ -310,16 +328,23 @@ class _Planner:
             movable.node,
             reason,
             movable.move_options.passing,
+            no_node,
         )
 
-    def _why_skipped(self, uid: Uid) -> str:
+    def _skip_violating(self, uid: Uid) -> None:
+        """Skip an instance that still violates a rule after the moves of the plan."""
         movable = self.candidates[uid]
         violated = violation_text(self.simulation, uid)
+        methods = self._methods(uid)
         if bypassed := self.simulation.bypassed(uid):
-            return f"{violated}; {_why_bypassed(bypassed)}"
-        if not self._methods(uid):
-            return f"{violated}; {self._why_not_moved(movable)}"
-        return f"{violated}; {self._proof(uid) or 'no node is open to it'}"
+            self._skip(movable, f"{violated}; {_why_bypassed(bypassed)}")
+        elif not methods:
+            self._skip(movable, f"{violated}; {self._why_not_moved(movable)}")
+        elif proof := self._proof(uid):
+            self._skip(movable, f"{violated}; {proof}")
+        else:
+            why = self.simulation.why_no_node(uid, methods[-1], self.request.topology)
+            self._skip(movable, f"{violated}; {why}", no_node=True)
 
     def _why_not_moved(self, movable: MovableInstance) -> str:
         if movable.uid in self.request.not_movable:
@@ -329,7 +354,7 @@ class _Planner:
         needs = " or ".join(str(method) for method in movable.move_options.methods)
         allowed = ", ".join(sorted(map(str, self.request.allow))) or "nothing"
         because = f" ({movable.move_options.reason})" if movable.move_options.reason else ""
-        return f"moving it takes {needs}{because}, and allowed is {allowed}"
+        return f"a move needs {needs}{because}, but allow is {allowed}: add {needs} to allow"
 
     def _proof(self, uid: Uid) -> str:
         """Why the group of an instance has too few topology domains; empty if that is unknown."""
@@ -337,9 +362,16 @@ class _Planner:
         if arrangement is None or not arrangement.assignment.unplaced:
             return ""
         crowd = ", ".join(sorted(self._name(str(x)) for x in arrangement.assignment.crowd))
-        room = ", ".join(sorted(map(str, arrangement.assignment.room))) or "no domain"
+        domains = sorted(map(str, arrangement.assignment.room))
+        room = (
+            f"only {len(domains)} available: {', '.join(domains)}" if domains else "none available"
+        )
+        key = self.request.topology.name_of(arrangement.key)
         count = len(arrangement.assignment.crowd)
-        return f"{count} instances ({crowd}) that keep apart over {arrangement.key} can only use: {room}"
+        return (
+            f"cannot be satisfied: {count} instances ({crowd}) with anti-affinity need {count} values"
+            f" of {key}, {room}"
+        )
 
     def _name(self, uid: Uid) -> str:
         return self.candidates[uid].instance.ref.name
@@ -381,7 +413,3 @@ def _why_bypassed(rules: t.Iterable[NodeRule]) -> str:
         " node again: write the rules again, which puts the expression into every term, or remove"
         " the other term"
     )
-
-
-def _stays(method: Method) -> str:
-    return "still runs" if method is Method.MIGRATE else "is away"

@@ -15,6 +15,7 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..compliance.declared import NodeRule
+from ..compliance.pending import no_good_node_text
 from ..compliance.violations import bypassed_rules, can_be_bypassed, violations
 from ..kubevirt.instances import InFlight, in_flight
 from ..kubevirt.labels import carried_labels
@@ -23,7 +24,7 @@ from ..model.objects import Node, Pod
 from ..model.placement_manifests import CREATED_BY
 from ..model.plan import Method
 from ..model.snapshot import Snapshot
-from ..model.topology import HOSTNAME
+from ..model.topology import HOSTNAME, Topology
 from ..scheduler.framework import FilterStatus
 from ..scheduler.index import Index
 from ..scheduler.nodes import NodeSet
@@ -224,6 +225,16 @@ class ClusterSimulation:
                 if bypassed_rules(instance.declared, node):
                     nodes &= ~(1 << numbers[node.name])
         return nodes
+
+    def why_no_node(self, uid: Uid, method: Method, topology: Topology) -> str:
+        """Why no node is open for this move and good for the instance, as kube-scheduler words it."""
+        instance = self.candidates[uid]
+        migrates = method is Method.MIGRATE
+        probe = self._target(instance) if migrates else instance.next_pod(method)
+        with self.running.without(None if migrates else instance.pod.uid):
+            pod_info = self.running.pod_info(probe)
+            source = 1 << self.table.numbers[self.node_of[uid]] if migrates else 0
+            return no_good_node_text(self.running, pod_info, topology, source)
 
     @property
     def moves_made(self) -> int:

@@ -51,7 +51,7 @@ def why_defer(
     if options.window is not None and wall_clock not in options.window:
         return Deferral(f"outside of the window from {options.window}", final=True)
     if options.canary and journal.started >= options.canary > journal.ended:
-        return Deferral("the canary is still moving")
+        return Deferral("the canary has not ended yet")
     if now < journal.barrier:
         return Deferral(f"soaking after the canary, {journal.barrier - now:.0f} s left")
     if options.soak and journal.domain and domain != journal.domain:
@@ -113,8 +113,8 @@ def limit_reached(move: Move, load: Load, limits: Limits, snapshot: Snapshot) ->
     if move.method is Method.MIGRATE:
         return _no_slot(move, load, snapshot)
     if move.source and load.unavailable >= limits.unavailable:
-        names = f": {', '.join(load.named)}" if load.named else ""
-        return f"{load.unavailable} instances are not Ready or being replaced{names}"
+        unavailable = ", ".join(load.named) or f"{load.unavailable} instances"
+        return f"max_unavailable is reached, not ready or being replaced: {unavailable}"
     return ""
 
 

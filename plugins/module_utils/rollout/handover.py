@@ -55,7 +55,7 @@ def release(api: ApiClient, held: HeldLease, text: str) -> str:
     except LeaseLost as lost:
         return f"; {lost}"
     except ApiError as error:
-        return f"; {lease.NAME} could not be given back and is free in {lease.DURATION} s: {error}"
+        return f"; {lease.NAME} could not be released and expires in {lease.DURATION} s: {error}"
     return ""
 
 
@@ -69,8 +69,8 @@ def leave(api: ApiClient, held: HeldLease, journal: RunJournal | None) -> str:
             text = lease.read(api.under(Deadline(LIMIT))).journal
         except ApiError as error:
             return (
-                f"; {lease.NAME} could not be read, so it is not known what is in flight, and is"
-                f" free in {lease.DURATION} s: {error}"
+                f"; {lease.NAME} could not be read, so the moves in flight are unknown, and expires"
+                f" in {lease.DURATION} s: {error}"
             )
     return report.in_flight(text) + release(api, held, text)
 

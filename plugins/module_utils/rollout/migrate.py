@@ -74,7 +74,7 @@ def advance(
     if record.phase is Phase.CANCELLING:
         if now - record.begun < settings.move_timeout + CANCEL_PATIENCE:
             return Transition(record)
-        reason = f"cancelled, and still {phase or 'queued'}; {record.note}"
+        reason = f"canceled, but still {phase or 'queued'}; {record.note}"
         return Transition(record, ended=MoveResult(Outcome.FAILED, reason=reason))
     record = replace(record, note=seen.pending or f"the migration is {phase or 'queued'}")
     if now - record.begun < settings.move_timeout:
@@ -113,13 +113,13 @@ def _intended(
             record, ended=MoveResult(Outcome.GONE, reason="the instance ended before its move")
         )
     if now - record.begun >= settings.move_timeout:
-        reason = f"not begun within {int(settings.move_timeout)} s: {record.note}"
+        reason = f"not started within {int(settings.move_timeout)} s: {record.note}"
         return Transition(record, ended=MoveResult(Outcome.FAILED, reason=reason))
     if seen.foreign_migration:
-        return Transition(replace(record, note="somebody else migrates it"))
+        return Transition(replace(record, note="another migration of it is in flight"))
     if seen.propagating:
         return Transition(
-            replace(record, note="KubeVirt has not yet brought the placement to the VMI")
+            replace(record, note="KubeVirt has not copied the new placement to the VMI yet")
         )
     path = migration_path(record, settings.run).rpartition("/")[0]
     return Transition(record, ApiCall("create", path, migration_body(record, settings)))
@@ -144,7 +144,7 @@ def _ended(record: MoveRecord, seen: Observation, phase: str, *, in_time: bool) 
     if vmi.node_name and vmi.node_name != record.source:
         return Transition(record, ended=MoveResult(Outcome.MOVED, node=vmi.node_name))
     if phase == "Succeeded":
-        note = "the migration succeeded, and the VMI does not say so"
+        note = "the migration succeeded, but the status of the VMI does not show it"
         if in_time:
             return Transition(replace(record, note=note))
         return Transition(record, ended=MoveResult(Outcome.FAILED, reason=note))
@@ -156,13 +156,16 @@ def _ended(record: MoveRecord, seen: Observation, phase: str, *, in_time: bool) 
 def _why(record: MoveRecord, seen: Observation, state: t.Mapping[str, JSON]) -> str:
     """Why it failed: the VMI's word on this very migration, else what was last seen of it."""
     if record.phase is Phase.CANCELLING:
-        return f"cancelled because it took too long: {record.note}"
+        return f"canceled because it took too long: {record.note}"
     if seen.migration is None:
-        return "the migration object was deleted: somebody cancelled it"
+        return "its VirtualMachineInstanceMigration was deleted, which cancels it"
     mine = state.get("migrationUid") == seen.migration["metadata"]["uid"]
     failure = state.get("failureReason") if mine else None
     return str(
-        failure or seen.pending or record.note or "the migration failed, KubeVirt says not why"
+        failure
+        or seen.pending
+        or record.note
+        or "the migration failed, and KubeVirt gives no reason"
     )
 
 

@@ -94,8 +94,8 @@ class JudgedSnapshot:
 
 def _spent(journal: RunJournal, uid: str) -> str:
     if digest(uid) in journal.done:
-        return "it was moved by this run already"
-    return "its move failed in this run" if digest(uid) in journal.lost else ""
+        return "this rollout moved it already"
+    return "its move failed in this rollout" if digest(uid) in journal.lost else ""
 
 
 @dataclass
@@ -284,7 +284,7 @@ class Reconciler:
         left = record.begun + lease.DURATION - self.clock
         if record.method is not Method.RESTART or left <= 0:
             return False
-        now.waiting = f"{record.instance} may have been told to restart: looking for {left:.0f} s"
+        now.waiting = f"a restart of {record.instance} may be on its way: watched for {left:.0f} s"
         return True
 
     def _why_wait(
@@ -297,14 +297,14 @@ class Reconciler:
         if gate:
             return gate.reason
         if any(uid in planned for uid in move.after):
-            return f"{move.instance.name} waits for the moves before it"
+            return f"{move.instance} moves after other instances"
         if now.observer.has_foreign_migration(movable.instance):
-            return f"somebody else migrates {move.instance}"
+            return f"another migration of {move.instance} is in flight"
         if move.method is Method.MIGRATE and now.observer.propagating(movable.instance):
-            return f"KubeVirt has not yet brought the new placement to {move.instance}"
+            return f"KubeVirt has not copied the new placement to {move.instance} yet"
         related = self._related_in_flight(movable, now)
         if related:
-            return f"{move.instance.name} waits for {related}, which it keeps apart from or follows"
+            return f"{move.instance} moves after {related}, since a rule is about both"
         limits = Limits(self.options.max_parallel, self.options.max_unavailable)
         return limit_reached(move, load, limits, now.view.snapshot)
 
@@ -347,7 +347,7 @@ class Reconciler:
         record = next(record for record in self.journal.records if record.uid == uid)
         current = read_instance(self.keeper.api, record)
         observation = now.observer.observe(record)
-        changed = "it is gone" if current is None else current.why_not(record)
+        changed = "it does not exist any more" if current is None else current.why_not(record)
         if changed:
             leaves = current is None or current.terminating or observation.migration is not None
             if uid in now.new or not leaves:

@@ -91,7 +91,7 @@ def _await_successor(
     if successor is not None and ready(successor) and successor.node_name:
         return Transition(record, ended=MoveResult(Outcome.MOVED, node=successor.node_name))
     if successor is None and seen.instance is None and seen.surplus:
-        reason = "its controller made no other: the workload was scaled in"
+        reason = "its controller created no replacement, since the workload was scaled in"
         return Transition(record, ended=MoveResult(Outcome.GONE, reason=reason))
     record = replace(record, note=_obstacle(seen))
     if now - record.begun >= settings.move_timeout:
@@ -110,8 +110,8 @@ def _obstacle(seen: Observation) -> str:
     """What the move waits for."""
     if seen.successor is None:
         if seen.instance is not None:
-            return f"{seen.instance.ref} has not ended yet"
-        return "its controller has not made another yet"
+            return f"{seen.instance.ref} has not terminated yet"
+        return "its controller has not created a replacement yet"
     if seen.pending:
         return f"{seen.successor.ref} is Pending: {seen.pending}"
     return f"{seen.successor.ref} is not Ready yet"

@@ -37,15 +37,29 @@ class NodeDescriptions:
         return f"{node} ({zone})" if zone else node or "no node"
 
 
-def planned(run: str, plan: Plan) -> str:
-    if not plan.skipped:
-        return f"run {run}: {_count(len(plan.moves), 'move')} planned"
-    return f"run {run}: {_count(len(plan.moves), 'move')} planned, {len(plan.skipped)} skipped"
-
-
 def plan_lines(run: str, plan: Plan) -> list[str]:
-    """The plan, and each instance that it skips."""
-    return [planned(run, plan), *map(skipped_line, plan.skipped)]
+    """The plan, and each instance that it skips. One that has no node yet is not skipped as long as
+    other moves may free one."""
+    waiting = no_node(plan) if plan.moves else []
+    skipped = [instance for instance in plan.skipped if instance not in waiting]
+    parts = [f"{_count(len(plan.moves), 'move')} planned"]
+    parts += [f"{len(skipped)} skipped"] if skipped else []
+    parts += [f"{len(waiting)} without a node yet"] if waiting else []
+    return [
+        f"{run}: {', '.join(parts)}",
+        *map(skipped_line, skipped),
+        *map(_waiting_line, waiting),
+    ]
+
+
+def no_node(plan: Plan) -> list[SkippedInstance]:
+    """The instances that are skipped because they have no node now."""
+    return [instance for instance in plan.skipped if instance.no_node]
+
+
+def _waiting_line(skipped: SkippedInstance) -> str:
+    name = short(skipped.workload or skipped.instance, skipped.instance)
+    return f"{name} has no node yet, and is tried again after each move: {skipped.reason}"
 
 
 def began(number: int, total: int, move: Move, places: NodeDescriptions) -> str:
@@ -64,7 +78,7 @@ def _course(move: Move, places: NodeDescriptions) -> str:
     targets = _some([places.named(node) for node in move.targets])
     where = f" from {places.named(move.source)}" if move.source else ""
     name = short(move.workload, move.instance)
-    return f"{name}{where}, open: {targets}; {move.reason}"
+    return f"{name}{where}; available: {targets}; reason: {move.reason}"
 
 
 def ended(
@@ -112,30 +126,16 @@ def undo_notes_removed(workloads: t.Sequence[str], *, check: bool) -> list[str]:
     """One line for all workloads whose undo record was removed, since what is declared is enforced."""
     if not workloads:
         return []
-    ways = "way back" if len(workloads) == 1 else f"{len(workloads)} ways back"
-    would_be = "would be " if check else ""
-    return [f"{ways} {would_be}forgotten, what is declared is in effect: {_some(workloads)}"]
+    would_be = "would be removed" if check else "removed"
+    return [
+        f"{_count(len(workloads), 'undo record')} {would_be}, since all constraints are enforced: {_some(workloads)}"
+    ]
 
 
 def skipped_line(left: SkippedInstance) -> str:
     ref = left.workload or left.instance
     node = f" on {left.node}" if left.node else ""
     return f"{short(ref, left.instance)}{node} is skipped: {left.reason}"
-
-
-def well_placed_by_need(found: t.Iterable[tuple[str, str]]) -> list[str]:
-    """One line for what takes effect at a next migration, one for restart and recreation, of
-    (name, what it takes)."""
-    by_need: dict[str, list[str]] = {}
-    for name, need in found:
-        by_need.setdefault(need, []).append(name)
-    return [
-        f"{names[0]} stands well; takes effect at its next {need}"
-        if len(names) == 1
-        else f"{len(names)} instances stand well; takes effect at the next {need} of each:"
-        f" {_some(names)}"
-        for need, names in sorted(by_need.items())
-    ]
 
 
 def short(workload: Ref, instance: Ref) -> str:
@@ -172,16 +172,24 @@ def ended_move(record: MoveRecord, end: MoveResult, seconds: float) -> dict[str,
     return {**move, "state": str(end.outcome), "seconds": round(seconds, 1)}
 
 
-def well_placed(found: MovableInstance) -> dict[str, JSON]:
-    """An instance that still runs with the previous constraints, on a node that the new ones allow."""
-    effect = found.takes_effect
+_NEXT = {"migration": "migration", "restart": "restart", "recreate": "recreation"}
+
+
+def well_placed(movable: MovableInstance, plan: Plan) -> dict[str, JSON]:
+    """An instance that still runs with the previous constraints, on a node that the new ones allow:
+    now, or after the moves of the plan."""
+    enforced = f"enforced from its next {_NEXT[movable.takes_effect]}"
+    after_moves = movable.uid in plan.violated
     return {
-        **_named(found.workload.ref if found.workload is not None else found.instance.ref),
-        "instance": found.instance.ref.name,
-        "uid": found.uid,
-        "node": found.node,
-        "takes_effect": effect,
-        "reason": f"stands well; takes effect at its next {effect}",
+        **_named(movable.workload.ref if movable.workload is not None else movable.instance.ref),
+        "instance": movable.instance.ref.name,
+        "uid": movable.uid,
+        "node": movable.node,
+        "when": "after_moves" if after_moves else "now",
+        "takes_effect": movable.takes_effect,
+        "reason": f"violated now, satisfied after the planned moves; {enforced}"
+        if after_moves
+        else f"placed correctly; {enforced}",
     }
 
 
@@ -193,26 +201,26 @@ def not_enforced(
     return tuple(x for x in candidates if x.drift and x.node and x.uid not in concerned)
 
 
-def well_placed_lines(placed: t.Iterable[MovableInstance]) -> list[str]:
-    """Progress lines about those of `not_enforced`."""
-    return well_placed_by_need(
-        (
-            short(placed_instance.workload.ref, placed_instance.instance.ref),
-            placed_instance.takes_effect,
-        )
-        for placed_instance in placed
-        if placed_instance.workload is not None
-    )
+def well_placed_lines(placed: t.Iterable[t.Mapping[str, JSON]]) -> list[str]:
+    """Progress lines about those of `well_placed`: one for all that have the same reason."""
+    by_reason: dict[str, list[str]] = {}
+    for instance in placed:
+        by_reason.setdefault(instance["reason"], []).append(_instance_named(instance))
+    return [f"{_some(names)}: {reason}" for reason, names in sorted(by_reason.items())]
 
 
 def failures(moves: t.Iterable[t.Mapping[str, JSON]]) -> list[str]:
     """The failed ones of these moves, each with the reason."""
-    return [f"{_move_named(move)}: {move['reason']}" for move in moves if move["state"] == "failed"]
+    return [
+        f"{move['method']} of {_instance_named(move)}: {move['reason']}"
+        for move in moves
+        if move["state"] == "failed"
+    ]
 
 
-def _move_named(move: t.Mapping[str, JSON]) -> str:
-    instance = f" ({move['instance']})" if move["instance"] != move["name"] else ""
-    return f"{move['method']} of {move['kind']} {move['namespace']}/{move['name']}{instance}"
+def _instance_named(record: t.Mapping[str, JSON]) -> str:
+    instance = f" ({record['instance']})" if record["instance"] != record["name"] else ""
+    return f"{record['kind']} {record['namespace']}/{record['name']}{instance}"
 
 
 def too_many_failed(failed: int, allowed: int, messages: t.Sequence[str]) -> str:
@@ -224,22 +232,24 @@ def too_many_failed(failed: int, allowed: int, messages: t.Sequence[str]) -> str
     )
 
 
-def undone(records: t.Iterable[MoveRecord], plan: Plan, waiting: str) -> str:
+def undone(records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> str:
     """What a run whose time is over leaves; `waiting` is why its next move had not begun."""
     in_flight = [f"{e.instance} ({e.method}: {e.note or e.phase})" for e in records]
-    planned = [f"{m.instance} ({waiting or 'not begun'})" for m in plan.moves]
-    left = [f"{x.instance} ({x.reason})" for x in plan.skipped]
-    return "; ".join(in_flight + planned + left) or "nothing"
+    deferred = [f"{m.instance} ({waiting or 'not started'})" for m in plan.moves]
+    skipped = [f"{x.instance} ({x.reason})" for x in plan.skipped]
+    parts = {"in flight": in_flight, "not started": deferred, "skipped": skipped}
+    texts = [f"{what}: {'; '.join(names)}" for what, names in parts.items() if names]
+    return ". ".join(texts) or "nothing is left to move"
 
 
 def in_flight(journal: str) -> str:
-    """The end of a sentence about moves that the next run goes on with, if there are any."""
+    """The end of a sentence about moves that the next run continues, if there are any."""
     try:
         records = journals.read(journal).records if journal else ()
     except journals.UnreadableJournal:
         return ""
     moves = ", ".join(f"{record.instance} ({record.method})" for record in records)
-    return f"; in flight, for the next run to see to its end: {moves}" if moves else ""
+    return f"; the next rollout continues the moves in flight: {moves}" if moves else ""
 
 
 def _named(workload: Ref) -> dict[str, JSON]:

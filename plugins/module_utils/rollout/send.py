@@ -80,7 +80,7 @@ def _conflict(request: ApiCall, error: Conflict) -> ApiReply:
         return ApiReply(ReplyStatus.ACCEPTED)
     if request.verb == "put":
         return ApiReply(ReplyStatus.REFUSED, error.message)
-    return ApiReply(ReplyStatus.BLOCKED, "it changed at this moment")
+    return ApiReply(ReplyStatus.BLOCKED, "it changed at the same time")
 
 
 def _reason_to_wait(error: Throttled) -> str:

@@ -119,7 +119,7 @@ class _RolloutStep:
         plan = view.plan(self.options)
         if plan.moves or any(left.temporary for left in plan.skipped):
             self._require_rights(reading, (), view, plan)
-        self.report.lines += report.plan_lines("(check mode)", plan)
+        self.report.lines += report.plan_lines("check mode", plan)
         nodes = report.NodeDescriptions.of(view.snapshot, self.options.zone_key)
         self.report.lines += report.planned_lines(plan.moves, nodes)
         cleared = [str(write.target) for write in handover.clear_undo_notes(view.candidates)]
@@ -139,7 +139,7 @@ class _RolloutStep:
             return self._reconcile(held, journal, self._read_cluster(journal.records))
         if self.elapsed >= self.options.run_timeout:
             return self.failed(
-                f"not done within {self.options.run_timeout} s: {self.state.waiting}"
+                f"not done within {self.options.run_timeout} s (run_timeout): {self.state.waiting}"
             )
         reading = self._lease_if_allowed()
         unfinished = handover.read_journal(reading) if reading is not None else None
@@ -149,14 +149,14 @@ class _RolloutStep:
         waits = any(left.temporary for left in plan.skipped)
         if reading is not None and not (plan.moves or waits or records):
             if plan.skipped:
-                self.report.lines += report.plan_lines("(nothing to move)", plan)
+                self.report.lines += report.plan_lines("nothing to move", plan)
             return self._finish(view, plan)
         self._require_rights(reading, records, view, plan)
         taken = self._take(reading or lease.read(self.api), unfinished)
         if taken is None:
             return self._result(finished=False)
         held, journal = taken
-        self.report.lines += report.plan_lines(journal.run, plan)
+        self.report.lines += report.plan_lines(f"run {journal.run}", plan)
         return self._reconcile(held, journal, view)
 
     def _lease_if_allowed(self) -> LeaseReading | None:
@@ -200,7 +200,9 @@ class _RolloutStep:
         if begins:
             self.state.failing_since = self.before
         if self.before >= self.options.run_timeout:
-            return self._leave(held, f"not done within {self.options.run_timeout} s: {error}")
+            return self._leave(
+                held, f"not done within {self.options.run_timeout} s (run_timeout): {error}"
+            )
         if self.elapsed - self.state.failing_since >= PATIENCE:
             return self._leave(held, f"no answer for {PATIENCE:.0f} s: {error}")
         if self.reconciler is not None:
@@ -278,14 +280,14 @@ class _RolloutStep:
                 [
                     InputError(
                         lease.NAME,
-                        f"is held by run {reading.holder}, which is at work"
-                        f" (renewed {reading.renewed}): wait until it has ended",
+                        f"is held by run {reading.holder}, which is running"
+                        f" (renewed {reading.renewed}): wait until it ends",
                     )
                 ]
             )
         self._say_waiting(
-            f"waiting up to {lease.DURATION} s for a sign of life of run {reading.holder}, which"
-            f" holds {lease.NAME} (renewed {reading.renewed})"
+            f"waiting up to {lease.DURATION} s to see whether run {reading.holder} still renews"
+            f" {lease.NAME} (last renewed {reading.renewed})"
         )
         self.api.deadline.pause(min(2.0, STEP_SECONDS))
 
@@ -308,7 +310,7 @@ class _RolloutStep:
             waiting = now.waiting or (waiting if now.settling else "")
             self._say_waiting(f"waiting: {waiting}" if waiting else "")
             if not self.listening():
-                return self._leave(held, "the task that this step belongs to is gone")
+                return self._leave(held, "the Ansible task of this rollout has ended")
             left = self._time_left()
             if left <= 0:
                 reconciler.keep_lease(force=True)
@@ -337,6 +339,7 @@ class _RolloutStep:
 
     def _end(self, reconciler: Reconciler, now: Reconciliation) -> StepResult:
         """No move is in flight, and none is going to begin."""
+        self.report.lines += map(report.skipped_line, report.no_node(now.plan))
         if reconciler.failed:
             lease.release(self.api, reconciler.keeper.held)
             result = self._result(finished=True, plan=now.plan)
@@ -360,13 +363,13 @@ class _RolloutStep:
         self._report_not_enforced(result, view, plan)
         if applied.failed:
             errors = "; ".join(str(failure.error) for failure in applied.failed)
-            result.failure = f"the journals of some workloads could not be cleared: {errors}"
+            result.failure = f"the undo records of some workloads could not be removed: {errors}"
         return result
 
     def _report_not_enforced(self, result: StepResult, view: JudgedSnapshot, plan: Plan) -> None:
         placed = report.not_enforced(view.candidates, plan)
-        result.not_enforced = [report.well_placed(instance) for instance in placed]
-        self.report.lines += report.well_placed_lines(placed)
+        result.not_enforced = [report.well_placed(instance, plan) for instance in placed]
+        self.report.lines += report.well_placed_lines(result.not_enforced)
 
     def _time_over(self, reconciler: Reconciler, view: JudgedSnapshot, waiting: str) -> StepResult:
         reconciler.cancel_all(view)
@@ -376,7 +379,9 @@ class _RolloutStep:
         text = journals.write(journal) if journal.records else ""
         kept = handover.release(self.api, reconciler.keeper.held, text)
         result = self._result(finished=True, plan=plan)
-        result.failure = f"not done within {self.options.run_timeout} s; left: {undone}{kept}"
+        result.failure = (
+            f"not done within {self.options.run_timeout} s (run_timeout). {undone}{kept}"
+        )
         return result
 
     def _say_waiting(self, reason: str) -> None:

@@ -200,7 +200,7 @@ def test_a_pod_is_recreated_when_its_controller_is_at_rest() -> None:
 @pytest.mark.parametrize(
     ("status", "reason"),
     [
-        ({"updatedReplicas": 1}, "its own roll-out is under way"),
+        ({"updatedReplicas": 1}, "the rollout of its workload is in progress"),
         ({"observedGeneration": 1}, "its controller has not seen the latest change yet"),
     ],
 )
@@ -220,13 +220,15 @@ def test_a_roll_out_that_is_held_is_not_waited_for() -> None:
         return effect(workload, pod_of(workload))
 
     paused = held(paused=True)
-    assert paused == MoveOptions((), "its own roll-out is paused (spec.paused): resume it first")
+    assert paused == MoveOptions(
+        (), "the rollout of its workload is paused (spec.paused): resume it first"
+    )
     condition = {"type": "Progressing", "status": "False", "message": "it has timed out"}
     stuck = held(status={"conditions": [condition]})
-    assert stuck == MoveOptions((), "its own roll-out is stuck: it has timed out")
+    assert stuck == MoveOptions((), "the rollout of its workload is stuck: it has timed out")
     partition = {"updateStrategy": {"rollingUpdate": {"partition": 2}}}
     kept = held("StatefulSet", **partition)
-    assert kept == MoveOptions((), "its own roll-out is held by its partition (2)")
+    assert kept == MoveOptions((), "the rollout of its workload is held by its partition (2)")
     assert held("StatefulSet", {"updatedReplicas": 0}, **partition).passing
     assert held("StatefulSet", updateStrategy={"type": "OnDelete"}).methods == (Method.RECREATE,)
     lagging = held(status={"observedGeneration": 1, "conditions": [condition]}, paused=True)

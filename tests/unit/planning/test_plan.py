@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import typing as t
+
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Plan
 from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
@@ -17,6 +19,7 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.plan impor
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from tests.unit.compliance.cluster import (
+    HOST,
     PREFERRED,
     ZONE,
     Cluster,
@@ -103,7 +106,8 @@ def test_blocked_move_names_the_group_and_its_domains() -> None:
     assert {skipped.instance.name for skipped in plan.skipped} == {"db0", "db1"}
     for skipped in plan.skipped:
         assert skipped.reason.endswith(
-            f"3 instances (db0, db1, db2) that keep apart over {ZONE} can only use: a, b"
+            "cannot be satisfied: 3 instances (db0, db1, db2) with anti-affinity need 3 values of zone,"
+            " only 2 available: a, b"
         )
 
 
@@ -189,3 +193,49 @@ def test_only_vm_with_previous_terms_migrates_in_scope_outdated() -> None:
 
     assert [(move.instance.name, move.targets) for move in plan.moves] == [("web", ("n1",))]
     assert plan_of(cluster) == Plan()
+
+
+def in_zones(*zones: str) -> dict[str, t.Any]:
+    """Affinity to the nodes of these zones, and anti-affinity with each other over nodes."""
+    near = node_affinity({"matchExpressions": [expression(ZONE, "In", *zones)]})
+    apart_from_db = anti_affinity(apart(HOST, tier="db"))
+    return {"affinity": {**near["affinity"], **apart_from_db["affinity"]}}
+
+
+def test_vm_whose_node_another_move_frees_is_planned_behind_it() -> None:
+    """It was skipped for want of a node, and moved two lines later."""
+    cluster = Cluster("abc")
+    cluster.run("a", "n1", in_zones("a", "b"), tier="db")
+    cluster.run("b", "n2", in_zones("b", "c"), tier="db")
+
+    plan = plan_of(cluster, scope="all")
+
+    assert plan.skipped == ()
+    assert [(move.instance.name, move.targets[0]) for move in plan.moves] == [
+        ("b", "n3"),
+        ("a", "n2"),
+    ]
+    assert plan.moves[1].after == (plan.moves[0].uid,)
+
+
+def test_vm_without_a_node_is_skipped_in_the_words_of_kube_scheduler() -> None:
+    cluster = Cluster("abc")
+    cluster.run("a", "n1", in_zones("a", "b"), tier="db")
+    cluster.run("b", "n2", in_zones("b"), tier="db")
+
+    (skipped, _other) = plan_of(cluster, scope="all").skipped
+
+    assert skipped.no_node
+    assert skipped.reason.startswith("scope is all; 0/3 nodes are available: ")
+    assert "1 node(s) didn't match Pod's node affinity/selector" in skipped.reason
+    assert "1 node(s) didn't match pod anti-affinity rules" in skipped.reason
+
+
+def test_plan_names_the_instances_that_violate_a_rule_before_its_moves() -> None:
+    cluster = Cluster("ab")
+    vms(cluster, "11")
+
+    plan = plan_of(cluster)
+
+    assert len(plan.moves) == 1
+    assert len(plan.violated) == 2, "one of them is satisfied once the other has moved"

@@ -168,7 +168,7 @@ def test_an_instance_that_is_missing_counts_as_unavailable() -> None:
     load = load_of(snapshot, (), there)
     assert load.unavailable == 1
     told = limit_reached(move(Method.RECREATE), load, Limits(), snapshot)
-    assert told == f"1 instances are not Ready or being replaced: 1 of {SET}"
+    assert told == f"max_unavailable is reached, not ready or being replaced: 1 of {SET}"
     assert limit_reached(move(Method.RECREATE), load, Limits(unavailable=2), snapshot) == ""
 
 

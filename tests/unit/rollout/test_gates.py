@@ -73,7 +73,7 @@ def test_the_canary_moves_alone_and_then_soaks() -> None:
     asked = parameters(canary=1, soak=30)
     assert not why_defer(asked, JOURNAL, "a", 0, NOON)
     moving = replace(JOURNAL, records=(record("a"),))
-    assert why_defer(asked, moving, "a", 1, NOON).reason == "the canary is still moving"
+    assert why_defer(asked, moving, "a", 1, NOON).reason == "the canary has not ended yet"
     ended = after_end(asked, replace(JOURNAL, moved=1, settled_at=5.0), 5.0)
     assert why_defer(asked, ended, "a", 6, NOON).reason == "soaking after the canary, 29 s left"
     assert not why_defer(asked, ended, "a", 36, NOON)

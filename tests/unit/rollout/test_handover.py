@@ -162,7 +162,7 @@ def test_takeover_counts_its_own_canary() -> None:
     unfinished = RunJournal("r1", "other", records=(RECORD,), moved=5, barrier=80.0)
     taken = handover.continue_or_start(unfinished, asked)
     assert (taken.started, taken.ended, taken.barrier) == (1, 0, 0.0)
-    assert why_defer(asked, taken, "a", 70.0, NOON).reason == "the canary is still moving"
+    assert why_defer(asked, taken, "a", 70.0, NOON).reason == "the canary has not ended yet"
     settled = after_end(asked, taken.end(RECORD, 60.0, outcome=Outcome.MOVED), 60.0)
     assert settled.barrier == 90.0
 

@@ -19,7 +19,7 @@ from tests.unit.rollout.test_handover import RECORD
 
 JOURNAL = RunJournal("r1", "x", records=(RECORD,))
 IN_FLIGHT = (
-    "; in flight, for the next run to see to its end: VirtualMachineInstance shop/db (migrate)"
+    "; the next rollout continues the moves in flight: VirtualMachineInstance shop/db (migrate)"
 )
 
 
@@ -67,10 +67,10 @@ def test_the_lease_is_given_back_with_what_is_in_flight() -> None:
 def test_who_never_came_to_read_his_journal_reads_it_to_tell() -> None:
     assert left(Server(), None) == IN_FLIGHT
     told = left(Server(reads=False), None)
-    assert "so it is not known what is in flight" in told
+    assert "so the moves in flight are unknown" in told
 
 
 def test_what_is_in_flight_is_told_though_the_lease_cannot_be_written() -> None:
     told = left(Server(writes=False), JOURNAL)
     assert told.startswith(IN_FLIGHT)
-    assert f"{lease.NAME} could not be given back and is free in {lease.DURATION} s" in told
+    assert f"{lease.NAME} could not be released and expires in {lease.DURATION} s" in told

@@ -110,14 +110,19 @@ def test_what_is_left_and_what_is_gone_is_said_so() -> None:
     left = (
         SkippedInstance(A.instance, "a", A.workload, "w1", "no node is open"),
         SkippedInstance(
-            B.instance, "b", B.workload, "w1", "somebody else migrates it", temporary=True
+            B.instance,
+            "b",
+            B.workload,
+            "w1",
+            "another migration of it is in flight",
+            temporary=True,
         ),
     )
     _count, lines = count.replanned(EMPTY, Plan((), left), {"a", "b"})
     assert lines == [
         "plan changed from 3 to 0 moves: VirtualMachine shop/a on w1 is skipped: no node is open;"
-        " VirtualMachine shop/b is not moved for now: somebody else migrates it; VirtualMachine shop/c does not exist"
-        " any more"
+        " VirtualMachine shop/b is not moved for now: another migration of it is in flight;"
+        " VirtualMachine shop/c does not exist any more"
     ]
 
 

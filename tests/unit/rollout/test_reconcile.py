@@ -112,7 +112,7 @@ def test_a_restart_that_may_be_queued_is_looked_for_before_it_is_forgotten() -> 
     due, reconciler, now = chosen(journal, clock=5.0)
     assert due == []
     assert reconciler.journal.records == (restart,)
-    assert "may have been told to restart" in now.waiting
+    assert "may be on its way" in now.waiting
     due, reconciler, _now = chosen(journal, clock=lease.DURATION + 1.0)
     assert (due, reconciler.journal.records) == ([], ())
 

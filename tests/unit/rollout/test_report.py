@@ -62,15 +62,32 @@ PLACES = progress.NodeDescriptions({"w1": {"zone": "a"}, "w2": {"zone": "b"}, "w
 def test_a_plan_is_told_with_what_is_left() -> None:
     move = Move(VMI, "u", DB, Method.MIGRATE, "w1", ("w2",), "")
     left = SkippedInstance(VMI, "u", DB, "w1", "it cannot")
-    assert progress.planned("r1", Plan((move,))) == "run r1: 1 move planned"
-    assert progress.planned("r1", Plan((), (left,))) == "run r1: 0 moves planned, 1 skipped"
-    assert progress.skipped_line(left) == "VirtualMachine shop/db on w1 is skipped: it cannot"
+    assert progress.plan_lines("run r1", Plan((move,))) == ["run r1: 1 move planned"]
+    skipped = "VirtualMachine shop/db on w1 is skipped: it cannot"
+    assert progress.plan_lines("run r1", Plan((), (left,))) == [
+        "run r1: 0 moves planned, 1 skipped",
+        skipped,
+    ]
+
+
+def test_instance_without_a_node_is_not_called_skipped_while_moves_may_free_one() -> None:
+    move = Move(VMI, "u", DB, Method.MIGRATE, "w1", ("w2",), "")
+    web = Ref("VirtualMachine", "shop", "web")
+    full = "0/3 nodes are available: 3 Insufficient memory"
+    left = SkippedInstance(web, "v", web, "w1", full, no_node=True)
+    assert progress.plan_lines("run r1", Plan((move,), (left,))) == [
+        "run r1: 1 move planned, 1 without a node yet",
+        f"VirtualMachine shop/web has no node yet, and is tried again after each move: {full}",
+    ]
+    assert progress.plan_lines("run r1", Plan((), (left,)))[1] == (
+        f"VirtualMachine shop/web on w1 is skipped: {full}"
+    )
 
 
 def test_check_mode_tells_each_move() -> None:
     move = Move(VMI, "u", DB, Method.MIGRATE, "w1", ("w2",), "two in zone a")
     assert progress.planned_lines([move, move], PLACES) == [
-        f"[{number}/2] would migrate VirtualMachine shop/db from w1 (a), open: w2 (b); two in zone a"
+        f"[{number}/2] would migrate VirtualMachine shop/db from w1 (a); available: w2 (b); reason: two in zone a"
         for number in (1, 2)
     ]
 
@@ -81,33 +98,21 @@ def test_a_move_is_told_when_it_begins() -> None:
     targets = ("w2", "w3", "w1", "w9")
     move = Move(one, "u", ref, Method.RECREATE, "w1", targets, "two in zone a")
     assert progress.began(2, 5, move, PLACES) == (
-        "[2/5] recreating VirtualMachineInstanceReplicaSet shop/web (webx7f2) from w1 (a), open:"
-        " w2 (b), w3, w1 (a) and 1 more; two in zone a"
+        "[2/5] recreating VirtualMachineInstanceReplicaSet shop/web (webx7f2) from w1 (a);"
+        " available: w2 (b), w3, w1 (a) and 1 more; reason: two in zone a"
     )
 
 
-def test_ways_back_that_are_forgotten_are_named() -> None:
+def test_removed_undo_records_are_named() -> None:
     assert progress.undo_notes_removed([], check=False) == []
     assert progress.undo_notes_removed(["Deployment lab/cache"], check=False) == [
-        "way back forgotten, what is declared is in effect: Deployment lab/cache"
+        "1 undo record removed, since all constraints are enforced: Deployment lab/cache"
     ]
     many = [f"Deployment lab/d{n}" for n in range(5)]
     assert progress.undo_notes_removed(many, check=True) == [
-        "5 ways back would be forgotten, what is declared is in effect: Deployment lab/d0,"
+        "5 undo records would be removed, since all constraints are enforced: Deployment lab/d0,"
         " Deployment lab/d1, Deployment lab/d2 and 2 more"
     ]
-
-
-def test_who_stands_well_is_told_in_one_line_for_each_need() -> None:
-    assert progress.well_placed_by_need([]) == []
-    assert progress.well_placed_by_need([("VirtualMachine shop/db", "migration")]) == [
-        "VirtualMachine shop/db stands well; takes effect at its next migration"
-    ]
-    many = [(f"VirtualMachine shop/v{n}", "restart") for n in range(5)]
-    assert progress.well_placed_by_need([*many, ("VirtualMachine shop/db", "migration")])[1] == (
-        "5 instances stand well; takes effect at the next restart of each: VirtualMachine shop/v0,"
-        " VirtualMachine shop/v1, VirtualMachine shop/v2 and 2 more"
-    )
 
 
 @pytest.mark.parametrize(
@@ -306,16 +311,41 @@ def test_only_a_step_that_is_followed_by_another_hands_its_state_on() -> None:
     assert "_run" not in StepResult(finished=True, state=RolloutState("r1", 3)).as_json()
 
 
-@pytest.mark.parametrize("need", ["migration", "restart", "recreate"])
-def test_well_placed_instance_says_what_has_to_happen(need: str) -> None:
+@pytest.mark.parametrize(
+    ("need", "event"), [("migration",) * 2, ("restart",) * 2, ("recreate", "recreation")]
+)
+def test_well_placed_instance_says_what_has_to_happen(need: str, event: str) -> None:
     made = workload("db")
     found = candidate(made, outdated=True, need=need)
-    assert results.well_placed(found)["takes_effect"] == need
-    assert results.well_placed(found)["reason"] == f"stands well; takes effect at its next {need}"
+    record = results.well_placed(found, Plan())
+    assert (record["takes_effect"], record["when"]) == (need, "now")
+    assert record["reason"] == f"placed correctly; enforced from its next {event}"
     assert results.not_enforced([found], Plan()) == (found,)
     assert results.not_enforced([candidate(made)], Plan()) == ()
     left = SkippedInstance(VMI, found.uid, DB, "w1", "it cannot")
     assert results.not_enforced([found], Plan((), (left,))) == ()
+
+
+def test_instance_that_is_violated_until_others_have_moved_says_so() -> None:
+    found = candidate(workload("db"), outdated=True, need="migration")
+    record = results.well_placed(found, Plan(violated=frozenset({found.uid})))
+    assert record["when"] == "after_moves"
+    assert record["reason"] == (
+        "violated now, satisfied after the planned moves; enforced from its next migration"
+    )
+
+
+def test_well_placed_instances_with_the_same_reason_are_one_line() -> None:
+    assert progress.well_placed_lines([]) == []
+    one = results.well_placed(candidate(workload("db"), outdated=True, need="restart"), Plan())
+    assert progress.well_placed_lines([{**one, "instance": "db", "name": "db"}]) == [
+        "VirtualMachine shop/db: placed correctly; enforced from its next restart"
+    ]
+    many = [{**one, "name": f"v{n}", "instance": f"v{n}"} for n in range(5)]
+    assert progress.well_placed_lines(many) == [
+        "VirtualMachine shop/v0, VirtualMachine shop/v1, VirtualMachine shop/v2 and 2 more: placed"
+        " correctly; enforced from its next restart"
+    ]
 
 
 def test_nobody_listens_once_the_other_end_is_closed() -> None:

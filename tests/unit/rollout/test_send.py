@@ -56,7 +56,7 @@ EVICT = ApiCall("create", "/api/v1/namespaces/shop/pods/web-1/eviction", {})
 CALLS = {"migrate": MIGRATE, "delete": DELETE, "restart": RESTART, "evict": EVICT}
 
 BUDGET = {"causes": [{"reason": "DisruptionBudget", "message": "The budget web needs 2 pods"}]}
-CHANGED = "it changed at this moment"
+CHANGED = "it changed at the same time"
 
 
 @pytest.mark.parametrize("call", CALLS)

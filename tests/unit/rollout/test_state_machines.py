@@ -76,10 +76,13 @@ class TestMigrate:
     @pytest.mark.parametrize(
         ("seen", "note"),
         [
-            (Observation(instance(), foreign_migration=True), "somebody else migrates it"),
+            (
+                Observation(instance(), foreign_migration=True),
+                "another migration of it is in flight",
+            ),
             (
                 Observation(instance(), propagating=True),
-                "KubeVirt has not yet brought the placement to the VMI",
+                "KubeVirt has not copied the new placement to the VMI yet",
             ),
         ],
     )
@@ -90,12 +93,12 @@ class TestMigrate:
         assert step.record.note == note
 
     def test_it_does_not_wait_for_ever(self) -> None:
-        waiting = replace(RECORD, note="somebody else migrates it")
+        waiting = replace(RECORD, note="another migration of it is in flight")
         step = migrate.advance(
             waiting, Observation(instance(), foreign_migration=True), 110, SETTINGS
         )
         assert step.ended == MoveResult(
-            Outcome.FAILED, reason="not begun within 100 s: somebody else migrates it"
+            Outcome.FAILED, reason="not started within 100 s: another migration of it is in flight"
         )
 
     def test_a_migration_that_is_there_already_is_adopted(self) -> None:
@@ -118,7 +121,8 @@ class TestMigrate:
         seen = Observation(instance("w1"), migration=migration("Succeeded"))
         ended = migrate.advance(BEGUN, seen, 110, SETTINGS).ended
         assert ended == MoveResult(
-            Outcome.FAILED, reason="the migration succeeded, and the VMI does not say so"
+            Outcome.FAILED,
+            reason="the migration succeeded, but the status of the VMI does not show it",
         )
 
     def test_kubevirts_own_reason_is_told(self) -> None:
@@ -138,7 +142,7 @@ class TestMigrate:
         ended = migrate.advance(BEGUN, Observation(instance()), 20, SETTINGS).ended
         assert ended is not None
         assert ended.outcome is Outcome.FAILED
-        assert "somebody cancelled it" in ended.reason
+        assert "deleted, which cancels it" in ended.reason
 
     def test_an_instance_that_is_gone_is_no_failure(self) -> None:
         for record in (RECORD, BEGUN):
@@ -156,7 +160,7 @@ class TestMigrate:
 
         ended = migrate.advance(step.record, Observation(instance()), 112, SETTINGS).ended
         assert ended == MoveResult(
-            Outcome.FAILED, reason="cancelled because it took too long: 0/3 nodes"
+            Outcome.FAILED, reason="canceled because it took too long: 0/3 nodes"
         )
 
     def test_one_that_arrives_while_it_is_cancelled_has_moved(self) -> None:

@@ -91,7 +91,7 @@ def test_step_that_no_process_listens_to_leaves_its_move_to_the_next_run(
 ) -> None:
     result = step(cluster, listening=lambda: False)
     assert result.finished
-    assert result.failure.startswith("the task that this step belongs to is gone; in flight")
+    assert result.failure.startswith("the Ansible task of this rollout has ended; the next rollout")
     released = lease_patches(cluster)[-1]
     assert released["/spec/holderIdentity"] == ""
     assert len(journals.read(released[JOURNAL]).records) == 1
@@ -105,7 +105,7 @@ def test_scope_outdated_moves_nothing_where_all_run_as_declared(cluster: TraceSe
 
 def test_time_that_is_over_before_the_step(cluster: TraceServer) -> None:
     result = step(cluster, RolloutState(elapsed=99.0, waiting="waiting: soak"), run_timeout=60)
-    assert result.failure == "not done within 60 s: waiting: soak"
+    assert result.failure == "not done within 60 s (run_timeout): waiting: soak"
     assert cluster.writes == []
 
 
