@@ -4,7 +4,7 @@
 
 None stands for "not known" everywhere here: without a cluster nodes are unknown, which is not
 the same as a cluster without nodes. `Population` finds the workloads and pods that a term selects
-by an inverted index over the label keys in selectors.
+with the scheduler's selector index.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..compliance.declared import Declared, DeclaredReader
-from ..compliance.terms import Term, selecting_keys
+from ..compliance.terms import Term
 from ..kubevirt.labels import LAUNCHER_LABEL, MACHINE_ID, hostname, machine_id
 from ..kubevirt.labels import VM_HOSTNAME as GUEST_HOSTNAME
 from ..model.findings import Finding, Severity
@@ -26,23 +26,26 @@ from ..model.objects import (
     Labels,
     Namespace,
     Node,
+    Placement,
     Pod,
     PodTerm,
     Ref,
     Requirement,
-    Selector,
     SpreadConstraint,
 )
 from ..model.placement_manifests import CREATED_BY
 from ..model.rule import RuleId
 from ..model.snapshot import MachineInstance, Platform, Snapshot, Unreadable, Workload
 from ..model.topology import Topology
-from ..scheduler.labels import holds, matches
+from ..scheduler.inter_pod_affinity import AffinityTerms
 from ..scheduler.node_affinity import nodes_of_placement
 from ..scheduler.nodes import NodeTable
+from ..scheduler.pod_info import PlacementInfo, PodInfo
+from ..scheduler.selector_index import SelectorCount, SelectorIndex
 from ..scheduler.taint_toleration import TaintToleration
 
 _Member = t.TypeVar("_Member")
+_NO_TERMS = PlacementInfo(Placement(), 0, 0, AffinityTerms())
 
 
 class Population(t.Generic[_Member]):
@@ -52,54 +55,30 @@ class Population(t.Generic[_Member]):
         self,
         entries: t.Iterable[tuple[str, Labels, _Member]],
         namespaces: t.Iterable[Namespace] | None,
-        keys: frozenset[str],
     ) -> None:
-        self._entries = list(entries)
-        self._labels = None if namespaces is None else {n.name: n.labels for n in namespaces}
-        self._postings: dict[str, dict[str, list[int]]] = {key: {} for key in keys}
-        self._known: dict[t.Hashable, tuple[_Member, ...] | None] = {}
-        for number, (_namespace, labels, _member) in enumerate(self._entries):
-            for key in labels.keys() & keys:
-                self._postings[key].setdefault(labels[key], []).append(number)
+        self._namespaces_known = namespaces is not None
+        self._selectors = SelectorIndex(namespaces or ())
+        self._members: list[_Member] = []
+        for namespace, labels, member in entries:
+            pod = Pod(namespace, "", labels=labels)
+            self._selectors.add(PodInfo("", pod, _NO_TERMS, node=len(self._members)))
+            self._members.append(member)
+        self._known: dict[SelectorCount, tuple[_Member, ...]] = {}
 
     def selected(self, term: PodTerm, owner: str) -> tuple[_Member, ...] | None:
         """The members that a term of a pod in namespace `owner` selects. None: that depends on
         labels of namespaces that are not known."""
-        if term.selector is None:
+        part = self._selectors.part_for_placed(term, owner)
+        if part is None:
             return ()
         chosen = term.namespace_selector
-        if chosen is not None and chosen.requirements and self._labels is None:
+        if chosen is not None and chosen.requirements and not self._namespaces_known:
             return None
-        own = owner if not term.namespaces and chosen is None else ""
-        key = (term.selector, term.namespaces, chosen, own)
-        if key not in self._known:
-            self._known[key] = tuple(self._find(term.selector, term, own))
-        return self._known[key]
-
-    def _find(self, selector: Selector, term: PodTerm, own: str) -> t.Iterator[_Member]:
-        for number in self._narrowed(selector):
-            namespace, labels, member = self._entries[number]
-            if self._covers(term, own, namespace) and all(
-                holds(requirement, labels) for requirement in selector.requirements
-            ):
-                yield member
-
-    def _covers(self, term: PodTerm, own: str, namespace: str) -> bool:
-        if own:
-            return namespace == own
-        chosen = term.namespace_selector
-        return namespace in term.namespaces or (
-            chosen is not None and matches(chosen, (self._labels or {}).get(namespace, {}))
-        )
-
-    def _narrowed(self, selector: Selector) -> t.Iterable[int]:
-        """A small superset of the numbers of the selected members."""
-        lists = []
-        for part in selector.requirements:
-            if part.operator == "In" and part.key in self._postings:
-                posting, values = self._postings[part.key], dict.fromkeys(part.values)
-                lists.append(sorted(n for value in values for n in posting.get(value, ())))
-        return min(lists, key=len, default=range(len(self._entries)))
+        count = self._selectors.selector_count([part])
+        if count not in self._known:
+            numbers = sorted(pod_info.node for pod_info in count.members)
+            self._known[count] = tuple(self._members[number] for number in numbers)
+        return self._known[count]
 
 
 ANY_VALUE = "?"
@@ -180,10 +159,6 @@ class LintInput:
     def table(self) -> NodeTable:
         return NodeTable(self.nodes or ())
 
-    @cached_property
-    def _keys(self) -> frozenset[str]:
-        return selecting_keys(subject.declared.placement for subject in self.all_workloads)
-
     @property
     def all_workloads(self) -> tuple[LintedWorkload, ...]:
         return self.all_subjects or self.subjects
@@ -191,13 +166,13 @@ class LintInput:
     @cached_property
     def _carriers(self) -> Population[LintedWorkload]:
         entries = ((s.ref.namespace, s.labels, s) for s in self.all_workloads)
-        return Population(entries, self.namespaces, self._keys)
+        return Population(entries, self.namespaces)
 
     @cached_property
     def _running(self) -> Population[Pod]:
         alive = (pod for pod in self.pods or () if not pod.finished)
         entries = ((pod.namespace, pod.labels, pod) for pod in alive)
-        return Population(entries, self.namespaces, self._keys)
+        return Population(entries, self.namespaces)
 
     def selected(self, subject: LintedWorkload, term: Term) -> tuple[LintedWorkload, ...] | None:
         """The workloads whose pods a term selects; None if namespaces would have to be known."""
