@@ -202,9 +202,7 @@ def _as_read_for(snapshot: Snapshot, namespaces: t.Container[str]) -> Snapshot:
     return replace(
         snapshot,
         workloads=tuple(x for x in snapshot.workloads if x.ref.namespace in namespaces),
-        machine_instances=tuple(
-            x for x in snapshot.machine_instances if x.ref.namespace in namespaces
-        ),
+        vmis=tuple(x for x in snapshot.vmis if x.ref.namespace in namespaces),
     )
 
 

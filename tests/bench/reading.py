@@ -8,17 +8,17 @@ import json
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
-    machine_instance_from_manifest,
     namespace_from_manifest,
     node_from_manifest,
     pod_from_manifest,
+    vmi_from_manifest,
     workload_from_manifest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
-    MachineInstance,
     Platform,
     Snapshot,
+    Vmi,
     Workload,
 )
 
@@ -39,14 +39,14 @@ class Reading:
         self._namespaces: list[JSON] = json.loads(next(lines))
         self._pods: list[Pod] = []
         self._workloads: list[Workload] = []
-        self._instances: list[MachineInstance] = []
+        self._instances: list[Vmi] = []
 
     def pods(self, page: t.Sequence[JSON]) -> None:
         self._pods += map(pod_from_manifest, page)
 
     def machines(self, vms: t.Iterable[JSON], vmis: t.Iterable[JSON]) -> None:
         self._workloads += [workload_from_manifest(VIRTUAL_MACHINE, each) for each in vms]
-        self._instances += map(machine_instance_from_manifest, vmis)
+        self._instances += map(vmi_from_manifest, vmis)
 
     def snapshot(self) -> Snapshot:
         return Snapshot(
@@ -54,6 +54,6 @@ class Reading:
             pods=tuple(self._pods),
             namespaces=tuple(map(namespace_from_manifest, self._namespaces)),
             workloads=tuple(self._workloads),
-            machine_instances=tuple(self._instances),
+            vmis=tuple(self._instances),
             platform=PLATFORM,
         )

@@ -16,7 +16,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels import machine_id
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels import vmi_id
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
@@ -401,7 +401,7 @@ def test_a_name_too_long_for_a_migration_is_left_and_restarted_where_that_is_all
     names = [f"{letter}{'x' * 69}" for letter in "kl"]
     machines = [objects.virtual_machine(name, shop.namespace) for name in names]
     shop.start(*machines, nodes=["w1"])
-    term = apart_over_zone([machine_id(name) for name in names])
+    term = apart_over_zone([vmi_id(name) for name in names])
     for name in names:
         shop.patch_template("VirtualMachine", name, {"affinity": term})
 

@@ -53,7 +53,7 @@ def test_everything_of_a_cluster_with_kubevirt(small: Sandbox, namespace: MakeNa
         Ref("VirtualMachinePool", where, "pool"),
         Ref("Deployment", where, "web"),
     }
-    (machine,) = (each for each in found.machine_instances if each.ref.name == "db")
+    (machine,) = (each for each in found.vmis if each.ref.name == "db")
     (launcher,) = (pod for pod in found.pods if pod.uid in machine.active_pods)
     assert launcher.node_name == machine.node_name
     assert machine.owner is not None
@@ -66,7 +66,7 @@ def test_everything_of_a_cluster_with_kubevirt(small: Sandbox, namespace: MakeNa
 
     scoped = read_snapshot(_api(small), ReadScope(namespaces=("kube-system",)))
     assert not scoped.workloads
-    assert not scoped.machine_instances
+    assert not scoped.vmis
     assert {pod.uid for pod in web} <= {pod.uid for pod in scoped.pods}, "pods of all namespaces"
 
 
@@ -74,7 +74,7 @@ def test_a_cluster_without_kubevirt(plain: Sandbox) -> None:
     found = read_snapshot(_api(plain))
     assert found.platform.kubevirt is None
     assert not found.unreadable
-    assert not found.machine_instances
+    assert not found.vmis
     assert len(found.nodes) == 3
 
 

@@ -21,11 +21,11 @@ from ..model import kinds
 from ..model.gc import collector_paused
 from ..model.json_pointer import JSON
 from ..model.manifests import (
-    machine_instance_from_manifest,
     migration_from_manifest,
     namespace_from_manifest,
     node_from_manifest,
     pod_from_manifest,
+    vmi_from_manifest,
     workload_from_manifest,
 )
 from ..model.objects import NodeTerm, Ref
@@ -203,7 +203,7 @@ def _snapshot(
         workloads=tuple(
             workload_from_manifest(kind, item) for kind in scope.kinds for item in items[kind]
         ),
-        machine_instances=tuple(map(machine_instance_from_manifest, items.get("instances", ()))),
+        vmis=tuple(map(vmi_from_manifest, items.get("instances", ()))),
         migrations=tuple(migration for migration in migrations if migration is not None),
         controllers=_controllers(items.get(_METADATA_ONLY, ())),
         claim_terms=_claim_terms(items.get("volumes", ())),

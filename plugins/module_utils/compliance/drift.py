@@ -28,7 +28,7 @@ from ..model.placement_manifests import (
     selector_from_json,
     spread_from_json,
 )
-from ..model.snapshot import MachineInstance, Snapshot, Workload
+from ..model.snapshot import Snapshot, Vmi, Workload
 from .declared import Declared, DeclaredReader
 from .terms import Term, TermKind, added_by_platform, pod_terms_of, selecting_keys, terms_of
 
@@ -78,7 +78,7 @@ class DriftComparison:
             template = workload.template
         return self._templates.matches(template, pod)
 
-    def drift(self, workload: Workload, pod: Pod, vmi: MachineInstance | None) -> Drift | None:
+    def drift(self, workload: Workload, pod: Pod, vmi: Vmi | None) -> Drift | None:
         """What differs; None where all that is declared is enforced."""
         declared = self._reader.declared(workload)
         labels = self._missing_labels(declared.labels, pod.labels)
@@ -132,7 +132,7 @@ class DriftComparison:
         self,
         declared: Declared,
         running: frozenset[Term],
-        vmi: MachineInstance | None,
+        vmi: Vmi | None,
         workload: Workload,
     ) -> frozenset[Term]:
         """Only for VMIs: admission may add anything to other pods, and their controllers replace
@@ -151,7 +151,7 @@ class DriftComparison:
         missing: frozenset[Term],
         stale: frozenset[Term],
         labels: tuple[str, ...],
-        vmi: MachineInstance,
+        vmi: Vmi,
     ) -> bool:
         vmi_terms = self._reader.placement(vmi.spec)[1].terms
         return (

@@ -192,7 +192,7 @@ def _assumed(change: ChangedCluster) -> t.Iterator[str]:
     before = change.before
     lost = {node.name for node in change.after.nodes if node.unschedulable}
     if change.event == "drain" and change.lost_nodes:
-        for vmi in before.machine_instances:
+        for vmi in before.vmis:
             strategy = vmi.eviction_strategy or before.platform.eviction_strategy
             migrates = strategy not in ENDING_STRATEGIES and vmi.live_migratable is None
             if vmi.node_name in lost and migrates:
@@ -201,7 +201,7 @@ def _assumed(change: ChangedCluster) -> t.Iterator[str]:
 
 def _estimated(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterator[str]:
     """Facts that are estimated, so that the forecast may differ from what happens."""
-    running = {(vmi.ref.namespace, vmi.ref.name) for vmi in change.before.machine_instances}
+    running = {(vmi.ref.namespace, vmi.ref.name) for vmi in change.before.vmis}
     for workload in change.after.workloads:
         ref = workload.ref
         halted = ref.kind == VIRTUAL_MACHINE.name and (ref.namespace, ref.name) not in running

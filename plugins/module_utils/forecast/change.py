@@ -22,10 +22,10 @@ from ..kubevirt.instances import (
     vmi_workload,
 )
 from ..kubevirt.next_pod import NEXT, controlled_pod, launcher_pod, planned_vmi
-from ..model.kinds import DEPLOYMENT, MACHINE_INSTANCE, VIRTUAL_MACHINE
+from ..model.kinds import DEPLOYMENT, VIRTUAL_MACHINE, VMI
 from ..model.objects import Node, Pod, Ref
 from ..model.patched_snapshot import touched, written
-from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
+from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 from ..model.write import Write
 from ..rules.change import rolls_itself
 from ..scheduler.pod_info import pod_key
@@ -138,7 +138,7 @@ def _pending(
             continue
         vmi, workload = None, None
         old, reason = replaced.get(pod_key(pod), _NOTHING)
-        if pod.owner is not None and pod.owner.kind == MACHINE_INSTANCE:
+        if pod.owner is not None and pod.owner.kind == VMI:
             vmi = view.vmis.get(pod.owner.uid)
             workload = vmi_workload(vmi, view.workloads) if vmi is not None else None
             source = bound_launcher(view.launcher_pods.get(pod.owner.uid, ()))
@@ -167,7 +167,7 @@ class _WrittenTemplates:
         self._touched = touched(before, after)
         self._members = self._touched.union(members)
         self._pods = list(after.pods)
-        self._vmis = list(after.machine_instances)
+        self._vmis = list(after.vmis)
         self._controllers = dict(after.controllers)
 
     def snapshot(self) -> Snapshot:
@@ -184,7 +184,7 @@ class _WrittenTemplates:
         return replace(
             self._after,
             pods=tuple(self._pods),
-            machine_instances=tuple(self._vmis),
+            vmis=tuple(self._vmis),
             controllers=self._controllers,
         )
 
@@ -270,7 +270,7 @@ def _without(snapshot: Snapshot, removed: t.Sequence[Instance]) -> Snapshot:
     return replace(
         snapshot,
         pods=tuple(pod for pod in snapshot.pods if id(pod) not in pods),
-        machine_instances=tuple(vmi for vmi in snapshot.machine_instances if vmi.uid not in uids),
+        vmis=tuple(vmi for vmi in snapshot.vmis if vmi.uid not in uids),
     )
 
 
@@ -278,7 +278,7 @@ def _with_more(
     snapshot: Snapshot, workload: Workload, running: t.Sequence[Instance], missing: int
 ) -> Snapshot:
     pods: list[Pod] = []
-    vmis: list[MachineInstance] = []
+    vmis: list[Vmi] = []
     controllers: dict[str, Ref] = {}
     model = next((instance.pod for instance in running if instance.pod is not None), None)
     evictions = Evictions(snapshot)
@@ -302,7 +302,7 @@ def _with_more(
     return replace(
         snapshot,
         pods=(*snapshot.pods, *pods),
-        machine_instances=(*snapshot.machine_instances, *vmis),
+        vmis=(*snapshot.vmis, *vmis),
         controllers={**snapshot.controllers, **controllers},
     )
 
@@ -324,7 +324,7 @@ class _LostNodes:
         self._replaced = replaced
         self._rolled = {pod_key(old) for old, _reason in replaced.values() if old is not None}
         self._pods: dict[int, tuple[Pod, ...]] = {id(pod): (pod,) for pod in before.pods}
-        self._vmis = {vmi.uid: vmi for vmi in before.machine_instances}
+        self._vmis = {vmi.uid: vmi for vmi in before.vmis}
         self._ending = list(before.terminating_pods)
 
     def snapshot(self) -> Snapshot:
@@ -349,7 +349,7 @@ class _LostNodes:
                 for node in self._before.nodes
             ),
             pods=tuple(pod for left in self._pods.values() for pod in left),
-            machine_instances=tuple(self._vmis.values()),
+            vmis=tuple(self._vmis.values()),
             terminating_pods=tuple(self._ending),
         )
 

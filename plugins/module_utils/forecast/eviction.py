@@ -21,7 +21,7 @@ from ..kubevirt.next_pod import NEXT, migrated, restarted
 from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Pod, Ref, Taint
 from ..model.placement_manifests import CREATED_BY
-from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
+from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 from ..scheduler.taint_toleration import tolerates
 
 NodeEvent = t.Literal["drain", "failure"]
@@ -134,7 +134,7 @@ class Evictions:
             return replace(created, name=name)
         return self.names.unused(created, f"{pod.name}{NEXT}")
 
-    def restarted(self, pod: Pod, vmi: MachineInstance, workload: Workload | None) -> Pod:
+    def restarted(self, pod: Pod, vmi: Vmi, workload: Workload | None) -> Pod:
         """The launcher pod of the VMI that comes after `vmi`: another VMI, which its own terms tell
         from the old one."""
         uid = next_uid(vmi.uid)
@@ -143,7 +143,7 @@ class Evictions:
         owner = replace(created.owner, uid=uid) if created.owner is not None else None
         return replace(created, owner=owner)
 
-    def migrated(self, pod: Pod, vmi: MachineInstance, workload: Workload | None) -> Pod:
+    def migrated(self, pod: Pod, vmi: Vmi, workload: Workload | None) -> Pod:
         """The target pod of a live migration off a lost node, made from the VMI as it is then. Where
         that equals what runs already, only the node's taint keeps the target off its source's node."""
         name = f"{pod.name}{NEXT}"
@@ -163,7 +163,7 @@ class Evictions:
     def _vmi(
         self,
         instance: Instance,
-        vmi: MachineInstance,
+        vmi: Vmi,
         pod: Pod,
         workload: Workload | None,
         event: NodeEvent,
@@ -189,7 +189,7 @@ ENDING_STRATEGIES = ("None", "")
 """Eviction strategies under which a drain ends a VMI, whether or not it could migrate."""
 
 
-def why_not_again(vmi: MachineInstance, workload: Workload | None) -> str:
+def why_not_again(vmi: Vmi, workload: Workload | None) -> str:
     """Why nothing creates this VMI again once it has ended; empty where something does."""
     if vmi.owner is None:
         return "no controller makes this instance again"

@@ -19,9 +19,9 @@ import contextlib
 import typing as t
 from dataclasses import dataclass, replace
 
-from ..model.kinds import MACHINE_INSTANCE, STATEFUL_SET
+from ..model.kinds import STATEFUL_SET, VMI
 from ..model.objects import Pod, Ref
-from ..model.snapshot import MachineInstance
+from ..model.snapshot import Vmi
 from ..scheduler.index import Index
 from ..scheduler.nodes import NodeSet
 from ..scheduler.pod_info import PodInfo, pod_key
@@ -49,7 +49,7 @@ class PendingPod:
     reason: Reason = "start"
     required: bool = True
     workload: Ref | None = None
-    vmi: MachineInstance | None = None
+    vmi: Vmi | None = None
 
     @property
     def source(self) -> str | None:
@@ -70,22 +70,22 @@ class PendingPod:
     def instance(self) -> Ref:
         """The VirtualMachineInstance of a launcher pod, any other pod itself."""
         owner = self.pod.owner
-        if owner is not None and owner.kind == MACHINE_INSTANCE:
-            return Ref(MACHINE_INSTANCE, self.pod.namespace, owner.name)
+        if owner is not None and owner.kind == VMI:
+            return Ref(VMI, self.pod.namespace, owner.name)
         return self.pod.ref
 
     @property
     def uid(self) -> str:
         """Of the VMI of a launcher pod; the key of any other pod."""
         owner = self.pod.owner
-        is_launcher = owner is not None and owner.kind == MACHINE_INSTANCE
+        is_launcher = owner is not None and owner.kind == VMI
         return owner.uid if owner is not None and is_launcher else pod_key(self.pod)
 
     @property
     def name(self) -> str:
         """What messages call the instance: for a pod, the pod that it replaces."""
         instance = self.instance
-        if self.replaces is None or instance.kind == MACHINE_INSTANCE:
+        if self.replaces is None or instance.kind == VMI:
             return instance.name
         return self.replaces.name
 
@@ -157,7 +157,7 @@ class TermIndex:
         counted, near = self._selected(pod, node)
         if not counted and not near:
             return None
-        is_launcher = pod.owner is not None and pod.owner.kind == MACHINE_INSTANCE
+        is_launcher = pod.owner is not None and pod.owner.kind == VMI
         between = (replace(pod, terminating=True),) if counted and near and not is_launcher else ()
         return TerminatingPod(key, node, (pod, *between, None), successor, is_source=True)
 
@@ -184,7 +184,7 @@ class TermIndex:
 def created_late(pod: Pod) -> bool:
     """Whether the pod after this one is created only once nothing is left of it: another launcher pod
     of a VM, or a pod of the same name. Other controllers create it as soon as this one terminates."""
-    return pod.owner is not None and pod.owner.kind in (MACHINE_INSTANCE, STATEFUL_SET.name)
+    return pod.owner is not None and pod.owner.kind in (VMI, STATEFUL_SET.name)
 
 
 PlacementSequence = tuple[tuple[int, str], ...]

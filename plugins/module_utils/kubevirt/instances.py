@@ -12,9 +12,9 @@ import typing as t
 from collections import defaultdict
 from dataclasses import dataclass, replace
 
-from ..model.kinds import MACHINE_INSTANCE, POOL
+from ..model.kinds import POOL, VMI
 from ..model.objects import Pod, Ref
-from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
+from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 
 
 def instances(
@@ -28,7 +28,7 @@ def instances(
     launchers, plain_pods = _split(snapshot.pods, namespaces)
     workload_of = _VmiWorkloads(snapshot.workloads)
     existing = []
-    for vmi in snapshot.machine_instances:
+    for vmi in snapshot.vmis:
         pods = launchers.pop(vmi.uid, None)
         if vmi.terminating or vmi.finished:
             continue
@@ -38,7 +38,7 @@ def instances(
     for orphans in launchers.values():
         for pod in orphans:
             if pod.owner is not None and not pod.terminating:
-                ref = Ref(MACHINE_INSTANCE, pod.namespace, pod.owner.name)
+                ref = Ref(VMI, pod.namespace, pod.owner.name)
                 existing.append(Instance(ref, pod.owner.uid, None, pod))
     controllers = snapshot.controllers
     for pod in plain_pods:
@@ -53,7 +53,7 @@ def launcher_pods(snapshot: Snapshot) -> dict[str, list[Pod]]:
     return launchers
 
 
-def active_pod(vmi: MachineInstance, pods: t.Sequence[Pod]) -> Pod | None:
+def active_pod(vmi: Vmi, pods: t.Sequence[Pod]) -> Pod | None:
     """The launcher pod that the guest runs in, never a migration's target.
 
     `pods` are the VMI's launcher pods. The active one is the Running pod on `status.nodeName`
@@ -76,7 +76,7 @@ def bound_launcher(pods: t.Iterable[Pod]) -> Pod | None:
     return next((pod for pod in pods if pod.node_name and not pod.terminating), None)
 
 
-def vmi_workload(vmi: MachineInstance, workloads: t.Mapping[Ref, Workload]) -> Ref:
+def vmi_workload(vmi: Vmi, workloads: t.Mapping[Ref, Workload]) -> Ref:
     """The object whose template makes the VMI: the pool of a pooled VirtualMachine, the VMI's
     controller otherwise. A VMI without a controller is its own workload."""
     if vmi.owner is None:
@@ -107,7 +107,7 @@ class _VmiWorkloads:
         self._by_uid = {workload.uid: workload for workload in self._workloads}
         self._by_ref: dict[Ref, Workload] | None = None
 
-    def __call__(self, vmi: MachineInstance) -> Ref:
+    def __call__(self, vmi: Vmi) -> Ref:
         owner = vmi.owner
         if owner is None:
             return vmi.ref
@@ -131,7 +131,7 @@ def _split(
         if pod.finished or (namespaces is not None and pod.namespace not in namespaces):
             continue
         owner = pod.owner
-        if owner is not None and owner.kind == MACHINE_INSTANCE:
+        if owner is not None and owner.kind == VMI:
             launchers[owner.uid].append(pod)
         else:
             plain_pods.append(pod)
@@ -157,7 +157,7 @@ def in_flight(snapshot: Snapshot, namespaces: t.Collection[str] = ()) -> InFligh
     launcher pod without a VMI is known to be leaving.
     """
     migrating = {(migration.ref.namespace, migration.instance) for migration in snapshot.migrations}
-    vmis = {vmi.uid: vmi for vmi in snapshot.machine_instances}
+    vmis = {vmi.uid: vmi for vmi in snapshot.vmis}
     pods, doubtful = set(), set()
     for pod in snapshot.pods:
         if pod.terminating:
@@ -169,7 +169,7 @@ def in_flight(snapshot: Snapshot, namespaces: t.Collection[str] = ()) -> InFligh
         if vmi is not None:
             if vmi.terminating or (vmi.node_name and pod.node_name != vmi.node_name):
                 doubtful.add(owner.uid)
-        elif pod.namespace in namespaces and owner.kind == MACHINE_INSTANCE and _is_alive(pod):
+        elif pod.namespace in namespaces and owner.kind == VMI and _is_alive(pod):
             pods.add(pod.uid)
     instances = set()
     launchers = launcher_pods(snapshot) if doubtful else {}
@@ -194,7 +194,7 @@ def settled(snapshot: Snapshot, failing: t.Container[str] = ()) -> Snapshot:
     `failing`; it also stays where its VMI is not being deleted."""
     leaving = in_flight(snapshot)
     dead = {node.name for node in snapshot.nodes if not node.ready or node.name in failing}
-    living = {vmi.uid for vmi in snapshot.machine_instances if not vmi.terminating}
+    living = {vmi.uid for vmi in snapshot.vmis if not vmi.terminating}
     ending = tuple(
         pod
         for pod in snapshot.pods
@@ -206,20 +206,20 @@ def settled(snapshot: Snapshot, failing: t.Container[str] = ()) -> Snapshot:
     ending_uids = {pod.uid for pod in ending}
     pods = tuple(pod for pod in snapshot.pods if pod.uid not in ending_uids)
     moved = {_vmi_uid(x): x for x in pods if _vmi_uid(x) in leaving.instances and _is_alive(x)}
-    arrived = {vmi.ref for vmi in snapshot.machine_instances if vmi.uid in moved}
+    arrived = {vmi.ref for vmi in snapshot.vmis if vmi.uid in moved}
     return replace(
         snapshot,
         pods=pods,
-        machine_instances=tuple(
+        vmis=tuple(
             replace(vmi, node_name=moved[vmi.uid].node_name, migration={})
             if vmi.uid in moved
             else vmi
-            for vmi in snapshot.machine_instances
+            for vmi in snapshot.vmis
         ),
         migrations=tuple(
             migration
             for migration in snapshot.migrations
-            if replace(migration.ref, kind=MACHINE_INSTANCE, name=migration.instance) not in arrived
+            if replace(migration.ref, kind=VMI, name=migration.instance) not in arrived
         ),
         terminating_pods=(*snapshot.terminating_pods, *ending),
     )
@@ -228,7 +228,7 @@ def settled(snapshot: Snapshot, failing: t.Container[str] = ()) -> Snapshot:
 def _vmi_uid(pod: Pod) -> str:
     """The uid of the VMI of a launcher pod, empty for another pod."""
     owner = pod.owner
-    return owner.uid if owner is not None and owner.kind == MACHINE_INSTANCE else ""
+    return owner.uid if owner is not None and owner.kind == VMI else ""
 
 
 def _is_alive(pod: Pod) -> bool:

@@ -29,7 +29,7 @@ default is 300; until then it holds one of the cluster's few migration slots."""
 SCHEDULABLE = "kubevirt.io/schedulable"
 """Node label: "true" where virt-handler runs. Every launcher pod selects it."""
 
-MACHINE_ID = "vmi.kubevirt.io/id"
+VMI_ID = "vmi.kubevirt.io/id"
 """Pod label: the VMI's name. Pods that an older KubeVirt made do not have it."""
 
 MISMATCH_SINCE = (1, 3)
@@ -44,8 +44,8 @@ _LIMIT = 63
 _KEPT = 54
 
 
-def machine_id(name: str) -> str:
-    """The value of MACHINE_ID for a VMI of this name."""
+def vmi_id(name: str) -> str:
+    """The value of VMI_ID for a VMI of this name."""
     if len(name) <= _LIMIT:
         return name
     return f"{name[:_KEPT]}-{hashlib.sha1(name.encode()).hexdigest()[:8]}"
@@ -57,8 +57,8 @@ def hostname(vm: Workload) -> str:
     return str(own) if own else vm.ref.name.split(".", 1)[0][:_LIMIT]
 
 
-def knows_machine_id(kubevirt: str | None) -> bool:
-    """Whether this release of KubeVirt gives launcher pods the label MACHINE_ID."""
+def knows_vmi_id(kubevirt: str | None) -> bool:
+    """Whether this release of KubeVirt gives launcher pods the label VMI_ID."""
     return release(kubevirt) >= MACHINE_ID_SINCE
 
 

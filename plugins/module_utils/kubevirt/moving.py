@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from ..model.json_pointer import JSON
 from ..model.kinds import DEPLOYMENT, REPLICA_SET, STATEFUL_SET, VIRTUAL_MACHINE
 from ..model.plan import Method
-from ..model.snapshot import Instance, MachineInstance, Platform, Workload
+from ..model.snapshot import Instance, Platform, Vmi, Workload
 
 NOW = "now"
 NEXT_START = "start"
@@ -35,7 +35,7 @@ LONGEST_NAME = 63
 
 def takes_effect(
     workload: Workload | None,
-    vmi: MachineInstance | None,
+    vmi: Vmi | None,
     platform: Platform,
     *,
     declared: t.Mapping[str, JSON] | None = None,
@@ -64,7 +64,7 @@ def most_disruptive(effects: t.Iterable[str]) -> str:
     return max(effects, key=_SEVERITY.index, default="")
 
 
-def why_not_migratable(vmi: MachineInstance) -> str:
+def why_not_migratable(vmi: Vmi) -> str:
     """Why KubeVirt does not migrate this instance, or nothing. Where the instance does not say yet
     (no condition LiveMigratable), nothing is known against it."""
     if has_unmigratable_name(vmi):
@@ -78,7 +78,7 @@ def why_not_migratable(vmi: MachineInstance) -> str:
     return ""
 
 
-def has_unmigratable_name(vmi: MachineInstance) -> bool:
+def has_unmigratable_name(vmi: Vmi) -> bool:
     """Whether its name is too long for a migration.
 
     KubeVirt's webhook puts the name as it is into the label `kubevirt.io/vmi-name` of the
@@ -139,7 +139,7 @@ def move_options(
     return MoveOptions((), f"moving instances of a {workload.ref.kind} is not supported yet")
 
 
-def can_migrate(workload: Workload | None, vmi: MachineInstance | None, platform: Platform) -> bool:
+def can_migrate(workload: Workload | None, vmi: Vmi | None, platform: Platform) -> bool:
     """Whether Method.MIGRATE is among the methods of `move_options`: what else there would be is not
     looked into, so it costs less."""
     if workload is None or vmi is None or vmi.terminating:
@@ -168,7 +168,7 @@ def _of_pod(workload: Workload | None, instance: Instance) -> MoveOptions:
     return MoveOptions((), "the rollout of its workload is in progress", passing=True)
 
 
-def _of_replica(workload: Workload, vmi: MachineInstance) -> MoveOptions:
+def _of_replica(workload: Workload, vmi: Vmi) -> MoveOptions:
     behind = lagging_fields(workload, vmi)
     if behind:
         reason = f"{_listed(behind)} of the instance is fixed when the VMI is created"
@@ -182,7 +182,7 @@ def _of_replica(workload: Workload, vmi: MachineInstance) -> MoveOptions:
 
 
 def _of_vm(
-    workload: Workload, vmi: MachineInstance, platform: Platform, apply_pending_changes: bool
+    workload: Workload, vmi: Vmi, platform: Platform, apply_pending_changes: bool
 ) -> MoveOptions:
     if vmi.phase != "Running":
         return MoveOptions((), f"the instance is {vmi.phase or 'not started'}", passing=True)
@@ -196,7 +196,7 @@ def _of_vm(
 
 
 def _restart(
-    workload: Workload, vmi: MachineInstance, apply_pending_changes: bool
+    workload: Workload, vmi: Vmi, apply_pending_changes: bool
 ) -> tuple[tuple[Method, ...], str]:
     strategy = run_strategy(workload)
     if strategy not in RESTARTABLE:
@@ -211,7 +211,7 @@ def _restart(
     return (Method.RESTART,), ""
 
 
-def _obstacle(workload: Workload, vmi: MachineInstance, platform: Platform) -> str:
+def _obstacle(workload: Workload, vmi: Vmi, platform: Platform) -> str:
     """Why a live migration would not enforce the declared placement, or nothing."""
     behind = lagging_fields(workload, vmi)
     return _why_not_live(workload, behind, platform) or why_not_migratable(vmi)
@@ -231,7 +231,7 @@ def _why_not_live(workload: Workload, behind: tuple[str, ...], platform: Platfor
     return ""
 
 
-def propagating(workload: Workload, vmi: MachineInstance, platform: Platform) -> bool:
+def propagating(workload: Workload, vmi: Vmi, platform: Platform) -> bool:
     """Whether KubeVirt is about to bring the declared placement to the VMI: a migration that is made
     now would still use the previous one."""
     behind = lagging_fields(workload, vmi)
@@ -239,7 +239,7 @@ def propagating(workload: Workload, vmi: MachineInstance, platform: Platform) ->
 
 
 def lagging_fields(
-    workload: Workload, vmi: MachineInstance, declared: t.Mapping[str, JSON] | None = None
+    workload: Workload, vmi: Vmi, declared: t.Mapping[str, JSON] | None = None
 ) -> tuple[str, ...]:
     """Placement fields that differ between the template (or `declared`) and the VMI's spec.
 
@@ -275,7 +275,7 @@ def without_empty(value: JSON) -> JSON:
     return value
 
 
-def staged_changes(workload: Workload, vmi: MachineInstance) -> tuple[str, ...]:
+def staged_changes(workload: Workload, vmi: Vmi) -> tuple[str, ...]:
     """Paths under spec.template.spec that a restart would change beside placement.
 
     The VMI's spec must have everything that the template has. It holds more: defaults, and what an

@@ -14,7 +14,7 @@ import typing as t
 from dataclasses import replace
 
 from ..model.json_pointer import JSON
-from ..model.kinds import MACHINE_INSTANCE, VIRTUAL_MACHINE
+from ..model.kinds import VIRTUAL_MACHINE, VMI
 from ..model.manifests import pod_from_manifest
 from ..model.objects import (
     Labels,
@@ -29,17 +29,17 @@ from ..model.objects import (
 )
 from ..model.placement_manifests import CREATED_BY, merge_match_label_keys
 from ..model.quantity import parse_quantity
-from ..model.snapshot import MachineInstance, Workload
+from ..model.snapshot import Vmi, Workload
 from ..model.topology import HOSTNAME
 from .labels import (
     LAUNCHER_LABEL,
-    MACHINE_ID,
     SCHEDULABLE,
     VM_HOSTNAME,
+    VMI_ID,
     adds_node_key,
     adds_toleration,
     carried_labels,
-    machine_id,
+    vmi_id,
 )
 
 NEXT = "-next"
@@ -58,7 +58,7 @@ def as_declared(pod: Pod, declared: Placement, labels: Labels) -> Pod:
     return replace(created, name=pod.name, uid=pod.uid, node_name=pod.node_name)
 
 
-def migrated(pod: Pod, vmi: MachineInstance, declared: Placement) -> Pod:
+def migrated(pod: Pod, vmi: Vmi, declared: Placement) -> Pod:
     """The target pod of a live migration: made from the VirtualMachineInstance, while the source
     still runs, and kept off its node (virt-controller, migration.go)."""
     target = _next(pod, declared, {**carried_labels(pod.labels), **vmi.labels})
@@ -133,11 +133,11 @@ OVERHEAD = "250Mi"
 """About what KubeVirt adds for the processes beside a guest (services/renderresources.go)."""
 
 
-def planned_vmi(workload: Workload, name: str) -> MachineInstance:
+def planned_vmi(workload: Workload, name: str) -> Vmi:
     """The VMI that starting a VM of `workload` would make."""
     spec = workload.template.get("spec") or {}
-    return MachineInstance(
-        ref=Ref(MACHINE_INSTANCE, workload.ref.namespace, name),
+    return Vmi(
+        ref=Ref(VMI, workload.ref.namespace, name),
         uid=f"{workload.uid}-{name}{NEXT}",
         phase="Scheduling",
         node_name="",
@@ -148,21 +148,21 @@ def planned_vmi(workload: Workload, name: str) -> MachineInstance:
     )
 
 
-def launcher_pod(vmi: MachineInstance) -> Pod:
+def launcher_pod(vmi: Vmi) -> Pod:
     """The launcher pod of a VMI that has none."""
     labels = {
         **vmi.labels,
         LAUNCHER_LABEL[0]: LAUNCHER_LABEL[1],
         CREATED_BY: vmi.uid,
         VM_HOSTNAME: str(vmi.spec.get("hostname") or vmi.ref.name.split(".", 1)[0])[:63],
-        MACHINE_ID: machine_id(vmi.ref.name),
+        VMI_ID: vmi_id(vmi.ref.name),
     }
     placement = {key: value for key, value in vmi.spec.items() if key in _PLACEMENT}
     selector = {**(placement.get("nodeSelector") or {}), SCHEDULABLE: "true"}
     container = {"name": "compute", "resources": {"requests": vmi_requests(vmi.spec)}}
     claims = [volume for volume in map(_claim, vmi.spec.get("volumes") or ()) if volume]
     spec = {**placement, "nodeSelector": selector, "containers": [container], "volumes": claims}
-    owner = {"kind": MACHINE_INSTANCE, "name": vmi.ref.name, "uid": vmi.uid, "controller": True}
+    owner = {"kind": VMI, "name": vmi.ref.name, "uid": vmi.uid, "controller": True}
     return _pod(f"virt-launcher-{vmi.ref.name}{NEXT}", vmi.ref.namespace, labels, spec, owner)
 
 

@@ -63,7 +63,7 @@ def _mutual(
             term,
             "mutual_affinity",
             "error",
-            f"The machines can never be live-migrated: they must share a node, since {reason}.",
+            f"The VMs can never be live-migrated: they must share a node, since {reason}.",
             "Choose one workload for the others to follow (keep_together: {topology_key: node, with:"
             " db}), or make the term preferred.",
         )
@@ -81,7 +81,7 @@ def _mutual(
             term,
             "mutual_affinity",
             "warning",
-            f"The machines can never leave their domain of {key} by live migration, since {reason}.",
+            f"The VMs can never leave their domain of {key} by live migration, since {reason}.",
             "Make the term preferred, or let one workload lead.",
         )
 
@@ -149,7 +149,7 @@ def _near_whom_it_avoids(scene: LintInput) -> t.Iterator[Finding]:
     are to run are one too many."""
     cache: dict[t.Hashable, _Refs | None] = {}
     for subject in scene.subjects:
-        for near in subject.terms if _is_machine(subject) and to_run(subject) else ():
+        for near in subject.terms if _is_vm(subject) and to_run(subject) else ():
             group = _group(scene, subject, near)
             for term in _clashing(subject, near) if len(group) > 1 else ():
                 away = scene.selected(subject, term) or ()
@@ -183,7 +183,7 @@ def _covers(
     """Whether the subject avoids all VMs of a group, at least two of them are to run, and no other
     pod meets its affinity term."""
     return (
-        all(map(_is_machine, group))
+        all(map(_is_vm, group))
         and {member.ref for member in group} <= {member.ref for member in away}
         and sum(map(to_run, group)) > 1
         and not _others(scene, subject, near, group)
@@ -224,14 +224,14 @@ def _leaders(scene: LintInput, subject: LintedWorkload) -> tuple[tuple[Term, Ref
     for term in subject.terms if subject.virtual else ():
         if term.kind is TermKind.AFFINITY:
             chosen = scene.selected(subject, term) or ()
-            if len(chosen) == 1 and _is_machine(chosen[0]):
+            if len(chosen) == 1 and _is_vm(chosen[0]):
                 (leader,) = chosen
                 if leader.ref != subject.ref and not _others(scene, subject, term, chosen):
                     leaders.append((term, leader.ref))
     return tuple(leaders)
 
 
-def _is_machine(subject: LintedWorkload) -> bool:
+def _is_vm(subject: LintedWorkload) -> bool:
     return subject.ref.kind == VIRTUAL_MACHINE.name
 
 
@@ -240,7 +240,7 @@ def _others(
 ) -> bool:
     """Whether pods of workloads other than `expected` meet the term, or may."""
     running = scene.running(subject, term)
-    own = {machine.uid for workload in expected for machine in workload.machines}
+    own = {vmi.uid for workload in expected for vmi in workload.vmis}
     return running is None or any(pod.labels.get(CREATED_BY, "") not in own for pod in running)
 
 

@@ -119,8 +119,8 @@ class _DomainSets:
 
 def _no_room(scene: LintInput, crowd: _CrowdedGroup) -> tuple[str, str]:
     """Why the instances can never all run, and what to do."""
-    machines = all(subject.ref.kind == "VirtualMachine" for subject, _term in crowd.members)
-    noun = "machines" if machines else "instances"
+    only_vms = all(subject.ref.kind == "VirtualMachine" for subject, _term in crowd.members)
+    noun = "VMs" if only_vms else "instances"
     over = scene.topology.name_of(t.cast(PodTerm, crowd.members[0][1].said).topology_key)
     room = len(crowd.domains)
     there = f"there are {room} domains" if room > 1 else "there is 1 domain"
@@ -178,7 +178,7 @@ def to_run(subject: LintedWorkload) -> int:
         return subject.copies or 0
     spec = subject.workload.manifest.get("spec") or {}
     keeps_running = spec.get("runStrategy") in _KEPT_RUNNING or spec.get("running") is True
-    return int(keeps_running or bool(subject.machines))
+    return int(keeps_running or bool(subject.vmis))
 
 
 def spread_findings(scene: LintInput) -> t.Iterator[Finding]:

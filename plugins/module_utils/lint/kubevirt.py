@@ -48,10 +48,10 @@ def _own_source(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iter
         term,
         "blocks_live_migration",
         "warning",
-        f"While a machine migrates, its own source pod matches the {term.kind} term over"
+        f"While a VM migrates, its own source pod matches the {term.kind} term over"
         f" {scene.topology.name_of(pod_term.topology_key)} and keeps the target out of its own domain,"
         " free nodes there or not.",
-        f"Add mismatchLabelKeys: [{CREATED_BY}] to the term, as keep_apart does: a machine then"
+        f"Add mismatchLabelKeys: [{CREATED_BY}] to the term, as keep_apart does: a VM then"
         " keeps away from all others and not from itself.",
     )
 
@@ -71,7 +71,7 @@ def _all_taken(
         "warning",
         f"The {term.kind} term over {scene.topology.name_of(term.said.topology_key)} is about"
         f" {members} instances, and {len(inside)} domains take them, {single} of them with a single"
-        " node: once all are taken, a machine there has no target, and a drain of its node cannot"
+        " node: once all are taken, a VM there has no target, and a drain of its node cannot"
         " end.",
         "Add a node, or make the term preferred.",
     )
@@ -106,8 +106,8 @@ def _restart(
     scene: LintInput, subject: LintedWorkload, reader: DeclaredReader
 ) -> t.Iterator[Finding]:
     declared = [term for term in subject.terms if term.kind in _SPREADS]
-    if subject.machines and subject.workload is not None:
-        for vmi in subject.machines:
+    if subject.vmis and subject.workload is not None:
+        for vmi in subject.vmis:
             if SPREAD_FIELD in lagging_fields(subject.workload, vmi, subject.spec):
                 running = reader.placement(vmi.spec)[1].terms
                 missing = next((term for term in declared if term not in running), None)
@@ -121,9 +121,9 @@ def _restart_required(subject: LintedWorkload, term: Term | None) -> Finding:
         term,
         "restart_required",
         "warning",
-        "KubeVirt does not carry topologySpreadConstraints over to a machine that runs, and until"
+        "KubeVirt does not carry topologySpreadConstraints over to a VM that runs, and until"
         " it is restarted no other change of its placement reaches it either.",
-        "Restart the machine, or use keep_apart, which takes effect by live migration.",
+        "Restart the VM, or use keep_apart, which takes effect by live migration.",
     )
 
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from ..model.findings import InputError
 from ..model.input import InputReader, shown
 from ..model.json_pointer import JSON, Pointer
-from ..model.kinds import KINDS, MACHINE_INSTANCE
+from ..model.kinds import KINDS, VMI
 from ..model.manifests import (
-    machine_instance_from_manifest,
     namespace_from_manifest,
     node_from_manifest,
     pod_from_manifest,
+    vmi_from_manifest,
 )
 from ..rules.raw_terms import read_fields, read_selector
 from ..rules.term_slots import FIELDS
@@ -103,7 +103,7 @@ def _is_sound(notes: InputReader, item: t.Mapping[str, JSON]) -> bool:
 
 
 _READERS: t.Mapping[str, t.Callable[[t.Mapping[str, JSON]], object]] = {
-    MACHINE_INSTANCE: machine_instance_from_manifest,
+    VMI: vmi_from_manifest,
     "Namespace": namespace_from_manifest,
     "Node": node_from_manifest,
     "Pod": pod_from_manifest,

@@ -15,13 +15,13 @@ from ..compliance.declared import Declared
 from ..compliance.terms import TermSet
 from ..model.findings import Finding, InputError
 from ..model.json_pointer import JSON
-from ..model.kinds import KINDS, KUBEVIRT_KINDS, MACHINE_INSTANCE, RULES
+from ..model.kinds import KINDS, KUBEVIRT_KINDS, RULES, VMI
 from ..model.manifests import (
     controller_of,
-    machine_instance_from_manifest,
     namespace_from_manifest,
     node_from_manifest,
     pod_from_manifest,
+    vmi_from_manifest,
 )
 from ..model.objects import Ref
 from ..model.placement_manifests import CREATED_BY, placement_from_spec
@@ -37,7 +37,7 @@ from .run import lint_scene, merged
 from .scene import ANY_VALUE, LintedWorkload, LintInput, lint_input_of
 from .topology import topology_report
 
-_OF_KUBEVIRT = (*KUBEVIRT_KINDS, MACHINE_INSTANCE)
+_OF_KUBEVIRT = (*KUBEVIRT_KINDS, VMI)
 
 
 def not_served(
@@ -64,7 +64,7 @@ def not_served(
 
 Manifest = t.Mapping[str, JSON]
 
-CARRIERS = (*KINDS, MACHINE_INSTANCE, "Pod")
+CARRIERS = (*KINDS, VMI, "Pod")
 """The kinds of manifest that findings are about."""
 
 AROUND = ("Node", "Namespace")
@@ -161,15 +161,13 @@ def _scene(
         namespaces=tuple(map(namespace_from_manifest, by_kind.get("Namespace", ()))),
         pods=tuple(map(pod_from_manifest, running)),
         workloads=tuple(_workload(kind, m) for kind in KINDS for m in by_kind.get(kind, ())),
-        machine_instances=tuple(
-            map(machine_instance_from_manifest, by_kind.get(MACHINE_INSTANCE, ()))
-        ),
+        vmis=tuple(map(vmi_from_manifest, by_kind.get(VMI, ()))),
     )
     scene = lint_input_of(read, topology)
-    alone = [vmi for vmi in by_kind.get(MACHINE_INSTANCE, ()) if not _owners(vmi)]
+    alone = [vmi for vmi in by_kind.get(VMI, ()) if not _owners(vmi)]
     subjects = (
         *scene.subjects,
-        *(_alone(MACHINE_INSTANCE, vmi) for vmi in alone),
+        *(_alone(VMI, vmi) for vmi in alone),
         *(_alone("Pod", pod) for pod in by_kind.get("Pod", ())),
     )
     scene = replace(
@@ -190,7 +188,7 @@ def _on(cluster: Snapshot, scene: LintInput) -> LintInput:
     standing = lint_input_of(cluster, scene.topology)
     there = {subject.ref: subject for subject in standing.subjects}
     subjects = tuple(
-        replace(subject, machines=subject.machines or there[subject.ref].machines)
+        replace(subject, vmis=subject.vmis or there[subject.ref].vmis)
         if subject.ref in there
         else subject
         for subject in scene.subjects
@@ -237,7 +235,7 @@ def _alone(kind: str, manifest: Manifest) -> LintedWorkload:
     metadata = manifest["metadata"]
     placement = placement_from_spec(manifest.get("spec") or {})
     labels = metadata.get("labels") or {}
-    virtual = kind == MACHINE_INSTANCE
+    virtual = kind == VMI
     pod_labels = {**labels, CREATED_BY: ANY_VALUE} if virtual else labels
     ref = Ref(kind, metadata["namespace"], metadata["name"])
     declared = Declared(ref, placement, labels, TermSet(placement, labels))

@@ -186,10 +186,10 @@ def _planned(rules: tuple[Rule, ...], before: Snapshot, scene: LintInput) -> lis
 
 def _after(scene: LintInput, before: Snapshot, writes: tuple[Write, ...]) -> LintInput:
     """`scene` with the workloads as the writes leave them."""
-    machines = {subject.ref: subject.machines for subject in scene.subjects}
+    vmis = {subject.ref: subject.vmis for subject in scene.subjects}
     reader = DeclaredReader()
     subjects = {
-        workload.ref: linted_workload(workload, reader, machines[workload.ref])
+        workload.ref: linted_workload(workload, reader, vmis[workload.ref])
         for workload in written(before, writes).workloads
     }
     unchanged = (subject for subject in scene.all_workloads if subject.ref not in subjects)

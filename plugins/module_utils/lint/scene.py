@@ -17,7 +17,7 @@ from functools import cached_property
 
 from ..compliance.declared import Declared, DeclaredReader
 from ..compliance.terms import Term
-from ..kubevirt.labels import LAUNCHER_LABEL, MACHINE_ID, hostname, machine_id
+from ..kubevirt.labels import LAUNCHER_LABEL, VMI_ID, hostname, vmi_id
 from ..kubevirt.labels import VM_HOSTNAME as GUEST_HOSTNAME
 from ..model.findings import Finding, Severity
 from ..model.json_pointer import JSON
@@ -35,7 +35,7 @@ from ..model.objects import (
 )
 from ..model.placement_manifests import CREATED_BY
 from ..model.rule import RuleId
-from ..model.snapshot import MachineInstance, Platform, Snapshot, Unreadable, Workload
+from ..model.snapshot import Platform, Snapshot, Unreadable, Vmi, Workload
 from ..model.topology import Topology
 from ..scheduler.inter_pod_affinity import AffinityTerms
 from ..scheduler.node_affinity import nodes_of_placement
@@ -98,7 +98,7 @@ class LintedWorkload:
     virtual: bool
     copies: int | None = None
     workload: Workload | None = None
-    machines: tuple[MachineInstance, ...] = ()
+    vmis: tuple[Vmi, ...] = ()
     spec: t.Mapping[str, JSON] | None = None
     owned: bool = False
 
@@ -229,7 +229,7 @@ class LintInput:
 
 
 def linted_workload(
-    workload: Workload, reader: DeclaredReader, machines: tuple[MachineInstance, ...] = ()
+    workload: Workload, reader: DeclaredReader, vmis: tuple[Vmi, ...] = ()
 ) -> LintedWorkload:
     """A workload as lint sees it."""
     copies = 1 if workload.ref.kind == "VirtualMachine" else workload.replicas
@@ -240,7 +240,7 @@ def linted_workload(
         workload.kind.virtual_machines,
         copies,
         workload,
-        machines,
+        vmis,
         workload.template.get("spec") or {},
     )
 
@@ -252,7 +252,7 @@ def pod_labels(workload: Workload) -> dict[str, str]:
         return {**labels, POD_TEMPLATE_HASH: ANY_VALUE}
     own = dict([LAUNCHER_LABEL, (CREATED_BY, ANY_VALUE)])
     if workload.ref.kind == "VirtualMachine":
-        own[MACHINE_ID] = machine_id(workload.ref.name)
+        own[VMI_ID] = vmi_id(workload.ref.name)
         own[GUEST_HOSTNAME] = hostname(workload)
     return {**labels, **own}
 
@@ -300,10 +300,10 @@ def lint_input_of(
 
 def _subjects(snapshot: Snapshot) -> t.Iterator[LintedWorkload]:
     reader = DeclaredReader()
-    machines: dict[str, list[MachineInstance]] = defaultdict(list)
-    for vmi in snapshot.machine_instances:
+    vmis: dict[str, list[Vmi]] = defaultdict(list)
+    for vmi in snapshot.vmis:
         if vmi.owner is not None and not vmi.finished:
-            machines[vmi.owner.uid].append(vmi)
+            vmis[vmi.owner.uid].append(vmi)
     for workload in snapshot.workloads:
         if workload.owner is None or workload.owner.kind != "VirtualMachinePool":
-            yield linted_workload(workload, reader, tuple(machines.get(workload.uid, ())))
+            yield linted_workload(workload, reader, tuple(vmis.get(workload.uid, ())))

@@ -45,7 +45,7 @@ def _lacking(
         old_kubevirt = platform.kubevirt and release(platform.kubevirt) < MISMATCH_SINCE
         old = not platform.merges_match_label_keys or (subject.virtual and old_kubevirt)
         if spec.mismatch_label_keys and old:
-            yield "mismatchLabelKeys", "a machine cannot be live-migrated inside its own domain"
+            yield "mismatchLabelKeys", "a VM cannot be live-migrated inside its own domain"
         if spec.match_label_keys and old:
             yield "matchLabelKeys", "old and new pods keep each other out of their domains"
     elif isinstance(spec, SpreadConstraint):

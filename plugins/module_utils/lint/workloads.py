@@ -8,10 +8,10 @@ import typing as t
 
 from ..compliance.terms import Term, TermKind
 from ..model.findings import Finding
-from ..model.gitops import managed_by
 from ..model.kinds import POD_TEMPLATE_HASH
 from ..model.objects import PodTerm, Ref
 from ..model.rule import RuleId
+from ..model.snapshot import managed_by
 from .scene import LintedWorkload, LintInput
 
 

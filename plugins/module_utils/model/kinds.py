@@ -172,12 +172,12 @@ def _share(value: JSON, of: int, *, up: bool) -> int:
     return -(-hundredfold // 100) if up else hundredfold // 100
 
 
-MACHINE_INSTANCE = "VirtualMachineInstance"
+VMI = "VirtualMachineInstance"
 
 
 def instances_path(kind: str, namespace: str) -> str:
     """The API path of the VMIs of a namespace; of its pods for any other `kind`."""
-    if kind == MACHINE_INSTANCE:
+    if kind == VMI:
         return f"/apis/{_KUBEVIRT}/namespaces/{namespace}/virtualmachineinstances"
     return f"/api/v1/namespaces/{namespace}/pods"
 

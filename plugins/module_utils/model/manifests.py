@@ -13,7 +13,7 @@ import marshal
 import typing as t
 
 from .json_pointer import JSON
-from .kinds import KINDS, MACHINE_INSTANCE
+from .kinds import KINDS, VMI
 from .objects import Labels, Namespace, Node, Owner, Placement, Pod, Ref, Taint
 from .placement_manifests import (
     CREATED_BY,
@@ -21,7 +21,7 @@ from .placement_manifests import (
     placement_of_owner,
 )
 from .quantity import Container, amounts, parse_quantity, pod_requests
-from .snapshot import MachineInstance, Migration, Workload
+from .snapshot import Migration, Vmi, Workload
 
 MIGRATION = "VirtualMachineInstanceMigration"
 
@@ -55,15 +55,15 @@ def workload_from_manifest(kind: str, manifest: t.Mapping[str, JSON]) -> Workloa
     return Workload(ref, metadata["uid"], manifest, controller_of(metadata))
 
 
-def machine_instance_from_manifest(manifest: t.Mapping[str, JSON]) -> MachineInstance:
+def vmi_from_manifest(manifest: t.Mapping[str, JSON]) -> Vmi:
     """A VirtualMachineInstance (kubevirt.io/v1)."""
     metadata = manifest["metadata"]
     spec = manifest.get("spec") or {}
     status = manifest.get("status") or {}
     conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
     migratable = conditions.get("LiveMigratable") or {}
-    return MachineInstance(
-        ref=reference(MACHINE_INSTANCE, metadata),
+    return Vmi(
+        ref=reference(VMI, metadata),
         uid=metadata["uid"],
         phase=status.get("phase") or "",
         node_name=status.get("nodeName") or "",

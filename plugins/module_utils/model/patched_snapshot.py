@@ -10,7 +10,7 @@ from dataclasses import replace
 from .json_pointer import JSON
 from .kinds import FORECAST_KINDS
 from .objects import Pod, Ref
-from .snapshot import MachineInstance, Snapshot, Workload
+from .snapshot import Snapshot, Vmi, Workload
 from .write import Write, patched
 
 
@@ -35,9 +35,7 @@ def written(snapshot: Snapshot, writes: t.Sequence[Write]) -> Snapshot:
             _patched(workload, by_target.get(workload.ref)) for workload in snapshot.workloads
         ),
         pods=tuple(_relabeled(pod, by_target.get(pod.ref)) for pod in snapshot.pods),
-        machine_instances=tuple(
-            _relabeled(vmi, by_target.get(vmi.ref)) for vmi in snapshot.machine_instances
-        ),
+        vmis=tuple(_relabeled(vmi, by_target.get(vmi.ref)) for vmi in snapshot.vmis),
     )
 
 
@@ -70,7 +68,7 @@ def _patched(workload: Workload, writes: t.Sequence[Write] | None) -> Workload:
     return workload
 
 
-_Labeled = t.TypeVar("_Labeled", Pod, MachineInstance)
+_Labeled = t.TypeVar("_Labeled", Pod, Vmi)
 
 
 def _relabeled(labeled: _Labeled, writes: t.Sequence[Write] | None) -> _Labeled:

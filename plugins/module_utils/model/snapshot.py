@@ -109,7 +109,7 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True)
-class MachineInstance:
+class Vmi:
     """A VirtualMachineInstance (VMI)."""
 
     ref: Ref
@@ -160,7 +160,7 @@ class Instance:
     uid: str
     workload: Ref | None
     pod: Pod | None
-    vmi: MachineInstance | None = None
+    vmi: Vmi | None = None
 
     @property
     def node_name(self) -> str:
@@ -200,7 +200,7 @@ class Snapshot:
     pods: tuple[Pod, ...] = ()
     namespaces: tuple[Namespace, ...] = ()
     workloads: tuple[Workload, ...] = ()
-    machine_instances: tuple[MachineInstance, ...] = ()
+    vmis: tuple[Vmi, ...] = ()
     migrations: tuple[Migration, ...] = ()
     controllers: t.Mapping[str, Ref] = field(default_factory=dict)
     """Uid of a ReplicaSet to the Deployment that owns it."""
@@ -222,3 +222,30 @@ class Snapshot:
             ),
             None,
         )
+
+
+_TOOL_ANNOTATIONS: t.Mapping[str, str] = {
+    "argocd.argoproj.io/tracking-id": "Argo CD",
+    "meta.helm.sh/release-name": "Helm",
+}
+"""Argo CD: resource tracking by annotation, its default since 3.0. Helm: owner of a release."""
+
+_TOOL_LABELS: t.Mapping[str, str] = {
+    "argocd.argoproj.io/instance": "Argo CD",
+    "kustomize.toolkit.fluxcd.io/name": "Flux",
+    "helm.toolkit.fluxcd.io/name": "Flux",
+}
+
+
+def managed_by(workload: Workload) -> str | None:
+    """The controller or tool that owns the workload's template, with its name; None if there is none."""
+    if workload.owner is not None:
+        return f"{workload.owner.kind} {workload.owner.name}"
+    for labels, tools in (
+        (workload.labels, _TOOL_LABELS),
+        (workload.annotations, _TOOL_ANNOTATIONS),
+    ):
+        for key, tool in tools.items():
+            if labels.get(key):
+                return f"{tool} ({key}={labels[key]})"
+    return None

@@ -17,7 +17,7 @@ from ..kubevirt.moving import run_strategy
 from ..model.kinds import POOL, VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.plan import Method, Move
-from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
+from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 from ..planning.movable_instances import InstanceSelection
 from .journal import RunJournal
 from .move import MoveRecord, ready
@@ -138,7 +138,7 @@ def load_of(
     """What is going on in this snapshot, beside what `records` are about to do. `workloads` are
     those that the run is about: one that ought to have instances and has none is missing them.
     `sources` are the nodes of migrating VMIs that the snapshot does not hold."""
-    machines = {(m.ref.namespace, m.ref.name): m for m in snapshot.machine_instances}
+    machines = {(m.ref.namespace, m.ref.name): m for m in snapshot.vmis}
     moving = _migrating(snapshot, machines, records)
     nodes = {**(sources or {}), **{key: machine.node_name for key, machine in machines.items()}}
     outbound = Counter(nodes[key] for key in moving if key in nodes)
@@ -166,7 +166,7 @@ def workloads_of(snapshot: Snapshot, wanted: InstanceSelection) -> list[Ref]:
 
 
 def _migrating(
-    snapshot: Snapshot, machines: t.Mapping[Key, MachineInstance], records: t.Iterable[MoveRecord]
+    snapshot: Snapshot, machines: t.Mapping[Key, Vmi], records: t.Iterable[MoveRecord]
 ) -> set[Key]:
     """VMIs that migrate, are marked for evacuation, or are ours and about to."""
     migrating = {(m.ref.namespace, m.instance) for m in snapshot.migrations}

@@ -18,10 +18,10 @@ from ..kubevirt.instances import active_pod
 from ..kubevirt.labels import MIGRATION_JOB
 from ..kubevirt.moving import propagating
 from ..model.json_pointer import JSON
-from ..model.kinds import MACHINE_INSTANCE, VIRTUAL_MACHINE, instance_path, instances_path
+from ..model.kinds import VIRTUAL_MACHINE, VMI, instance_path, instances_path
 from ..model.objects import Ref
 from ..model.plan import Method
-from ..model.snapshot import Instance, MachineInstance, Migration, Snapshot
+from ..model.snapshot import Instance, Migration, Snapshot, Vmi
 from ..view.tables import ClusterTables
 from .gates import Key
 from .journal import RunJournal, digest
@@ -38,7 +38,7 @@ class ForeignMigrations:
     def sources(self, api: ApiClient, snapshot: Snapshot) -> dict[Key, str]:
         """The node that each migrating VMI outside of the snapshot leaves. It is not looked for
         where the cluster takes no further migration anyway."""
-        in_snapshot = {(m.ref.namespace, m.ref.name) for m in snapshot.machine_instances}
+        in_snapshot = {(m.ref.namespace, m.ref.name) for m in snapshot.vmis}
         if len(snapshot.migrations) >= snapshot.platform.migrations_per_cluster:
             return {}
         return {
@@ -50,7 +50,7 @@ class ForeignMigrations:
 
     def _source(self, api: ApiClient, migration: Migration) -> str:
         if migration.uid not in self._known:
-            vmi = Ref(MACHINE_INSTANCE, migration.ref.namespace, migration.instance)
+            vmi = Ref(VMI, migration.ref.namespace, migration.instance)
             try:
                 self._known[migration.uid] = source_of(api.get(instance_path(vmi)), migration)
             except (NotFound, Forbidden):
@@ -128,7 +128,7 @@ class Observer:
 
     def _instance(self, record: MoveRecord) -> Instance | None:
         """The instance with the record's uid, also while it is being deleted."""
-        if record.instance.kind == MACHINE_INSTANCE:
+        if record.instance.kind == VMI:
             vmi = self._tables.vmis.get(record.uid)
             return None if vmi is None or vmi.phase in _ENDED else self._of_vmi(vmi, record)
         pod = self._tables.pods.get(record.uid)
@@ -136,7 +136,7 @@ class Observer:
             return None
         return Instance(pod.ref, pod.uid, record.workload, pod)
 
-    def _of_vmi(self, vmi: MachineInstance, record: MoveRecord) -> Instance:
+    def _of_vmi(self, vmi: Vmi, record: MoveRecord) -> Instance:
         pod = active_pod(vmi, self._tables.launcher_pods.get(vmi.uid, ()))
         return Instance(vmi.ref, vmi.uid, record.workload, pod, vmi)
 

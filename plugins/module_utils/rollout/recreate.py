@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..model.json_pointer import JSON
-from ..model.kinds import MACHINE_INSTANCE, instance_path
+from ..model.kinds import VMI, instance_path
 from ..model.plan import Method
 from .move import (
     ApiCall,
@@ -72,7 +72,7 @@ def _ending(record: MoveRecord, resource_version: str) -> ApiCall:
         )
     path = instance_path(record.instance)
     preconditions = {"uid": record.uid, "resourceVersion": resource_version}
-    if record.instance.kind == MACHINE_INSTANCE:
+    if record.instance.kind == VMI:
         return ApiCall("delete", path, {"preconditions": preconditions})
     eviction: dict[str, JSON] = {
         "apiVersion": "policy/v1",

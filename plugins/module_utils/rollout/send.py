@@ -17,7 +17,7 @@ from ..api.client import ApiClient
 from ..api.errors import ApiError, Conflict, Forbidden, NotFound, Throttled, Unauthorized
 from ..cluster.access import Right
 from ..model import kinds as names
-from ..model.kinds import FIELD_MANAGER, KINDS, MACHINE_INSTANCE, RUN, instance_path
+from ..model.kinds import FIELD_MANAGER, KINDS, RUN, VMI, instance_path
 from ..model.objects import Ref
 from ..model.plan import Method
 from . import migrate, recreate
@@ -127,7 +127,7 @@ def read_instance(api: ApiClient, record: MoveRecord) -> CurrentInstance | None:
     metadata = manifest["metadata"]
     if metadata["uid"] != record.uid:
         return None
-    if record.instance.kind == MACHINE_INSTANCE:
+    if record.instance.kind == VMI:
         node = (manifest.get("status") or {}).get("nodeName")
     else:
         node = (manifest.get("spec") or {}).get("nodeName")
@@ -209,7 +209,7 @@ def _of_move(method: Method, instance: Ref) -> t.Iterator[Right]:
     """`get` is for the read right before the move, `patch` for the fence (`handover.fence`),
     `delete` of a migration to cancel it."""
     where = instance.namespace
-    machine = instance.kind == MACHINE_INSTANCE
+    machine = instance.kind == VMI
     group, plural = (_KUBEVIRT, "virtualmachineinstances") if machine else ("", "pods")
     yield Right("get", group, plural, "", where)
     if method is Method.MIGRATE:

@@ -14,7 +14,7 @@ from ..api.client import ApiClient
 from ..api.errors import ApiError, Gone
 from ..api.lists import watch
 from ..api.transport import Deadline
-from ..model.kinds import MACHINE_INSTANCE, instances_path
+from ..model.kinds import VMI, instances_path
 
 
 def output_is_read(descriptor: int = 1) -> bool:
@@ -93,6 +93,6 @@ def paths(namespaces: t.Iterable[str], *, virtual_machines: bool) -> t.Iterator[
     for namespace in namespaces:
         yield instances_path("Pod", namespace)
         if virtual_machines:
-            yield instances_path(MACHINE_INSTANCE, namespace)
+            yield instances_path(VMI, namespace)
     if virtual_machines:
         yield MIGRATIONS

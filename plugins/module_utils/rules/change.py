@@ -17,12 +17,11 @@ from ..kubevirt.moving import (
     most_disruptive,
 )
 from ..model.findings import Finding
-from ..model.gitops import managed_by
 from ..model.json_pointer import JSON
-from ..model.kinds import DEPLOYMENT, MACHINE_INSTANCE, REPLICA_SET, RULES, UNDO
+from ..model.kinds import DEPLOYMENT, REPLICA_SET, RULES, UNDO, VMI
 from ..model.objects import Labels, Ref
 from ..model.rule import RuleId
-from ..model.snapshot import Workload
+from ..model.snapshot import Workload, managed_by
 from ..model.write import Write
 from .conflicts import for_rules, label_of_others
 from .draft import RequestedRules
@@ -117,11 +116,11 @@ def change_of(workload: Workload, wanted: RequestedRules, inventory: Inventory) 
     if write is not None and not merged.locations and managed_by(workload) is not None:
         write = None
     stages = (
-        tuple(patch for patch in leaving if patch.target.kind != MACHINE_INSTANCE),
-        tuple(patch for patch in leaving if patch.target.kind == MACHINE_INSTANCE),
+        tuple(patch for patch in leaving if patch.target.kind != VMI),
+        tuple(patch for patch in leaving if patch.target.kind == VMI),
         (write,) if write is not None else (),
-        tuple(patch for patch in arriving if patch.target.kind == MACHINE_INSTANCE),
-        tuple(patch for patch in arriving if patch.target.kind != MACHINE_INSTANCE),
+        tuple(patch for patch in arriving if patch.target.kind == VMI),
+        tuple(patch for patch in arriving if patch.target.kind != VMI),
     )
     return WorkloadChange(
         workload=workload,

@@ -185,7 +185,7 @@ def _lacking(compiled: Compiled) -> t.Iterator[Finding]:
 
 
 _HARM: t.Mapping[str, str] = {
-    "mismatchLabelKeys": "a machine cannot be live-migrated inside its own domain",
+    "mismatchLabelKeys": "a VM cannot be live-migrated inside its own domain",
     "matchLabelKeys": "old and new pods of a roll-out keep each other out of their domains",
     "nodeTaintsPolicy": "domains whose nodes are all drained still count as empty ones",
 }

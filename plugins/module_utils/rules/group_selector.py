@@ -13,7 +13,7 @@ import typing as t
 from collections import Counter
 from dataclasses import dataclass
 
-from ..kubevirt.labels import MACHINE_ID, VM_HOSTNAME, hostname, knows_machine_id, machine_id
+from ..kubevirt.labels import VM_HOSTNAME, VMI_ID, hostname, knows_vmi_id, vmi_id
 from ..model.json_pointer import JSON
 from ..model.kinds import GROUP, VIRTUAL_MACHINE
 from ..model.objects import Labels, Selector
@@ -90,10 +90,10 @@ class GroupSelectorBuilder:
         return Selection(namespace, expressions, workloads)
 
     def _machines(self, machines: t.Sequence[Workload]) -> tuple[Expression, ...] | None:
-        ids = {machine.ref: machine_id(machine.ref.name) for machine in machines}
-        makes_ids = knows_machine_id(self.inventory.snapshot.platform.kubevirt)
-        if self._on_pods(machines, MACHINE_ID, lambda m: ids[m.ref], makes_ids):
-            return (_in(MACHINE_ID, ids.values()),)
+        ids = {machine.ref: vmi_id(machine.ref.name) for machine in machines}
+        makes_ids = knows_vmi_id(self.inventory.snapshot.platform.kubevirt)
+        if self._on_pods(machines, VMI_ID, lambda m: ids[m.ref], makes_ids):
+            return (_in(VMI_ID, ids.values()),)
         if self._own_hostnames(machines) and self._on_pods(machines, VM_HOSTNAME, hostname, True):
             return (_in(VM_HOSTNAME, map(hostname, machines)),)
         return None

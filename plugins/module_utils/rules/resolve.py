@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from ..kubevirt.instances import pod_workload
 from ..model.findings import InputError
-from ..model.kinds import MACHINE_INSTANCE
+from ..model.kinds import VMI
 from ..model.objects import Labels, Pod, Ref
 from ..model.rule import KeepApart, KeepTogether, PodSelector, Rule, Target, WorkloadSelector
-from ..model.snapshot import MachineInstance, Snapshot, Unreadable, Workload
+from ..model.snapshot import Snapshot, Unreadable, Vmi, Workload
 from ..view.selection import WorkloadLookup
 from ..view.tables import ClusterTables
 
@@ -24,7 +24,7 @@ class Inventory:
     ended."""
 
     tables: ClusterTables
-    machines: t.Mapping[str, tuple[MachineInstance, ...]]
+    machines: t.Mapping[str, tuple[Vmi, ...]]
     """Uid of a workload to the VMIs that it owns."""
     plain_pods: t.Mapping[Ref, tuple[Pod, ...]]
     pods: t.Mapping[str, tuple[Pod, ...]]
@@ -32,8 +32,8 @@ class Inventory:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Inventory:
-        machines: dict[str, list[MachineInstance]] = defaultdict(list)
-        for vmi in snapshot.machine_instances:
+        machines: dict[str, list[Vmi]] = defaultdict(list)
+        for vmi in snapshot.vmis:
             if vmi.owner is not None and not vmi.finished:
                 machines[vmi.owner.uid].append(vmi)
         plain: dict[Ref, list[Pod]] = defaultdict(list)
@@ -42,7 +42,7 @@ class Inventory:
             if pod.finished:
                 continue
             pods[pod.namespace].append(pod)
-            if pod.owner is None or pod.owner.kind != MACHINE_INSTANCE:
+            if pod.owner is None or pod.owner.kind != VMI:
                 plain[pod_workload(pod, snapshot.controllers)].append(pod)
         return cls(ClusterTables(snapshot), _frozen(machines), _frozen(plain), _frozen(pods))
 
@@ -58,7 +58,7 @@ class Inventory:
     def namespaces(self) -> t.Collection[str]:
         return self.tables.namespaces.keys()
 
-    def machines_of(self, workload: Workload) -> tuple[MachineInstance, ...]:
+    def machines_of(self, workload: Workload) -> tuple[Vmi, ...]:
         return self.machines.get(workload.uid, ())
 
     def pods_of(self, workload: Workload) -> tuple[Pod, ...]:

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from ..kubevirt.instances import InFlight, in_flight, instances, launcher_pods
 from ..model.objects import Labels, Namespace, Node, Pod, Ref
-from ..model.snapshot import Instance, MachineInstance, Snapshot, Workload
+from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 
 
 class ClusterTables:
@@ -59,9 +59,9 @@ class ClusterTables:
         return {pod.uid: pod for pod in self.snapshot.pods}
 
     @cached_property
-    def vmis(self) -> dict[str, MachineInstance]:
+    def vmis(self) -> dict[str, Vmi]:
         """Virtual machine instances by uid, also those that have ended."""
-        return {vmi.uid: vmi for vmi in self.snapshot.machine_instances}
+        return {vmi.uid: vmi for vmi in self.snapshot.vmis}
 
     @cached_property
     def launcher_pods(self) -> dict[str, list[Pod]]:

@@ -17,8 +17,8 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.reading imp
     _unserved_pools,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
-    machine_instance_from_manifest,
     migration_from_manifest,
+    vmi_from_manifest,
     workload_from_manifest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
@@ -28,9 +28,9 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Requirement,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
-    MachineInstance,
     Migration,
     Platform,
+    Vmi,
 )
 
 JSON = t.Any
@@ -130,7 +130,7 @@ def test_a_workload_knows_its_controller() -> None:
 
 
 def test_an_instance_that_has_just_been_made() -> None:
-    assert machine_instance_from_manifest({"metadata": _metadata()}) == MachineInstance(
+    assert vmi_from_manifest({"metadata": _metadata()}) == Vmi(
         Ref("VirtualMachineInstance", "shop", "db"), "uid-db", "", "", {}, {}
     )
 
@@ -154,7 +154,7 @@ def test_a_running_instance(status: str, migratable: bool | None) -> None:
             ],
         },
     }
-    found = machine_instance_from_manifest(manifest)
+    found = vmi_from_manifest(manifest)
     assert (found.ready, found.live_migratable) == (True, migratable)
     assert found.live_migratable_reason == "R: m"
     assert (found.node_name, found.evacuation_node_name) == ("w1", "w1")

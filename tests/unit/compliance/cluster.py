@@ -11,10 +11,10 @@ import typing as t
 import jsonpatch
 
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
-    machine_instance_from_manifest,
     namespace_from_manifest,
     node_from_manifest,
     pod_from_manifest,
+    vmi_from_manifest,
     workload_from_manifest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
@@ -168,7 +168,7 @@ class Cluster:
             workloads=tuple(
                 workload_from_manifest(ref.kind, found) for ref, found in self.workloads.items()
             ),
-            machine_instances=tuple(map(machine_instance_from_manifest, self.machines.values())),
+            vmis=tuple(map(vmi_from_manifest, self.machines.values())),
             controllers=self.controllers,
             **self.more,
         )

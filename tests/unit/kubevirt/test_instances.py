@@ -17,8 +17,8 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instances 
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Pod, Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Instance,
-    MachineInstance,
     Snapshot,
+    Vmi,
     Workload,
 )
 
@@ -29,11 +29,11 @@ def vm(name: str, owner: Owner | None = None, namespace: str = "shop") -> Worklo
     return Workload(Ref(VM, namespace, name), f"vm-{name}", {"metadata": {"name": name}}, owner)
 
 
-def vmi(name: str, node: str = "w1", **changed: t.Any) -> MachineInstance:
+def vmi(name: str, node: str = "w1", **changed: t.Any) -> Vmi:
     namespace = changed.pop("namespace", "shop")
     values: dict[str, t.Any] = {"owner": Owner(VM, name, f"vm-{name}"), **changed}
     phase = values.pop("phase", "Running")
-    return MachineInstance(Ref(VMI, namespace, name), f"u-{name}", phase, node, {}, {}, **values)
+    return Vmi(Ref(VMI, namespace, name), f"u-{name}", phase, node, {}, {}, **values)
 
 
 def launcher(name: str, node: str = "w1", suffix: str = "1", **changed: t.Any) -> Pod:
@@ -49,47 +49,45 @@ def only(snapshot: Snapshot) -> Instance:
 
 def test_vmi_with_its_launcher_pod_is_one_instance_of_its_vm() -> None:
     running, pod = vmi("db"), launcher("db")
-    snapshot = Snapshot(pods=(pod,), workloads=(vm("db"),), machine_instances=(running,))
+    snapshot = Snapshot(pods=(pod,), workloads=(vm("db"),), vmis=(running,))
 
     assert only(snapshot) == Instance(running.ref, "u-db", Ref(VM, "shop", "db"), pod, running)
 
 
 def test_vmi_without_a_pod_is_an_instance_on_the_node_of_its_status() -> None:
     running = vmi("db")
-    instance = only(Snapshot(workloads=(vm("db"),), machine_instances=(running,)))
+    instance = only(Snapshot(workloads=(vm("db"),), vmis=(running,)))
 
     assert (instance.pod, instance.vmi, instance.node_name) == (None, running, "w1")
     assert instance.workload == Ref(VM, "shop", "db")
 
 
 def test_vmi_whose_vm_could_not_be_read_still_names_it() -> None:
-    assert only(Snapshot(machine_instances=(vmi("db"),))).workload == Ref(VM, "shop", "db")
+    assert only(Snapshot(vmis=(vmi("db"),))).workload == Ref(VM, "shop", "db")
 
 
 def test_vmi_without_a_controller_is_its_own_workload() -> None:
     alone = vmi("db", owner=None)
-    assert only(Snapshot(machine_instances=(alone,))).workload == alone.ref
+    assert only(Snapshot(vmis=(alone,))).workload == alone.ref
 
 
 def test_vmi_of_a_pooled_vm_is_an_instance_of_the_pool() -> None:
     pooled = vm("db-0", Owner(POOL, "db", "pool-db"))
-    snapshot = Snapshot(
-        pods=(launcher("db-0"),), workloads=(pooled,), machine_instances=(vmi("db-0"),)
-    )
+    snapshot = Snapshot(pods=(launcher("db-0"),), workloads=(pooled,), vmis=(vmi("db-0"),))
 
     assert only(snapshot).workload == Ref(POOL, "shop", "db")
 
 
 def test_vmi_of_a_vm_with_another_controller_stays_an_instance_of_the_vm() -> None:
     owned = vm("db", Owner("Application", "shop", "app"))
-    snapshot = Snapshot(workloads=(owned,), machine_instances=(vmi("db"),))
+    snapshot = Snapshot(workloads=(owned,), vmis=(vmi("db"),))
 
     assert only(snapshot).workload == Ref(VM, "shop", "db")
 
 
 def test_vm_that_was_recreated_under_its_name_is_the_workload_of_its_old_vmi() -> None:
     old = vmi("db", owner=Owner(VM, "db", "vm-before"))
-    snapshot = Snapshot(workloads=(vm("db"),), machine_instances=(old,))
+    snapshot = Snapshot(workloads=(vm("db"),), vmis=(old,))
 
     assert only(snapshot).workload == Ref(VM, "shop", "db")
 
@@ -104,9 +102,7 @@ def test_launcher_pod_of_an_unknown_vmi_is_an_instance_without_a_workload() -> N
 @pytest.mark.parametrize("target_node", ["", "w2"])
 def test_migration_target_is_not_the_pod_of_the_instance(target_node: str) -> None:
     source, target = launcher("db"), launcher("db", target_node, "2")
-    snapshot = Snapshot(
-        pods=(target, source), workloads=(vm("db"),), machine_instances=(vmi("db"),)
-    )
+    snapshot = Snapshot(pods=(target, source), workloads=(vm("db"),), vmis=(vmi("db"),))
 
     assert only(snapshot).pod == source
     assert launcher_pods(snapshot) == {"u-db": [target, source]}
@@ -114,7 +110,7 @@ def test_migration_target_is_not_the_pod_of_the_instance(target_node: str) -> No
 
 def test_vmi_that_runs_on_the_target_already_runs_in_the_target_pod() -> None:
     source, target = launcher("db"), launcher("db", "w2", "2")
-    snapshot = Snapshot(pods=(source, target), machine_instances=(vmi("db", "w2"),))
+    snapshot = Snapshot(pods=(source, target), vmis=(vmi("db", "w2"),))
 
     assert only(snapshot).pod == target
 
@@ -150,7 +146,7 @@ def test_active_pod_of_two_on_one_node_is_the_one_that_the_vmi_names() -> None:
 
 @pytest.mark.parametrize("changed", [{"phase": "Succeeded"}, {"terminating": True}])
 def test_ended_vmi_and_its_pod_are_no_instance(changed: dict[str, t.Any]) -> None:
-    snapshot = Snapshot(pods=(launcher("db"),), machine_instances=(vmi("db", **changed),))
+    snapshot = Snapshot(pods=(launcher("db"),), vmis=(vmi("db", **changed),))
     assert instances(snapshot) == ()
 
 
@@ -171,7 +167,7 @@ def test_pods_belong_to_the_controller_behind_their_owner() -> None:
 
 def test_instances_of_some_namespaces_are_those_of_all_that_are_in_them() -> None:
     pods = (launcher("db"), Pod("lab", "alone", "p3"), replace(launcher("x"), namespace="lab"))
-    snapshot = Snapshot(pods=pods, machine_instances=(vmi("db"), vmi("idle", namespace="lab")))
+    snapshot = Snapshot(pods=pods, vmis=(vmi("db"), vmi("idle", namespace="lab")))
     every = instances(snapshot)
 
     assert len(every) == 4

@@ -20,9 +20,9 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
-    MachineInstance,
     Migration,
     Snapshot,
+    Vmi,
     Workload,
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
@@ -45,11 +45,11 @@ APART = {
 }
 
 
-def machine(name: str, node: str, **changed: t.Any) -> MachineInstance:
+def machine(name: str, node: str, **changed: t.Any) -> Vmi:
     ref = Ref("VirtualMachineInstance", "shop", name)
     owner = Owner("VirtualMachine", name, f"vm-{name}")
     values: dict[str, t.Any] = {"live_migratable": True, "owner": owner, **changed}
-    return MachineInstance(ref, f"u-{name}", "Running", node, {"app": "db"}, APART, **values)
+    return Vmi(ref, f"u-{name}", "Running", node, {"app": "db"}, APART, **values)
 
 
 def launcher(name: str, node: str, suffix: str = "1", **changed: t.Any) -> Pod:
@@ -70,7 +70,7 @@ def workload(name: str) -> Workload:
     return Workload(Ref("VirtualMachine", "shop", name), f"vm-{name}", manifest)
 
 
-def snapshot(*pods: Pod, machines: tuple[MachineInstance, ...], migrating: str = "") -> Snapshot:
+def snapshot(*pods: Pod, machines: tuple[Vmi, ...], migrating: str = "") -> Snapshot:
     ref = Ref("VirtualMachineInstanceMigration", "shop", "m")
     migrations = (Migration(ref, "m", migrating, "Running"),) if migrating else ()
     names = [found.ref.name for found in machines]
@@ -78,7 +78,7 @@ def snapshot(*pods: Pod, machines: tuple[MachineInstance, ...], migrating: str =
         NODES,
         pods,
         workloads=tuple(map(workload, names)),
-        machine_instances=machines,
+        vmis=machines,
         migrations=migrations,
     )
 
@@ -153,7 +153,7 @@ def test_a_migration_that_has_found_its_node_will_be_over() -> None:
     later = settled(found)
 
     assert (later.pods, later.terminating_pods, later.migrations) == ((target,), (source,), ())
-    assert [vmi.node_name for vmi in later.machine_instances] == ["w2"]
+    assert [vmi.node_name for vmi in later.vmis] == ["w2"]
     assert settled(later) is later
 
 

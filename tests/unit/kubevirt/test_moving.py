@@ -22,8 +22,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Instance,
-    MachineInstance,
     Platform,
+    Vmi,
     Workload,
 )
 
@@ -50,7 +50,7 @@ def machine(
 def running(spec: dict[str, t.Any] | None = None, **changed: t.Any) -> Instance:
     ref = Ref("VirtualMachineInstance", "shop", "db")
     values: dict[str, t.Any] = {"phase": "Running", "live_migratable": True, **changed}
-    vmi = MachineInstance(ref, "u1", node_name="w1", labels={}, spec=spec or {}, **values)
+    vmi = Vmi(ref, "u1", node_name="w1", labels={}, spec=spec or {}, **values)
     return Instance(ref, "u1", Ref("VirtualMachine", "shop", "db"), Pod("shop", "p"), vmi)
 
 

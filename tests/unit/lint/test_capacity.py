@@ -61,7 +61,7 @@ def test_more_machines_than_zones_can_never_all_run() -> None:
     (found,) = never(five, all_apart(five))
 
     assert found.severity == "error"
-    assert "5 machines are to run and must keep apart over zone, and there are 3" in found.why
+    assert "5 VMs are to run and must keep apart over zone, and there are 3" in found.why
     assert len(found.objects) == 5
 
 
@@ -150,7 +150,7 @@ def test_two_machines_that_their_own_selectors_keep_in_one_zone(others: int) -> 
     (found,) = never(group, all_apart(group))
 
     assert [ref.name for ref in found.objects] == ["m0", "m1"]
-    assert "2 machines are to run and must keep apart over zone, and there is 1" in found.why
+    assert "2 VMs are to run and must keep apart over zone, and there is 1" in found.why
     assert "for them, a: what they require of nodes leaves out b, c." in found.why
     assert "Let their nodeSelector and node affinity allow more" in found.advice
 

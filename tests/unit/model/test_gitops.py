@@ -8,9 +8,11 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.model.gitops import managed_by
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Ref
-from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Workload,
+    managed_by,
+)
 
 
 def _workload(owner: Owner | None = None, **metadata: t.Any) -> Workload:

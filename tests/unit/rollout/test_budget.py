@@ -14,9 +14,9 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Move
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Instance,
-    MachineInstance,
     Migration,
     Snapshot,
+    Vmi,
     Workload,
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
@@ -36,19 +36,17 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.observe imp
 SET = Ref("VirtualMachineInstanceReplicaSet", "shop", "web")
 
 
-def machine(name: str, node: str = "w1", **changed: t.Any) -> MachineInstance:
+def machine(name: str, node: str = "w1", **changed: t.Any) -> Vmi:
     ref = Ref("VirtualMachineInstance", "shop", name)
-    return replace(
-        MachineInstance(ref, f"u-{name}", "Running", node, {}, {}, ready=True), **changed
-    )
+    return replace(Vmi(ref, f"u-{name}", "Running", node, {}, {}, ready=True), **changed)
 
 
-def instance(vmi: MachineInstance, ready: bool = True) -> Instance:
+def instance(vmi: Vmi, ready: bool = True) -> Instance:
     pod = Pod("shop", vmi.ref.name, f"p-{vmi.uid}", node_name=vmi.node_name, ready=ready)
     return Instance(vmi.ref, vmi.uid, SET, pod, vmi)
 
 
-def record(vmi: MachineInstance, method: Method) -> MoveRecord:
+def record(vmi: Vmi, method: Method) -> MoveRecord:
     return MoveRecord(vmi.ref, vmi.uid, SET, method, vmi.node_name, 1, 0.0)
 
 
@@ -67,7 +65,7 @@ def test_migrations_of_others_fill_the_cluster() -> None:
         Migration(Ref("VirtualMachineInstanceMigration", "shop", f"x{n}"), f"x{n}", f"m{n}", "")
         for n in range(5)
     )
-    snapshot = Snapshot(machine_instances=machines, migrations=migrations)
+    snapshot = Snapshot(vmis=machines, migrations=migrations)
     load = load_of(snapshot, (), ())
     told = limit_reached(move(Method.MIGRATE), load, Limits(), snapshot)
     assert told == "5 migrations are in flight on the cluster"
@@ -77,7 +75,7 @@ def test_migrations_of_others_fill_the_cluster() -> None:
 def test_two_migrations_leave_a_node_at_most() -> None:
     machines = tuple(machine(f"m{n}") for n in range(2))
     records = [record(vmi, Method.MIGRATE) for vmi in machines]
-    snapshot = Snapshot(machine_instances=machines)
+    snapshot = Snapshot(vmis=machines)
     load = load_of(snapshot, records, ())
     told = limit_reached(move(Method.MIGRATE), load, Limits(), snapshot)
     assert told == "2 migrations away from w1 are in flight"
@@ -86,7 +84,7 @@ def test_two_migrations_leave_a_node_at_most() -> None:
 
 def test_a_mark_for_evacuation_is_a_migration_to_come() -> None:
     machines = tuple(machine(f"m{n}", evacuation_node_name="w1") for n in range(2))
-    snapshot = Snapshot(machine_instances=machines)
+    snapshot = Snapshot(vmis=machines)
     assert limit_reached(move(Method.MIGRATE), load_of(snapshot, (), ()), Limits(), snapshot) != ""
 
 
@@ -131,7 +129,7 @@ def test_the_source_of_a_foreign_migration_is_what_its_machine_says() -> None:
         Migration(Ref("VirtualMachineInstanceMigration", space, f"x{n}"), f"x{n}", f"m{n}", "")
         for n, space in enumerate(["bar", "bar", "bar", "shop"])
     )
-    snapshot = Snapshot(machine_instances=(machine("m3"),), migrations=migrations)
+    snapshot = Snapshot(vmis=(machine("m3"),), migrations=migrations)
     foreign = ForeignMigrations()
     for _again in range(2):
         found = foreign.sources(t.cast(t.Any, server), snapshot)
@@ -156,7 +154,7 @@ def test_a_recreation_that_was_taken_over_counts_the_workload_as_it_stands() -> 
 
 def test_our_own_limit() -> None:
     vmi = machine("m0", "w5")
-    snapshot = Snapshot(machine_instances=(vmi,))
+    snapshot = Snapshot(vmis=(vmi,))
     load = load_of(snapshot, [record(vmi, Method.MIGRATE)], ())
     told = limit_reached(move(Method.MIGRATE), load, Limits(in_flight=1), snapshot)
     assert told == "1 moves are in flight (max_parallel)"

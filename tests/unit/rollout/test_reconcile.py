@@ -172,9 +172,9 @@ def test_a_move_waits_for_the_one_before_it_that_cannot_begin_yet() -> None:
     second = next(move for move in moves_of(snapshot) if move.instance.name[0] == "b")
     held = replace(
         snapshot,
-        machine_instances=tuple(
+        vmis=tuple(
             replace(vmi, evacuation_node_name="n1") if vmi.uid == first.uid else vmi
-            for vmi in snapshot.machine_instances
+            for vmi in snapshot.vmis
         ),
     )
     journal = RunJournal("r1", "x")

@@ -15,7 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Instance,
-    MachineInstance,
+    Vmi,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.move import (
     ApiCall,
@@ -158,7 +158,7 @@ def test_missing_right_says_nothing_about_the_move(
 
 
 def instance(uid: str = "u1", **fields: t.Any) -> Instance:
-    vmi = MachineInstance(VMI, uid, "Running", "w1", {}, {}, ready=True)
+    vmi = Vmi(VMI, uid, "Running", "w1", {}, {}, ready=True)
     return Instance(VMI, uid, MOVE.workload, None, replace(vmi, **fields))
 
 

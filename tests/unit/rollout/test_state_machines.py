@@ -16,7 +16,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Instance,
-    MachineInstance,
+    Vmi,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout import migrate, recreate
 from ansible_collections.virt.placement.plugins.module_utils.rollout.move import (
@@ -38,7 +38,7 @@ BEGUN = replace(RECORD, phase=Phase.BEGUN)
 
 
 def instance(node: str = "w1", uid: str = "u1", **vmi: t.Any) -> Instance:
-    machine = MachineInstance(VMI, uid, "Running", node, {}, {}, ready=True)
+    machine = Vmi(VMI, uid, "Running", node, {}, {}, ready=True)
     pod = Pod("shop", f"launcher-{uid}", f"p-{uid}", node_name=node, phase="Running", ready=True)
     return Instance(VMI, uid, RECORD.workload, pod, replace(machine, **vmi))
 
@@ -215,7 +215,7 @@ class TestRecreate:
 
     def test_it_is_done_when_the_successor_serves(self) -> None:
         fresh = instance("w3", "u2")
-        starting = replace(fresh, vmi=replace(t.cast(MachineInstance, fresh.vmi), ready=False))
+        starting = replace(fresh, vmi=replace(t.cast(Vmi, fresh.vmi), ready=False))
         assert (
             recreate.advance(self.begun, Observation(successor=starting), 12, SETTINGS).ended
             is None

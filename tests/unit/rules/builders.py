@@ -10,7 +10,7 @@ import jsonpatch
 
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels import (
     hostname,
-    machine_id,
+    vmi_id,
 )
 from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint_of_writes
 from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
@@ -24,9 +24,9 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Taint,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
-    MachineInstance,
     Platform,
     Snapshot,
+    Vmi,
     Workload,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
@@ -81,7 +81,7 @@ NODES = tuple(
 
 def running(
     owner: Workload, *, number: int = 0, without: t.Collection[str] = (), **labels: str
-) -> tuple[MachineInstance, Pod]:
+) -> tuple[Vmi, Pod]:
     """A VMI of a VM or replica set with its launcher pod, labelled as KubeVirt does it."""
     name = owner.ref.name if owner.ref.kind == "VirtualMachine" else f"{owner.ref.name}-{number}"
     uid = f"vmi-{name}"
@@ -92,9 +92,9 @@ def running(
         "kubevirt.io": "virt-launcher",
         "kubevirt.io/created-by": uid,
         "vm.kubevirt.io/name": host,
-        "vmi.kubevirt.io/id": machine_id(name),
+        "vmi.kubevirt.io/id": vmi_id(name),
     }
-    machine = MachineInstance(
+    machine = Vmi(
         ref=Ref("VirtualMachineInstance", owner.ref.namespace, name),
         uid=uid,
         phase="Running",
@@ -118,7 +118,7 @@ def running(
 
 def snapshot(
     *workloads: Workload,
-    run: t.Iterable[tuple[MachineInstance, Pod]] = (),
+    run: t.Iterable[tuple[Vmi, Pod]] = (),
     pods: t.Iterable[Pod] = (),
     **fields: t.Any,
 ) -> Snapshot:
@@ -128,7 +128,7 @@ def snapshot(
         "namespaces": (Namespace(NAMESPACE), Namespace("other")),
         "platform": PLATFORM,
         "workloads": workloads,
-        "machine_instances": tuple(machine for machine, _pod in pairs),
+        "vmis": tuple(machine for machine, _pod in pairs),
         "pods": (*(pod for _machine, pod in pairs), *pods),
         **fields,
     }

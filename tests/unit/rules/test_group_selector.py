@@ -10,7 +10,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels import (
     hostname,
-    machine_id,
+    vmi_id,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Platform,
@@ -105,8 +105,8 @@ def test_a_group_that_has_a_label_of_ours_keeps_it() -> None:
     ],
 )
 def test_the_id_of_a_machine(name: str, expected: str) -> None:
-    assert machine_id(name) == expected
-    assert len(machine_id(name)) <= 63
+    assert vmi_id(name) == expected
+    assert len(vmi_id(name)) <= 63
 
 
 @pytest.mark.parametrize(
