@@ -99,7 +99,7 @@ def test_a_node_that_is_cordoned_counts() -> None:
 
     assert "unsatisfiable" not in online(cluster)
     del cluster.nodes["n3"]
-    assert "3 machines are to run" in online(cluster)["unsatisfiable"].why
+    assert "3 VMs are to run" in online(cluster)["unsatisfiable"].why
 
 
 def test_without_nodes_nobody_can_count_domains() -> None:
