@@ -114,6 +114,11 @@ class RunModule(t.Protocol):
         """The result of the module, as Ansible would receive it."""
 
 
+def error_messages(result: dict[str, t.Any]) -> list[str]:
+    """What a module that failed says, one message for each error."""
+    return [error["message"] for error in result["errors"]]
+
+
 @pytest.fixture
 def run_module(capsys: pytest.CaptureFixture[str]) -> RunModule:
     """Run a module's main() in this process and return the JSON that Ansible would receive.

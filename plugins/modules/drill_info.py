@@ -314,12 +314,6 @@ permission_gaps:
       description: The answer of the server, and what to do.
       type: str
   sample: []
-faults:
-  description: Everything that is wrong with the input.
-  returned: when the input is refused
-  type: list
-  elements: str
-  sample: ["domains_of: no node has the label example.com/rack"]
 cluster:
   description: The cluster that was read.
   returned: always
@@ -335,6 +329,25 @@ cluster:
           after options that were refused.
       type: str
   sample: {api: "https://api.example.com:6443", uid: 9c1f3b8e-6a55-4a3c-8a3b-3d0b2f1d7c11}
+errors:
+  description: Why the task failed.
+  returned: failure
+  type: list
+  elements: dict
+  contains:
+    type:
+      description: One of V(input), V(permission) and V(api).
+      type: str
+    message:
+      description: What is wrong, and what to do. RV(ignore:msg) has all messages.
+      type: str
+    object:
+      description: The option, rule, right or Kubernetes object that is concerned. May be empty.
+      type: str
+  sample:
+    - type: input
+      message: "domains_of: no node has the label example.com/rack"
+      object: "domains_of"
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -57,7 +57,7 @@ options:
   kubernetes_version:
     description:
       - Version of the Kubernetes that all this is meant for, for example V(1.34).
-      - With it fields that are newer than the server are found, and faults of its scheduler are only told of where they
+      - With it fields that are newer than the server are found, and bugs of its scheduler are findings only where they
         are. With O(online) it is read.
     type: str
   kubevirt_version:
@@ -66,7 +66,7 @@ options:
   online:
     description:
       - Judge the input as if it stood on a cluster, which is read for that.
-      - Rules and manifests of virtual machines are faults where KubeVirt is not installed.
+      - Rules and manifests of virtual machines are errors where KubeVirt is not installed.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -214,12 +214,6 @@ permission_gaps:
       description: What the server said, and what to do.
       type: str
   sample: []
-faults:
-  description: Everything that is wrong with the form of the input.
-  returned: when the input is refused
-  type: list
-  elements: str
-  sample: ["web.yml (Deployment web), spec.replicas: must be a whole number, not 'three'"]
 cluster:
   description: The cluster that was read, nothing without O(online).
   returned: always
@@ -235,6 +229,25 @@ cluster:
           after options that were refused.
       type: str
   sample: {api: null, uid: null}
+errors:
+  description: Why the task failed. Findings are in RV(findings).
+  returned: failure
+  type: list
+  elements: dict
+  contains:
+    type:
+      description: One of V(input), V(permission) and V(api).
+      type: str
+    message:
+      description: What is wrong, and what to do. RV(ignore:msg) has all messages.
+      type: str
+    object:
+      description: The option, rule, right or Kubernetes object that is concerned. May be empty.
+      type: str
+  sample:
+    - type: input
+      message: "web.yml (Deployment web), spec.replicas: must be a whole number, not 'three'"
+      object: "web.yml (Deployment web), spec.replicas"
 """
 
 from ansible.module_utils.basic import AnsibleModule

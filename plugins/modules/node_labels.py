@@ -184,18 +184,6 @@ writes:
         - op: add
           path: /metadata/annotations/placement.virt~1node-labels
           value: '{"topology.kubernetes.io/zone":"scu"}'
-errors:
-  description: What could not be written and why, one message for each node.
-  returned: when some of the nodes could not be changed
-  type: list
-  elements: str
-  sample: ["Node w3 was replaced meanwhile: its uid was 1 and is 2 now; run again"]
-faults:
-  description: Everything that is wrong with the input, or every right that is missing. Nothing was written.
-  returned: when the input is refused, or the right to a write is missing
-  type: list
-  elements: str
-  sample: ["per_node: there is no node kni-worke; did you mean kni-worker?"]
 cluster:
   description: The cluster that was worked on.
   returned: always
@@ -211,6 +199,25 @@ cluster:
           after options that were refused.
       type: str
   sample: {api: "https://api.example.com:6443", uid: 9c1f3b8e-6a55-4a3c-8a3b-3d0b2f1d7c11}
+errors:
+  description: Why the task failed. With errors of type V(input) or V(permission) nothing was written.
+  returned: failure
+  type: list
+  elements: dict
+  contains:
+    type:
+      description: One of V(input), V(permission) and V(api).
+      type: str
+    message:
+      description: What is wrong, and what to do. RV(ignore:msg) has all messages.
+      type: str
+    object:
+      description: The option, rule, right or Kubernetes object that is concerned. May be empty.
+      type: str
+  sample:
+    - type: input
+      message: "per_node: there is no node 'kni-worke'; did you mean 'kni-worker'?"
+      object: "per_node"
 """
 
 from ansible.module_utils.basic import AnsibleModule

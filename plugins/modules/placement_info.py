@@ -431,6 +431,25 @@ cluster:
           after options that were refused.
       type: str
   sample: {api: "https://api.example.com:6443", uid: 9c1f3b8e-6a55-4a3c-8a3b-3d0b2f1d7c11}
+errors:
+  description: Why the task failed.
+  returned: failure
+  type: list
+  elements: dict
+  contains:
+    type:
+      description: One of V(input), V(permission) and V(api).
+      type: str
+    message:
+      description: What is wrong, and what to do. RV(ignore:msg) has all messages.
+      type: str
+    object:
+      description: The option, rule, right or Kubernetes object that is concerned. May be empty.
+      type: str
+  sample:
+    - type: input
+      message: "namespaces: there is no namespace 'shpo'; did you mean 'shop'?"
+      object: "namespaces"
 """
 
 import typing as t

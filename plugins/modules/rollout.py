@@ -467,19 +467,25 @@ finished:
   description: Whether the rollout has ended. Always true when the task returns.
   returned: always, unless the rollout could not start
   type: bool
-faults:
-  description: All errors in the options, or all missing rights. Nothing was moved.
-  returned: when the options are refused, or a right is missing
-  type: list
-  elements: str
-  sample: ["namespaces: there is no namespace 'shpo'; did you mean 'shop'?"]
 errors:
-  description: Why the rollout failed.
-  returned: when a rollout fails that had started
+  description: Why the rollout failed. With errors of type V(input) or V(permission) nothing was moved.
+  returned: failure
   type: list
-  elements: str
+  elements: dict
+  contains:
+    type:
+      description: One of V(input), V(permission) and V(api).
+      type: str
+    message:
+      description: What is wrong, and what to do. RV(ignore:msg) has all messages.
+      type: str
+    object:
+      description: The option, rule, right or Kubernetes object that is concerned. May be empty.
+      type: str
   sample:
-    - "not done within 3600 s (run_timeout). not started: VirtualMachineInstance shop/db1 (not started)"
+    - type: input
+      message: "namespaces: there is no namespace 'shpo'; did you mean 'shop'?"
+      object: "namespaces"
 """
 
 import typing as t

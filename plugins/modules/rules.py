@@ -459,20 +459,6 @@ writes:
       type: list
       elements: dict
   sample: []
-errors:
-  description: Why the request was refused, or what could not be written and why.
-  returned: when the request is refused by findings, or something could not be written
-  type: list
-  elements: str
-  sample: ["rule blackbox-beside-cache, no_node_has_key: No node has the label topology.kubernetes.io/hostname ..."]
-faults:
-  description:
-    - Everything that is wrong with the input, and the findings that refuse rules with nothing wrong in them. Or every
-      right that is missing. Nothing was written.
-  returned: when the input is refused, or the right to a write is missing
-  type: list
-  elements: str
-  sample: ["rules[0] web, keep_apart.topology_key: topology key 'zon' is not declared: ..."]
 cluster:
   description: The cluster that was worked on.
   returned: always
@@ -488,6 +474,25 @@ cluster:
           after options that were refused.
       type: str
   sample: {api: "https://api.example.com:6443", uid: 9c1f3b8e-6a55-4a3c-8a3b-3d0b2f1d7c11}
+errors:
+  description: Why the task failed. Only with errors of type V(api) something may have been written.
+  returned: failure
+  type: list
+  elements: dict
+  contains:
+    type:
+      description: One of V(input), V(permission), V(finding) and V(api).
+      type: str
+    message:
+      description: What is wrong, and what to do. RV(ignore:msg) has all messages.
+      type: str
+    object:
+      description: The option, rule, right or Kubernetes object that is concerned. May be empty.
+      type: str
+  sample:
+    - type: input
+      message: "rules[0] web, keep_apart: topology key 'zon' is not declared: ..."
+      object: "rules[0] web, keep_apart"
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -21,7 +21,7 @@ from ansible_collections.virt.placement.plugins.modules import (
     topology_info,
 )
 from sandbox import Sandbox
-from tests.conftest import RunModule
+from tests.conftest import RunModule, error_messages
 
 Options = dict[str, t.Any]
 
@@ -52,8 +52,8 @@ def refused(six: Sandbox, run_module: RunModule) -> Refused:
         assert result["failed"], result
         assert result["changed"] is False
         assert six.audit.writes(since=start) == []
-        assert all(fault in result["msg"] for fault in result["faults"])
-        return t.cast("list[str]", result["faults"])
+        assert all(fault in result["msg"] for fault in error_messages(result))
+        return t.cast("list[str]", error_messages(result))
 
     return run
 

@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.modules import forecast_info, lint_info, rules
 from sandbox import Sandbox
-from tests.conftest import RunModule
+from tests.conftest import RunModule, error_messages
 
 from .rules_task import machine_and_deployment
 
@@ -230,7 +230,7 @@ def refused(shop: Sandbox, run_module: RunModule) -> Refused:
         assert result["failed"]
         assert not result["changed"]
         assert not shop.audit.writes(since=start)
-        assert all(fault in result["msg"] for fault in result["faults"])
+        assert all(fault in result["msg"] for fault in error_messages(result))
         return result
 
     return run
@@ -258,8 +258,8 @@ def test_what_the_cluster_does_not_have_is_named_likewise(
 
 
 def _is_named(fault: str, result: dict[str, t.Any]) -> None:
-    found = [each for each in result["faults"] if fault in each]
-    assert found, result["faults"]
+    found = [each for each in error_messages(result) if fault in each]
+    assert found, error_messages(result)
     assert found[0].startswith("rules[1] bad")
 
 
@@ -303,5 +303,5 @@ def test_all_faults_of_all_rules_are_in_one_message(
 def test_the_options_beside_the_rules_are_checked(
     refused: Refused, module: types.ModuleType, options: dict[str, t.Any], fault: str
 ) -> None:
-    (only,) = refused(module, {"name": "a", **GOOD}, **options)["faults"]
+    (only,) = error_messages(refused(module, {"name": "a", **GOOD}, **options))
     assert fault in only

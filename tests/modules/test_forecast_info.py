@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.modules import forecast_info, rules
 from sandbox import Sandbox, objects
 from sandbox.pytest_plugin import MakeNamespace
-from tests.conftest import RunModule
+from tests.conftest import RunModule, error_messages
 
 JSON = t.Any
 ZONE = "topology.kubernetes.io/zone"
@@ -307,7 +307,7 @@ def test_every_fault_is_named_at_once(ask: Ask) -> None:
     )
 
     assert result["failed"]
-    text = "\n".join(result["faults"])
+    text = "\n".join(error_messages(result))
     for said in (
         "unavailable.zon",
         "did you mean",
@@ -325,9 +325,9 @@ def test_what_the_cluster_does_not_have(ask: Ask) -> None:
     )
 
     assert result["failed"]
-    assert len(result["faults"]) == 3
-    assert "w1" in result["faults"][0]
-    assert "its values are 'zone1', 'zone2', 'zone3'" in result["faults"][1]
+    assert len(error_messages(result)) == 3
+    assert "w1" in error_messages(result)[0]
+    assert "its values are 'zone1', 'zone2', 'zone3'" in error_messages(result)[1]
 
 
 def test_faults_of_form_and_of_the_cluster_are_named_together(ask: Ask) -> None:
@@ -345,8 +345,10 @@ def test_faults_of_form_and_of_the_cluster_are_named_together(ask: Ask) -> None:
     )
 
     assert result["failed"]
-    assert len(result["faults"]) == len(set(result["faults"])) == 4, result["faults"]
-    text = "\n".join(result["faults"])
+    assert len(error_messages(result)) == len(set(error_messages(result))) == 4, error_messages(
+        result
+    )
+    text = "\n".join(error_messages(result))
     for said in ("unavailable.zoen", "w11", "wep", "web-9"):
         assert said in text
 

@@ -14,7 +14,7 @@ import yaml
 from ansible_collections.virt.placement.plugins.modules import lint_info
 from sandbox import Sandbox, objects
 from sandbox.pytest_plugin import MakeNamespace
-from tests.conftest import RunModule
+from tests.conftest import RunModule, error_messages
 
 JSON = t.Any
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -213,13 +213,13 @@ def test_every_fault_of_the_input_is_named(lint: Lint, tmp_path: Path) -> None:
     )
 
     assert result["failed"]
-    assert [fault.split(",")[0].split(":")[0] for fault in result["faults"]] == [
+    assert [fault.split(",")[0].split(":")[0] for fault in error_messages(result)] == [
         "manifests[0]",
         "manifests[1]",
         "rules[0] x",
         "kubernetes_version",
     ]
-    for fault in result["faults"]:
+    for fault in error_messages(result):
         assert fault in result["msg"]
 
 
@@ -227,7 +227,7 @@ def test_faults_of_files_and_of_text_are_named_with_all_others(lint: Lint) -> No
     result = lint(files=["/nowhere"], manifests=[7], rules="[{", kubernetes_version="")
 
     assert result["failed"]
-    assert [fault.split(": ")[0] for fault in result["faults"]] == [
+    assert [fault.split(": ")[0] for fault in error_messages(result)] == [
         "/nowhere",
         "manifests[0]",
         "rules",
@@ -243,7 +243,7 @@ def test_files_that_cannot_be_read(lint: Lint, tmp_path: Path) -> None:
 
     assert result["failed"]
     said = ["there is no such file", "holds no file", "is no YAML"]
-    assert all(text in fault for text, fault in zip(said, result["faults"], strict=True))
+    assert all(text in fault for text, fault in zip(said, error_messages(result), strict=True))
     assert result["msg"].startswith("3 errors:\n- ")
     assert "unicode string" not in result["msg"]
 
@@ -337,7 +337,7 @@ class TestOnline:
 
         assert result["failed"]
         none = "KubeVirt is not installed on this cluster, so it has no VirtualMachine"
-        assert sorted(result["faults"]) == [
+        assert sorted(error_messages(result)) == [
             f"VirtualMachine shop/db: {none}",
             f"rules[0] beside, keep_together.with: {none}",
             "rules[1] bad, run_on: is empty: name at least one key with its value",

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.modules import node_labels
 from sandbox import Sandbox, objects
-from tests.conftest import RunModule
+from tests.conftest import RunModule, error_messages
 
 ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
@@ -289,7 +289,7 @@ def test_bad_input_is_refused_with_nothing_written(
     result = label(**options)
     assert result["failed"]
     assert not result["changed"]
-    assert result["faults"] == faults
+    assert error_messages(result) == faults
     assert all(fault in result["msg"] for fault in faults)
     assert not article.audit.writes(since=start)
 
@@ -307,7 +307,7 @@ def test_one_bad_node_stops_all_and_all_faults_are_named(article: Sandbox, label
     )
     start = article.audit.mark()
     result = label(per_node={**BLOG, "kni-worker9": {"zone": "a"}})
-    assert [fault.split(": ")[0] for fault in result["faults"]] == [
+    assert [fault.split(": ")[0] for fault in error_messages(result)] == [
         "per_node",
         f"kni-worker {REGION}",
         f"kni-worker2 {ZONE}",
@@ -320,7 +320,7 @@ class TestProtection:
     def test_a_value_of_the_kubelet(self, article: Sandbox, label: Label) -> None:
         _set(article, "kni-worker", {ZONE: "cloud-a"}, manager="kubelet")
         result = label(nodes=["kni-worker"], labels={"zone": "scu"})
-        assert result["faults"] == [
+        assert error_messages(result) == [
             f"kni-worker {ZONE}: changing 'cloud-a' to 'scu': it was last written by kubelet,"
             " which may write it again; set force to change it all the same"
         ]
@@ -356,7 +356,7 @@ class TestProtection:
             "topology_keys": keys,
         }
         start = article.audit.mark()
-        faults = label(**options)["faults"]
+        faults = error_messages(label(**options))
         assert len(faults) == 3
         assert f"taking '1' away: Pod {where}/p on the node depend on it" in faults[1]
         assert f"the volume of PersistentVolumeClaim {where}/data depend on it" in faults[0]
@@ -378,7 +378,7 @@ class TestProtection:
         assert result["nodes"] == [
             {"name": "kni-worker", "before": {ZONE: "drift"}, "after": {ZONE: "scu"}}
         ]
-        faults = label(nodes=["kni-worker"], labels={"zone": "izz"})["faults"]
+        faults = error_messages(label(nodes=["kni-worker"], labels={"zone": "izz"}))
         assert "the rules of Deployment" in faults[0]
 
     def test_a_new_label_needs_no_look_at_who_depends_on_it(
@@ -427,13 +427,13 @@ def test_what_is_wrong_with_the_input_is_told_without_a_server(run_module: RunMo
     options = {"per_node": {"w1": {"zon": "a"}, "w2": {"zone": ""}}}
     result = run_module(node_labels.main, {**access, **options})
     assert result["failed"]
-    assert [fault.split(": ")[0] for fault in result["faults"]] == [
+    assert [fault.split(": ")[0] for fault in error_messages(result)] == [
         "per_node, w1.zon",
         "per_node, w2.zone",
         "nodes of the cluster",
     ]
-    assert "not looked at, for more faults: cannot list nodes: " in result["faults"][-1]
-    assert "Connection refused" in result["faults"][-1]
+    assert "not checked for more errors: cannot list nodes: " in error_messages(result)[-1]
+    assert "Connection refused" in error_messages(result)[-1]
 
 
 def test_the_cluster_that_is_meant(article: Sandbox, label: Label) -> None:
@@ -449,7 +449,7 @@ def test_the_right_to_write_is_asked_for_before_the_first_write(
     start = article.audit.mark()
     result = label(check=check, identity="reader", per_node=BLOG)
     assert (result["failed"], result["changed"]) == (True, False)
-    assert result["faults"] == [
+    assert error_messages(result) == [
         "rights: this identity may not patch nodes: grant this identity the ClusterRole"
         " virt-placement-labeller (rbac/labeller.yml)"
     ]

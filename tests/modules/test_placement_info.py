@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.modules import placement_info
 from sandbox import Sandbox, drain, objects
 from sandbox.pytest_plugin import MakeNamespace
-from tests.conftest import RunModule
+from tests.conftest import RunModule, error_messages
 
 from .rules_task import RulesTask
 
@@ -378,18 +378,18 @@ def test_an_empty_question_is_about_nothing(judge: Judge, in_one_zone: t.Any) ->
 
 def test_what_is_not_there_is_named_with_the_nearest(judge: Judge, in_one_zone: t.Any) -> None:
     result = judge(workloads=[{"namespace": judge.namespace, "names": ["db1", "bd2"]}])
-    assert result["faults"] == [
+    assert error_messages(result) == [
         f"workloads[0]: there is no VirtualMachine 'bd2' in namespace '{judge.namespace}'; did you"
         " mean 'db2' or 'db1' or 'db3'?"
-    ] or result["faults"][0].startswith("workloads[0]: there is no VirtualMachine 'bd2'")
+    ] or error_messages(result)[0].startswith("workloads[0]: there is no VirtualMachine 'bd2'")
     result = judge(namespaces=[judge.namespace, "nowhere"])
-    assert [fault.split(";")[0] for fault in result["faults"]] == [
+    assert [fault.split(";")[0] for fault in error_messages(result)] == [
         "namespaces: there is no namespace 'nowhere'"
     ]
     result = judge(
         workloads=[{"namespace": judge.namespace, "kind": "Deployment", "labels": {"a": "b"}}]
     )
-    assert result["faults"] == [
+    assert error_messages(result) == [
         f"workloads[0]: no Deployment in namespace '{judge.namespace}' has a=b"
     ]
 
@@ -398,7 +398,7 @@ def test_bad_references_are_all_named_at_once(judge: Judge) -> None:
     result = judge(
         workloads=[{"name": "db1"}, {"namespace": "shop"}, {"namespace": "shop", "name": ""}]
     )
-    assert [fault.split(":")[0] for fault in result["faults"]] == [
+    assert [fault.split(":")[0] for fault in error_messages(result)] == [
         "workloads[0], namespace",
         "workloads[1]",
         "workloads[2], name",
@@ -431,7 +431,7 @@ def test_a_cluster_without_kubevirt(plain: Sandbox, run_module: RunModule) -> No
 
     assert judge()["summary"]["satisfied"] == 2
     result = judge(workloads=[{"namespace": "default", "name": "db"}])
-    assert result["faults"] == [
+    assert error_messages(result) == [
         "workloads[0]: KubeVirt is not installed on this cluster, so it has no VirtualMachine"
     ]
 

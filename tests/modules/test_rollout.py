@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.modules import rules
 from sandbox import Sandbox, drain, objects
 from sandbox.fault_proxy import Rule, delay, sigkill
+from tests.conftest import error_messages
 from tests.shop import ZONE, Object, Shop
 from tests.terms import keep_machines_apart, pair_on_one_node
 
@@ -378,7 +379,7 @@ def test_all_faults_of_the_input_come_at_once_and_nothing_is_written(shop: Shop)
     )
 
     assert result["failed"]
-    faults = "\n".join(result["faults"])
+    faults = "\n".join(error_messages(result))
     assert "workloads[0]" in faults
     assert "max_unavailable: must be at least 1" in faults
     assert "window.start: '25:00' is no time of day" in faults

@@ -29,6 +29,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.options imp
 from ansible_collections.virt.placement.plugins.modules import placement_info, rollout
 from sandbox import Sandbox, drain, objects
 from sandbox.fault_proxy import Rule, sigkill
+from tests.conftest import error_messages
 from tests.shop import LEASE, ZONE, Object, Shop
 from tests.terms import apart_over_zone, keep_machines_apart, pair_on_one_node
 
@@ -157,7 +158,7 @@ def test_who_may_only_read_is_told_every_right_before_anything_is_written(shop: 
     result = shop.roll(kubeconfig=str(shop.sandbox.kubeconfig("reader")))
 
     assert result["failed"]
-    of_moves, of_lease = sorted(result["faults"], key=lambda fault: "the Role" in fault)
+    of_moves, of_lease = sorted(error_messages(result), key=lambda error: "the Role" in error)
     assert f"may not create or delete {MIGRATIONS}.kubevirt.io in" in of_moves
     assert "grant this identity the ClusterRole virt-placement-mover (rbac/mover.yml)" in of_moves
     assert (

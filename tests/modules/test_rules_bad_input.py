@@ -10,7 +10,7 @@ import pytest
 
 from sandbox import Sandbox, objects
 from sandbox.pytest_plugin import MakeNamespace
-from tests.conftest import RunModule
+from tests.conftest import RunModule, error_messages
 
 from .rules_task import RulesTask, machine_and_deployment
 
@@ -50,16 +50,16 @@ def test_what_the_cluster_says_against_sound_rules_is_told_with_the_faults_of_ot
         {"name": "nowhere", **WHO, "run_on": {"zone": "zone9"}},
         {"name": "who", "workloads": [{"name": "gone"}], "run_on": {"zone": "zone9"}},
     )
-    assert [fault.split(":")[0] for fault in result["faults"]] == [
+    assert [fault.split(":")[0] for fault in error_messages(result)] == [
         "rules[0] key",
         "rules[1] form, spread.max_skew",
         "rules[2] nowhere",
         "rules[3] who, workloads[0]",
     ]
-    assert result["faults"][0].startswith(
+    assert error_messages(result)[0].startswith(
         "rules[0] key: no_node_has_key (VirtualMachine bad-input/web): "
     )
-    assert result["faults"][2].startswith(
+    assert error_messages(result)[2].startswith(
         "rules[2] nowhere: unsatisfiable (VirtualMachine bad-input/web): "
     )
 
@@ -81,12 +81,12 @@ def test_what_the_cluster_says_against_sound_rules_is_told_with_the_faults_of_ot
 def test_options_are_checked_too(task: RulesTask, options: dict[str, t.Any], fault: str) -> None:
     result = _refused(task, **options)
     assert fault in result["msg"]
-    assert len(result["faults"]) == 1
+    assert len(error_messages(result)) == 1
 
 
 def test_a_namespace_that_is_none_is_one_fault_whatever_the_rules_say(task: RulesTask) -> None:
     for namespace in ("", "a/b", "bad-inputt"):
-        assert len(_refused(task, {"name": "a", **GOOD}, namespace=namespace)["faults"]) == 1
+        assert len(error_messages(_refused(task, {"name": "a", **GOOD}, namespace=namespace))) == 1
 
 
 def test_the_misspelt_key_of_the_article_is_refused_with_a_finding(task: RulesTask) -> None:
@@ -115,12 +115,13 @@ def test_every_right_that_is_missing_is_named_before_the_first_write(
     cache = {"workloads": [{"kind": "Deployment", "name": "cache"}], "avoid": {"zone": "zone1"}}
     rules = ({"name": "a", **GOOD}, {"name": "b", **cache, "preferred": True})
     result = _refused(task, *rules, identity="reader", workload_rollout="allow", check=check)
-    grant = "grant this identity the ClusterRole virt-placement-mover (rbac/mover.yml)"
-    assert result["faults"] == [
+    message = (
         "rights: this identity may not patch deployments.apps in namespace bad-input, nor patch"
-        f" virtualmachines.kubevirt.io in namespace bad-input: {grant}"
-    ]
-    assert result["msg"] == result["faults"][0]
+        " virtualmachines.kubevirt.io in namespace bad-input: grant this identity the ClusterRole"
+        " virt-placement-mover (rbac/mover.yml)"
+    )
+    assert result["errors"] == [{"type": "permission", "message": message, "object": "rights"}]
+    assert result["msg"] == message
 
 
 def _grant(task: RulesTask, *rules: dict[str, t.Any]) -> None:
@@ -149,7 +150,7 @@ def test_a_label_needs_the_right_to_patch_pods_too(
     task.running("web")
     label = {"name": "group", **WHO, "label": {"group.example/x": "y"}}
     result = _refused(task, label, identity="reader")
-    assert [fault.split(":")[1] for fault in result["faults"]] == [
+    assert [fault.split(":")[1] for fault in error_messages(result)] == [
         f" this identity may not patch pods in namespace {task.namespace}"
     ]
     on_nodes = {"name": "nodes", **WHO, "run_on": {"zone": "zone1"}}
@@ -164,7 +165,7 @@ def test_a_right_for_the_objects_by_name_is_enough(
     for name in ("web", "other"):
         task.create(objects.virtual_machine(name, run_strategy="Halted"))
     both = {"workloads": [{"names": ["web", "other"]}], "run_on": {"zone": "zone1"}}
-    assert len(_refused(task, {"name": "a", **both}, identity="reader")["faults"]) == 1
+    assert len(error_messages(_refused(task, {"name": "a", **both}, identity="reader"))) == 1
     assert task({"name": "a", **GOOD}, identity="reader")["changed"]
 
 

@@ -22,7 +22,7 @@ from sandbox import Sandbox, objects
 from sandbox.fault_proxy import Rule as Fault
 from sandbox.fault_proxy import lost_answer, status
 from sandbox.pytest_plugin import MakeNamespace
-from tests.conftest import RunModule
+from tests.conftest import RunModule, error_messages
 from tests.parsed import parsed
 
 from .rules_task import RulesTask, anti_affinity
@@ -148,7 +148,7 @@ def test_what_could_be_written_is_reported_beside_what_could_not(task: RulesTask
         ("a", False),
         ("b", True),
     ]
-    assert len(result["errors"]) == 1
+    assert len(error_messages(result)) == 1
     assert "cannot patch virtualmachines.kubevirt.io a" in result["msg"]
     healed = task(APART)
     assert [write["name"] for write in healed["writes"]] == ["a"]
@@ -162,7 +162,7 @@ def test_a_label_is_not_put_on_pods_whose_template_could_not_be_written(task: Ru
         result = task(rule, kubeconfig=str(proxy.kubeconfig("mover")))
     assert result["failed"]
     assert not result["changed"]
-    assert sum("was not labelled" in error for error in result["errors"]) == 2
+    assert sum("was not labelled" in error for error in error_messages(result)) == 2
     assert "group.example/x" not in task.get("VirtualMachineInstance", "c")["metadata"]["labels"]
     assert task(rule)["counts"]["changed"] == 1
 
@@ -189,8 +189,8 @@ def test_the_template_remembers_a_label_until_no_pod_has_it(task: RulesTask) -> 
     with task.sandbox.fault_proxy([NO_PODS]) as proxy:
         result = task({"name": "group"}, state="absent", kubeconfig=str(proxy.kubeconfig("mover")))
     assert result["failed"]
-    assert "cannot patch pods" in result["errors"][1]
-    assert "was not written, since Pod" in result["errors"][0]
+    assert "cannot patch pods" in error_messages(result)[1]
+    assert "was not written, since Pod" in error_messages(result)[0]
     assert "group" in str(task.ours(VM, "c")["placement.virt/rules"]["rules"])
     assert _carried(task) == [before[0], set(), before[2]]
     again = task({"name": "group"}, state="absent")

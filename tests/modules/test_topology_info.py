@@ -10,7 +10,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.modules import topology_info
 from sandbox import Sandbox
-from tests.conftest import RunModule
+from tests.conftest import RunModule, error_messages
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -66,7 +66,7 @@ def test_keys_that_the_user_declares(info: t.Any) -> None:
 
 def test_a_vocabulary_that_is_none(info: t.Any) -> None:
     result = info(topology_keys={"rack": None, "row": 3})
-    assert result["faults"] == [
+    assert error_messages(result) == [
         "topology_keys.rack: must be a label key, not None",
         "topology_keys.row: must be a label key, not 3",
     ]

@@ -135,6 +135,7 @@ def _faults(missing: t.Iterable[Right], role: Role) -> list[InputError]:
             "rights",
             f"this identity may not {', nor '.join(texts)}: grant this identity the {kind}"
             f" virt-placement-{role} (rbac/{role}.yml)",
+            "permission",
         )
         for kind, texts in by_kind.items()
     ]

@@ -14,7 +14,7 @@ from ..cluster.access import require_write_rights
 from ..cluster.patching import Applied, apply
 from ..interface.arguments import topology_of
 from ..interface.results import writes_result
-from ..interface.runner import PartialFailure, with_errors_of_the_cluster
+from ..interface.runner import PartialFailure, task_error, with_errors_of_the_cluster
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.write import Write
@@ -47,7 +47,8 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         },
     }
     if applied.failed:
-        raise PartialFailure(result, [failure.error for failure in applied.failed])
+        errors = [task_error(failure.error, failure.write.target) for failure in applied.failed]
+        raise PartialFailure(result, errors)
     return result
 
 

@@ -14,9 +14,9 @@ from ..cluster.patching import Replaced, apply
 from ..cluster.reading import ReadScope, read_snapshot
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, writes_result
-from ..interface.runner import PartialFailure
+from ..interface.runner import PartialFailure, task_error
 from ..lint.run import lint_of_writes
-from ..model.findings import InputError, sentences
+from ..model.findings import InputError, TaskError, sentences
 from ..model.json_pointer import JSON
 from ..model.kinds import RULE_KINDS
 from ..model.objects import Ref
@@ -56,7 +56,10 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "counts": outcome.counts(),
     }
     warn_once(module.warn, (finding for finding in plan.findings if finding not in plan.refused))
-    errors = [f"rule {f.rule}, {sentence}" for f, sentence in sentences(plan.refused)]
+    errors = [
+        TaskError("finding", f"rule {f.rule}, {sentence}", f"rule {f.rule}")
+        for f, sentence in sentences(plan.refused)
+    ]
     errors += outcome.errors.values()
     if errors:
         raise PartialFailure(result, errors)
@@ -95,7 +98,7 @@ class Written:
 
     plan: RulesPlan
     done: tuple[Write, ...] = ()
-    errors: t.Mapping[Ref, str] = field(default_factory=dict)
+    errors: t.Mapping[Ref, TaskError] = field(default_factory=dict)
 
     def workloads(self) -> list[dict[str, JSON]]:
         """The change of each workload; in check mode and for refused plans, the planned one."""
@@ -146,7 +149,7 @@ def write_rules(
         return Written(plan)
     require_write_rights(api, plan.writes, role="mover")
     done: list[Write] = []
-    errors: dict[Ref, str] = {}
+    errors: dict[Ref, TaskError] = {}
     for stage in plan.stages:
         held = _held(plan, stage, errors)
         errors = {**held, **errors}
@@ -154,7 +157,7 @@ def write_rules(
         applied = apply(api, writes, recompute=plan.recompute, check=check)
         done += applied.done
         errors |= {
-            failed.write.target: str(failed.error)
+            failed.write.target: task_error(failed.error, failed.write.target)
             for failed in applied.failed
             # A VMI or pod that has ended needs no label: its successor gets the template's.
             if failed.write.target not in plan.owner_of
@@ -172,18 +175,23 @@ def scope_of(request: RulesRequest) -> ReadScope:
     return ReadScope(namespaces=tuple(sorted(namespaces)), kinds=RULE_KINDS, volumes=False)
 
 
-def _held(plan: RulesPlan, stage: t.Iterable[Write], errors: t.Mapping[Ref, str]) -> dict[Ref, str]:
+def _held(
+    plan: RulesPlan, stage: t.Iterable[Write], errors: t.Container[Ref]
+) -> dict[Ref, TaskError]:
     """The writes of a stage that are held back, and why: VMIs and pods get no label that their
     workload does not have, and a workload keeps a label while a VMI or pod of it has it."""
     still_labelled = {plan.owner_of[ref]: ref for ref in errors if ref in plan.owner_of}
     held = {}
     for write in stage:
         owner = plan.owner_of.get(write.target)
+        reason = ""
         if owner in errors:
-            held[write.target] = f"{write.target} was not labelled, since {owner} was not written"
+            reason = f"was not labelled, since {owner} was not written"
         elif write.target in still_labelled:
-            held[write.target] = (
-                f"{write.target} was not written, since {still_labelled[write.target]} still has a"
-                " label that would be forgotten: run again"
+            reason = (
+                f"was not written, since {still_labelled[write.target]} still has a label that would"
+                " be forgotten: run again"
             )
+        if reason:
+            held[write.target] = TaskError("api", f"{write.target} {reason}", str(write.target))
     return held

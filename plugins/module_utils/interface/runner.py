@@ -21,7 +21,7 @@ from ..api.errors import (
     Unauthorized,
 )
 from ..cluster.reading import cluster_uid
-from ..model.findings import InputError, InvalidInput
+from ..model.findings import ErrorType, InputError, InvalidInput, TaskError
 from ..model.gc import collector_spared_at_exit
 from ..model.json_pointer import JSON
 
@@ -36,11 +36,28 @@ Run = t.Callable[["AnsibleModule", ApiClient], Result]
 class PartialFailure(Exception):
     """A task that was carried out in part: `result` has what was done, `errors` what was not and why."""
 
-    def __init__(self, result: Result, errors: t.Sequence[Exception | str]) -> None:
+    def __init__(self, result: Result, errors: t.Sequence[Exception | TaskError | str]) -> None:
         super().__init__(f"{len(errors)} of it failed")
         self.result = result
-        self.errors = tuple(str(error) for error in errors)
+        self.errors = tuple(map(task_error, errors))
         self.causes = tuple(error for error in errors if isinstance(error, Exception))
+
+
+def task_error(error: Exception | InputError | TaskError | str, target: object = "") -> TaskError:
+    """The entry of `errors` for an error, which concerns `target` where the error does not say it."""
+    if isinstance(error, TaskError):
+        return error
+    if isinstance(error, InputError):
+        return TaskError(error.type, str(error), error.where)
+    kind: ErrorType = "api"
+    if isinstance(error, (Forbidden, Unauthorized)):
+        kind = "permission"
+    elif isinstance(error, (NoConfiguration, WrongCluster)):
+        kind = "input"
+    if isinstance(error, ApiError) and not target:
+        name = "/".join(filter(None, [error.request.namespace, error.request.name]))
+        target = f"{error.request.resource} {name}".strip()
+    return TaskError(kind, str(error), str(target))
 
 
 class WrongCluster(Exception):
@@ -78,15 +95,14 @@ def run_task(module: AnsibleModule, run: Run) -> None:
         if not cluster["uid"]:
             cluster.update(_identity(module, api))
     except InvalidInput as error:
-        faults = [str(fault) for fault in error.errors]
-        _end(module, api, cluster, [error], msg=listed(faults), faults=faults)
+        _end(module, api, cluster, [error], error.errors)
     except PartialFailure as error:
-        _end(module, api, cluster, error.causes, **_partial(error))
+        _end(module, api, cluster, error.causes, error.errors, **error.result)
     except WrongCluster as error:
         cluster.update(api=_host(api), uid=error.seen)
-        _end(module, api, cluster, [error], msg=str(error))
+        _end(module, api, cluster, [error], [error])
     except (ApiError, NoConfiguration) as error:
-        _end(module, api, cluster, [error], msg=str(error))
+        _end(module, api, cluster, [error], [error])
     _hide_tokens(module, api)
     module.exit_json(**{"changed": False, **result, "cluster": cluster})
 
@@ -98,8 +114,7 @@ def run_offline(module: AnsibleModule, run: t.Callable[[AnsibleModule], Result])
     try:
         result = run(module)
     except InvalidInput as error:
-        faults = [str(fault) for fault in error.errors]
-        module.fail_json(msg=listed(faults), changed=False, faults=faults, cluster=cluster)
+        module.fail_json(changed=False, cluster=cluster, **_failure(error.errors))
     module.exit_json(changed=False, **result, cluster=cluster)
 
 
@@ -132,8 +147,12 @@ def _host(api: ApiClient) -> str | None:
         return None
 
 
-def _partial(error: PartialFailure) -> Result:
-    return {**error.result, "msg": listed(error.errors), "errors": list(error.errors)}
+def _failure(errors: t.Sequence[Exception | InputError | TaskError]) -> Result:
+    found = [task_error(error) for error in errors]
+    return {
+        "msg": _with_role(listed([error.message for error in found])),
+        "errors": [error.as_json() for error in found],
+    }
 
 
 def listed(lines: t.Sequence[str]) -> str:
@@ -161,14 +180,14 @@ def _end(
     api: ApiClient,
     cluster: Result,
     causes: t.Iterable[Exception],
+    errors: t.Sequence[Exception | InputError | TaskError],
     **result: t.Any,
 ) -> None:
-    result["msg"] = _with_role(result["msg"])
     cluster["api"] = cluster["api"] or _host(api)
     if not cluster["uid"] and _has_answered(api, causes):
         cluster["uid"] = _uid_in_passing(api)
     _hide_tokens(module, api)
-    module.fail_json(**{"changed": False, **result, "cluster": cluster})
+    module.fail_json(**{"changed": False, **result, **_failure(errors), "cluster": cluster})
 
 
 def _has_answered(api: ApiClient, causes: t.Iterable[Exception]) -> bool:
@@ -247,5 +266,6 @@ def with_errors_of_the_cluster(
     except InvalidInput as error:
         return (*faults, *error.errors)
     except (ApiError, NoConfiguration) as error:
-        return (*faults, InputError(what, f"not looked at, for more faults: {error}"))
+        kind = task_error(error).type
+        return (*faults, InputError(what, f"not checked for more errors: {error}", kind))
     return tuple(faults)

@@ -13,6 +13,22 @@ from dataclasses import dataclass
 from .objects import Ref
 
 Severity = t.Literal["error", "warning", "info"]
+ErrorType = t.Literal["input", "permission", "finding", "api"]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskError:
+    """Why a task failed. `object`: the option, rule, right or Kubernetes object that is concerned."""
+
+    type: ErrorType
+    message: str
+    object: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        return {"type": self.type, "message": self.message, "object": self.object}
+
+    def __str__(self) -> str:
+        return self.message
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +55,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class InputError:
-    """Input that cannot be used. `where` names the rule or option with its index."""
+    """Why a request is refused. `where` names the rule or option with its index."""
 
     where: str
     message: str
+    type: ErrorType = "input"
 
     def __str__(self) -> str:
         return f"{self.where}: {self.message}"

@@ -379,7 +379,10 @@ def _every_fault(
     faulty = {_index(fault) for fault in faults}
     where = {rule.id.name: rule.where for rule in rules if rule.index not in faulty}
     sound = [finding for finding in refused if finding.rule in where]
-    refusals = [InputError(where[finding.rule], sentence) for finding, sentence in sentences(sound)]
+    refusals = [
+        InputError(where[finding.rule], sentence, "finding")
+        for finding, sentence in sentences(sound)
+    ]
     places: dict[str, dict[str, None]] = {}
     for fault in sorted(faults, key=_index):
         places.setdefault(fault.message, {})[fault.where] = None

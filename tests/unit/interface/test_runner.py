@@ -28,7 +28,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
     InputError,
     InvalidInput,
 )
-from tests.conftest import RunModule
+from tests.conftest import RunModule, error_messages
 from tests.unit.api.scripted_server import ScriptedServer, answer, status
 
 KUBE_SYSTEM = answer({"metadata": {"name": "kube-system", "uid": "cluster-1"}})
@@ -80,7 +80,7 @@ def test_all_faults_are_named_and_no_server_is_asked(
 
     result = ends(run)
     assert result["failed"]
-    assert result["faults"] == ["per_node.w1.zone: is empty", "remove[0]: is unknown"]
+    assert error_messages(result) == ["per_node.w1.zone: is empty", "remove[0]: is unknown"]
     assert result["msg"] == "2 errors:\n- per_node.w1.zone: is empty\n- remove[0]: is unknown"
     assert result["cluster"] == {"api": server.url, "uid": None}
     assert not server.seen
@@ -93,13 +93,15 @@ def test_faults_are_named_where_nothing_leads_to_a_server(
         raise InvalidInput([InputError("labels", "is empty")])
 
     result = ends(run, kubeconfig=str(tmp_path / "none"))
-    assert result["faults"] == ["labels: is empty"]
+    assert result["errors"] == [
+        {"type": "input", "message": "labels: is empty", "object": "labels"}
+    ]
     assert result["cluster"] == {"api": None, "uid": None}
 
 
 def test_no_time_is_refused(ends: t.Any, server: ScriptedServer) -> None:
     result = ends(lambda module, api: pytest.fail("must not run"), timeout=0)
-    assert result["faults"] == ["timeout: must be at least 1 second"]
+    assert error_messages(result) == ["timeout: must be at least 1 second"]
     assert not server.seen
 
 
@@ -109,7 +111,8 @@ def test_a_partial_failure_returns_what_was_done(ends: t.Any) -> None:
 
     result = ends(run)
     assert (result["failed"], result["changed"], result["nodes"]) == (True, True, ["w1"])
-    assert (result["msg"], result["errors"]) == ("w2: no", ["w2: no"])
+    assert result["msg"] == "w2: no"
+    assert result["errors"] == [{"type": "api", "message": "w2: no", "object": ""}]
 
 
 def test_a_refused_request_names_verb_and_resource(
@@ -123,6 +126,8 @@ def test_a_refused_request_names_verb_and_resource(
         " the verb 'list' on 'nodes'; the ClusterRole virt-placement-reader (rbac/reader.yml) has"
         " every right to list"
     )
+    (error,) = result["errors"]
+    assert (error["type"], error["object"]) == ("permission", "nodes")
 
 
 def test_the_role_with_the_rights_to_read_is_named_once(ends: t.Any) -> None:
