@@ -35,11 +35,7 @@ def start_in_one_zone(shop: Shop, *names: str) -> None:
 
 def one_per_zone(shop: Shop, *names: str, **more: t.Any) -> dict[str, t.Any]:
     """Extra vars of the playbook apply."""
-    rule = {
-        "name": "apart",
-        "workloads": [{"names": list(names)}],
-        "keep_apart": {"topology_key": "zone"},
-    }
+    rule = {"name": "apart", "workloads": list(names), "keep_apart": "zone"}
     return {
         "placement_apply_namespace": shop.namespace,
         "placement_apply_rules": [{**rule, **more}],
