@@ -92,7 +92,7 @@ def test_check_mode_shows_the_moves_that_the_rules_would_cause(shop: Shop, stage
     assert planned.rc == 0, planned.stdout
     assert shop.sandbox.audit.writes(since=mark) == []
     head, *lines = shown(planned)
-    moves = [line for line in lines if line.startswith("would move ")]
+    moves = [line for line in lines if line.startswith("would migrate ")]
     assert head.endswith(". Moves: 2.")
     assert len(moves) == 2
 
