@@ -176,7 +176,7 @@ def scope_of(request: RulesRequest) -> ReadScope:
 
 
 def _held(
-    plan: RulesPlan, stage: t.Iterable[Write], errors: t.Container[Ref]
+    plan: RulesPlan, stage: t.Iterable[Write], errors: t.Collection[Ref]
 ) -> dict[Ref, TaskError]:
     """The writes of a stage that are held back, and why: VMIs and pods get no label that their
     workload does not have, and a workload keeps a label while a VMI or pod of it has it."""

@@ -97,7 +97,7 @@ def test_every_missing_right_is_named_with_the_role_that_grants_it(
     with pytest.raises(InvalidInput) as refused:
         require_rights(api, [PODS, lease, nodes], role="mover")
     assert [str(error) for error in refused.value.errors] == [
-        "rights: this identity may not patch nodes, patch pods in namespace shop: grant this"
+        "rights: this identity may not patch nodes, nor patch pods in namespace shop: grant this"
         " identity the ClusterRole virt-placement-mover (rbac/mover.yml)",
         "rights: this identity may not update leases.coordination.k8s.io in namespace kube-system:"
         " grant this identity the Role virt-placement-mover (rbac/mover.yml)",
