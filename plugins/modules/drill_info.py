@@ -224,7 +224,7 @@ domains:
       at_risk: []
       not_migratable: []
       not_recreated: []
-      reasons: ["VM web-a keeps apart by zone and can use no zone"]
+      reasons: ["VM web-a needs a zone of its own (anti-affinity), and none is feasible"]
       blocked:
         - instance:
             kind: VirtualMachineInstance
@@ -236,7 +236,7 @@ domains:
             namespace: shop
             name: virt-launcher-web-b-x7k2p
           rules: [shop/default/web-one-per-zone]
-          reason: didn't match pod anti-affinity rules
+          reason: "node(s) didn't match pod anti-affinity rules (app In (web) over zone)"
           message: web-a is blocked by pod shop/virt-launcher-web-b-x7k2p and rule shop/default/web-one-per-zone
 counts:
   description: Numbers of domains.

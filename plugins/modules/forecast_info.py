@@ -111,7 +111,8 @@ reasons:
   returned: success
   type: list
   elements: str
-  sample: ["4 VMs (web-a, web-b, web-c, web-d) keep apart by zone and can only use 3 zones (a, b, c)"]
+  sample:
+    - "4 VMs (web-a, web-b, web-c, web-d) need 4 different zones (anti-affinity), and only 3 (a, b, c) are feasible"
 instances_to_schedule:
   description: How many instances need a node. Those of them that are pending now are included.
   returned: success

@@ -76,7 +76,7 @@ def test_what_the_forecast_finds_impossible_is_not_written(shop: Shop, stage: St
     (failed,) = (e["event_data"] for e in result.events if e["event"] == "runner_on_failed")
     assert failed["task"] == "Show forecast"
     assert failed["res"]["msg"][0] == "The forecast is impossible. No rule was written."
-    assert "these 4 VMs (m0, m1, m2, m3) keep apart over zone" in " ".join(failed["res"]["msg"])
+    assert "4 VMs (m0, m1, m2, m3) need 4 different zones" in " ".join(failed["res"]["msg"])
     assert any(line.startswith("Forecast: impossible. ") for line in shown(result))
     assert shop.sandbox.audit.writes(since=mark) == []
 

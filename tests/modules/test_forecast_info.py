@@ -101,8 +101,8 @@ def test_four_halted_machines_cannot_use_three_zones(ask: Ask) -> None:
 
     assert result["forecast"] == "impossible"
     assert result["reasons"] == [
-        "these 4 VMs (web-a, web-b, web-c, web-d) keep apart over zone and can only use"
-        " 3 zones (zone1, zone2, zone3)"
+        "4 VMs (web-a, web-b, web-c, web-d) need 4 different zones (anti-affinity), and only 3"
+        " (zone1, zone2, zone3) are feasible"
     ]
     assert (result["instances_to_schedule"], result["min_unschedulable"]) == (4, 1)
     (pending,) = result["pending"]
@@ -128,7 +128,7 @@ def test_a_rule_that_running_machines_break_names_the_moves(ask: Ask) -> None:
 
     assert result["forecast"] == "impossible"
     assert result["reasons"] == [
-        "these 2 VMs (web-a, web-b) keep apart over zone and can only use 1 zone (zone1)"
+        "2 VMs (web-a, web-b) need 2 different zones (anti-affinity), and only 1 (zone1) is feasible"
     ]
 
 
@@ -193,7 +193,7 @@ def test_scaling_says_who_would_wait(ask: Ask) -> None:
 
     assert enough["forecast"] == "guaranteed"
     assert (too_many["forecast"], too_many["min_unschedulable"]) == ("impossible", 2)
-    assert "can only use 2 zones" in too_many["reasons"][0]
+    assert "need 3 different zones (anti-affinity), and only 2 " in too_many["reasons"][0]
 
 
 def test_rules_that_cannot_hold_are_impossible_when_they_are_written_too(ask: Ask) -> None:
@@ -209,7 +209,9 @@ def test_rules_that_cannot_hold_are_impossible_when_they_are_written_too(ask: As
     assert written["changed"]
     assert outlook["forecast"] == again["forecast"] == "impossible"
     assert outlook["reasons"] == again["reasons"]
-    assert "(web-a, web-b) keep apart over zone and can only use 1 zone" in again["reasons"][0]
+    assert (
+        "(web-a, web-b) need 2 different zones (anti-affinity), and only 1 " in again["reasons"][0]
+    )
     assert {each["instance"] for each in again["skipped"]} <= {"web-a", "web-b"}
 
 
@@ -241,7 +243,7 @@ def test_who_is_pending_by_a_rule_is_to_be_placed_where_the_rule_is_asked_about(
         assert "node(s) didn't match pod anti-affinity rules" in asked["pending"][0]["reason"]
     assert (of_nothing["forecast"], of_nothing["instances_to_schedule"]) == ("guaranteed", 0)
     (told,) = [each for each in of_nothing["reasons"] if f"{ask.namespace}/web-" in each]
-    assert told.startswith("2 are Pending already, and nothing is asked about them")
+    assert told.startswith("2 are pending now, without any change")
 
 
 def _rolled_out(deployment: JSON) -> bool:
@@ -364,5 +366,5 @@ def _warned_of_what_is_missing(result: dict[str, t.Any]) -> None:
     for gap in result["permission_gaps"]:
         said = re.compile(f"cannot {gap['verb']} {gap['resource']}( in |: )")
         assert len([each for each in result["warnings"] if said.search(str(each))]) == 1
-    of_uid = [each for each in result["warnings"] if "uid of the cluster" in str(each)]
+    of_uid = [each for each in result["warnings"] if "UID of the cluster" in str(each)]
     assert len(result["warnings"]) == len(result["permission_gaps"]) + len(of_uid)

@@ -151,7 +151,7 @@ class PendingReasons:
     def reason(self, pod: Pod) -> str:
         """Why `pod` has no node now."""
         if pod.node_name:
-            return f"its node {pod.node_name} is not there"
+            return f"its node {pod.node_name} does not exist"
         identity = (
             pod.namespace,
             id(pod.placement),

@@ -206,7 +206,7 @@ def _estimated(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterator[s
         ref = workload.ref
         halted = ref.kind == VIRTUAL_MACHINE.name and (ref.namespace, ref.name) not in running
         if ref in change.affected and halted and not sized(workload):
-            yield f"the requests of {ref}, which does not run, are an estimate"
+            yield f"{ref} is halted, and its requests are an estimate"
     for entry in scale:
         if surplus_is_free(change.before, entry):
-            yield f"it is the controller's choice which instances of {entry.workload} end"
+            yield f"the controller chooses which instances of {entry.workload} end"

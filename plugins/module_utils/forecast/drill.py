@@ -304,7 +304,10 @@ class _Drills:
         if decision.answer is ForecastResult.IMPOSSIBLE and not decision.proofs:
             yield "every choice of nodes was tried"
         if decision.answer is ForecastResult.UNKNOWN:
-            yield "no way was found to place all, and not every way was tried"
+            yield (
+                "no choice of nodes was found for all, and not every choice was tried (the search has a"
+                " limit)"
+            )
         if decision.is_untried:
             yield NOT_ALL_TRIED
         elif decision.answer is ForecastResult.POSSIBLE and decision.worst is None:
@@ -313,9 +316,9 @@ class _Drills:
         if unknown and decision.answer in (ForecastResult.GUARANTEED, ForecastResult.POSSIBLE):
             yield f"whether these can be live-migrated is not known: {listed(unknown)}"
         for eviction in loss.blocked[:SHOWN]:
-            yield f"{eviction.instance.ref.name} holds the drain up: {eviction.reason}"
+            yield f"{eviction.instance.ref.name} blocks the drain: {eviction.reason}"
         for eviction in loss.gone[:SHOWN]:
-            yield f"{eviction.instance.ref.name} ends for good: {eviction.reason}"
+            yield f"{eviction.instance.ref.name} is not recreated: {eviction.reason}"
 
 
 def _waiting(view: ClusterView) -> list[PendingPod]:

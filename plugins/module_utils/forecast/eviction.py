@@ -108,7 +108,7 @@ class Evictions:
             return EvictedInstance(instance, DrainOutcome.NODE_BOUND)
         if pod.owner is None:
             return EvictedInstance(
-                instance, DrainOutcome.GONE, None, "no controller makes this pod again"
+                instance, DrainOutcome.GONE, None, "no controller recreates this pod"
             )
         return EvictedInstance(instance, DrainOutcome.RECREATED, self.recreated(pod, workload))
 
@@ -192,7 +192,7 @@ ENDING_STRATEGIES = ("None", "")
 def why_not_again(vmi: Vmi, workload: Workload | None) -> str:
     """Why nothing creates this VMI again once it has ended; empty where something does."""
     if vmi.owner is None:
-        return "no controller makes this instance again"
+        return "no controller recreates this instance"
     if workload is not None and workload.ref.kind == VIRTUAL_MACHINE.name:
         strategy = run_strategy(workload)
         if strategy in NOT_STARTED_AGAIN:

@@ -208,47 +208,52 @@ class ProofWords:
         return f"{self._noun(proof)} {self._pending[number].name}: {self._why_no_node(number)}"
 
     def _apart(self, proof: Proof) -> str:
-        over = self._topology.name_of(proof.key)
-        room = f" ({listed(proof.room)})" if proof.room else ""
+        name, count = self._topology.name_of(proof.key), len(proof.pods)
+        needed = f"a {name} of its own" if count == 1 else f"{count} different {_domains(name)}"
+        feasible = f"only {len(proof.room)} ({listed(proof.room)})" if proof.room else "none"
         return (
-            f"{self._pods(proof)} {_do(proof, 'keep')} apart over {over} and can only use"
-            f" {plural(len(proof.room), over)}{room}"
+            f"{self._pods(proof)} {_verb(proof, 'need')} {needed} (anti-affinity), and {feasible}"
+            f" {'are' if len(proof.room) > 1 else 'is'} feasible"
         )
 
     def _resources(self, proof: Proof) -> str:
-        scarce = "places for pods" if proof.key == "pods" else proof.key
+        scarce = "pod slots" if proof.key == "pods" else proof.key
         return (
-            f"{self._pods(proof)} {_do(proof, 'need')} more {scarce} than there is:"
-            f" {plural(len(proof.room), 'node')} that they can use ({listed(proof.room)})"
-            f" {'has' if len(proof.room) == 1 else 'have'} room for {proof.places} of them"
+            f"{self._pods(proof)} {_verb(proof, 'need')} more {scarce} than is free:"
+            f" {plural(len(proof.room), 'feasible node')} ({listed(proof.room)})"
+            f" {'has' if len(proof.room) == 1 else 'have'} capacity for {proof.places} of them"
         )
 
     def _spread(self, proof: Proof) -> str:
-        over = self._topology.name_of(proof.key)
+        name = self._topology.name_of(proof.key)
         blocked = (
-            f", {over} {listed(proof.blocked)} counts for that and takes none of them"
+            f", and {name} {listed(proof.blocked)} counts but is not feasible"
             if proof.blocked
             else ""
         )
+        schedulable = f"at most {proof.places}" if proof.places else "none"
         return (
-            f"{self._pods(proof)} {'is' if len(proof.pods) == 1 else 'are'} spread over {over}"
-            f" with a skew of at most {proof.skew}{blocked}: {self._places(proof)}"
+            f"{self._pods(proof)} {_verb(proof, 'have')} a topology spread constraint over {name}"
+            f" with maxSkew {proof.skew}{blocked}: {schedulable} of {len(proof.pods)}"
+            f" {'are' if proof.places > 1 else 'is'} schedulable"
         )
-
-    def _places(self, proof: Proof) -> str:
-        if not proof.places:
-            return "no place is left"
-        return f"not more than {proof.places} of {len(proof.pods)} can have a place"
 
     def _pods(self, proof: Proof) -> str:
         names = [self._pending[number].name for number in proof.pods]
         if len(names) == 1:
-            return f"this {self._noun(proof)} ({names[0]})"
-        return f"these {len(names)} {self._noun(proof)}s ({listed(names)})"
+            return f"{self._noun(proof)} {names[0]}"
+        return f"{len(names)} {self._noun(proof)}s ({listed(names)})"
 
     def _noun(self, proof: Proof) -> str:
         return "VM" if all(self._pending[n].vmi for n in proof.pods) else "pod"
 
 
-def _do(proof: Proof, verb: str) -> str:
-    return f"{verb}s" if len(proof.pods) == 1 else verb
+def _verb(proof: Proof, plural_form: str) -> str:
+    if len(proof.pods) > 1:
+        return plural_form
+    return "has" if plural_form == "have" else f"{plural_form}s"
+
+
+def _domains(name: str) -> str:
+    """The plural of a topology name; a label key has none."""
+    return f"domains of {name}" if "/" in name else f"{name}s"

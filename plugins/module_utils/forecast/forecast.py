@@ -31,7 +31,7 @@ from .decide import (
     evaluate,
     worst_of,
 )
-from .eviction import Evictions
+from .eviction import Evictions, NodeEvent
 from .explain import ProofWords, listed
 from .result import (
     NAMED,
@@ -49,21 +49,21 @@ from .unplaced import Unplaced
 NOT_RECREATED = "not_recreated"
 
 NEAR_ENDED = (
-    "not guaranteed: some must be near pods that end now, and the scheduler may look again at who"
-    " was refused only after five minutes"
+    "not guaranteed: some pods have affinity to pods that end now, and the scheduler may retry them only"
+    " after five minutes"
 )
 OLD_PODS_MAY_END = (
     "not guaranteed: the rollout may end old pods before new ones have a node, in any order"
 )
 NOT_RENEWED = (
-    "not certain: machines that stay where they are run by terms of before, so that the scheduler may"
-    " give others places that the new rules forbid"
+    "not certain: VMs that do not move still run with the previous constraints, so the scheduler may"
+    " place other pods where the new rules do not allow them"
 )
 BREAKABLE = (
-    "not certain: somebody leaves or comes whom new rules look at, and the scheduler does not ask them"
-    " once their machines have places"
+    "not certain: pods that new rules select end or are created, and the scheduler does not check the"
+    " rules of VMs that are already placed"
 )
-NOT_PROVEN = "not proven: machines may move otherwise than planned, and make room"
+NOT_PROVEN = "not proven: VMs may move to other nodes than planned and free capacity"
 
 
 def forecast(
@@ -256,11 +256,11 @@ class _Forecaster:
         """What the search proved (`searched`), and why less is claimed where it is (`decision`)."""
         proof = self._proof_of_search(simulation, searched)
         if searched.answer is ForecastResult.IMPOSSIBLE and decision.doubt:
-            proof = [f"unless others move: {text}" for text in proof]
+            proof = [f"unless other VMs move: {text}" for text in proof]
         elif decision.answer is ForecastResult.UNKNOWN and decision.doubt:
             proof = [
-                f"places were found for all {simulation.required}, but no way in which no new rule is"
-                " broken then"
+                f"nodes were found for all {simulation.required}, but no order after which every new"
+                " rule is satisfied"
             ]
         return [*proof, decision.doubt] if decision.doubt else proof
 
@@ -288,11 +288,11 @@ class _Forecaster:
         if decision.answer is ForecastResult.IMPOSSIBLE:
             return [
                 f"every choice of nodes was tried: at most {count - decision.least} of"
-                f" {count} find a place"
+                f" {count} are schedulable"
             ]
         if decision.answer is ForecastResult.UNKNOWN:
             return [
-                f"no way was found to place all {count}, and not every way was tried"
+                f"no choice of nodes was found for all {count}, and not every choice was tried"
                 " (the search has a limit)"
             ]
         return []
@@ -327,8 +327,8 @@ class _Forecaster:
             yield Finding(
                 NOT_RECREATED,
                 "warning",
-                f"{ref} would end with its node: {evicted.reason}.",
-                "Move it by hand before, or give it a controller that makes it again.",
+                f"{ref} ends with its node: {evicted.reason}.",
+                "Move it before, or manage it with a controller that recreates it.",
                 (ref,),
             )
 
@@ -345,7 +345,9 @@ class _Forecaster:
                 if pending and source and source.node_name in self.change.lost_nodes:
                     names = simulation.table.names_of(simulation.open_nodes(number))
                     alternatives = tuple(name for name in names if name != node)
-                    moves.append(_move(pending, source, (node, *alternatives)[:NAMED]))
+                    moves.append(
+                        _move(pending, source, (node, *alternatives)[:NAMED], self.change.event)
+                    )
                 simulation.step(number, node)
         return moves
 
@@ -368,9 +370,9 @@ class _Forecaster:
             return None
         refs = tuple(dict.fromkeys(pending.instance for pending in bound))
         rollout = any(pending.reason in ROLLOUT for pending in bound)
-        blocker = "old pods stand" if rollout else "source still runs"
+        blocker = "old pods run" if rollout else "source pod runs"
         names = listed([pending.name for pending in bound])
-        reason = f"there is room for {names}, but not while the {blocker}"
+        reason = f"there is capacity for {names}, but not while the {blocker}"
         return Deadlock(refs, reason, remediation(refs, rollout=rollout))
 
 
@@ -382,7 +384,7 @@ def _without_source(pending: PendingPod, evictions: Evictions) -> PendingPod:
     return replace(pending, reason="start") if pending.source is not None else pending
 
 
-def _move(pending: PendingPod, source: Pod, targets: tuple[str, ...]) -> Move:
+def _move(pending: PendingPod, source: Pod, targets: tuple[str, ...], event: NodeEvent) -> Move:
     method = Method.MIGRATE
     if pending.reason == "recreate":
         is_vm = pending.workload is not None and pending.workload.kind == "VirtualMachine"
@@ -391,4 +393,10 @@ def _move(pending: PendingPod, source: Pod, targets: tuple[str, ...]) -> Move:
     if pending.vmi is not None and source.owner is not None:
         uid = source.owner.uid
     workload = pending.workload or ref
-    return Move(ref, uid, workload, method, source.node_name, targets, "its node is lost")
+    return Move(ref, uid, workload, method, source.node_name, targets, _EVENT_REASONS[event])
+
+
+_EVENT_REASONS: t.Mapping[NodeEvent, str] = {
+    "drain": "its node is drained",
+    "failure": "its node fails",
+}

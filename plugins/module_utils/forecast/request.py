@@ -102,7 +102,7 @@ class _RequestReader:
         if namespace is None:
             namespace = self._namespace
             if not namespace:
-                self._fault(where, "has no namespace, and the task names none")
+                self._fault(where, "namespace is required, here or for the task")
         elif not namespace.strip():
             self._fault(where, "namespace must not be empty: omit it")
         if not isinstance(name, str) or not name.strip():
@@ -122,7 +122,7 @@ class _RequestReader:
     def _texts(self, where: str, value: JSON) -> tuple[str, ...]:
         listed = value if isinstance(value, list) else [value]
         if not listed:
-            self._fault(where, "is an empty list: leave it out, or name what is lost")
+            self._fault(where, "must not be empty: omit it")
         for text in listed:
             if not isinstance(text, str) or not text:
                 self._fault(where, f"must be a name or a list of names, not {text!r}")

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a forecast says, and what can be done about a deadlock; nothing of that is ever done unasked."""
+"""The result of a forecast, and remediation for a deadlock."""
 
 from __future__ import annotations
 
@@ -75,15 +75,14 @@ def remediation(instances: t.Sequence[Ref], *, rollout: bool) -> tuple[str, ...]
     """Ways out of a deadlock of these instances; of pods of a rollout, or of VMs."""
     if rollout:
         return (
-            "set maxSurge 0 and maxUnavailable 1 for the roll-out, and back afterwards",
-            "give the term matchLabelKeys: [pod-template-hash], so that old and new pods do not"
-            " keep each other apart",
-            "add a domain that its pods can use",
+            "set maxSurge 0 and maxUnavailable 1 for the rollout, and reset them afterwards",
+            "add matchLabelKeys: [pod-template-hash] to the term, so that it is about new pods only",
+            "add a topology domain that the pods can use",
         )
     names = listed([ref.name for ref in instances])
     return (
-        f"free capacity, or add a node, in a domain that {names} may use",
-        f"stop {names} at once and start them again: that is downtime",
-        "make the rule preferred, move, and make it required again",
-        "pin them for the move with temporary node labels and addedNodeSelector",
+        f"free capacity, or add a node, in a topology domain that {names} may use",
+        f"stop {names} and start them again (downtime)",
+        "make the rule preferred, move the VMs, and make the rule required again",
+        "pin each migration target with a temporary node label and addedNodeSelector",
     )

@@ -42,15 +42,19 @@ EVERY_METHOD = frozenset(Method)
 SEARCHED = 7
 """Members up to which every sequence of moves is tried."""
 
-NONE_HEALS = "every sequence of single moves was tried, and none ends with all rules obeyed"
-GIVEN_UP = "no sequence of moves was found that heals all, and not every one was tried"
+NONE_HEALS = "every sequence of single moves was tried, and none satisfies all rules"
+GIVEN_UP = (
+    "no sequence of moves was found that satisfies all rules, and not every one was tried (the search"
+    " has a limit)"
+)
 MAY_BE_HELPED = (
-    "no sequence of moves heals all as things are, but others leave or look for places meanwhile, and"
-    " that may open some"
+    "no sequence of moves satisfies all rules now, but other pods end or need a node meanwhile, and a node"
+    " may become feasible"
 )
 MOVES_EXIST = "not guaranteed: some sequence of single moves satisfies all rules, but the plan has no move for"
 HEALED_BESIDES = (
-    "moves were found that heal all, but not whether they still do when the others have places"
+    "moves were found that satisfy all rules, but not whether they still do when the other instances"
+    " have nodes"
 )
 
 

@@ -40,8 +40,8 @@ def pending_now(snapshot: Snapshot, topology: Topology) -> tuple[str, ...]:
         by_reason.setdefault(reason, []).append(f"{ref.namespace}/{ref.name}")
     most_first = sorted(by_reason.items(), key=lambda entry: (-len(entry[1]), entry))
     return tuple(
-        f"{len(names)} {'is' if len(names) == 1 else 'are'} Pending already, and nothing is asked"
-        f" about {'it' if len(names) == 1 else 'them'}: {listed(sorted(names))}: {reason}"
+        f"{len(names)} {'is' if len(names) == 1 else 'are'} pending now, without any change:"
+        f" {listed(sorted(names))}: {reason}"
         for reason, names in most_first
     )
 

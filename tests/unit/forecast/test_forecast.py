@@ -113,8 +113,8 @@ def test_a_fourth_machine_has_no_zone() -> None:
 
     assert found.answer is ForecastResult.IMPOSSIBLE
     assert found.reasons == (
-        "these 4 VMs (web-a, web-b, web-c, web-d) keep apart over zone and can only use 3 zones"
-        " (a, b, c)",
+        "4 VMs (web-a, web-b, web-c, web-d) need 4 different zones (anti-affinity), and only 3"
+        " (a, b, c) are feasible",
     )
     assert (found.instances_to_schedule, found.min_unschedulable, len(found.pending)) == (4, 1, 1)
 
@@ -142,7 +142,10 @@ def test_one_per_host_takes_three_of_four() -> None:
     found = forecast(what_if(snapshot, scale=[Scale(ref, 4)]))
 
     assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 1)
-    assert "can only use 2 nodes (n2, n3)" in found.reasons[0]
+    assert (
+        "need 3 different nodes (anti-affinity), and only 2 (n2, n3) are feasible"
+        in found.reasons[0]
+    )
 
 
 # A spread when one domain is drained, by its taints policy (S15).
@@ -161,7 +164,7 @@ def test_a_drained_domain_still_counts_unless_taints_are_honoured(event: t.Any) 
     placed = lost(honouring, "n3", event=event)
 
     assert (stranded.answer, len(stranded.pending)) == (ForecastResult.IMPOSSIBLE, 1)
-    assert "zone c counts for that and takes none" in stranded.reasons[0]
+    assert "zone c counts but is not feasible" in stranded.reasons[0]
     assert (placed.answer, placed.pending) == (ForecastResult.GUARANTEED, ())
 
 
@@ -249,7 +252,7 @@ def test_the_target_of_its_own_migration_stands_in_nobodys_way() -> None:
 
     assert (two.answer, two.moves, two.skipped) == (ForecastResult.GUARANTEED, (), ())
     assert three.answer is ForecastResult.IMPOSSIBLE
-    assert "these 3 VMs (web-a, web-b, web-c) keep apart over zone" in three.reasons[0]
+    assert "3 VMs (web-a, web-b, web-c) need 3 different zones" in three.reasons[0]
 
 
 def test_who_is_on_its_way_off_a_node_needs_no_other_place() -> None:
@@ -430,7 +433,7 @@ def test_deployment_scaled_from_zero_has_the_requests_and_rules_of_its_template(
         3,
         1,
     )
-    assert "3 pods (web-next-0, web-next-1, web-next-2) keep apart over node" in found.reasons[0]
+    assert "3 pods (web-next-0, web-next-1, web-next-2) need 3 different nodes" in found.reasons[0]
     assert forecast(what_if(made.snapshot(), scale=[Scale(ref, 2)])).answer == "guaranteed"
 
 
@@ -464,7 +467,7 @@ def test_drain_ends_a_vmi_without_owner_that_may_not_migrate() -> None:
     assert (found.instances_to_schedule, found.moves) == (0, ())
     (finding,) = found.findings
     assert (finding.name, finding.severity) == ("not_recreated", "warning")
-    assert "would end with its node: no controller makes this instance again" in finding.why
+    assert "ends with its node: no controller recreates this instance" in finding.why
 
 
 def test_proof_of_a_blocked_drain_names_the_group_and_its_scarce_resource() -> None:
@@ -477,7 +480,7 @@ def test_proof_of_a_blocked_drain_names_the_group_and_its_scarce_resource() -> N
 
     assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 1)
     assert found.reasons == (
-        "these 3 VMs (a, b, c) need more cpu than there is: 1 node that they can use (n2) has room"
+        "3 VMs (a, b, c) need more cpu than is free: 1 feasible node (n2) has capacity"
         " for 2 of them",
     )
 

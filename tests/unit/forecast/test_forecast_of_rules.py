@@ -101,7 +101,7 @@ def test_three_running_machines_cannot_use_two_zones() -> None:
     )
 
     assert found.answer is ForecastResult.IMPOSSIBLE
-    assert "these 3 VMs (web-a, web-b, web-c) keep apart over zone" in found.reasons[0]
+    assert "3 VMs (web-a, web-b, web-c) need 3 different zones" in found.reasons[0]
 
 
 def test_terms_of_before_count_as_long_as_they_run() -> None:
@@ -131,7 +131,7 @@ def test_what_is_declared_and_does_not_run_yet_is_no_certainty() -> None:
     )
 
     assert found.answer is ForecastResult.POSSIBLE
-    assert found.reasons[0].startswith("not certain: machines that stay")
+    assert found.reasons[0].startswith("not certain: VMs that do not move")
 
 
 def test_the_plain_form_says_who_could_not_be_migrated() -> None:
@@ -173,7 +173,10 @@ def test_what_two_pinned_machines_cannot_obey_stays_impossible_when_it_is_writte
     before, after = scenes.before_and_after(made, rule)
 
     assert before.answer is ForecastResult.IMPOSSIBLE
-    assert "(web-a, web-b) keep apart over zone and can only use 1 zone (a)" in before.reasons[0]
+    assert (
+        "(web-a, web-b) need 2 different zones (anti-affinity), and only 1 (a) is feasible"
+        in before.reasons[0]
+    )
     assert after == before
 
 
@@ -222,7 +225,7 @@ def test_who_waits_without_being_asked_about_is_told() -> None:
 
     (line,) = pending_now(made.snapshot(), Topology.of())
 
-    assert line.startswith("2 are Pending already, and nothing is asked about them: shop/web-1, ")
+    assert line.startswith("2 are pending now, without any change: shop/web-1, ")
     assert "0/2 nodes are available: " in line
 
 

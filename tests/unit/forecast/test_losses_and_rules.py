@@ -73,7 +73,7 @@ def test_the_old_pods_of_a_roll_out_do_not_stand_for_ever() -> None:
 
     assert stays.answer is ForecastResult.IMPOSSIBLE
     assert rolls.answer is ForecastResult.UNKNOWN
-    assert "others leave or look for places" in rolls.reasons[-1]
+    assert "other pods end or need a node meanwhile" in rolls.reasons[-1]
 
 
 def test_room_that_a_roll_out_takes_comes_to_be_free() -> None:
@@ -137,8 +137,8 @@ def test_who_was_near_is_no_certainty_once_the_other_has_to_leave() -> None:
     close = written(made, write, lost_nodes=["n1"])
 
     assert away.answer is ForecastResult.UNKNOWN
-    assert away.reasons[0].startswith("places were found for all 1, but")
-    assert away.reasons[1].startswith("not certain: somebody leaves or comes")
+    assert away.reasons[0].startswith("nodes were found for all 1, but")
+    assert away.reasons[1].startswith("not certain: pods that new rules select")
     assert close.answer is ForecastResult.POSSIBLE
     assert [move.targets[0] for move in close.moves] == ["n2"]
 
@@ -213,8 +213,8 @@ def test_what_is_no_proof_any_more_is_not_told_as_one() -> None:
     found = written(made, pinned(moves, "b"), *(pinned(ref, "a", "b") for ref in halted))
 
     assert found.answer is ForecastResult.UNKNOWN
-    assert found.reasons[0].startswith("unless others move: these 3 VMs")
-    assert found.reasons[1].startswith("not proven: machines may move otherwise")
+    assert found.reasons[0].startswith("unless other VMs move: 3 VMs")
+    assert found.reasons[1].startswith("not proven: VMs may move to other nodes")
 
 
 @pytest.mark.parametrize("others", [False, True])
@@ -233,4 +233,6 @@ def test_moves_that_were_found_are_not_denied(others: bool) -> None:
     assert [left.instance.name for left in found.skipped] == ["vm2"]
     assert found.answer is (ForecastResult.UNKNOWN if others else ForecastResult.POSSIBLE)
     assert not any("no sequence" in text for text in found.reasons)
-    assert any("moves were found that heal all" in text for text in found.reasons) is others
+    assert (
+        any("moves were found that satisfy all rules" in text for text in found.reasons) is others
+    )

@@ -47,7 +47,7 @@ def test_a_proof_counts_what_stands(on_the_lost: int, least: int) -> None:
     found = lost(spread_over_three(on_the_lost), "n3")
 
     assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, least)
-    assert "zone c counts for that and takes none" in found.reasons[0]
+    assert "zone c counts but is not feasible" in found.reasons[0]
 
 
 def test_who_is_near_a_pod_that_ends_can_have_moved_before() -> None:
