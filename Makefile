@@ -97,6 +97,11 @@ unit: prepare-python ## tests/unit on each supported ansible-core
 	@echo "unit: tests/unit on each supported ansible-core"
 	@$(RUN) -m dev.unit_matrix
 
+.PHONY: docs
+docs: prepare-python ## build the documentation site in build/docs/html
+	@echo "docs: the documentation site, by antsibull-docs and Sphinx"
+	@$(RUN) -m dev.docs
+
 .PHONY: clean
 clean: ## remove what the verbs left in the checkout
 	@echo "clean: removing build/, .venv and tool caches from the checkout"

@@ -6,48 +6,47 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: lint_info
-short_description: Lint rules and manifests before they reach a cluster
+short_description: Find mistakes in placement rules and manifests before they reach a cluster
 version_added: 0.1.0
 author:
   - virt.placement contributors (@virt-placement)
 description:
-  - Says what is wrong with the placement of workloads in manifests, and with rules of M(virt.placement.rules), before
-    anything is written. No cluster is needed, so a pipeline can look at every commit.
-  - Manifests of nodes and namespaces among the input are taken for all that there are. Then also keys that no node has,
-    values that none has, and domains that are too few are found. Without them nothing is claimed about nodes.
-  - With O(online) the nodes, namespaces, pods, workloads and versions of a cluster are read, and the input is judged
-    as if it stood there.
-  - What already stands on a cluster is linted by M(virt.placement.placement_info).
-  - Reads, and writes nothing. It does not fail because of findings, see the examples for that.
+  - Reports affinity, anti-affinity, node affinity and topology spread constraints that have no effect, can never be
+    satisfied, or block live migration. Input is manifests, rules of M(virt.placement.rules), or both.
+  - Needs no cluster, so that a pipeline can check every commit.
+  - Node and Namespace manifests among the input are all nodes and namespaces that there are. With them, keys and values
+    that no node has are found too.
+  - With O(online) the input is checked as if it were on a cluster. Its nodes, namespaces, pods and workloads are read.
+  - M(virt.placement.placement_info) has the findings for objects that are on a cluster already.
+  - Changes nothing, and does not fail because of findings. Use RV(ok) to stop a pipeline.
 options:
   files:
     description:
       - Files of YAML or JSON on the host that runs the module, each with one or more documents.
-      - Of a folder every file that ends with C(.yml), C(.yaml) or C(.json) is read, also in the folders below.
-      - Documents that are no Kubernetes object with a placement are passed over, and counted.
-      - Fields that are no placement are passed over, too; one that is nearly a placement field, as C(nodeSelecter), is
-        a fault.
+      - In a folder all files that end with C(.yml), C(.yaml) or C(.json) are read, with all subfolders.
+      - Documents without placement fields are skipped and counted.
+      - A field with a name similar to that of a placement field, such as C(nodeSelecter), is an error.
     type: list
     elements: path
     default: []
   manifests:
     description:
-      - Kubernetes objects. A list of maps, or the YAML or JSON text of one or more documents.
+      - Kubernetes objects, as a list of maps, or as YAML or JSON text with one or more documents.
     type: raw
     default: []
   rules:
     description:
-      - Rules in the form that M(virt.placement.rules) takes. A list of maps, or the YAML or JSON text of one.
-      - A rule whose workloads and targets are all among the manifests is judged as it would stand in them, beside the
-        terms that they have. Terms there that say the same already are taken for those of the rule, as with
-        O(virt.placement.rules#module:adopt).
-      - Any other rule is judged by itself and together with the rules here, with a warning where the manifests hold
-        other workloads of the kind and namespace that it names. Workloads are not looked up on a cluster,
-        for that is what M(virt.placement.forecast_info) and check mode of M(virt.placement.rules) do.
+      - Rules, as in O(virt.placement.rules#module:rules), as a list of maps, or as YAML or JSON text.
+      - If all workloads of a rule are among the manifests, the rule is checked as it would be written to them. Equal
+        constraints count as constraints of the rule, as with O(virt.placement.rules#module:adopt).
+      - Any other rule is checked by itself. There is a warning if the manifests have other workloads of the same kind
+        and namespace.
+      - Workloads are not read from the cluster. M(virt.placement.forecast_info) and check mode of
+        M(virt.placement.rules) do that.
     type: raw
     default: []
   namespace:
-    description: Namespace of the rules, and of manifests that name none.
+    description: Namespace of the rules, and of manifests without a namespace.
     type: str
     default: default
   rule_set:
@@ -56,17 +55,16 @@ options:
     default: default
   kubernetes_version:
     description:
-      - Version of the Kubernetes that all this is meant for, for example V(1.34).
-      - With it fields that are newer than the server are found, and bugs of its scheduler are findings only where they
-        are. With O(online) it is read.
+      - Version of Kubernetes on the cluster, for example V(1.34). With O(online) it is read.
+      - With it, fields that are newer than the server are found, and known errors of its scheduler.
     type: str
   kubevirt_version:
-    description: Version of KubeVirt on that cluster. Left out, there is none.
+    description: Version of KubeVirt on the cluster. Without it, the cluster has no KubeVirt.
     type: str
   online:
     description:
-      - Judge the input as if it stood on a cluster, which is read for that.
-      - Rules and manifests of virtual machines are errors where KubeVirt is not installed.
+      - Check the input as if it were on the cluster, and read what that needs.
+      - Rules for VirtualMachines, and their manifests, are errors where KubeVirt is not installed.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -77,11 +75,11 @@ extends_documentation_fragment:
   - virt.placement.placement
 requirements:
   - python >= 3.10
-  - PyYAML, where there are O(files), or text in place of data
+  - PyYAML, for O(files) and for options that are text
   - kubernetes >= 28.1.0, with O(online)
 notes:
-  - Authentication, O(cluster_uid) and O(timeout) count with O(online) only, which needs the rights of the cluster role
-    C(virt-placement-reader).
+  - Authentication, O(cluster_uid) and O(timeout) are used with O(online) only, which needs the rights of the cluster
+    role C(virt-placement-reader).
 seealso:
   - module: virt.placement.rules
   - module: virt.placement.placement_info
@@ -89,59 +87,73 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Lint what a repository holds
-  virt.placement.lint_info:
-    files: ["{{ playbook_dir }}/manifests"]
-    kubernetes_version: "1.34"
-    kubevirt_version: v1.8.4
-  delegate_to: localhost
-  register: linted
-
-- name: Stop the pipeline where something is wrong
-  ansible.builtin.assert:
-    that: linted.counts.error == 0
-    fail_msg: >-
-      {% for each in linted.findings if each.severity == 'error' %}
-      {{ each.name }} ({{ (['rule ' ~ each.rule] if each.rule else []) | union(each.objects) | join(', ') }}):
-      {{ each.why }} {{ each.advice }}
-      {% endfor %}
-
-- name: Lint rules before they are written, with the labels that the nodes are going to have
+- name: Check a rule
   virt.placement.lint_info:
     namespace: shop
     rules:
       - name: database-one-per-zone
-        workloads: [{names: [db1, db2, db3]}]
+        workloads: [db1, db2, db3]
+        keep_apart: zone
+
+- name: Check the manifests of a repository
+  virt.placement.lint_info:
+    files:
+      - "{{ playbook_dir }}/manifests"
+    kubernetes_version: "1.34"
+    kubevirt_version: v1.8.4
+  register: linted
+
+- name: Stop the pipeline on errors
+  ansible.builtin.assert:
+    that: linted.ok
+    fail_msg: >-
+      {% for finding in linted.findings if finding.severity == 'error' %}
+      {{ finding.name }} in {{ finding.rule or finding.objects | join(', ') }}: {{ finding.why }} {{ finding.advice }}
+      {% endfor %}
+
+- name: Check a rule with the labels that the nodes will have
+  virt.placement.lint_info:
+    namespace: shop
+    rules:
+      - name: database-one-per-zone
+        workloads: [db1, db2, db3]
         keep_apart: zone
     manifests:
-      - {kind: Node, metadata: {name: w1, labels: {topology.kubernetes.io/zone: z1}}}
-      - {kind: Node, metadata: {name: w2, labels: {topology.kubernetes.io/zone: z2}}}
+      - kind: Node
+        metadata:
+          name: w1
+          labels:
+            topology.kubernetes.io/zone: z1
+      - kind: Node
+        metadata:
+          name: w2
+          labels:
+            topology.kubernetes.io/zone: z2
 
-- name: Lint rules as they would stand in the manifests of a repository
+- name: Check a manifest as if it were on the cluster
   virt.placement.lint_info:
-    files: ["{{ playbook_dir }}/manifests"]
-    namespace: shop
-    rules: "{{ lookup('ansible.builtin.file', 'rules.yml') }}"
-
-- name: Lint a manifest as if it stood on the cluster
-  virt.placement.lint_info:
-    files: ["{{ playbook_dir }}/machines/db1.yml"]
+    files:
+      - "{{ playbook_dir }}/vms/db1.yml"
     online: true
 """
 
 RETURN = r"""
+ok:
+  description: Whether no finding has the severity V(error), and everything could be read that the check needs.
+  returned: success
+  type: bool
+  sample: false
 findings:
   description:
-    - What is wrong, or may be, the worst first. Names are those of RV(virt.placement.placement_info#module:findings),
-      and C(docs/findings.md) says which of them can be seen without a cluster.
-    - Of nodes among the manifests also what RV(virt.placement.topology_info#module:findings) says of their labels.
-    - There is one warning for each name of a finding that is not V(info).
+    - What is wrong, or may be, the worst first. C(docs/findings.md) has an example and the fix for each finding.
+    - For Node manifests also the findings of RV(virt.placement.topology_info#module:findings).
+    - The task has one warning for each name of a finding, except for the severity V(info).
   returned: success
   type: list
   elements: dict
   contains:
     name:
-      description: Name of the finding, which stays the same from release to release.
+      description: Name of the finding.
       type: str
     severity:
       description: V(error), V(warning) or V(info).
@@ -153,11 +165,11 @@ findings:
       description: What to do.
       type: str
     objects:
-      description: Where it was seen.
+      description: The objects that it is about.
       type: list
       elements: str
     rule:
-      description: Name of the rule that it is about, empty for terms that no rule owns.
+      description: The rule that it is about. Empty for constraints that no rule owns.
       type: str
   sample:
     - name: selector_matches_nothing
@@ -169,34 +181,34 @@ findings:
       objects: [VirtualMachine default/rke2-pool1-1]
       rule: ""
 counts:
-  description: How much was looked at, and how many findings there are.
+  description: How much was checked, and the number of findings.
   returned: success
   type: dict
   contains:
     objects:
-      description: Workloads, machines and pods among the manifests.
+      description: Workloads, VMIs and pods among the manifests.
       type: int
     rules:
       description: Rules.
       type: int
     nodes:
-      description: Nodes that are known, of the manifests or of the cluster.
+      description: Nodes in the manifests, or of the cluster.
       type: int
     passed_over:
-      description: Documents that are no object with a placement.
+      description: Documents without placement fields.
       type: int
     error:
-      description: Findings that are errors.
+      description: Findings of severity V(error).
       type: int
     warning:
-      description: Findings that are warnings.
+      description: Findings of severity V(warning).
       type: int
     info:
-      description: Findings that only tell.
+      description: Findings of severity V(info).
       type: int
   sample: {objects: 3, rules: 0, nodes: 0, passed_over: 1, error: 1, warning: 0, info: 0}
 permission_gaps:
-  description: What could not be read of the cluster. Nothing is claimed about it.
+  description: What could not be read from the cluster. There are no findings about it.
   returned: success
   type: list
   elements: dict
@@ -205,17 +217,17 @@ permission_gaps:
       description: The resource.
       type: str
     namespace:
-      description: The namespace, empty for all.
+      description: The namespace. Empty for all.
       type: str
     verb:
-      description: The verb that is missing.
+      description: The missing verb.
       type: str
     reason:
-      description: What the server said, and what to do.
+      description: The message of the API server, and what to do.
       type: str
   sample: []
 cluster:
-  description: The cluster that was read, nothing without O(online).
+  description: The cluster that was read. Empty without O(online).
   returned: always
   type: dict
   contains:

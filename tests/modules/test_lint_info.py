@@ -242,7 +242,7 @@ def test_files_that_cannot_be_read(lint: Lint, tmp_path: Path) -> None:
     result = lint(files=[str(tmp_path / name) for name in ("nowhere", "empty", "chart.yml")])
 
     assert result["failed"]
-    said = ["there is no such file", "holds no file", "is no YAML"]
+    said = ["there is no such file", "holds no file", "is not valid YAML"]
     assert all(text in fault for text, fault in zip(said, error_messages(result), strict=True))
     assert result["msg"].startswith("3 errors:\n- ")
     assert "unicode string" not in result["msg"]
@@ -252,7 +252,7 @@ def test_nothing_to_lint_is_said(lint: Lint) -> None:
     result = lint(manifests=[{"kind": "Service", "metadata": {"name": "x"}}])
 
     assert result["findings"] == []
-    assert "nothing was linted" in str(result["warnings"])
+    assert "nothing was checked" in str(result["warnings"])
 
 
 def test_a_version_of_kubevirt_alone_says_too_little(lint: Lint) -> None:

@@ -22,8 +22,8 @@ ALL_POWERFUL = {name for name, identity in IDENTITIES.items() if identity.groups
 SUITES = ("tests/modules", "tests/integration", "tests/faults", "demos")
 SHARED = ("tests/conftest.py", "tests/job.py", "tests/shop.py", "tests/terms.py")
 
-#: who plays docs/example/create.yml, which makes the machines of the example
-SETS_UP = {"tests/integration/test_example.py": 1}
+#: plays docs/examples/create.yml, which creates the VMs of the examples
+SETS_UP = {"tests/integration/test_examples.py": 1}
 
 
 def is_all_powerful(text: object) -> bool:
@@ -71,7 +71,7 @@ def test_no_suite_runs_the_collection_with_all_rights() -> None:
     found = {str(f.relative_to(CHECKOUT)): faults_of(f.read_text()) for f in files}
     assert {name: len(lines) for name, lines in found.items() if lines} == SETS_UP, found
     assert len(files) > 30
-    assert "virt.placement" not in (CHECKOUT / "docs" / "example" / "create.yml").read_text()
+    assert "virt.placement" not in (CHECKOUT / "docs" / "examples" / "create.yml").read_text()
 
 
 def test_no_scenario_runs_the_collection_with_all_rights() -> None:

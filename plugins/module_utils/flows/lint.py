@@ -70,12 +70,14 @@ def run(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.A
     kinds = Counter(str(manifest["kind"]) for manifest in manifests)
     objects = sum(kinds[kind] for kind in CARRIERS)
     if not objects and not rules:
-        module.warn("nothing was linted: the input holds no rule, workload, machine or pod")
+        module.warn("nothing was checked: the input has no rule, workload, VMI or pod")
     if alone := by_themselves(rules, manifests):
         module.warn("; ".join(alone))
     warn_once(module.warn, findings)
     severities = Counter(finding.severity for finding in findings)
+    gaps = cluster.unreadable if cluster is not None else ()
     return {
+        "ok": not severities["error"] and not gaps,
         "findings": [finding.as_json() for finding in findings],
         "counts": {
             "objects": objects,
@@ -84,7 +86,7 @@ def run(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.A
             "passed_over": read.passed_over,
             **{name: severities[name] for name in ("error", "warning", "info")},
         },
-        "permission_gaps": as_json(cluster.unreadable) if cluster else [],
+        "permission_gaps": as_json(gaps),
     }
 
 
@@ -174,7 +176,7 @@ def documents_in(text: str, where: str, faults: list[InputError]) -> Documents:
         faults.append(InputError(where, f"is YAML, and {error}"))
         return []
     except NoYaml as error:
-        faults.append(InputError(where, f"is no YAML: {error}"))
+        faults.append(InputError(where, f"is not valid YAML: {error}"))
         return []
     if len(documents) == 1:
         return [(where, documents[0])]

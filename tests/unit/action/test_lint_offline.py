@@ -30,7 +30,7 @@ PLAY = """\
       register: linted
     - name: Stop where something is wrong
       ansible.builtin.assert:
-        that: linted.counts.error == 0
+        that: linted.ok
         fail_msg: "{{ linted.findings | map(attribute='why') | join(' ') }}"
 """
 MACHINE = """\

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What docs/findings.md says of each finding."""
+"""Each finding as docs/findings.md describes it."""
 
 from __future__ import annotations
 
@@ -11,23 +11,52 @@ from pathlib import Path
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "findings.md"
 
 
-class Row(t.NamedTuple):
-    """A row of one of the tables. `severities`: all that it may have. `offline`: what it takes to
-    see it without a cluster, or why there is no seeing it."""
+class Entry(t.NamedTuple):
+    """`severities`: all that the finding may have. `offline`: what lint_info needs to report it
+    without a cluster, or why it cannot. `example` and `fix`: YAML that is linted, or a sentence."""
 
     section: str
     severities: frozenset[str]
     offline: str
+    example: str
+    fix: str
+    on_cluster: bool
+    """Whether the example is described, since it needs a cluster."""
 
 
-def _rows() -> t.Iterator[tuple[str, Row]]:
-    section = ""
-    for line in DOCUMENT.read_text().splitlines():
-        if line.startswith("## "):
-            section = line.removeprefix("## ")
-        elif section and (found := re.fullmatch(r"\| `(\w+)` \| ([^|]+) \|.+\| (.+) \|", line)):
-            severities = frozenset(re.findall(r"\b(?:error|warning|info)\b", found[2]))
-            yield found[1], Row(section, severities, found[3])
+def _entries() -> t.Iterator[tuple[str, Entry]]:
+    for part in re.split(r"^## ", DOCUMENT.read_text(), flags=re.M)[1:]:
+        section = part.splitlines()[0]
+        for text in re.split(r"^### ", part, flags=re.M)[1:]:
+            name = text.splitlines()[0].strip("`")
+            severities = frozenset(
+                re.findall(r"\b(?:error|warning|info)\b", _line(text, "Severity"))
+            )
+            example = re.search(r"^Example( on a cluster)?: ?(.*?)^Fix: ?(.*)", text, re.M | re.S)
+            assert example is not None, f"{name} has no example and fix"
+            yield (
+                name,
+                Entry(
+                    section,
+                    severities,
+                    _line(text, "Without a cluster"),
+                    _content(example[2]),
+                    _content(example[3]),
+                    bool(example[1]),
+                ),
+            )
 
 
-DOCUMENTED: t.Mapping[str, Row] = dict(_rows())
+def _line(text: str, label: str) -> str:
+    found = re.search(rf"^\*{label}:\* (.+)\.$", text, re.M)
+    assert found is not None, (label, text)
+    return found[1]
+
+
+def _content(text: str) -> str:
+    """The YAML block of a text, or the text if it has none."""
+    block = re.search(r"^```yaml\n(.*?)^```$", text, re.M | re.S)
+    return block[1] if block else text.strip()
+
+
+DOCUMENTED: t.Mapping[str, Entry] = dict(_entries())

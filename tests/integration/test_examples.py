@@ -1,0 +1,98 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbooks in docs/examples, as they stand there, on the cluster that `make sandbox-up` starts."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from demos.stage import PlayResult, Stage
+from sandbox import Sandbox
+from tests.conftest import CHECKOUT
+
+EXAMPLES = CHECKOUT / "docs" / "examples"
+ZONE = "topology.kubernetes.io/zone"
+FAST = ("kni-worker2", "kni-worker4", "kni-worker6")
+ALWAYS = {"maintenance_window": {"start": "00:00", "end": "23:59", "timezone": "UTC"}}
+JOBS = (
+    "label_three_zones.yml",
+    "keep_three_vms_apart.yml",
+    "pin_to_fast_nodes.yml",
+    "keep_app_with_database.yml",
+    "nightly_verify.yml",
+    "rollout_in_a_window.yml",
+)
+
+
+@pytest.fixture
+def stage() -> t.Iterator[Stage]:
+    """A cluster with the VMs of the shop."""
+    with Sandbox.start("article") as sandbox:
+        stage = Stage(sandbox, "shop", quiet=True)
+        play(stage, "create.yml", identity="admin")  # kubernetes.core alone
+        yield stage
+
+
+def play(
+    stage: Stage, name: str, identity: str = "labeller-mover", *, check: bool = False
+) -> PlayResult:
+    variables = ALWAYS if name == "rollout_in_a_window.yml" else {}
+    result = stage.play(str(EXAMPLES / name), variables, identity=identity, check=check)
+    assert result.rc == 0, result.stdout
+    return result
+
+
+def play_changes_nothing(stage: Stage, name: str) -> None:
+    mark = stage.sandbox.audit.mark()
+    again = play(stage, name)
+    assert again.changed == 0, again.stdout
+    assert stage.sandbox.audit.writes(since=mark) == []
+
+
+def test_readme_play_places_the_shop_and_a_second_run_writes_nothing(stage: Stage) -> None:
+    uids = {name: vmi["metadata"]["uid"] for name, vmi in vmis(stage).items()}
+    mark = stage.sandbox.audit.mark()
+    play(stage, "place.yml", check=True)
+    assert stage.sandbox.audit.writes(since=mark) == []
+
+    play(stage, "place.yml")
+
+    assert_shop_is_placed(stage)
+    assert {name: vmi["metadata"]["uid"] for name, vmi in vmis(stage).items()} == uids
+    play_changes_nothing(stage, "place.yml")
+
+
+def test_each_job_works_and_its_second_run_writes_nothing(stage: Stage) -> None:
+    for name in JOBS:
+        play(stage, name)
+        play_changes_nothing(stage, name)
+
+    assert_shop_is_placed(stage)
+
+
+def assert_shop_is_placed(stage: Stage) -> None:
+    node = {name: vmi["status"]["nodeName"] for name, vmi in vmis(stage).items()}
+    assert node["db"] in FAST
+    assert node["app"] == node["db"]
+    zones = {
+        stage.sandbox.api.get(f"/api/v1/nodes/{node[f'web-{n}']}")["metadata"]["labels"][ZONE]
+        for n in (1, 2, 3)
+    }
+    assert zones == {"scu", "bcn", "sab"}
+
+
+def vmis(stage: Stage) -> dict[str, t.Any]:
+    path = stage.sandbox.api.path("VirtualMachineInstance", "shop")
+    return {vmi["metadata"]["name"]: vmi for vmi in stage.sandbox.api.list(path)}
+
+
+def test_readme_shows_the_example_as_it_is() -> None:
+    readme = (CHECKOUT / "README.md").read_text()
+    example = (EXAMPLES / "place.yml").read_text().removeprefix("---\n")
+    assert f"```yaml\n{example}```" in readme
+
+
+def test_each_example_is_a_job_or_prepares_one() -> None:
+    assert {path.name for path in EXAMPLES.iterdir()} == {*JOBS, "create.yml", "place.yml"}

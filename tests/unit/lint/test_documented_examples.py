@@ -1,0 +1,101 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The examples of docs/findings.md have their finding, and their fixes do not."""
+
+from __future__ import annotations
+
+import re
+import types
+import typing as t
+
+import pytest
+import yaml
+
+from ansible_collections.virt.placement.plugins.module_utils.flows.lint import run
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import (
+    FINDING_NAMES,
+    ONLY_ON_A_CLUSTER,
+)
+from tests.unit.lint.documented import DOCUMENTED
+
+NEEDS_ANNOTATION = ("bypassed_by_node_term", "copied_annotation")
+"""The annotation of a rule has fingerprints, which nobody writes by hand."""
+NEEDS_RUNNING_VM = ("restart_required",)
+LINTED = [name for name, entry in DOCUMENTED.items() if not entry.on_cluster]
+NODES = [
+    {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": f"w{number}",
+            "labels": {
+                "kubernetes.io/hostname": f"w{number}",
+                "topology.kubernetes.io/region": "iberia",
+                "topology.kubernetes.io/zone": "aabbcc"[number - 1],
+                "performance": "low" if number % 2 else "high",
+            },
+        },
+    }
+    for number in range(1, 7)
+]
+
+
+def web(spec: dict[str, t.Any]) -> dict[str, t.Any]:
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 3, "selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+def findings(text: str) -> set[str]:
+    """The names of the findings that lint_info reports for the YAML of an example."""
+    documents = list(yaml.safe_load_all(text))
+    rules = [rule for document in documents if isinstance(document, list) for rule in document]
+    objects = [document for document in documents if not isinstance(document, list)]
+    manifests = [document if "kind" in document else web(document) for document in objects]
+    if rules and not manifests:
+        manifests = [web({})]
+    version = re.search(r'# kubernetes_version: "(.+)"', text)
+    params = {
+        "files": [],
+        "manifests": [*NODES, *manifests],
+        "rules": rules,
+        "namespace": "default",
+        "rule_set": "default",
+        "topology_keys": {},
+        "cluster_uid": None,
+        "timeout": 60,
+        "kubernetes_version": version[1] if version else None,
+        "kubevirt_version": "1.8.4" if version else None,
+        "assume_node_labels": {},
+    }
+    module = types.SimpleNamespace(params=params, warn=lambda text: None)
+    return {finding["name"] for finding in run(t.cast(t.Any, module))["findings"]}
+
+
+def test_each_finding_is_documented() -> None:
+    assert set(DOCUMENTED) == FINDING_NAMES
+
+
+def test_examples_without_yaml_need_a_cluster() -> None:
+    described = {name for name, entry in DOCUMENTED.items() if entry.on_cluster}
+
+    assert described == {*ONLY_ON_A_CLUSTER, *NEEDS_ANNOTATION, *NEEDS_RUNNING_VM}
+
+
+@pytest.mark.parametrize("name", LINTED)
+def test_example_has_the_finding(name: str) -> None:
+    assert name in findings(DOCUMENTED[name].example)
+
+
+@pytest.mark.parametrize("name", LINTED)
+def test_fix_removes_the_finding(name: str) -> None:
+    fix = DOCUMENTED[name].fix
+    if "\n" not in fix:
+        assert fix.endswith("."), "a sentence"
+        return
+    assert name not in findings(fix)

@@ -1,0 +1,72 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The guides in docs/ name playbooks, variables, choices, files and findings that exist."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import FINDING_NAMES
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PLAYBOOKS = {path.stem for path in (CHECKOUT / "playbooks").glob("*.yml")}
+GUIDES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
+
+
+def options(role: str) -> dict[str, t.Any]:
+    path = CHECKOUT / "roles" / role / "meta" / "argument_specs.yml"
+    specs: dict[str, t.Any] = yaml.safe_load(path.read_text())["argument_specs"]
+    return dict(specs["main"]["options"])
+
+
+def job_templates() -> list[dict[str, t.Any]]:
+    (block,) = re.findall(
+        r"^```yaml\n# job templates\n(.*?)^```$",
+        (CHECKOUT / "docs" / "awx.md").read_text(),
+        re.M | re.S,
+    )
+    return t.cast("list[dict[str, t.Any]]", yaml.safe_load(block))
+
+
+@pytest.mark.parametrize("template", job_templates(), ids=lambda template: str(template["name"]))
+def test_job_template_asks_for_variables_of_its_role(template: dict[str, t.Any]) -> None:
+    playbook = template["playbook"].removeprefix("virt.placement.")
+    known = options(f"placement_{playbook}")
+
+    assert playbook in PLAYBOOKS
+    for question in template["survey"]:
+        option = known[question["variable"]]
+        if "choices" in question:
+            assert set(question["choices"]) <= set(option["choices"])
+    required = {name for name, option in known.items() if option.get("required")}
+    assert required <= {question["variable"] for question in template["survey"]}
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.name)
+def test_playbooks_and_role_variables_exist(guide: Path) -> None:
+    text = guide.read_text()
+    variables = {name for path in PLAYBOOKS for name in options(f"placement_{path}")}
+
+    assert set(re.findall(r"ansible-playbook virt\.placement\.(\w+)", text)) <= PLAYBOOKS
+    named = re.findall(r"\bplacement_(?:apply|rollout|topology|verify|drill)_\w+", text)
+    assert set(named) - {"placement_drill_result"} <= variables
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.name)
+def test_links_lead_to_files(guide: Path) -> None:
+    links = re.findall(r"\]\((?!http)([^)#]+)", guide.read_text())
+
+    assert [link for link in links if not (guide.parent / link).exists()] == []
+
+
+def test_findings_in_troubleshooting_exist() -> None:
+    text = (CHECKOUT / "docs" / "troubleshooting.md").read_text()
+    headings = re.findall(r"^## ([a-z_]+)$", text, re.M)
+
+    assert headings
+    assert set(headings) <= FINDING_NAMES
