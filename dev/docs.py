@@ -51,7 +51,13 @@ def main() -> int:
     write_source()
     bin_ = venv / "bin"
     env = environment(PATH=f"{bin_}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
-    pages = ["collection", "--use-current", "--fail-on-error", "--dest-dir", SOURCE]
+    pages: list[str | Path] = [
+        "collection",
+        "--use-current",
+        "--fail-on-error",
+        "--dest-dir",
+        SOURCE,
+    ]
     commands = [
         Command("pages", [bin_ / "antsibull-docs", *pages, "virt.placement"], env),
         Command("site", [bin_ / "sphinx-build", "-q", "-W", SOURCE, SITE / "html"], env),

@@ -60,7 +60,7 @@ def findings(text: str) -> set[str]:
     if rules and not manifests:
         manifests = [web({})]
     version = re.search(r'# kubernetes_version: "(.+)"', text)
-    params = {
+    params: dict[str, t.Any] = {
         "files": [],
         "manifests": [*NODES, *manifests],
         "rules": rules,
