@@ -285,7 +285,7 @@ def _present(
             (slot, e, x) for e, x in zip(pointer.read(template, None) or (), terms, strict=True)
         )
     selector = MAPS[TermLocation.NODE_SELECTOR].read(template, None) or {}
-    by_pair = {term.said: term for term in terms_of(parsed[TermLocation.NODE_SELECTOR], {})}
+    by_pair = {term.source: term for term in terms_of(parsed[TermLocation.NODE_SELECTOR], {})}
     for key, value in selector.items():
         yield TermLocation.NODE_SELECTOR, {"key": key, "value": value}, by_pair[key, value]
 

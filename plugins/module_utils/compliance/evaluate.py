@@ -263,7 +263,7 @@ class RuleEvaluator:
             term
             for term in terms_of(instance.as_declared.placement, labels)
             if term.kind is kind
-            and term.said == preference.term
+            and term.source == preference.term
             and term.weight == preference.weight
         )
 

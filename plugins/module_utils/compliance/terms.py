@@ -55,11 +55,11 @@ PREFERRED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One term. `value` is canonical; `said` is the model value that it was made from."""
+    """One term. `value` is canonical; `source` is the model value that it was made from."""
 
     kind: TermKind
     value: t.Hashable
-    said: t.Any = field(default=None, compare=False)
+    source: t.Any = field(default=None, compare=False)
     weight: int = 0
 
     @property
@@ -121,7 +121,7 @@ def pod_terms_of(placement: Placement) -> tuple[PodTerm, ...]:
 
 def added_by_platform(term: Term) -> bool:
     """Whether KubeVirt or Kubernetes adds the term to pods that do not declare it."""
-    source = term.said
+    source = term.source
     if term.kind is TermKind.NODE_SELECTOR:
         return platform_terms.adds_node_key(source[0])
     if term.kind is TermKind.TOLERATION:
@@ -142,8 +142,8 @@ def without_platform(term: Term) -> Term:
     """The term without what KubeVirt adds to it."""
     if term.kind is not TermKind.NODE_AFFINITY:
         return term
-    source = (replace(alternative, expressions=_declared(alternative)) for alternative in term.said)
-    return replace(term, said=tuple(source))
+    source = (replace(alternative, expressions=_declared(alternative)) for alternative in term.source)
+    return replace(term, source=tuple(source))
 
 
 def pod_term(term: PodTerm, labels: Labels) -> t.Hashable:
@@ -179,12 +179,12 @@ def spread_term(constraint: SpreadConstraint, labels: Labels) -> Term:
 def requirements_of(term: Term) -> tuple[Requirement, ...]:
     """The node labels that a term asks about."""
     if term.kind is TermKind.NODE_SELECTOR:
-        key, value = term.said
+        key, value = term.source
         return (Requirement(key, "In", (value,)),)
     if term.kind is TermKind.NODE_AFFINITY:
-        return tuple(part for alternative in term.said for part in alternative.expressions)
-    if isinstance(term.said, NodeTerm):
-        return term.said.expressions
+        return tuple(part for alternative in term.source for part in alternative.expressions)
+    if isinstance(term.source, NodeTerm):
+        return term.source.expressions
     return ()
 
 
@@ -232,7 +232,7 @@ NO_SELECTOR = "no selector"
 
 def describe(term: Term, topology: Topology) -> str:
     """`pod anti-affinity over zone to app In (web)`."""
-    source = term.said
+    source = term.source
     if term.kind is TermKind.NODE_SELECTOR:
         return f"{term.kind} {source[0]}={source[1]}"
     if term.kind is TermKind.NODE_AFFINITY:

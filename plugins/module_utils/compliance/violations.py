@@ -312,7 +312,7 @@ class MissingData:
 
     def of_term(self, term: Term, namespace: str) -> Unreadable | None:
         """What a term of a pod in `namespace` rests on: pods, and the labels of namespaces."""
-        source = term.said
+        source = term.source
         if isinstance(source, SpreadConstraint):
             return self.gap("nodes") or self.gap("pods", (namespace,))
         if isinstance(source, PodTerm) and term.kind in _POD_KINDS:

@@ -105,13 +105,13 @@ class MoveOptions:
     """How an instance can move so that it runs with its declared placement afterwards.
 
     `methods` are those that KubeVirt or Kubernetes would carry out, the least disruptive first;
-    empty where there is none. `reason` says why a less disruptive one is missing. `passing`: the
+    empty where there is none. `reason` says why a less disruptive one is missing. `temporary`: the
     obstacle goes away by itself (another migration, a start).
     """
 
     methods: tuple[Method, ...]
     reason: str = ""
-    passing: bool = False
+    temporary: bool = False
 
     def allowed(self, allow: t.Container[Method]) -> Method | None:
         return next((method for method in self.methods if method in allow), None)
@@ -129,7 +129,7 @@ def move_options(
     if vmi is None:
         return _of_pod(workload, instance)
     if vmi.terminating:
-        return MoveOptions((), "the instance is being deleted", passing=True)
+        return MoveOptions((), "the instance is being deleted", temporary=True)
     if workload is None:
         return MoveOptions((), "no controller would recreate it")
     if workload.ref.kind == REPLICA_SET.name:
@@ -154,18 +154,18 @@ def can_migrate(workload: Workload | None, vmi: Vmi | None, platform: Platform) 
 def _of_pod(workload: Workload | None, instance: Instance) -> MoveOptions:
     pod = instance.pod
     if pod is not None and pod.terminating:
-        return MoveOptions((), "the pod is being deleted", passing=True)
+        return MoveOptions((), "the pod is being deleted", temporary=True)
     if workload is None:
         return MoveOptions((), "no controller would recreate it")
     if workload.ref.kind not in (DEPLOYMENT.name, STATEFUL_SET.name):
         return MoveOptions((), f"pods of a {workload.ref.kind} are bound to their nodes")
     if _unseen(workload):
-        return MoveOptions((), "its controller has not seen the latest change yet", passing=True)
+        return MoveOptions((), "its controller has not seen the latest change yet", temporary=True)
     if not _behind(workload):
         return MoveOptions((Method.RECREATE,), "a pod cannot migrate")
     if held := _held(workload):
         return MoveOptions((), held)
-    return MoveOptions((), "the rollout of its workload is in progress", passing=True)
+    return MoveOptions((), "the rollout of its workload is in progress", temporary=True)
 
 
 def _of_replica(workload: Workload, vmi: Vmi) -> MoveOptions:
@@ -185,7 +185,7 @@ def _of_vm(
     workload: Workload, vmi: Vmi, platform: Platform, apply_pending_changes: bool
 ) -> MoveOptions:
     if vmi.phase != "Running":
-        return MoveOptions((), f"the instance is {vmi.phase or 'not started'}", passing=True)
+        return MoveOptions((), f"the instance is {vmi.phase or 'not started'}", temporary=True)
     obstacle = _obstacle(workload, vmi, platform)
     restart, refusal = _restart(workload, vmi, apply_pending_changes)
     if not obstacle:

@@ -53,7 +53,7 @@ def _of_term(
 def _mutual(
     scene: LintInput, subject: LintedWorkload, term: Term, partners: t.Sequence[Ref], itself: bool
 ) -> t.Iterator[Finding]:
-    key = t.cast(PodTerm, term.said).topology_key
+    key = t.cast(PodTerm, term.source).topology_key
     group = [str(ref) for ref in sorted({subject.ref, *partners})]
     reason = (
         f"{wording.listed(group)} need one another" if partners else "its copies need one another"
@@ -123,11 +123,11 @@ def _led_together(scene: LintInput) -> t.Iterator[Finding]:
     following: dict[tuple[str, Ref], set[Ref]] = defaultdict(set)
     for ref, pairs in leaders.items():
         for near, leader in pairs:
-            following[near.said.topology_key, leader] |= {ref, leader}
+            following[near.source.topology_key, leader] |= {ref, leader}
     cache: dict[t.Hashable, _Refs] = {}
     for subject in scene.subjects:
         for near, leader in leaders[subject.ref]:
-            key = near.said.topology_key
+            key = near.source.topology_key
             for term in _clashing(subject, near):
                 away = scene.selected(subject, term) or ()
                 cache_key = key, leader, id(away)
@@ -209,7 +209,7 @@ def _clashing(subject: LintedWorkload, near: Term) -> t.Iterator[Term]:
     same pods as `near` are a finding of node_terms."""
     for term in subject.terms:
         if term.kind is TermKind.ANTI_AFFINITY:
-            near_term, away_term = t.cast(PodTerm, near.said), t.cast(PodTerm, term.said)
+            near_term, away_term = t.cast(PodTerm, near.source), t.cast(PodTerm, term.source)
             same_pods = (near_term.selector, near_term.namespaces) == (
                 away_term.selector,
                 away_term.namespaces,
@@ -250,7 +250,7 @@ def _contradiction(
     """A finding for each rule concerned. `near` is the affinity term, what it selects in words, and
     the other followers in words; `away` is the anti-affinity term and what it selects in words."""
     (near_term, near_text, also), (away_term, away_text) = near, away
-    over, apart = (scene.topology.name_of(x.said.topology_key) for x in (near_term, away_term))
+    over, apart = (scene.topology.name_of(x.source.topology_key) for x in (near_term, away_term))
     rules = {subject.rule(term): term for term in (near_term, away_term)}
     rule_text = f" (rules {' and '.join(rules)})" if len(rules) > 1 and all(rules) else ""
     why = (

@@ -67,7 +67,7 @@ class _CrowdedGroup(t.NamedTuple):
 def _crowds(lasting: LintInput, group: Group) -> t.Iterator[_CrowdedGroup]:
     """The crowded groups, the smallest first. A set of domains is too small if more instances can
     only run inside it. Checked are the sets of each workload, and their union (Hall's theorem)."""
-    places = _DomainSets(lasting, t.cast(PodTerm, group[0][1].said).topology_key)
+    places = _DomainSets(lasting, t.cast(PodTerm, group[0][1].source).topology_key)
     inside: dict[int, list[tuple[LintedWorkload, Term]]] = defaultdict(list)
     for subject, term in group:
         if within := places.of(subject):
@@ -121,7 +121,7 @@ def _no_room(scene: LintInput, crowd: _CrowdedGroup) -> tuple[str, str]:
     """Why the instances can never all run, and what to do."""
     only_vms = all(subject.ref.kind == "VirtualMachine" for subject, _term in crowd.members)
     noun = "VMs" if only_vms else "instances"
-    over = scene.topology.name_of(t.cast(PodTerm, crowd.members[0][1].said).topology_key)
+    over = scene.topology.name_of(t.cast(PodTerm, crowd.members[0][1].source).topology_key)
     room = len(crowd.domains)
     there = f"there are {room} domains" if room > 1 else "there is 1 domain"
     why = (
@@ -144,7 +144,7 @@ def _groups_apart(scene: LintInput) -> t.Iterator[Group]:
     carriers: dict[t.Hashable, Group] = defaultdict(list)
     for subject in scene.all_workloads:
         for term in () if subject.workload is None and not subject.virtual else subject.terms:
-            pod_term = term.said
+            pod_term = term.source
             if (
                 term.kind is TermKind.ANTI_AFFINITY
                 and _separates_all(pod_term)
@@ -190,7 +190,7 @@ def spread_findings(scene: LintInput) -> t.Iterator[Finding]:
 
 
 def _no_maximum(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
-    constraint = t.cast(SpreadConstraint, term.said)
+    constraint = t.cast(SpreadConstraint, term.source)
     if constraint.max_skew != 1 or _kept_apart(subject, constraint.topology_key):
         return
     domains = len(scene.eligible_domains(subject, constraint.topology_key))
@@ -209,7 +209,7 @@ def _no_maximum(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iter
 
 
 def _strands(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
-    constraint = t.cast(SpreadConstraint, term.said)
+    constraint = t.cast(SpreadConstraint, term.source)
     if constraint.node_taints_policy == "Honor":
         return
     over = scene.topology.name_of(constraint.topology_key)
@@ -225,6 +225,6 @@ def _strands(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iterato
 
 def _kept_apart(subject: LintedWorkload, key: str) -> bool:
     return any(
-        term.kind is TermKind.ANTI_AFFINITY and term.said.topology_key == key
+        term.kind is TermKind.ANTI_AFFINITY and term.source.topology_key == key
         for term in subject.declared.terms
     )

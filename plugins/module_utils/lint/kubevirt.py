@@ -35,7 +35,7 @@ def findings(scene: LintInput) -> t.Iterator[Finding]:
 
 def _own_source(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
     """During a migration the source pod still exists, with the labels of the target."""
-    pod_term = t.cast(PodTerm, term.said)
+    pod_term = t.cast(PodTerm, term.source)
     if not scene.selects_itself(subject, term):
         return
     domains = scene.eligible_domains(subject, pod_term.topology_key)
@@ -69,7 +69,7 @@ def _all_taken(
         term,
         "blocks_live_migration",
         "warning",
-        f"The {term.kind} term over {scene.topology.name_of(term.said.topology_key)} is about"
+        f"The {term.kind} term over {scene.topology.name_of(term.source.topology_key)} is about"
         f" {members} instances, and {len(inside)} domains take them, {single} of them with a single"
         " node: once all are taken, a VM there has no target, and a drain of its node cannot"
         " end.",

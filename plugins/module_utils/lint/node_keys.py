@@ -223,6 +223,6 @@ def _on_unlabelled(term: Term) -> str:
 
 
 def _over(term: Term) -> str:
-    if isinstance(term.said, (PodTerm, SpreadConstraint)):
-        return term.said.topology_key
+    if isinstance(term.source, (PodTerm, SpreadConstraint)):
+        return term.source.topology_key
     return ""

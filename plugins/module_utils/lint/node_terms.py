@@ -91,7 +91,7 @@ def _of_known_keys(scene: LintInput, placement: Placement) -> Placement:
 
 
 def _preferred(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
-    node_term = t.cast(NodeTerm, term.said)
+    node_term = t.cast(NodeTerm, term.source)
     if _is_empty(node_term):
         return
     if clash := _contradiction(node_term.expressions):
@@ -109,7 +109,7 @@ def _near_and_apart(subject: LintedWorkload) -> t.Iterator[Finding]:
     for near in subject.terms:
         for away in subject.terms:
             if near.kind is TermKind.AFFINITY and away.kind is TermKind.ANTI_AFFINITY:
-                near_term, away_term = t.cast(PodTerm, near.said), t.cast(PodTerm, away.said)
+                near_term, away_term = t.cast(PodTerm, near.source), t.cast(PodTerm, away.source)
                 nested = near_term.topology_key in (HOSTNAME, away_term.topology_key)
                 same_pods = (near_term.selector, near_term.namespaces) == (
                     away_term.selector,

@@ -259,12 +259,12 @@ def pod_labels(workload: Workload) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=65536)
 def _ordered(terms: frozenset[Term]) -> tuple[Term, ...]:
-    return tuple(sorted(terms, key=lambda term: (term.kind, str(term.said))))
+    return tuple(sorted(terms, key=lambda term: (term.kind, str(term.source))))
 
 
 def _chosen(term: Term) -> PodTerm:
     """A pod term as it is; a spread constraint as the pod term that selects what it counts."""
-    term_spec = term.said
+    term_spec = term.source
     if isinstance(term_spec, SpreadConstraint):
         return PodTerm(term_spec.topology_key, term_spec.selector)
     return t.cast(PodTerm, term_spec)

@@ -23,10 +23,10 @@ def findings(scene: LintInput) -> t.Iterator[Finding]:
     for subject in scene.subjects:
         yield from _own_selector(subject)
         for term in subject.terms:
-            if isinstance(term.said, (PodTerm, SpreadConstraint)):
-                yield from _of_term(scene, subject, term, term.said.selector)
-            if isinstance(term.said, PodTerm):
-                yield from _namespaces(scene, subject, term, term.said)
+            if isinstance(term.source, (PodTerm, SpreadConstraint)):
+                yield from _of_term(scene, subject, term, term.source.selector)
+            if isinstance(term.source, PodTerm):
+                yield from _namespaces(scene, subject, term, term.source)
 
 
 def _of_term(
@@ -37,14 +37,14 @@ def _of_term(
     elif contradiction := _contradiction(selector):
         yield _nothing(subject, term, f"asks for {contradiction}, which no pod has", "error")
     # matchLabelKeys put requirements into an empty selector when a pod is made.
-    elif not selector.requirements and not getattr(term.said, "match_label_keys", ()):
+    elif not selector.requirements and not getattr(term.source, "match_label_keys", ()):
         yield _everything(subject, term)
     elif term.kind in _SPREADS:
         if not scene.selects_itself(subject, term):
             yield _counts_others(subject, term, selector)
     elif scene.selects_any_pod(subject, term) is False:
         severity: Severity = "error" if term.kind is TermKind.AFFINITY else "warning"
-        problem = f"selects {wording.pods_of(t.cast(PodTerm, term.said))}, and there is no such pod"
+        problem = f"selects {wording.pods_of(t.cast(PodTerm, term.source))}, and there is no such pod"
         yield _nothing(subject, term, problem, severity)
     elif _nearly_itself(scene, subject, term, selector):
         yield _near_miss(subject, term, selector)
@@ -179,4 +179,4 @@ def _contradiction(selector: Selector) -> str:
 
 
 def _key(term: Term) -> str:
-    return str(t.cast("PodTerm | SpreadConstraint", term.said).topology_key)
+    return str(t.cast("PodTerm | SpreadConstraint", term.source).topology_key)

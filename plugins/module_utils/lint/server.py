@@ -40,7 +40,7 @@ def _lacking(
     platform: Platform, subject: LintedWorkload, term: Term
 ) -> t.Iterator[tuple[str, str]]:
     """The fields that the server lacks, and what happens without them."""
-    spec, version = term.said, platform.kubernetes
+    spec, version = term.source, platform.kubernetes
     if isinstance(spec, PodTerm):
         old_kubevirt = platform.kubevirt and release(platform.kubevirt) < MISMATCH_SINCE
         old = not platform.merges_match_label_keys or (subject.virtual and old_kubevirt)

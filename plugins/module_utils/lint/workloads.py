@@ -25,7 +25,7 @@ def rollout_findings(scene: LintInput) -> t.Iterator[Finding]:
 
 
 def _deadlock(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
-    pod_term = t.cast(PodTerm, term.said)
+    pod_term = t.cast(PodTerm, term.source)
     if POD_TEMPLATE_HASH in pod_term.match_label_keys:
         return
     room = len(scene.eligible_domains(subject, pod_term.topology_key))

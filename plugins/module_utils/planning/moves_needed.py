@@ -153,8 +153,8 @@ class _MoveCounter:
         )
 
     def _moves_of_group(self, owners: t.Mapping[str, EvaluatedInstance], term: Term) -> int | None:
-        if not isinstance(term.said, SpreadConstraint):
-            return self._moves_apart(next(iter(owners.values())), t.cast(PodTerm, term.said))
+        if not isinstance(term.source, SpreadConstraint):
+            return self._moves_apart(next(iter(owners.values())), t.cast(PodTerm, term.source))
         # With policy Honor each owner counts the nodes that are open to itself.
         alike: dict[t.Any, dict[str, EvaluatedInstance]] = defaultdict(dict)
         for key, owner in owners.items():

@@ -327,7 +327,7 @@ class _Planner:
             ref,
             movable.node,
             reason,
-            movable.move_options.passing,
+            movable.move_options.temporary,
             no_node,
         )
 

@@ -132,7 +132,7 @@ def test_strategies_that_are_never_restarted(strategy: str) -> None:
     found = effect(workload, running())
     assert found.methods == ()
     assert f"a VM with run strategy {strategy} is not restarted" in found.reason
-    assert not found.passing
+    assert not found.temporary
 
 
 def test_running_true_is_run_strategy_always() -> None:
@@ -206,7 +206,7 @@ def test_a_pod_is_recreated_when_its_controller_is_at_rest() -> None:
 )
 def test_a_roll_out_of_its_own_is_waited_for(status: dict[str, t.Any], reason: str) -> None:
     workload = deployment(**status)
-    assert effect(workload, pod_of(workload)) == MoveOptions((), reason, passing=True)
+    assert effect(workload, pod_of(workload)) == MoveOptions((), reason, temporary=True)
 
 
 def test_a_roll_out_that_is_held_is_not_waited_for() -> None:
@@ -229,10 +229,10 @@ def test_a_roll_out_that_is_held_is_not_waited_for() -> None:
     partition = {"updateStrategy": {"rollingUpdate": {"partition": 2}}}
     kept = held("StatefulSet", **partition)
     assert kept == MoveOptions((), "the rollout of its workload is held by its partition (2)")
-    assert held("StatefulSet", {"updatedReplicas": 0}, **partition).passing
+    assert held("StatefulSet", {"updatedReplicas": 0}, **partition).temporary
     assert held("StatefulSet", updateStrategy={"type": "OnDelete"}).methods == (Method.RECREATE,)
     lagging = held(status={"observedGeneration": 1, "conditions": [condition]}, paused=True)
-    assert lagging.passing, "what the controller says is about an older template"
+    assert lagging.temporary, "what the controller says is about an older template"
     rested = held(status={"updatedReplicas": 3, "conditions": [condition]}, paused=True)
     assert rested.methods == (Method.RECREATE,)
 
@@ -250,17 +250,17 @@ def test_kubevirt_makes_no_migration_for_a_long_name(length: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("workload", "instance", "passing"),
+    ("workload", "instance", "temporary"),
     [
         pytest.param(None, running(), False, id="standalone-vmi"),
         pytest.param(machine(), running(terminating=True), True, id="ending"),
         pytest.param(machine(), running(phase="Scheduling"), True, id="starting"),
     ],
 )
-def test_nothing_to_move(workload: Workload | None, instance: Instance, passing: bool) -> None:
+def test_nothing_to_move(workload: Workload | None, instance: Instance, temporary: bool) -> None:
     found = effect(workload, instance)
     assert found.methods == ()
-    assert found.passing is passing
+    assert found.temporary is temporary
     assert found.reason
 
 
