@@ -20,6 +20,7 @@ from ..api.lists import list_all
 from ..model import kinds
 from ..model.gc import collector_paused
 from ..model.json_pointer import JSON
+from ..model.kinds import KUBEVIRT_V1, MIGRATIONS, VMIS
 from ..model.manifests import (
     migration_from_manifest,
     namespace_from_manifest,
@@ -41,7 +42,7 @@ def cluster_uid(api: ApiClient) -> str:
     return str(api.get(IDENTITY_PATH, accept=METADATA)["metadata"]["uid"])
 
 
-KUBEVIRT_PATH = "/apis/kubevirt.io/v1/kubevirts"
+KUBEVIRT_PATH = f"/apis/{KUBEVIRT_V1}/kubevirts"
 
 
 def platform_and_gaps(api: ApiClient) -> tuple[Platform, tuple[Unreadable, ...]]:
@@ -98,8 +99,8 @@ def _release(version: t.Mapping[str, JSON]) -> tuple[int, int]:
 
 _THREADS = 6
 
-_INSTANCES = "/apis/kubevirt.io/v1/{}virtualmachineinstances"
-_MIGRATIONS = "/apis/kubevirt.io/v1/virtualmachineinstancemigrations"
+_INSTANCES = f"/apis/{KUBEVIRT_V1}/{{}}{VMIS}"
+_MIGRATIONS = f"/apis/{KUBEVIRT_V1}/{MIGRATIONS}"
 _REPLICA_SETS = "/apis/apps/v1/{}replicasets"
 _METADATA_ONLY = "replicasets"
 """Only the owners of these objects are needed."""

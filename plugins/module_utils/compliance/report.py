@@ -8,13 +8,14 @@ import typing as t
 from collections import Counter, defaultdict
 
 from ..model.json_pointer import JSON
+from ..model.kinds import VMIS
 from ..model.objects import Node
 from ..model.rendering import as_json, columns
 from ..model.topology import Topology
 from ..model.verdict import InstanceVerdict, RuleVerdict, Verdict, Verdicts
 from . import terms as wording
 
-_INSTANCE_LISTS = ("pods", "virtualmachineinstances")
+_INSTANCE_LISTS = ("pods", VMIS)
 _ALL_NODES = 100
 """In a larger cluster the table leaves out nodes without instances."""
 _NAMED = 6

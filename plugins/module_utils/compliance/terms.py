@@ -142,7 +142,9 @@ def without_platform(term: Term) -> Term:
     """The term without what KubeVirt adds to it."""
     if term.kind is not TermKind.NODE_AFFINITY:
         return term
-    source = (replace(alternative, expressions=_declared(alternative)) for alternative in term.source)
+    source = (
+        replace(alternative, expressions=_declared(alternative)) for alternative in term.source
+    )
     return replace(term, source=tuple(source))
 
 

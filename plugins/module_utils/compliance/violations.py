@@ -14,7 +14,7 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..kubevirt.labels import adds_node_key
-from ..model.kinds import KINDS, RULES
+from ..model.kinds import KINDS, RULES, VMIS
 from ..model.objects import (
     Node,
     NodeTerm,
@@ -329,7 +329,7 @@ class MissingData:
         if case.declared is not None:
             return None
         if case.instance.vmi is None and case.instance.ref.kind != "Pod":
-            return self.gap("virtualmachineinstances", namespace)
+            return self.gap(VMIS, namespace)
         workload = case.instance.workload
         if workload is not None and workload.kind in KINDS:
             return self.gap(KINDS[workload.kind].plural, namespace)

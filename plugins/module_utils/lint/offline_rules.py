@@ -18,7 +18,7 @@ from ..compliance.declared import DeclaredReader
 from ..model.findings import Finding
 from ..model.input import nearest
 from ..model.json_pointer import JSON
-from ..model.kinds import KINDS, RULE_KINDS, RULES
+from ..model.kinds import KINDS, RULE_KINDS, RULES, VMIS
 from ..model.objects import Node, Ref
 from ..model.patched_snapshot import written
 from ..model.rule import Rule, WorkloadSelector
@@ -145,7 +145,7 @@ def _unreadable_findings(
 
 def _offline_snapshot(workloads: tuple[Workload, ...], nodes: tuple[Node, ...] | None) -> Snapshot:
     """What is known without a cluster: the workloads, and nodes where there are some."""
-    unknown = ["namespaces", "pods", "virtualmachineinstances"]
+    unknown = ["namespaces", "pods", VMIS]
     unknown += ["nodes"] if nodes is None else []
     return Snapshot(
         nodes=nodes or (),

@@ -44,7 +44,9 @@ def _of_term(
             yield _counts_others(subject, term, selector)
     elif scene.selects_any_pod(subject, term) is False:
         severity: Severity = "error" if term.kind is TermKind.AFFINITY else "warning"
-        problem = f"selects {wording.pods_of(t.cast(PodTerm, term.source))}, and there is no such pod"
+        problem = (
+            f"selects {wording.pods_of(t.cast(PodTerm, term.source))}, and there is no such pod"
+        )
         yield _nothing(subject, term, problem, severity)
     elif _nearly_itself(scene, subject, term, selector):
         yield _near_miss(subject, term, selector)

@@ -53,12 +53,14 @@ class Kind:
         return f"{self.namespace_path(namespace)}/{name}"
 
 
-_KUBEVIRT = "kubevirt.io/v1"
+KUBEVIRT_V1 = "kubevirt.io/v1"
+VMIS = "virtualmachineinstances"
+MIGRATIONS = "virtualmachineinstancemigrations"
 _TEMPLATE = Pointer(("spec", "template"))
 
 VIRTUAL_MACHINE = Kind(
     "VirtualMachine",
-    _KUBEVIRT,
+    KUBEVIRT_V1,
     "virtualmachines",
     _TEMPLATE,
     virtual_machines=True,
@@ -68,7 +70,7 @@ VIRTUAL_MACHINE = Kind(
 )
 REPLICA_SET = Kind(
     "VirtualMachineInstanceReplicaSet",
-    _KUBEVIRT,
+    KUBEVIRT_V1,
     "virtualmachineinstancereplicasets",
     _TEMPLATE,
     virtual_machines=True,
@@ -178,7 +180,7 @@ VMI = "VirtualMachineInstance"
 def instances_path(kind: str, namespace: str) -> str:
     """The API path of the VMIs of a namespace; of its pods for any other `kind`."""
     if kind == VMI:
-        return f"/apis/{_KUBEVIRT}/namespaces/{namespace}/virtualmachineinstances"
+        return f"/apis/{KUBEVIRT_V1}/namespaces/{namespace}/{VMIS}"
     return f"/api/v1/namespaces/{namespace}/pods"
 
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from ..kubevirt.labels import UNSCHEDULABLE_TIMEOUT
 from ..model import kinds as names
 from ..model.json_pointer import JSON
+from ..model.kinds import KUBEVIRT_V1, MIGRATIONS
 from .move import (
     CANCEL_PATIENCE,
     ApiCall,
@@ -30,7 +31,6 @@ from .move import (
     Transition,
 )
 
-_API = "/apis/kubevirt.io/v1/namespaces"
 _FINAL = ("Succeeded", "Failed")
 
 
@@ -41,12 +41,12 @@ def migration_name(record: MoveRecord, run: str) -> str:
 
 def migration_path(record: MoveRecord, run: str) -> str:
     namespace = record.instance.namespace
-    return f"{_API}/{namespace}/virtualmachineinstancemigrations/{migration_name(record, run)}"
+    return f"/apis/{KUBEVIRT_V1}/namespaces/{namespace}/{MIGRATIONS}/{migration_name(record, run)}"
 
 
 def migration_body(record: MoveRecord, settings: MoveSettings) -> dict[str, JSON]:
     return {
-        "apiVersion": "kubevirt.io/v1",
+        "apiVersion": KUBEVIRT_V1,
         "kind": "VirtualMachineInstanceMigration",
         "metadata": {
             "name": migration_name(record, settings.run),

@@ -17,7 +17,7 @@ from ..api.client import ApiClient
 from ..api.errors import ApiError, Conflict, Forbidden, NotFound, Throttled, Unauthorized
 from ..cluster.access import Right
 from ..model import kinds as names
-from ..model.kinds import FIELD_MANAGER, KINDS, RUN, VMI, instance_path
+from ..model.kinds import FIELD_MANAGER, KINDS, MIGRATIONS, RUN, VMI, VMIS, instance_path
 from ..model.objects import Ref
 from ..model.plan import Method
 from . import migrate, recreate
@@ -210,11 +210,11 @@ def _of_move(method: Method, instance: Ref) -> t.Iterator[Right]:
     `delete` of a migration to cancel it."""
     where = instance.namespace
     machine = instance.kind == VMI
-    group, plural = (_KUBEVIRT, "virtualmachineinstances") if machine else ("", "pods")
+    group, plural = (_KUBEVIRT, VMIS) if machine else ("", "pods")
     yield Right("get", group, plural, "", where)
     if method is Method.MIGRATE:
         for verb in ("create", "delete", "get"):
-            yield Right(verb, _KUBEVIRT, "virtualmachineinstancemigrations", "", where)
+            yield Right(verb, _KUBEVIRT, MIGRATIONS, "", where)
     elif method is Method.RESTART:
         yield Right("update", _SUBRESOURCES, "virtualmachines", "restart", where)
     else:

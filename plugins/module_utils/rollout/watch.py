@@ -14,7 +14,7 @@ from ..api.client import ApiClient
 from ..api.errors import ApiError, Gone
 from ..api.lists import watch
 from ..api.transport import Deadline
-from ..model.kinds import VMI, instances_path
+from ..model.kinds import KUBEVIRT_V1, MIGRATIONS, VMI, instances_path
 
 
 def output_is_read(descriptor: int = 1) -> bool:
@@ -33,8 +33,6 @@ def output_is_read(descriptor: int = 1) -> bool:
     poll.register(descriptor, 0)
     return not any(events & (select.POLLERR | select.POLLHUP) for _fd, events in poll.poll(0))
 
-
-MIGRATIONS = "/apis/kubevirt.io/v1/virtualmachineinstancemigrations"
 
 SLOW_POLL = 5.0
 """Seconds after which the cluster is read again although no watch has reported a change."""
@@ -95,4 +93,4 @@ def paths(namespaces: t.Iterable[str], *, virtual_machines: bool) -> t.Iterator[
         if virtual_machines:
             yield instances_path(VMI, namespace)
     if virtual_machines:
-        yield MIGRATIONS
+        yield f"/apis/{KUBEVIRT_V1}/{MIGRATIONS}"

@@ -18,7 +18,7 @@ from ..kubevirt.moving import (
 )
 from ..model.findings import Finding
 from ..model.json_pointer import JSON
-from ..model.kinds import DEPLOYMENT, REPLICA_SET, RULES, UNDO, VMI
+from ..model.kinds import DEPLOYMENT, REPLICA_SET, RULES, UNDO, VMI, VMIS
 from ..model.objects import Labels, Ref
 from ..model.rule import RuleId
 from ..model.snapshot import Workload, managed_by
@@ -31,7 +31,6 @@ from .resolve import Inventory
 from .term_slots import TermLocation, pair
 from .write import ANNOTATIONS, Relabel, relabels
 
-INSTANCES = "virtualmachineinstances"
 """If these cannot be read, VMs are assumed to run and to need the most disruptive method."""
 
 
@@ -42,7 +41,7 @@ def takes_effect(workload: Workload, merged: Merged, inventory: Inventory) -> st
     if workload.ref.kind == DEPLOYMENT.name:
         return OWN_ROLLOUT if workload.replicas else NEXT_START
     vmis = inventory.machines_of(workload)
-    if not vmis and inventory.gap(INSTANCES, workload.ref.namespace) is None:
+    if not vmis and inventory.gap(VMIS, workload.ref.namespace) is None:
         return NEXT_START
     if merged.locations == {TermLocation.LABEL}:
         return NOW

@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from ..model.findings import Finding, InputError, InvalidInput, sentences
 from ..model.input import nearest
 from ..model.json_pointer import JSON
-from ..model.kinds import KINDS, RULE_KINDS
+from ..model.kinds import KINDS, RULE_KINDS, VMIS
 from ..model.objects import Labels, Ref
 from ..model.rule import Rule, RuleId, WorkloadSelector
 from ..model.snapshot import Snapshot, Workload
 from ..model.write import Write
 from .change import (
-    INSTANCES,
     WorkloadChange,
     change_of,
     copied_rules,
@@ -269,7 +268,7 @@ def plan_rules(
     requested = requested_rules(request, compiled, inventory, ownerships, faults, findings)
     unread_carriers(request, inventory, faults, findings)
     changes = _changes(request, requested, inventory, faults)
-    gap = inventory.gap(INSTANCES, request.namespace)
+    gap = inventory.gap(VMIS, request.namespace)
     if gap is not None and any(change.workload.kind.virtual_machines for change in changes):
         findings.append(
             unchecked(gap, "What runs of the virtual machines, and what labels it has,")
