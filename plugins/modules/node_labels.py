@@ -6,65 +6,63 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_labels
-short_description: Label nodes with the topology they stand in
+short_description: Label nodes with region, zone and other topology keys
 version_added: 0.1.0
 author:
   - virt.placement contributors (@virt-placement)
 description:
-  - Gives nodes the labels that placement rules go by (region, zone, physical host, classes of performance), many nodes
-    in one task, each with its own values.
-  - Reads all nodes once, and writes only to those that differ. Every write is conditional, so that nobody else's
-    change is lost.
-  - Refuses all faults at once, before anything is written, those of the options together with the nodes that the
-    cluster does not have. Where it cannot be reached, those of the options are told all the same.
+  - Labels nodes with the topology keys that placement rules use, such as region, zone and performance, many nodes
+    in one task. Writes only to nodes that differ.
+  - A write applies only if the labels that it changes are as they were read.
+  - The module names all errors of its input at once, before it writes anything. Nodes that do not exist are among them.
 options:
+  per_value:
+    description:
+      - Labels by value, a map of label keys to maps of a value to the nodes that get it.
+      - A key is a name of O(topology_keys), or a label key with its prefix.
+      - Labels that are not named stay as they are.
+    type: dict
   per_node:
     description:
-      - Labels of each node, a map of node names to maps of label keys and values.
-      - A key is a name of O(topology_keys), or a label key with its prefix.
-      - Values are strings. V(null), an empty string, a boolean and a number with a fraction are refused, since YAML
-        may have made them of something else. Quote them.
-      - Labels that are not named stay as they are.
+      - Labels by node, a map of node names to maps of label keys to values.
+      - Values are text. V(null), an empty string, a boolean and a number with a fraction are refused, because YAML
+        may have read them as another type. Quote them.
     type: dict
   nodes:
     description:
-      - Names of nodes that all get O(labels). An empty list is no node at all.
+      - Names of nodes that all get O(labels). An empty list means no node.
     type: list
     elements: str
   selector:
     description:
-      - Label selector, as C(kubectl get nodes -l) takes it, of nodes that all get O(labels).
+      - Label selector of nodes that all get O(labels), in the form of C(kubectl get nodes -l).
       - Keys are names of O(topology_keys), or label keys with their prefix.
       - A selector that is empty or that no node matches is refused.
     type: str
   labels:
     description:
-      - Labels of the nodes in O(nodes) or of those that O(selector) chooses, with keys and values as in O(per_node).
+      - Labels of the nodes in O(nodes), or of those that O(selector) matches. Keys and values as in O(per_node).
     type: dict
   remove:
     description:
-      - Label keys that are taken from the nodes that are meant.
-      - A key without a prefix need not be declared in O(topology_keys), but one that looks like a misspelt name of it
-        is refused.
+      - Label keys to remove from the nodes that the task names or selects.
+      - A key without a prefix need not be declared in O(topology_keys). One that looks like a misspelt name of it is
+        refused.
     type: list
     elements: str
     default: []
   exclusive:
     description:
-      - Label keys that only those nodes may carry that are given them here. They are taken from every other node of
-        the cluster.
-      - A key that is given to no node is refused. Use O(remove) for that.
+      - Label keys to remove from each node of the cluster that this task does not give them to.
+      - A key that the task gives to no node is refused. Use O(remove) for that.
     type: list
     elements: str
     default: []
   force:
     description:
-      - Without it the module refuses to change or remove a label whose value was last written by the kubelet or a cloud
-        controller, which may write it again.
-      - Without it the module also refuses to change or remove a label that volumes, the required rules of workloads or
-        pods on the node depend on.
-      - Setting a label that a node does not have is always allowed. So is giving back a value that this module set and
-        somebody else changed, as it is remembered in the annotation C(placement.virt/node-labels) of the node.
+      - Change and remove labels that are refused otherwise. These are labels whose value the kubelet or a cloud
+        controller wrote last, and labels that volumes, required rules of workloads or pods on the node depend on.
+      - Adding a label is always allowed. So is restoring a value that this module wrote before.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -83,22 +81,35 @@ requirements:
   - python >= 3.10
   - kubernetes >= 28.1.0
 notes:
-  - Needs the rights of the cluster roles C(virt-placement-reader) and C(virt-placement-labeller). Where something
-    is to be written, the right to it is asked for before the first write, in check mode too.
+  - Needs the rights of the cluster roles C(virt-placement-reader) and C(virt-placement-labeller). A missing right is
+    reported before the first write, in check mode too.
+  - The node's annotation C(placement.virt/node-labels) records the labels that this module wrote.
 seealso:
   - module: virt.placement.topology_info
 """
 
 EXAMPLES = r"""
-- name: Label nodes with region, zone and class
+- name: Label three zones
+  virt.placement.node_labels:
+    per_value:
+      zone:
+        a: [worker1, worker2]
+        b: [worker3, worker4]
+        c: [worker5, worker6]
+
+- name: Label nodes with region, zone and performance, and remove performance from all other nodes
   virt.placement.node_labels:
     per_node:
-      kni-worker: {region: iberia, zone: scu}
-      kni-worker2: {region: iberia, zone: scu, performance: high}
-      kni-worker3: {region: iberia, zone: izz}
+      worker1:
+        region: iberia
+        zone: a
+      worker2:
+        region: iberia
+        zone: a
+        performance: high
     exclusive: [performance]
 
-- name: Give all workers of a rack their rack
+- name: Label the workers of one rack
   virt.placement.node_labels:
     topology_keys:
       rack: example.com/rack
@@ -106,17 +117,22 @@ EXAMPLES = r"""
     labels:
       rack: r7-2
 
-- name: Take away a label that nobody uses any more
+- name: Remove a label
   virt.placement.node_labels:
-    nodes: [kni-worker, kni-worker2]
+    nodes: [worker1, worker2]
     remove: [old-key]
 
-- name: Show what would change, on the cluster that is meant and no other
+- name: Label nodes of one cluster only
   virt.placement.node_labels:
     cluster_uid: 9c1f3b8e-6a55-4a3c-8a3b-3d0b2f1d7c11
-    per_node: "{{ node_topology }}"
-  check_mode: true
-  diff: true
+    per_value: "{{ zones_and_nodes }}"
+  register: labels
+
+- name: Write rules, in check mode as if the labels were written
+  virt.placement.rules:
+    namespace: shop
+    rules: "{{ shop_rules }}"
+    assume_node_labels: "{{ labels.planned }}"
 """
 
 RETURN = r"""
@@ -130,30 +146,40 @@ nodes:
       description: Name of the node.
       type: str
     before:
-      description: The labels as they were; a label that was not there is missing.
+      description: The labels before, without those that the node did not have.
       type: dict
     after:
-      description: The labels as they are now; a label that was taken away is missing.
+      description: The labels after, without those that were removed.
       type: dict
   sample:
     - name: kni-worker2
       before: {performance: low}
       after: {performance: high, topology.kubernetes.io/zone: scu}
+planned:
+  description:
+    - The labels of the nodes that differ, as they are after the task, for
+      O(virt.placement.rules#module:assume_node_labels) and the same option of other modules. Null is a label that
+      is removed.
+    - With it, check mode of a play can go on as if the labels were written.
+  returned: success
+  type: dict
+  sample:
+    kni-worker2: {performance: high, topology.kubernetes.io/zone: scu, old-key: null}
 counts:
-  description: How many nodes came to be as wanted, and how many did not.
+  description: How many nodes were changed.
   returned: success
   type: dict
   contains:
     changed:
-      description: Nodes that were changed.
+      description: Nodes that were changed; in check mode, that would be.
       type: int
-    changed_by_others:
-      description: Nodes that were as wanted when their turn came.
+    unchanged:
+      description: Nodes of the task that have the labels already.
       type: int
     failed:
       description: Nodes that could not be changed.
       type: int
-  sample: {changed: 6, changed_by_others: 0, failed: 0}
+  sample: {changed: 2, unchanged: 4, failed: 0}
 writes:
   description: The changes that were made, or would be made in check mode.
   returned: success
@@ -232,6 +258,7 @@ from ansible_collections.virt.placement.plugins.module_utils.interface.runner im
 def main() -> None:
     module = AnsibleModule(
         argument_spec=argument_spec(
+            per_value={"type": "dict"},
             per_node={"type": "dict"},
             nodes={"type": "list", "elements": "str"},
             selector={"type": "str"},
@@ -240,8 +267,8 @@ def main() -> None:
             exclusive={"type": "list", "elements": "str", "default": []},
             force={"type": "bool", "default": False},
         ),
-        mutually_exclusive=[("per_node", "nodes", "selector")],
-        required_one_of=[("per_node", "nodes", "selector")],
+        mutually_exclusive=[("per_value", "per_node", "nodes", "selector")],
+        required_one_of=[("per_value", "per_node", "nodes", "selector")],
         supports_check_mode=True,
     )
     run_task(module, run)

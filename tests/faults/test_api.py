@@ -203,13 +203,13 @@ def test_two_writers_lose_nothing(plain: Sandbox) -> None:
 
     def write(key: str) -> None:
         api = _api(plain.kubeconfig("labeller"), timeout=60)
-        unset = dict.fromkeys(("selector", "labels", "nodes"))
+        unset = dict.fromkeys(("selector", "labels", "nodes", "per_value"))
         for number in range(rounds):
             per_node = {name: {key: f"v{number}"} for name in _names(plain)}
             rest: dict[str, t.Any] = {"remove": [], "exclusive": [], "force": True}
             options = {**unset, "per_node": per_node, **rest}
             request, _faults = parse_label_request(options, Topology.of())
-            applied = label_nodes(api, request, check=False)
+            applied = label_nodes(api, request, check=False).applied
             trouble.extend(failed.error for failed in applied.failed)
 
     threads = [threading.Thread(target=write, args=(key,)) for key in keys]

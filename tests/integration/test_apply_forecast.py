@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import typing as t
 
 import pytest
@@ -142,3 +143,41 @@ def test_apply_shows_at_most_ten_tasks(shop: Shop, stage: Stage) -> None:
     tasks = [e["event_data"]["task"] for e in result.events if e["event"].endswith("task_start")]
     assert len(tasks) <= 10, tasks
     assert result.stdout.count("\nTASK [") == len(tasks)
+
+
+TWO_ROLES = """
+- name: Label nodes and apply rules
+  hosts: localhost
+  gather_facts: false
+  module_defaults:
+    group/virt.placement.auth:
+      kubeconfig: "{{ placement_kubeconfig }}"
+  roles:
+    - role: virt.placement.placement_topology
+    - role: virt.placement.placement_apply
+"""
+
+
+def test_check_mode_shows_labels_rules_and_moves_where_no_node_has_the_label(
+    shop: Shop, stage: Stage, tmp_path: pathlib.Path
+) -> None:
+    names = ["m0", "m1"]
+    start_in_one_zone(shop, *names)
+    rows = {"example.com/row": {"r1": ["w1", "w2"], "r2": ["w3", "w4", "w5", "w6"]}}
+    rule = {"name": "rows", "workloads": names, "run_on": {"example.com/row": "r2"}}
+    variables = {
+        "placement_topology_per_value": rows,
+        "placement_apply_namespace": shop.namespace,
+        "placement_apply_rules": [rule],
+    }
+    playbook = tmp_path / "two-roles.yml"
+    playbook.write_text(TWO_ROLES)
+    mark = shop.sandbox.audit.mark()
+
+    planned = stage.play(str(playbook), variables, identity="labeller-mover", check=True)
+
+    assert planned.rc == 0, planned.stdout
+    assert shop.sandbox.audit.writes(since=mark) == []
+    moves = [line for line in shown(planned) if line.startswith("would migrate ")]
+    assert len(moves) == 2, planned.stdout
+    assert planned.changed == 2, planned.stdout

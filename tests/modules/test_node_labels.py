@@ -80,7 +80,7 @@ def test_the_article_is_labelled_in_one_task_and_a_second_run_reads_one_list(
     start = article.audit.mark()
     result = label(per_node=BLOG, exclusive=["performance"])
     assert result["changed"]
-    assert result["counts"] == {"changed": 6, "changed_by_others": 0, "failed": 0}
+    assert result["counts"] == {"changed": 6, "unchanged": 0, "failed": 0}
     for node, labels in BLOG.items():
         seen = _labels(article, node)
         assert {name: seen.get(key) for name, key in FULL.items()} == {
@@ -259,7 +259,7 @@ BAD_INPUT: dict[str, tuple[Result, list[str]]] = {
     "empty selector": (
         {"selector": "", "labels": {"zone": "a"}},
         [
-            "selector: is empty, and would choose every node: name the label that chooses them",
+            "selector: must not be empty: an empty selector matches every node",
         ],
     ),
     "selector that matches nothing": (
@@ -272,7 +272,7 @@ BAD_INPUT: dict[str, tuple[Result, list[str]]] = {
     ),
     "empty node name": (
         {"nodes": [""], "labels": {"zone": "a"}},
-        ["nodes[0]: '' is no name of a node"],
+        ["nodes[0]: '' is not the name of a node"],
     ),
     "a vocabulary that is none": (
         {"topology_keys": {"rack": 7}, "nodes": ["kni-worker"], "labels": {"zone": "a"}},

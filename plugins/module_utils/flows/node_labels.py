@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..api.client import ApiClient
 from ..api.errors import ApiError
@@ -33,16 +33,21 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     request, faults = parse_label_request(module.params, topology_of(module.params))
     if faults:
         raise InvalidInput(label_faults(api, request, faults))
-    applied = label_nodes(api, request, check=module.check_mode)
+    labelled = label_nodes(api, request, check=module.check_mode)
+    applied = labelled.applied
     result = {
         **writes_result(applied.done, diff=module._diff),
         "nodes": [
             {"name": write.target.name, "before": write.before, "after": write.after}
             for write in applied.done
         ],
+        "planned": {
+            write.target.name: {**dict.fromkeys(write.before), **write.after}
+            for write in applied.done
+        },
         "counts": {
             "changed": len(applied.done),
-            "changed_by_others": len(applied.unchanged),
+            "unchanged": labelled.unchanged,
             "failed": len(applied.failed),
         },
     }
@@ -52,20 +57,36 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     return result
 
 
-def label_nodes(api: ApiClient, request: LabelRequest, *, check: bool) -> Applied:
+@dataclass(frozen=True)
+class Labelled:
+    """What was written; `nodes` are those that the task names or selects."""
+
+    applied: Applied
+    nodes: frozenset[str]
+
+    @property
+    def unchanged(self) -> int:
+        """How many nodes of the task have the requested labels without a write."""
+        applied = self.applied
+        differing = {write.target.name for write in applied.done}
+        return len(self.nodes - differing - {x.write.target.name for x in applied.failed})
+
+
+def label_nodes(api: ApiClient, request: LabelRequest, *, check: bool) -> Labelled:
     """Sets the labels that `request` wants; in check mode nothing is sent.
 
     Raises InvalidInput with all faults, or the missing right, before anything is written, and ApiError.
     """
     plan, selected = _planned(api, request)
     require_write_rights(api, plan.writes, role="labeller")
-    meant = {*request.named, *selected}
+    meant = frozenset((*request.named, *selected))
 
     def recompute(write: Write, manifest: JSON) -> Write | None:
         node = LabelledNode.of(manifest)
         return replan_node(request, node, plan.changes, meant=node.name in meant)
 
-    return apply(api, plan.writes, recompute=recompute, check=check, metadata_only=True)
+    applied = apply(api, plan.writes, recompute=recompute, check=check, metadata_only=True)
+    return Labelled(applied, meant)
 
 
 def label_faults(

@@ -156,10 +156,9 @@ def replan_node(
 
 
 def _unknown(request: LabelRequest, nodes: t.Mapping[str, LabelledNode]) -> t.Iterator[InputError]:
-    option = "per_node" if request.per_node else "nodes"
     for name in request.named:
         if name not in nodes:
-            yield InputError(option, f"there is no node {name!r}{nearest(name, nodes)}")
+            yield InputError(request.named_in, f"there is no node {name!r}{nearest(name, nodes)}")
 
 
 def _held_by_platform(

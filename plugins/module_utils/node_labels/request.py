@@ -10,7 +10,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..model.findings import InputError
-from ..model.input import InputReader
+from ..model.input import InputReader, shown
 from ..model.json_pointer import JSON
 from ..model.topology import Topology, UndeclaredKey
 from ..view.label_input import label_key, label_value
@@ -23,9 +23,9 @@ _NEAR = 0.7
 class LabelRequest:
     """Label keys are full keys.
 
-    `per_node` has the labels of each node that is named; `nodes` are named with `labels` for all of
-    them, `selector` chooses such nodes at the server. `remove` are keys that go from the nodes
-    meant, `exclusive` keys that go from every node that is not given them.
+    `per_node` has the labels of each node that is named, in the option `named_in`; `nodes` are named
+    with `labels` for all of them, `selector` chooses such nodes at the server. `remove` are keys that
+    go from the nodes meant, `exclusive` keys that go from every node that is not given them.
     """
 
     per_node: t.Mapping[str, t.Mapping[str, str]] = field(default_factory=dict)
@@ -35,6 +35,7 @@ class LabelRequest:
     remove: tuple[str, ...] = ()
     exclusive: tuple[str, ...] = ()
     force: bool = False
+    named_in: str = "nodes"
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -53,11 +54,14 @@ def parse_label_request(
     it only to find more errors."""
     faults: list[InputError] = []
     keys = _Keys(topology, faults)
+    per_value = params["per_value"]
     per_node = {
         name: keys.labels(InputReader("per_node", faults, name), labels)
         for name, labels in (params["per_node"] or {}).items()
         if _is_name(name, InputReader("per_node", faults))
     }
+    if per_value is not None:
+        per_node = _by_node(per_value, keys, faults)
     request = LabelRequest(
         per_node=per_node,
         nodes=_names(params["nodes"] or (), faults),
@@ -66,6 +70,7 @@ def parse_label_request(
         remove=keys.removed(params["remove"]),
         exclusive=keys.listed("exclusive", params["exclusive"]),
         force=params["force"],
+        named_in="per_value" if per_value is not None else "per_node" if per_node else "nodes",
     )
     faults += _contradictions(request, params, complete=not faults)
     return request, tuple(faults)
@@ -122,10 +127,34 @@ class _Keys:
         return tuple(dict.fromkeys(keys))
 
 
+def _by_node(
+    per_value: t.Mapping[str, JSON], keys: _Keys, faults: list[InputError]
+) -> dict[str, dict[str, str]]:
+    """The labels of each node in `{key: {value: [node, ...]}}`."""
+    labels: dict[str, dict[str, str]] = {}
+    for name, nodes_by_value in per_value.items():
+        reader = InputReader("per_value", faults, str(name))
+        key = keys.key(reader, str(name))
+        if not isinstance(nodes_by_value, dict):
+            reader.error(f"must be a map of values to lists of nodes, not {shown(nodes_by_value)}")
+            continue
+        for value, nodes in nodes_by_value.items():
+            at = reader.at(str(value))
+            text, names = label_value(at, value), at.texts(nodes)
+            for node in names or ():
+                given = labels.setdefault(node, {})
+                if key is None or text is None:
+                    continue
+                if key in given:
+                    at.error(f"{node} is also listed under {given[key]!r}: keep one of the two")
+                given.setdefault(key, text)
+    return labels
+
+
 def _is_name(name: JSON, reader: InputReader) -> bool:
     if isinstance(name, str) and name.strip():
         return True
-    reader.error(f"{name!r} is no name of a node")
+    reader.error(f"{name!r} is not the name of a node")
     return False
 
 
@@ -156,14 +185,14 @@ def _selector(text: str | None, keys: _Keys, faults: list[InputError]) -> str:
     if text is None:
         return ""
     if not text.strip():
-        reader.error("is empty, and would choose every node: name the label that chooses them")
+        reader.error("must not be empty: an empty selector matches every node")
         return ""
     requirements = []
     for part in _SEPARATOR.split(text):
         match = _REQUIREMENT.fullmatch(part)
         if match is None:
             reader.error(
-                f"{part.strip()!r} is no requirement: write key, !key, key=value or key in (a, b)"
+                f"{part.strip()!r} is not a requirement: write key, !key, key=value or key in (a, b)"
             )
             continue
         key = keys.key(reader, match[2])
@@ -186,7 +215,8 @@ def _contradictions(
         if complete and key not in given:
             yield InputError(
                 "exclusive",
-                f"no node is given {key}, so every node would lose it: use remove for that",
+                f"{key} is set on no node here, so every node would lose it: use remove instead",
             )
-    if request.labels and params["per_node"] is not None:
-        yield InputError("labels", "goes with nodes or selector; per_node has labels of its own")
+    for option in ("per_node", "per_value"):
+        if request.labels and params[option] is not None:
+            yield InputError("labels", f"only with nodes or selector: {option} has its own labels")

@@ -41,8 +41,8 @@ def _labels(reader: InputReader, given: JSON, topology: Topology) -> dict[str, s
     for name, value in given.items():
         at = reader.at(str(name))
         # The key of a label that is removed is often no longer declared.
-        undeclared = value is None and str(name) not in topology.keys
-        key = str(name) if undeclared else at.key(name, topology)
+        is_key = name in topology.keys.values() or (value is None and name not in topology.keys)
+        key = str(name) if is_key else at.key(name, topology)
         if key is None or not label_key(at, key):
             continue
         text = None if value is None else label_value(at, value)

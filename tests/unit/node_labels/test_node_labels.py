@@ -34,7 +34,7 @@ REGION = "topology.kubernetes.io/region"
 def _parsed(
     keys: dict[str, str] | None = None, **options: t.Any
 ) -> tuple[LabelRequest, tuple[InputError, ...]]:
-    unset = dict.fromkeys(("per_node", "nodes", "selector", "labels"))
+    unset = dict.fromkeys(("per_node", "per_value", "nodes", "selector", "labels"))
     params = {**unset, "remove": [], "exclusive": [], "force": False, **options}
     return parse_label_request(params, Topology.of(keys))
 
@@ -91,6 +91,36 @@ class TestRequest:
         assert request.per_node == {"w1": {ZONE: "scu", "example.com/rack": "r1", "a.b/c": "d"}}
         assert request.remove == ("performance", "old-key")
 
+    def test_per_value_is_per_node_the_other_way_round(self) -> None:
+        request = _parse(
+            per_value={
+                "zone": {"a": ["w1", "w2"], "b": "w3", 3: []},
+                "performance": {"high": ["w1"]},
+            }
+        )
+        assert request.per_node == {
+            "w1": {ZONE: "a", "performance": "high"},
+            "w2": {ZONE: "a"},
+            "w3": {ZONE: "b"},
+        }
+
+    def test_errors_in_per_value_come_at_once(self) -> None:
+        per_value = {
+            "zone": {"a": ["w1", ""], "b": ["w1"], "": ["w2"]},
+            "zon": {"a": ["w1"]},
+            "region": ["w1"],
+        }
+        assert _faults(per_value=per_value, labels={"zone": "c"}) == [
+            "per_value, zone.a[1]: must not be empty",
+            "per_value, zone.: must not be empty",
+            "per_value, zon: topology key 'zon' is not declared: add it to topology_keys or write the"
+            " full label key with its prefix; did you mean zone?",
+            "per_value, region: must be a map of values to lists of nodes, not a list",
+            "labels: only with nodes or selector: per_value has its own labels",
+        ]
+        (error,) = _faults(per_value={"zone": {"a": ["w1"], "b": ["w1"]}})
+        assert error == "per_value, zone.b: w1 is also listed under 'a': keep one of the two"
+
     def test_a_whole_number_is_the_text_that_it_is_written_as(self) -> None:
         assert _parse(per_node={"w1": {"zone": 3}}).per_node == {"w1": {ZONE: "3"}}
 
@@ -144,7 +174,9 @@ class TestRequest:
         ]
 
     def test_a_key_that_nobody_is_given_is_not_taken_from_all(self) -> None:
-        fault = "exclusive: no node is given performance, so every node would lose it: use remove"
+        fault = (
+            "exclusive: performance is set on no node here, so every node would lose it: use remove"
+        )
         labels = {"performance": "high"}
         empty: tuple[dict[str, t.Any], ...] = (
             {"per_node": {"w1": {"zone": "a"}}},
@@ -170,9 +202,9 @@ class TestRequest:
     @pytest.mark.parametrize(
         ("text", "fault"),
         [
-            ("", "is empty, and would choose every node"),
-            ("  ", "is empty, and would choose every node"),
-            ("zone=a,,b/c", "'' is no requirement"),
+            ("", "must not be empty: an empty selector matches every node"),
+            ("  ", "must not be empty: an empty selector matches every node"),
+            ("zone=a,,b/c", "'' is not a requirement"),
             ("zoen=a", "topology key 'zoen' is not declared"),
         ],
     )
@@ -263,6 +295,12 @@ class TestPlan:
     def test_nothing_named_is_nothing(self) -> None:
         for request in (_parse(per_node={}), _parse(nodes=[], labels={"zone": "a"})):
             assert _plan(request, _node("w1")) == LabelPlan((), (), ())
+
+    def test_an_unknown_node_of_per_value_is_named_with_its_option(self) -> None:
+        plan = _plan(_parse(per_value={"zone": {"a": ["w11"]}}), _node("w1"))
+        assert [str(error) for error in plan.faults] == [
+            "per_value: there is no node 'w11'; did you mean 'w1'?"
+        ]
 
     def test_unknown_nodes_are_named_with_the_nearest(self) -> None:
         plan = _plan(_parse(nodes=["kni-worke", "zzz"]), _node("kni-worker"), _node("b"))
