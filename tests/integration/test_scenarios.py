@@ -227,6 +227,27 @@ def test_two_apart_on_two_nodes_hold_a_drain_up_until_a_node_is_added(stage: Sta
     stage.api.wait(lambda vmi: vmi["status"]["nodeName"] == "w3", path, timeout=60)
 
 
+def test_drain_waits_for_another_controller_where_the_eviction_strategy_is_external(
+    stage: Stage,
+) -> None:
+    stage.machine("db", "w1", {"evictionStrategy": "External"})
+
+    found = stage.forecast(unavailable={"nodes": ["w1"]})
+
+    assert (found["forecast"], found["moves"]) == ("unknown", []), found
+    (instance,) = found["not_migratable"]
+    assert (instance["instance"]["name"], instance["certain"]) == ("db", False)
+    assert "its eviction strategy is External" in found["reasons"][0]
+    with pytest.raises(TimeoutError, match="virt-launcher-db"):
+        drain.drain(stage.sandbox, "w1", timeout=10)
+    vmi = stage.api.get(stage.path("VirtualMachineInstance", "db"))
+    assert vmi["status"]["evacuationNodeName"] == "w1", "KubeVirt has marked it"
+    assert stage.api.list(stage.path(MIGRATION)) == [], "and leaves the migration to others"
+    stage.create(objects.migration("db"))
+    drain.drain(stage.sandbox, "w1")
+    assert stage.node_of("db") in ("w2", "w3")
+
+
 def test_a_pair_that_must_share_a_node_cannot_leave_it(stage: Stage) -> None:
     term = {"labelSelector": {"matchLabels": {"g": "pair"}}, "topologyKey": HOST}
     together = {"affinity": {"podAffinity": {REQUIRED: [term]}}}

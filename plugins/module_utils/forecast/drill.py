@@ -43,7 +43,7 @@ from .explain import (
     listed,
     plural,
 )
-from .forecast import NEAR_ENDED, blind_spots
+from .forecast import NEAR_ENDED, UNTIL_MOVED, blind_spots
 from .simulation import PendingPod, PlacementSimulation, Reason
 
 LIMIT = 400
@@ -252,10 +252,15 @@ class _Drills:
         simulation: PlacementSimulation,
         decision: Decision,
     ) -> Drill:
-        answer = ForecastResult.IMPOSSIBLE if loss.blocked else decision.answer
+        external = any(not eviction.certain for eviction in loss.blocked)
+        if external:
+            decision = replace(decision, least=0, never=frozenset())
+        answer = ForecastResult.UNKNOWN if external else decision.answer
+        if any(eviction.certain for eviction in loss.blocked):
+            answer = ForecastResult.IMPOSSIBLE
         if answer is ForecastResult.GUARANTEED and not all(x.certain for x in loss.evicted):
             answer = ForecastResult.POSSIBLE
-        impossible = decision.answer is ForecastResult.IMPOSSIBLE
+        impossible = decision.answer is ForecastResult.IMPOSSIBLE and not external
         placed = {number for number, _node in decision.incomplete or ()}
         missing = range(len(loss.pending)) if decision.incomplete is not None else ()
         without = [n for n in missing if n not in placed]
@@ -316,7 +321,8 @@ class _Drills:
         if unknown and decision.answer in (ForecastResult.GUARANTEED, ForecastResult.POSSIBLE):
             yield f"whether these can be live-migrated is not known: {listed(unknown)}"
         for eviction in loss.blocked[:SHOWN]:
-            yield f"{eviction.instance.ref.name} blocks the drain: {eviction.reason}"
+            until = "" if eviction.certain else UNTIL_MOVED
+            yield f"{eviction.instance.ref.name} blocks the drain{until}: {eviction.reason}"
         for eviction in loss.gone[:SHOWN]:
             yield f"{eviction.instance.ref.name} is not recreated: {eviction.reason}"
 

@@ -55,7 +55,8 @@ class DrainOutcome(str, enum.Enum):
 @dataclass(frozen=True, slots=True)
 class EvictedInstance:
     """`next_pod` needs a node where the outcome is to migrate or to be recreated. `certain` is false
-    where it is not known whether the VMI is live-migratable. `reason` says why it is blocked or gone."""
+    where it is not known whether the VMI is live-migratable, or where another controller has to move
+    it. `reason` says why it is blocked or gone."""
 
     instance: Instance
     outcome: DrainOutcome
@@ -170,6 +171,9 @@ class Evictions:
     ) -> EvictedInstance:
         strategy = vmi.eviction_strategy or self._platform.eviction_strategy
         migrates = event == "drain" and strategy not in ENDING_STRATEGIES
+        if migrates and strategy == EXTERNAL:
+            reason = f"its eviction strategy is {EXTERNAL}"
+            return EvictedInstance(instance, DrainOutcome.BLOCKED, None, reason, certain=False)
         obstacle = why_not_migratable(vmi) if migrates else ""
         if migrates and not obstacle:
             target = self.migrated(pod, vmi, workload)
@@ -187,6 +191,11 @@ class Evictions:
 
 ENDING_STRATEGIES = ("None", "")
 """Eviction strategies under which a drain ends a VMI, whether or not it could migrate."""
+
+
+EXTERNAL = "External"
+"""Eviction strategy under which KubeVirt refuses the eviction and only sets evacuationNodeName: another
+controller has to move the VMI (KubeVirt, webhooks pod-eviction-admitter and api/core/v1/types.go)."""
 
 
 def why_not_again(vmi: Vmi, workload: Workload | None) -> str:

@@ -63,6 +63,7 @@ BREAKABLE = (
     "not certain: pods that new rules select end or are created, and the scheduler does not check the"
     " rules of VMs that are already placed"
 )
+UNTIL_MOVED = " until another controller moves it"
 NOT_PROVEN = "not proven: VMs may move to other nodes than planned and free capacity"
 
 
@@ -152,7 +153,14 @@ class _Forecaster:
             decision, proof = replace(decision, least=least, never=never), []
         blocked = self._blocked()
         answers = [decision.answer, moved.answer]
-        if blocked:
+        external = any(not instance.certain for instance in blocked)
+        if external:
+            if decision.answer is ForecastResult.IMPOSSIBLE:
+                proof = [f"unless other VMs move: {text}" for text in proof]
+            answers = [x for x in answers if x is not ForecastResult.IMPOSSIBLE]
+            answers.append(ForecastResult.UNKNOWN)
+            decision = replace(decision, least=0, never=frozenset())
+        if any(instance.certain for instance in blocked):
             answers.append(ForecastResult.IMPOSSIBLE)
         answer = worst_of(answers)
         if moved.answer is not ForecastResult.POSSIBLE or answer is ForecastResult.POSSIBLE:
@@ -164,16 +172,19 @@ class _Forecaster:
         elif answer is decision.answer is ForecastResult.POSSIBLE and not decision.doubt:
             proof.append(self._why_only_possible(decision))
         proof += [
-            f"{blocked_instance.instance} stays on {blocked_instance.node}: {blocked_instance.reason}"
-            for blocked_instance in blocked
+            f"{x.instance} stays on {x.node}{'' if x.certain else UNTIL_MOVED}: {x.reason}"
+            for x in blocked
         ]
         unplaced, stuck = self._unplaced(simulation, decision)
+        changed = list(self.changed.not_migratable(self.pending))
+        if external:
+            changed = [replace(instance, certain=False) for instance in changed]
         migrating = {n for n, x in enumerate(self.pending) if x.reason == "migrate" and x.required}
         return Forecast(
             answer=answer,
             reasons=tuple(proof),
             pending=tuple(unplaced),
-            not_migratable=(*blocked, *stuck, *self.changed.not_migratable(self.pending)),
+            not_migratable=(*blocked, *stuck, *changed),
             moves=(*self.plan.moves, *self._moves(simulation, decision.best)),
             skipped=self.plan.skipped,
             deadlock=self._deadlock(simulation, decision) or moved.deadlock,
@@ -317,6 +328,7 @@ class _Forecaster:
                 evicted.instance.workload,
                 evicted.instance.node_name,
                 evicted.reason,
+                certain=evicted.certain,
             )
             for evicted in self.change.blocked
         ]

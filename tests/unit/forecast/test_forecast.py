@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import Scale, what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
+from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
@@ -26,7 +27,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Unreadable,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.write import Operation
-from tests.unit.compliance.cluster import affinity, selector, spread
+from tests.unit.compliance.cluster import affinity, expression, node_affinity, selector, spread
 from tests.unit.planning import scenes
 from tests.unit.planning.scenes import (
     HOST,
@@ -511,3 +512,56 @@ def test_pod_of_a_daemon_set_stays_on_a_drained_node() -> None:
         0,
         (),
     )
+
+
+# Eviction strategy External: KubeVirt only marks the VMI, and another controller has to move it.
+
+
+@pytest.mark.parametrize("conditions", [[{"type": "LiveMigratable", "status": "True"}], []])
+def test_drain_of_a_vm_with_eviction_strategy_external_is_unknown(conditions: t.Any) -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1", {"evictionStrategy": "External"})
+    made.machines["db"]["status"]["conditions"] = conditions
+
+    found = lost(made, "n1")
+
+    assert (found.answer, found.moves) == (ForecastResult.UNKNOWN, ())
+    assert [(x.instance.name, x.certain) for x in found.not_migratable] == [("db", False)]
+    assert found.reasons == (
+        "VirtualMachineInstance shop/db stays on n1 until another controller moves it: its eviction"
+        " strategy is External",
+    )
+
+
+def test_other_pods_are_not_called_unschedulable_where_an_external_vm_may_leave() -> None:
+    """web-a has no other node while db runs on n1 of the same zone; another controller may move db first."""
+    made = cluster("aab")
+    machine(made, "db", "n1", {"evictionStrategy": "External"}, g="db")
+    within = node_affinity({"matchExpressions": [expression(ZONE, "In", "a")]})["affinity"]
+    machine(made, "web", "n3", {"affinity": {**within, **keep_apart(g="db")}}, g="web")
+
+    found = lost(made, "n1", "n3")
+
+    assert found.answer is ForecastResult.UNKNOWN
+    assert found.min_unschedulable == 0
+    assert not any(pending.certain for pending in found.pending)
+    assert not any(instance.certain for instance in found.not_migratable)
+
+
+def test_drill_of_a_vm_with_eviction_strategy_external_is_unknown() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1", {"evictionStrategy": "External"})
+
+    drilled = next(x for x in drill(made.snapshot(), [HOST], event="drain").drills if x.has_impact)
+
+    assert (drilled.answer, [ref.name for ref in drilled.not_migratable]) == (
+        ForecastResult.UNKNOWN,
+        ["db"],
+    )
+
+
+def test_failure_of_a_node_restarts_a_vm_with_eviction_strategy_external() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1", {"evictionStrategy": "External"})
+
+    assert lost(made, "n1", event="failure").answer is ForecastResult.GUARANTEED
