@@ -21,7 +21,7 @@ options:
   rules:
     description:
       - Forecast as if these rules were written. Rules that exist already may be listed again.
-      - A list of rules in the form of M(virt.placement.rules#module), or its YAML or JSON text.
+      - A list of rules in the form of M(virt.placement.rules), or its YAML or JSON text.
     type: raw
     default: []
   state:
