@@ -216,6 +216,39 @@ def test_a_restart_moves_what_cannot_migrate_where_it_is_allowed(shop: Shop) -> 
     assert len(set(shop.zones())) == 2
 
 
+def test_restart_does_not_apply_what_others_took_out_of_the_template(shop: Shop) -> None:
+    """A lacking grace period and label show in nothing that the VMI has: only in what it was started
+    from."""
+    stuck = {"sandbox.virt/not-migratable": "DisksNotLiveMigratable"}
+    machines = [
+        objects.virtual_machine(name, shop.namespace, annotations=stuck) for name in ("b0", "b1")
+    ]
+    for vm in machines:
+        vm["spec"]["template"]["metadata"].setdefault("labels", {})["team"] = "blue"
+        vm["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 17
+    shop.start(*machines, nodes=["w1"])
+    keep_machines_apart(shop, ["b0", "b1"])
+    for name in ("b0", "b1"):
+        shop.patch_template("VirtualMachine", name, {"terminationGracePeriodSeconds": None})
+        labels = {"spec": {"template": {"metadata": {"labels": {"team": None}}}}}
+        shop.api.patch(shop.path("VirtualMachine", name), labels)
+    uids, mark = shop.uids(), shop.sandbox.audit.mark()
+
+    result = shop.roll(allow=["migrate", "restart"])
+
+    assert not result.get("failed"), result.get("msg")
+    assert (result["moves"], shop.uids(), shop.disruptions(mark)) == ([], uids, [])
+    assert len(result["skipped"]) == 2
+    for skipped in result["skipped"]:
+        assert (
+            "other pending changes (terminationGracePeriodSeconds, label team)"
+            in (skipped["reason"])
+        )
+
+    result = shop.roll(allow=["restart"], apply_pending_changes=True)
+    assert [move["state"] for move in result["moves"]] == ["moved"]
+
+
 def test_halted_machines_stay_halted(shop: Shop) -> None:
     halted = objects.virtual_machine("h0", shop.namespace, run_strategy="Halted")
     shop.api.create(shop.api.collection_of(halted), halted)

@@ -16,7 +16,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..model.json_pointer import JSON
-from ..model.kinds import DEPLOYMENT, REPLICA_SET, STATEFUL_SET, VIRTUAL_MACHINE
+from ..model.kinds import DEPLOYMENT, PREFIX, REPLICA_SET, STATEFUL_SET, VIRTUAL_MACHINE
 from ..model.plan import Method
 from ..model.snapshot import Instance, Platform, Vmi, Workload
 
@@ -288,6 +288,77 @@ def staged_changes(workload: Workload, vmi: Vmi) -> tuple[str, ...]:
         if name not in PLACEMENT_FIELDS
         for path in _differences(value, vmi.spec.get(name), name)
     )
+
+
+_REFERENCES = ("instancetype", "preference")
+"""Fields of a VM's spec whose objects a restart would apply. KubeVirt fills in their revisionName."""
+
+
+def changes_since_start(
+    started: t.Mapping[str, JSON], workload: Workload, vmi: Vmi
+) -> tuple[str, ...]:
+    """What a restart would apply beside placement: what differs between the VM's spec and the one
+    that the VMI was `started` from, unless the VMI has it already (a live update).
+
+    `started` is `data.spec` of the VMI's ControllerRevision (KubeVirt, virt-controller
+    pkg/virt-controller/watch/vm, createVMRevision). Labels of rules are placement.
+    """
+    spec = workload.manifest.get("spec") or {}
+    changed = [name for name in _REFERENCES if _reference(started, name) != _reference(spec, name)]
+    before, now = started.get("template") or {}, workload.template
+    specs = [_mapping(template.get("spec")) for template in (before, now)]
+    for name in sorted({*specs[0], *specs[1]} - set(PLACEMENT_FIELDS)):
+        changed += _changes((specs[0].get(name), specs[1].get(name), vmi.spec.get(name)), name)
+    old, new = (_mapping(_mapping(each.get("metadata")).get("labels")) for each in (before, now))
+    changed += [
+        f"label {key}"
+        for key in sorted({*old, *new})
+        if not key.startswith(PREFIX) and old.get(key) != new.get(key) != vmi.labels.get(key)
+    ]
+    return tuple(changed)
+
+
+def _reference(spec: t.Mapping[str, JSON], name: str) -> tuple[JSON, JSON]:
+    reference = _mapping(spec.get(name))
+    return reference.get("kind"), reference.get("name")
+
+
+def _mapping(value: JSON) -> t.Mapping[str, JSON]:
+    return value if isinstance(value, dict) else {}
+
+
+def _changes(values: tuple[JSON, JSON, JSON], path: str) -> t.Iterator[str]:
+    """Paths at which what was before became what is now, and what runs has not followed. `values`
+    are these three."""
+    before, now, running = map(without_empty, values)
+    if before == now or now == running:
+        return
+    old: t.Mapping[str, JSON] | None = None
+    new: t.Mapping[str, JSON] | None = None
+    if isinstance(before, dict) and isinstance(now, dict):
+        old, new, followed, label = before, now, _mapping(running), "{}.{}"
+    elif isinstance(before, list) or isinstance(now, list):
+        old, new, followed, label = (
+            _by_name(before),
+            _by_name(now),
+            _by_name(running) or {},
+            "{}[{}]",
+        )
+    if old is None or new is None:
+        yield path
+        return
+    for name in sorted({*old, *new}):
+        inner = (old.get(name), new.get(name), followed.get(name))
+        yield from _changes(inner, label.format(path, name))
+
+
+def _by_name(value: JSON) -> t.Mapping[str, JSON] | None:
+    """The items of a list by their names; None where they have none."""
+    items = value or []
+    if not isinstance(items, list):
+        return None
+    named = {x["name"]: x for x in items if isinstance(x, dict) and "name" in x}
+    return named if len(named) == len(items) else None
 
 
 def _differences(declared: JSON, running: JSON, path: str) -> t.Iterator[str]:

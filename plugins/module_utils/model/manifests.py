@@ -80,6 +80,7 @@ def vmi_from_manifest(manifest: t.Mapping[str, JSON]) -> Vmi:
         migration=status.get("migrationState") or {},
         active_pods=status.get("activePods") or {},
         terminating=bool(metadata.get("deletionTimestamp")),
+        revision=status.get("virtualMachineRevisionName") or "",
     )
 
 

@@ -130,6 +130,8 @@ class Vmi:
     active_pods: t.Mapping[str, str] = field(default_factory=dict)
     """Pod uid to node name."""
     terminating: bool = False
+    revision: str = ""
+    """The ControllerRevision with the spec of the VirtualMachine that it was started from."""
 
     @property
     def finished(self) -> bool:

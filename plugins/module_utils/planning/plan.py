@@ -84,7 +84,7 @@ class PlanRequest:
 
     `in_flight`: instances with a move under way, which are neither moved nor skipped. The same
     holds for instances that another controller migrates to a known node. `not_movable`: instances
-    that may not be moved (again), with the reason.
+    that may not be moved (again), with the reason. `no_restart`: those that may not be restarted.
     """
 
     selection: InstanceSelection
@@ -93,6 +93,7 @@ class PlanRequest:
     apply_pending_changes: bool = False
     in_flight: frozenset[Uid] = frozenset()
     not_movable: t.Mapping[Uid, str] = field(default_factory=dict)
+    no_restart: t.Mapping[Uid, str] = field(default_factory=dict)
     topology: Topology = field(default_factory=Topology.of)
 
 
@@ -169,7 +170,10 @@ class _Planner:
         if self.request.allow == _ONLY_MIGRATE:
             return (Method.MIGRATE,) if movable.can_migrate else ()
         return tuple(
-            method for method in movable.move_options.methods if method in self.request.allow
+            method
+            for method in movable.move_options.methods
+            if method in self.request.allow
+            and (method is not Method.RESTART or uid not in self.request.no_restart)
         )
 
     def _preference_penalties(self, uid: Uid) -> PreferencePenalties:
@@ -351,6 +355,9 @@ class _Planner:
             return self.request.not_movable[movable.uid]
         if not movable.move_options.methods:
             return movable.move_options.reason
+        if movable.uid in self.request.no_restart and Method.RESTART in self.request.allow:
+            obstacle = f"{movable.move_options.reason}; " if movable.move_options.reason else ""
+            return obstacle + self.request.no_restart[movable.uid]
         needs = " or ".join(str(method) for method in movable.move_options.methods)
         allowed = ", ".join(sorted(map(str, self.request.allow))) or "nothing"
         because = f" ({movable.move_options.reason})" if movable.move_options.reason else ""

@@ -55,14 +55,20 @@ class JudgedSnapshot:
     selection: InstanceSelection
     candidates: tuple[MovableInstance, ...]
     verified: VerifiedIndex
+    why_no_restart: t.Callable[[MovableInstance], str] = lambda _movable: ""
 
     @classmethod
     def of(
-        cls, snapshot: Snapshot, wanted: InstanceSelection, options: RolloutOptions
+        cls,
+        snapshot: Snapshot,
+        wanted: InstanceSelection,
+        options: RolloutOptions,
+        why_no_restart: t.Callable[[MovableInstance], str] = lambda _movable: "",
     ) -> JudgedSnapshot:
-        foreign = options.apply_pending_changes
-        candidates = movable_instances(snapshot, wanted, apply_pending_changes=foreign)
-        return cls(snapshot, wanted, candidates, VerifiedIndex.of(snapshot, candidates))
+        pending = options.apply_pending_changes
+        candidates = movable_instances(snapshot, wanted, apply_pending_changes=pending)
+        verified = VerifiedIndex.of(snapshot, candidates)
+        return cls(snapshot, wanted, candidates, verified, why_no_restart)
 
     @functools.cached_property
     def by_uid(self) -> t.Mapping[str, MovableInstance]:
@@ -89,7 +95,17 @@ class JudgedSnapshot:
             busy,
             spent,
         )
-        return plan_moves(self.snapshot, request, self.candidates, verified=self.verified)
+        while True:
+            plan = plan_moves(self.snapshot, request, self.candidates, verified=self.verified)
+            if options.apply_pending_changes:
+                return plan
+            restarts = [move.uid for move in plan.moves if move.method is Method.RESTART]
+            refused = {
+                uid: why for uid in restarts if (why := self.why_no_restart(self.by_uid[uid]))
+            }
+            if not refused:
+                return plan
+            request = replace(request, no_restart={**request.no_restart, **refused})
 
 
 def _spent(journal: RunJournal, uid: str) -> str:

@@ -16,10 +16,14 @@ from dataclasses import dataclass
 from ..api.client import ApiClient
 from ..api.errors import ApiError, Conflict, Forbidden, NotFound, Throttled, Unauthorized
 from ..cluster.access import Right
+from ..kubevirt.moving import changes_since_start
 from ..model import kinds as names
+from ..model.json_pointer import JSON
 from ..model.kinds import FIELD_MANAGER, KINDS, MIGRATIONS, RUN, VMI, VMIS, instance_path
 from ..model.objects import Ref
 from ..model.plan import Method
+from ..model.snapshot import Vmi
+from ..planning.movable_instances import MovableInstance
 from . import migrate, recreate
 from .journal import digest
 from .move import (
@@ -135,6 +139,57 @@ def read_instance(api: ApiClient, record: MoveRecord) -> CurrentInstance | None:
     return CurrentInstance(str(metadata["resourceVersion"]), str(node or ""), leaves)
 
 
+class StartRevisions:
+    """What restarts would apply beside placement. Reads each VMI's ControllerRevision once.
+
+    `lenient`: a missing right is not an error here, since all missing rights are reported together
+    before anything is sent.
+    """
+
+    def __init__(self, api: ApiClient, *, lenient: bool) -> None:
+        self._api = api
+        self._lenient = lenient
+        self._started: dict[tuple[str, str], t.Mapping[str, JSON] | None] = {}
+
+    def why_no_restart(self, movable: MovableInstance) -> str:
+        """Why a restart would apply more than placement; empty where it would not."""
+        vmi, workload = movable.instance.vmi, movable.workload
+        if vmi is None or workload is None:
+            return ""
+        key = (vmi.uid, vmi.revision)
+        try:
+            if key not in self._started:
+                self._started[key] = self._read(vmi)
+        except Forbidden:
+            if self._lenient:
+                return ""
+            raise
+        started = self._started[key]
+        if started is None:
+            return (
+                "it is unknown what else a restart would apply, since the ControllerRevision"
+                f" {vmi.revision or 'of its start'} is missing: restart it, or set"
+                " apply_pending_changes"
+            )
+        changes = changes_since_start(started, workload, vmi)
+        if not changes:
+            return ""
+        return (
+            f"a restart would also apply other pending changes ({', '.join(changes)}): apply them, or"
+            " set apply_pending_changes"
+        )
+
+    def _read(self, vmi: Vmi) -> t.Mapping[str, JSON] | None:
+        if not vmi.revision:
+            return None
+        path = f"/apis/apps/v1/namespaces/{vmi.ref.namespace}/controllerrevisions/{vmi.revision}"
+        try:
+            manifest = self._api.get(path)
+        except NotFound:
+            return None
+        return t.cast("t.Mapping[str, JSON]", (manifest.get("data") or {}).get("spec") or {})
+
+
 _MESSAGE_LIMIT = 1000
 
 
@@ -206,8 +261,8 @@ def _of_lease(exists: bool) -> t.Iterator[Right]:
 
 
 def _of_move(method: Method, instance: Ref) -> t.Iterator[Right]:
-    """`get` is for the read right before the move, `patch` for the fence (`handover.fence`),
-    `delete` of a migration to cancel it."""
+    """`get` is for the read right before the move (and of what a restart would apply), `patch` for the
+    fence (`handover.fence`), `delete` of a migration to cancel it."""
     where = instance.namespace
     machine = instance.kind == VMI
     group, plural = (_KUBEVIRT, VMIS) if machine else ("", "pods")
@@ -217,6 +272,7 @@ def _of_move(method: Method, instance: Ref) -> t.Iterator[Right]:
             yield Right(verb, _KUBEVIRT, MIGRATIONS, "", where)
     elif method is Method.RESTART:
         yield Right("update", _SUBRESOURCES, "virtualmachines", "restart", where)
+        yield Right("get", "apps", "controllerrevisions", "", where)
     else:
         yield Right("patch", group, plural, "", where)
         if machine:

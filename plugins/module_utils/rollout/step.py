@@ -37,7 +37,7 @@ from .journal import RunJournal
 from .move import MoveRecord
 from .options import RolloutOptions, namespaces_of, wanted
 from .reconcile import JudgedSnapshot, Reconciler, Reconciliation
-from .send import needed_rights
+from .send import StartRevisions, needed_rights
 from .state import RolloutState, StepReport, StepResult
 from .watch import SETTLE, Watcher, paths
 
@@ -101,6 +101,7 @@ class _RolloutStep:
         self.state = state
         self.listening = listening
         self.report = StepReport(state.count)
+        self.revisions = StartRevisions(self.api, lenient=state.held is None)
         self.reconciler: Reconciler | None = None
         self.journal: RunJournal | None = None
         """As it was read or written when this step came to hold the Lease."""
@@ -230,7 +231,8 @@ class _RolloutStep:
         """Read the cluster. What is in flight may be of a run before, in other namespaces."""
         namespaces = self._namespaces(records)
         snapshot = read_snapshot(self.api, ReadScope(namespaces, WRITABLE_KINDS))
-        return JudgedSnapshot.of(snapshot, wanted(self.options, snapshot), self.options)
+        selection = wanted(self.options, snapshot)
+        return JudgedSnapshot.of(snapshot, selection, self.options, self.revisions.why_no_restart)
 
     def _namespaces(self, records: t.Iterable[MoveRecord]) -> tuple[str, ...]:
         namespaces = namespaces_of(self.options)

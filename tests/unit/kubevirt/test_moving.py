@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 import typing as t
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import (
     MoveOptions,
     can_migrate,
+    changes_since_start,
     move_options,
     propagating,
     run_strategy,
@@ -369,3 +371,83 @@ def test_plain_pod_and_replica_are_recreated() -> None:
     assert takes_effect(None, running().vmi, LIVE) == "recreate"
     assert takes_effect(replicas, running().vmi, LIVE) == "recreate"
     assert takes_effect(replicas, running({"affinity": AFFINITY}).vmi, STAGE) == "migration"
+
+
+STARTED = {
+    "runStrategy": "Always",
+    "instancetype": {"kind": "VirtualMachineInstancetype", "name": "small"},
+    "template": {
+        "metadata": {"labels": {"tier": "db"}},
+        "spec": {
+            "terminationGracePeriodSeconds": 180,
+            "domain": {"cpu": {"sockets": 1}, "devices": {"disks": [{"name": "a"}, {"name": "b"}]}},
+            "volumes": [{"name": "a"}, {"name": "b"}],
+        },
+    },
+}
+
+
+def changed_since_start(
+    change: t.Callable[[t.Any], None], follow: t.Callable[[t.Any], None] = lambda _vmi: None
+) -> tuple[str, ...]:
+    """What a restart would apply after `change` to the VM's spec; the VMI followed with `follow`."""
+    spec = copy.deepcopy(STARTED)
+    vmi = copy.deepcopy(t.cast("dict[str, t.Any]", STARTED["template"]))
+    change(spec)
+    follow(vmi)
+    vm = Workload(Ref("VirtualMachine", "shop", "db"), "u", {"metadata": {}, "spec": spec})
+    instance = Vmi(
+        Ref("VirtualMachineInstance", "shop", "db"),
+        "v",
+        "Running",
+        "w1",
+        vmi["metadata"]["labels"],
+        vmi["spec"],
+    )
+    return changes_since_start(STARTED, vm, instance)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda spec: spec["template"]["spec"]["volumes"].pop(), ("volumes[b]",)),
+        (
+            lambda spec: spec["template"]["spec"]["domain"]["devices"]["disks"].pop(),
+            ("domain.devices.disks[b]",),
+        ),
+        (
+            lambda spec: spec["template"]["spec"].pop("terminationGracePeriodSeconds"),
+            ("terminationGracePeriodSeconds",),
+        ),
+        (lambda spec: spec["template"]["metadata"]["labels"].clear(), ("label tier",)),
+        (lambda spec: spec["instancetype"].update(name="large"), ("instancetype",)),
+        (lambda spec: spec.update(preference={"name": "fedora"}), ("preference",)),
+        (
+            lambda spec: spec["template"]["spec"]["domain"]["cpu"].update(sockets=4),
+            ("domain.cpu.sockets",),
+        ),
+    ],
+)
+def test_change_since_the_start_of_a_vmi_is_named(
+    change: t.Callable[[t.Any], None], named: tuple[str, ...]
+) -> None:
+    assert changed_since_start(change) == named
+
+
+def test_placement_and_what_kubevirt_fills_in_are_no_pending_changes() -> None:
+    def change(spec: t.Any) -> None:
+        spec["runStrategy"] = "RerunOnFailure"
+        spec["instancetype"]["revisionName"] = "small-v1"
+        spec["template"]["spec"]["topologySpreadConstraints"] = SPREAD
+        spec["template"]["spec"]["affinity"] = {"nodeAffinity": {}}
+        spec["template"]["metadata"]["labels"]["placement.virt/group"] = "a"
+
+    assert changed_since_start(change) == ()
+
+
+def test_live_update_that_the_vmi_has_is_no_pending_change() -> None:
+    def change(template: t.Any) -> None:
+        template["spec"]["domain"]["cpu"]["sockets"] = 4
+        template["metadata"]["labels"]["team"] = "a"
+
+    assert changed_since_start(lambda spec: change(spec["template"]), change) == ()

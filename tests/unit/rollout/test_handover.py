@@ -108,6 +108,7 @@ def test_one_that_had_no_node_and_has_one_now_has_changed() -> None:
             {
                 "get virtualmachineinstances.kubevirt.io in namespace shop",
                 "update virtualmachines/restart.subresources.kubevirt.io in namespace shop",
+                "get controllerrevisions.apps in namespace shop",
             },
         ),
         (
