@@ -29,6 +29,12 @@ options:
       - A single namespace is also the default of O(workloads[].namespace). Then only O(workloads) are reported.
     type: list
     elements: str
+  exclude_namespaces:
+    description:
+      - Leave out instances in these namespaces. Not with O(workloads).
+    type: list
+    elements: str
+    default: []
   workloads:
     description:
       - Report instances of these workloads only. An empty list selects nothing.
@@ -475,6 +481,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec=argument_spec(
             namespaces={"type": "list", "elements": "str"},
+            exclude_namespaces={"type": "list", "elements": "str", "default": []},
             workloads={"type": "list", "elements": "dict", "options": WORKLOAD},
             details={
                 "type": "str",

@@ -149,9 +149,8 @@ TWO_ROLES = """
 - name: Label nodes and apply rules
   hosts: localhost
   gather_facts: false
-  module_defaults:
-    group/virt.placement.auth:
-      kubeconfig: "{{ placement_kubeconfig }}"
+  vars:
+    ansible_python_interpreter: "{{ ansible_playbook_python }}"
   roles:
     - role: virt.placement.placement_topology
     - role: virt.placement.placement_apply

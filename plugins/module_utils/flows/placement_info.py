@@ -26,7 +26,11 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     """Raises InvalidInput with every fault of the options, and ApiError."""
     topology = topology_of(module.params)
     details = module.params["details"]
-    question = question_of(module.params["namespaces"], module.params["workloads"])
+    question = question_of(
+        module.params["namespaces"],
+        module.params["workloads"],
+        module.params["exclude_namespaces"],
+    )
     snapshot = read_snapshot(api, ReadScope(namespaces=question.read))
     scope = look_up(question, snapshot)
     options: dict[str, t.Any] = {

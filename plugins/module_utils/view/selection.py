@@ -115,10 +115,11 @@ ASKED_KINDS = (*KINDS, POD)
 
 @dataclass(frozen=True)
 class WorkloadQuery:
-    """`namespaces` and `workloads` None: all of them. Empty: none."""
+    """`namespaces` and `workloads` None: all of them. Empty: none. `excluded` are namespaces."""
 
     namespaces: tuple[str, ...] | None = None
     workloads: tuple[WorkloadSelector, ...] | None = None
+    excluded: tuple[str, ...] = ()
 
     @property
     def read(self) -> tuple[str, ...] | None:
@@ -135,13 +136,28 @@ class SelectedWorkloads:
     namespaces: tuple[str, ...] | None
     workloads: frozenset[Ref] | None
 
+    def covers(self, workload: Ref) -> bool:
+        if self.workloads is not None:
+            return workload in self.workloads
+        return self.namespaces is None or workload.namespace in self.namespaces
 
-def question_of(namespaces: list[str] | None, workloads: list[JSON] | None) -> WorkloadQuery:
+
+def question_of(
+    namespaces: list[str] | None,
+    workloads: list[JSON] | None,
+    exclude_namespaces: list[str] | None = None,
+) -> WorkloadQuery:
     """The query in the options. Raises InvalidInput with every error."""
     faults: list[InputError] = []
     named = None if namespaces is None else InputReader("namespaces", faults).texts(namespaces)
     default = named[0] if named is not None and len(named) == 1 else ""
     listed = None
+    excluded = InputReader("exclude_namespaces", faults).texts(exclude_namespaces or []) or ()
+    for name in excluded:
+        if name in (named or ()):
+            faults.append(InputError("exclude_namespaces", f"{name!r} is also in namespaces"))
+    if excluded and workloads is not None:
+        faults.append(InputError("exclude_namespaces", "cannot be combined with workloads"))
     if workloads is not None:
         read = [
             _selector(InputReader(f"workloads[{index}]", faults), item, default)
@@ -150,7 +166,7 @@ def question_of(namespaces: list[str] | None, workloads: list[JSON] | None) -> W
         listed = tuple(selector for selector in read if selector is not None)
     if faults:
         raise InvalidInput(faults)
-    return WorkloadQuery(named, listed)
+    return WorkloadQuery(named, listed, excluded)
 
 
 def look_up(query: WorkloadQuery, snapshot: Snapshot) -> SelectedWorkloads:
@@ -160,6 +176,8 @@ def look_up(query: WorkloadQuery, snapshot: Snapshot) -> SelectedWorkloads:
     lookup = WorkloadLookup(ClusterTables(snapshot), errors)
     for namespace in (*(query.namespaces or ()), *(query.read or ())):
         lookup.check_namespace(namespace, "namespaces")
+    for namespace in query.excluded:
+        lookup.check_namespace(namespace, "exclude_namespaces")
     refs: set[Ref] = set()
     for index, selector in enumerate(query.workloads or () if not errors else ()):
         known_errors = len(errors)
@@ -172,8 +190,18 @@ def look_up(query: WorkloadQuery, snapshot: Snapshot) -> SelectedWorkloads:
     if errors:
         raise InvalidInput(errors)
     if query.workloads is None:
-        return SelectedWorkloads(query.namespaces, None)
+        if not query.excluded:
+            return SelectedWorkloads(query.namespaces, None)
+        names = query.namespaces if query.namespaces is not None else _namespaces(snapshot)
+        return SelectedWorkloads(tuple(x for x in names if x not in query.excluded), None)
     return SelectedWorkloads(None, frozenset(refs))
+
+
+def _namespaces(snapshot: Snapshot) -> list[str]:
+    """Every namespace that has something in it or could be read."""
+    refs = (*(x.ref for x in snapshot.workloads), *(x.ref for x in snapshot.vmis))
+    names = {ref.namespace for ref in refs} | {pod.namespace for pod in snapshot.pods}
+    return sorted(names | ClusterTables(snapshot).namespaces.keys())
 
 
 def _selector(notes: InputReader, item: JSON, namespace: str) -> WorkloadSelector | None:

@@ -15,7 +15,11 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Platform,
     Unreadable,
 )
-from ansible_collections.virt.placement.plugins.module_utils.view.selection import WorkloadLookup
+from ansible_collections.virt.placement.plugins.module_utils.view.selection import (
+    WorkloadLookup,
+    look_up,
+    question_of,
+)
 from ansible_collections.virt.placement.plugins.module_utils.view.tables import ClusterTables
 from tests.unit.compliance.cluster import Cluster
 
@@ -96,3 +100,16 @@ def test_unknown_namespace_is_an_error_once() -> None:
     assert [str(error) for error in errors] == [
         "namespaces: there is no namespace 'shpo'; did you mean 'shop'?"
     ]
+
+
+def test_excluded_namespaces_are_left_out() -> None:
+    cluster = Cluster("a")
+    query = question_of(None, None, ["shop"])
+    assert query.read is None
+
+    selected = look_up(query, cluster.snapshot())
+
+    assert selected.namespaces is not None
+    assert "shop" not in selected.namespaces
+    assert not selected.covers(Ref("Deployment", "shop", "web"))
+    assert look_up(question_of(["shop"], None, []), cluster.snapshot()).namespaces == ("shop",)

@@ -1,0 +1,246 @@
+#!/usr/bin/python
+# Copyright (c) 2026, virt.placement contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rules_info
+short_description: List placement rules, their workloads, and whether they are enforced
+version_added: 0.1.0
+author:
+  - virt.placement contributors (@virt-placement)
+description:
+  - Lists the rules that M(virt.placement.rules) wrote, with their workloads, and how many running instances enforce or
+    violate each rule.
+  - An instance enforces a rule if its running pod was scheduled with the rule's terms.
+  - Changes nothing.
+options:
+  namespaces:
+    description:
+      - List rules in these namespaces. An empty list selects nothing. All namespaces without it.
+      - A single namespace is also the default of O(workloads[].namespace). Then only O(workloads) are listed.
+    type: list
+    elements: str
+  exclude_namespaces:
+    description:
+      - Leave out rules in these namespaces. Not with O(workloads).
+    type: list
+    elements: str
+    default: []
+  workloads:
+    description:
+      - List rules of these workloads only. An empty list selects nothing.
+      - Select them by one of O(workloads[].name), O(workloads[].names) and O(workloads[].labels). A workload that does
+        not exist is an error.
+    type: list
+    elements: dict
+    suboptions:
+      kind:
+        description:
+          - Kind of workload. V(VirtualMachine), V(VirtualMachineInstanceReplicaSet), V(VirtualMachinePool),
+            V(Deployment), V(StatefulSet), V(DaemonSet), or V(Pod) for a pod without an owner.
+        type: str
+        default: VirtualMachine
+      namespace:
+        description: Its namespace. The default is the only one in O(namespaces).
+        type: str
+      name:
+        description: One name.
+        type: str
+      names:
+        description: Several names.
+        type: list
+        elements: str
+      labels:
+        description: Labels of the pod template. All of them must match.
+        type: dict
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - virt.placement.attributes
+  - virt.placement.attributes.info
+  - virt.placement.placement
+requirements:
+  - python >= 3.10
+  - kubernetes >= 28.1.0
+notes:
+  - Needs the rights of the cluster role C(virt-placement-reader). RV(permission_gaps) names rights that are missing.
+seealso:
+  - module: virt.placement.rules
+  - module: virt.placement.placement_info
+"""
+
+EXAMPLES = r"""
+- name: List the rules of a namespace
+  virt.placement.rules_info:
+    namespaces: [shop]
+  register: placement_rules
+
+- name: Show them
+  ansible.builtin.debug:
+    msg: "{{ placement_rules.table.splitlines() }}"
+
+- name: List the rules of one VM
+  virt.placement.rules_info:
+    workloads:
+      - namespace: shop
+        name: db1
+"""
+
+RETURN = r"""
+rules:
+  description: The rules, sorted by namespace, rule set and name.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    namespace:
+      description: Namespace of the rule and of its workloads.
+      type: str
+    rule_set:
+      description: Rule set of the rule.
+      type: str
+    name:
+      description: Name of the rule.
+      type: str
+    enforced:
+      description: Whether all workloads still have the terms of the rule, and all their running instances enforce it.
+      type: bool
+    violated:
+      description: Whether an instance violates the rule where it runs, enforced or not.
+      type: bool
+    workloads:
+      description: Workloads of the rule.
+      type: list
+      elements: dict
+      contains:
+        kind:
+          description: Kind of the workload.
+          type: str
+        namespace:
+          description: Namespace of the workload.
+          type: str
+        name:
+          description: Name of the workload.
+          type: str
+        complete:
+          description: Whether the workload still has the terms of the rule. False if something else removed them.
+          type: bool
+        instances:
+          description: Running instances of the workload.
+          type: int
+        enforced:
+          description: How many of them enforce the rule.
+          type: int
+        violated:
+          description: How many of them violate it where they run.
+          type: int
+  sample:
+    - namespace: shop
+      rule_set: default
+      name: db-one-per-zone
+      enforced: false
+      violated: true
+      workloads:
+        - kind: VirtualMachine
+          namespace: shop
+          name: db1
+          complete: true
+          instances: 1
+          enforced: 0
+          violated: 1
+permission_gaps:
+  description: What could not be read. Rules of such workloads are not listed.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    resource:
+      description: The resource.
+      type: str
+    namespace:
+      description: The namespace. Empty for all.
+      type: str
+    verb:
+      description: The missing verb.
+      type: str
+    reason:
+      description: The message of the API server, and what to do.
+      type: str
+  sample: []
+table:
+  description: The rules as a text table.
+  returned: success
+  type: str
+  sample: |-
+    NAMESPACE  RULE SET  RULE             WORKLOADS  INSTANCES  ENFORCED  VIOLATED
+    shop       default   db-one-per-zone  2          2          0         1
+cluster:
+  description: The cluster that was read.
+  returned: always
+  type: dict
+  contains:
+    api:
+      description: URL of the API server.
+      type: str
+    uid:
+      description:
+        - UID of the namespace C(kube-system), which is the same for the life of a cluster.
+        - Null where the server was not asked, did not answer, or does not let this identity read that namespace, as
+          after options that were refused.
+      type: str
+  sample: {api: "https://api.example.com:6443", uid: 9c1f3b8e-6a55-4a3c-8a3b-3d0b2f1d7c11}
+errors:
+  description: Why the task failed.
+  returned: failure
+  type: list
+  elements: dict
+  contains:
+    type:
+      description: One of V(input), V(permission) and V(api).
+      type: str
+    message:
+      description: What is wrong, and what to do. RV(ignore:msg) has all messages.
+      type: str
+    object:
+      description: The option, rule, right or Kubernetes object that is concerned. May be empty.
+      type: str
+  sample:
+    - type: input
+      message: "namespaces: there is no namespace 'shpo'; did you mean 'shop'?"
+      object: "namespaces"
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.virt.placement.plugins.module_utils.flows.rules_info import run
+from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
+    argument_spec,
+)
+from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
+
+WORKLOAD: dict[str, dict[str, t.Any]] = {
+    "kind": {"type": "str", "default": "VirtualMachine"},
+    "namespace": {"type": "str"},
+    "name": {"type": "str"},
+    "names": {"type": "list", "elements": "str"},
+    "labels": {"type": "dict"},
+}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec=argument_spec(
+            namespaces={"type": "list", "elements": "str"},
+            exclude_namespaces={"type": "list", "elements": "str", "default": []},
+            workloads={"type": "list", "elements": "dict", "options": WORKLOAD},
+        ),
+        supports_check_mode=True,
+    )
+    run_task(module, run)
+
+
+if __name__ == "__main__":
+    main()
