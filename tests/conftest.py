@@ -16,6 +16,8 @@ from unittest import mock
 
 import pytest
 
+from tests.returned import undocumented
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 SANDBOX_LIBRARIES = ("cryptography", "requests", "yaml")
 
@@ -125,7 +127,7 @@ def run_module(capsys: pytest.CaptureFixture[str]) -> RunModule:
 
     The real exit_json and fail_json run, so the result has been serialised as in production; a
     failed module's result has `failed` set. An exception that the module does not turn into a
-    result is a failure of the test.
+    result is a failure of the test, and so is a result that the module's RETURN does not document.
     """
 
     def run(
@@ -142,6 +144,7 @@ def run_module(capsys: pytest.CaptureFixture[str]) -> RunModule:
         output = capsys.readouterr().out.strip().splitlines()
         result: dict[str, t.Any] = json.loads(output[-1])
         assert bool(result.get("failed")) == bool(ended.value.code), result
+        assert not undocumented(result, main.__globals__["RETURN"])
         return result
 
     return run

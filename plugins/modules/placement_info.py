@@ -190,19 +190,20 @@ instances:
     workload:
       description: The workload that the instance belongs to.
       type: dict
-      contains:
-        kind: &kind
+      contains: &ref
+        kind:
           description: Its kind.
           type: str
-        namespace: &namespace
+        namespace:
           description: Its namespace.
           type: str
-        name: &name
+        name:
           description: Its name.
           type: str
     instance:
       description: The VMI or pod.
       type: dict
+      contains: *ref
     uid:
       description: Its UID.
       type: str
@@ -299,16 +300,7 @@ pending:
     workload:
       description: The workload.
       type: dict
-      contains: &ref
-        kind:
-          description: Its kind.
-          type: str
-        namespace:
-          description: Its namespace.
-          type: str
-        name:
-          description: Its name.
-          type: str
+      contains: *ref
     instance:
       description: The VMI or pod.
       type: dict

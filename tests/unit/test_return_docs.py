@@ -1,0 +1,59 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""RETURN of each module documents what its maps and lists contain, and its samples."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.returned import undocumented
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+MODULES = sorted((CHECKOUT / "plugins" / "modules").glob("*_info.py")) + [
+    CHECKOUT / "plugins" / "modules" / f"{name}.py" for name in ("node_labels", "rollout", "rules")
+]
+WITHOUT_CONTAINS = {
+    "after": "label key to value",
+    "before": "label key to value",
+    "domains": "topology name to domain",
+    "labels": "label key to value",
+    "missing": "topology name to nodes",
+    "patch": "operations of RFC 6902",
+    "planned": "node to label key to value",
+}
+"""Maps with keys of the user, and operations with keys of a standard."""
+
+
+def documentation(module: Path) -> str:
+    block = re.search(r'^RETURN = r?"""\n(.*?)^"""', module.read_text(), re.M | re.S)
+    assert block is not None
+    return block[1]
+
+
+def bare(documented: dict[str, t.Any], path: str = "") -> t.Iterator[str]:
+    for name, item in documented.items():
+        where = f"{path}{name}"
+        if "contains" in item:
+            yield from bare(item["contains"], f"{where}.")
+        elif "dict" in (item.get("type"), item.get("elements")) and name not in WITHOUT_CONTAINS:
+            yield where
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.stem)
+def test_maps_and_lists_of_maps_document_what_they_contain(module: Path) -> None:
+    assert list(bare(yaml.safe_load(documentation(module)))) == []
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.stem)
+def test_samples_have_documented_keys_and_types(module: Path) -> None:
+    text = documentation(module)
+    samples = {
+        name: item["sample"] for name, item in yaml.safe_load(text).items() if "sample" in item
+    }
+
+    assert undocumented(samples, text) == []
