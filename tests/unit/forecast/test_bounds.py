@@ -46,3 +46,15 @@ def test_pod_may_be_unschedulable_once_a_replaced_pod_that_its_term_selects_leav
     labels: dict[str, str], spec: dict[str, t.Any], replaced: bool
 ) -> None:
     assert is_placed(labels=labels, spec=spec, replaced=replaced) is not replaced
+
+
+@pytest.mark.parametrize(("min_domains", "placed"), [(1, True), (2, False)])
+def test_spread_over_fewer_domains_than_min_domains_may_leave_a_pod_unschedulable(
+    min_domains: int, placed: bool
+) -> None:
+    spec = spread(ZONE, app="db")
+    spec["topologySpreadConstraints"][0]["minDomains"] = min_domains
+    pending = [PendingPod(pod(name, labels=DB, **spec)) for name in ("db1", "db2")]
+    simulation = PlacementSimulation(index([node("n1", "a"), node("n2", "a")]), pending)
+
+    assert WorstCase(simulation).is_placed(0) is placed

@@ -11,10 +11,17 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.next_pod import (
     launcher_pod,
     planned_vmi,
+    restarted,
     sized,
     vmi_requests,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    NodeTerm,
+    Placement,
+    Pod,
+    Ref,
+    Requirement,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
 
 JSON = t.Any
@@ -89,3 +96,31 @@ def test_launcher_pod_of_a_halted_vm_has_its_labels_volumes_and_node_selector() 
 )
 def test_requests_of_a_vm_are_known_where_it_names_them(workload: Workload, known: bool) -> None:
     assert sized(workload) is known
+
+
+def node_terms(*keys_of_terms: str) -> tuple[NodeTerm, ...]:
+    """A node term for each text, with an expression for each of its keys."""
+    return tuple(
+        NodeTerm(tuple(Requirement(key, "In", ("true",)) for key in keys.split()))
+        for keys in keys_of_terms
+    )
+
+
+@pytest.mark.parametrize(
+    ("running", "kept"),
+    [
+        (["kubevirt.io/schedulable"], ["kubevirt.io/schedulable"]),
+        (["kubevirt.io/schedulable disk"], ["kubevirt.io/schedulable"]),
+        (["disk"], None),
+        (["kubevirt.io/schedulable disk", "disk"], None),
+    ],
+    ids=["of KubeVirt", "beside one of the template", "of the template", "in one of two terms"],
+)
+def test_next_pod_has_node_expressions_of_kubevirt_and_none_that_the_template_lost(
+    running: list[str], kept: list[str] | None
+) -> None:
+    pod = Pod("shop", "virt-launcher-db", placement=Placement(node_terms=node_terms(*running)))
+
+    created = restarted(pod, Placement(), {})
+
+    assert created.placement.node_terms == (None if kept is None else node_terms(*kept))

@@ -166,6 +166,16 @@ def _nodes(*expressions: JSON) -> JSON:
             id="keep_apart from pods that are its own too",
         ),
         pytest.param(
+            {
+                "keep_apart": {
+                    "topology_key": "zone",
+                    "pods": {"labels": {"kubevirt.io/domain": "db"}, "namespaces": ["other"]},
+                }
+            },
+            _anti(_pods(DB, namespaces=["other"])),
+            id="keep_apart from pods of another namespace with the labels of its own",
+        ),
+        pytest.param(
             {"keep_together": {"topology_key": "node", "with": WEB_REF}},
             {"affinity": {"podAffinity": {REQUIRED: [_pods(WEB, over=HOST)]}}},
             id="keep_together",
@@ -313,6 +323,15 @@ def test_workloads_given_by_labels_are_selected_by_them() -> None:
     assert _written(machines[0], rule, machines[1]) == _anti(
         _pods(_in("tier", "web"), **CREATED_BY)
     )
+
+
+def test_deployment_given_by_labels_is_selected_by_them() -> None:
+    carrier = deployment("web", labels={"app": "web", "tier": "front"})
+    rule = {
+        "workloads": [{"kind": "Deployment", "labels": {"tier": "front"}}],
+        "keep_apart": {"topology_key": "zone"},
+    }
+    assert _written(carrier, rule) == _anti(_pods(_in("tier", "front"), **REVISION))
 
 
 def test_replica_sets_of_one_key_share_a_selector() -> None:
