@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import typing as t
 
+import pytest
+
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Plan
 from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
+from ansible_collections.virt.placement.plugins.module_utils.planning import repair
 from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
     InstanceSelection,
 )
@@ -32,6 +35,7 @@ from tests.unit.compliance.judged import judge, of, rule
 
 SHOP = InstanceSelection(namespaces=frozenset({"shop"}))
 IN_ZONE_A = (TermLocation.NODE_EXPRESSION, expression(ZONE, "In", "a"))
+IN_ZONE_D = (TermLocation.NODE_EXPRESSION, expression(ZONE, "In", "d"))
 
 
 def plan_of(cluster: Cluster, *methods: Method, scope: Scope = "violated") -> Plan:
@@ -239,3 +243,19 @@ def test_plan_names_the_instances_that_violate_a_rule_before_its_moves() -> None
 
     assert len(plan.moves) == 1
     assert len(plan.violated) == 2, "one of them is satisfied once the other has moved"
+
+
+def test_group_that_moves_as_few_as_it_must_is_not_searched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A search tries thousands of states where a lower bound shows that the first plan is best."""
+    cluster = Cluster("abcd")
+    for number, node in enumerate(["n1", "n1", "n2"], 1):
+        cluster.run(f"db{number}", node, anti_affinity(apart(tier="db")), tier="db")
+    cluster.write(Ref("VirtualMachine", "shop", "db3"), "on-d", IN_ZONE_D)
+
+    def search(*_arguments: t.Any, **_options: t.Any) -> t.NoReturn:
+        raise AssertionError("searched")
+
+    monkeypatch.setattr(repair, "shortest_repair", search)
+    assert len(plan_of(cluster).moves) == 2

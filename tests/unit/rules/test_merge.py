@@ -1,0 +1,76 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Terms that others wrote beside those of a rule, when the rule is written again or taken out."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
+from ansible_collections.virt.placement.plugins.module_utils.rules.merge import Merged
+from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
+
+from .builders import applied, plan, snapshot, vm, workload
+
+JSON = t.Any
+ZONE = "topology.kubernetes.io/zone"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+DB = {"name": "r", "workloads": [{"name": "db"}]}
+
+
+def in_zones(*zones: str) -> JSON:
+    """A node term for each zone."""
+    return [
+        {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]} for zone in zones
+    ]
+
+
+def node_affinity(terms: JSON) -> JSON:
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}}
+
+
+def merged(carrier: Workload, *rules: JSON, **options: t.Any) -> Merged:
+    (change,) = plan(snapshot(carrier), *rules, **options).workloads
+    return change.merged
+
+
+def after(carrier: Workload, *rules: JSON) -> JSON:
+    """The manifest once the rules are written."""
+    write = merged(carrier, *rules).write
+    assert write is not None
+    return applied(dict(carrier.manifest), write)
+
+
+def spec_of(manifest: JSON) -> JSON:
+    return manifest["spec"]["template"]["spec"]
+
+
+def test_node_selector_that_says_the_same_is_taken_over_and_reported() -> None:
+    rule = {**DB, "run_on": {"zone": "a"}}
+    manifest = after(vm("db"), rule)
+    spec_of(manifest)["nodeSelector"] = {ZONE: "a"}
+
+    second = merged(workload(manifest), rule, adopt=True)
+
+    assert "nodeSelector" not in second.after
+    assert second.locations == {TermLocation.NODE_SELECTOR}
+
+
+def test_one_of_two_equal_node_terms_stays_when_the_rule_is_taken_out() -> None:
+    manifest = after(vm("db"), {**DB, "terms": node_affinity(in_zones("a", "b"))})
+    terms = spec_of(manifest)["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    terms += in_zones("a")
+
+    taken_out = merged(workload(manifest), {"name": "r"}, state="absent")
+
+    assert taken_out.after == node_affinity(in_zones("a"))
+
+
+def test_taking_out_an_expression_that_is_gone_already_changes_no_term() -> None:
+    manifest = after(vm("db"), {**DB, "run_on": {"zone": "a"}})
+    spec_of(manifest)["affinity"] = node_affinity(in_zones("b"))["affinity"]
+
+    taken_out = merged(workload(manifest), {"name": "r"}, state="absent")
+
+    assert taken_out.after == node_affinity(in_zones("b"))
+    assert taken_out.locations == frozenset()
