@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..compliance.declared import Declared, DeclaredReader
-from ..compliance.terms import Term
+from ..compliance.terms import Term, requirement
 from ..kubevirt.labels import LAUNCHER_LABEL, VMI_ID, hostname, vmi_id
 from ..kubevirt.labels import VM_HOSTNAME as GUEST_HOSTNAME
 from ..model.findings import Finding, Severity
@@ -113,8 +113,11 @@ class LintedWorkload:
         return RuleId.parse(owners[0]).name if owners else ""
 
     def rule_of_requirement(self, part: Requirement) -> str:
-        """The name of the first rule that requires `part` of nodes; empty where none does."""
-        return next((name for name, parts in self.node_rules() if part in parts), "")
+        """The name of the first rule that requires `part` of nodes, in whatever order its values are;
+        empty where none does."""
+        asked = requirement(part)
+        rules = self.node_rules()
+        return next((name for name, parts in rules if asked in map(requirement, parts)), "")
 
     def node_rules(self) -> t.Iterator[tuple[str, tuple[Requirement, ...]]]:
         """The names of the rules with requirements on nodes, and the requirements."""

@@ -525,3 +525,17 @@ def test_machines_that_could_not_be_read_are_not_called_halted() -> None:
     found = plan(snapshot(vm("a"), unreadable=(gap,)), rule)
     assert [change.takes_effect for change in found.workloads] == ["restart"]
     assert [finding.name for finding in found.findings] == ["check_skipped"]
+
+
+@pytest.mark.parametrize("verb", ["run_on", "avoid"])
+@pytest.mark.parametrize("preferred", [True, False], ids=["preferred", "required"])
+@pytest.mark.parametrize(
+    "value", ["hihg", ["hihg", "slow"], ["slow", "hihg"]], ids=["text", "sorted", "unsorted"]
+)
+def test_a_mistyped_value_is_a_finding_of_its_rule(verb: str, preferred: bool, value: JSON) -> None:
+    nodes = (node("n1", "a", performance="high"), node("n2", "b", performance="slow"))
+    rule = {"name": "fast", "workloads": AB, verb: {"performance": value}, "preferred": preferred}
+    found = plan(_machines(nodes=nodes), rule).findings
+    assert ("no_node_has_value", "fast") in [(finding.name, finding.rule) for finding in found]
+    (mistyped,) = {finding.why for finding in found if finding.name == "no_node_has_value"}
+    assert mistyped.startswith("No node has performance=hihg")
