@@ -102,6 +102,22 @@ def test_a_node_that_is_cordoned_counts() -> None:
     assert "3 VMs are to run" in online(cluster)["unsatisfiable"].why
 
 
+def test_finding_names_only_workloads_that_were_asked_for() -> None:
+    cluster = Cluster("ab")
+    refs = [
+        cluster.run(name, "n1", anti_affinity(apart(ZONE, g="x")), g="x")
+        for name in ("a", "b", "c")
+    ]
+
+    (finding,) = [
+        finding
+        for finding in lint(cluster.snapshot(), workloads=refs[:1])
+        if finding.name == "unsatisfiable"
+    ]
+
+    assert finding.objects == (refs[0],)
+
+
 def test_without_nodes_nobody_can_count_domains() -> None:
     cluster = Cluster("ab")
     for name in "abc":

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    Ref,
     Taint,
     Toleration,
 )
@@ -56,6 +57,22 @@ def test_new_term_checked_while_a_pod_is_hidden_counts_that_pod_later() -> None:
         again = pod("w1", labels=WEB, affinity=apart(WEB, HOST))
         assert cluster.feasible_nodes(again, without="shop/w1") == ("n1", "n2", "n3")
     assert cluster.feasible_nodes(again) == ("n2", "n3")
+
+
+@pytest.mark.parametrize("owner", ["new pod", "placed pods"])
+def test_reason_names_no_pod_that_has_left(owner: str) -> None:
+    placed_affinity = {"affinity": apart(WEB)} if owner == "placed pods" else {}
+    placed = [pod(name, "n1", labels=WEB, **placed_affinity) for name in ("w1", "w2")]
+    new = pod("new", labels=WEB, affinity=apart(WEB) if owner == "new pod" else None)
+    cluster = index(NODES, placed)
+
+    def counterparts() -> list[Ref | None]:
+        (failure,) = cluster.failures(new, "n1")
+        return [reason.counterpart for reason in failure.reasons]
+
+    assert counterparts() == [Ref("Pod", "shop", "w1")]
+    cluster.remove("shop/w1")
+    assert counterparts() == [Ref("Pod", "shop", "w2")]
 
 
 def test_moving_a_hidden_pod_raises_value_error() -> None:
