@@ -23,7 +23,8 @@ options:
   event:
     description:
       - With V(failure) the nodes are unreachable. Their pods stay terminating there and still count for anti-affinity.
-        Their controllers create new ones.
+        Their controllers create new ones. VMs are down until the node is fenced, and the forecast is about the cluster
+        after that.
       - With V(drain) the nodes are cordoned and their pods evicted. VMs are live-migrated or restarted, as their
         eviction strategy says.
     type: str
@@ -160,6 +161,20 @@ domains:
         name:
           description: Its name.
           type: str
+    down_until_fenced:
+      description: VMs that stay down until their failed node is fenced.
+      type: list
+      elements: dict
+      contains:
+        kind:
+          description: Its kind.
+          type: str
+        namespace:
+          description: Its namespace.
+          type: str
+        name:
+          description: Its name.
+          type: str
     reasons:
       description: Why the forecast is not V(guaranteed). Empty only where RV(domains[].blocked) says it.
       type: list
@@ -224,6 +239,7 @@ domains:
       at_risk: []
       not_migratable: []
       not_recreated: []
+      down_until_fenced: []
       reasons: ["VM web-a needs a zone of its own (anti-affinity), and none is feasible"]
       blocked:
         - instance:

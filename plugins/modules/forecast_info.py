@@ -31,7 +31,8 @@ options:
       - With V(drain) the nodes are cordoned and their pods evicted. VMs are live-migrated or restarted, as their
         eviction strategy says.
       - With V(failure) the nodes are unreachable. Their pods stay terminating there and still count for anti-affinity.
-        Their controllers create new ones.
+        Their controllers create new ones. VMs are down until the node is fenced, and the forecast is about the cluster
+        after that.
       - The default of M(virt.placement.drill_info) is V(failure).
     type: str
     choices: [drain, failure]
@@ -123,6 +124,24 @@ min_unschedulable:
   returned: success
   type: int
   sample: 1
+down_until_fenced:
+  description:
+    - VMs that stay down until their failed node is fenced. KubeVirt starts a VM again only when its old pod is gone.
+    - RV(forecast) is about the cluster after that.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Its kind.
+      type: str
+    namespace:
+      description: Its namespace.
+      type: str
+    name:
+      description: Its name.
+      type: str
+  sample: []
 pending:
   description:
     - Instances that would have no node. If RV(forecast) is V(possible), those of one unfavorable choice of nodes, else

@@ -187,7 +187,7 @@ class Case:
     @property
     def question(self) -> JSON:
         if self.change == "drain":
-            return {"without": {"nodes": [self.lost]}}
+            return {"unavailable": {"nodes": [self.lost]}}
         if self.change == "rule":
             return {"namespace": NAMESPACE, "rules": [self.rule]}
         target = self.deployments[0]

@@ -7,6 +7,7 @@ See test_scenarios.py for the other situations.
 
 from __future__ import annotations
 
+import time
 import typing as t
 
 import pytest
@@ -130,3 +131,31 @@ def _spread_over_zones() -> dict[str, t.Any]:
         "labelSelector": {"matchLabels": {"g": "web"}},
     }
     return {"topologySpreadConstraints": [constraint]}
+
+
+def test_vm_on_a_failed_node_is_down_until_the_node_is_fenced(
+    three_nodes: Stage, dead_node: str
+) -> None:
+    three_nodes.machine("db", dead_node, {})
+
+    found = three_nodes.forecast(unavailable={"nodes": [dead_node]}, event="failure")
+
+    assert found["forecast"] == "guaranteed", found
+    assert [ref["name"] for ref in found["down_until_fenced"]] == ["db"]
+    three_nodes.sandbox.node_down(dead_node)
+    three_nodes.api.wait(_is_unreachable, three_nodes.api.path("Node", name=dead_node))
+    (old,) = three_nodes.api.list(three_nodes.path("Pod"))
+    three_nodes.api.delete(three_nodes.path("Pod", old["metadata"]["name"]))
+    time.sleep(10)
+    assert [pod["metadata"]["uid"] for pod in three_nodes.api.list(three_nodes.path("Pod"))] == [
+        old["metadata"]["uid"]
+    ], "KubeVirt makes no new pod while the old one is there"
+    fence(three_nodes, old)
+    nodes = three_nodes.placed(1)
+    assert set(nodes) <= {"w1", "w2"}
+
+
+def fence(stage: Stage, pod: JSON) -> None:
+    """Delete the pod by force, as an administrator does once the node is surely off."""
+    path = stage.path("Pod", pod["metadata"]["name"])
+    stage.api.delete(path, gracePeriodSeconds=0)

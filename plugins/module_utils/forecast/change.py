@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from ..kubevirt.instances import (
     bound_launcher,
     instances,
+    is_fenced,
     launcher_pods,
     pod_workload,
     settled,
@@ -58,8 +59,8 @@ class ChangedCluster:
 
     `touched` are the workloads whose templates the change replaces, `affected` are these and the members
     of the question: their VMs have to move where they violate what is declared. `pending` are all pods
-    of `after` that need a node. Of the instances on `lost_nodes`, `blocked` cannot leave and `gone` are
-    not created again.
+    of `after` that need a node. Of the instances on `lost_nodes`, `blocked` cannot leave, `gone` are
+    not created again, and `fenced` are created again only once their failed node is fenced.
     """
 
     before: Snapshot
@@ -71,6 +72,7 @@ class ChangedCluster:
     pending: tuple[PendingPod, ...]
     blocked: tuple[EvictedInstance, ...] = ()
     gone: tuple[EvictedInstance, ...] = ()
+    fenced: tuple[Ref, ...] = ()
 
 
 def what_if(
@@ -87,7 +89,8 @@ def what_if(
     `members` are workloads that the question is about though nothing may be written to them: of those,
     too, halted VMs are to be placed, and instances that wait are created anew from what is declared.
     A drain cordons the nodes; what runs there migrates or is recreated. With a failure the nodes stay,
-    unreachable, and lost pods stay bound to them, terminating: they still count for anti-affinity.
+    unreachable, and pods stay bound to them, terminating: they still count for anti-affinity. The
+    pods of VMs do not: they are gone once the node is fenced, and only then is a VM started again.
     Raises KeyError for a node or workload that is not there, ValueError for a write that does not fit
     its object. Migrations that have found their nodes are taken to be over.
     """
@@ -101,9 +104,11 @@ def what_if(
         changed = _scaled(changed, entry)
     blocked: tuple[EvictedInstance, ...] = ()
     gone: tuple[EvictedInstance, ...] = ()
+    fenced: tuple[Ref, ...] = ()
     if lost:
         loss = _LostNodes(changed, lost, event, replaced)
         changed, blocked, gone = loss.snapshot(), tuple(loss.blocked), tuple(loss.gone)
+        fenced = tuple(loss.fenced)
     affected = touched(snapshot, changed).union(members)
     concerned = affected.union(entry.workload for entry in scale)
     return ChangedCluster(
@@ -116,6 +121,7 @@ def what_if(
         _pending(snapshot, changed, replaced, concerned),
         blocked,
         gone,
+        fenced,
     )
 
 
@@ -326,6 +332,8 @@ class _LostNodes:
         self._pods: dict[int, tuple[Pod, ...]] = {id(pod): (pod,) for pod in before.pods}
         self._vmis = {vmi.uid: vmi for vmi in before.vmis}
         self._ending = list(before.terminating_pods)
+        self.fenced: list[Ref] = []
+        """VMIs that are created again only once their failed node is fenced."""
 
     def snapshot(self) -> Snapshot:
         evictions = Evictions(self._before)
@@ -359,7 +367,13 @@ class _LostNodes:
         if not migrates:
             self._ending.append(pod)
             self._replace_vmi(evicted)
-            if self._event == "failure":
+            if (
+                self._event == "failure"
+                and is_fenced(pod)
+                and evicted.outcome is DrainOutcome.RECREATED
+            ):
+                self.fenced.append(evicted.instance.ref)
+            if self._event == "failure" and not is_fenced(pod):
                 left = (replace(pod, terminating=True, ready=False),)
         if evicted.outcome is DrainOutcome.GONE:
             self.gone.append(evicted)

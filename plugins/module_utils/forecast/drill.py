@@ -12,7 +12,7 @@ import contextlib
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ..kubevirt.instances import bound_launcher, settled
+from ..kubevirt.instances import bound_launcher, is_fenced, settled
 from ..model.gc import collector_paused
 from ..model.objects import Pod, Ref, Toleration
 from ..model.rendering import columns
@@ -68,6 +68,7 @@ class Drill:
     at_risk: tuple[Ref, ...] = ()
     not_migratable: tuple[Ref, ...] = ()
     not_recreated: tuple[Ref, ...] = ()
+    down_until_fenced: tuple[Ref, ...] = ()
     reasons: tuple[str, ...] = ()
     blocked: tuple[BlockedPod, ...] = ()
 
@@ -213,7 +214,7 @@ class _Drills:
             self.index.place(pod, pod.node_name)
         for pod in ended:
             self.index.remove(pod_key(pod))
-            if self.event == "failure":
+            if self.event == "failure" and not is_fenced(pod):
                 self.index.place(replace(pod, terminating=True), pod.node_name)
         try:
             yield
@@ -221,7 +222,7 @@ class _Drills:
             for pod in left_over:
                 self.index.remove(pod_key(pod))
             for pod in ended:
-                if self.event == "failure":
+                if self.event == "failure" and not is_fenced(pod):
                     self.index.remove(pod_key(pod))
                 self.index.place(pod, pod.node_name)
 
@@ -229,7 +230,11 @@ class _Drills:
         """Pods that terminate already on nodes that fail: they are never gone then."""
         if self.event == "drain":
             return []
-        return [x for x in self.ending if x.terminating and x.node_name in names]
+        return [
+            pod
+            for pod in self.ending
+            if pod.terminating and pod.node_name in names and not is_fenced(pod)
+        ]
 
     def _closed(self, pod: Pod, nodes: NodeSet) -> NodeSet:
         """Lost nodes, unless the pod tolerates their taints."""
@@ -281,9 +286,15 @@ class _Drills:
                 *(refs[n] for n in without if impossible and n in migrating),
             ),
             not_recreated=tuple(eviction.instance.ref for eviction in loss.gone),
+            down_until_fenced=self._down_until_fenced(loss),
             reasons=tuple(self._proof(simulation, loss, decision)),
             blocked=tuple(self._blocked(simulation, loss, decision)),
         )
+
+    def _down_until_fenced(self, loss: _LostDomain) -> tuple[Ref, ...]:
+        if self.event == "drain":
+            return ()
+        return tuple(eviction.instance.ref for eviction in loss.evicted if eviction.instance.vmi)
 
     def _blocked(
         self, simulation: PlacementSimulation, loss: _LostDomain, decision: Decision
@@ -370,6 +381,12 @@ def table(report: DrillReport, topology: Topology) -> str:
         lines += _instances_down(drill, f"{topology.name_of(drill.key)} {drill.domain} {verb}")
     total, unaffected = len(report.drills), len(report.drills) - len(impact)
     summary = f"{unaffected} of {plural(total, noun)}: no impact"
+    worst = max(report.drills, key=lambda drill: len(drill.down_until_fenced), default=None)
+    if worst is not None and worst.down_until_fenced:
+        summary += (
+            f"; VMs are down until their failed node is fenced, at most {len(worst.down_until_fenced)}"
+            f" ({topology.name_of(worst.key)} {worst.domain})"
+        )
     return "\n".join([*lines, summary] if impact else [summary])
 
 

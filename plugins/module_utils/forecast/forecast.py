@@ -190,6 +190,7 @@ class _Forecaster:
             deadlock=self._deadlock(simulation, decision) or moved.deadlock,
             findings=tuple(self._not_recreated()),
             instances_to_schedule=simulation.required,
+            down_until_fenced=self.change.fenced,
             min_unschedulable=min(decision.least_without(migrating), len(unplaced)),
         )
 

@@ -20,6 +20,7 @@ def forecast_as_json(forecast: Forecast) -> dict[str, JSON]:
             "reasons",
             "instances_to_schedule",
             "min_unschedulable",
+            "down_until_fenced",
             "pending",
             "not_migratable",
             "deadlock",

@@ -69,6 +69,7 @@ class Forecast:
     unreadable: tuple[Unreadable, ...] = ()
     instances_to_schedule: int = 0
     min_unschedulable: int = 0
+    down_until_fenced: tuple[Ref, ...] = ()
 
 
 def remediation(instances: t.Sequence[Ref], *, rollout: bool) -> tuple[str, ...]:

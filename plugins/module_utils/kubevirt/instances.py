@@ -188,18 +188,31 @@ def in_flight(snapshot: Snapshot, namespaces: t.Collection[str] = ()) -> InFligh
     return InFlight(frozenset(pods), frozenset(instances))
 
 
+def is_fenced(pod: Pod) -> bool:
+    """Whether a replacement needs this pod of a failed node to be gone, as for a launcher pod: a VM starts
+    again only once its node is fenced. Pods of other controllers are replaced while they terminate.
+    Source: KubeVirt, virt-controller/watch/vmi and /vm (a VMI ends with its last pod)."""
+    return bool(_vmi_uid(pod))
+
+
 def settled(snapshot: Snapshot, failing: t.Container[str] = ()) -> Snapshot:
     """The snapshot once migrations that have found their nodes have ended and leaving pods are gone
     (`terminating_pods` has them). A terminating pod never leaves a node that is not ready or is one of
-    `failing`; it also stays where its VMI is not being deleted."""
+    `failing`, but launcher pods leave `failing` nodes, which are fenced; it also stays where its VMI is
+    not being deleted."""
     leaving = in_flight(snapshot)
     dead = {node.name for node in snapshot.nodes if not node.ready or node.name in failing}
     living = {vmi.uid for vmi in snapshot.vmis if not vmi.terminating}
+
+    def stays_on_dead_node(pod: Pod) -> bool:
+        fenced = pod.node_name in failing and is_fenced(pod)
+        return pod.node_name in dead and not fenced
+
     ending = tuple(
         pod
         for pod in snapshot.pods
         if pod.uid in leaving.pods
-        and not (pod.terminating and (pod.node_name in dead or _vmi_uid(pod) in living))
+        and not (pod.terminating and (stays_on_dead_node(pod) or _vmi_uid(pod) in living))
     )
     if not ending:
         return snapshot

@@ -99,17 +99,29 @@ def test_drain_keeps_the_source_of_a_migration_and_removes_pods() -> None:
     assert [name.endswith("-next") for name, _node in names] == [False, True, True]
 
 
-def test_after_a_failure_lost_pods_are_bound_and_terminating() -> None:
+def test_failure_leaves_the_pod_of_a_deployment_terminating_on_its_node() -> None:
     made = cluster("ab")
-    machine(made, "db", "n1")
+    deployment(made, "web", ["n1"], {})
 
     after = what_if(made.snapshot(), lost_nodes=["n1"], event="failure").after
 
     old, new = after.pods
     assert (old.terminating, old.node_name, new.node_name) == (True, "n1", "")
-    assert old.labels["kubevirt.io/created-by"] != new.labels["kubevirt.io/created-by"]
     assert {taint.effect for taint in after.nodes[0].taints} == {"NoSchedule", "NoExecute"}
     assert not after.nodes[0].ready
+
+
+def test_failure_leaves_no_launcher_pod_once_its_node_is_fenced() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    (old,) = made.snapshot().pods
+
+    change = what_if(made.snapshot(), lost_nodes=["n1"], event="failure")
+
+    (new,) = change.after.pods
+    assert new.node_name == ""
+    assert old.labels["kubevirt.io/created-by"] != new.labels["kubevirt.io/created-by"]
+    assert [ref.name for ref in change.fenced] == ["db"]
 
 
 @pytest.mark.parametrize(("replicas", "pods"), [(0, 0), (1, 1), (2, 2), (5, 5)])

@@ -139,7 +139,8 @@ class Drained:
             if not pod["spec"]["nodeName"]:
                 continue
             if "deletionTimestamp" in pod["metadata"]:
-                self._ends(pod, pod["spec"]["nodeName"] in nodes)
+                fenced = MACHINE in pod["metadata"]["labels"]
+                self._ends(pod, pod["spec"]["nodeName"] in nodes and not fenced)
             elif pod["metadata"]["labels"].get(MACHINE) in arriving and not _arrives(made, pod):
                 self._ends(pod, dead=False)
             elif pod["spec"]["nodeName"] in nodes:
@@ -205,7 +206,7 @@ class Drained:
             self.sources[number] = name
         else:
             self.seekers.append(_next(pod, owner["uid"] if is_machine else ""))
-            self._ends(pod, dead=True)
+            self._ends(pod, dead=not is_machine)
             self.ending[name] = number
             if is_machine:
                 self.late.add(number)

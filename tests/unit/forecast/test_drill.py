@@ -57,7 +57,9 @@ def test_the_zone_that_hurts_most_comes_first() -> None:
     assert text[1].startswith("zone a")
     assert "unschedulable if zone a fails: VirtualMachineInstance shop/web-a" in text
     assert "not recreated if node n2 fails: Pod shop/lonely" in text
-    assert text[-1] == "2 of 9 failures: no impact"
+    assert text[-1] == (
+        "5 of 9 failures: no impact; VMs are down until their failed node is fenced, at most 2 (zone a)"
+    )
 
 
 def test_where_nothing_hurts_one_line_says_so() -> None:
@@ -112,18 +114,31 @@ def test_what_blocks_is_named_with_its_pod_and_its_rule() -> None:
     )
 
 
-def test_what_is_left_of_an_instance_on_a_dead_node_keeps_it_out_of_its_zone() -> None:
+def test_terminating_pod_of_a_failed_node_keeps_its_replacement_out_of_its_zone() -> None:
+    made = cluster("aabb")
+    deployment(made, "web", ["n1", "n3"], {"affinity": keep_apart(plain=True, app="web")})
+
+    node = drill(made.snapshot(), [HOST], event="failure").drills[0]
+
+    (blocked,) = node.blocked
+    assert (node.domain, blocked.own) == ("n1", True)
+    assert "is blocked by its own pod shop/web-" in blocked.message
+    assert blocked.message.endswith("which counts until it is deleted")
+
+
+def test_drill_names_the_vms_that_are_down_until_their_node_is_fenced() -> None:
     made = cluster("aabb")
     for name, node in (("web-a", "n1"), ("web-b", "n3")):
         spec = {"affinity": keep_apart(plain=True, g="web")}
         machine(made, name, node, spec, g="web")
 
-    host = drill(made.snapshot(), [HOST], event="failure").drills[0]
+    report = drill(made.snapshot(), [HOST], event="failure")
 
-    (blocked,) = host.blocked
-    assert (host.domain, blocked.instance.name, blocked.own) == ("n1", "web-a", True)
-    assert "its own pod shop/virt-launcher-web-a" in blocked.message
-    assert blocked.message.endswith("which counts until it is deleted")
+    by_node = {x.domain: [ref.name for ref in x.down_until_fenced] for x in report.drills}
+    assert by_node == {"n1": ["web-a"], "n2": [], "n3": ["web-b"], "n4": []}
+    assert table(report, Topology.of()) == (
+        "4 of 4 failures: no impact; VMs are down until their failed node is fenced, at most 1 (node n1)"
+    )
 
 
 def test_a_spread_and_a_node_filter_block_without_a_pod() -> None:

@@ -305,16 +305,27 @@ def test_what_nothing_makes_again_is_named() -> None:
     assert "Pod shop/lonely" in found.findings[0].why
 
 
-def test_after_a_failure_the_lost_machine_still_counts() -> None:
-    """A terminating pod keeps its successor out of the rest of its zone."""
+def test_vm_of_a_failed_node_is_down_until_fenced_and_then_schedulable_in_its_zone() -> None:
+    """Before the node is fenced KubeVirt creates no new pod, and then the old one is gone."""
     made = cluster("aabb")
-    zone_group(made, ["n1", "n3"])
+    zone_group(made, ["n1", "n3"], plain=True)
 
-    drained, failed = lost(made, "n1"), lost(made, "n1", event="failure")
+    failed = lost(made, "n1", event="failure")
 
-    assert drained.answer is ForecastResult.GUARANTEED
-    assert failed.answer is ForecastResult.IMPOSSIBLE
-    assert names(failed.pending) == ["web-a"]
+    assert failed.answer is ForecastResult.GUARANTEED
+    assert [ref.name for ref in failed.down_until_fenced] == ["web-a"]
+    assert lost(made, "n1").down_until_fenced == ()
+
+
+def test_pod_of_a_failed_node_keeps_its_replacement_out_of_its_zone() -> None:
+    """A Deployment's pod is replaced while it terminates, and terminating pods count."""
+    made = cluster("aabb")
+    deployment(made, "web", ["n1", "n3"], {"affinity": keep_apart(plain=True, app="web")})
+
+    failed = lost(made, "n1", event="failure")
+
+    assert (failed.answer, failed.down_until_fenced) == (ForecastResult.IMPOSSIBLE, ())
+    assert failed.min_unschedulable == 1
 
 
 def without_n1(snapshot: Snapshot, **more: t.Any) -> Forecast:

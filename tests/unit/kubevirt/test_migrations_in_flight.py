@@ -162,5 +162,14 @@ def test_what_terminates_will_be_gone_unless_its_node_does_not_answer() -> None:
     silent = replace(found, nodes=(*NODES[:2], replace(NODES[2], ready=False)))
 
     assert settled(found).terminating_pods == found.pods
-    assert settled(found, failing=("w3",)) is found
     assert settled(silent) is silent
+
+
+def test_launcher_pod_leaves_a_failing_node_that_is_fenced_and_another_pod_does_not() -> None:
+    vm_pod = launcher("x", "w3", terminating=True)
+    web_pod = replace(vm_pod, name="web", uid="web", owner=Owner("ReplicaSet", "web", "web"))
+    found = snapshot(vm_pod, web_pod, machines=())
+
+    later = settled(found, failing=("w3",))
+
+    assert (later.pods, later.terminating_pods) == ((web_pod,), (vm_pod,))
