@@ -14,6 +14,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.verdict impor
 from ansible_collections.virt.placement.plugins.module_utils.planning import repair
 from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
     InstanceSelection,
+    movable_instances,
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan import (
     PlanRequest,
@@ -259,3 +260,13 @@ def test_group_that_moves_as_few_as_it_must_is_not_searched(
 
     monkeypatch.setattr(repair, "shortest_repair", search)
     assert len(plan_of(cluster).moves) == 2
+
+
+def test_only_the_target_of_a_migration_keeps_off_the_node_of_its_source() -> None:
+    cluster = Cluster("ab")
+    cluster.run("db", "n1", tier="db")
+    (instance,) = movable_instances(cluster.snapshot(), SHOP)
+
+    assert instance.next_pod(Method.MIGRATE).placement.anti_affinity
+    assert not instance.next_pod(Method.RECREATE).placement.anti_affinity
+    assert not instance.next_pod(Method.RESTART).placement.anti_affinity

@@ -301,6 +301,18 @@ def test_what_the_server_does_not_know_is_left_out_and_told(
     assert not wish.refused
 
 
+def test_match_label_keys_that_the_server_does_not_know_are_left_out_and_reported() -> None:
+    rule = {"name": "r", "workloads": [WEB_REF], "keep_apart": {"topology_key": "zone"}}
+    seen = snapshot(deployment("web"), platform=Platform(kubernetes=(1, 30), kubevirt="v1.8.4"))
+
+    changed = plan(seen, rule, workload_rollout="allow")
+
+    refused = {finding.name: finding.why for finding in changed.refused}
+    assert refused.keys() == {"unsupported_by_server", "rollout_deadlock"}
+    assert "matchLabelKeys" in refused["unsupported_by_server"]
+    assert changed.workloads[0].merged.after == _anti(_pods(WEB))
+
+
 def test_the_label_of_a_rule_selects_its_group() -> None:
     label = {"harvesterhci.io/machineSetName": "pool1"}
     rule = {"name": "r", "workloads": [AB], "label": label, "keep_apart": {"topology_key": "node"}}
