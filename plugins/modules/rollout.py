@@ -18,6 +18,8 @@ description:
     the remaining moves again.
   - Evicts pods through the eviction API, so PodDisruptionBudgets are respected. Does not use nodes that would need
     preemption.
+  - Skips the instances of workloads with the label C(placement.virt/do-not-move), and instances on a node that is not
+    ready.
   - Never starts or stops a VM. A halted VM stays halted, and a VM with run strategy C(Once) is not restarted.
   - Prints a line for each move that starts or ends. One rollout at a time runs on a cluster.
   - After a rollout was killed, the next one continues with the moves in flight. No instance is moved twice.
@@ -146,6 +148,12 @@ options:
     description:
       - A restart also applies other pending changes of a VirtualMachine, such as a new disk. By default, VMs with such
         changes are not restarted. They are returned in RV(skipped), with the changes.
+    type: bool
+    default: false
+  fail_on_skipped:
+    description:
+      - Fail if an instance in O(scope) was skipped. By default there is a warning if skipped instances violate a rule.
+      - All possible moves are made in either case. In check mode none are made, and the task fails as well.
     type: bool
     default: false
   run_timeout:
@@ -538,6 +546,7 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
     "failures_allowed": {"type": "int", "default": 0},
     "pin_target_zone": {"type": "bool", "default": False},
     "apply_pending_changes": {"type": "bool", "default": False},
+    "fail_on_skipped": {"type": "bool", "default": False},
     "run_timeout": {"type": "int", "default": 3600},
     "move_timeout": {"type": "int", "default": 600},
     "_run": {"type": "dict", "default": {}},

@@ -193,6 +193,7 @@ def _parameters(wanted: InstanceSelection) -> RolloutOptions:
         "window": None,
         "pin_target_zone": False,
         "apply_pending_changes": False,
+        "fail_on_skipped": False,
     }
     return parse_options(given | options, ZONE)
 

@@ -10,7 +10,7 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.modules import rules
-from sandbox import Sandbox, drain, objects
+from sandbox import Sandbox, drain, node_faults, objects
 from sandbox.fault_proxy import Rule, delay, sigkill
 from tests.conftest import error_messages
 from tests.shop import ZONE, Object, Shop
@@ -247,6 +247,45 @@ def test_restart_does_not_apply_what_others_took_out_of_the_template(shop: Shop)
 
     result = shop.roll(allow=["restart"], apply_pending_changes=True)
     assert [move["state"] for move in result["moves"]] == ["moved"]
+
+
+def test_vms_with_the_label_do_not_move_are_skipped_with_a_warning_or_a_failure(shop: Shop) -> None:
+    names = pair_on_one_node(shop)
+    label = {"metadata": {"labels": {"placement.virt/do-not-move": "true"}}}
+    for name in names:
+        shop.api.patch(shop.path("VirtualMachine", name), label)
+    mark = shop.sandbox.audit.mark()
+
+    result = shop.roll()
+    refused = shop.roll(fail_on_skipped=True)
+
+    assert not result.get("failed"), result.get("msg")
+    assert {skipped["name"] for skipped in result["skipped"]} == set(names)
+    for skipped in result["skipped"]:
+        assert "its workload has the label placement.virt/do-not-move" in skipped["reason"]
+    (warning,) = result["warnings"]
+    assert "2 instances still violate a rule: VirtualMachine" in str(warning)
+    assert refused["failed"]
+    assert refused["msg"].startswith("2 instances were skipped (fail_on_skipped): VirtualMachine")
+    assert shop.sandbox.audit.writes(since=mark) == []
+
+
+def test_vms_on_a_dead_node_are_skipped_at_once_with_the_state_of_the_node(shop: Shop) -> None:
+    names = pair_on_one_node(shop)
+    node_faults.node_down(shop.api, "w1")
+    mark = shop.sandbox.audit.mark()
+    try:
+        shop.api.wait(lambda node: "unreachable" in str(node["spec"]), "/api/v1/nodes/w1")
+        result = shop.roll()
+    finally:
+        node_faults.node_up(shop.api, "w1")
+
+    assert not result.get("failed"), result.get("msg")
+    assert result["moves"] == []
+    assert {skipped["name"] for skipped in result["skipped"]} == set(names)
+    for skipped in result["skipped"]:
+        assert "its node w1 is NotReady" in skipped["reason"]
+    assert shop.disruptions(mark) == []
 
 
 def test_halted_machines_stay_halted(shop: Shop) -> None:

@@ -10,6 +10,7 @@ from ..api.client import ApiClient
 from ..interface.arguments import topology_of
 from ..interface.runner import PartialFailure
 from ..rollout.options import parse_options
+from ..rollout.report import still_violated
 from ..rollout.state import RolloutState
 from ..rollout.step import rollout_step
 from ..rollout.watch import output_is_read
@@ -29,6 +30,8 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         check=module.check_mode,
         listening=output_is_read,
     )
+    if result.violators:
+        module.warn(still_violated(result.violators))
     if result.failure:
         raise PartialFailure(result.as_json(), [result.failure])
     return result.as_json()

@@ -191,6 +191,9 @@ def instance_path(instance: Ref) -> str:
 
 PREFIX = "placement.virt/"
 
+DO_NOT_MOVE = f"{PREFIX}do-not-move"
+"""Label on a workload: a rollout skips its instances."""
+
 RULES = f"{PREFIX}rules"
 """Annotation on a workload: which rule put which terms there, and the uid of the object."""
 

@@ -85,6 +85,7 @@ class PlanRequest:
     `in_flight`: instances with a move under way, which are neither moved nor skipped. The same
     holds for instances that another controller migrates to a known node. `not_movable`: instances
     that may not be moved (again), with the reason. `no_restart`: those that may not be restarted.
+    `kept`: those that no method may move; they are skipped with this reason if they should move.
     """
 
     selection: InstanceSelection
@@ -94,6 +95,7 @@ class PlanRequest:
     in_flight: frozenset[Uid] = frozenset()
     not_movable: t.Mapping[Uid, str] = field(default_factory=dict)
     no_restart: t.Mapping[Uid, str] = field(default_factory=dict)
+    kept: t.Mapping[Uid, str] = field(default_factory=dict)
     topology: Topology = field(default_factory=Topology.of)
 
 
@@ -164,7 +166,8 @@ class _Planner:
         return Plan(tuple(moves), tuple(self.skipped.values()), frozenset(violating))
 
     def _methods(self, uid: Uid) -> tuple[Method, ...]:
-        if uid in self.request.not_movable or self.simulation.bypassed(uid):
+        request = self.request
+        if uid in request.not_movable or uid in request.kept or self.simulation.bypassed(uid):
             return ()
         movable = self.candidates[uid]
         if self.request.allow == _ONLY_MIGRATE:
@@ -291,7 +294,7 @@ class _Planner:
                 continue
             probe = movable.next_pod(Method.RECREATE)
             nodes = self.simulation.running.feasible_set(probe)
-            if allowed is not Method.RECREATE:
+            if allowed is not Method.RECREATE or movable.uid in self.request.kept:
                 self._skip(movable, f"it is Pending; {self._why_not_moved(movable)}")
             elif not nodes:
                 pod_info = self.simulation.running.pod_info(probe)
@@ -353,6 +356,8 @@ class _Planner:
     def _why_not_moved(self, movable: MovableInstance) -> str:
         if movable.uid in self.request.not_movable:
             return self.request.not_movable[movable.uid]
+        if movable.uid in self.request.kept:
+            return self.request.kept[movable.uid]
         if not movable.move_options.methods:
             return movable.move_options.reason
         if movable.uid in self.request.no_restart and Method.RESTART in self.request.allow:

@@ -143,6 +143,7 @@ class RolloutOptions:
     failures_allowed: int
     pin_target_zone: bool
     apply_pending_changes: bool
+    fail_on_skipped: bool
     run_timeout: int
     move_timeout: int
     zone_key: str
@@ -179,7 +180,10 @@ def parse_options(given: t.Mapping[str, JSON], zone_key: str) -> RolloutOptions:
         window=window,
         zone_key=zone_key,
         **{name: given[name] for name in (*MAY_BE_ZERO, *POSITIVE)},
-        **{name: given[name] for name in ("pin_target_zone", "apply_pending_changes")},
+        **{
+            name: given[name]
+            for name in ("pin_target_zone", "apply_pending_changes", "fail_on_skipped")
+        },
     )
 
 

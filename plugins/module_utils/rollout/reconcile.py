@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from ..api.errors import ApiError
 from ..cluster import lease
 from ..cluster.lease import LeaseKeeper, LeaseLost
+from ..model.kinds import DO_NOT_MOVE
 from ..model.objects import Ref
 from ..model.plan import Method, Move, Plan
 from ..model.snapshot import Snapshot
@@ -75,6 +76,23 @@ class JudgedSnapshot:
         return {movable.uid: movable for movable in self.candidates}
 
     @functools.cached_property
+    def kept(self) -> t.Mapping[str, str]:
+        """Instances that a rollout leaves where they are, with the reason."""
+        dead = {
+            node.name for node in self.snapshot.nodes if _NOT_READY & {x.key for x in node.taints}
+        }
+        reasons = {}
+        for movable in self.candidates:
+            labels = movable.workload.labels if movable.workload is not None else {}
+            if labels.get(DO_NOT_MOVE, "false") != "false":
+                reasons[movable.uid] = f"its workload has the label {DO_NOT_MOVE}: remove the label"
+            elif movable.node in dead:
+                reasons[movable.uid] = (
+                    f"its node {movable.node} is NotReady: wait until the node is Ready, or fence it"
+                )
+        return reasons
+
+    @functools.cached_property
     def by_workload(self) -> t.Mapping[Ref | None, MovableInstance]:
         return {movable.instance.workload: movable for movable in self.candidates}
 
@@ -94,6 +112,7 @@ class JudgedSnapshot:
             options.apply_pending_changes,
             busy,
             spent,
+            kept=self.kept,
         )
         while True:
             plan = plan_moves(self.snapshot, request, self.candidates, verified=self.verified)
@@ -106,6 +125,11 @@ class JudgedSnapshot:
             if not refused:
                 return plan
             request = replace(request, no_restart={**request.no_restart, **refused})
+
+
+_NOT_READY = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
+"""Taints of a node whose Ready condition is not true (kubernetes, pkg/controller/nodelifecycle). Nothing
+on it can be migrated, and no pod of it is seen to end."""
 
 
 def _spent(journal: RunJournal, uid: str) -> str:

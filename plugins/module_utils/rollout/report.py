@@ -57,6 +57,23 @@ def no_node(plan: Plan) -> list[SkippedInstance]:
     return [instance for instance in plan.skipped if instance.no_node]
 
 
+def skipped_texts(skipped: t.Iterable[SkippedInstance]) -> list[str]:
+    return [f"{short(x.workload or x.instance, x.instance)}: {x.reason}" for x in skipped]
+
+
+def still_violated(violators: t.Sequence[str]) -> str:
+    """The warning about instances that still violate a rule."""
+    verb = "violates" if len(violators) == 1 else "violate"
+    return f"{_count(len(violators), 'instance')} still {verb} a rule: {'; '.join(violators)}"
+
+
+def not_all_moved(skipped: t.Sequence[SkippedInstance]) -> str:
+    """Why a run with fail_on_skipped failed."""
+    were = "was" if len(skipped) == 1 else "were"
+    texts = "; ".join(skipped_texts(skipped))
+    return f"{_count(len(skipped), 'instance')} {were} skipped (fail_on_skipped): {texts}"
+
+
 def _waiting_line(skipped: SkippedInstance) -> str:
     name = short(skipped.workload or skipped.instance, skipped.instance)
     return f"{name} has no node yet, and is tried again after each move: {skipped.reason}"

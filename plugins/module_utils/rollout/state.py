@@ -200,6 +200,7 @@ class RolloutState:
 class StepResult:
     """`moves` are those that ended in this step, or in check mode those that are planned.
 
+    `violators` name the instances that still violate a rule, with the reasons.
     `failure` says why the run failed; then it is finished. The state is for the next step, so
     there is none in the last one's result.
     """
@@ -213,6 +214,7 @@ class StepResult:
     progress: list[str] = field(default_factory=list)
     stop_reason: str = ""
     failure: str = ""
+    violators: list[str] = field(default_factory=list)
     changed: bool = False
 
     def as_json(self) -> dict[str, JSON]:

@@ -130,6 +130,7 @@ class _RolloutStep:
         result.moves = [report.planned_move(move) for move in plan.moves]
         result.skipped = [skipped_as_json(instance) for instance in plan.skipped]
         result.changed = bool(plan.moves or cleared)
+        self._judge_skipped(result, plan)
         return result
 
     def run(self) -> StepResult:
@@ -366,7 +367,15 @@ class _RolloutStep:
         if applied.failed:
             errors = "; ".join(str(failure.error) for failure in applied.failed)
             result.failure = f"the undo records of some workloads could not be removed: {errors}"
+        self._judge_skipped(result, plan)
         return result
+
+    def _judge_skipped(self, result: StepResult, plan: Plan) -> None:
+        """The instances that still violate a rule, and whether skipped ones are a failure."""
+        violators = [skipped for skipped in plan.skipped if skipped.uid in plan.violated]
+        result.violators = report.skipped_texts(violators)
+        if plan.skipped and self.options.fail_on_skipped:
+            result.failure = result.failure or report.not_all_moved(plan.skipped)
 
     def _report_not_enforced(self, result: StepResult, view: JudgedSnapshot, plan: Plan) -> None:
         placed = report.not_enforced(view.candidates, plan)

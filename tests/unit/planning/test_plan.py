@@ -270,3 +270,33 @@ def test_only_the_target_of_a_migration_keeps_off_the_node_of_its_source() -> No
     assert instance.next_pod(Method.MIGRATE).placement.anti_affinity
     assert not instance.next_pod(Method.RECREATE).placement.anti_affinity
     assert not instance.next_pod(Method.RESTART).placement.anti_affinity
+
+
+@pytest.mark.parametrize("scope", ["violated", "not_enforced", "all"])
+def test_kept_instance_is_skipped_with_the_reason_and_others_move(scope: Scope) -> None:
+    cluster = Cluster("ab")
+    vms(cluster, "11")
+    kept = {vm.uid: "its node is NotReady" for vm in cluster.snapshot().vmis[:1]}
+    request = PlanRequest(SHOP, scope, kept=kept)
+
+    plan = plan_moves(cluster.snapshot(), request)
+
+    assert {move.uid for move in plan.moves}.isdisjoint(kept)
+    assert len(plan.moves) == 1, "the other one repairs the rule"
+    if scope == "all":
+        (skipped,) = plan.skipped
+        assert skipped.reason.endswith("its node is NotReady")
+
+
+def test_vm_that_may_not_be_restarted_is_skipped_with_the_reason() -> None:
+    cluster = Cluster("ab")
+    vms(cluster, "11")
+    why = {
+        vm.uid: "a restart would also apply other pending changes" for vm in cluster.snapshot().vmis
+    }
+    restart = frozenset({Method.RESTART})
+
+    plan = plan_moves(cluster.snapshot(), PlanRequest(SHOP, allow=restart, no_restart=why))
+
+    assert plan.moves == ()
+    assert [skipped.reason.rpartition("; ")[2] for skipped in plan.skipped] == [*why.values()]

@@ -41,6 +41,7 @@ GIVEN: dict[str, t.Any] = {
     "failures_allowed": 0,
     "pin_target_zone": False,
     "apply_pending_changes": False,
+    "fail_on_skipped": False,
     "run_timeout": 3600,
     "move_timeout": 600,
 }
