@@ -332,7 +332,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 workloads:
-  description: Workloads that change, in check mode or where the request is refused those that would.
+  description: Workloads that change. In check mode, or if the task is refused, workloads that would change.
   returned: always, unless the input is refused
   type: list
   elements: dict
@@ -350,20 +350,20 @@ workloads:
       description: Whether it was changed; in check mode, whether it would be.
       type: bool
     added:
-      description: Names of the rules that it carries now and did not before.
+      description: Names of the rules that it has now and did not have before.
       type: list
       elements: str
     updated:
-      description: Names of the rules whose terms are others now, or were put back.
+      description: Names of the rules whose terms changed, or were restored.
       type: list
       elements: str
     removed:
-      description: Names of the rules that it no longer carries.
+      description: Names of the rules that it no longer has.
       type: list
       elements: str
     takes_effect:
       description:
-        - What has to happen before the change counts for what runs.
+        - What has to happen before the change applies to what is running.
         - One of V(now), V(migration), V(restart), V(recreate), V(workload_rollout) and V(start).
       type: str
     patch:
@@ -385,7 +385,7 @@ workloads:
       takes_effect: migration
       patch: []
 findings:
-  description: What was noticed about the rules and their workloads.
+  description: What is wrong with the rules and their workloads, or may be.
   returned: always, unless the input is refused
   type: list
   elements: dict
@@ -424,13 +424,13 @@ counts:
   type: dict
   contains:
     workloads:
-      description: Workloads that carry one of the rules, are to carry one, or carried one.
+      description: Workloads that have one of the rules, get one, or had one.
       type: int
     changed:
       description: Workloads that were changed; in check mode, that would be.
       type: int
     unchanged:
-      description: Workloads that are as wanted, or were when their turn came.
+      description: Workloads that needed no change.
       type: int
     failed:
       description: Workloads that could not be written, in full or in part.

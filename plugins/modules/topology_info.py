@@ -6,14 +6,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: topology_info
-short_description: Show the topology that node labels tell of
+short_description: Show zones, regions and other topology domains with their nodes
 version_added: 0.1.0
 author:
   - virt.placement contributors (@virt-placement)
 description:
-  - Shows the domains of each topology key with their nodes, the nodes that lack a key, and what is wrong with the
-    labels.
-  - Reads the nodes and nothing else.
+  - Shows the topology domains that node labels define, such as zones, with their nodes. Also shows nodes that lack a
+    label, and what is wrong with the labels.
+  - Reads nodes only, and changes nothing.
 options: {}
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
@@ -30,24 +30,30 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Read the topology, with the physical hosts under the nodes
+- name: Read topology
+  virt.placement.topology_info:
+  register: topology
+
+- name: Show topology
+  ansible.builtin.debug:
+    msg: "{{ topology.table.splitlines() }}"
+
+- name: Read topology with the physical hosts of the nodes
   virt.placement.topology_info:
     topology_keys:
       host: example.com/physical-host
   register: topology
 
-- name: Show it
-  ansible.builtin.debug:
-    msg: "{{ topology.table.splitlines() }}"
-
-- name: Go on only where every node that takes pods has a zone
+- name: Check that every node that takes pods has each label
   ansible.builtin.assert:
     that: topology.findings | selectattr('name', 'equalto', 'topology_incomplete') | list | length == 0
 """
 
 RETURN = r"""
 domains:
-  description: For each name of O(topology_keys) its domains, and for each domain its nodes.
+  description:
+    - A map of each topology name to a map of its domains.
+    - Each domain has C(nodes), a list of their names, C(count), and C(takes_pods), how many of them take pods.
   returned: success
   type: dict
   sample:
@@ -57,14 +63,14 @@ domains:
     performance:
       high: {nodes: [kni-worker2], count: 1, takes_pods: 1}
 missing:
-  description: For each name of O(topology_keys) the nodes that have no such label, those that take no pods among them.
+  description: A map of each topology name to the names of all nodes without that label.
   returned: success
   type: dict
   sample:
     zone: [kni-control-plane]
     performance: [kni-control-plane, kni-worker, kni-worker3]
 counts:
-  description: How many nodes there are.
+  description: Number of nodes.
   returned: success
   type: dict
   contains:
@@ -72,25 +78,25 @@ counts:
       description: All nodes.
       type: int
     takes_pods:
-      description: Nodes that take ordinary pods now, neither cordoned nor with a taint V(NoSchedule) or V(NoExecute).
+      description: Nodes that are not cordoned and have no taint V(NoSchedule) or V(NoExecute).
       type: int
   sample: {nodes: 4, takes_pods: 3}
 findings:
   description:
     - What is wrong with the labels, or may be. There is one warning for each name of a finding that is not V(info).
-    - C(topology_incomplete), nodes that take pods lack a key that others have.
-    - C(no_node_has_key), no node that takes pods has the key.
+    - C(topology_incomplete), nodes that take pods lack a label that others have.
+    - C(no_node_has_key), no node that takes pods has the label.
     - C(single_domain), there is only one domain.
     - C(duplicate_hostname), several nodes have the same host name.
     - C(zone_in_two_regions), the nodes of a zone name different regions.
-    - C(deprecated_node_label), nodes carry a label that Kubernetes has replaced.
+    - C(deprecated_node_label), nodes have a label that Kubernetes has replaced.
     - C(similar_domain_names), two domains differ in spelling only.
   returned: success
   type: list
   elements: dict
   contains:
     name:
-      description: Name of the finding, which stays the same from release to release.
+      description: Name of the finding, the same in every release.
       type: str
     severity:
       description: V(error), V(warning) or V(info).
@@ -117,7 +123,7 @@ findings:
       objects: [Node kni-worker5]
       rule: ""
 table:
-  description: The domains for people, a line for each. A dash stands for the nodes without the key.
+  description: The domains as a text table. A dash stands for nodes without the label.
   returned: success
   type: str
   sample: |-
