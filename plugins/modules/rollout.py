@@ -156,6 +156,10 @@ options:
       - All possible moves are made in either case. In check mode none are made, and the task fails as well.
     type: bool
     default: false
+  _run:
+    description: Set by the action plugin. Do not set it.
+    type: dict
+    default: {}
   run_timeout:
     description:
       - Seconds for the whole rollout. After that it cancels migrations that have not started to copy, and fails. The
