@@ -144,7 +144,8 @@ def run_module(capsys: pytest.CaptureFixture[str]) -> RunModule:
         output = capsys.readouterr().out.strip().splitlines()
         result: dict[str, t.Any] = json.loads(output[-1])
         assert bool(result.get("failed")) == bool(ended.value.code), result
-        assert not undocumented(result, main.__globals__["RETURN"])
+        if ".plugins.modules." in main.__module__:
+            assert not undocumented(result, main.__globals__["RETURN"])
         return result
 
     return run

@@ -17,7 +17,7 @@ attributes:
   diff_mode:
     description: Returns in diff mode what changed, or in check mode what would change, as before and after.
   idempotent:
-    description: A second run with the same options writes nothing, unless somebody else changed the objects.
+    description: A second run with the same options writes nothing, unless the objects were changed in between.
   action_group:
     description:
       - Use C(group/virt.placement.all) in C(module_defaults) to set defaults for all modules of this collection.

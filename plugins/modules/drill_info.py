@@ -81,7 +81,7 @@ reasons:
   elements: str
   sample: []
 domains:
-  description: The domains whose loss has an impact, the worst first.
+  description: The topology domains that have an impact when they fail, the worst first.
   returned: success
   type: list
   elements: dict
@@ -203,7 +203,7 @@ domains:
               is no other node, V(Eviction) where the instance must not be evicted.
           type: str
         pod:
-          description: The pod that the filter refers to. Null where there is none.
+          description: The pod that the filter refers to. Null without such a pod.
           type: dict
           contains:
             kind:
@@ -263,13 +263,13 @@ counts:
       description: Domains that were tried. V(0) where a list could not be read.
       type: int
     impact:
-      description: Domains whose loss has an impact.
+      description: Topology domains that have an impact when they fail.
       type: int
   sample:
     domains: 9
     impact: 1
 table:
-  description: The domains whose loss has an impact, as text.
+  description: The topology domains that have an impact when they fail, as text.
   returned: success
   type: str
   sample: |-

@@ -185,7 +185,7 @@ pending:
       type: bool
     preemption_candidates:
       description:
-        - At most 20 workloads of lower priority whose pods the scheduler may preempt for it. The forecast does not
+        - At most 20 workloads of lower priority with pods that the scheduler may preempt for it. The forecast does not
           count their pods as pending.
         - The priority of a workload without pods counts as 0, unless its template has it as a number.
       type: list
@@ -291,7 +291,7 @@ moves:
       type: list
       elements: str
     after:
-      description: UIDs of the instances whose moves must end first.
+      description: UIDs of the instances that must move first.
       type: list
       elements: str
   sample:

@@ -139,7 +139,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ok:
-  description: Whether no finding has the severity V(error), and everything could be read that the check needs.
+  description: False where a finding is an V(error), and where RV(permission_gaps) is not empty.
   returned: success
   type: bool
   sample: false

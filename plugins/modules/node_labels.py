@@ -60,7 +60,7 @@ options:
     default: []
   force:
     description:
-      - Change and remove labels that are refused otherwise. These are labels whose value the kubelet or a cloud
+      - Change and remove labels that are refused otherwise. These are labels that the kubelet or a cloud
         controller wrote last, and labels that volumes, required rules of workloads or pods on the node depend on.
       - Adding a label is always allowed. So is restoring a value that this module wrote before.
     type: bool
@@ -137,7 +137,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 nodes:
-  description: Nodes whose labels changed, or would change in check mode, with only the labels that did.
+  description: Nodes with changed labels, or with labels that would change in check mode. Other labels are left out.
   returned: success
   type: list
   elements: dict

@@ -135,7 +135,7 @@ options:
     description:
       - Number of failed moves after which the rollout still continues. With one more, no other move starts, and the
         rollout fails when the moves in flight have ended.
-      - An instance whose move failed is not moved again in the same rollout.
+      - After a failed move an instance is not moved again in the same rollout.
     type: int
     default: 0
   pin_target_zone:
@@ -321,7 +321,7 @@ moves:
       type: list
       elements: str
     after:
-      description: In check mode, UIDs of the instances whose moves must end before this one starts.
+      description: In check mode, UIDs of the instances that must move before this one.
       type: list
       elements: str
 skipped:
@@ -372,7 +372,7 @@ skipped:
 deferred:
   description:
     - Moves that did not start because of O(max_moves), O(window), O(run_timeout) or a failure. RV(stop_reason) or
-      C(msg) says which.
+      C(msg) has the reason.
   returned: always, unless the rollout could not start
   type: list
   elements: dict
@@ -412,7 +412,7 @@ deferred:
       type: list
       elements: str
     after:
-      description: UIDs of the instances whose moves must end before this one starts.
+      description: UIDs of the instances that must move before this one.
       type: list
       elements: str
 not_enforced:

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rules
-short_description: Declare where virtual machines and other workloads run
+short_description: Declare where VMs and other workloads run
 version_added: 0.1.0
 author:
   - virt.placement contributors (@virt-placement)
 description:
-  - Declares on which nodes virtual machines (VMs) and other workloads may run, which of them run apart and which run
+  - Declares on which nodes VirtualMachines (VMs) and other workloads may run, which of them run apart and which run
     together. Writes what differs into the workloads' templates, many workloads in one task.
   - Nothing is moved, started, stopped or restarted. RV(workloads[].takes_effect) says what has to happen before a
     change applies to what is running, and M(virt.placement.rollout) does it.
@@ -167,7 +167,7 @@ options:
         type: dict
       preferred:
         description:
-          - The scheduler prefers such nodes and takes others if there is none. Not for C(terms).
+          - The scheduler prefers such nodes and uses other nodes if there are no such nodes. Not for C(terms).
         type: bool
         default: false
       weight:
@@ -354,7 +354,7 @@ workloads:
       type: list
       elements: str
     updated:
-      description: Names of the rules whose terms changed, or were restored.
+      description: Names of the rules with constraints that changed, or were restored.
       type: list
       elements: str
     removed:
@@ -370,7 +370,7 @@ workloads:
       description:
         - The change of the workload that was made, or would be, as JSON Patch (RFC 6902). It is sent with tests that
           the workload is the one that was read, and that what is changed is still as it was.
-        - Where the request is refused it is empty, but for a workload that somebody else manages. Then it is what
+        - Empty where the request is refused, except for a workload that another tool manages. Then it is the patch
           to commit there.
       type: list
       elements: dict
@@ -455,7 +455,7 @@ writes:
       description:
         - The change of a label on what runs, as JSON Patch (RFC 6902), sent with tests like that of a workload.
         - The patch of a workload stands in RV(workloads[].patch).
-      returned: for a running machine or pod
+      returned: for a running VMI or pod
       type: list
       elements: dict
   sample: []

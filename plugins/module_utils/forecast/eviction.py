@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What happens to an instance whose node is drained or fails, and which pod replaces it?
+"""What happens to an instance when its node is drained or fails, and which pod replaces it?
 
 Sources: KubeVirt, webhooks pod-eviction-admitter (what an eviction does by eviction strategy) and
 watch/vm (which run strategies start a VM again); kubectl drain leaves DaemonSet and mirror pods where

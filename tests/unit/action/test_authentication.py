@@ -125,7 +125,8 @@ def test_the_steps_of_a_roll_out_have_it_too(server: str, tmp_path: Path) -> Non
 
     output = ansible("ansible-playbook", password, "play.yml", folder=tmp_path)
 
-    assert "not permitted: cannot list pods" in output
+    assert "not permitted: " in output
+    assert "cannot list pods in all namespaces" in output
     assert {who for _path, who in Refusing.seen} == {f"Bearer {TOKEN}"}
 
 
