@@ -152,7 +152,7 @@ CASES = [
         "workloads[0], kind: a rule cannot be written to a Pod: name its owner",
         "workloads[1], kind: rules cannot be written to a DaemonSet",
         "workloads[2], kind: StatefulSet is not supported yet",
-        "workloads[3], kind: VirtualMachinePool is not supported yet, it comes with a later",
+        "workloads[3], kind: VirtualMachinePool is not supported yet: use one of ",
         f"workloads[4], kind: {no_kind(rollout, 'VirtualMachin', '; did you mean')}",
         "max_unavailable: must be at least 1, not 0",
     ),

@@ -122,7 +122,9 @@ def stopped_in_flight(shop: Shop) -> list[str]:
 
     assert result["failed"]
     assert "there is no VirtualMachine 'x0'" in result["msg"]
-    assert re.search(r"in flight, for the next run .*: .*/p\d \(migrate\)$", result["msg"])
+    assert re.search(
+        r"the next rollout continues the moves in flight: .*/p\d \(migrate\)$", result["msg"]
+    )
     lease = shop.lease()
     assert lease["spec"]["holderIdentity"] == ""
     assert len(journals.read(lease["metadata"]["annotations"][JOURNAL]).records) == 1
