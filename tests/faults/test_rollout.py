@@ -178,7 +178,9 @@ def test_lists_that_fail_for_ever_end_the_run(shop: Shop, end: str) -> None:
 
     assert result["failed"]
     assert result["msg"].startswith(told)
-    assert re.search(r"; in flight, for the next run .*: .*/p\d \(migrate\)$", result["msg"])
+    assert re.search(
+        r"; the next rollout continues the moves in flight: .*/p\d \(migrate\)$", result["msg"]
+    )
     assert shop.disruptions(mark) == [MIGRATION]
     assert result["changed"] is True
     lease = shop.lease()
@@ -199,7 +201,7 @@ def test_a_lease_that_can_never_be_written_ends_the_run(shop: Shop, end: str) ->
 
     assert result["failed"]
     assert result["msg"].startswith(told)
-    assert "could not be released and is free in 20 s: cannot patch leases" in result["msg"]
+    assert "could not be released and expires in 20 s: cannot patch leases" in result["msg"]
     assert shop.disruptions(mark) == []
     assert (result["moves"], result["changed"]) == ([], False)
     assert "in flight" not in result["msg"]
