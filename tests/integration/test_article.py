@@ -59,7 +59,7 @@ def test_b8_check_mode_names_both_moves_in_their_order_and_makes_none(stage: Sta
     varnish, blackbox = would
     assert "[1/2] would recreate Deployment shop/varnish-cache" in varnish
     assert "[2/2] would recreate VirtualMachineInstanceReplicaSet shop/blackbox" in blackbox
-    assert all(f" from {W2} (" in line and f", open: {W} (" in line for line in would)
+    assert all(f" from {W2} (" in line and f"; available: {W} (" in line for line in would)
     _expect(stage, SCU_ON_W2)
 
 

@@ -438,7 +438,10 @@ def test_timeout_of_all_modules_does_not_limit_a_rollout(shop: Shop) -> None:
     result = shop.roll(timeout=6)
 
     assert not result.get("failed"), result.get("msg")
-    assert [move["state"] for move in result["moves"]] == ["moved"], result["progress"]
+    states = [
+        move["state"] for move in result["moves"] if move["namespace"] == shop.namespace
+    ]  # a run of another namespace that ended early is taken over
+    assert states == ["moved"], result["progress"]
 
 
 def test_all_faults_of_the_input_come_at_once_and_nothing_is_written(shop: Shop) -> None:
