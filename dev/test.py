@@ -31,8 +31,8 @@ SIDE_BY_SIDE = (("modules", "integration"), ("molecule", "faults"))
 """Steps that mostly wait for what their control planes do."""
 
 RETRIED = 3
-"""A step of SIDE_BY_SIDE with at most so many failed tests runs these once more, alone: where two control planes
-share the processor, a deadline of a test can pass. The summary names them."""
+"""A step of SIDE_BY_SIDE with at most so many failed tests runs their files once more, alone: where two control
+planes share the processor, a deadline of a test can pass. The summary names the tests."""
 
 
 class Step(t.NamedTuple):
@@ -126,20 +126,30 @@ def _run(step: Step, labelled: bool) -> Result:
 
 
 def _retry(result: Result) -> Result:
-    """The result after its few failed tests ran once more; as it is if any of them fails again."""
+    """The result after the files of its few failed tests ran once more; as it is if one fails again.
+    Whole files, since the tests of some build on each other."""
     failed = _failed_tests(result.step.name)
     if not result.status or not 1 <= len(failed) <= RETRIED:
         return result
     name = result.step.name
+    files = dict.fromkeys(filter(None, map(_file_of, failed)))
     arguments = [
         f"--junitxml={REPORTS / f'retried-{name}.xml'}" if "junitxml" in str(argument) else argument
         for argument in result.step.arguments
+        if not str(argument).startswith("tests/")
     ]
-    again = _run(Step(f"{name}, failed tests alone", ", ".join(failed), [*arguments, "--lf"]), True)
+    again = _run(Step(f"{name} again", f"alone: {', '.join(files)}", [*arguments, *files]), True)
     seconds = result.seconds + again.seconds
     if again.status:
         return result._replace(seconds=seconds)
     return Result(result.step, 0, seconds, failed)
+
+
+def _file_of(test: str) -> str | None:
+    """The file of a test: its name in a report begins with the module and perhaps a class."""
+    parts = test.partition("::")[0].split(".")
+    paths = ("/".join(parts[:end]) + ".py" for end in range(len(parts), 0, -1))
+    return next((path for path in paths if (CHECKOUT / path).is_file()), None)
 
 
 def _failed_tests(name: str) -> tuple[str, ...]:
