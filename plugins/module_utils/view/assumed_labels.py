@@ -16,7 +16,7 @@ from .label_input import label_key, label_value
 
 OPTION = "assume_node_labels"
 
-NodeLabels = t.Mapping[str, t.Mapping[str, str | None]]
+NodeLabels = t.Mapping[str, t.Mapping[str, "str | None"]]
 """By node name: the value of each label key; None for a label that is removed."""
 
 
