@@ -152,11 +152,16 @@ def _file_of(test: str) -> str | None:
     return next((path for path in paths if (CHECKOUT / path).is_file()), None)
 
 
+def _reports(name: str) -> list[Path]:
+    """The reports of a step: one, or one for each release of ansible-core."""
+    return [*REPORTS.glob(f"{name}.xml"), *REPORTS.glob(f"{name}-*.xml")]
+
+
 def _failed_tests(name: str) -> tuple[str, ...]:
     """The names of the failed tests in the reports of a step."""
     return tuple(
         f"{case.get('classname')}::{case.get('name')}"
-        for report in (*REPORTS.glob(f"{name}.xml"), *REPORTS.glob(f"{name}-*.xml"))
+        for report in _reports(name)
         for case in ElementTree.parse(report).iter("testcase")
         if case.find("failure") is not None or case.find("error") is not None
     )
@@ -180,7 +185,7 @@ def _summary(results: list[Result], seconds: float) -> int:
 def _counts(result: Result) -> Counts:
     """The counts of the step's pytest reports, or one for the step if it has none."""
     name = result.step.name
-    reports = [*REPORTS.glob(f"{name}.xml"), *REPORTS.glob(f"{name}-*.xml")]
+    reports = _reports(name)
     if not reports:
         return Counts(failed=1) if result.status else Counts(passed=1)
     total = failed = skipped = 0
