@@ -110,6 +110,21 @@ def test_four_halted_machines_cannot_use_three_zones(ask: Ask) -> None:
     assert "node(s) didn't match pod anti-affinity rules" in pending["reason"]
 
 
+def test_an_equal_term_of_their_own_is_no_second_reason(ask: Ask) -> None:
+    ids = {"key": "vmi.kubevirt.io/id", "operator": "In", "values": list(FOUR)}
+    term = {"labelSelector": {"matchExpressions": [ids]}, "topologyKey": ZONE}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    own = {"affinity": {"podAntiAffinity": required}}
+    ask.machines(*FOUR, run_strategy="Halted", placement=own)
+
+    result = ask.rules(apart(FOUR))
+
+    assert result["reasons"] == [
+        "4 VMs (web-a, web-b, web-c, web-d) need 4 different zones (anti-affinity), and only 3"
+        " (zone1, zone2, zone3) are feasible"
+    ]
+
+
 def test_three_halted_machines_find_a_zone_each_whatever_is_chosen(ask: Ask) -> None:
     ask.machines(*FOUR[:3], run_strategy="Halted")
 

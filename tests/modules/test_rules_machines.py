@@ -11,6 +11,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.modules import placement_info
 from sandbox import Sandbox, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
@@ -319,6 +320,28 @@ def test_machines_that_may_use_one_zone_only_cannot_be_kept_apart(task: RulesTas
     assert "zone1: what they require of nodes leaves out zone2, zone3." in found["msg"]
     assert "4 instances are to run and must keep apart over zone, and there are 3" in found["msg"]
     assert task.sandbox.audit.writes(since=start) == []
+
+
+def test_vms_with_an_equal_term_of_their_own_are_counted_once(
+    task: RulesTask, run_module: RunModule
+) -> None:
+    """Two VMs over three zones: the real scheduler has placed both by their own terms."""
+    ids = {"key": "vmi.kubevirt.io/id", "operator": "In", "values": ["a", "b"]}
+    term = {"labelSelector": {"matchExpressions": [ids]}, "topologyKey": ZONE}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    own = {"affinity": {"podAntiAffinity": required}}
+    machines = _start(task, [(name, own) for name in ("a", "b")])
+    assert len({_zone(task, vmi) for vmi in machines.values()}) == 2
+    rule = {"name": "apart", "workloads": ["a", "b"], "keep_apart": "zone"}
+
+    written = task(rule)
+
+    assert "unsatisfiable" not in [f["name"] for f in written["findings"]]
+    assert not written.get("failed"), written["msg"]
+    assert written["counts"]["changed"] == 2
+    reader = {"kubeconfig": str(task.sandbox.kubeconfig("reader"))}
+    info = run_module(placement_info.main, {**reader, "namespaces": [task.namespace]})
+    assert "unsatisfiable" not in [f["name"] for f in info["findings"]]
 
 
 def test_machines_that_are_kept_apart_are_not_bound_together_by_another_rule(

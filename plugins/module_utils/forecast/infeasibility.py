@@ -270,21 +270,24 @@ def _single(simulation: PlacementSimulation, key: str) -> bool:
 
 def _cliques(
     simulation: PlacementSimulation, numbers: t.Sequence[int]
-) -> t.Iterator[tuple[str, list[int]]]:
+) -> t.Iterator[tuple[str, tuple[int, ...]]]:
     """Pods of which any two keep apart over one key: all have a term that selects all of them."""
-    groups: dict[tuple[str, int, str], list[int]] = defaultdict(list)
+    groups: dict[tuple[str, int, str], dict[int, None]] = defaultdict(dict)
     for n in numbers:
         pod_info = simulation.pod_info(n)
         for apart in pod_info.placement_info.affinity_terms.anti_affinity:
             if apart.selector_count in pod_info.selected_by:
-                groups[apart.key, id(apart.selector_count), apart.differs_in].append(n)
+                groups[apart.key, id(apart.selector_count), apart.differs_in][n] = None
+    # Equal terms, one with mismatchLabelKeys and one without, are one clique.
+    cliques: dict[tuple[str, tuple[int, ...]], None] = {}
     for (key, _match, label), members in groups.items():
-        distinct = _distinct(simulation, members, label) if label else members
+        distinct = _distinct(simulation, members, label) if label else list(members)
         if len(distinct) > 1:
-            yield key, distinct
+            cliques[key, tuple(distinct)] = None
+    yield from cliques
 
 
-def _distinct(simulation: PlacementSimulation, members: list[int], label: str) -> list[int]:
+def _distinct(simulation: PlacementSimulation, members: t.Iterable[int], label: str) -> list[int]:
     """One for each value of a label that only pods which differ in it keep apart by."""
     first: dict[str | None, int] = {}
     for n in members:

@@ -141,7 +141,7 @@ def _no_room(scene: LintInput, crowd: _CrowdedGroup) -> tuple[str, str]:
 
 def _groups_apart(scene: LintInput) -> t.Iterator[Group]:
     """Workloads of one namespace with the same term, which selects them all; or one with replicas."""
-    carriers: dict[t.Hashable, Group] = defaultdict(list)
+    carriers: dict[t.Hashable, dict[Ref, tuple[LintedWorkload, Term]]] = defaultdict(dict)
     for subject in scene.all_workloads:
         for term in () if subject.workload is None and not subject.virtual else subject.terms:
             pod_term = term.source
@@ -157,8 +157,10 @@ def _groups_apart(scene: LintInput) -> t.Iterator[Group]:
                     pod_term.namespace_selector,
                 )
                 alone = subject.ref if pod_term.match_label_keys else None
-                carriers[subject.ref.namespace, key, alone].append((subject, term))
-    for members in carriers.values():
+                # A term of its own and an equal one of a rule count once.
+                carriers[subject.ref.namespace, key, alone][subject.ref] = subject, term
+    for by_ref in carriers.values():
+        members = tuple(by_ref.values())
         chosen = {target.ref for target in scene.selected(*members[0]) or ()}
         group = [(subject, term) for subject, term in members if subject.ref in chosen]
         if len(group) > 1 or any((subject.copies or 0) > 1 for subject, _term in group):

@@ -65,6 +65,21 @@ def test_more_machines_than_zones_can_never_all_run() -> None:
     assert len(found.objects) == 5
 
 
+@pytest.mark.parametrize(("count", "crowded"), [(2, False), (3, False), (4, True)])
+def test_vms_with_an_equal_plain_term_of_their_own_are_counted_once(
+    count: int, crowded: bool
+) -> None:
+    cluster = Cluster("abc")
+    for number in range(count):
+        both = anti_affinity(apart(ZONE, plain=True, g="x"), apart(ZONE, g="x"))
+        cluster.run(f"m{number}", "n1", both, g="x")
+
+    reported = [f for f in lint(cluster.snapshot()) if f.name == "unsatisfiable"]
+
+    assert bool(reported) is crowded
+    assert all("4 VMs are to run" in finding.why for finding in reported)
+
+
 @pytest.mark.parametrize(
     ("members", "rule"),
     [
