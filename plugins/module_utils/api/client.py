@@ -37,6 +37,7 @@ from .errors import (
     Throttled,
     Unauthorized,
     Unreachable,
+    UnusablePath,
     from_answer,
 )
 from .transport import Deadline, Transport
@@ -249,7 +250,7 @@ class ApiClient:
             raise error
         try:
             decoded = json.loads(answer.body) if answer.body or request.reads else {}
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             text = answer.body[:60].decode("utf-8", "replace")
             raise BadAnswer(
                 request,
@@ -263,6 +264,11 @@ class ApiClient:
 
 
 def target(path: str, params: Params | None = None) -> str:
-    """Path and query, encoded."""
+    """Path and query, encoded. Raises UnusablePath for a segment that a client or a proxy takes for a step
+    to another path: names come from objects that anyone may have written."""
+    if any(segment in ("", ".", "..") for segment in path.split("/")[1:]):
+        raise UnusablePath(
+            ApiRequest("GET", "/"), f"the path {path!r} has an empty or a dot segment"
+        )
     where = quote(path)
     return f"{where}?{urlencode(params)}" if params else where

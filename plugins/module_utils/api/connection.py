@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import hashlib
 import logging
 import os
 import threading
 import time
 import typing as t
+from pathlib import Path
 
 from ansible.module_utils.basic import missing_required_lib
 
@@ -185,7 +187,15 @@ def open_session(options: t.Mapping[str, t.Any]) -> Session:
     # after the token was read: the client goes back to the kubeconfig's server with it
     check_host(options, configuration.host)
     check_token(options, "".join(headers.secrets), by_certificate=bool(configuration.cert_file))
-    return Session(pool, configuration.host.rstrip("/"), headers, lambda: headers.secrets)
+    host = configuration.host.rstrip("/")
+    return Session(pool, host, headers, lambda: headers.secrets, _trust(configuration))
+
+
+def _trust(configuration: t.Any) -> str:
+    """A digest of the certificate authorities that a configuration trusts."""
+    bundle = configuration.ssl_ca_cert
+    content = Path(bundle).read_bytes() if bundle and configuration.verify_ssl else b""
+    return f"{configuration.verify_ssl} {hashlib.sha256(content).hexdigest()}"
 
 
 @contextlib.contextmanager

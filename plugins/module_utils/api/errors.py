@@ -183,6 +183,12 @@ class TestFailed(Conflict):
     advice = "it is no longer as it was read: run again"
 
 
+class UnusablePath(ApiError):
+    """A name that is no name of an object would lead to another one. Nothing was sent."""
+
+    advice = "look for the object that holds this name, and remove the name from it"
+
+
 class Gone(ApiError):
     """410: the resource version or the page is too old. List again."""
 
@@ -221,7 +227,7 @@ class AnswerLost(ApiError):
     def advise(self) -> str:
         if self.request.repeatable:
             return "look at the network and at the health of the API server, run again"
-        return "whether it was done is not known: run again"
+        return "it may have been done or not: run again, which reads the object first"
 
 
 class Unreachable(ApiError):

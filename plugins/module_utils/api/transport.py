@@ -15,7 +15,7 @@ import time
 import typing as t
 from dataclasses import dataclass
 
-from .errors import AnswerLost, ApiRequest, Unreachable, Untrusted
+from .errors import AnswerLost, ApiRequest, NoConfiguration, Unreachable, Untrusted
 
 if t.TYPE_CHECKING:
     import ssl
@@ -73,12 +73,14 @@ _CHUNK = 1 << 16
 @dataclass(frozen=True)
 class Session:
     """A pool of connections to `host` (a URL), and the credentials. `headers` is asked each time,
-    because tokens are renewed while a run goes on. `secrets` is what of them is never printed."""
+    because tokens are renewed while a run goes on. `secrets` is what of them is never printed.
+    `trust` says whose certificates are believed: another text, other certificates."""
 
     pool: t.Any
     host: str
     headers: t.Callable[[], t.Sequence[tuple[str, str]]]
     secrets: t.Callable[[], t.Sequence[str]] = tuple
+    trust: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,10 +111,25 @@ class Transport:
         return session.secrets() if session is not None else ()
 
     def renew(self, refused: Session) -> None:
-        """Reads the configuration again, unless another thread has done so since `refused`."""
+        """Reads the configuration again, unless another thread has done so since `refused`.
+
+        Raises NoConfiguration where it leads to another server by now: what was read of the first one
+        must not be written to that."""
         with self._lock:
-            if self._session is refused:
-                self._session = self._open()
+            if self._session is not refused:
+                return
+            session = self._open()
+            if (session.host, session.trust) != (refused.host, refused.trust):
+                change = (
+                    f"names {session.host}"
+                    if session.host != refused.host
+                    else "trusts another certificate authority"
+                )
+                raise NoConfiguration(
+                    f"{refused.host} answered 401, and the configuration that was read again {change}: one"
+                    " run works on one cluster; run again if the change is meant"
+                )
+            self._session = session
 
     def send(
         self,

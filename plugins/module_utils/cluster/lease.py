@@ -116,7 +116,7 @@ class LeaseLost(Exception):
         elif seen.last_holder:
             state = f"was taken over by {seen.last_holder}, which has given it back since"
         else:
-            state = "is held by nobody now"
+            state = "has no holder now"
         super().__init__(
             f"{NAME} {state}: this task, which held it as {held.run} (term {held.term}), was taken for"
             " dead and stops"

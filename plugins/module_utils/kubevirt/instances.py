@@ -25,7 +25,7 @@ def instances(
     VMIs come first, then launcher pods whose VMI is unknown (`workload` is None), then plain pods.
     An instance is in the namespace of its workload.
     """
-    launchers, plain_pods = _split(snapshot.pods, namespaces)
+    launchers, plain_pods = _split(snapshot, namespaces)
     workload_of = _VmiWorkloads(snapshot.workloads)
     existing = []
     for vmi in snapshot.vmis:
@@ -49,7 +49,7 @@ def instances(
 
 def launcher_pods(snapshot: Snapshot) -> dict[str, list[Pod]]:
     """Uid of each VMI to its launcher pods that have not finished, migration targets too."""
-    launchers, _plain_pods = _split(snapshot.pods)
+    launchers, _plain_pods = _split(snapshot)
     return launchers
 
 
@@ -122,16 +122,23 @@ class _VmiWorkloads:
 
 
 def _split(
-    pods: t.Iterable[Pod], namespaces: t.Container[str] | None = None
+    snapshot: Snapshot, namespaces: t.Container[str] | None = None
 ) -> tuple[dict[str, list[Pod]], list[Pod]]:
-    """Unfinished pods: launcher pods by the uid of their VMI, and all others."""
+    """Unfinished pods: launcher pods by the uid of their VMI, and all others. An owner is in the namespace
+    of its dependants (Kubernetes, owners and dependents): a pod of another namespace that names the uid
+    of a VMI is no launcher pod of it."""
     launchers: dict[str, list[Pod]] = defaultdict(list)
     plain_pods = []
-    for pod in pods:
+    namespace_of = {vmi.uid: vmi.ref.namespace for vmi in snapshot.vmis}
+    for pod in snapshot.pods:
         if pod.finished or (namespaces is not None and pod.namespace not in namespaces):
             continue
         owner = pod.owner
-        if owner is not None and owner.kind == VMI:
+        if (
+            owner is not None
+            and owner.kind == VMI
+            and namespace_of.get(owner.uid, pod.namespace) == pod.namespace
+        ):
             launchers[owner.uid].append(pod)
         else:
             plain_pods.append(pod)
@@ -166,10 +173,10 @@ def in_flight(snapshot: Snapshot, namespaces: t.Collection[str] = ()) -> InFligh
         if owner is None:
             continue
         vmi = vmis.get(owner.uid)
-        if vmi is not None:
+        if vmi is not None and vmi.ref.namespace == pod.namespace:
             if vmi.terminating or (vmi.node_name and pod.node_name != vmi.node_name):
                 doubtful.add(owner.uid)
-        elif pod.namespace in namespaces and owner.kind == VMI and _is_alive(pod):
+        elif vmi is None and pod.namespace in namespaces and owner.kind == VMI and _is_alive(pod):
             pods.add(pod.uid)
     instances = set()
     launchers = launcher_pods(snapshot) if doubtful else {}

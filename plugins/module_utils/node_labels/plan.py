@@ -16,6 +16,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..model import kinds as names
+from ..model.annotation import DamagedAnnotation, read_annotation
 from ..model.findings import InputError, InvalidInput
 from ..model.input import nearest
 from ..model.json_pointer import JSON, Pointer
@@ -57,10 +58,10 @@ class LabelledNode:
     def remembered(self) -> Labels:
         """The labels that were set here, with their values; empty if the note is unreadable."""
         try:
-            labels = json.loads((self.annotations or {}).get(names.NODE_LABELS) or "{}")
-        except ValueError:
+            labels = read_annotation((self.annotations or {}).get(names.NODE_LABELS) or "{}")
+        except DamagedAnnotation:
             return {}
-        return labels if isinstance(labels, dict) else {}
+        return {key: value for key, value in labels.items() if isinstance(value, str)}
 
     def last_writers(self, key: str) -> tuple[str, ...]:
         """The field managers that hold this label (metadata.managedFields)."""

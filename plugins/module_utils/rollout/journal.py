@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import typing as t
 from dataclasses import dataclass, field, replace
 
+from ..model.annotation import read_annotation
 from ..model.json_pointer import JSON
+from ..model.kinds import VMI
 from ..model.objects import Ref
 from ..model.plan import Method
 from .move import MoveRecord, Outcome, Phase
@@ -159,9 +162,10 @@ def write(journal: RunJournal) -> str:
 
 
 def read(text: str) -> RunJournal:
-    """Raises UnreadableJournal, which says what to do."""
+    """Raises UnreadableJournal, which says what to do. What a name in it could lead to is checked: whoever
+    may write the Lease may have written the journal."""
     try:
-        body = json.loads(text)
+        body = read_annotation(text)
         version = body["version"]
         if version != VERSION:
             raise UnreadableJournal(
@@ -169,14 +173,14 @@ def read(text: str) -> RunJournal:
                 f" {VERSION}: finish that run with the release that began it"
             )
         return RunJournal(
-            run=body["run"],
-            request=body["request"],
+            run=_name(body["run"]),
+            request=str(body["request"]),
             clock=float(body["clock"]),
             records=tuple(_record(item) for item in body["moves"]),
             tried={str(key): int(count) for key, count in body["tried"].items()},
-            known={_ref(key): frozenset(uids) for key, uids in body["known"].items()},
-            done=frozenset(body["done"]),
-            lost=frozenset(body["lost"]),
+            known={_ref(key): frozenset(map(str, uids)) for key, uids in body["known"].items()},
+            done=frozenset(map(str, body["done"])),
+            lost=frozenset(map(str, body["lost"])),
             moved=int(body["moved"]),
             failed=int(body["failed"]),
             gone=int(body["gone"]),
@@ -209,17 +213,22 @@ def _record_json(record: MoveRecord) -> dict[str, JSON]:
 
 
 def _record(item: t.Mapping[str, JSON]) -> MoveRecord:
+    instance, workload = _ref(item["instance"]), _ref(item["workload"])
+    if instance.kind not in (VMI, "Pod") or workload.namespace != instance.namespace:
+        raise ValueError(f"{item['instance']} of {item['workload']} cannot be moved")
     return MoveRecord(
-        instance=_ref(item["instance"]),
-        uid=item["uid"],
-        workload=_ref(item["workload"]),
+        instance=instance,
+        uid=_uid(item["uid"]),
+        workload=workload,
         method=Method(item["method"]),
-        source=item["source"],
+        source=_name(item["source"]),
         attempt=int(item["attempt"]),
         begun=float(item["begun"]),
         phase=Phase(item["phase"]),
-        note=str(item["note"]),
-        node_selector=tuple(sorted(item["node_selector"].items())),
+        note=str(item["note"])[:NOTE_LIMIT],
+        node_selector=tuple(
+            sorted((str(key), str(value)) for key, value in item["node_selector"].items())
+        ),
     )
 
 
@@ -228,5 +237,21 @@ def _text(ref: Ref) -> str:
 
 
 def _ref(text: str) -> Ref:
-    kind, namespace, name = text.split("/", 2)
-    return Ref(kind, namespace, name)
+    kind, namespace, name = text.split("/")
+    return Ref(_name(kind.lower()) and kind, _name(namespace), _name(name))
+
+
+def _name(text: str) -> str:
+    """The text if it has the form of an object's name (RFC 1123 subdomain). Raises ValueError."""
+    if not isinstance(text, str) or len(text) > 253 or not _NAME.fullmatch(text):
+        raise ValueError(f"{text!r:.60} is no name of an object")
+    return text
+
+
+def _uid(text: str) -> str:
+    if not isinstance(text, str) or not re.fullmatch(r"[-0-9A-Za-z]{1,64}", text):
+        raise ValueError(f"{text!r:.60} is no uid")
+    return text
+
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")

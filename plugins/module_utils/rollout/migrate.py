@@ -128,7 +128,12 @@ def _intended(
 def _cancel(
     record: MoveRecord, migration: t.Mapping[str, JSON], settings: MoveSettings
 ) -> Transition:
-    uid = migration["metadata"]["uid"]
+    metadata, spec = migration["metadata"], migration.get("spec") or {}
+    ours = (metadata.get("labels") or {}).get(names.RUN) == settings.run
+    if not ours or spec.get("vmiName") != record.instance.name:
+        reason = f"the migration {metadata.get('name')} is not of this run: it is not canceled"
+        return Transition(record, ended=MoveResult(Outcome.FAILED, reason=reason))
+    uid = metadata["uid"]
     request = ApiCall(
         "delete", migration_path(record, settings.run), {"preconditions": {"uid": uid}}
     )

@@ -44,6 +44,7 @@ import json
 import typing as t
 from dataclasses import dataclass, field
 
+from ..model.annotation import DamagedAnnotation, read_annotation
 from ..model.json_pointer import JSON
 from ..model.kinds import RULES, UNDO
 from ..model.objects import Labels
@@ -206,10 +207,10 @@ def read_ownership(workload: Workload) -> Ownership:
 def decode(workload: Workload, annotation: str, text: str) -> dict[str, JSON]:
     """The JSON object of one of our annotations, its version checked."""
     try:
-        content = json.loads(text)
-    except ValueError as error:
+        content = read_annotation(text)
+    except DamagedAnnotation as error:
         raise UnreadableAnnotation(_damaged(workload, annotation, str(error))) from error
-    if not isinstance(content, dict) or not isinstance(content.get("version"), int):
+    if not isinstance(content.get("version"), int):
         raise UnreadableAnnotation(_damaged(workload, annotation, "it has no version"))
     if content["version"] > VERSION:
         raise UnreadableAnnotation(
@@ -273,11 +274,15 @@ def read_undo_note(workload: Workload) -> UndoNote | None:
     if text is None:
         return None
     content = decode(workload, UNDO, text)
-    try:
-        note = UndoNote(content["uid"], content["placement"], content["labels"], content["rules"])
-    except KeyError as error:
+    uid, placement, labels, rules = map(content.get, ("uid", "placement", "labels", "rules"))
+    if not (
+        isinstance(uid, str)
+        and isinstance(placement, dict)
+        and isinstance(labels, dict)
+        and isinstance(rules, (str, type(None)))
+    ):
         raise UnreadableAnnotation(
-            f"{workload.ref}: annotation {UNDO} is damaged (it has no {error}): remove it if"
-            " nothing has to be undone, and write the rules again"
-        ) from error
-    return note if note.uid == workload.uid else None
+            f"{workload.ref}: annotation {UNDO} is damaged (uid, placement, labels and rules are not all"
+            " there in their types): remove it if nothing has to be undone, and write the rules again"
+        )
+    return UndoNote(uid, placement, labels, rules) if uid == workload.uid else None

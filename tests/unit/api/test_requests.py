@@ -302,3 +302,44 @@ def _api_at(
         deadline,
         RetryPolicy(draw=lambda: 1.0),
     )
+
+
+@pytest.mark.parametrize(
+    "name", ["..", ".", "", "x/../../secrets/y", "a/./b"], ids=["up", "here", "empty", "far", "dot"]
+)
+def test_a_name_that_leads_to_another_path_is_not_sent(
+    server: ScriptedServer, api: ApiClient, name: str
+) -> None:
+    with pytest.raises(errors.UnusablePath):
+        api.delete(f"/api/v1/namespaces/shop/pods/{name}", uid="u1")
+    assert server.requests == []
+
+
+def test_after_401_the_token_goes_to_no_other_server(server: ScriptedServer, clock: Clock) -> None:
+    server.plays(status(401, "Unauthorized"), THERE)
+    sessions = [
+        Session(
+            urllib3.PoolManager(), host, lambda: [("Authorization", "Bearer first")], trust=trust
+        )
+        for host, trust in (
+            (server.url, "ca"),
+            (server.url.replace("127.0.0.1", "localhost"), "ca"),
+        )
+    ]
+    api = ApiClient(Transport(iter(sessions).__next__), Deadline(9, clock=clock, sleep=clock.sleep))
+    with pytest.raises(errors.NoConfiguration, match="names http://localhost"):
+        api.get(NODE)
+    assert len(server.seen) == 1
+
+
+def test_after_401_another_certificate_authority_ends_the_run(
+    server: ScriptedServer, clock: Clock
+) -> None:
+    server.plays(status(401, "Unauthorized"), THERE)
+    sessions = [
+        Session(urllib3.PoolManager(), server.url, list, trust=trust) for trust in ("a", "b")
+    ]
+    api = ApiClient(Transport(iter(sessions).__next__), Deadline(9, clock=clock, sleep=clock.sleep))
+    with pytest.raises(errors.NoConfiguration, match="trusts another certificate authority"):
+        api.get(NODE)
+    assert len(server.seen) == 1

@@ -10,7 +10,9 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instances import (
+    InFlight,
     active_pod,
+    in_flight,
     instances,
     launcher_pods,
 )
@@ -174,3 +176,13 @@ def test_instances_of_some_namespaces_are_those_of_all_that_are_in_them() -> Non
     for namespace in ("shop", "lab"):
         inside = tuple(x for x in every if x.ref.namespace == namespace)
         assert instances(snapshot, {namespace}) == inside
+
+
+def test_a_pod_of_another_namespace_is_no_launcher_pod() -> None:
+    running, pod = vmi("db"), launcher("db")
+    forged = launcher("db", node="w9", suffix="2", namespace="tenant")
+    snapshot = Snapshot(pods=(forged, pod), workloads=(vm("db"),), vmis=(running,))
+
+    assert launcher_pods(snapshot) == {"u-db": [pod]}
+    assert [i.pod for i in instances(snapshot, {"shop"})] == [pod]
+    assert in_flight(snapshot) == InFlight()

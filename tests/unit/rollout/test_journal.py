@@ -135,3 +135,30 @@ def test_ten_thousand_moves_fit_into_an_annotation() -> None:
         done=frozenset(map(digest, uids)),
     )
     assert len(journals.write(journal)) < 200_000
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("instance", "VirtualMachineInstance/shop/web-a/../../secrets/x"),
+        ("instance", "VirtualMachineInstance/../web-a"),
+        ("instance", "VirtualMachineInstance/shop/.."),
+        ("instance", "Secret/shop/web-a"),
+        ("instance", "VirtualMachineInstance/shop/web-a/evacuate"),
+        ("workload", "VirtualMachineInstanceReplicaSet/other/web"),
+        ("uid", "a/b"),
+        ("uid", ["a"]),
+        ("source", "w1/../w2"),
+    ],
+)
+def test_a_journal_that_leads_to_another_object_is_refused(field: str, value: object) -> None:
+    body = json.loads(journals.write(RunJournal("r1", "x").begin(record("a"), ["a"])))
+    body["moves"][0][field] = value
+    with pytest.raises(UnreadableJournal, match="cannot be read"):
+        journals.read(json.dumps(body))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"version":' + "[" * 50 + "]" * 50 + "}"])
+def test_a_journal_that_is_nested_too_deeply_is_refused(text: str) -> None:
+    with pytest.raises(UnreadableJournal, match="nested too deeply"):
+        journals.read(text)

@@ -44,7 +44,8 @@ def instance(node: str = "w1", uid: str = "u1", **vmi: t.Any) -> Instance:
 
 
 def migration(phase: str) -> dict[str, t.Any]:
-    return {"metadata": {"uid": "m1"}, "status": {"phase": phase}}
+    metadata = {"uid": "m1", "labels": {"placement.virt/run": "r1"}}
+    return {"metadata": metadata, "spec": {"vmiName": "db"}, "status": {"phase": phase}}
 
 
 class TestMigrate:
@@ -181,6 +182,19 @@ class TestMigrate:
         assert migrate.cancel(BEGUN, running, SETTINGS).request is None
         waiting = Observation(instance(), migration=migration("Scheduling"))
         assert migrate.cancel(BEGUN, waiting, SETTINGS).request is not None
+
+    @pytest.mark.parametrize(
+        "foreign",
+        [{"metadata": {"name": "x", "uid": "m1", "labels": {}}}, {"spec": {"vmiName": "b"}}],
+    )
+    def test_a_migration_that_is_not_of_this_run_is_not_deleted(
+        self, foreign: dict[str, t.Any]
+    ) -> None:
+        seen = Observation(instance(), migration={**migration("Scheduling"), **foreign})
+        step = migrate.advance(BEGUN, seen, 110, SETTINGS)
+        assert step.request is None
+        assert step.ended is not None
+        assert "is not of this run" in step.ended.reason
 
     @pytest.mark.parametrize(
         ("reply", "phase", "failed"),

@@ -92,7 +92,8 @@ def test_defaults_of_the_api_are_filled_in() -> None:
     ("text", "seen"),
     [
         ("{", "is damaged"),
-        ("[]", "is damaged (it has no version)"),
+        ("[]", "is damaged (it is no JSON object)"),
+        ("{}", "is damaged (it has no version)"),
         ('{"version": 2, "uid": "x"}', "was written by a newer release"),
         ('{"version": 1, "uid": "x", "rules": {"a": []}, "created": []}', "is damaged"),
         ('{"version": 1, "uid": "x", "rules": {"a/b/c": ["?"]}, "created": []}', "is damaged"),
@@ -121,3 +122,31 @@ def test_a_copied_undo_note_is_ignored() -> None:
     assert read_undo_note(_machine(undo=json.dumps({**content, "uid": "other"}))) is None
     with pytest.raises(UnreadableAnnotation, match="is damaged"):
         read_undo_note(_machine(undo='{"version": 1}'))
+
+
+@pytest.mark.parametrize("annotation", ["rules", "undo"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"version": 1, "uid": ' + "[" * 40 + "]" * 40 + "}",
+        '{"version": 1, "uid": "' + "x" * 300_000 + '"}',
+    ],
+    ids=["unbalanced", "deep", "long"],
+)
+def test_an_annotation_that_is_too_deep_or_too_long_is_damaged(annotation: str, text: str) -> None:
+    readers: dict[str, t.Callable[[t.Any], object]] = {
+        "rules": read_ownership,
+        "undo": read_undo_note,
+    }
+    with pytest.raises(
+        UnreadableAnnotation, match=f"annotation placement.virt/{annotation} is damaged"
+    ):
+        readers[annotation](_machine(**{annotation: text}))
+
+
+@pytest.mark.parametrize("field", ["uid", "placement", "labels", "rules"])
+def test_an_undo_record_with_a_wrong_type_is_damaged(field: str) -> None:
+    content = {**json.loads(undo_note_of(vm("a")).text()), field: 7}
+    with pytest.raises(UnreadableAnnotation, match="is damaged"):
+        read_undo_note(_machine(undo=json.dumps(content)))
