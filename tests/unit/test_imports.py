@@ -23,6 +23,7 @@ EFFECTS = (
     "modules",
     "flows",
     "interface",
+    "maintenance",
     "rollout",
     "cluster",
     "api",

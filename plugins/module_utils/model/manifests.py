@@ -120,6 +120,7 @@ def pod_from_manifest(manifest: t.Mapping[str, JSON]) -> Pod:
         requests=_pod_requests(spec, status),
         host_ports=_host_ports(spec),
         claims=_claims(metadata["name"], spec),
+        empty_dirs=_empty_dirs(spec),
         priority=spec.get("priority") or 0,
         scheduler_name=spec.get("schedulerName") or "default-scheduler",
         owner=controller_of(metadata),
@@ -272,6 +273,12 @@ def _claims(pod_name: str, spec: t.Mapping[str, JSON]) -> tuple[str, ...]:
         elif "ephemeral" in volume:
             claims.append(f"{pod_name}-{volume['name']}")
     return tuple(claims)
+
+
+def _empty_dirs(spec: t.Mapping[str, JSON]) -> tuple[str, ...]:
+    return tuple(
+        volume["name"] for volume in spec.get("volumes") or () if volume.get("emptyDir") is not None
+    )
 
 
 def _is_true(status: t.Mapping[str, JSON], condition: str) -> bool:

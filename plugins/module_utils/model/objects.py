@@ -145,6 +145,8 @@ class Pod:
     """(protocol, host IP, port) of each host port."""
     claims: tuple[str, ...] = ()
     """Names of the PersistentVolumeClaims that it mounts."""
+    empty_dirs: tuple[str, ...] = ()
+    """Names of its emptyDir volumes: their data ends with the pod."""
     priority: int = 0
     scheduler_name: str = "default-scheduler"
     required_node_name: str = ""
