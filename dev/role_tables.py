@@ -47,7 +47,8 @@ def with_table(role: str, readme: str) -> str:
 
 def _type(option: dict[str, t.Any]) -> str:
     if option["type"] == "list":
-        return f"list of {option.get('elements', 'str')}"
+        elements = option.get("elements", "str")
+        return "list" if elements == "raw" else f"list of {elements}"
     return str(option["type"])
 
 

@@ -35,33 +35,6 @@ options:
     type: list
     elements: str
     default: []
-  workloads:
-    description:
-      - Report instances of these workloads only. An empty list selects nothing.
-      - Select them by one of O(workloads[].name), O(workloads[].names) and O(workloads[].labels). A workload that does
-        not exist is an error.
-    type: list
-    elements: dict
-    suboptions:
-      kind:
-        description:
-          - Kind of workload. V(VirtualMachine), V(VirtualMachineInstanceReplicaSet), V(VirtualMachinePool),
-            V(Deployment), V(StatefulSet), V(DaemonSet), or V(Pod) for a pod without an owner.
-        type: str
-        default: VirtualMachine
-      namespace:
-        description: Its namespace. The default is the only one in O(namespaces).
-        type: str
-      name:
-        description: One name.
-        type: str
-      names:
-        description: Several names.
-        type: list
-        elements: str
-      labels:
-        description: Labels of the pod template. All of them must match.
-        type: dict
   details:
     description:
       - V(problems) returns the instances with another verdict than V(satisfied), and at most 20 nodes in each list.
@@ -75,6 +48,7 @@ extends_documentation_fragment:
   - virt.placement.attributes
   - virt.placement.attributes.info
   - virt.placement.placement
+  - virt.placement.workloads
 requirements:
   - python >= 3.10
   - kubernetes >= 28.1.0
@@ -450,31 +424,22 @@ errors:
       object: "namespaces"
 """
 
-import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virt.placement.plugins.module_utils.flows.placement_info import run
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
+    WORKLOADS,
     argument_spec,
 )
 from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
-
-WORKLOAD: dict[str, dict[str, t.Any]] = {
-    "kind": {"type": "str", "default": "VirtualMachine"},
-    "namespace": {"type": "str"},
-    "name": {"type": "str"},
-    "names": {"type": "list", "elements": "str"},
-    "labels": {"type": "dict"},
-}
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec=argument_spec(
-            namespaces={"type": "list", "elements": "str"},
             exclude_namespaces={"type": "list", "elements": "str", "default": []},
-            workloads={"type": "list", "elements": "dict", "options": WORKLOAD},
+            **WORKLOADS,
             details={
                 "type": "str",
                 "choices": ["problems", "all", "summary"],

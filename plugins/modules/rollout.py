@@ -34,30 +34,6 @@ options:
       - A single namespace is also the default of O(workloads[].namespace). Then only these workloads are moved.
     type: list
     elements: str
-  workloads:
-    description:
-      - Only instances of these workloads may move.
-      - Each item has one of O(workloads[].name), O(workloads[].names) and O(workloads[].labels).
-    type: list
-    elements: dict
-    suboptions:
-      kind:
-        description: Kind of workload. V(VirtualMachine), V(VirtualMachineInstanceReplicaSet) or V(Deployment).
-        type: str
-        default: VirtualMachine
-      namespace:
-        description: Its namespace. The default is the namespace in O(namespaces), if there is exactly one.
-        type: str
-      name:
-        description: One name.
-        type: str
-      names:
-        description: Several names.
-        type: list
-        elements: str
-      labels:
-        description: Labels of the workload's template. A workload is selected if it has all of them.
-        type: dict
   scope:
     description:
       - Which instances move.
@@ -188,6 +164,7 @@ seealso:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - virt.placement.placement
+  - virt.placement.workloads
   - virt.placement.attributes
 attributes:
   check_mode:
@@ -506,17 +483,10 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virt.placement.plugins.module_utils.flows.rollout import run
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
+    WORKLOADS,
     argument_spec,
 )
 from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
-
-WORKLOAD = {
-    "kind": {"type": "str", "default": "VirtualMachine"},
-    "namespace": {"type": "str"},
-    "name": {"type": "str"},
-    "names": {"type": "list", "elements": "str"},
-    "labels": {"type": "dict"},
-}
 
 DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 
@@ -528,8 +498,7 @@ WINDOW: dict[str, dict[str, t.Any]] = {
 }
 
 OPTIONS: dict[str, dict[str, t.Any]] = {
-    "namespaces": {"type": "list", "elements": "str"},
-    "workloads": {"type": "list", "elements": "dict", "options": WORKLOAD},
+    **WORKLOADS,
     "scope": {
         "type": "str",
         "choices": ["violated", "preference_not_met", "not_enforced", "all"],

@@ -28,38 +28,12 @@ options:
     type: list
     elements: str
     default: []
-  workloads:
-    description:
-      - List rules of these workloads only. An empty list selects nothing.
-      - Select them by one of O(workloads[].name), O(workloads[].names) and O(workloads[].labels). A workload that does
-        not exist is an error.
-    type: list
-    elements: dict
-    suboptions:
-      kind:
-        description:
-          - Kind of workload. V(VirtualMachine), V(VirtualMachineInstanceReplicaSet), V(VirtualMachinePool),
-            V(Deployment), V(StatefulSet), V(DaemonSet), or V(Pod) for a pod without an owner.
-        type: str
-        default: VirtualMachine
-      namespace:
-        description: Its namespace. The default is the only one in O(namespaces).
-        type: str
-      name:
-        description: One name.
-        type: str
-      names:
-        description: Several names.
-        type: list
-        elements: str
-      labels:
-        description: Labels of the pod template. All of them must match.
-        type: dict
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - virt.placement.attributes
   - virt.placement.attributes.info
   - virt.placement.placement
+  - virt.placement.workloads
 requirements:
   - python >= 3.10
   - kubernetes >= 28.1.0
@@ -211,31 +185,21 @@ errors:
       object: "namespaces"
 """
 
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virt.placement.plugins.module_utils.flows.rules_info import run
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
+    WORKLOADS,
     argument_spec,
 )
 from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
-
-WORKLOAD: dict[str, dict[str, t.Any]] = {
-    "kind": {"type": "str", "default": "VirtualMachine"},
-    "namespace": {"type": "str"},
-    "name": {"type": "str"},
-    "names": {"type": "list", "elements": "str"},
-    "labels": {"type": "dict"},
-}
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec=argument_spec(
-            namespaces={"type": "list", "elements": "str"},
             exclude_namespaces={"type": "list", "elements": "str", "default": []},
-            workloads={"type": "list", "elements": "dict", "options": WORKLOAD},
+            **WORKLOADS,
         ),
         supports_check_mode=True,
     )

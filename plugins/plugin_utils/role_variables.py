@@ -167,6 +167,7 @@ _CONVERT: dict[str, t.Callable[[str, t.Any, Spec, list[str]], t.Any]] = {
     "dict": _map,
     "int": _number,
     "list": _list,
+    "raw": lambda _path, value, _spec, _errors: value,
     "str": _text,
 }
 

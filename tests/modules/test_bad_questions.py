@@ -104,7 +104,7 @@ CASES = [
         "workloads[2], namespace: must not be empty",
         "workloads[3], names[0]: must not be empty",
     ),
-    case("empty namespace", placement_info, {"namespaces": [""]}, "namespaces, [0]: must not be"),
+    case("empty namespace", placement_info, {"namespaces": [""]}, "namespaces[0]: must not be"),
     case(
         "kinds",
         placement_info,
@@ -123,7 +123,7 @@ CASES = [
         "namespaces: there is no namespace 'nowhere'",
         "namespaces: there is no namespace 'defalt'; did you mean 'default'?",
     ),
-    case("empty namespace", rollout, {"namespaces": [""]}, "namespaces, [0]: must not be empty"),
+    case("empty namespace", rollout, {"namespaces": [""]}, "namespaces[0]: must not be empty"),
     case(
         "empty selector and text",
         rollout,

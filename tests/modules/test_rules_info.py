@@ -85,6 +85,7 @@ def test_a_rule_is_listed_before_and_after_it_is_enforced(
     task.create(objects.virtual_machine("db3", run_strategy="Halted"))
     task({"name": "later", "workloads": ["db3"], "run_on": {"zone": "zone2"}}, rule_set="halted")
     only = list_rules(workloads=[{"namespace": task.namespace, "name": "db3"}])
+    assert list_rules(namespaces=[task.namespace], workloads="db3")["rules"] == only["rules"]
     (later,) = only["rules"]
     assert (later["enforced"], later["violated"]) == (True, False)
     assert HALTED.items() <= later["workloads"][0].items()

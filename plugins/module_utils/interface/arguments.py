@@ -35,6 +35,13 @@ ASSUME_NODE_LABELS: dict[str, Spec] = {
 """Their documentation is the fragment `virt.placement.assume_node_labels`."""
 
 
+WORKLOADS: dict[str, Spec] = {
+    "namespaces": {"type": "list", "elements": "str"},
+    "workloads": {"type": "list", "elements": "raw"},
+}
+"""Their documentation is the fragment `virt.placement.workloads`; view/selection reads them."""
+
+
 def what_if_options() -> dict[str, Spec]:
     """Options of the modules that forecast. Their documentation is the fragment `virt.placement.what_if`,
     and that of ASSUME_NODE_LABELS."""

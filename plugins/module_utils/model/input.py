@@ -68,6 +68,8 @@ class InputReader:
         return InputReader(self.base, self.errors, f"{self.path}.{part}" if self.path else part)
 
     def item(self, index: int) -> InputReader:
+        if not self.path:
+            return InputReader(f"{self.base}[{index}]", self.errors)
         return InputReader(self.base, self.errors, f"{self.path}[{index}]")
 
     def error(self, message: str) -> None:

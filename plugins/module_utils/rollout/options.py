@@ -200,16 +200,8 @@ def _what(
     if listed is None:
         return namespaces, ()
     default = namespaces[0] if namespaces is not None and len(namespaces) == 1 else ""
-    selectors = [
-        references.workload(InputReader(f"workloads[{index}]", faults), _given(item), default)
-        for index, item in enumerate(listed)
-    ]
+    selectors = references.workloads(InputReader("workloads", faults), listed, default)
     return None, tuple(selector for selector in selectors if selector is not None)
-
-
-def _given(item: t.Mapping[str, JSON]) -> dict[str, JSON]:
-    """Without the options that Ansible fills with null."""
-    return {name: value for name, value in item.items() if value is not None}
 
 
 def namespaces_of(options: RolloutOptions) -> tuple[str, ...]:

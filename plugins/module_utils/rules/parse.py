@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import typing as t
-from collections import Counter
 from dataclasses import dataclass
 
 from ..model.findings import FINDING_NAMES, InputError
@@ -325,27 +324,13 @@ def _workloads(
         if not absent and left_out("workloads", given, OPTIONS):
             reader.error("is missing: name the workloads of the rule; an empty list means none")
         return None
-    items = given["workloads"]
-    if not isinstance(items, list):
-        reader.error(
-            "must be a list of names of VMs, or of maps with name, names or labels, not"
-            f" {shown(items)}"
-        )
-        return None
-    selectors = []
-    names = [item.strip() for item in items if isinstance(item, str)]
-    repeated = [name for name, count in Counter(names).items() if name and count > 1]
-    if repeated:
-        reader.error(f"has {' and '.join(map(repr, repeated))} more than once")
-    for index, item in enumerate(items):
-        item_reader = reader.item(index)
-        selector = references.workload(item_reader, item, context.namespace)
+    selectors = references.workloads(reader, given["workloads"], context.namespace)
+    for index, selector in enumerate(selectors):
         if selector is not None and selector.namespace != context.namespace:
-            item_reader.at("namespace").error(
+            reader.item(index).at("namespace").error(
                 f"a rule is about workloads of its own namespace, {context.namespace}: write the"
                 f" ones in {selector.namespace} in a task of theirs, or as target of from or with"
             )
-        selectors.append(selector)
     return tuple(selector for selector in selectors if selector is not None)
 
 

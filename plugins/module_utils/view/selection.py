@@ -9,6 +9,7 @@ kinds that can carry them; a query may be about any kind of workload, and about 
 from __future__ import annotations
 
 import typing as t
+from collections import Counter
 from dataclasses import dataclass
 
 from ..model.findings import InputError, InvalidInput
@@ -26,11 +27,37 @@ _WAYS = ("name", "names", "labels")
 _OPTIONS = ("kind", "namespace", *_WAYS)
 
 
-def workload(notes: InputReader, value: JSON, namespace: str) -> WorkloadSelector | None:
-    """The name of a VM, or `{kind, namespace, name | names | labels}`."""
+POD = "Pod"
+ASKED_KINDS = (*KINDS, POD)
+
+
+def workloads(
+    notes: InputReader, value: JSON, namespace: str, kinds: t.Sequence[str] = RULE_KINDS
+) -> list[WorkloadSelector | None]:
+    """A list of workloads, each as `workload` reads it; a name alone is a list of one."""
+    items = [value] if isinstance(value, str) else value
+    if not isinstance(items, list):
+        notes.error(
+            "must be a list of names of VMs, or of maps with name, names or labels, not"
+            f" {shown(value)}"
+        )
+        return []
+    names = Counter(item.strip() for item in items if isinstance(item, str))
+    repeated = [repr(name) for name, count in names.items() if name and count > 1]
+    if repeated:
+        notes.error(f"has {' and '.join(repeated)} more than once")
+    return [workload(notes.item(index), item, namespace, kinds) for index, item in enumerate(items)]
+
+
+def workload(
+    notes: InputReader, value: JSON, namespace: str, kinds: t.Sequence[str] = RULE_KINDS
+) -> WorkloadSelector | None:
+    """The name of a VM, or `{kind, namespace, name | names | labels}`. Without a default
+    `namespace` each workload has to name its own."""
     if isinstance(value, str):
         name = notes.text(value)
-        return None if name is None else WorkloadSelector(VIRTUAL_MACHINE.name, namespace, (name,))
+        where = _namespace(notes, {}, namespace)
+        return WorkloadSelector(VIRTUAL_MACHINE.name, where, (name,)) if name and where else None
     if not isinstance(value, dict):
         notes.error(
             f"must be the name of a VM, or a map of {', '.join(_OPTIONS)}, not {shown(value)}"
@@ -39,8 +66,8 @@ def workload(notes: InputReader, value: JSON, namespace: str) -> WorkloadSelecto
     given = notes.mapping(value, _OPTIONS)
     if given is None:
         return None
-    kind = _kind(notes.at("kind"), given.get("kind", VIRTUAL_MACHINE.name))
-    where = notes.at("namespace").text(given["namespace"]) if "namespace" in given else namespace
+    kind = _kind(notes.at("kind"), given.get("kind", VIRTUAL_MACHINE.name), kinds)
+    where = _namespace(notes, given, namespace)
     given_options = [option for option in _WAYS if option in given]
     if len(given_options) != 1:
         counted = f"has {' and '.join(given_options)}" if given_options else "has none of these"
@@ -54,6 +81,16 @@ def workload(notes: InputReader, value: JSON, namespace: str) -> WorkloadSelecto
     if by_labels:
         return WorkloadSelector(kind, where, labels=t.cast("dict[str, str]", selection))
     return WorkloadSelector(kind, where, names=t.cast("tuple[str, ...]", selection))
+
+
+def _namespace(notes: InputReader, given: t.Mapping[str, JSON], default: str) -> str | None:
+    if "namespace" in given:
+        return notes.at("namespace").text(given["namespace"])
+    if not default:
+        notes.at("namespace").error(
+            "is missing: set it here, or set a single namespace in namespaces"
+        )
+    return default or None
 
 
 def _by(notes: InputReader, option: str, value: JSON) -> tuple[str, ...] | dict[str, str] | None:
@@ -71,21 +108,19 @@ def _by(notes: InputReader, option: str, value: JSON) -> tuple[str, ...] | dict[
     return names
 
 
-def _kind(notes: InputReader, value: JSON) -> str | None:
+def _kind(notes: InputReader, value: JSON, kinds: t.Sequence[str]) -> str | None:
     name = notes.text(value)
-    if name is None or name in RULE_KINDS:
+    if name is None or name in kinds:
         return name
-    kinds = ", ".join(RULE_KINDS)
-    if name == "Pod":
-        notes.error(f"a rule cannot be written to a Pod: name its owner, one of {kinds}")
+    known = ", ".join(kinds)
+    if name == POD:
+        notes.error(f"a rule cannot be written to a Pod: name its owner, one of {known}")
     elif name in KINDS and KINDS[name].writable:
-        notes.error(f"{name} is not supported yet: use one of {kinds}")
+        notes.error(f"{name} is not supported yet: use one of {known}")
     elif name in KINDS:
-        notes.error(f"rules cannot be written to a {name}; use one of {kinds}")
+        notes.error(f"rules cannot be written to a {name}; use one of {known}")
     else:
-        notes.error(
-            f"{name!r} is not a kind of workload: use one of {kinds}{nearest(name, RULE_KINDS)}"
-        )
+        notes.error(f"{name!r} is not a kind of workload: use one of {known}{nearest(name, kinds)}")
     return None
 
 
@@ -107,10 +142,6 @@ def pods(notes: InputReader, value: JSON, namespace: str) -> PodSelector | None:
     if not pod_labels or not namespaces:
         return None
     return PodSelector(pod_labels, namespaces)
-
-
-POD = "Pod"
-ASKED_KINDS = (*KINDS, POD)
 
 
 @dataclass(frozen=True)
@@ -144,29 +175,26 @@ class SelectedWorkloads:
 
 def question_of(
     namespaces: list[str] | None,
-    workloads: list[JSON] | None,
+    listed: list[JSON] | None,
     exclude_namespaces: list[str] | None = None,
 ) -> WorkloadQuery:
     """The query in the options. Raises InvalidInput with every error."""
     faults: list[InputError] = []
     named = None if namespaces is None else InputReader("namespaces", faults).texts(namespaces)
     default = named[0] if named is not None and len(named) == 1 else ""
-    listed = None
     excluded = InputReader("exclude_namespaces", faults).texts(exclude_namespaces or []) or ()
     for name in excluded:
         if name in (named or ()):
             faults.append(InputError("exclude_namespaces", f"{name!r} is also in namespaces"))
-    if excluded and workloads is not None:
+    if excluded and listed is not None:
         faults.append(InputError("exclude_namespaces", "cannot be combined with workloads"))
-    if workloads is not None:
-        read = [
-            _selector(InputReader(f"workloads[{index}]", faults), item, default)
-            for index, item in enumerate(workloads)
-        ]
-        listed = tuple(selector for selector in read if selector is not None)
+    selectors = None
+    if listed is not None:
+        read = workloads(InputReader("workloads", faults), listed, default, ASKED_KINDS)
+        selectors = tuple(selector for selector in read if selector is not None)
     if faults:
         raise InvalidInput(faults)
-    return WorkloadQuery(named, listed, excluded)
+    return WorkloadQuery(named, selectors, excluded)
 
 
 def look_up(query: WorkloadQuery, snapshot: Snapshot) -> SelectedWorkloads:
@@ -202,24 +230,6 @@ def _namespaces(snapshot: Snapshot) -> list[str]:
     refs = (*(x.ref for x in snapshot.workloads), *(x.ref for x in snapshot.vmis))
     names = {ref.namespace for ref in refs} | {pod.namespace for pod in snapshot.pods}
     return sorted(names | ClusterTables(snapshot).namespaces.keys())
-
-
-def _selector(notes: InputReader, item: JSON, namespace: str) -> WorkloadSelector | None:
-    given = {name: value for name, value in item.items() if value is not None}
-    kind = given.get("kind", VIRTUAL_MACHINE.name)
-    if kind not in ASKED_KINDS:
-        kinds = f"use one of {', '.join(ASKED_KINDS)}{nearest(kind, ASKED_KINDS)}"
-        notes.at("kind").error(f"{kind!r} is not a kind of workload: {kinds}")
-    if "namespace" not in given and not namespace:
-        notes.at("namespace").error(
-            "is missing: set it here, or set a single namespace in namespaces"
-        )
-        return None
-    # All kinds are named in the same way; the options differ in which kinds they accept.
-    selector = workload(notes, {**given, "kind": VIRTUAL_MACHINE.name}, namespace)
-    if selector is None:
-        return None
-    return WorkloadSelector(kind, selector.namespace, selector.names, selector.labels)
 
 
 class WorkloadLookup:

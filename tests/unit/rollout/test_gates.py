@@ -59,6 +59,14 @@ def record(uid: str) -> MoveRecord:
 JOURNAL = RunJournal("r1", "x")
 
 
+def test_a_rollout_takes_the_workloads_of_rules_in_short() -> None:
+    asked = parameters(workloads=["db1", {"kind": "Deployment", "name": "web"}])
+    assert [(x.kind, x.namespace, *x.names) for x in asked.workloads] == [
+        ("VirtualMachine", "shop", "db1"),
+        ("Deployment", "shop", "web"),
+    ]
+
+
 def test_nothing_asked_nothing_held() -> None:
     assert not why_defer(parameters(), JOURNAL, "a", 0, NOON)
 

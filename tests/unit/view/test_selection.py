@@ -8,7 +8,10 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.model.findings import InputError
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import (
+    InputError,
+    InvalidInput,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import WorkloadSelector
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
@@ -113,3 +116,44 @@ def test_excluded_namespaces_are_left_out() -> None:
     assert "shop" not in selected.namespaces
     assert not selected.covers(Ref("Deployment", "shop", "web"))
     assert look_up(question_of(["shop"], None, []), cluster.snapshot()).namespaces == ("shop",)
+
+
+@pytest.mark.parametrize(
+    ("listed", "read"),
+    [
+        (["db1", "db2"], [(VM, "db1"), (VM, "db2")]),
+        ("db1", [(VM, "db1")]),
+        (["db1", {"kind": "Deployment", "name": "web"}], [(VM, "db1"), ("Deployment", "web")]),
+        ([{"names": ["db1", "db2"]}, {"name": "db3"}], [(VM, "db1", "db2"), (VM, "db3")]),
+        ([{"kind": "Pod", "name": "alone"}], [("Pod", "alone")]),
+        ([], []),
+    ],
+)
+def test_a_query_takes_the_workloads_of_rules_in_short(listed: t.Any, read: list[t.Any]) -> None:
+    query = question_of(["shop"], listed)
+
+    assert query.workloads is not None
+    assert [(x.kind, *x.names) for x in query.workloads] == read
+    assert {x.namespace for x in query.workloads} <= {"shop"}
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "listed", "errors"),
+    [
+        (["shop"], ["db1", "db1"], ["workloads: has 'db1' more than once"]),
+        (["shop"], [""], ["workloads[0]: must not be empty"]),
+        (["shop"], [{"nme": "db1"}], ["workloads[0]: unknown option 'nme'; did you mean 'name'"]),
+        (["shop", "web"], ["db1"], ["workloads[0], namespace: is missing"]),
+        (["shop"], [{"kind": "Pods", "name": "a"}], ["workloads[0], kind: 'Pods' is not a kind"]),
+        (["shop"], [7], ["workloads[0]: must be the name of a VM, or a map of kind, namespace"]),
+    ],
+)
+def test_each_error_of_a_query_names_its_workload(
+    namespaces: list[str], listed: t.Any, errors: list[str]
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        question_of(namespaces, listed)
+
+    messages = [str(error) for error in caught.value.errors]
+    for message, beginning in zip(messages, errors, strict=True):
+        assert message.startswith(beginning)

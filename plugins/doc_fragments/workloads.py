@@ -1,0 +1,41 @@
+# Copyright (c) 2026, virt.placement contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The option of the modules that report or move the instances of workloads."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    DOCUMENTATION = r"""
+options:
+  workloads:
+    description:
+      - Only these workloads. An empty list selects nothing.
+      - A list of names of VMs and of maps. A name is short for a map with that O(workloads[].name).
+      - Each map has one of O(workloads[].name), O(workloads[].names) and O(workloads[].labels). A workload that does
+        not exist is an error.
+    type: list
+    elements: raw
+    suboptions:
+      kind:
+        description:
+          - Kind of workload. V(VirtualMachine), V(VirtualMachineInstanceReplicaSet) or V(Deployment).
+          - Modules that only report take V(VirtualMachinePool), V(StatefulSet), V(DaemonSet) and V(Pod) too. V(Pod)
+            is a pod without an owner.
+        type: str
+        default: VirtualMachine
+      namespace:
+        description: Its namespace. The default is the namespace in O(namespaces), if there is exactly one.
+        type: str
+      name:
+        description: One name.
+        type: str
+      names:
+        description: Several names.
+        type: list
+        elements: str
+      labels:
+        description: Labels of the pod template. All of them must match.
+        type: dict
+"""
