@@ -37,7 +37,8 @@ options:
     default: []
   details:
     description:
-      - V(problems) returns the instances with another verdict than V(satisfied), and at most 20 nodes in each list.
+      - V(problems) returns the instances that are down or have another verdict than V(satisfied), and at most 20 nodes
+        in each list.
       - V(all) returns every instance, with all its feasible nodes.
       - V(summary) returns counts only.
     type: str
@@ -126,6 +127,14 @@ summary:
     misplaced:
       description: Instances that have to move, since their node does not satisfy a required rule.
       type: int
+    constraint_removed:
+      description:
+        - Instances of workloads from which a constraint of a rule was removed. No move enforces the rule.
+        - Write the rules again with M(virt.placement.rules).
+      type: int
+    down:
+      description: Instances on a node that is not Ready. A VM is down until the node is fenced or is back.
+      type: int
     risks:
       description: The number of entries that RV(risks) has with O(details=all).
       type: int
@@ -152,6 +161,8 @@ summary:
     unknown: 0
     violated: 2
     misplaced: 2
+    constraint_removed: 0
+    down: 0
     risks: 0
     violated_rules:
       - {rule: shop/database/database-one-per-zone, affected: 2, moves_needed: 1}
@@ -194,6 +205,12 @@ instances:
     misplaced:
       description: Whether the instance has to move, since its node does not satisfy a required rule.
       type: bool
+    constraint_removed:
+      description: Whether a constraint of one of its rules was removed from its workload.
+      type: bool
+    down:
+      description: Whether its node is not Ready.
+      type: bool
     rules:
       description: A verdict for each rule that applies to the instance, and for each constraint that no rule owns.
       type: list
@@ -226,6 +243,9 @@ instances:
             What has to happen to the instance before the rule is enforced, V(migration), V(restart) or V(recreate).
             Empty where it is enforced, and where the rule has to be written again first.
           type: str
+        constraint_removed:
+          description: Whether a constraint of the rule was removed from the workload. Write the rule again then.
+          type: bool
     feasible_if_restarted:
       description: >-
         Nodes that the scheduler could choose if the instance were restarted now. For instances that violate nothing
@@ -246,6 +266,8 @@ instances:
       domains: {region: iberia, zone: bcn, node: kni-worker4, performance: high}
       verdict: violated
       misplaced: true
+      constraint_removed: false
+      down: false
       rules:
         - rule: shop/database/database-on-fast-nodes
           verdict: satisfied
@@ -254,6 +276,7 @@ instances:
           enforced: true
           if_enforced: satisfied
           takes_effect: ""
+          constraint_removed: false
         - rule: shop/database/database-one-per-zone
           verdict: violated
           reason: >-
@@ -263,6 +286,7 @@ instances:
           enforced: true
           if_enforced: violated
           takes_effect: ""
+          constraint_removed: false
       feasible_if_restarted: [kni-worker2]
       feasible_if_migrated: [kni-worker2]
 pending:

@@ -13,7 +13,7 @@ import yaml
 from demos import board
 from demos.article import steps
 from demos.stage import PlayResult, Stage, variables
-from sandbox import Sandbox
+from sandbox import Sandbox, node_faults
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +109,26 @@ def test_rollout_takes_a_survey_with_window_canary_and_soak(stage: Stage) -> Non
 def _doubled(stage: Stage) -> str:
     nodes = board.nodes_of(stage.sandbox, steps.NAMESPACE, "mssql2016")
     return next(node for node in nodes if nodes.count(node) == 2)
+
+
+def test_verify_fails_on_a_removed_constraint_and_on_a_dead_node(stage: Stage) -> None:
+    api = stage.sandbox.api
+    replica_set = api.path("VirtualMachineInstanceReplicaSet", stage.namespace, "mssql2016")
+    affinity = api.get(replica_set)["spec"]["template"]["spec"]["affinity"]
+    terms = "/spec/template/spec/affinity"
+    verify = as_survey({"placement_verify_namespaces": [stage.namespace]})
+
+    api.patch(replica_set, [{"op": "remove", "path": terms}], type="json")
+    removed = stage.play("verify", verify, identity="reader")
+    api.patch(replica_set, [{"op": "add", "path": terms, "value": affinity}], type="json")
+    dead = board.nodes_of(stage.sandbox, stage.namespace, "mssql2016")[0]
+    node_faults.node_down(api, dead)
+    down = stage.play("verify", verify, identity="reader")
+    node_faults.node_up(api, dead)
+
+    assert removed.rc != 0
+    assert "Verification failed: 3 constraint_removed." in removed.stdout
+    assert "is constraint_removed: rule shop/database/" in removed.stdout.replace("\n", " ")
+    assert down.rc != 0
+    assert "Verification failed: 1 down." in down.stdout
+    assert f"on {dead} is down." in down.stdout

@@ -9,7 +9,7 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.modules import placement_info
-from sandbox import Sandbox, drain, objects
+from sandbox import Sandbox, drain, node_faults, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule, error_messages
 
@@ -369,6 +369,34 @@ def test_risks_are_told_apart(judge: Judge, six: Sandbox, task: RulesTask) -> No
         assert (counted["risks"], counted["instances"]) == ([], [])
     finally:
         six.restore_nodes()
+
+
+def test_a_removed_constraint_is_told_from_a_rule_that_waits(judge: Judge, task: RulesTask) -> None:
+    task.create(objects.virtual_machine("db1"))
+    task.create(objects.virtual_machine("db2"))
+    task.running("db1", "db2")
+    task({**APART, "workloads": ["db1", "db2"], "keep_apart": "zone", "preferred": True})
+    task.patch(VM, "db1", [{"op": "remove", "path": "/spec/template/spec/affinity"}])
+
+    result = judge()
+
+    assert result["summary"]["constraint_removed"] == 1
+    assert by_name(result)["db1"]["constraint_removed"]
+    assert by_name(result)["db1"]["verdict"] == "not_enforced"
+    assert not by_name(result)["db2"]["constraint_removed"], "it waits for its migration"
+
+
+def test_an_instance_on_a_dead_node_is_down(judge: Judge, six: Sandbox, task: RulesTask) -> None:
+    task.create(objects.virtual_machine("db1"))
+    node = task.running("db1")["db1"]["status"]["nodeName"]
+    node_faults.node_down(six.api, node)
+    try:
+        result = judge()
+    finally:
+        node_faults.node_up(six.api, node)
+
+    assert result["summary"]["down"] == result["summary"]["satisfied"] == 1
+    assert by_name(result)["db1"]["down"], "it is listed although no rule is violated"
 
 
 def test_an_empty_question_is_about_nothing(judge: Judge, in_one_zone: t.Any) -> None:

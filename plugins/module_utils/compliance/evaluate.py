@@ -57,6 +57,7 @@ class RuleResult:
     """The violation may be apparent only, since a pod that counts could not be read."""
     better: tuple[str, ...] = ()
     takes_effect: str = ""
+    constraint_removed: bool = False
 
     def add_missing(self, note: str, takes_effect: str) -> None:
         """The rule is not enforced until what `takes_effect` names has happened."""
@@ -66,7 +67,10 @@ class RuleResult:
     def verdict(self) -> RuleVerdict:
         """The worst that is known. A certain violation outranks unknown."""
         verdict = self._verdict()
-        return replace(verdict, takes_effect=self.takes_effect) if self.takes_effect else verdict
+        if self.takes_effect or self.constraint_removed:
+            removed = self.constraint_removed
+            return replace(verdict, takes_effect=self.takes_effect, constraint_removed=removed)
+        return verdict
 
     def _verdict(self) -> RuleVerdict:
         enforced = not self.missing
@@ -185,6 +189,7 @@ class RuleEvaluator:
         for rule in declared.rules if declared is not None else ():
             result = results.of(rule.rule)
             if rule.removed:
+                result.constraint_removed = True
                 result.missing.append(
                     "a constraint of the rule was removed from the workload: run virt.placement.rules again"
                 )

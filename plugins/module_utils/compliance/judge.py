@@ -155,6 +155,7 @@ class Judge:
                 domains=self._domains_of(node),
                 verdict=worst(rules),
                 rules=rules,
+                down=not node.ready,
             )
         )
 

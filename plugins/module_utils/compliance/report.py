@@ -40,6 +40,8 @@ def summary(verdicts: Verdicts) -> dict[str, JSON]:
         **{str(verdict): counted[verdict] for verdict in Verdict},
         str(Verdict.UNKNOWN): counted[Verdict.UNKNOWN] + gaps,
         "misplaced": sum(instance.misplaced for instance in verdicts.instances),
+        "constraint_removed": sum(x.constraint_removed for x in verdicts.instances),
+        "down": sum(instance.down for instance in verdicts.instances),
         "risks": len(verdicts.risks),
         "violated_rules": [
             {"rule": rule, "affected": affected.get(rule), "moves_needed": moves}
@@ -57,6 +59,8 @@ def instance_as_json(verdict: InstanceVerdict) -> dict[str, JSON]:
         "domains": dict(verdict.domains),
         "verdict": str(verdict.verdict),
         "misplaced": verdict.misplaced,
+        "constraint_removed": verdict.constraint_removed,
+        "down": verdict.down,
         "rules": [_rule_as_json(rule) for rule in verdict.rules],
         "feasible_if_restarted": list(verdict.feasible_if_restarted),
         "feasible_if_migrated": list(verdict.feasible_if_migrated),
@@ -72,6 +76,7 @@ def _rule_as_json(verdict: RuleVerdict) -> dict[str, JSON]:
         "enforced": verdict.enforced,
         "if_enforced": str(verdict.placed),
         "takes_effect": verdict.takes_effect,
+        "constraint_removed": verdict.constraint_removed,
     }
 
 
@@ -114,6 +119,8 @@ def _state(node: Node) -> str:
 def _problems(verdicts: Verdicts) -> t.Iterator[str]:
     for instance in verdicts.instances:
         where = f" on {instance.node}" if instance.node else ""
+        if instance.down:
+            yield f"down: {instance.instance}{where}: node {instance.node} is not Ready"
         alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
         for rule in instance.rules:
             if rule.verdict is not Verdict.SATISFIED:

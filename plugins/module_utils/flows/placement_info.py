@@ -48,7 +48,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "instances": [
             report.instance_as_json(instance)
             for instance in shown
-            if details == "all" or instance.verdict is not Verdict.SATISFIED
+            if details == "all" or instance.down or instance.verdict is not Verdict.SATISFIED
         ],
         "pending": as_json(verdicts.pending) if shown else [],
         "risks": as_json(verdicts.risks) if shown else [],

@@ -49,6 +49,8 @@ class RuleVerdict:
     takes_effect: str = ""
     """`migration`, `restart` or `recreation`: what has to happen to the instance before it is in
     effect. Empty where it is, and where only writing the rules again would help."""
+    constraint_removed: bool = False
+    """A constraint of the rule was removed from the workload: no move enforces it."""
 
     @property
     def placed(self) -> Verdict:
@@ -68,6 +70,12 @@ class InstanceVerdict:
     rules: tuple[RuleVerdict, ...]
     feasible_if_restarted: tuple[str, ...] = ()
     feasible_if_migrated: tuple[str, ...] = ()
+    down: bool = False
+    """Its node is not Ready. A VM is down until the node is fenced or is back."""
+
+    @property
+    def constraint_removed(self) -> bool:
+        return any(rule.constraint_removed for rule in self.rules)
 
     @property
     def misplaced(self) -> bool:

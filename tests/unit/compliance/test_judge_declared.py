@@ -188,7 +188,9 @@ def test_a_term_of_a_rule_that_somebody_removed_is_not_enforced() -> None:
     refs = three(cluster, ["n1", "n3", "n5"])
     del cluster.template(refs[0])["spec"]["affinity"]
 
-    found = rule(judge(cluster.snapshot()), "db1")
+    verdicts = judge(cluster.snapshot())
 
+    found = rule(verdicts, "db1")
     assert found.verdict is Verdict.NOT_ENFORCED
     assert "run virt.placement.rules again" in found.reason
+    assert [instance.constraint_removed for instance in verdicts.instances] == [True, False, False]

@@ -34,6 +34,8 @@ def test_summary_counts_each_verdict_and_what_would_heal() -> None:
         "unknown": 0,
         "violated": 2,
         "misplaced": 2,
+        "constraint_removed": 0,
+        "down": 0,
         "risks": 0,
         "violated_rules": [{"rule": RULE, "affected": 2, "moves_needed": 1}],
     }
@@ -67,6 +69,19 @@ def test_the_table_shows_zones_nodes_workloads_and_each_problem() -> None:
         "pending: VirtualMachineInstance shop/db3: 0/2 nodes are available: "
     )
     assert lines[7] == f"moves: {RULE}: cannot be satisfied"
+
+
+def test_an_instance_whose_node_is_not_ready_is_down() -> None:
+    cluster = Cluster("ab")
+    cluster.run("db", "n2")
+    cluster.nodes["n2"]["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    snapshot = cluster.snapshot()
+    verdicts = judge(snapshot)
+
+    assert (report.summary(verdicts)["down"], report.summary(verdicts)["satisfied"]) == (1, 1)
+    assert [instance.down for instance in verdicts.instances] == [True]
+    lines = report.table(verdicts, snapshot.nodes, Topology.of()).splitlines()
+    assert "down: VirtualMachineInstance shop/db on n2: node n2 is not Ready" in lines
 
 
 def test_a_large_cluster_shows_only_nodes_that_hold_something() -> None:
