@@ -17,6 +17,7 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.utils.display import Display
 
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import printable
 from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import (
     KubeconfigAction,
     Result,
@@ -81,7 +82,7 @@ class ActionModule(KubeconfigAction):
         if self._task.no_log:
             return
         for line in lines:
-            Display().display(f"[{host}] {line}" if host else line)
+            Display().display(printable(f"[{host}] {line}" if host else line))
 
 
 def _for_users(step: Result) -> Result:

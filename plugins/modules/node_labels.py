@@ -61,8 +61,10 @@ options:
   force:
     description:
       - Change and remove labels that are refused otherwise. These are labels that the kubelet or a cloud
-        controller wrote last, and labels that volumes, required rules of workloads or pods on the node depend on.
-      - Adding a label is always allowed. So is restoring a value that this module wrote before.
+        controller wrote last, labels that volumes, required rules of workloads or pods on the node depend on, and
+        the labels V(kubevirt.io/schedulable), V(node-role.kubernetes.io/*), V(node-restriction.kubernetes.io/*)
+        and V(node.kubernetes.io/*), by which Kubernetes and KubeVirt tell nodes apart.
+      - Adding any other label is always allowed. So is restoring a value that this module wrote before.
     type: bool
     default: false
 extends_documentation_fragment:

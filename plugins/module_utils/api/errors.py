@@ -10,9 +10,10 @@ and no secret inside one ends up in a log.
 from __future__ import annotations
 
 import json
-import re
 import typing as t
 from dataclasses import dataclass
+
+from ..model.rendering import printable
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -288,13 +289,13 @@ _BY_STATUS: t.Mapping[int, type[ApiError]] = {
 }
 
 
-_WHOLE_OBJECT = re.compile(r'"\{.*\}"', re.DOTALL)
-"""Servers quote the object that they cannot decode: it may be long, and hold secrets."""
-
-
 def cut(text: str) -> str:
-    """One line of at most TEXT_LIMIT characters, without the JSON of whole objects."""
-    line = " ".join(_WHOLE_OBJECT.sub('"{...}"', text).split())
+    """One line of at most TEXT_LIMIT characters, without the JSON of whole objects: servers quote the object
+    that they cannot decode, which may be long, and hold secrets."""
+    begin, end = text.find('"{'), text.rfind('}"')
+    if 0 <= begin < end:
+        text = f'{text[:begin]}"{{...}}"{text[end + 2 :]}'
+    line = printable(" ".join(text.split()))
     return line if len(line) <= TEXT_LIMIT else f"{line[: TEXT_LIMIT - 3]}..."
 
 

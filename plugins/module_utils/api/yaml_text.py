@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ansible.module_utils.common.yaml import HAS_YAML, yaml_load, yaml_load_all
@@ -45,11 +46,51 @@ def _loaded(load: t.Callable[[t.Any], _Loaded], text: t.Any) -> _Loaded:
     if not HAS_YAML:
         raise NoReader()
     try:
-        return load(text)
+        text = text if isinstance(text, str) else text.read()
+        _refuse_depth(text)
+        value = load(text)
+        _refuse_endless(value)
+        return value
+    except NoYaml:
+        raise
     except (OSError, UnicodeDecodeError):
         raise
     except Exception as error:  # the parser's own classes are not part of ansible-core's interface
         raise _syntax_error(error) from error
+
+
+MOST_VALUES = 2_000_000
+"""Values of one text, counted as often as aliases repeat them: the manifests of some 20,000 VMs."""
+
+
+MOST_DEPTH = 2_000
+"""Lists and maps inside each other. libyaml's composer recurses: at some 30,000 the process ends."""
+
+_ENTRIES = re.compile(rf"(?:[-?:][ \t]+){{{MOST_DEPTH}}}")
+
+
+def _refuse_depth(text: str) -> None:
+    depth = deepest = 0
+    for bracket in re.sub(r"[^][{}]+", "", text):
+        depth = depth + 1 if bracket in "[{" else max(0, depth - 1)
+        deepest = max(deepest, depth)
+    if deepest > MOST_DEPTH or _ENTRIES.search(text):
+        raise NoYaml(f"lists and maps stand more than {MOST_DEPTH:,} deep in each other")
+
+
+def _refuse_endless(value: JSON) -> None:
+    """Raises NoYaml where aliases make few lines many values, or a value a part of itself."""
+    waiting, count = [value], 0
+    while waiting:
+        inner = waiting.pop()
+        if isinstance(inner, (dict, list)):
+            count += len(inner)
+            if count > MOST_VALUES:
+                raise NoYaml(
+                    f"it holds more than {MOST_VALUES:,} values, with its aliases written out: split it, and"
+                    " look for an alias inside of its own anchor"
+                )
+            waiting.extend(inner.values() if isinstance(inner, dict) else inner)
 
 
 def _syntax_error(error: Exception) -> NoYaml:

@@ -149,6 +149,9 @@ def _rules_option(params: Params, faults: list[InputError]) -> Parsed:
 
 SUFFIXES = (".json", ".yaml", ".yml")
 
+MOST_BYTES = 32 * 2**20
+"""The largest file that is read."""
+
 Documents = list[tuple[str, JSON]]
 """Each document with the place where it stands, for messages."""
 
@@ -160,6 +163,10 @@ def documents_of(paths: t.Iterable[str], faults: list[InputError]) -> Documents:
     for path in paths:
         for file in _files(Path(path).expanduser(), faults):
             try:
+                if file.stat().st_size > MOST_BYTES:
+                    limit = f"{MOST_BYTES // 2**20} MiB"
+                    faults.append(InputError(str(file), f"is larger than {limit}: split it"))
+                    continue
                 text = file.read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
                 faults.append(InputError(str(file), f"cannot be read: {error}"))
@@ -190,6 +197,12 @@ def _files(path: Path, faults: list[InputError]) -> list[Path]:
     if not path.is_dir():
         return [path]
     files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
+    inside = path.resolve()
+    outside = [file for file in files if inside not in file.resolve().parents]
+    for file in outside:
+        faults.append(
+            InputError(str(file), "is a link to a file outside of the folder: name that file")
+        )
     if not files:
         faults.append(InputError(str(path), f"the folder holds no file with {', '.join(SUFFIXES)}"))
-    return files
+    return [file for file in files if file not in outside]

@@ -9,6 +9,7 @@ import typing as t
 from ..model.findings import Finding, sentence
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
+from ..model.rendering import printable
 from ..model.snapshot import Unreadable
 from ..model.write import Write
 from .runner import READER, lacks_a_right_to_list
@@ -52,7 +53,7 @@ def warn_once(warn: t.Callable[[str], None], findings: t.Iterable[Finding]) -> N
             by_name.setdefault(finding.name, []).append(finding)
     for same in by_name.values():
         more = f" (and {len(same) - 1} more)" if len(same) > 1 else ""
-        warn(sentence(same[:1]) + more)
+        warn(printable(sentence(same[:1]) + more))
 
 
 def warn_unreadable(warn: t.Callable[[str], None], gaps: t.Iterable[Unreadable]) -> None:

@@ -8,6 +8,7 @@ If the options have errors, the cluster is still read, so that all errors are re
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 from ..api.client import ApiClient
 from ..api.connection import connect
@@ -24,6 +25,7 @@ from ..cluster.reading import cluster_uid
 from ..model.findings import ErrorType, InputError, InvalidInput, TaskError
 from ..model.gc import collector_spared_at_exit
 from ..model.json_pointer import JSON
+from ..model.rendering import printable
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -46,9 +48,9 @@ class PartialFailure(Exception):
 def task_error(error: Exception | InputError | TaskError | str, target: object = "") -> TaskError:
     """The entry of `errors` for an error, which concerns `target` where the error does not say it."""
     if isinstance(error, TaskError):
-        return error
+        return replace(error, message=printable(error.message))
     if isinstance(error, InputError):
-        return TaskError(error.type, str(error), error.where)
+        return TaskError(error.type, printable(str(error)), error.where)
     kind: ErrorType = "api"
     if isinstance(error, (Forbidden, Unauthorized)):
         kind = "permission"
@@ -57,7 +59,7 @@ def task_error(error: Exception | InputError | TaskError | str, target: object =
     if isinstance(error, ApiError) and not target:
         name = "/".join(filter(None, [error.request.namespace, error.request.name]))
         target = f"{error.request.resource} {name}".strip()
-    return TaskError(kind, str(error), str(target))
+    return TaskError(kind, printable(str(error)), str(target))
 
 
 class WrongCluster(Exception):

@@ -31,6 +31,10 @@ _DECIMAL = {
     "E": Decimal("1e18"),
 }
 _NANO = 10**9
+_LARGEST = (2**63 - 1) * _NANO
+"""What the API server takes for any larger quantity (Quantity.UnmarshalJSON caps at 2^63 - 1)."""
+_LONGEST = 64
+"""Characters of a quantity, and its largest power of ten."""
 
 
 @functools.lru_cache(maxsize=65536)
@@ -39,19 +43,20 @@ def parse_quantity(text: str | int | float) -> int:
 
     Raises ValueError for text that is no quantity.
     """
-    match = _QUANTITY.fullmatch(str(text))
-    if match is None:
-        raise ValueError(f"'{text}' is no resource quantity, such as 500m, 2 or 4Gi")
+    match = _QUANTITY.fullmatch(str(text)[: _LONGEST + 1])
+    if match is None or len(str(text)) > _LONGEST:
+        raise ValueError(f"'{text!s:.60}' is no resource quantity, such as 500m, 2 or 4Gi")
     number, exponent, binary, suffix = match.groups()
     if binary:
         scale = Decimal(_BINARY[binary])
     elif exponent:
-        scale = Decimal(f"1{exponent}")
+        power = max(-_LONGEST, min(_LONGEST, int(exponent[1:])))
+        scale = Decimal(f"1e{power}")
     else:
         scale = _DECIMAL[suffix or ""]
     scaled = Decimal(number) * scale * _NANO
     whole = int(scaled)
-    return whole + (scaled > whole)
+    return min(whole + (scaled > whole), _LARGEST)
 
 
 def whole_units(resource: str, nano: int) -> int:

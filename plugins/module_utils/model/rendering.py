@@ -28,3 +28,11 @@ def columns(rows: t.Sequence[t.Sequence[str]]) -> list[str]:
     """Rows as lines, each column as wide as its longest cell; the last column is not padded."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
     return ["  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in rows]
+
+
+def printable(text: str) -> str:
+    """The text with a question mark for each character that moves the cursor, colors or reorders what a
+    terminal shows. Names and messages come from objects that anyone may have written."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)

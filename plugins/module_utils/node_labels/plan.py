@@ -27,10 +27,19 @@ from .request import LabelRequest
 _LABELS = Pointer(("metadata", "labels"))
 _ANNOTATIONS = Pointer(("metadata", "annotations"))
 
-_PLATFORM = re.compile(r"kubelet|k3s|(.*-)?cloud-(controller-manager|node-manager|provider)(-.*)?")
+_PLATFORM = re.compile(
+    r"kubelet|k3s|virt-handler|(.*-)?cloud-(controller-manager|node-manager|provider)(-.*)?"
+)
 """Field managers that keep node labels as they see fit. The kubelet and the cloud controllers of
 kubernetes/cloud-provider and its out-of-tree forms go by the name of their program; k3s is both
-in one process."""
+in one process. virt-handler writes the labels of KubeVirt's node labeller."""
+
+_RESERVED = re.compile(
+    r"kubevirt\.io/schedulable|node-role\.kubernetes\.io/.*|node-restriction\.kubernetes\.io/.*"
+    r"|node\.kubernetes\.io/.*"
+)
+"""Labels by which controllers and administrators tell nodes apart: which nodes run VMs, are control
+plane, are isolated (Kubernetes: Well-Known Labels, NodeRestriction; KubeVirt: NodeSchedulable)."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +175,13 @@ def _held_by_platform(
     node: LabelledNode, changes: t.Iterable[LabelChange]
 ) -> t.Iterator[InputError]:
     for change in changes:
+        if _RESERVED.fullmatch(change.key):
+            yield InputError(
+                f"{node.name} {change.key}",
+                f"{change}: Kubernetes and KubeVirt decide by this label; set force to change it all the"
+                " same",
+            )
+            continue
         if change.before is None:
             continue
         for manager in node.last_writers(change.key):

@@ -343,3 +343,12 @@ def test_after_401_another_certificate_authority_ends_the_run(
     with pytest.raises(errors.NoConfiguration, match="trusts another certificate authority"):
         api.get(NODE)
     assert len(server.seen) == 1
+
+
+def test_text_of_the_server_cannot_forge_lines_or_move_the_cursor() -> None:
+    assert errors.cut("a\x1b[2Jb\r\nc\u202ed") == "a?[2Jb c?d"
+
+
+def test_a_quoted_object_is_left_out() -> None:
+    assert errors.cut('cannot decode "{\\"data\\": 1}": bad') == 'cannot decode "{...}": bad'
+    assert len(errors.cut('"{' * 400_000)) == errors.TEXT_LIMIT, "and not for hours"

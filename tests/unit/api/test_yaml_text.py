@@ -87,3 +87,26 @@ def test_a_missing_library_is_named_by_all_who_read_text(
     file.write_text("a: 1")
     said = why_unusable({"kubeconfig": str(file)}, "x")
     assert said == f"kubeconfig: {file} cannot be read ({missing}); name a kubeconfig"
+
+
+def test_aliases_that_make_few_lines_endless_are_refused() -> None:
+    levels = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12))
+    with pytest.raises(NoYaml, match="more than 2,000,000 values"):
+        load_yaml(f"a0: &a0 [x, x]\n{levels}")
+
+
+def test_a_list_that_contains_itself_is_refused() -> None:
+    with pytest.raises(NoYaml, match="alias inside of its own anchor"):
+        load_yaml("a: &a [*a]")
+    with pytest.raises(NoYaml, match="alias inside of its own anchor"):
+        load_all_yaml("kind: List\nitems: &a\n- kind: List\n  items: *a\n")
+
+
+def test_anchors_of_ordinary_manifests_are_read() -> None:
+    assert load_yaml("a: &a {x: 1}\nb: *a") == {"a": {"x": 1}, "b": {"x": 1}}
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{a: " * 100_000, "- " * 100_000, "? " * 100_000])
+def test_deep_nesting_is_an_error_of_the_text(text: str) -> None:
+    with pytest.raises(NoYaml, match="more than 2,000 deep"):
+        load_yaml(text)

@@ -88,3 +88,14 @@ def test_pod_level_requests_replace_sums_of_cpu_memory_and_hugepages() -> None:
         "hugepages-2Mi": 4 * 2**20,
         "example.com/card": 1,
     }
+
+
+@pytest.mark.parametrize("text", ["1e1000000", "9" * 40, "1e64"])
+def test_a_quantity_beyond_the_largest_is_the_largest(text: str) -> None:
+    assert parse_quantity(text) == (2**63 - 1) * 10**9
+
+
+def test_an_endless_number_is_no_quantity() -> None:
+    with pytest.raises(ValueError, match="is no resource quantity"):
+        parse_quantity("9" * 100_000)
+    assert parse_quantity("1e-1000000") == 1

@@ -326,6 +326,7 @@ class TestOwners:
             ("aws-cloud-controller-manager", True),
             ("azure-cloud-node-manager", True),
             ("harvester-cloud-provider", True),
+            ("virt-handler", True),
             ("kubectl-label", False),
             ("virt-placement", False),
             ("kubelet-csr-approver", False),
@@ -345,6 +346,26 @@ class TestOwners:
     def test_another_key_of_the_platform_is_no_matter(self) -> None:
         node = _node("w1", {ZONE: "a", REGION: "r"}, managers={"kubelet": [REGION]})
         assert not _plan(_parse(**self.REQUEST), node).faults
+
+    @pytest.mark.parametrize(
+        "key",
+        [
+            "kubevirt.io/schedulable",
+            "node-role.kubernetes.io/control-plane",
+            "node-restriction.kubernetes.io/team",
+            "node.kubernetes.io/exclude-from-external-load-balancers",
+        ],
+    )
+    @pytest.mark.parametrize("labels", [{}, {"set": "x"}], ids=["new", "changed"])
+    def test_labels_that_controllers_decide_by_need_force(
+        self, key: str, labels: dict[str, str]
+    ) -> None:
+        node = _node("w1", dict.fromkeys([key], "x") if labels else {})
+        options = {"per_node": {"w1": {key: "b"}}}
+        (fault,) = _plan(_parse(**options), node).faults
+        assert f"w1 {key}" in str(fault)
+        assert "Kubernetes and KubeVirt decide by this label" in str(fault)
+        assert not _plan(_parse(**options, force=True), node).faults
 
     def test_a_removal_is_a_change(self) -> None:
         node = _node("w1", {ZONE: "a"}, managers={"kubelet": [ZONE]})

@@ -1,0 +1,44 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files that lint_info is given: large ones, links, and texts that expand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ansible_collections.virt.placement.plugins.module_utils.flows import lint
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InputError
+
+
+def errors_of(path: Path) -> list[str]:
+    faults: list[InputError] = []
+    lint.documents_of([str(path)], faults)
+    return [str(fault) for fault in faults]
+
+
+def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret.yml").write_text("kind: Secret")
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    (folder / "vm.yml").write_text("kind: VirtualMachine")
+    (folder / "link.yml").symlink_to(tmp_path / "secret.yml")
+    assert errors_of(folder) == [
+        f"{folder / 'link.yml'}: is a link to a file outside of the folder: name that file"
+    ]
+    (folder / "link.yml").unlink()
+    (folder / "link.yml").symlink_to(folder / "vm.yml")
+    assert errors_of(folder) == []
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    large = tmp_path / "large.yml"
+    with large.open("wb") as file:
+        file.truncate(lint.MOST_BYTES + 1)
+    assert errors_of(large) == [f"{large}: is larger than 32 MiB: split it"]
+
+
+def test_a_list_that_contains_itself_is_a_fault(tmp_path: Path) -> None:
+    endless = tmp_path / "endless.yml"
+    endless.write_text("kind: List\nitems: &a\n- kind: List\n  items: *a\n")
+    (fault,) = errors_of(endless)
+    assert "alias inside of its own anchor" in fault
