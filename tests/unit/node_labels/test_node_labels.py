@@ -361,7 +361,7 @@ class TestOwners:
         self, key: str, labels: dict[str, str]
     ) -> None:
         node = _node("w1", dict.fromkeys([key], "x") if labels else {})
-        options = {"per_node": {"w1": {key: "b"}}}
+        options: dict[str, t.Any] = {"per_node": {"w1": {key: "b"}}}
         (fault,) = _plan(_parse(**options), node).faults
         assert f"w1 {key}" in str(fault)
         assert "Kubernetes and KubeVirt decide by this label" in str(fault)
