@@ -77,6 +77,9 @@ def _cluster_fixture(cluster: str, text: str) -> t.Any:
 
 article = _cluster_fixture("article", "The seven nodes of KubeVirt's article, unlabelled.")
 small = _cluster_fixture("small", "Three nodes in three zones, KubeVirt as it ships.")
+mixed = _cluster_fixture(
+    "mixed", "Six nodes of three CPUs in two zones, KubeVirt with LiveMigrate."
+)
 six = _cluster_fixture("six", "Two nodes in each of three zones, KubeVirt with LiveMigrate.")
 plain = _cluster_fixture("plain", "Three nodes in three zones, no KubeVirt.")
 

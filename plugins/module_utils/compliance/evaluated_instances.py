@@ -78,7 +78,7 @@ def _evaluated(
     drift = comparison.drift(workload, pod, instance.vmi)
     if drift is None:
         return EvaluatedInstance(instance, pod, pod, workload, declared)
-    declared_pod = as_declared(pod, declared.placement, declared.labels)
+    declared_pod = as_declared(pod, instance.vmi, declared.placement, declared.labels)
     return EvaluatedInstance(instance, pod, declared_pod, workload, declared, drift)
 
 

@@ -222,7 +222,7 @@ class Judge:
     def _if_restarted(self, instance: EvaluatedInstance) -> tuple[str, ...]:
         pod, declared = instance.pod, instance.declared
         if declared is not None:
-            pod = restarted(pod, declared.placement, declared.labels)
+            pod = restarted(pod, instance.instance.vmi, declared.placement, declared.labels)
         return self._index.feasible_nodes(pod, without=instance.key)
 
     def _if_migrated(self, instance: EvaluatedInstance) -> tuple[str, ...]:
@@ -230,7 +230,7 @@ class Judge:
         if vmi is None or why_not_migratable(vmi):
             return ()
         placement, _terms = self._reader.placement(vmi.spec)
-        target = migrated(instance.pod, vmi, placement)
+        target = migrated(instance.pod, vmi, placement, self._nodes.get(instance.node))
         return self._index.feasible_nodes(target, exclude={instance.node})
 
     def _named(self, nodes: tuple[str, ...]) -> tuple[str, ...]:

@@ -17,9 +17,16 @@ from ..compliance.declared import DeclaredReader
 from ..compliance.drift import TemplateMatcher
 from ..kubevirt.labels import unbound_labels
 from ..kubevirt.moving import has_unmigratable_name, propagating, run_strategy, why_not_migratable
-from ..kubevirt.next_pod import NEXT, migrated, restarted
+from ..kubevirt.next_pod import (
+    NEXT,
+    migrated,
+    requested_cpu,
+    restarted,
+    with_source_cpu,
+    without_migration_cpu,
+)
 from ..model.kinds import VIRTUAL_MACHINE
-from ..model.objects import Pod, Ref, Taint
+from ..model.objects import Placement, Pod, Ref, Taint
 from ..model.placement_manifests import CREATED_BY
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 from ..scheduler.taint_toleration import tolerates
@@ -90,6 +97,8 @@ class Evictions:
         self.names = PodNames(snapshot.pods)
         self._platform = snapshot.platform
         self._workloads = {workload.ref: workload for workload in snapshot.workloads}
+        self._nodes = {node.name: node for node in snapshot.nodes}
+        self._of_source: dict[t.Hashable, tuple[Placement, Placement]] = {}
         self._reader = DeclaredReader()
         self._templates = TemplateMatcher()
         self._just_moved = {
@@ -117,17 +126,21 @@ class Evictions:
         """The workload of an instance; None where it is not known."""
         return self._workloads.get(ref) if ref is not None else None
 
-    def recreated(self, pod: Pod, workload: Workload | None, name: str = "") -> Pod:
+    def recreated(
+        self, pod: Pod, workload: Workload | None, name: str = "", vmi: Vmi | None = None
+    ) -> Pod:
         """The pod that a controller creates after `pod`, from what the workload declares now. With
-        `name` it is called just that."""
+        `name` it is called just that. `vmi` is the one that `pod` runs, if it runs one."""
         if workload is None:
             labels = unbound_labels(pod.labels)
-            created = replace(pod, uid="", labels=labels, **_FRESH)
+            placement = without_migration_cpu(pod.placement, vmi)
+            created = replace(pod, uid="", labels=labels, placement=placement, **_FRESH)
         elif self._templates.matches(workload.template, pod):
-            created = replace(pod, uid="", **_FRESH)
+            placement = without_migration_cpu(pod.placement, vmi)
+            created = replace(pod, uid="", placement=placement, **_FRESH)
         else:
             declared = self._reader.declared(workload)
-            created = restarted(pod, declared.placement, declared.labels)
+            created = restarted(pod, vmi, declared.placement, declared.labels)
             created = replace(created, **_FRESH)
             if created.placement == pod.placement:
                 created = replace(created, placement=pod.placement)
@@ -140,7 +153,7 @@ class Evictions:
         from the old one."""
         uid = next_uid(vmi.uid)
         labels = {**pod.labels, CREATED_BY: uid} if CREATED_BY in pod.labels else pod.labels
-        created = self.recreated(replace(pod, labels=labels), workload)
+        created = self.recreated(replace(pod, labels=labels), workload, vmi=vmi)
         owner = replace(created.owner, uid=uid) if created.owner is not None else None
         return replace(created, owner=owner)
 
@@ -155,11 +168,23 @@ class Evictions:
             and not any(tolerates(x, CORDON) for x in pod.placement.tolerations)
             and vmi.uid not in self._just_moved
         ):
-            return self.names.unused(replace(pod, uid="", **_FRESH), name)
+            placement = self._with_source_cpu(pod, vmi)
+            return self.names.unused(replace(pod, uid="", placement=placement, **_FRESH), name)
         placement, _terms = self._reader.placement(vmi.spec)
         if workload is not None and propagating(workload, vmi, self._platform):
             placement = self._reader.declared(workload).placement
-        return self.names.unused(replace(migrated(pod, vmi, placement), **_FRESH), name)
+        target = migrated(pod, vmi, placement, self._nodes.get(pod.node_name))
+        return self.names.unused(replace(target, **_FRESH), name)
+
+    def _with_source_cpu(self, pod: Pod, vmi: Vmi) -> Placement:
+        """`with_source_cpu`, one object for pods that share a placement, a node and a CPU."""
+        key = id(pod.placement), pod.node_name, requested_cpu(vmi.spec)
+        entry = self._of_source.get(key)
+        if entry is None:
+            node = self._nodes.get(pod.node_name)
+            entry = pod.placement, with_source_cpu(pod.placement, vmi, node)
+            self._of_source[key] = entry
+        return entry[1]
 
     def _vmi(
         self,

@@ -71,6 +71,17 @@ def release(version: str | None) -> tuple[int, int]:
         return 0, 0
 
 
+HOST_MODEL_CPU = "host-model-cpu.node.kubevirt.io/"
+HOST_MODEL_FEATURE = "host-model-required-features.node.kubevirt.io/"
+MIGRATION_CPU = "cpu-model-migration.node.kubevirt.io/"
+CPU_FEATURE = "cpu-feature.node.kubevirt.io/"
+CPU_VENDOR = "cpu-vendor.node.kubevirt.io/"
+"""Prefixes of node labels of KubeVirt's node labeller (api/core/v1/types.go): the CPU model that a node has
+and the features that belong to it, models that a VM can migrate to it with, its features, its vendor."""
+
+HOST_MODEL = "host-model"
+"""The CPU model of a VM that does not ask for one: the model of the node on which it starts."""
+
 _NODE_KEYS = frozenset({"kubernetes.io/arch", "cpumanager"})
 _POD_LABELS = frozenset(
     {

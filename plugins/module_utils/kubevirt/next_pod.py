@@ -4,6 +4,7 @@
 
 The pod that follows a running one asks for what that one asks for, with the user's part of the
 placement put in anew: KubeVirt's own node selectors, requests and overhead are on the running pod.
+What a migration asks of its target beside that comes from the CPU of the node that it leaves.
 Where none runs, the pod is made from the template. KubeVirt works out its requests from the VM, an
 instancetype and an overhead of its own, so that they are only estimated.
 """
@@ -18,6 +19,7 @@ from ..model.kinds import VIRTUAL_MACHINE, VMI
 from ..model.manifests import pod_from_manifest
 from ..model.objects import (
     Labels,
+    Node,
     NodeTerm,
     Owner,
     Placement,
@@ -32,7 +34,13 @@ from ..model.quantity import parse_quantity
 from ..model.snapshot import Vmi, Workload
 from ..model.topology import HOSTNAME
 from .labels import (
+    CPU_FEATURE,
+    CPU_VENDOR,
+    HOST_MODEL,
+    HOST_MODEL_CPU,
+    HOST_MODEL_FEATURE,
     LAUNCHER_LABEL,
+    MIGRATION_CPU,
     SCHEDULABLE,
     VM_HOSTNAME,
     VMI_ID,
@@ -46,26 +54,104 @@ NEXT = "-next"
 """Suffix of the names of pods that do not exist yet. It is only shown; no code reads it."""
 
 
-def restarted(pod: Pod, declared: Placement, labels: Labels) -> Pod:
+def restarted(pod: Pod, vmi: Vmi | None, declared: Placement, labels: Labels) -> Pod:
     """The pod of the next VirtualMachineInstance, or the one that replaces an evicted pod: made
     from the template, while the old one is gone."""
-    return _next(pod, declared, {**carried_labels(pod.labels), **labels})
+    created = _next(pod, declared, {**carried_labels(pod.labels), **labels})
+    return replace(created, placement=without_migration_cpu(created.placement, vmi))
 
 
-def as_declared(pod: Pod, declared: Placement, labels: Labels) -> Pod:
+def as_declared(pod: Pod, vmi: Vmi | None, declared: Placement, labels: Labels) -> Pod:
     """`pod`, on its node, as if it had been made from what its workload declares now."""
-    created = restarted(pod, declared, labels)
+    created = restarted(pod, vmi, declared, labels)
     return replace(created, name=pod.name, uid=pod.uid, node_name=pod.node_name)
 
 
-def migrated(pod: Pod, vmi: Vmi, declared: Placement) -> Pod:
+def migrated(pod: Pod, vmi: Vmi, declared: Placement, source: Node | None) -> Pod:
     """The target pod of a live migration: made from the VirtualMachineInstance, while the source
-    still runs, and kept off its node (virt-controller, migration.go)."""
+    still runs, and kept off its node (virt-controller, watch/migration/migration.go, createTargetPod).
+    `source` is the node that it leaves; None where it is not known."""
     target = _next(pod, declared, {**carried_labels(pod.labels), **vmi.labels})
-    source = Selector((Requirement(CREATED_BY, "In", (vmi.uid,)),))
-    apart = PodTerm(HOSTNAME, source)
+    source_pod = Selector((Requirement(CREATED_BY, "In", (vmi.uid,)),))
+    apart = PodTerm(HOSTNAME, source_pod)
     placement = replace(target.placement, anti_affinity=(*target.placement.anti_affinity, apart))
-    return replace(target, placement=placement)
+    return replace(target, placement=with_source_cpu(placement, vmi, source))
+
+
+def with_source_cpu(placement: Placement, vmi: Vmi, source: Node | None) -> Placement:
+    """The placement of a migration's target, from the one of the running pod: it also asks for the CPU
+    of the source node. A guest with the CPU model of its host keeps the model on which it first started,
+    and no guest moves to another vendor's CPU.
+
+    Source: watch/migration/migration.go, createTargetPod, prepareNodeSelectorForHostCpuModel,
+    getHostCpuModelFromMap, getCPUVendorLabelKey. A source node without the label of its model adds
+    nothing: createTargetPod loses that error.
+    """
+    if source is None:
+        return placement
+    model, required = requested_cpu(vmi.spec)
+    running = dict(placement.node_selector)
+    selector = {k: v for k, v in running.items() if k in required or not k.startswith(_OF_CPU)}
+    if model == HOST_MODEL:
+        kept = {key: running[key] for key in running if CPU_FEATURE in key or MIGRATION_CPU in key}
+        selector |= kept or _host_model(source.labels)
+    if not any(key.startswith(CPU_VENDOR) for key in selector):
+        vendors = sorted(key for key in source.labels if key.startswith(CPU_VENDOR))
+        selector |= dict.fromkeys(vendors[:1], "true")
+    if selector == running:
+        return placement
+    return replace(placement, node_selector=tuple(selector.items()))
+
+
+def without_migration_cpu(placement: Placement, vmi: Vmi | None) -> Placement:
+    """The placement without what only a migration asked for: a VM that starts anew takes the CPU of any
+    node (services/nodeselectorrenderer.go, Render: labels of the spec alone)."""
+    if vmi is None:
+        return placement
+    if not any(key.startswith(_OF_CPU) for key, _value in placement.node_selector):
+        return placement
+    _model, required = requested_cpu(vmi.spec)
+    selector = tuple(
+        (key, value)
+        for key, value in placement.node_selector
+        if key in required or not key.startswith(_OF_CPU)
+    )
+    if len(selector) == len(placement.node_selector):
+        return placement
+    return replace(placement, node_selector=selector)
+
+
+_OF_CPU = (MIGRATION_CPU, CPU_FEATURE, CPU_VENDOR)
+
+
+def requested_cpu(spec: t.Mapping[str, JSON]) -> tuple[str, frozenset[str]]:
+    """The CPU model of a VMI, and the labels of CPU features and of a vendor that its spec asks for
+    (services/nodeselectorrenderer.go, CPUFeatureLabelsFromCPUFeatures, hypervNodeSelectors)."""
+    domain = spec.get("domain") or {}
+    cpu = domain.get("cpu") or {}
+    names = {
+        CPU_FEATURE + feature["name"]
+        for feature in cpu.get("features") or ()
+        if (feature.get("policy") or "require") == "require"
+    }
+    evmcs = ((domain.get("features") or {}).get("hyperv") or {}).get("evmcs")
+    if evmcs is not None and evmcs.get("enabled") is not False:
+        names.add(f"{CPU_VENDOR}Intel")
+    return cpu.get("model") or "", frozenset(names)
+
+
+def _host_model(labels: Labels) -> dict[str, str]:
+    """What a node's CPU model asks of a migration's target."""
+    models = sorted(key for key in labels if key.startswith(HOST_MODEL_CPU))
+    if not models:
+        return {}
+    asked = {
+        CPU_FEATURE + key.removeprefix(HOST_MODEL_FEATURE): value
+        for key, value in labels.items()
+        if key.startswith(HOST_MODEL_FEATURE)
+    }
+    model = models[-1]
+    return {**asked, MIGRATION_CPU + model.removeprefix(HOST_MODEL_CPU): labels[model]}
 
 
 def _next(pod: Pod, declared: Placement, labels: Labels) -> Pod:

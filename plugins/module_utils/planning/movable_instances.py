@@ -15,7 +15,7 @@ from ..compliance.declared import Declared, DeclaredReader
 from ..compliance.drift import Drift, DriftComparison
 from ..kubevirt.instances import instances
 from ..kubevirt.moving import MoveOptions, can_migrate, move_options, takes_effect
-from ..kubevirt.next_pod import as_declared, migrated
+from ..kubevirt.next_pod import as_declared, migrated, without_migration_cpu
 from ..model.gc import collector_paused
 from ..model.objects import Pod, Ref
 from ..model.plan import Method
@@ -42,7 +42,7 @@ class MovableInstance:
         """The running pod (name, uid, node) as the workload declares it; the very `pod` where that
         is how it runs."""
         return (
-            as_declared(self.pod, self.declared.placement, self.declared.labels)
+            as_declared(self.pod, self.instance.vmi, self.declared.placement, self.declared.labels)
             if self.declared is not None
             else self.pod
         )
@@ -83,7 +83,8 @@ class MovableInstance:
         vmi = self.instance.vmi
         if vmi is None or self.declared is None or not self.can_migrate:
             return None
-        return migrated(self.pod, vmi, self.declared.placement)
+        source = self._reader.nodes.get(self.node)
+        return migrated(self.pod, vmi, self.declared.placement, source)
 
     def next_pod(self, method: Method) -> Pod:
         """The pod that the scheduler would have to place for this move."""
@@ -94,7 +95,8 @@ class MovableInstance:
     @cached_property
     def _replacement(self) -> Pod:
         pod = self.declared_pod
-        return replace(pod, node_name="", uid="", name=f"{pod.name}-next")
+        placement = without_migration_cpu(pod.placement, self.instance.vmi)
+        return replace(pod, node_name="", uid="", name=f"{pod.name}-next", placement=placement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,7 @@ class MovableReader:
 
     def __init__(self, snapshot: Snapshot, apply_pending_changes: bool) -> None:
         self.snapshot = snapshot
+        self.nodes = {node.name: node for node in snapshot.nodes}
         self._apply_pending_changes = apply_pending_changes
         self._declared = DeclaredReader()
         self._comparison = DriftComparison(snapshot, self._declared)

@@ -14,15 +14,21 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.next_pod i
     restarted,
     sized,
     vmi_requests,
+    with_source_cpu,
+    without_migration_cpu,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    Node,
     NodeTerm,
     Placement,
     Pod,
     Ref,
     Requirement,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Vmi,
+    Workload,
+)
 
 JSON = t.Any
 MIB = 1024 * 1024
@@ -121,6 +127,78 @@ def test_next_pod_has_node_expressions_of_kubevirt_and_none_that_the_template_lo
 ) -> None:
     pod = Pod("shop", "virt-launcher-db", placement=Placement(node_terms=node_terms(*running)))
 
-    created = restarted(pod, Placement(), {})
+    created = restarted(pod, None, Placement(), {})
 
     assert created.placement.node_terms == (None if kept is None else node_terms(*kept))
+
+
+FEATURE, MODEL = "cpu-feature.node.kubevirt.io/", "cpu-model-migration.node.kubevirt.io/"
+INTEL = "cpu-vendor.node.kubevirt.io/Intel"
+NEWER = Node(
+    "new1",
+    labels={
+        "host-model-cpu.node.kubevirt.io/Cascadelake-Server": "true",
+        "host-model-required-features.node.kubevirt.io/avx512": "true",
+        "cpu-model.node.kubevirt.io/Haswell": "true",
+        f"{FEATURE}vme": "true",
+        INTEL: "true",
+    },
+)
+SCHEDULABLE = ("kubevirt.io/schedulable", "true")
+
+
+def vmi(model: str, *features: str, **domain: JSON) -> Vmi:
+    listed = [{"name": name, "policy": "require"} for name in features]
+    spec = {"domain": {"cpu": {"model": model, "features": listed}, **domain}}
+    return Vmi(Ref("VirtualMachineInstance", "shop", "db"), "u-db", "Running", "new1", {}, spec)
+
+
+def target_selector(instance: Vmi, *running: tuple[str, str], source: Node = NEWER) -> set[str]:
+    """The labels that a migration's target asks for, beside `schedulable`."""
+    placement = Placement(node_selector=(SCHEDULABLE, *running))
+    target = with_source_cpu(placement, instance, source)
+    assert dict([SCHEDULABLE]).items() <= dict(target.node_selector).items()
+    return {key for key, _value in target.node_selector} - {SCHEDULABLE[0]}
+
+
+def test_migration_of_host_model_asks_for_model_and_features_of_source_node() -> None:
+    asked = {f"{MODEL}Cascadelake-Server", f"{FEATURE}avx512", INTEL}
+    assert target_selector(vmi("host-model")) == asked
+
+
+def test_second_migration_of_host_model_asks_for_what_the_first_asked_for() -> None:
+    running = (f"{MODEL}Haswell", "true"), (f"{FEATURE}vme", "true"), (INTEL, "true")
+    assert target_selector(vmi("host-model"), *running) == {key for key, _value in running}
+
+
+def test_requested_feature_of_host_model_keeps_the_model_of_the_source_out() -> None:
+    """As if the VM had migrated before: prepareNodeSelectorForHostCpuModel cannot tell."""
+    running = (f"{FEATURE}vme", "true")
+    assert target_selector(vmi("host-model", "vme"), running) == {f"{FEATURE}vme", INTEL}
+
+
+def test_migration_of_named_model_asks_for_vendor_of_source_node_only() -> None:
+    assert target_selector(vmi("Haswell")) == {INTEL}
+    moved_from_amd = ("cpu-vendor.node.kubevirt.io/AMD", "true")
+    assert target_selector(vmi("Haswell"), moved_from_amd) == {INTEL}
+
+
+def test_source_node_without_cpu_labels_adds_nothing() -> None:
+    placement = Placement(node_selector=(SCHEDULABLE,))
+    assert with_source_cpu(placement, vmi("host-model"), Node("plain")) is placement
+    assert with_source_cpu(placement, vmi("host-model"), None) is placement
+
+
+def test_restart_asks_for_cpu_of_its_spec_only() -> None:
+    running = (SCHEDULABLE, (f"{MODEL}Haswell", "true"), (f"{FEATURE}vme", "true"), (INTEL, "true"))
+    placement = Placement(node_selector=running)
+
+    plain = without_migration_cpu(placement, vmi("host-model"))
+    requested = without_migration_cpu(placement, vmi("host-model", "vme"))
+    enlightened = without_migration_cpu(
+        placement, vmi("host-model", features={"hyperv": {"evmcs": {}}})
+    )
+
+    assert plain.node_selector == (SCHEDULABLE,)
+    assert requested.node_selector == (SCHEDULABLE, (f"{FEATURE}vme", "true"))
+    assert enlightened.node_selector == (SCHEDULABLE, (INTEL, "true"))
