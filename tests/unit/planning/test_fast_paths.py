@@ -120,7 +120,7 @@ def test_what_is_plainly_enforced_has_not_drifted(seed: int) -> None:
             assert (found.uid in drifted) == (found.drift is not None)
             continue
         declared = reader.declared(found.workload)
-        made = as_declared(found.pod, declared.placement, declared.labels)
+        made = as_declared(found.pod, found.instance.vmi, declared.placement, declared.labels)
         assert said(made) == said(found.pod)
         assert found.uid not in drifted
         assert found.drift is None
