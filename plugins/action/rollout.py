@@ -55,7 +55,10 @@ class ActionModule(KubeconfigAction):
             for name in GATHERED:
                 gathered[name] += step.get(name) or []
             if step.get("failed") or step.get("finished", True):
-                return {**_for_users(step), **gathered, "changed": changed}
+                result = {**_for_users(step), **gathered, "changed": changed}
+                if result.get("failed") and not self._task.no_log:
+                    del result["progress"]  # Ansible prints a failed result: these lines once more
+                return result
             run = {**step["_run"], "elapsed": time.monotonic() - began}
 
     def _step(self, run: Result, task_vars: Result) -> Result:

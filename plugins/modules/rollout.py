@@ -447,7 +447,7 @@ stop_reason:
   sample: max_moves (2) is reached
 progress:
   description: The lines that were printed.
-  returned: always
+  returned: success
   type: list
   elements: str
   sample:

@@ -110,6 +110,22 @@ def test_no_log_keeps_silent(shop: Shop, job: Job) -> None:
     assert "changed=1" in output
 
 
+def test_a_failed_rollout_prints_its_progress_once(shop: Shop, job: Job) -> None:
+    names = pair_on_one_node(shop)
+    label = {"metadata": {"labels": {"placement.virt/do-not-move": "true"}}}
+    for name in names:
+        shop.api.patch(shop.path("VirtualMachine", name), label)
+
+    code, output = job.run(fail_on_skipped=True)
+
+    assert code != 0
+    assert output.count("0 moves planned, 2 skipped") == 1
+    assert '"progress"' not in output
+    assert "still violate" not in output
+    (error,) = [line for line in output.splitlines() if "skipped (fail_on_skipped)" in line][:1]
+    assert all(name in error for name in names)
+
+
 def test_async_is_refused(shop: Shop, job: Job) -> None:
     pair_on_one_node(shop)
     mark = shop.sandbox.audit.mark()

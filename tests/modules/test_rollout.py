@@ -267,6 +267,8 @@ def test_vms_with_the_label_do_not_move_are_skipped_with_a_warning_or_a_failure(
     assert "2 instances still violate a rule: VirtualMachine" in str(warning)
     assert refused["failed"]
     assert refused["msg"].startswith("2 instances were skipped (fail_on_skipped): VirtualMachine")
+    assert "warnings" not in refused
+    assert not any("do-not-move" in line for line in refused["progress"])
     assert shop.sandbox.audit.writes(since=mark) == []
 
 

@@ -37,9 +37,9 @@ class NodeDescriptions:
         return f"{node} ({zone})" if zone else node or "no node"
 
 
-def plan_lines(run: str, plan: Plan) -> list[str]:
-    """The plan, and each instance that it skips. One that has no node yet is not skipped as long as
-    other moves may free one."""
+def plan_lines(run: str, plan: Plan, *, name_skipped: bool = True) -> list[str]:
+    """The plan and, with `name_skipped`, each instance that it skips. One that has no node yet is not
+    skipped as long as other moves may free one."""
     waiting = no_node(plan) if plan.moves else []
     skipped = [instance for instance in plan.skipped if instance not in waiting]
     parts = [f"{_count(len(plan.moves), 'move')} planned"]
@@ -47,7 +47,7 @@ def plan_lines(run: str, plan: Plan) -> list[str]:
     parts += [f"{len(waiting)} without a node yet"] if waiting else []
     return [
         f"{run}: {', '.join(parts)}",
-        *map(skipped_line, skipped),
+        *(map(skipped_line, skipped) if name_skipped else ()),
         *map(_waiting_line, waiting),
     ]
 

@@ -120,7 +120,7 @@ class _RolloutStep:
         plan = view.plan(self.options)
         if plan.moves or any(left.temporary for left in plan.skipped):
             self._require_rights(reading, (), view, plan)
-        self.report.lines += report.plan_lines("check mode", plan)
+        self._report_plan("check mode", plan)
         nodes = report.NodeDescriptions.of(view.snapshot, self.options.zone_key)
         self.report.lines += report.planned_lines(plan.moves, nodes)
         cleared = [str(write.target) for write in handover.clear_undo_notes(view.candidates)]
@@ -151,14 +151,14 @@ class _RolloutStep:
         waits = any(left.temporary for left in plan.skipped)
         if reading is not None and not (plan.moves or waits or records):
             if plan.skipped:
-                self.report.lines += report.plan_lines("nothing to move", plan)
+                self._report_plan("nothing to move", plan)
             return self._finish(view, plan)
         self._require_rights(reading, records, view, plan)
         taken = self._take(reading or lease.read(self.api), unfinished)
         if taken is None:
             return self._result(finished=False)
         held, journal = taken
-        self.report.lines += report.plan_lines(f"run {journal.run}", plan)
+        self._report_plan(f"run {journal.run}", plan)
         return self._reconcile(held, journal, view)
 
     def _lease_if_allowed(self) -> LeaseReading | None:
@@ -342,7 +342,8 @@ class _RolloutStep:
 
     def _end(self, reconciler: Reconciler, now: Reconciliation) -> StepResult:
         """No move is in flight, and none is going to begin."""
-        self.report.lines += map(report.skipped_line, report.no_node(now.plan))
+        if not self.options.fail_on_skipped or reconciler.failed:
+            self.report.lines += map(report.skipped_line, report.no_node(now.plan))
         if reconciler.failed:
             lease.release(self.api, reconciler.keeper.held)
             result = self._result(finished=True, plan=now.plan)
@@ -370,12 +371,19 @@ class _RolloutStep:
         self._judge_skipped(result, plan)
         return result
 
+    def _report_plan(self, run: str, plan: Plan) -> None:
+        """With fail_on_skipped the failure names what is skipped."""
+        name_skipped = not self.options.fail_on_skipped
+        self.report.lines += report.plan_lines(run, plan, name_skipped=name_skipped)
+
     def _judge_skipped(self, result: StepResult, plan: Plan) -> None:
-        """The instances that still violate a rule, and whether skipped ones are a failure."""
+        """Whether skipped instances are a failure, which names them all; if not, those that still
+        violate a rule."""
+        if plan.skipped and self.options.fail_on_skipped and not result.failure:
+            result.failure = report.not_all_moved(plan.skipped)
+            return
         violators = [skipped for skipped in plan.skipped if skipped.uid in plan.violated]
         result.violators = report.skipped_texts(violators)
-        if plan.skipped and self.options.fail_on_skipped:
-            result.failure = result.failure or report.not_all_moved(plan.skipped)
 
     def _report_not_enforced(self, result: StepResult, view: JudgedSnapshot, plan: Plan) -> None:
         placed = report.not_enforced(view.candidates, plan)
