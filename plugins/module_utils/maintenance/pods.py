@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from ..forecast.eviction import CORDON
 from ..kubevirt.labels import LAUNCHER_LABEL
-from ..model.kinds import VMI
+from ..model.kinds import PREFIX, VMI
 from ..model.objects import Pod
-from ..model.snapshot import Vmi
+from ..model.snapshot import Vmi, Workload
 from ..scheduler.taint_toleration import tolerates
 
 BARE_POD = "bare_pod"
@@ -28,6 +28,20 @@ STANDALONE_VMI = "standalone_vmi"
 VMI_UNREADABLE = "vmi_unreadable"
 OF_PODS = (BARE_POD, DAEMONSET_MISSING, LOCAL_DATA_LOST, STANDALONE_VMI, VMI_UNREADABLE)
 """Findings that refuse the eviction of a pod, unless they are allowed."""
+
+VM_POLICY = f"{PREFIX}vm-policy"
+"""Label of a VM, or of its VMI: its own policy for maintenance."""
+
+VM_POLICIES = ("migrate", "restart", "stop", "refuse")
+"""How a VM leaves a node: live migration, a new VMI, shut down, or not at all."""
+
+
+def vm_policy(vmi: Vmi, workload: Workload | None, default: str) -> str:
+    """The policy of the VM's own label, the object of `workload` first, or `default`. Anyone may write the
+    label: it can be a text that is not one of VM_POLICIES."""
+    own = workload.labels.get(VM_POLICY) if workload is not None else None
+    return own or vmi.labels.get(VM_POLICY) or default
+
 
 MIRROR = "kubernetes.io/config.mirror"
 """Annotation of the API object of a static pod (core/v1, MirrorPodAnnotationKey)."""

@@ -12,9 +12,11 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.pods import (
     HOTPLUG,
     MIRROR,
+    VM_POLICY,
     PodAction,
     PodDecision,
     PodFilter,
+    vm_policy,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     pod_from_manifest,
@@ -26,7 +28,10 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Ref,
     Toleration,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Vmi
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Vmi,
+    Workload,
+)
 
 REPLICA_SET = Owner("ReplicaSet", "web-1", "u-rs")
 DAEMON_SET = Owner("DaemonSet", "logs", "u-ds")
@@ -242,3 +247,18 @@ def test_pod_with_two_owners_has_one_decision_by_its_controller() -> None:
     assert decide(parsed, allowed=("local_data_lost",)).reason == (
         "its controller is ReplicaSet web-1"
     )
+
+
+@pytest.mark.parametrize(
+    ("of_vm", "of_vmi", "policy"),
+    [
+        ("", "", "migrate"),
+        ("stop", "restart", "stop"),
+        ("", "restart", "restart"),
+    ],
+)
+def test_label_of_the_vm_is_its_policy(of_vm: str, of_vmi: str, policy: str) -> None:
+    labels = {VM_POLICY: of_vm} if of_vm else {}
+    vm = Workload(Ref("VirtualMachine", "shop", "db"), "u", {"metadata": {"labels": labels}})
+
+    assert vm_policy(vmi(labels={VM_POLICY: of_vmi} if of_vmi else {}), vm, "migrate") == policy

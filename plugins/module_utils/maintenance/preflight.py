@@ -1,0 +1,612 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What stands against the maintenance of these nodes, before anything is touched?
+
+`preflight` returns findings. One of severity `error` refuses the drain, unless it is allowed by its name:
+the drain could not end, or would lose something. docs/maintenance.md explains each. Pure; the input is read
+by `read_preflight`.
+"""
+
+from __future__ import annotations
+
+import math
+import typing as t
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
+
+from ..forecast.change import what_if
+from ..forecast.decide import ForecastResult
+from ..forecast.explain import listed
+from ..forecast.forecast import forecast
+from ..forecast.result import NAMED, Forecast
+from ..kubevirt.instances import instances
+from ..kubevirt.moving import RESTARTABLE, run_strategy, why_not_migratable
+from ..model.findings import Finding, Severity
+from ..model.kinds import REPLICA_SET, VIRTUAL_MACHINE, VMI
+from ..model.objects import Node, Pod, Ref, Selector
+from ..model.plan import Move
+from ..model.snapshot import Snapshot, Unreadable, Vmi, Workload
+from ..model.topology import Topology
+from ..scheduler.labels import matches
+from ..scheduler.nodes import takes_pods
+from .pods import OF_PODS, VM_POLICIES, VM_POLICY, PodAction, PodDecision, PodFilter, vm_policy
+
+NO_PLACE = "no_place"
+PLACE_UNKNOWN = "place_unknown"
+SHARED_DOMAIN = "shared_domain"
+LAST_NODE_OF_DOMAIN = "last_node_of_domain"
+PDB_IMPOSSIBLE = "pdb_impossible"
+PDB_BLOCKS = "pdb_blocks"
+PDB_DELEGATED = "pdb_delegated"
+EVICTION_FAILS = "eviction_fails"
+NOT_MIGRATABLE = "not_migratable"
+NOT_RESTARTABLE = "not_restartable"
+NOT_STOPPABLE = "not_stoppable"
+REFUSED_BY_POLICY = "refused_by_policy"
+INVALID_POLICY = "invalid_policy"
+QUOTA_EXCEEDED = "quota_exceeded"
+CONTROL_PLANE_QUORUM = "control_plane_quorum"
+JOB_ON_NODE = "job_on_node"
+HEALTH_CHECK = "health_check"
+CONFIG_POOL_UPDATING = "config_pool_updating"
+KUBEVIRT_UPDATING = "kubevirt_updating"
+TOLERATES_CORDON = "tolerates_cordon"
+NOT_CHECKED = "not_checked"
+
+PREFLIGHT_FINDINGS = frozenset(
+    (
+        *OF_PODS,
+        NO_PLACE,
+        PLACE_UNKNOWN,
+        SHARED_DOMAIN,
+        LAST_NODE_OF_DOMAIN,
+        PDB_IMPOSSIBLE,
+        PDB_BLOCKS,
+        PDB_DELEGATED,
+        EVICTION_FAILS,
+        NOT_MIGRATABLE,
+        NOT_RESTARTABLE,
+        NOT_STOPPABLE,
+        REFUSED_BY_POLICY,
+        INVALID_POLICY,
+        QUOTA_EXCEEDED,
+        CONTROL_PLANE_QUORUM,
+        JOB_ON_NODE,
+        HEALTH_CHECK,
+        CONFIG_POOL_UPDATING,
+        KUBEVIRT_UPDATING,
+        TOLERATES_CORDON,
+        NOT_CHECKED,
+    )
+)
+"""All names, which `allow_findings` may contain."""
+
+ETCD = "node-role.kubernetes.io/etcd"
+CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+
+DELEGATED_OWNERS = ("kubevirt.io", "postgresql.cnpg.io", "ceph.rook.io")
+"""API groups of operators that keep budgets at zero on purpose and move the pod themselves once its node is
+cordoned: KubeVirt, CloudNativePG (switchover), Rook (docs/PodDisruptionBudgets)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DisruptionBudget:
+    """A PodDisruptionBudget with its status. `owner_group` is the API group of its controller, if any."""
+
+    ref: Ref
+    selector: Selector | None
+    allowed: int
+    healthy: int
+    desired: int
+    expected: int
+    owner_group: str = ""
+
+    @property
+    def never_allows(self) -> bool:
+        """Even when all pods are healthy."""
+        return self.desired >= self.expected > 0
+
+    def selects(self, pod: Pod) -> bool:
+        return pod.namespace == self.ref.namespace and matches(self.selector, pod.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What a ResourceQuota leaves for more pods: `requests.memory`, `pods` ... to amount."""
+
+    ref: Ref
+    left: t.Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Automation:
+    """Another controller that acts on `nodes`: its object, and what it would do."""
+
+    finding: str
+    ref: Ref
+    nodes: frozenset[str]
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionAnswer:
+    """What the server answered to a dry-run eviction. `blocked`: a budget refuses it now."""
+
+    message: str
+    blocked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightInput:
+    """`nodes` are to be out of service together. `daemonsets` as in PodFilter. `evictions` has the pods (by
+    uid) for which the server refused a dry run, None if it was not asked. `job_pod` is the namespace
+    (empty if unknown) and the name of the pod that this job runs in."""
+
+    snapshot: Snapshot
+    nodes: tuple[str, ...]
+    vm_policy: str = "migrate"
+    reboot_expected: bool = False
+    topology: Topology = field(default_factory=Topology.of)
+    budgets: tuple[DisruptionBudget, ...] = ()
+    daemonsets: frozenset[str] | None = None
+    quotas: tuple[Quota, ...] = ()
+    automation: tuple[Automation, ...] = ()
+    kubevirt_update: str = ""
+    evictions: t.Mapping[str, EvictionAnswer] | None = None
+    job_pod: tuple[str, str] | None = None
+    gaps: tuple[Unreadable, ...] = ()
+
+    def decisions(self) -> tuple[PodDecision, ...]:
+        """What the drain does with each pod of the nodes, nothing allowed."""
+        unreadable = self.snapshot.why_unreadable("virtualmachineinstances", "") is not None
+        vmis = None if unreadable else {vmi.uid: vmi for vmi in self.snapshot.vmis}
+        decide = PodFilter(vmis, self.daemonsets).decide
+        return tuple(decide(pod) for pod in self.snapshot.pods if pod.node_name in self.nodes)
+
+
+def preflight(inputs: PreflightInput) -> tuple[Finding, ...]:
+    """All findings, errors first."""
+    checks = _Checks(inputs)
+    rank = ("error", "warning", "info")
+    return tuple(sorted(checks.findings(), key=lambda finding: rank.index(finding.severity)))
+
+
+def refusing(findings: t.Iterable[Finding], allowed: t.Container[str]) -> tuple[Finding, ...]:
+    """The findings that refuse a drain."""
+    return tuple(x for x in findings if x.severity == "error" and x.name not in allowed)
+
+
+class _Checks:
+    def __init__(self, inputs: PreflightInput) -> None:
+        self.inputs = inputs
+        self.snapshot = inputs.snapshot
+        self.drained = frozenset(inputs.nodes)
+        self.workloads = {workload.ref: workload for workload in inputs.snapshot.workloads}
+        self.decisions = inputs.decisions()
+        self.unmovable: set[str] = set()
+        """Uids of VMIs that stay, with a finding of their own."""
+
+    def findings(self) -> t.Iterator[Finding]:
+        yield from self._pods()
+        yield from self._vms()
+        yield from self._budgets()
+        yield from self._quotas()
+        yield from self._places()
+        yield from self._nodes()
+        yield from self._others()
+
+    # Pods and VMs of the nodes.
+
+    def _pods(self) -> t.Iterator[Finding]:
+        for decision in self.decisions:
+            for name in decision.refused_by:
+                yield _finding(
+                    name,
+                    "error",
+                    f"{decision.pod.ref} on node {decision.pod.node_name} is not evicted:"
+                    f" {decision.reason}.",
+                    _ADVICE[name],
+                    decision.pod.ref,
+                )
+            if decision.returns and decision.action is PodAction.EVICT:
+                yield _finding(
+                    TOLERATES_CORDON,
+                    "warning",
+                    f"{decision.pod.ref} tolerates the cordon: the scheduler may place its successor"
+                    f" on node {decision.pod.node_name} again.",
+                    "Remove the toleration of node.kubernetes.io/unschedulable, or scale it down.",
+                    decision.pod.ref,
+                )
+        job = self.inputs.job_pod
+        for decision in self.decisions:
+            pod = decision.pod
+            if job is not None and job in ((pod.namespace, pod.name), ("", pod.name)):
+                yield _finding(
+                    JOB_ON_NODE,
+                    "error",
+                    f"This job runs in {pod.ref} on node {pod.node_name}, and the drain would end it.",
+                    "Run the job on another node: cordon this one first, then start the job again.",
+                    pod.ref,
+                )
+
+    def _workload(self, vmi: Vmi) -> Workload | None:
+        if vmi.owner is None:
+            return None
+        return self.workloads.get(Ref(vmi.owner.kind, vmi.ref.namespace, vmi.owner.name))
+
+    def _vms(self) -> t.Iterator[Finding]:
+        for decision in self.decisions:
+            if decision.action is not PodAction.MOVE_VM or decision.vmi is None:
+                continue
+            finding = self._why_it_stays(decision.vmi, decision.pod.node_name)
+            if finding is None:
+                continue
+            if finding.severity == "error":
+                self.unmovable.add(decision.vmi.uid)
+            yield finding
+
+    def _why_it_stays(self, vmi: Vmi, node: str) -> Finding | None:
+        policy = vm_policy(vmi, self._workload(vmi), self.inputs.vm_policy)
+        where = f"{vmi.ref} on node {node}"
+        if policy not in VM_POLICIES:
+            return _finding(
+                INVALID_POLICY,
+                "error",
+                f"{where} has the label {VM_POLICY}={policy!r}, which is not a policy.",
+                f"Set it to one of {', '.join(VM_POLICIES)}.",
+                vmi.ref,
+            )
+        if policy == "refuse":
+            return _finding(
+                REFUSED_BY_POLICY,
+                "error",
+                f"{where} must not be moved: its policy is refuse.",
+                "Move or stop it, or change vm_policy or its label.",
+                vmi.ref,
+            )
+        if policy == "migrate":
+            return self._migration(vmi, where)
+        return self._restart_or_stop(vmi, where, policy)
+
+    def _migration(self, vmi: Vmi, where: str) -> Finding | None:
+        obstacle = why_not_migratable(vmi)
+        strategy = vmi.eviction_strategy or self.snapshot.platform.eviction_strategy
+        if obstacle:
+            return _finding(
+                NOT_MIGRATABLE,
+                "error",
+                f"{where} cannot be migrated: {obstacle} (its effective eviction strategy is"
+                f" {strategy}).",
+                f"Remove the obstacle, or set {VM_POLICY} of the VM to restart or stop.",
+                vmi.ref,
+            )
+        if vmi.live_migratable is None:
+            return _finding(
+                NOT_MIGRATABLE,
+                "warning",
+                f"{where} does not report whether it can be migrated (no condition LiveMigratable).",
+                "Check the VMI if its migration fails.",
+                vmi.ref,
+            )
+        return None
+
+    def _restart_or_stop(self, vmi: Vmi, where: str, policy: str) -> Finding | None:
+        workload, owner = self._workload(vmi), vmi.owner
+        kind = owner.kind if owner is not None else ""
+        if policy == "stop" and kind != VIRTUAL_MACHINE.name:
+            return _finding(
+                NOT_STOPPABLE,
+                "error",
+                f"{where} cannot be stopped: it is not the VMI of a VirtualMachine.",
+                f"Set {VM_POLICY} to migrate or restart.",
+                vmi.ref,
+            )
+        if policy == "stop" or kind == REPLICA_SET.name:
+            return None
+        strategy = run_strategy(workload) if workload is not None else ""
+        if kind == VIRTUAL_MACHINE.name and strategy in RESTARTABLE:
+            return None
+        seen = f"its run strategy is {strategy}" if strategy else "no controller restarts it"
+        return _finding(
+            NOT_RESTARTABLE,
+            "error",
+            f"{where} cannot be restarted: {seen}.",
+            f"Set {VM_POLICY} to migrate or stop, or use the run strategy Always.",
+            vmi.ref,
+        )
+
+    # Disruption budgets, and what the server says of evictions.
+
+    def _budgets(self) -> t.Iterator[Finding]:
+        refusals = self.inputs.evictions
+        concerned: dict[DisruptionBudget, list[Pod]] = defaultdict(list)
+        for decision in self.decisions:
+            pod = decision.pod
+            if decision.action is not PodAction.EVICT or pod.finished:
+                continue
+            refusal = refusals.get(pod.uid) if refusals is not None else None
+            if refusals is not None and refusal is None:
+                continue
+            budgets = [budget for budget in self.inputs.budgets if budget.selects(pod)]
+            if len(budgets) > 1:
+                names = listed([budget.ref.name for budget in budgets])
+                yield _finding(
+                    PDB_IMPOSSIBLE,
+                    "error",
+                    f"{pod.ref} on node {pod.node_name} is selected by {len(budgets)}"
+                    f" PodDisruptionBudgets ({names}), and the API server evicts no such pod.",
+                    "Delete all of these PodDisruptionBudgets but one.",
+                    pod.ref,
+                    *(budget.ref for budget in budgets),
+                )
+            elif budgets and (refusal is None or refusal.blocked):
+                if not budgets[0].allowed:
+                    concerned[budgets[0]].append(pod)
+            elif refusal is not None:
+                yield _refused(pod, refusal)
+        for budget, pods in concerned.items():
+            yield _of_budget(budget, pods)
+
+    def _quotas(self) -> t.Iterator[Finding]:
+        """The target pod of a migration counts while the source still runs."""
+        for quota in self.inputs.quotas:
+            short: dict[str, tuple[int, Ref]] = {}
+            for decision in self.decisions:
+                vmi, pod = decision.vmi, decision.pod
+                if decision.action is not PodAction.MOVE_VM or vmi is None:
+                    continue
+                migrates = vm_policy(vmi, self._workload(vmi), self.inputs.vm_policy) == "migrate"
+                if not migrates or pod.namespace != quota.ref.namespace:
+                    continue
+                for resource, left in quota.left.items():
+                    needed = _charged(pod, resource)
+                    if needed > left and needed > short.get(resource, (0, vmi.ref))[0]:
+                        short[resource] = needed, vmi.ref
+            for resource, (needed, ref) in short.items():
+                yield _finding(
+                    QUOTA_EXCEEDED,
+                    "error",
+                    f"{quota.ref} leaves {max(0, quota.left[resource])} of {resource}, and the target"
+                    f" pod of a migration of {ref} needs {needed}.",
+                    "Raise the quota for the time of the maintenance.",
+                    quota.ref,
+                    ref,
+                )
+
+    # Places for what leaves.
+
+    def _places(self) -> t.Iterator[Finding]:
+        change = what_if(self._as_policies_move(), lost_nodes=self.drained)
+        result = forecast(change, topology=self.inputs.topology)
+        nodes = _nodes_text(self.inputs.nodes)
+        why = "; ".join(result.reasons)
+        if result.answer is ForecastResult.IMPOSSIBLE:
+            refs = [x.instance for x in result.pending] + [
+                x.instance for x in result.not_migratable
+            ]
+            count = max(1, result.min_unschedulable, len(result.not_migratable))
+            yield _finding(
+                NO_PLACE,
+                "error",
+                f"{count} of {result.instances_to_schedule} instances of {nodes} would have no node:"
+                f" {why}.",
+                "Add or free a node that they may use, or relax their rules.",
+                *refs,
+            )
+        elif result.answer is ForecastResult.UNKNOWN:
+            yield _finding(
+                PLACE_UNKNOWN,
+                "error" if result.unreadable else "warning",
+                f"It is unknown whether all instances of {nodes} find a node: {why}.",
+                "Grant the missing rights."
+                if result.unreadable
+                else "Run forecast_info for detail.",
+            )
+        elif result.answer is ForecastResult.POSSIBLE:
+            yield _finding(
+                PLACE_UNKNOWN,
+                "info",
+                f"All instances of {nodes} can find a node, which is not guaranteed: {why}.",
+                "Run forecast_info for detail.",
+            )
+        yield from self._shared_domains(result)
+
+    def _as_policies_move(self) -> Snapshot:
+        """The snapshot in which a drain does with each VM of the nodes what its policy says: the forecast
+        knows eviction strategies. VMs with a finding of their own end, so that they need no place."""
+        concerned = {
+            pod.owner.uid
+            for pod in self.snapshot.pods
+            if pod.node_name in self.drained and pod.owner is not None and pod.owner.kind == VMI
+        }
+        restarted: set[Ref] = set()
+        vmis = []
+        for vmi in self.snapshot.vmis:
+            if vmi.uid in concerned:
+                workload = self._workload(vmi)
+                policy = vm_policy(vmi, workload, self.inputs.vm_policy)
+                if vmi.uid in self.unmovable:
+                    vmi = replace(vmi, terminating=True)
+                elif policy == "migrate":
+                    vmi = replace(vmi, eviction_strategy="LiveMigrate")
+                elif policy == "stop":
+                    vmi = replace(vmi, eviction_strategy="None", owner=None)
+                else:
+                    vmi = replace(vmi, eviction_strategy="None")
+                    restarted.update({workload.ref} if workload is not None else ())
+            vmis.append(vmi)
+        workloads = tuple(
+            _always_started(workload) if workload.ref in restarted else workload
+            for workload in self.snapshot.workloads
+        )
+        return replace(self.snapshot, vmis=tuple(vmis), workloads=workloads)
+
+    def _shared_domains(self, result: Forecast) -> t.Iterator[Finding]:
+        """Workloads that are spread evenly over zones, and cannot be afterwards."""
+        key = self.inputs.topology.resolve("zone")
+        zone_of = {node.name: node.labels.get(key, "") for node in self.snapshot.nodes}
+        zones = {zone for zone in zone_of.values() if zone}
+        moves: dict[Ref, list[Move]] = defaultdict(list)
+        for move in result.moves:
+            moves[move.workload].append(move)
+        running: dict[Ref, dict[str, str]] = {workload: {} for workload in moves}
+        for instance in instances(self.snapshot):
+            if instance.workload in running and zone_of.get(instance.node_name):
+                running[instance.workload][instance.uid] = zone_of[instance.node_name]
+        for workload, leaving in sorted(moves.items()):
+            before = running[workload]
+            most = max(Counter(before.values()).values(), default=0)
+            gone = {move.uid for move in leaving}
+            staying = Counter(zone for uid, zone in before.items() if uid not in gone)
+            for move in leaving:
+                targets = {zone_of.get(name, "") for name in move.targets}
+                spread_now = most <= math.ceil(len(before) / max(1, len(zones)))
+                if not (
+                    spread_now
+                    and len(move.targets) < NAMED
+                    and all(zone and staying[zone] >= most for zone in targets)
+                ):
+                    continue
+                yield _finding(
+                    SHARED_DOMAIN,
+                    "warning",
+                    f"{workload} will have {most + 1} in one zone ({' or '.join(sorted(targets))}), and"
+                    f" has at most {most} of its {len(before)} instances in a zone now.",
+                    "Write a rule keep_apart or spread over zone, or move them back afterwards.",
+                    workload,
+                )
+                break
+
+    # The nodes themselves.
+
+    def _nodes(self) -> t.Iterator[Finding]:
+        yield from self._quorum()
+        usable = [node for node in self.snapshot.nodes if takes_pods(node)]
+        for name, key in sorted(self.inputs.topology.keys.items()):
+            if name == "node":
+                continue
+            nodes_of: dict[str, set[str]] = defaultdict(set)
+            for node in usable:
+                if value := node.labels.get(key):
+                    nodes_of[value].add(node.name)
+            for value, names in sorted(nodes_of.items()):
+                if names <= self.drained:
+                    yield _finding(
+                        LAST_NODE_OF_DOMAIN,
+                        "warning",
+                        f"{_nodes_text(sorted(names))} is all that takes pods in {name} {value}:"
+                        f" nothing is scheduled there during the maintenance.",
+                        f"Drain the other nodes of {name} {value} at another time.",
+                        *(Ref("Node", "", each) for each in sorted(names)),
+                    )
+
+    def _quorum(self) -> t.Iterator[Finding]:
+        members = [node for node in self.snapshot.nodes if ETCD in node.labels] or [
+            node for node in self.snapshot.nodes if any(key in node.labels for key in CONTROL_PLANE)
+        ]
+        lost = [node for node in members if node.name in self.drained]
+        left = [node for node in members if node.name not in self.drained and _in_service(node)]
+        quorum = len(members) // 2 + 1
+        if lost and len(left) < quorum:
+            yield _finding(
+                CONTROL_PLANE_QUORUM,
+                "error",
+                f"Without {_nodes_text([node.name for node in lost])}, {len(left)} of"
+                f" {len(members)} control-plane nodes are in service, and etcd needs {quorum}.",
+                "Bring the other control-plane nodes into service first, and take one at a time.",
+                *(node.ref for node in lost),
+            )
+
+    def _others(self) -> t.Iterator[Finding]:
+        for automation in self.inputs.automation:
+            nodes = sorted(automation.nodes & self.drained)
+            if not nodes:
+                continue
+            harmless = automation.finding == HEALTH_CHECK and not self.inputs.reboot_expected
+            yield _finding(
+                automation.finding,
+                "warning" if harmless else "error",
+                f"{automation.ref} covers {_nodes_text(nodes)}: {automation.effect}.",
+                _ADVICE[automation.finding],
+                automation.ref,
+                *(Ref("Node", "", name) for name in nodes),
+            )
+        if self.inputs.kubevirt_update:
+            yield _finding(
+                KUBEVIRT_UPDATING,
+                "error",
+                f"KubeVirt is being updated: {self.inputs.kubevirt_update}.",
+                "Wait until its phase is Deployed.",
+            )
+        for gap in self.inputs.gaps:
+            yield _finding(
+                NOT_CHECKED,
+                "warning",
+                f"Not checked: {gap.what}.",
+                f"{gap.reason[:1].upper()}{gap.reason[1:]}.",
+            )
+
+
+_ADVICE: t.Final = {
+    "bare_pod": "Delete it or give it a controller, or allow the finding bare_pod to evict it.",
+    "daemonset_missing": "Delete the pod, or allow the finding daemonset_missing to evict it.",
+    "local_data_lost": "Save the data, or allow the finding local_data_lost to evict it.",
+    "standalone_vmi": "Give it a VirtualMachine, or allow the finding standalone_vmi.",
+    "vmi_unreadable": "Grant the verb list on virtualmachineinstances.",
+    HEALTH_CHECK: "Pause it, or exclude the nodes from it, until they are in service again.",
+    CONFIG_POOL_UPDATING: "Wait until its condition Updating is False, or pause the pool.",
+}
+
+
+def _refused(pod: Pod, refusal: EvictionAnswer) -> Finding:
+    why = f"The API server refuses the eviction of {pod.ref} on node {pod.node_name}: {refusal.message}."
+    if refusal.blocked:
+        advice = "The drain waits until it is allowed."
+        return _finding(PDB_BLOCKS, "warning", why, advice, pod.ref)
+    return _finding(EVICTION_FAILS, "error", why, "Remove what refuses it.", pod.ref)
+
+
+def _of_budget(budget: DisruptionBudget, pods: t.Sequence[Pod]) -> Finding:
+    """About a budget that allows no disruption now."""
+    on = f"{budget.ref} for {listed([pod.name for pod in pods])}"
+    refs = (budget.ref, *(pod.ref for pod in pods))
+    seen = f"{budget.healthy} of {budget.expected} pods are healthy, {budget.desired} must be"
+    if budget.owner_group in DELEGATED_OWNERS:
+        why = (
+            f"{on} allows no disruption now, and its operator ({budget.owner_group}) moves the pods of"
+            " a cordoned node."
+        )
+        return _finding(PDB_DELEGATED, "info", why, "Check that the operator runs.", *refs)
+    if budget.never_allows:
+        advice = "Scale the workload up, or change minAvailable or maxUnavailable of the budget."
+        why = f"{on} never allows a disruption: {seen}."
+        return _finding(PDB_IMPOSSIBLE, "error", why, advice, *refs)
+    advice = "The drain waits until it allows one; check the pods that are not healthy."
+    why = f"{on} allows no disruption now: {seen}."
+    return _finding(PDB_BLOCKS, "warning", why, advice, *refs)
+
+
+def _finding(name: str, severity: Severity, why: str, advice: str, *objects: Ref) -> Finding:
+    return Finding(name, severity, why, advice, tuple(dict.fromkeys(objects)))
+
+
+def _nodes_text(names: t.Sequence[str]) -> str:
+    return f"node{'s' if len(names) > 1 else ''} {listed(list(names))}"
+
+
+def _in_service(node: Node) -> bool:
+    return node.ready and not node.unschedulable
+
+
+def _always_started(workload: Workload) -> Workload:
+    if workload.ref.kind != VIRTUAL_MACHINE.name:
+        return workload
+    spec = {**(workload.manifest.get("spec") or {}), "runStrategy": "Always"}
+    return replace(workload, manifest={**workload.manifest, "spec": spec})
+
+
+def _charged(pod: Pod, resource: str) -> int:
+    """What a pod adds to a resource of a quota; 0 for one that it does not count for."""
+    if resource in ("pods", "count/pods"):
+        return 1
+    return pod.requests.get(resource.removeprefix("requests."), 0)

@@ -1,0 +1,306 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read what a preflight looks at beside the snapshot, and ask the server for dry-run evictions.
+
+A list that is forbidden is a gap of the input. What the server does not serve is not there.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import typing as t
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from ..api.client import ApiClient
+from ..api.errors import ApiError, Forbidden, NotFound, ServerFault, Throttled
+from ..api.lists import list_all
+from ..cluster.reading import KUBEVIRT_PATH, unreadable
+from ..model.json_pointer import JSON
+from ..model.manifests import controller_of
+from ..model.objects import Node, Pod, Ref
+from ..model.placement_manifests import selector_from_json
+from ..model.quantity import parse_quantity, whole_units
+from ..model.snapshot import Snapshot, Unreadable
+from ..model.topology import Topology
+from ..scheduler.labels import matches
+from .pods import PodAction
+from .preflight import (
+    CONFIG_POOL_UPDATING,
+    HEALTH_CHECK,
+    Automation,
+    DisruptionBudget,
+    EvictionAnswer,
+    PreflightInput,
+    Quota,
+)
+
+Object = t.Mapping[str, JSON]
+
+BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
+DAEMONSETS = "/apis/apps/v1/daemonsets"
+QUOTAS = "/api/v1/resourcequotas"
+NODE_HEALTH_CHECKS = "/apis/remediation.medik8s.io/v1alpha1/nodehealthchecks"
+CONFIG_POOLS = "/apis/machineconfiguration.openshift.io/v1/machineconfigpools"
+MACHINE_APIS = (
+    "/apis/machine.openshift.io/v1beta1",
+    "/apis/cluster.x-k8s.io/v1beta2",
+    "/apis/cluster.x-k8s.io/v1beta1",
+)
+"""APIs with Machines and MachineHealthChecks: OpenShift's and Cluster API's."""
+
+PAUSED = "cluster.x-k8s.io/paused"
+EXCLUDED = "remediation.medik8s.io/exclude-from-remediation"
+"""Node label: NodeHealthCheck leaves the node alone."""
+
+NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_THREADS = 6
+
+
+def read_preflight(
+    api: ApiClient,
+    snapshot: Snapshot,
+    nodes: t.Sequence[str],
+    *,
+    vm_policy: str = "migrate",
+    reboot_expected: bool = False,
+    topology: Topology | None = None,
+) -> PreflightInput:
+    """The input of a preflight of these nodes. Raises ApiError for everything but a missing right."""
+    reader = _Reader(api)
+    of_nodes = tuple(node for node in snapshot.nodes if node.name in nodes)
+    with ThreadPoolExecutor(_THREADS, "preflight") as pool:
+        budgets = pool.submit(reader.items, BUDGETS)
+        daemonsets = pool.submit(reader.items, DAEMONSETS, metadata_only=True)
+        quotas = pool.submit(reader.items, QUOTAS)
+        health = pool.submit(reader.items, NODE_HEALTH_CHECKS)
+        pools = pool.submit(reader.items, CONFIG_POOLS)
+        kubevirts = pool.submit(reader.items, KUBEVIRT_PATH)
+        machines = [pool.submit(reader.machine_health_checks, x, of_nodes) for x in MACHINE_APIS]
+        known = daemonsets.result()
+        automation = [
+            *_node_health_checks(health.result() or (), of_nodes),
+            *(check for future in machines for check in future.result()),
+            *_config_pools(pools.result() or (), of_nodes),
+        ]
+        inputs = PreflightInput(
+            snapshot,
+            tuple(nodes),
+            vm_policy=vm_policy,
+            reboot_expected=reboot_expected,
+            topology=topology or Topology.of(),
+            budgets=tuple(map(_budget, budgets.result() or ())),
+            daemonsets=None if known is None else frozenset(x["metadata"]["uid"] for x in known),
+            quotas=tuple(map(_quota, quotas.result() or ())),
+            automation=tuple(automation),
+            kubevirt_update=_kubevirt_update(kubevirts.result() or ()),
+            job_pod=job_pod(),
+        )
+    evictions, refused = dry_run_evictions(api, inputs)
+    gaps = tuple(sorted({*reader.gaps, *refused}, key=str))
+    return replace(inputs, evictions=evictions, gaps=gaps)
+
+
+def dry_run_evictions(
+    api: ApiClient, inputs: PreflightInput
+) -> tuple[dict[str, EvictionAnswer] | None, tuple[Unreadable, ...]]:
+    """Asks the server for each plain pod that the drain would evict; those that it refuses, by uid. None
+    where this identity may not create evictions, with that gap."""
+    pods = [
+        decision.pod
+        for decision in inputs.decisions()
+        if decision.action is PodAction.EVICT and not decision.pod.finished
+    ]
+    try:
+        with ThreadPoolExecutor(_THREADS, "evictions") as pool:
+            answers = list(pool.map(lambda pod: _dry_run(api, pod), pods))
+    except Forbidden as error:
+        return None, (unreadable(error),)
+    paired = zip(pods, answers, strict=True)
+    return {pod.uid: answer for pod, answer in paired if answer is not None}, ()
+
+
+def _dry_run(api: ApiClient, pod: Pod) -> EvictionAnswer | None:
+    """None where the server would evict the pod, or it is gone."""
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"namespace": pod.namespace, "name": pod.name},
+        "deleteOptions": {"dryRun": ["All"], "preconditions": {"uid": pod.uid}},
+    }
+    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction"
+    try:
+        api.create(path, body, dry_run=True)
+    except (NotFound, Forbidden) as error:
+        if isinstance(error, NotFound) or _is_terminating(error):
+            return None
+        raise
+    except Throttled as error:
+        causes = [x.message for x in error.causes if x.reason == "DisruptionBudget"]
+        return EvictionAnswer("; ".join(causes) or error.message, True)
+    except ServerFault as error:
+        if not error.is_status:
+            raise
+        return EvictionAnswer(error.message, False)
+    except ApiError as error:
+        if error.status == 409:
+            return None
+        if 400 <= error.status < 500:
+            return EvictionAnswer(error.message, False)
+        raise
+    return None
+
+
+def _is_terminating(error: Forbidden) -> bool:
+    return any(cause.reason == "NamespaceTerminating" for cause in error.causes)
+
+
+def job_pod() -> tuple[str, str] | None:
+    """Namespace and name of the pod that this process runs in, by the environment that the kubelet gives
+    to every container; None outside of a cluster. A hostname is the pod's name unless that is changed."""
+    if "KUBERNETES_SERVICE_HOST" not in os.environ:
+        return None
+    try:
+        namespace = NAMESPACE_FILE.read_text(encoding="utf-8").strip()
+    except OSError:
+        namespace = os.environ.get("POD_NAMESPACE", "")
+    return namespace, os.environ.get("POD_NAME") or socket.gethostname()
+
+
+class _Reader:
+    def __init__(self, api: ApiClient) -> None:
+        self.api = api
+        self.gaps: list[Unreadable] = []
+
+    def items(self, path: str, *, metadata_only: bool = False) -> tuple[Object, ...] | None:
+        """None where the list is forbidden."""
+        try:
+            return list_all(self.api, path, metadata_only=metadata_only).items
+        except NotFound:
+            return ()
+        except Forbidden as error:
+            self.gaps.append(unreadable(error))
+            return None
+
+    def machine_health_checks(self, base: str, nodes: t.Sequence[Node]) -> list[Automation]:
+        checks = self.items(f"{base}/machinehealthchecks")
+        if not checks:
+            return []
+        machines = self.items(f"{base}/machines") or ()
+        by_name = {node.name: node for node in nodes}
+        automation = []
+        for check in checks:
+            if PAUSED in (check["metadata"].get("annotations") or {}):
+                continue
+            selector = selector_from_json((check.get("spec") or {}).get("selector"))
+            covered = {
+                node.name
+                for machine in machines
+                if machine["metadata"].get("namespace") == check["metadata"].get("namespace")
+                and matches(selector, machine["metadata"].get("labels") or {})
+                and (node := _node_of(machine, by_name)) is not None
+            }
+            effect = "it replaces or reboots a machine whose node is not Ready for some time"
+            ref = _ref("MachineHealthCheck", check)
+            automation.append(Automation(HEALTH_CHECK, ref, frozenset(covered), effect))
+        return automation
+
+
+def _node_of(machine: Object, nodes: t.Mapping[str, Node]) -> Node | None:
+    """The node of a Machine, if it is one of these. Machines of other clusters have nodes with other uids."""
+    reference = (machine.get("status") or {}).get("nodeRef") or {}
+    node = nodes.get(reference.get("name") or "")
+    if node is None or reference.get("uid") not in (None, "", node.uid):
+        return None
+    return node
+
+
+def _node_health_checks(items: t.Sequence[Object], nodes: t.Sequence[Node]) -> list[Automation]:
+    automation = []
+    for check in items:
+        spec = check.get("spec") or {}
+        if spec.get("pauseRequests"):
+            continue
+        selector = selector_from_json(spec.get("selector"))
+        covered = frozenset(
+            node.name
+            for node in nodes
+            if matches(selector, node.labels) and EXCLUDED not in node.labels
+        )
+        effect = "it remediates a node that is not Ready for some time"
+        ref = _ref("NodeHealthCheck", check)
+        automation.append(Automation(HEALTH_CHECK, ref, covered, effect))
+    return automation
+
+
+def _config_pools(items: t.Sequence[Object], nodes: t.Sequence[Node]) -> list[Automation]:
+    automation = []
+    for pool in items:
+        spec, status = pool.get("spec") or {}, pool.get("status") or {}
+        conditions = {x.get("type"): x.get("status") for x in status.get("conditions") or ()}
+        if conditions.get("Updating") != "True" or spec.get("paused"):
+            continue
+        selector = selector_from_json(spec.get("nodeSelector"))
+        covered = frozenset(node.name for node in nodes if matches(selector, node.labels))
+        effect = "it is updating, and cordons, drains and reboots its nodes by itself"
+        ref = _ref("MachineConfigPool", pool)
+        automation.append(Automation(CONFIG_POOL_UPDATING, ref, covered, effect))
+    return automation
+
+
+def _kubevirt_update(items: t.Sequence[Object]) -> str:
+    """What a KubeVirt object says of an update in progress; empty if there is none."""
+    for kubevirt in items:
+        status = kubevirt.get("status") or {}
+        now, target = (status.get(f"{x}KubeVirtVersion") or "" for x in ("observed", "target"))
+        phase = status.get("phase") or ""
+        if now and target and now != target:
+            return f"from {now} to {target}, phase {phase or 'unknown'}"
+        if phase and phase != "Deployed":
+            return f"its phase is {phase}"
+    return ""
+
+
+def _budget(item: Object) -> DisruptionBudget:
+    spec, status = item.get("spec") or {}, item.get("status") or {}
+    owner = controller_of(item["metadata"])
+    groups = [
+        str(x.get("apiVersion") or "").partition("/")[0]
+        for x in item["metadata"].get("ownerReferences") or ()
+        if owner is not None and x.get("uid") == owner.uid
+    ]
+    return DisruptionBudget(
+        _ref("PodDisruptionBudget", item),
+        selector_from_json(spec.get("selector")),
+        allowed=status.get("disruptionsAllowed") or 0,
+        healthy=status.get("currentHealthy") or 0,
+        desired=status.get("desiredHealthy") or 0,
+        expected=status.get("expectedPods") or 0,
+        owner_group=groups[0] if groups else "",
+    )
+
+
+def _quota(item: Object) -> Quota:
+    """Scoped quotas count some pods only, and are left out."""
+    spec, status = item.get("spec") or {}, item.get("status") or {}
+    if spec.get("scopes") or spec.get("scopeSelector"):
+        return Quota(_ref("ResourceQuota", item), {})
+    used = status.get("used") or {}
+    left = {
+        name: _amount(name, amount) - _amount(name, used.get(name, 0))
+        for name, amount in (status.get("hard") or {}).items()
+        if name.startswith("requests.") or name in ("cpu", "memory", "pods", "count/pods")
+    }
+    return Quota(_ref("ResourceQuota", item), left)
+
+
+def _amount(name: str, amount: JSON) -> int:
+    """In the units of Pod.requests."""
+    return whole_units(name.removeprefix("requests."), parse_quantity(amount))
+
+
+def _ref(kind: str, item: Object) -> Ref:
+    metadata = item["metadata"]
+    return Ref(kind, metadata.get("namespace") or "", metadata["name"])

@@ -1,0 +1,390 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What stands against a maintenance, check by check: object, constraint, what to do."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.pods import VM_POLICY
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflight import (
+    CONFIG_POOL_UPDATING,
+    HEALTH_CHECK,
+    PREFLIGHT_FINDINGS,
+    Automation,
+    DisruptionBudget,
+    EvictionAnswer,
+    PreflightInput,
+    Quota,
+    preflight,
+    refusing,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    Ref,
+    Requirement,
+    Selector,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
+from tests.unit.planning.scenes import (
+    Cluster,
+    cluster,
+    deployment,
+    keep_apart,
+    machine,
+    near,
+    replica_set,
+)
+
+JSON = t.Any
+HOST = "kubernetes.io/hostname"
+KIND = "VirtualMachineInstance"
+APP_WEB = Selector((Requirement("app", "In", ("web",)),))
+
+
+def check(made: Cluster, *nodes: str, **given: t.Any) -> dict[str, Finding]:
+    """The findings about these nodes by name, the first of each; n1 if none is named."""
+    inputs = PreflightInput(made.snapshot(), nodes or ("n1",), **given)
+    findings = preflight(inputs)
+    assert {finding.name for finding in findings} <= PREFLIGHT_FINDINGS
+    return {finding.name: finding for finding in reversed(findings)}
+
+
+def errors(made: Cluster, *nodes: str, **given: t.Any) -> list[str]:
+    return [name for name, x in check(made, *nodes, **given).items() if x.severity == "error"]
+
+
+def budget(name: str = "web", **changed: t.Any) -> DisruptionBudget:
+    found = DisruptionBudget(Ref("PodDisruptionBudget", "shop", name), APP_WEB, 0, 2, 1, 2)
+    return replace(found, **changed)
+
+
+def web(*nodes: str) -> Cluster:
+    made = cluster("abc")
+    deployment(made, "web", nodes or ("n1", "n2"), {})
+    return made
+
+
+def test_nothing_stands_against_a_node_that_empties() -> None:
+    made = web()
+    machine(made, "db", "n1")
+
+    assert [name for name in check(made) if name != "last_node_of_domain"] == []
+
+
+def test_errors_refuse_unless_they_are_allowed() -> None:
+    made = cluster("ab")
+    made.bare_pod("tool", "n1")
+    findings = preflight(PreflightInput(made.snapshot(), ("n1",)))
+
+    assert [finding.name for finding in refusing(findings, ())] == ["bare_pod"]
+    assert refusing(findings, ("bare_pod",)) == ()
+
+
+# S10, S11, S15, S18, S22: places.
+
+
+def test_no_place_for_two_vms_apart_on_two_nodes() -> None:
+    made = cluster("ab")
+    for name, node in (("db1", "n1"), ("db2", "n2")):
+        machine(made, name, node, {"affinity": keep_apart(over=HOST, app="db")}, app="db")
+    finding = check(made)["no_place"]
+
+    assert finding.severity == "error"
+    assert [ref.name for ref in finding.objects] == ["db1"]
+    assert finding.why.startswith("1 of 1 instances of node n1 would have no node: ")
+    made.node("n3")
+    assert "no_place" not in check(made)
+
+
+def test_no_place_for_vms_that_need_each_other() -> None:
+    made = cluster("ab")
+    for name, other in (("a", "b"), ("b", "a")):
+        machine(made, name, "n1", {"affinity": near(HOST, app=other)}, app=name)
+
+    assert errors(made) == ["no_place"]
+
+
+@pytest.mark.parametrize(("plain", "expected"), [(True, ["no_place"]), (False, [])])
+def test_one_vm_a_zone_moves_in_its_zone_only_without_its_own_source(
+    plain: bool, expected: list[str]
+) -> None:
+    made = cluster("aabbcc")
+    for name, node in (("db1", "n1"), ("db2", "n3"), ("db3", "n5")):
+        machine(made, name, node, {"affinity": keep_apart(plain=plain, app="db")}, app="db")
+
+    assert errors(made) == expected
+
+
+def test_two_in_one_zone_are_forecast() -> None:
+    made = cluster("abc")
+    replica_set(made, "mssql", ("n1", "n2", "n3"), {})
+    finding = check(made)["shared_domain"]
+
+    assert finding.severity == "warning"
+    assert "mssql will have 2 in one zone (b or c), and has at most 1 of its 3" in finding.why
+
+
+def test_vms_that_leave_as_their_policy_says_are_forecast_so() -> None:
+    """A VM with eviction strategy None is migrated, not killed; a stopped VM needs no place."""
+    made = cluster("ab", migrates=False)
+    for name, node in (("db1", "n1"), ("db2", "n2")):
+        machine(made, name, node, {"affinity": keep_apart(over=HOST, app="db")}, app="db")
+
+    assert errors(made) == ["no_place"]
+    assert errors(made, vm_policy="stop") == []
+
+
+def test_restarted_manual_vm_needs_a_place() -> None:
+    made = cluster("ab")
+    ref = machine(made, "db", "n1", {"nodeSelector": {HOST: "n1"}})
+    made.workloads[ref]["spec"]["runStrategy"] = "Manual"
+
+    assert errors(made, vm_policy="restart") == ["no_place"]
+
+
+def test_place_is_unknown_where_lists_are_missing() -> None:
+    made = web()
+    gap = Unreadable("namespaces", "", "list", "grant this identity the verb 'list'")
+    findings = preflight(PreflightInput(made.snapshot(unreadable=(gap,)), ("n1",), gaps=(gap,)))
+    by_name = {finding.name: finding for finding in findings}
+
+    assert by_name["place_unknown"].severity == "error"
+    assert by_name["not_checked"].why == "Not checked: cannot list namespaces."
+
+
+# VMs.
+
+
+def test_vm_that_cannot_be_migrated_is_named_with_its_eviction_strategy() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    condition = {"type": "LiveMigratable", "status": "False", "reason": "DisksNotLiveMigratable"}
+    made.machines["db"]["status"]["conditions"] = [condition]
+    finding = check(made)["not_migratable"]
+
+    assert errors(made) == ["not_migratable"]
+    assert finding.objects == (Ref(KIND, "shop", "db"),)
+    assert "DisksNotLiveMigratable" in finding.why
+    assert "(its effective eviction strategy is LiveMigrate)" in finding.why
+    made.machines["db"]["spec"]["evictionStrategy"] = "None"
+    assert "eviction strategy is None" in check(made)["not_migratable"].why
+    assert errors(made, vm_policy="restart") == []
+
+
+def test_vm_that_does_not_say_whether_it_migrates_is_a_warning() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    made.machines["db"]["status"]["conditions"] = []
+
+    assert check(made)["not_migratable"].severity == "warning"
+
+
+def test_label_of_a_vm_goes_before_the_policy_of_the_task() -> None:
+    made = cluster("ab")
+    ref = machine(made, "db", "n1")
+    labels = made.workloads[ref]["metadata"].setdefault("labels", {})
+    labels[VM_POLICY] = "refuse"
+    assert errors(made) == ["refused_by_policy"]
+    labels[VM_POLICY] = "explode"
+    assert "'explode', which is not a policy" in check(made)["invalid_policy"].why
+    labels[VM_POLICY] = "migrate"
+    assert errors(made, vm_policy="refuse") == []
+
+
+def test_vm_that_is_not_restarted_is_an_error_under_restart() -> None:
+    made = cluster("ab")
+    ref = machine(made, "db", "n1")
+    made.workloads[ref]["spec"]["runStrategy"] = "Once"
+
+    assert errors(made, vm_policy="restart") == ["not_restartable"]
+    assert "its run strategy is Once" in check(made, vm_policy="restart")["not_restartable"].why
+    assert errors(made, vm_policy="stop") == []
+
+
+def test_instance_of_a_replica_set_is_recreated_and_not_stopped() -> None:
+    made = cluster("ab")
+    replica_set(made, "mssql", ("n1",), {})
+
+    assert errors(made, vm_policy="restart") == []
+    assert errors(made, vm_policy="stop") == ["not_stoppable"]
+
+
+def test_quota_without_room_for_a_second_launcher() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    ref = Ref("ResourceQuota", "shop", "small")
+    short = Quota(ref, {"requests.memory": 2**29, "requests.cpu": 5000, "pods": 1})
+    finding = check(made, quotas=(short,))["quota_exceeded"]
+
+    assert finding.severity == "error"
+    assert finding.why == (
+        f"ResourceQuota shop/small leaves {2**29} of requests.memory, and the target pod of a"
+        f" migration of {KIND} shop/db needs {2**30}."
+    )
+    assert errors(made, quotas=(Quota(ref, {"pods": 1}),)) == []
+    assert errors(made, quotas=(replace(short, ref=Ref("ResourceQuota", "x", "y")),)) == []
+    assert errors(made, quotas=(short,), vm_policy="restart") == []
+
+
+# Disruption budgets: impossible, blocked now, delegated.
+
+
+def test_budget_that_never_allows_is_impossible() -> None:
+    finding = check(web(), budgets=(budget(desired=2),))["pdb_impossible"]
+
+    assert finding.severity == "error"
+    assert "PodDisruptionBudget shop/web" in finding.why
+    assert finding.why.endswith("never allows a disruption: 2 of 2 pods are healthy, 2 must be.")
+
+
+def test_two_budgets_for_one_pod_are_impossible() -> None:
+    both = (budget("one", allowed=1), budget("two", allowed=1))
+    finding = check(web(), budgets=both)["pdb_impossible"]
+
+    assert "is selected by 2 PodDisruptionBudgets (one, two)" in finding.why
+
+
+def test_budget_that_blocks_now_is_a_warning() -> None:
+    finding = check(web(), budgets=(budget(healthy=1),))["pdb_blocks"]
+
+    assert finding.severity == "warning"
+    assert "allows no disruption now: 1 of 2 pods are healthy, 1 must be" in finding.why
+
+
+def test_budget_of_an_operator_is_delegated() -> None:
+    of_operator = budget(desired=2, owner_group="postgresql.cnpg.io")
+    finding = check(web(), budgets=(of_operator,))["pdb_delegated"]
+
+    assert finding.severity == "info"
+    assert errors(web(), budgets=(of_operator,)) == []
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        pytest.param(budget(allowed=1), id="allows-one"),
+        pytest.param(
+            budget(desired=2, selector=Selector((Requirement("app", "In", ("x",)),))),
+            id="of-other-pods",
+        ),
+        pytest.param(
+            budget(desired=2, ref=Ref("PodDisruptionBudget", "x", "web")), id="other-namespace"
+        ),
+    ],
+)
+def test_budget_that_does_not_matter(harmless: DisruptionBudget) -> None:
+    assert set(check(web(), budgets=(harmless,))) <= {"last_node_of_domain", "shared_domain"}
+
+
+def test_budget_of_pods_on_other_nodes_does_not_matter() -> None:
+    made = web("n2", "n3")
+
+    assert errors(made, budgets=(budget(desired=2),)) == []
+
+
+def test_budget_does_not_count_for_a_pod_that_the_server_would_evict() -> None:
+    """Such as one that is not Ready, under unhealthyPodEvictionPolicy AlwaysAllow."""
+    assert errors(web(), budgets=(budget(desired=2),), evictions={}) == []
+
+
+def test_refusals_of_the_server_are_reported() -> None:
+    made = web()
+    uid = next(pod.uid for pod in made.snapshot().pods if pod.node_name == "n1")
+    waits = {uid: EvictionAnswer("the budget web needs 2 healthy pods", True)}
+    fails = {uid: EvictionAnswer("a webhook says no", False)}
+
+    assert "budget web needs 2" in check(made, evictions=waits)["pdb_blocks"].why
+    assert errors(made, evictions=fails) == ["eviction_fails"]
+    assert errors(made, evictions=waits, budgets=(budget(desired=2),)) == ["pdb_impossible"]
+
+
+# Nodes and other automation.
+
+
+def control_plane(*down: str) -> Cluster:
+    made = cluster("")
+    for number in (1, 2, 3):
+        name = f"cp{number}"
+        labels = {"node-role.kubernetes.io/control-plane": ""}
+        made.node(name, labels, unschedulable=name in down)
+    return made
+
+
+def test_quorum_of_the_control_plane() -> None:
+    assert errors(control_plane(), "cp1") == []
+    finding = check(control_plane("cp3"), "cp1")["control_plane_quorum"]
+    assert finding.why == (
+        "Without node cp1, 1 of 3 control-plane nodes are in service, and etcd needs 2."
+    )
+    assert errors(control_plane(), "cp1", "cp2") == ["control_plane_quorum"]
+
+
+def test_last_node_of_a_domain_is_a_warning() -> None:
+    made = cluster("aab")
+
+    assert "last_node_of_domain" not in check(made, "n1")
+    finding = check(made, "n3")["last_node_of_domain"]
+    assert (finding.severity, finding.objects) == ("warning", (Ref("Node", "", "n3"),))
+    assert "is all that takes pods in zone b" in finding.why
+    made.nodes["n2"]["spec"]["unschedulable"] = True
+    assert "zone a" in check(made, "n1")["last_node_of_domain"].why
+
+
+def test_pod_of_this_job_is_on_the_node() -> None:
+    made = cluster("ab")
+    deployment(made, "awx", ("n1",), {})
+    name = next(pod.name for pod in made.snapshot().pods)
+
+    assert errors(made, job_pod=("shop", name)) == ["job_on_node"]
+    assert errors(made, job_pod=("", name)) == ["job_on_node"]
+    assert errors(made, job_pod=("other", name)) == []
+    assert errors(made, "n2", job_pod=("shop", name)) == []
+
+
+@pytest.mark.parametrize(
+    ("finding", "reboot", "severity"),
+    [
+        (HEALTH_CHECK, True, "error"),
+        (HEALTH_CHECK, False, "warning"),
+        (CONFIG_POOL_UPDATING, False, "error"),
+    ],
+)
+def test_other_automation_that_covers_the_node(finding: str, reboot: bool, severity: str) -> None:
+    ref = Ref("NodeHealthCheck", "", "workers")
+    automation = (Automation(finding, ref, frozenset({"n1"}), "it remediates"),)
+    made = cluster("ab")
+    seen = check(made, automation=automation, reboot_expected=reboot)[finding]
+
+    assert seen.severity == severity
+    assert seen.why == "NodeHealthCheck workers covers node n1: it remediates."
+    assert errors(made, "n2", automation=automation, reboot_expected=True) == []
+
+
+def test_update_of_kubevirt_is_an_error() -> None:
+    finding = check(cluster("ab"), kubevirt_update="from v1.7.0 to v1.8.4")["kubevirt_updating"]
+
+    assert finding.why == "KubeVirt is being updated: from v1.7.0 to v1.8.4."
+
+
+def test_pod_that_tolerates_the_cordon_is_a_warning() -> None:
+    made = cluster("ab")
+    deployment(made, "agent", ("n1",), {"tolerations": [{"operator": "Exists"}]})
+
+    assert check(made)["tolerates_cordon"].severity == "warning"
+
+
+def test_every_finding_is_an_error_with_something_to_do() -> None:
+    made = cluster("ab")
+    made.bare_pod("tool", "n1", {"volumes": [{"name": "data", "emptyDir": {}}]})
+    finding = check(made)["bare_pod"]
+
+    assert finding.why == (
+        "Pod shop/tool on node n1 is not evicted: no controller makes it again, and the data of its"
+        " emptyDir volumes is lost (data)."
+    )
+    assert finding.advice
+    assert errors(made) == ["local_data_lost", "bare_pod"]

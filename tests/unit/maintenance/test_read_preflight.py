@@ -1,0 +1,285 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a preflight reads: lists that are there, missing or forbidden, and the server's answers to dry runs."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
+from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
+    ApiError,
+    ApiRequest,
+    Cause,
+    Conflict,
+    Forbidden,
+    NotFound,
+    ServerFault,
+    Throttled,
+)
+from ansible_collections.virt.placement.plugins.module_utils.cluster.reading import KUBEVIRT_PATH
+from ansible_collections.virt.placement.plugins.module_utils.maintenance import read_preflight
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflight import (
+    CONFIG_POOL_UPDATING,
+    HEALTH_CHECK,
+    EvictionAnswer,
+    PreflightInput,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from tests.unit.planning.scenes import Cluster, cluster, deployment, machine
+
+JSON = t.Any
+OPENSHIFT = "/apis/machine.openshift.io/v1beta1"
+
+
+class Server:
+    """Serves `lists`, forbids `forbidden`, and answers each eviction with `error`."""
+
+    def __init__(self, **lists: JSON) -> None:
+        self.lists: dict[str, JSON] = dict(lists)
+        self.forbidden: set[str] = set()
+        self.error: ApiError | None = None
+        self.evicted: list[JSON] = []
+
+    def get(self, path: str, _params: JSON = None, *, accept: str = "") -> JSON:
+        if path in self.forbidden:
+            raise Forbidden(ApiRequest("GET", path))
+        if path not in self.lists:
+            raise NotFound(ApiRequest("GET", path))
+        return {"items": self.lists[path], "metadata": {}}
+
+    def create(self, path: str, body: JSON, *, dry_run: bool = False) -> JSON:
+        assert dry_run
+        self.evicted.append((path, body["deleteOptions"]))
+        if self.error is not None:
+            raise self.error
+        return {}
+
+    def read(self, made: Cluster | None = None) -> PreflightInput:
+        snapshot = (made or cluster("ab")).snapshot()
+        return read_preflight.read_preflight(t.cast(ApiClient, self), snapshot, ("n1",))
+
+
+def item(name: str, namespace: str = "", **parts: JSON) -> JSON:
+    return {"metadata": {"name": name, "namespace": namespace, "uid": f"u-{name}"}, **parts}
+
+
+def test_what_is_not_served_is_not_there() -> None:
+    inputs = Server().read()
+
+    assert (inputs.budgets, inputs.quotas, inputs.automation, inputs.gaps) == ((), (), (), ())
+    assert inputs.daemonsets == frozenset()
+
+
+def test_forbidden_list_is_a_gap_and_not_empty() -> None:
+    server = Server()
+    server.forbidden = {read_preflight.DAEMONSETS, read_preflight.BUDGETS}
+    inputs = server.read()
+
+    assert inputs.daemonsets is None
+    assert sorted(gap.resource for gap in inputs.gaps) == ["daemonsets", "poddisruptionbudgets"]
+
+
+def test_budget_with_its_operator() -> None:
+    owner = {
+        "apiVersion": "postgresql.cnpg.io/v1",
+        "kind": "Cluster",
+        "name": "db",
+        "uid": "1",
+        "controller": True,
+    }
+    server = Server()
+    made = item(
+        "db",
+        "shop",
+        spec={"selector": {"matchLabels": {"app": "web"}}},
+        status={
+            "disruptionsAllowed": 0,
+            "currentHealthy": 1,
+            "desiredHealthy": 1,
+            "expectedPods": 1,
+        },
+    )
+    made["metadata"]["ownerReferences"] = [owner]
+    server.lists[read_preflight.BUDGETS] = [made]
+    (budget,) = server.read().budgets
+
+    assert budget.owner_group == "postgresql.cnpg.io"
+    assert budget.never_allows
+    assert budget.ref == Ref("PodDisruptionBudget", "shop", "db")
+
+
+def test_quota_leaves_what_is_not_used() -> None:
+    server = Server()
+    hard = {"requests.cpu": "2", "memory": "1Gi", "pods": "3", "services": "1"}
+    status = {"hard": hard, "used": {"requests.cpu": "500m", "pods": "3"}}
+    scoped = item("besteffort", "shop", spec={"scopes": ["BestEffort"]}, status=status)
+    server.lists[read_preflight.QUOTAS] = [item("all", "shop", spec={}, status=status), scoped]
+    first, second = server.read().quotas
+
+    assert first.left == {"requests.cpu": 1500, "memory": 2**30, "pods": 0}
+    assert second.left == {}
+
+
+@pytest.mark.parametrize(
+    ("spec", "covered"),
+    [
+        ({"selector": {}}, {"n1"}),
+        ({"selector": {"matchLabels": {"x": "y"}}}, set()),
+        ({"selector": {}, "pauseRequests": ["maintenance"]}, None),
+    ],
+)
+def test_node_health_check(spec: JSON, covered: set[str] | None) -> None:
+    server = Server()
+    server.lists[read_preflight.NODE_HEALTH_CHECKS] = [item("workers", spec=spec)]
+
+    assert [check.nodes for check in server.read().automation] == (
+        [] if covered is None else [covered]
+    )
+
+
+def test_node_that_is_excluded_from_remediation() -> None:
+    server = Server()
+    server.lists[read_preflight.NODE_HEALTH_CHECKS] = [item("workers", spec={"selector": {}})]
+    made = cluster("ab")
+    made.nodes["n1"]["metadata"]["labels"][read_preflight.EXCLUDED] = "true"
+
+    assert [check.nodes for check in server.read(made).automation] == [set()]
+
+
+@pytest.mark.parametrize(
+    ("reference", "covered"),
+    [
+        ({"name": "n1", "uid": "node-n1"}, {"n1"}),
+        ({"name": "n1"}, {"n1"}),
+        ({"name": "n1", "uid": "of-another-cluster"}, set()),
+        ({"name": "n2"}, set()),
+    ],
+)
+def test_machine_health_check(reference: JSON, covered: set[str]) -> None:
+    server = Server()
+    machine_of_n1 = item("m1", "infra", status={"nodeRef": reference})
+    machine_of_n1["metadata"]["labels"] = {"role": "worker"}
+    spec = {"selector": {"matchLabels": {"role": "worker"}}}
+    paused = item("paused", "infra", spec=spec)
+    paused["metadata"]["annotations"] = {read_preflight.PAUSED: ""}
+    server.lists[f"{OPENSHIFT}/machines"] = [machine_of_n1]
+    server.lists[f"{OPENSHIFT}/machinehealthchecks"] = [item("mhc", "infra", spec=spec), paused]
+    (check,) = server.read().automation
+
+    assert (check.finding, check.ref.name) == (HEALTH_CHECK, "mhc")
+    assert check.nodes == covered
+
+
+@pytest.mark.parametrize(
+    ("updating", "paused"), [("True", False), ("False", False), ("True", True)]
+)
+def test_config_pool_that_is_updating(updating: str, paused: bool) -> None:
+    server = Server()
+    status = {"conditions": [{"type": "Updating", "status": updating}]}
+    spec = {"nodeSelector": {}, "paused": paused}
+    server.lists[read_preflight.CONFIG_POOLS] = [item("worker", spec=spec, status=status)]
+    names = [(check.finding, *check.nodes) for check in server.read().automation]
+
+    expected = [(CONFIG_POOL_UPDATING, "n1")] if updating == "True" and not paused else []
+    assert names == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "update"),
+    [
+        ({"phase": "Deployed", "observedKubeVirtVersion": "v1", "targetKubeVirtVersion": "v1"}, ""),
+        ({"phase": "Deployed"}, ""),
+        ({}, ""),
+        (
+            {"phase": "Deploying", "observedKubeVirtVersion": "v1", "targetKubeVirtVersion": "v2"},
+            "from v1 to v2, phase Deploying",
+        ),
+        ({"phase": "Deploying"}, "its phase is Deploying"),
+    ],
+)
+def test_update_of_kubevirt(status: JSON, update: str) -> None:
+    server = Server()
+    server.lists[KUBEVIRT_PATH] = [item("kubevirt", "kubevirt", status=status)]
+
+    assert server.read().kubevirt_update == update
+
+
+# Dry-run evictions.
+
+
+def occupied() -> Cluster:
+    made = cluster("ab")
+    deployment(made, "web", ("n1", "n2"), {})
+    machine(made, "db", "n1")
+    made.bare_pod("tool", "n1")
+    return made
+
+
+def test_only_pods_that_would_be_evicted_are_asked_for_with_their_uid() -> None:
+    server = Server()
+    inputs = server.read(occupied())
+    ((path, options),) = server.evicted
+
+    assert path == "/api/v1/namespaces/shop/pods/web-0/eviction"
+    assert options == {"dryRun": ["All"], "preconditions": {"uid": "pod-web-0"}}
+    assert inputs.evictions == {}
+
+
+def refusal(
+    kind: type[ApiError], status: int, message: str = "", *causes: Cause, is_status: bool = True
+) -> ApiError:
+    request = ApiRequest("POST", "/api/v1/namespaces/shop/pods/web-0/eviction")
+    return kind(request, message, status=status, causes=causes, is_status=is_status)
+
+
+@pytest.mark.parametrize(
+    ("error", "answer"),
+    [
+        (
+            refusal(Throttled, 429, "no", Cause("DisruptionBudget", "web needs 2")),
+            EvictionAnswer("web needs 2", True),
+        ),
+        (refusal(Throttled, 429, "not now"), EvictionAnswer("not now", True)),
+        (refusal(ServerFault, 500, "two budgets"), EvictionAnswer("two budgets", False)),
+        (refusal(ApiError, 400, "webhook"), EvictionAnswer("webhook", False)),
+        (refusal(NotFound, 404), None),
+        (refusal(Conflict, 409), None),
+        (refusal(Forbidden, 403, "", Cause("NamespaceTerminating")), None),
+    ],
+)
+def test_answer_of_the_server(error: ApiError, answer: EvictionAnswer | None) -> None:
+    server = Server()
+    server.error = error
+
+    assert server.read(occupied()).evictions == ({} if answer is None else {"pod-web-0": answer})
+
+
+def test_without_the_right_to_evict_the_server_was_not_asked() -> None:
+    server = Server()
+    server.error = refusal(Forbidden, 403)
+    inputs = server.read(occupied())
+
+    assert inputs.evictions is None
+    assert [gap.resource for gap in inputs.gaps] == ["pods/eviction"]
+
+
+def test_failure_of_the_server_is_no_answer() -> None:
+    server = Server()
+    server.error = refusal(ServerFault, 502, is_status=False)
+
+    with pytest.raises(ServerFault):
+        server.read(occupied())
+
+
+def test_job_runs_in_a_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: t.Any) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    assert read_preflight.job_pod() is None
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("POD_NAME", "awx-job-1")
+    monkeypatch.setattr(read_preflight, "NAMESPACE_FILE", tmp_path / "namespace")
+    assert read_preflight.job_pod() == ("", "awx-job-1")
+    (tmp_path / "namespace").write_text("awx\n")
+    assert read_preflight.job_pod() == ("awx", "awx-job-1")
