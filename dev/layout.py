@@ -21,7 +21,7 @@ END = "<!-- end of files -->"
 PACKAGES = {
     "flows": "one file a module: from its options to its result",
     "interface": "options that modules share, results, and how a module ends",
-    "maintenance": "node maintenance: what a drain does with each pod, and what must hold before it begins",
+    "maintenance": "node maintenance: the mark on a node, what a drain does with each pod, when a node is back",
     "rollout": "the rollout engine: one reconcile a step, its state machines, journal, gates and budget",
     "cluster": "reads lists into a Snapshot; sends conditional writes; Lease, Events, access reviews",
     "api": "the one adapter to the Kubernetes client: connection, requests with retries, lists, watches",

@@ -85,17 +85,29 @@ class Shop:
             "move_timeout": 40,
             **options,
         }
+        return self.steps(rollout.main, params, ("moves", "progress"), check=check, seconds=seconds)
+
+    def steps(
+        self,
+        main: t.Callable[[], None],
+        params: Object,
+        gathered: t.Sequence[str],
+        *,
+        check: bool = False,
+        diff: bool = False,
+        seconds: float = 60,
+    ) -> Object:
+        """Steps of a module until it has ended; `gathered` are the lists of all steps together."""
         run: Object = {}
-        moves: list[Object] = []
-        progress: list[str] = []
+        lists: dict[str, list[t.Any]] = {name: [] for name in gathered}
         began = time.monotonic()
         while True:
-            result = self._run_module(rollout.main, {**params, "_run": run}, check=check)
-            moves += result.get("moves") or []
-            progress += result.get("progress") or []
+            result = self._run_module(main, {**params, "_run": run}, check=check, diff=diff)
+            for name, items in lists.items():
+                items += result.get(name) or []
             if result.get("failed") or result["finished"]:
-                return {**result, "moves": moves, "progress": progress}
-            assert time.monotonic() - began < seconds, progress
+                return {**result, **lists}
+            assert time.monotonic() - began < seconds, lists["progress"]
             run = {**result["_run"], "elapsed": time.monotonic() - began}
 
     def disruptions(self, since: t.Any, *, refused: bool = True) -> list[tuple[str, str]]:

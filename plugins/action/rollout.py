@@ -23,14 +23,14 @@ from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import (
     Result,
 )
 
-GATHERED = ("moves", "progress")
-"""Lists of which each step returns what is new."""
-
 PARENT_POLL = 0.5
 
 
 class ActionModule(KubeconfigAction):
     """One task of many steps."""
+
+    GATHERED: tuple[str, ...] = ("moves", "progress")
+    """Lists of which each step returns what is new."""
 
     _supports_async = False
 
@@ -45,16 +45,17 @@ class ActionModule(KubeconfigAction):
     def _repeat(self, host: str, task_vars: Result) -> Result:
         began = time.monotonic()
         self._end_with_parent()
-        gathered: dict[str, list[t.Any]] = {name: [] for name in GATHERED}
+        gathered: dict[str, list[t.Any]] = {name: [] for name in self.GATHERED}
         run: Result = {}
         changed = False
         while True:
             step = self._step(run, task_vars)
             changed = changed or bool(step.get("changed"))
             self._show(host, step.get("progress") or [])
-            for name in GATHERED:
+            for name in self.GATHERED:
                 gathered[name] += step.get(name) or []
             if step.get("failed") or step.get("finished", True):
+                gathered = {k: v for k, v in gathered.items() if v or k != "diff"}
                 result = {**_for_users(step), **gathered, "changed": changed}
                 if result.get("failed") and not self._task.no_log:
                     del result["progress"]  # Ansible prints a failed result: these lines once more

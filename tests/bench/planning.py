@@ -35,7 +35,7 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.simulation
     VerifiedIndex,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout import (
-    reconcile as turn_of_runs,
+    view as views,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.options import (
     MAY_BE_ZERO,
@@ -164,9 +164,9 @@ def _planned(snapshot: Snapshot, wanted: InstanceSelection) -> tuple[Plan, float
     snapshot on, and those of them that go to verifying."""
     parameters = _parameters(wanted)
     verifying = _Verifying()
-    with mock.patch.object(turn_of_runs, "VerifiedIndex", verifying):
+    with mock.patch.object(views, "VerifiedIndex", verifying):
         started = time.process_time()
-        plan = turn_of_runs.JudgedSnapshot.of(snapshot, wanted, parameters).plan(parameters)
+        plan = views.JudgedSnapshot.of(snapshot, wanted, parameters).plan(parameters)
         return plan, time.process_time() - started, verifying.seconds
 
 

@@ -15,7 +15,8 @@ from tests.returned import undocumented
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 MODULES = sorted((CHECKOUT / "plugins" / "modules").glob("*_info.py")) + [
-    CHECKOUT / "plugins" / "modules" / f"{name}.py" for name in ("node_labels", "rollout", "rules")
+    CHECKOUT / "plugins" / "modules" / f"{name}.py"
+    for name in ("node_labels", "node_maintenance", "rollout", "rules")
 ]
 WITHOUT_CONTAINS = {
     "after": "label key to value",

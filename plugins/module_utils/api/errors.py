@@ -274,6 +274,10 @@ class DeadlineExceeded(ApiError):
         super().__init__(request, f"not done within {seconds:.0f} s{because}")
 
 
+TRANSIENT_ERRORS = (AnswerLost, BadAnswer, DeadlineExceeded, ServerFault, Throttled, Unreachable)
+"""The API server does not answer now. A run that has begun waits for it."""
+
+
 class NoConfiguration(Exception):
     """There is no usable way to the cluster in the options, the environment or a kubeconfig."""
 

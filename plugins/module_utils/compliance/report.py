@@ -12,7 +12,7 @@ from ..model.kinds import VMIS
 from ..model.objects import Node
 from ..model.rendering import as_json, columns
 from ..model.topology import Topology
-from ..model.verdict import UNCOUNTED, InstanceVerdict, RuleVerdict, Verdict, Verdicts
+from ..model.verdict import InstanceVerdict, RuleVerdict, Verdict, Verdicts
 from . import terms as wording
 
 _INSTANCE_LISTS = ("pods", VMIS)
@@ -44,12 +44,7 @@ def summary(verdicts: Verdicts) -> dict[str, JSON]:
         "down": sum(instance.down for instance in verdicts.instances),
         "risks": len(verdicts.risks),
         "violated_rules": [
-            {
-                "rule": rule,
-                "affected": affected.get(rule),
-                "moves_needed": None if moves == UNCOUNTED else moves,
-                "moves_counted": moves != UNCOUNTED,
-            }
+            {"rule": rule, "affected": affected.get(rule), "moves_needed": moves}
             for rule, moves in sorted(verdicts.moves_needed.items())
         ],
     }
@@ -138,8 +133,6 @@ def _problems(verdicts: Verdicts) -> t.Iterator[str]:
         needed = (
             "cannot be satisfied"
             if moves is None
-            else "how many moves would repair it is unknown: too many instances and constraints"
-            if moves == UNCOUNTED
             else f"{moves} {'move' if moves == 1 else 'moves'} would repair it"
         )
         yield f"moves: {name}: {needed}"

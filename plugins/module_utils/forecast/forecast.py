@@ -33,7 +33,6 @@ from .decide import (
 )
 from .eviction import Evictions, NodeEvent
 from .explain import ProofWords, listed
-from .quota import within_quotas
 from .result import (
     NAMED,
     Deadlock,
@@ -88,7 +87,7 @@ def forecast(
         reasons = tuple(f"unknown: {gap}" for gap in gaps)
         return Forecast(ForecastResult.UNKNOWN, reasons, unreadable=gaps)
     result = _Forecaster(change, topology or Topology.of(), limit).forecast()
-    return _qualified(within_quotas(result, change), assumed, estimated)
+    return _qualified(result, assumed, estimated)
 
 
 _LESS_SURE: t.Final = {

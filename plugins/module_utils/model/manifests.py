@@ -143,6 +143,7 @@ def node_from_manifest(manifest: t.Mapping[str, JSON]) -> Node:
         unschedulable=bool(spec.get("unschedulable")),
         allocatable=amounts(status.get("allocatable")),
         ready=_is_true(status, "Ready"),
+        boot_id=(status.get("nodeInfo") or _NONE).get("bootID") or "",
     )
 
 

@@ -176,6 +176,8 @@ class Node:
     unschedulable: bool = False
     allocatable: t.Mapping[str, int] = field(default_factory=dict)
     ready: bool = True
+    boot_id: str = ""
+    """Changes with each boot of the operating system."""
 
     @property
     def ref(self) -> Ref:

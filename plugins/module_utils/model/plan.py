@@ -15,15 +15,22 @@ class Method(str, enum.Enum):
     """How an instance moves.
 
     migrate: same VMI. restart: new VMI of a VirtualMachine. recreate: the VMI is deleted or the
-    pod evicted, its controller makes a new one.
+    pod evicted, its controller makes a new one. Only a drain uses the others. evict: the pod is evicted,
+    and its successor is not waited for. stop: the VirtualMachine is stopped.
     """
 
     MIGRATE = "migrate"
     RESTART = "restart"
     RECREATE = "recreate"
+    EVICT = "evict"
+    STOP = "stop"
 
     def __str__(self) -> str:
         return self.value
+
+
+WITHOUT_SUCCESSOR = (Method.EVICT, Method.STOP)
+"""Methods whose moves end when the instance is gone."""
 
 
 @dataclass(frozen=True, slots=True)

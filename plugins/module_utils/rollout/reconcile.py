@@ -10,7 +10,6 @@ read.
 from __future__ import annotations
 
 import datetime
-import functools
 import time
 import typing as t
 from dataclasses import dataclass, field, replace
@@ -18,14 +17,9 @@ from dataclasses import dataclass, field, replace
 from ..api.errors import ApiError
 from ..cluster import lease
 from ..cluster.lease import LeaseKeeper, LeaseLost
-from ..model.kinds import DO_NOT_MOVE
-from ..model.objects import Ref
 from ..model.plan import Method, Move, Plan
-from ..model.snapshot import Snapshot
 from ..planning.dependencies import Dependencies
-from ..planning.movable_instances import InstanceSelection, MovableInstance, movable_instances
-from ..planning.plan import PlanRequest, plan_moves
-from ..planning.simulation import VerifiedIndex
+from ..planning.movable_instances import MovableInstance
 from . import journal as journals
 from . import migrate, report
 from .gates import (
@@ -39,103 +33,13 @@ from .gates import (
     why_defer,
     workloads_of,
 )
-from .journal import RunJournal, digest
+from .journal import RunJournal
 from .move import MoveRecord, MoveResult, MoveSettings, Outcome, Phase, ReplyStatus, Transition
 from .observe import ForeignMigrations, Observer
 from .options import RolloutOptions
 from .send import STATE_MACHINES, read_instance, record_event, send, was_sent
 from .state import StepReport
-
-
-@dataclass(frozen=True)
-class JudgedSnapshot:
-    """A snapshot, and what follows from it. `verified` is the scheduler index with the instances
-    that violate nothing: built once for all plans that are made of the snapshot."""
-
-    snapshot: Snapshot
-    selection: InstanceSelection
-    candidates: tuple[MovableInstance, ...]
-    verified: VerifiedIndex
-    why_no_restart: t.Callable[[MovableInstance], str] = lambda _movable: ""
-
-    @classmethod
-    def of(
-        cls,
-        snapshot: Snapshot,
-        wanted: InstanceSelection,
-        options: RolloutOptions,
-        why_no_restart: t.Callable[[MovableInstance], str] = lambda _movable: "",
-    ) -> JudgedSnapshot:
-        pending = options.apply_pending_changes
-        candidates = movable_instances(snapshot, wanted, apply_pending_changes=pending)
-        verified = VerifiedIndex.of(snapshot, candidates)
-        return cls(snapshot, wanted, candidates, verified, why_no_restart)
-
-    @functools.cached_property
-    def by_uid(self) -> t.Mapping[str, MovableInstance]:
-        return {movable.uid: movable for movable in self.candidates}
-
-    @functools.cached_property
-    def kept(self) -> t.Mapping[str, str]:
-        """Instances that a rollout leaves where they are, with the reason."""
-        dead = {
-            node.name for node in self.snapshot.nodes if _NOT_READY & {x.key for x in node.taints}
-        }
-        reasons = {}
-        for movable in self.candidates:
-            labels = movable.workload.labels if movable.workload is not None else {}
-            if labels.get(DO_NOT_MOVE, "false") != "false":
-                reasons[movable.uid] = f"its workload has the label {DO_NOT_MOVE}: remove the label"
-            elif movable.node in dead:
-                reasons[movable.uid] = (
-                    f"its node {movable.node} is NotReady: wait until the node is Ready, or fence it"
-                )
-        return reasons
-
-    @functools.cached_property
-    def by_workload(self) -> t.Mapping[Ref | None, MovableInstance]:
-        return {movable.instance.workload: movable for movable in self.candidates}
-
-    def plan(self, options: RolloutOptions, journal: RunJournal | None = None) -> Plan:
-        """The plan beside what the journal has in flight, without what was moved already."""
-        busy: frozenset[str] = frozenset()
-        spent: dict[str, str] = {}
-        if journal is not None:
-            busy = frozenset(r.uid for r in journal.records if r.phase is not Phase.INTENDED)
-            intended = {r.uid for r in journal.records if r.phase is Phase.INTENDED}
-            uids = (c.uid for c in self.candidates if c.uid not in intended)
-            spent = {uid: why for uid in uids if (why := _spent(journal, uid))}
-        request = PlanRequest(
-            self.selection,
-            options.scope,
-            options.allow,
-            options.apply_pending_changes,
-            busy,
-            spent,
-            kept=self.kept,
-        )
-        while True:
-            plan = plan_moves(self.snapshot, request, self.candidates, verified=self.verified)
-            if options.apply_pending_changes:
-                return plan
-            restarts = [move.uid for move in plan.moves if move.method is Method.RESTART]
-            refused = {
-                uid: why for uid in restarts if (why := self.why_no_restart(self.by_uid[uid]))
-            }
-            if not refused:
-                return plan
-            request = replace(request, no_restart={**request.no_restart, **refused})
-
-
-_NOT_READY = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
-"""Taints of a node whose Ready condition is not true (kubernetes, pkg/controller/nodelifecycle). Nothing
-on it can be migrated, and no pod of it is seen to end."""
-
-
-def _spent(journal: RunJournal, uid: str) -> str:
-    if digest(uid) in journal.done:
-        return "this rollout moved it already"
-    return "its move failed in this rollout" if digest(uid) in journal.lost else ""
+from .view import View
 
 
 @dataclass
@@ -148,7 +52,7 @@ class Reconciliation:
     were journaled in this reconcile: nothing of them was sent before.
     """
 
-    view: JudgedSnapshot
+    view: View
     observer: Observer
     nodes: report.NodeDescriptions
     plan: Plan = field(default_factory=Plan)
@@ -188,7 +92,7 @@ class Reconciler:
     def failed(self) -> bool:
         return self.journal.failed > self.options.failures_allowed
 
-    def reconcile(self, view: JudgedSnapshot) -> Reconciliation:
+    def reconcile(self, view: View) -> Reconciliation:
         """Observe, plan, begin. Raises LeaseLost and ApiError.
 
         Where a move has just ended nothing begins: the lists of a snapshot are not of one moment,
@@ -218,7 +122,7 @@ class Reconciler:
         now.plan = replace(plan, moves=tuple(m for m in plan.moves if m.uid not in started))
         return now
 
-    def begin(self, view: JudgedSnapshot) -> Reconciliation:
+    def begin(self, view: View) -> Reconciliation:
         observer = Observer(self.keeper.api, view.snapshot, self.journal)
         nodes = report.NodeDescriptions.of(view.snapshot, self.options.zone_key)
         return Reconciliation(view, observer, nodes)
@@ -230,7 +134,7 @@ class Reconciler:
             self.keeper.renew(journals.write(self.journal))
             self.report.save()
 
-    def cancel_all(self, view: JudgedSnapshot) -> None:
+    def cancel_all(self, view: View) -> None:
         """Cancel the migrations that have not begun to copy."""
         now = self.begin(view)
         for record in self.journal.records:
@@ -244,9 +148,6 @@ class Reconciler:
             if not was_sent(record, observation):
                 return
             record = replace(record, phase=Phase.BEGUN)
-        if observation.quota and observation.quota != record.note:
-            name = report.short(record.workload, record.instance)
-            self.report.lines.append(report.held(name, observation.quota))
         machine = STATE_MACHINES[record.method]
         self._follow(machine.advance(record, observation, self.clock, self.settings), now)
 

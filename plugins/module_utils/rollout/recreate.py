@@ -6,7 +6,9 @@
 |---|---|
 | recreate, VMI | a delete with uid and resourceVersion as preconditions |
 | recreate, pod | an Eviction with the same preconditions, which respects disruption budgets |
+| evict, pod | the same Eviction; the successor is not waited for |
 | restart, VMI of a VirtualMachine | KubeVirt's subresource `restart` |
+| stop, VMI of a VirtualMachine | KubeVirt's subresource `stop` |
 
 A run that was overtaken cannot end what its successor has marked: the preconditions fail. KubeVirt's
 restart has none, so it is only sent right after the VMI's uid was read, and never again once that
@@ -19,7 +21,7 @@ from dataclasses import replace
 
 from ..model.json_pointer import JSON
 from ..model.kinds import VMI, instance_path
-from ..model.plan import Method
+from ..model.plan import WITHOUT_SUCCESSOR, Method
 from .move import (
     ApiCall,
     ApiReply,
@@ -36,6 +38,7 @@ from .move import (
 )
 
 _SUBRESOURCES = "/apis/subresources.kubevirt.io/v1/namespaces"
+_SUBRESOURCE = {Method.RESTART: "restart", Method.STOP: "stop"}
 
 
 def advance(
@@ -43,16 +46,19 @@ def advance(
 ) -> Transition:
     """End the instance; once that was sent, wait until its successor serves."""
     if record.phase is Phase.INTENDED and seen.instance is not None and not _terminating(seen):
-        if now - record.begun >= settings.move_timeout:
+        if now - record.begun >= settings.move_timeout and record.method not in WITHOUT_SUCCESSOR:
             return _too_long(record, seen, settings)
         return Transition(record, _ending(record, seen.resource_version))
+    if record.method in WITHOUT_SUCCESSOR:
+        return _await_end(record, seen)
     return _await_successor(record, seen, now, settings)
 
 
 def answered(record: MoveRecord, reply: ApiReply) -> Transition:
     """After the API server answered the request. A restart of what is gone was refused: its VM
     exists no more. A doubtful or blocked request is looked for before it is sent again."""
-    ended = reply.status is ReplyStatus.GONE and record.method is not Method.RESTART
+    by_vm = record.method in _SUBRESOURCE
+    ended = reply.status is ReplyStatus.GONE and not by_vm
     if reply.status is ReplyStatus.ACCEPTED or ended:
         return Transition(replace(record, phase=Phase.BEGUN, note=""))
     if reply.status in (ReplyStatus.REFUSED, ReplyStatus.GONE):
@@ -65,10 +71,11 @@ MACHINE = StateMachine(advance, answered)
 
 def _ending(record: MoveRecord, resource_version: str) -> ApiCall:
     """The request that ends the very instance that was read at this resource version."""
-    if record.method is Method.RESTART:
-        vm = record.workload
+    verb = _SUBRESOURCE.get(record.method)
+    if verb is not None:
+        vm = record.instance  # a VirtualMachine and its VMI have one name
         return ApiCall(
-            "put", f"{_SUBRESOURCES}/{vm.namespace}/virtualmachines/{vm.name}/restart", {}
+            "put", f"{_SUBRESOURCES}/{vm.namespace}/virtualmachines/{vm.name}/{verb}", {}
         )
     path = instance_path(record.instance)
     preconditions = {"uid": record.uid, "resourceVersion": resource_version}
@@ -81,6 +88,13 @@ def _ending(record: MoveRecord, resource_version: str) -> ApiCall:
         "deleteOptions": {"preconditions": preconditions},
     }
     return ApiCall("create", f"{path}/eviction", eviction)
+
+
+def _await_end(record: MoveRecord, seen: Observation) -> Transition:
+    record = replace(record, phase=Phase.BEGUN)
+    if seen.instance is None:
+        return Transition(record, ended=MoveResult(Outcome.MOVED))
+    return Transition(replace(record, note=f"{seen.instance.ref} has not terminated yet"))
 
 
 def _await_successor(

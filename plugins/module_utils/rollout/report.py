@@ -14,8 +14,20 @@ from ..planning.movable_instances import MovableInstance
 from . import journal as journals
 from .move import MoveRecord, MoveResult, Outcome
 
-_PAST = {"migrate": "migrated", "restart": "restarted", "recreate": "recreated"}
-_NOW = {"migrate": "migrating", "restart": "restarting", "recreate": "recreating"}
+_PAST = {
+    "migrate": "migrated",
+    "restart": "restarted",
+    "recreate": "recreated",
+    "evict": "evicted",
+    "stop": "stopped",
+}
+_NOW = {
+    "migrate": "migrating",
+    "restart": "restarting",
+    "recreate": "recreating",
+    "evict": "evicting",
+    "stop": "stopping",
+}
 
 
 class NodeDescriptions:
@@ -92,10 +104,11 @@ def planned_lines(moves: t.Sequence[Move], places: NodeDescriptions) -> list[str
 
 
 def _course(move: Move, places: NodeDescriptions) -> str:
-    targets = _some([places.named(node) for node in move.targets])
+    names = [places.named(node) for node in move.targets]
+    targets = f"; available: {_some(names)}" if names else ""
     where = f" from {places.named(move.source)}" if move.source else ""
     name = short(move.workload, move.instance)
-    return f"{name}{where}; available: {targets}; reason: {move.reason}"
+    return f"{name}{where}{targets}; reason: {move.reason}"
 
 
 def ended(
@@ -109,7 +122,8 @@ def ended(
     name = short(record.workload, record.instance)
     if end.outcome is Outcome.MOVED:
         verb = _PAST[str(record.method)]
-        path = f"{places.named(record.source)} -> {places.named(end.node)}"
+        path = places.named(record.source)
+        path += f" -> {places.named(end.node)}" if end.node else ""
         return f"[{number}/{total}] {name} {verb}: {path} in {seconds:.0f} s"
     if end.outcome is Outcome.GONE:
         return f"[{number}/{total}] {name}: {end.reason}"
@@ -118,10 +132,6 @@ def ended(
 
 def deferred(name: str, reason: str) -> str:
     return f"{name} is not moved for now: {reason}"
-
-
-def held(name: str, reason: str) -> str:
-    return f"the migration of {name} waits: {reason}"
 
 
 def needless(names: t.Sequence[str]) -> str:

@@ -41,6 +41,8 @@ STATE_MACHINES: t.Mapping[Method, StateMachine] = {
     Method.MIGRATE: migrate.MACHINE,
     Method.RESTART: recreate.MACHINE,
     Method.RECREATE: recreate.MACHINE,
+    Method.EVICT: recreate.MACHINE,
+    Method.STOP: recreate.MACHINE,
 }
 """The registry of the ways to move."""
 
@@ -58,12 +60,18 @@ def send(api: ApiClient, request: ApiCall) -> ApiReply:
     except Throttled as error:
         return ApiReply(ReplyStatus.BLOCKED, _reason_to_wait(error))
     except ApiError as error:
+        if _TWO_BUDGETS in error.message:
+            return ApiReply(ReplyStatus.REFUSED, error.message)
         if error.outcome_unknown:
             return ApiReply(ReplyStatus.DOUBTFUL, str(error))
         if 400 <= error.status < 500:
             return ApiReply(ReplyStatus.REFUSED, error.message)
         raise
     return ApiReply(ReplyStatus.ACCEPTED)
+
+
+_TWO_BUDGETS = "more than one PodDisruptionBudget"
+"""In the 500 to an eviction that can never be accepted (kubernetes, registry/core/pod/rest/eviction.go)."""
 
 
 def _request(api: ApiClient, request: ApiCall) -> None:
@@ -191,6 +199,7 @@ class StartRevisions:
 
 
 _MESSAGE_LIMIT = 1000
+_INSTANCE_VERSIONS = {"Pod": "v1", VMI: names.KUBEVIRT_V1}
 
 
 def record_event(api: ApiClient, run: str, record: MoveRecord, end: MoveResult) -> None:
@@ -200,9 +209,10 @@ def record_event(api: ApiClient, run: str, record: MoveRecord, end: MoveResult) 
     nothing: no error of it stops a run.
     """
     failed = end.outcome is Outcome.FAILED
-    workload = record.workload
+    workload = record.workload if record.workload.kind in KINDS else record.instance
+    kind = KINDS.get(workload.kind)
     once = f"{digest(record.uid)}-{record.attempt}-{end.outcome}"
-    result = end.reason or f"{record.source} -> {end.node}"
+    result = end.reason or (f"{record.source} -> {end.node}" if end.node else record.source)
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     body = {
         "apiVersion": "v1",
@@ -213,7 +223,7 @@ def record_event(api: ApiClient, run: str, record: MoveRecord, end: MoveResult) 
             "annotations": {RUN: run},
         },
         "involvedObject": {
-            "apiVersion": KINDS[workload.kind].group_version,
+            "apiVersion": kind.group_version if kind else _INSTANCE_VERSIONS[workload.kind],
             "kind": workload.kind,
             "namespace": workload.namespace,
             "name": workload.name,
@@ -270,6 +280,10 @@ def _of_move(method: Method, instance: Ref) -> t.Iterator[Right]:
     if method is Method.MIGRATE:
         for verb in ("create", "delete", "get"):
             yield Right(verb, _KUBEVIRT, MIGRATIONS, "", where)
+    elif method is Method.STOP:
+        yield Right("update", _SUBRESOURCES, "virtualmachines", "stop", where)
+    elif method is Method.EVICT:
+        yield Right("create", group, plural, "eviction", where)
     elif method is Method.RESTART:
         yield Right("update", _SUBRESOURCES, "virtualmachines", "restart", where)
         yield Right("get", "apps", "controllerrevisions", "", where)

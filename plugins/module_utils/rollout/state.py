@@ -145,6 +145,9 @@ class StepReport:
         return dropped
 
 
+AnyState = t.TypeVar("AnyState", bound="RolloutState")
+
+
 @dataclass(slots=True)
 class RolloutState:
     """`elapsed` are the seconds since the task began, `base` what the run's clock showed then.
@@ -170,7 +173,7 @@ class RolloutState:
     failures: list[str] = field(default_factory=list)
 
     @classmethod
-    def read(cls, given: t.Mapping[str, JSON] | None) -> RolloutState:
+    def read(cls: type[AnyState], given: t.Mapping[str, JSON] | None) -> AnyState:
         """From the option `_run`. Unknown keys are left out, values take their types."""
         default = dataclasses.asdict(cls())
         values = {name: value for name, value in (given or {}).items() if name in default}

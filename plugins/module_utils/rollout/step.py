@@ -12,19 +12,10 @@ import time
 import typing as t
 
 from ..api.client import ApiClient
-from ..api.errors import (
-    AnswerLost,
-    ApiError,
-    BadAnswer,
-    DeadlineExceeded,
-    Forbidden,
-    ServerFault,
-    Throttled,
-    Unreachable,
-)
+from ..api.errors import TRANSIENT_ERRORS, ApiError, Forbidden
 from ..api.transport import Deadline
 from ..cluster import lease
-from ..cluster.access import require_rights
+from ..cluster.access import Right, Role, require_rights
 from ..cluster.lease import HeldLease, LeaseKeeper, LeaseLost, LeaseReading
 from ..cluster.patching import apply
 from ..cluster.reading import ReadScope, read_snapshot
@@ -36,12 +27,11 @@ from . import journal as journals
 from .journal import RunJournal
 from .move import MoveRecord
 from .options import RolloutOptions, namespaces_of, wanted
-from .reconcile import JudgedSnapshot, Reconciler, Reconciliation
+from .reconcile import Reconciler, Reconciliation
 from .send import StartRevisions, needed_rights
 from .state import RolloutState, StepReport, StepResult
+from .view import JudgedSnapshot, View
 from .watch import SETTLE, Watcher, paths
-
-TRANSIENT_ERRORS = (AnswerLost, BadAnswer, DeadlineExceeded, ServerFault, Throttled, Unreachable)
 
 PATIENCE = 300.0
 """Seconds for which a run that has begun bears them, if no reconcile comes to its end."""
@@ -76,7 +66,11 @@ def rollout_step(
     Raises InvalidInput for input that cannot be used, ApiError for what the API server refuses.
     Once the Lease is held these are a failure in the result, beside what was done until then.
     """
-    step = _RolloutStep(api, options, state, listening)
+    return run_step(RolloutStep(api, options, state, listening), check=check)
+
+
+def run_step(step: RolloutStep, *, check: bool) -> StepResult:
+    """As `rollout_step`, for a step that may override methods."""
     try:
         return step.check() if check else step.run()
     except LeaseLost as error:
@@ -87,14 +81,18 @@ def rollout_step(
         return step.final_failure(error)
 
 
-class _RolloutStep:
+class RolloutStep:
+    """A step of a rollout. The step of another run overrides the methods without an underscore."""
+
+    role: Role = "mover"
+    task = "rollout"
+
     def __init__(
         self, api: ApiClient, options: RolloutOptions, state: RolloutState, listening: Listening
     ) -> None:
         self.began = time.monotonic()
         self.before = state.elapsed
-        left = max(0.0, options.run_timeout - state.elapsed) + OVERTIME
-        limit = min(STEP_LIMIT, left)
+        limit = min(STEP_LIMIT, max(0.0, options.run_timeout - state.elapsed) + OVERTIME)
         deadline = Deadline(limit) if state.held is not None else api.deadline.within(limit)
         self.api = api.under(deadline)
         self.options = options
@@ -116,7 +114,7 @@ class _RolloutStep:
     def check(self) -> StepResult:
         """Check mode: the plan, and whether a run would be allowed to make it."""
         reading = self._lease_if_allowed()
-        view = self._read_cluster()
+        view = self.read_cluster()
         plan = view.plan(self.options)
         if plan.moves or any(left.temporary for left in plan.skipped):
             self._require_rights(reading, (), view, plan)
@@ -138,7 +136,7 @@ class _RolloutStep:
         if held is not None:
             journal = self._journal_of_ours(lease.read(self.api), held)
             self._fence(held, journal)
-            return self._reconcile(held, journal, self._read_cluster(journal.records))
+            return self._reconcile(held, journal, self.read_cluster(journal.records))
         if self.elapsed >= self.options.run_timeout:
             return self.failed(
                 f"not done within {self.options.run_timeout} s (run_timeout): {self.state.waiting}"
@@ -146,13 +144,13 @@ class _RolloutStep:
         reading = self._lease_if_allowed()
         unfinished = handover.read_journal(reading) if reading is not None else None
         records = unfinished.records if unfinished is not None else ()
-        view = self._read_cluster(records)
+        view = self.read_cluster(records)
         plan = view.plan(self.options)
-        waits = any(left.temporary for left in plan.skipped)
-        if reading is not None and not (plan.moves or waits or records):
+        if reading is not None and not records and self.nothing_to_do(view, plan):
             if plan.skipped:
                 self._report_plan("nothing to move", plan)
-            return self._finish(view, plan)
+            return self.finish(view, plan)
+        self.refuse(view, plan)
         self._require_rights(reading, records, view, plan)
         taken = self._take(reading or lease.read(self.api), unfinished)
         if taken is None:
@@ -160,6 +158,17 @@ class _RolloutStep:
         held, journal = taken
         self._report_plan(f"run {journal.run}", plan)
         return self._reconcile(held, journal, view)
+
+    def nothing_to_do(self, _view: View, plan: Plan) -> bool:
+        """Whether the run can end before it takes the Lease."""
+        return not (plan.moves or any(left.temporary for left in plan.skipped))
+
+    def refuse(self, _view: View, _plan: Plan) -> None:
+        """Raises InvalidInput where the run must not begin. Nothing was written by then."""
+
+    def prepare(self, _keeper: LeaseKeeper, view: View) -> View:
+        """What each step that holds the Lease does before a move begins."""
+        return view
 
     def _lease_if_allowed(self) -> LeaseReading | None:
         """None where it may not be read: all missing rights are reported together."""
@@ -172,7 +181,7 @@ class _RolloutStep:
         self,
         reading: LeaseReading | None,
         records: t.Sequence[MoveRecord],
-        view: JudgedSnapshot,
+        view: View,
         plan: Plan,
     ) -> None:
         """Raises InvalidInput with every right that is missing. Asked once, before anything is written:
@@ -183,7 +192,11 @@ class _RolloutStep:
         moves += [(record.method, record.instance) for record in records]
         exists = reading is not None and reading.exists
         rights = needed_rights(moves, handover.with_undo_note(view.candidates), lease_exists=exists)
-        require_rights(self.api, rights, role="mover")
+        require_rights(self.api, rights | self.other_rights(view), role=self.role)
+
+    def other_rights(self, _view: View) -> set[Right]:
+        """Rights beside those for the Lease, the moves and the undo records."""
+        return set()
 
     def failed(self, reason: str) -> StepResult:
         result = self._result(finished=True)
@@ -228,18 +241,23 @@ class _RolloutStep:
         journal = self.reconciler.journal if self.reconciler is not None else self.journal
         return self.failed(reason + handover.leave(self.api, held, journal))
 
-    def _read_cluster(self, records: t.Iterable[MoveRecord] = ()) -> JudgedSnapshot:
+    def read_cluster(self, records: t.Iterable[MoveRecord] = ()) -> View:
         """Read the cluster. What is in flight may be of a run before, in other namespaces."""
-        namespaces = self._namespaces(records)
+        namespaces = self.namespaces(records)
         snapshot = read_snapshot(self.api, ReadScope(namespaces, WRITABLE_KINDS))
         selection = wanted(self.options, snapshot)
         return JudgedSnapshot.of(snapshot, selection, self.options, self.revisions.why_no_restart)
 
-    def _namespaces(self, records: t.Iterable[MoveRecord]) -> tuple[str, ...]:
+    def namespaces(self, records: t.Iterable[MoveRecord]) -> tuple[str, ...]:
         namespaces = namespaces_of(self.options)
         return tuple(
             dict.fromkeys((*namespaces, *(record.workload.namespace for record in records)))
         )
+
+    def watched(self, view: View, records: t.Iterable[MoveRecord]) -> t.Iterable[str]:
+        """The lists in which a change is a reason to read the cluster again."""
+        kubevirt = view.snapshot.platform.kubevirt is not None
+        return paths(self.namespaces(records), virtual_machines=kubevirt)
 
     def _journal_of_ours(self, reading: LeaseReading, held: HeldLease) -> RunJournal:
         journal = handover.read_journal(reading)
@@ -294,33 +312,33 @@ class _RolloutStep:
         )
         self.api.deadline.pause(min(2.0, STEP_SECONDS))
 
-    def _reconcile(self, held: HeldLease, journal: RunJournal, view: JudgedSnapshot) -> StepResult:
+    def _reconcile(self, held: HeldLease, journal: RunJournal, view: View) -> StepResult:
         """Reconcile on each change until the run or the time of this step is over."""
         keeper = LeaseKeeper(self.api, held, self._renewed)
+        view = self.prepare(keeper, view)
         clock = self.state.base + self.elapsed
         reconciler = self.reconciler = Reconciler(keeper, self.options, journal, self.report, clock)
         watcher = Watcher(self.api, self.api.deadline.within(STEP_SECONDS))
-        kubevirt = view.snapshot.platform.kubevirt is not None
-        watcher.start(paths(self._namespaces(journal.records), virtual_machines=kubevirt))
+        watcher.start(self.watched(view, journal.records))
         waiting = ""
         while True:
             if self.elapsed >= self.options.run_timeout:
                 return self._time_over(reconciler, view, waiting)
             now = reconciler.reconcile(view)
             self.state.failing_since = -1.0
-            if not self._goes_on(reconciler, now):
+            if not self.goes_on(reconciler, now):
                 return self._end(reconciler, now)
             waiting = now.waiting or (waiting if now.settling else "")
             self._say_waiting(f"waiting: {waiting}" if waiting else "")
             if not self.listening():
-                return self._leave(held, "the Ansible task of this rollout has ended")
+                return self._leave(held, f"the Ansible task of this {self.task} has ended")
             left = self._time_left()
             if left <= 0:
                 reconciler.keep_lease(force=True)
                 return self._result(finished=False)
             watcher.wait(SETTLE if now.settling else left, self.listening)
             watcher.forget()
-            view = self._read_cluster(reconciler.journal.records)
+            view = self.read_cluster(reconciler.journal.records)
 
     def _time_left(self) -> float:
         """Seconds until this step should end."""
@@ -330,7 +348,7 @@ class _RolloutStep:
         ends = self.began + STEP_SECONDS
         return (min(ends, self._report_begun + REPORT_AFTER) if self._report_begun else ends) - now
 
-    def _goes_on(self, reconciler: Reconciler, now: Reconciliation) -> bool:
+    def goes_on(self, reconciler: Reconciler, now: Reconciliation) -> bool:
         """Whether a move is in flight, or one may begin later."""
         if reconciler.journal.records or now.settling:
             return True
@@ -351,12 +369,12 @@ class _RolloutStep:
                 reconciler.journal.failed, self.options.failures_allowed, self.state.failures
             )
             return result
-        result = self._finish(now.view, now.plan)
+        result = self.finish(now.view, now.plan)
         result.stop_reason = now.stop_reason
         lease.release(self.api, reconciler.keeper.held)
         return result
 
-    def _finish(self, view: JudgedSnapshot, plan: Plan) -> StepResult:
+    def finish(self, view: View, plan: Plan) -> StepResult:
         """Remove the undo records of what is enforced now, and report what is left."""
         writes = handover.clear_undo_notes(view.candidates)
         applied = apply(self.api, writes, recompute=handover.recompute_clearing)
@@ -385,16 +403,16 @@ class _RolloutStep:
         violators = [skipped for skipped in plan.skipped if skipped.uid in plan.violated]
         result.violators = report.skipped_texts(violators)
 
-    def _report_not_enforced(self, result: StepResult, view: JudgedSnapshot, plan: Plan) -> None:
+    def _report_not_enforced(self, result: StepResult, view: View, plan: Plan) -> None:
         placed = report.not_enforced(view.candidates, plan)
         result.not_enforced = [report.well_placed(instance, plan) for instance in placed]
         self.report.lines += report.well_placed_lines(result.not_enforced)
 
-    def _time_over(self, reconciler: Reconciler, view: JudgedSnapshot, waiting: str) -> StepResult:
+    def _time_over(self, reconciler: Reconciler, view: View, waiting: str) -> StepResult:
         reconciler.cancel_all(view)
         journal = reconciler.journal
         plan = view.plan(self.options, journal)
-        undone = report.undone(journal.records, plan, waiting)
+        undone = self.undone(journal.records, plan, waiting)
         text = journals.write(journal) if journal.records else ""
         kept = handover.release(self.api, reconciler.keeper.held, text)
         result = self._result(finished=True, plan=plan)
@@ -402,6 +420,10 @@ class _RolloutStep:
             f"not done within {self.options.run_timeout} s (run_timeout). {undone}{kept}"
         )
         return result
+
+    def undone(self, records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> str:
+        """What a run whose time is over did not do, and why."""
+        return report.undone(records, plan, waiting)
 
     def _say_waiting(self, reason: str) -> None:
         """A reason for waiting is reported once, until another takes its place."""

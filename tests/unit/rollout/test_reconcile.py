@@ -27,11 +27,11 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.journal imp
 from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord, Phase
 from ansible_collections.virt.placement.plugins.module_utils.rollout.observe import Observer
 from ansible_collections.virt.placement.plugins.module_utils.rollout.reconcile import (
-    JudgedSnapshot,
     Reconciler,
     Reconciliation,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.state import StepReport
+from ansible_collections.virt.placement.plugins.module_utils.rollout.view import JudgedSnapshot
 from tests.unit.compliance.cluster import anti_affinity, apart
 from tests.unit.planning.scenes import cluster, machine
 from tests.unit.rollout.test_gates import parameters

@@ -1,0 +1,51 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""node_maintenance from its options to its result: one step, which the action plugin repeats."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..api.client import ApiClient
+from ..interface.arguments import topology_of
+from ..interface.results import writes_result
+from ..interface.runner import PartialFailure
+from ..maintenance.drain import DrainState, DrainStep, node_as_json
+from ..maintenance.in_service import InServiceStep, ReturnState
+from ..maintenance.options import parse_options
+from ..rollout.state import StepResult
+from ..rollout.step import run_step
+from ..rollout.watch import output_is_read
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+
+def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
+    """Raises InvalidInput with every fault of the options and every reason not to begin, PartialFailure
+    with what was done before a failure, and ApiError where nothing was begun."""
+    asked = parse_options(module.params, topology_of(module.params))
+    given = module.params["_run"]
+    step: DrainStep | InServiceStep
+    if asked.state == "in_service":
+        step = InServiceStep(api, asked, ReturnState.read(given), output_is_read)
+        result = step.run(check=module.check_mode)
+    else:
+        step = DrainStep(api, asked, DrainState.read(given), output_is_read)
+        result = run_step(step, check=module.check_mode)
+    changes = writes_result(step.writes, diff=module._diff)
+    returned = {
+        **changes,
+        **_as_json(result),
+        "changed": bool(result.changed or step.writes),
+        "nodes": [node_as_json(node, asked.zone_key) for node in step.nodes],
+    }
+    if result.failure:
+        raise PartialFailure(returned, [result.failure])
+    return returned
+
+
+def _as_json(result: StepResult) -> dict[str, t.Any]:
+    names = ("finished", "moves", "skipped", "deferred", "progress", "_run")
+    body = result.as_json()
+    return {name: body[name] for name in names if name in body}

@@ -1,0 +1,327 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One step of a drain: cordon the nodes with their marks, move what runs there, until nothing is left.
+
+A drain is a run of the rollout's engine. What is planned, and when it is over, is here.
+"""
+
+from __future__ import annotations
+
+import datetime
+import typing as t
+from dataclasses import dataclass, field
+
+from ..api.client import ApiClient
+from ..api.errors import NotFound
+from ..api.lists import list_all
+from ..cluster.access import Right, Role
+from ..cluster.lease import LeaseKeeper
+from ..cluster.patching import apply
+from ..cluster.reading import ReadScope, read_snapshot
+from ..model.findings import InputError, InvalidInput
+from ..model.json_pointer import JSON
+from ..model.kinds import KUBEVIRT_V1, MIGRATIONS, POOL, VMIS
+from ..model.objects import Node
+from ..model.plan import Plan, skipped_as_json
+from ..model.snapshot import Snapshot
+from ..model.write import Write
+from ..rollout import report
+from ..rollout.move import MoveRecord
+from ..rollout.reconcile import Reconciler, Reconciliation
+from ..rollout.state import RolloutState, StepResult
+from ..rollout.step import Listening, RolloutStep
+from ..rollout.view import View
+from .drain_plan import DrainView
+from .mark import DamagedMark, MaintenancePhase, again, begun, mark_of, mark_write
+from .options import MaintenanceOptions, check_limits, select
+
+EMPTY = 2
+"""Readings in a row that show no pod on the nodes: one may have missed a pod that was just bound."""
+
+_NODES_ONLY = ReadScope((), (), pods=False, instances=False, volumes=False)
+_ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
+
+
+@dataclass(slots=True)
+class DrainState(RolloutState):
+    """`nodes` are those of the run. `cordoned`: this run has cordoned them. `totals` and `left` are
+    the numbers of pods on each node at the beginning, and as they were reported last."""
+
+    nodes: list[str] = field(default_factory=list)
+    cordoned: bool = False
+    totals: dict[str, int] = field(default_factory=dict)
+    left: dict[str, int] = field(default_factory=dict)
+
+
+class DrainStep(RolloutStep):
+    """`writes` are the changes of nodes, `nodes` the selected ones as they were read last."""
+
+    role: Role = "maintainer"
+    task = "maintenance"
+
+    def __init__(
+        self, api: ApiClient, asked: MaintenanceOptions, state: DrainState, listening: Listening
+    ) -> None:
+        super().__init__(api, asked.as_rollout, state, listening)
+        self.asked = asked
+        self.drain = state
+        self.nodes: tuple[Node, ...] = ()
+        self.writes: list[Write] = []
+        self._all_nodes: tuple[Node, ...] = ()
+        self._empty = 0
+
+    def check(self) -> StepResult:
+        """Check mode: the marks and moves, and whether a run would be allowed to make them."""
+        reading = self._lease_if_allowed()
+        view = self.read_cluster()
+        plan = view.plan(self.options)
+        result = self._result(finished=True)
+        if not self.nothing_to_do(view, plan):
+            self.refuse(view, plan)
+            self._require_rights(reading, (), view, plan)
+            last = (
+                MaintenancePhase.CORDONED
+                if self.asked.state == "cordoned"
+                else MaintenancePhase.DRAINED
+            )
+            self.writes = self._marks(last, "check-mode")
+        self.report.lines += report.plan_lines("check mode", plan)
+        places = report.NodeDescriptions.of(view.snapshot, self.options.zone_key)
+        self.report.lines += report.planned_lines(plan.moves, places)
+        result.moves = [report.planned_move(move) for move in plan.moves]
+        result.skipped = [skipped_as_json(instance) for instance in plan.skipped]
+        result.changed = bool(self.writes or plan.moves)
+        return result
+
+    def read_cluster(self, records: t.Iterable[MoveRecord] = ()) -> DrainView:
+        moving = self.asked.state == "drained"
+        snapshot = read_snapshot(self.api, ReadScope() if moving or records else _NODES_ONLY)
+        gaps = [gap for gap in snapshot.unreadable if gap.resource != POOL.plural]
+        if gaps:
+            raise InvalidInput(
+                [InputError("not permitted", str(gap), "permission") for gap in gaps]
+            )
+        self._all_nodes = snapshot.nodes
+        if self.drain.cordoned:
+            self.nodes = self._still_ours(snapshot)
+        else:
+            self.nodes = select(self.asked, snapshot.nodes)
+            self.drain.nodes = [node.name for node in self.nodes]
+        return DrainView(
+            snapshot,
+            frozenset(self.drain.nodes),
+            self.asked.vm_policy,
+            self.asked.allow_findings,
+            moving,
+        )
+
+    def namespaces(self, _records: t.Iterable[MoveRecord]) -> tuple[str, ...]:
+        return ()
+
+    def watched(self, view: View, records: t.Iterable[MoveRecord]) -> t.Iterable[str]:
+        del records
+        yield "/api/v1/pods"
+        if view.snapshot.platform.kubevirt is not None:
+            yield f"/apis/{KUBEVIRT_V1}/{VMIS}"
+            yield f"/apis/{KUBEVIRT_V1}/{MIGRATIONS}"
+
+    def other_rights(self, _view: View) -> set[Right]:
+        rights = {Right("patch", "", "nodes", "", "", node.name) for node in self.nodes}
+        if self.asked.state == "drained":
+            rights.add(Right("list", "storage.k8s.io", "volumeattachments"))
+        return rights
+
+    def nothing_to_do(self, view: View, plan: Plan) -> bool:
+        marks = [mark_of(node) for node in self.nodes]
+        if not all(node.unschedulable for node in self.nodes) or None in marks:
+            return False
+        if self.asked.state == "cordoned":
+            return True
+        drained = all(mark is not None and mark.phase is MaintenancePhase.DRAINED for mark in marks)
+        return drained and not (plan.moves or plan.skipped)
+
+    def refuse(self, view: View, plan: Plan) -> None:
+        check_limits(self.asked, self.nodes, self._all_nodes)
+        stay = [skipped for skipped in plan.skipped if not skipped.temporary]
+        if stay:
+            raise InvalidInput(
+                [
+                    InputError(
+                        f"Node {skipped.node}",
+                        f"{report.short(skipped.workload or skipped.instance, skipped.instance)} cannot"
+                        f" leave: {skipped.reason}; no node was cordoned",
+                        "finding",
+                    )
+                    for skipped in stay
+                ]
+            )
+
+    def prepare(self, keeper: LeaseKeeper, view: View) -> View:
+        """Cordon the nodes, each with its mark, and read them back."""
+        if self.drain.cordoned:
+            return view
+        records = self.journal.records if self.journal is not None else ()
+        self.read_cluster(records)  # the limits hold under the Lease
+        check_limits(self.asked, self.nodes, self._all_nodes)
+        phase = (
+            MaintenancePhase.CORDONED
+            if self.asked.state == "cordoned"
+            else MaintenancePhase.DRAINING
+        )
+        self._write(keeper.api_while_ours(), phase, keeper.held.run)
+        self.drain.cordoned = True
+        return self.read_cluster(records)
+
+    def goes_on(self, reconciler: Reconciler, now: Reconciliation) -> bool:
+        if isinstance(now.view, DrainView):
+            self._report_left(now.view, now.nodes)
+        if super().goes_on(reconciler, now) or now.plan.skipped:
+            self._empty = 0
+            return bool(reconciler.journal.records or now.settling or self._waits(now.plan))
+        if self.asked.state == "cordoned":
+            return False
+        self._empty += 1
+        if self._empty < EMPTY:
+            now.settling = True
+            return True
+        now.waiting = self._attached(now.view.snapshot)
+        return bool(now.waiting)
+
+    def finish(self, view: View, plan: Plan) -> StepResult:
+        """The nodes are drained, or what stays is named."""
+        result = self._result(finished=True, plan=plan)
+        if plan.skipped:
+            result.failure = f"not drained: {'; '.join(_stays(plan))}. {self._undo_hint()}"
+        elif self.asked.state == "drained" and self.drain.cordoned:
+            self._write(self.api, MaintenancePhase.DRAINED, self.state.run)
+            result.changed = self.state.changed = result.changed or self.report.changed
+        return result
+
+    def undone(self, records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> str:
+        undone = super().undone(records, plan, waiting)
+        if not (records or plan.moves or plan.skipped):
+            undone = waiting or "the nodes were not read empty twice"
+        return f"{undone}. {self._undo_hint()}"
+
+    def _waits(self, plan: Plan) -> bool:
+        return bool(plan.moves) or any(skipped.temporary for skipped in plan.skipped)
+
+    def _undo_hint(self) -> str:
+        names = ", ".join(self.drain.nodes)
+        return f"The cordon of {names} stays: run again to continue, or set state in_service to undo it"
+
+    def _report_left(self, view: DrainView, places: report.NodeDescriptions) -> None:
+        for node, left in sorted(view.left.items()):
+            total = self.drain.totals.setdefault(node, left)
+            if left == self.drain.left.get(node, total):
+                continue
+            self.drain.left[node] = left
+            total = self.drain.totals[node] = max(total, left)
+            self.report.lines.append(f"node {places.named(node)}: {left} of {total} left")
+
+    def _still_ours(self, snapshot: Snapshot) -> tuple[Node, ...]:
+        """The nodes of the run. Raises InvalidInput if another client took one out of the maintenance."""
+        nodes = {node.name: node for node in snapshot.nodes}
+        errors = []
+        for name in self.drain.nodes:
+            node = nodes.get(name)
+            why = ""
+            if node is None:
+                why = "was deleted during its maintenance"
+            elif not node.unschedulable:
+                why = "was uncordoned during its maintenance, by another client"
+            elif not self._is_ours(node):
+                why = "was put in service, or taken by another run, during its maintenance"
+            if why:
+                errors.append(InputError(f"Node {name}", f"{why}: nothing more is moved"))
+        if errors:
+            raise InvalidInput(errors)
+        return tuple(nodes[name] for name in self.drain.nodes)
+
+    def _is_ours(self, node: Node) -> bool:
+        """Whether the node has the mark of this run; one that is only cordoned may have an older one."""
+        try:
+            mark = mark_of(node)
+        except DamagedMark:
+            return False
+        ran = mark is not None and mark.run == self.state.run
+        return ran or (mark is not None and self.asked.state == "cordoned")
+
+    def _marks(self, phase: MaintenancePhase, run: str) -> list[Write]:
+        return [write for node in self.nodes if (write := self._mark(node, phase, run)) is not None]
+
+    def _mark(self, node: Node, phase: MaintenancePhase, run: str) -> Write | None:
+        mark = mark_of(node)
+        if phase is MaintenancePhase.DRAINED and self.drain.cordoned and not node.unschedulable:
+            raise InvalidInput(
+                [InputError(f"Node {node.name}", "was uncordoned by another client")]
+            )
+        now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        reason = self.asked.reason
+        return mark_write(node, begun(node, mark, run=run, phase=phase, reason=reason, now=now))
+
+    def _write(self, api: ApiClient, phase: MaintenancePhase, run: str) -> None:
+        """Write the marks. Raises InvalidInput where a node could not be written."""
+        writes = self._marks(phase, run)
+        recompute = again(lambda node: self._mark(node, phase, run))
+        applied = apply(api, writes, recompute=recompute)
+        self.writes += applied.done
+        self.report.changed |= bool(applied.done)
+        verb = {MaintenancePhase.DRAINING: "cordoned, to be drained"}.get(phase, str(phase))
+        self.report.lines += [f"node {write.target.name}: {verb}" for write in applied.done]
+        if applied.failed:
+            raise InvalidInput(
+                [InputError(str(x.write.target), str(x.error), "api") for x in applied.failed]
+            )
+
+    def _attached(self, snapshot: Snapshot) -> str:
+        """The volumes that are still attached to the nodes, in words. Volumes of pods that belong to a node
+        stay attached."""
+        stay = {
+            (pod.namespace, claim)
+            for pod in snapshot.pods
+            if pod.node_name in self.drain.nodes and not pod.finished
+            for claim in pod.claims
+        }
+        attached = []
+        for item in list_all(self.api, _ATTACHMENTS).items:
+            spec = item["spec"]
+            if spec.get("nodeName") in self.drain.nodes:
+                volume = (spec.get("source") or {}).get("persistentVolumeName") or ""
+                if not volume or self._claim(volume) not in stay:
+                    attached.append(f"{volume or item['metadata']['name']} to {spec['nodeName']}")
+        return f"volumes are still attached: {', '.join(sorted(attached))}" if attached else ""
+
+    def _claim(self, volume: str) -> tuple[str, str]:
+        try:
+            persistent = self.api.get(f"/api/v1/persistentvolumes/{volume}")
+        except NotFound:
+            return "", ""
+        claim = persistent["spec"].get("claimRef") or {}
+        return claim.get("namespace", ""), claim.get("name", "")
+
+
+def _stays(plan: Plan) -> list[str]:
+    """The instances that did not leave, with the reasons."""
+    return [
+        f"{report.short(x.workload or x.instance, x.instance)} on {x.node}: {x.reason}"
+        for x in plan.skipped
+    ]
+
+
+def node_as_json(node: Node, zone_key: str) -> dict[str, JSON]:
+    """A node of the task, as modules return it."""
+    mark = mark_of(node)
+    return {
+        "name": node.name,
+        "zone": node.labels.get(zone_key),
+        "state": str(mark.phase) if mark is not None else _state(node),
+        "ours": mark.cordoned if mark is not None else False,
+        "reason": mark.reason if mark is not None else None,
+        "since": mark.since if mark is not None else None,
+        "boot_id": node.boot_id or None,
+    }
+
+
+def _state(node: Node) -> str:
+    return "cordoned" if node.unschedulable else "in_service"

@@ -1,0 +1,236 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which moves empty the nodes of a drain, in which order, and what cannot leave?
+
+Pure. A VM is never evicted: KubeVirt would kill one whose eviction strategy does not say LiveMigrate.
+It leaves by a migration object, or as its policy says.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..kubevirt.instances import pod_workload, vmi_workload
+from ..kubevirt.moving import RESTARTABLE, run_strategy, why_not_migratable
+from ..model.kinds import (
+    DEPLOYMENT,
+    REPLICA_SET,
+    STATEFUL_SET,
+    VIRTUAL_MACHINE,
+    VM_POLICY,
+)
+from ..model.objects import Pod, Ref
+from ..model.plan import Method, Move, Plan, SkippedInstance
+from ..model.snapshot import Instance, Snapshot, Vmi, Workload
+from ..planning.dependencies import Dependencies
+from ..planning.movable_instances import InstanceSelection, MovableInstance, MovableReader
+from ..rollout.journal import RunJournal, digest
+from ..rollout.move import Phase
+from ..rollout.options import RolloutOptions
+from ..view.tables import ClusterTables
+from .options import VmPolicy
+from .pods import PodAction, PodDecision, PodFilter
+
+ATTEMPTS = 3
+"""Migrations of one VM that a run begins before it gives up on it."""
+
+
+_NOT_COUNTED = InstanceSelection()
+"""No instance: disruption budgets, and not max_unavailable, limit evictions."""
+
+
+@dataclass(frozen=True)
+class DrainView:
+    """What leaves `nodes`. With `moving` False nothing does: the nodes are only cordoned."""
+
+    snapshot: Snapshot
+    nodes: frozenset[str]
+    policy: VmPolicy
+    allowed: frozenset[str] = frozenset()
+    moving: bool = True
+    selection: InstanceSelection = _NOT_COUNTED
+    candidates: tuple[MovableInstance, ...] = ()
+
+    @cached_property
+    def decisions(self) -> tuple[PodDecision, ...]:
+        """What is done with each pod of the nodes that has to leave. A pod that has finished holds
+        neither volumes nor memory, and its log may be needed: it stays."""
+        if not self.moving:
+            return ()
+        daemonsets = {x.uid for x in self.snapshot.workloads if x.ref.kind == "DaemonSet"}
+        pod_filter = PodFilter(self._tables.vmis, daemonsets, self.allowed)
+        pods = (pod for pod in self.snapshot.pods if pod.node_name in self.nodes)
+        decisions = (pod_filter.decide(pod) for pod in pods if not _has_ended(pod))
+        return tuple(x for x in decisions if x.action is not PodAction.LEAVE)
+
+    @cached_property
+    def left(self) -> t.Mapping[str, int]:
+        """How many pods have not left each node."""
+        left = dict.fromkeys(self.nodes, 0)
+        for decision in self.decisions:
+            left[decision.pod.node_name] += 1
+        return left
+
+    @cached_property
+    def by_uid(self) -> t.Mapping[str, MovableInstance]:
+        reader = MovableReader(self.snapshot, True)
+        movable = {}
+        for decision in self.decisions:
+            if decision.action in (PodAction.EVICT, PodAction.MOVE_VM):
+                instance, workload = self._instance(decision)
+                movable[instance.uid] = MovableInstance(instance, decision.pod, workload, reader)
+        return movable
+
+    @cached_property
+    def by_workload(self) -> t.Mapping[Ref | None, MovableInstance]:
+        return {movable.instance.workload: movable for movable in self.by_uid.values()}
+
+    def plan(self, _options: RolloutOptions, journal: RunJournal | None = None) -> Plan:
+        """The moves that are left, and the pods that do not leave by a move."""
+        records = journal.records if journal is not None else ()
+        busy = {record.uid for record in records if record.phase is not Phase.INTENDED}
+        methods: dict[str, Method] = {}
+        skipped = []
+        for decision in self.decisions:
+            if self._uid(decision) in busy:
+                continue
+            method, why, temporary = self._method(decision)
+            if method is not None and journal is not None:
+                why = _why_given_up(journal, self._uid(decision), method)
+            if method is None or why:
+                skipped.append(self._skipped(decision, why, temporary))
+            else:
+                methods[self._uid(decision)] = method
+        targets = self._targets(methods)
+        followed = {uid for uids in targets.values() for uid in uids}
+        moves = [
+            self._move(uid, method, targets.get(uid, ()), followed)
+            for uid, method in methods.items()
+        ]
+        moves.sort(key=lambda move: (move.method is not Method.MIGRATE, len(move.after)))
+        return Plan(tuple(moves), tuple(skipped))
+
+    @cached_property
+    def _tables(self) -> ClusterTables:
+        return ClusterTables(self.snapshot)
+
+    def _uid(self, decision: PodDecision) -> str:
+        return decision.vmi.uid if decision.vmi is not None else decision.pod.uid
+
+    def _instance(self, decision: PodDecision) -> tuple[Instance, Workload | None]:
+        pod, vmi = decision.pod, decision.vmi
+        workloads = self._tables.workloads
+        if vmi is not None:
+            ref = vmi_workload(vmi, workloads)
+            return Instance(vmi.ref, vmi.uid, ref, pod, vmi), workloads.get(ref)
+        ref = pod_workload(pod, self.snapshot.controllers)
+        return Instance(pod.ref, pod.uid, ref, pod), workloads.get(ref)
+
+    def _method(self, decision: PodDecision) -> tuple[Method | None, str, bool]:
+        """How the pod leaves; or why it does not, and whether that ends by itself."""
+        if decision.action is PodAction.WAIT:
+            return None, decision.reason, True
+        if decision.action is PodAction.REFUSE:
+            names = ", ".join(decision.refused_by)
+            return None, f"{decision.reason} (allow_findings: {names})", False
+        if decision.vmi is None:
+            return Method.EVICT, "", False
+        return self._method_of_vm(decision.vmi)
+
+    def _method_of_vm(self, vmi: Vmi) -> tuple[Method | None, str, bool]:
+        workload = self._tables.workloads.get(self._owner(vmi))
+        policy, wrong = self.policy_of(vmi)
+        if wrong or policy is VmPolicy.REFUSE:
+            return None, wrong or "vm_policy is refuse: it must not be moved", False
+        if vmi.phase != "Running":
+            return None, f"its VMI is {vmi.phase}", True
+        obstacle = why_not_migratable(vmi)
+        if not obstacle:
+            return Method.MIGRATE, "", False
+        if policy is VmPolicy.MIGRATE:
+            return None, f"{obstacle}; vm_policy is migrate", False
+        if workload is None:
+            return None, f"{obstacle}; no controller would start it again", False
+        if workload.ref.kind == REPLICA_SET.name:
+            return Method.RECREATE, "", False
+        if workload.ref.kind != VIRTUAL_MACHINE.name:
+            return None, f"{obstacle}; a {workload.ref.kind} is not {policy}ed by a drain", False
+        if policy is VmPolicy.STOP:
+            return Method.STOP, "", False
+        strategy = run_strategy(workload)
+        if strategy not in RESTARTABLE:
+            return None, f"{obstacle}; a VM with run strategy {strategy} is not restarted", False
+        return Method.RESTART, "", False
+
+    def policy_of(self, vmi: Vmi) -> tuple[VmPolicy, str]:
+        """The policy of a VM: by the label of the VM, of its VMI, or the task's; and what is wrong with
+        the label."""
+        workload = self._tables.workloads.get(self._owner(vmi))
+        labels = {**vmi.labels, **(workload.labels if workload is not None else {})}
+        value = labels.get(VM_POLICY, str(self.policy))
+        if value not in list(VmPolicy):
+            known = ", ".join(VmPolicy)
+            return VmPolicy.REFUSE, f"its label {VM_POLICY} is '{value}': use one of {known}"
+        return VmPolicy(value), ""
+
+    def _owner(self, vmi: Vmi) -> Ref:
+        """The VirtualMachine or replica set of the VMI, which has its label and takes its restart."""
+        if vmi.owner is None:
+            return vmi.ref
+        return Ref(vmi.owner.kind, vmi.ref.namespace, vmi.owner.name)
+
+    def _targets(self, methods: t.Mapping[str, Method]) -> dict[str, frozenset[str]]:
+        """The uids of the leaving instances that each leaving instance has an affinity to, and waits
+        for. In a circle one of them waits for none."""
+        pods: dict[str, Pod] = {uid: self.by_uid[uid].declared_pod for uid in methods}
+        dependencies = Dependencies(pods, self.snapshot.namespaces)
+        waiting = {uid: dependencies.affinity_targets(uid) for uid in sorted(pods)}
+        targets: dict[str, frozenset[str]] = {}
+        while waiting:
+            free = [uid for uid, towards in waiting.items() if not towards & waiting.keys()]
+            before = frozenset(targets)
+            for uid in free or list(waiting)[:1]:
+                targets[uid] = waiting.pop(uid) & before
+        return targets
+
+    def _move(
+        self, uid: str, method: Method, after: t.Collection[str], followed: t.Container[str]
+    ) -> Move:
+        movable = self.by_uid[uid]
+        instance, workload = movable.instance, movable.instance.workload
+        replaced = workload is not None and workload.kind in (DEPLOYMENT.name, STATEFUL_SET.name)
+        if method is Method.EVICT and uid in followed and replaced:
+            method = Method.RECREATE  # its followers need the node of its successor
+        return Move(
+            instance=instance.ref,
+            uid=uid,
+            workload=workload or instance.ref,
+            method=method,
+            source=movable.node,
+            targets=(),
+            reason=f"node {movable.node} is drained",
+            after=tuple(sorted(after)),
+        )
+
+    def _skipped(self, decision: PodDecision, why: str, temporary: bool) -> SkippedInstance:
+        instance, _workload = self._instance(decision)
+        node = decision.pod.node_name
+        return SkippedInstance(
+            instance.ref, instance.uid, instance.workload, node, why, temporary=temporary
+        )
+
+
+def _has_ended(pod: Pod) -> bool:
+    return pod.finished and not pod.terminating
+
+
+def _why_given_up(journal: RunJournal, uid: str, method: Method) -> str:
+    """Why a run begins no other move of the instance; empty where it does."""
+    if digest(uid) not in journal.lost:
+        return ""
+    attempts = journal.attempts(uid)
+    if method is Method.MIGRATE and attempts < ATTEMPTS:
+        return ""
+    return f"its {method} failed {attempts} times" if attempts > 1 else f"its {method} failed"

@@ -1,0 +1,282 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One step of putting nodes back in service: wait until each is back, undo what a drain left, uncordon.
+
+A node is back when it was rebooted if that was expected, is Ready, and KubeVirt may start VMs on it
+again (KubeVirt, virt-handler heartbeat: label kubevirt.io/schedulable).
+"""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from dataclasses import dataclass, field, replace
+
+from ..api.client import ApiClient
+from ..api.errors import TRANSIENT_ERRORS, ApiError, NotFound
+from ..api.lists import list_all
+from ..api.transport import Deadline
+from ..cluster import lease
+from ..cluster.access import Right, require_rights
+from ..cluster.patching import apply
+from ..cluster.reading import ReadScope, read_snapshot
+from ..model.findings import InputError, InvalidInput
+from ..model.json_pointer import JSON
+from ..model.kinds import KUBEVIRT_V1, MIGRATIONS, RUN, VMIS
+from ..model.objects import Node
+from ..model.write import Write
+from ..rollout import handover
+from ..rollout import journal as journals
+from ..rollout.state import RolloutState, StepResult
+from ..rollout.step import OVERTIME, STEP_LIMIT, STEP_SECONDS, Listening
+from .mark import Mark, again, mark_of, unmark_write
+from .options import MaintenanceOptions, select
+
+POLL = 1.0
+"""Seconds between two readings of nodes that are not back yet."""
+
+SCHEDULABLE = "kubevirt.io/schedulable"
+NODE_NAME = "kubevirt.io/nodeName"
+"""Label of a VMI with the node that it runs on (KubeVirt, api core/v1 types.go)."""
+
+_DEVICES = "devices.kubevirt.io/"
+_KVM = f"{_DEVICES}kvm"
+_NODES_ONLY = ReadScope((), (), pods=False, instances=False, volumes=False)
+_VMIS = f"/apis/{KUBEVIRT_V1}/{VMIS}"
+_MIGRATIONS = f"/apis/{KUBEVIRT_V1}/{MIGRATIONS}"
+_SUBRESOURCES = "/apis/subresources.kubevirt.io/v1/namespaces"
+_COPYING = ("Running", "Succeeded", "Failed")
+"""Phases of a migration that is not canceled any more."""
+
+
+def why_not_back(node: Node, mark: Mark, nodes: t.Iterable[Node], *, reboot_expected: bool) -> str:
+    """What a node in maintenance lacks before pods may be placed on it; empty where it is back."""
+    if reboot_expected and node.boot_id == mark.boot_id:
+        return f"was not rebooted (bootID is still {node.boot_id or 'unknown'})"
+    if not node.ready:
+        return "is not Ready"
+    if SCHEDULABLE not in node.labels:
+        return ""
+    if node.labels[SCHEDULABLE] != "true":
+        return f"has the label {SCHEDULABLE}={node.labels[SCHEDULABLE]}: virt-handler is not ready"
+    others = [other for other in nodes if SCHEDULABLE in other.labels]
+    wanted = {key for key in node.allocatable if key.startswith(_DEVICES)}
+    if any(_KVM in other.allocatable for other in others):
+        wanted.add(_KVM)
+    missing = sorted(key for key in wanted if not node.allocatable.get(key))
+    return f"has no allocatable {', '.join(missing)}" if missing else ""
+
+
+@dataclass(slots=True)
+class ReturnState(RolloutState):
+    """`writes` and `undone` count what earlier steps did."""
+
+    undone: list[str] = field(default_factory=list)
+
+
+class InServiceStep:
+    """`nodes` are the selected ones as they were read last, `writes` what was written to them."""
+
+    def __init__(
+        self, api: ApiClient, asked: MaintenanceOptions, state: ReturnState, listening: Listening
+    ) -> None:
+        self.began = time.monotonic()
+        self.before = state.elapsed
+        left = max(0.0, asked.run_timeout - state.elapsed) + OVERTIME
+        self.api = api.under(Deadline(min(STEP_LIMIT, left)))
+        self.asked, self.state, self.listening = asked, state, listening
+        self.nodes: tuple[Node, ...] = ()
+        self.writes: list[Write] = []
+        self.lines: list[str] = []
+
+    @property
+    def elapsed(self) -> float:
+        return self.before + time.monotonic() - self.began
+
+    def run(self, *, check: bool) -> StepResult:
+        """Raises InvalidInput, and ApiError where nothing was begun."""
+        while True:
+            try:
+                waiting = self._advance(check=check)
+            except TRANSIENT_ERRORS as error:
+                if check or self.before == 0:
+                    raise
+                waiting = f"waiting for the API server: {error}"
+            if not waiting or check:
+                return self._result(finished=True)
+            if waiting != self.state.waiting:
+                self.lines.append(waiting)
+                self.state.waiting = waiting
+            if self.elapsed >= self.asked.run_timeout:
+                result = self._result(finished=True)
+                result.failure = (
+                    f"not back within {self.asked.run_timeout} s (run_timeout): {waiting}"
+                )
+                return result
+            over = time.monotonic() - self.began >= STEP_SECONDS
+            if over or self.lines or not self.listening():
+                return self._result(finished=not self.listening())
+            self.api.deadline.pause(POLL)
+
+    def _advance(self, *, check: bool) -> str:
+        """Put each node in service that is back. Returns what the others lack."""
+        all_nodes = read_snapshot(self.api, _NODES_ONLY).nodes
+        self.nodes = select(self.asked, all_nodes)
+        marked = {node.name: (node, mark) for node in self.nodes if (mark := mark_of(node))}
+        if not marked:
+            return ""
+        if self.before == 0:
+            self._require_rights(marked)
+        lacks = {
+            name: why
+            for name, (node, mark) in marked.items()
+            if (
+                why := why_not_back(
+                    node, mark, all_nodes, reboot_expected=self.asked.reboot_expected
+                )
+            )
+        }
+        back = [pair for name, pair in marked.items() if name not in lacks]
+        if check:
+            self._plan(marked.values(), lacks)
+        elif back and (held_up := self._undo(back)):
+            return held_up
+        elif back:
+            self._uncordon([node for node, _mark in back])
+        return "; ".join(f"waiting: node {name} {why}" for name, why in sorted(lacks.items()))
+
+    def _plan(self, marked: t.Iterable[tuple[Node, Mark]], lacks: t.Mapping[str, str]) -> None:
+        self.writes = [write for node, mark in marked if (write := unmark_write(node, mark))]
+        self.lines += [f"node {name} {why}" for name, why in sorted(lacks.items())]
+
+    def _require_rights(self, marked: t.Iterable[str]) -> None:
+        rights = {Right("patch", "", "nodes", "", "", name) for name in marked}
+        require_rights(self.api, rights, role="maintainer")
+
+    def _uncordon(self, nodes: t.Sequence[Node]) -> None:
+        def plan(node: Node) -> Write | None:
+            mark = mark_of(node)
+            return unmark_write(node, mark) if mark is not None else None
+
+        writes = [write for node in nodes if (write := plan(node)) is not None]
+        applied = apply(self.api, writes, recompute=again(plan))
+        self.writes += applied.done
+        for write in applied.done:
+            stays = " (cordoned by another client, which stays)" if write.after["cordoned"] else ""
+            self.lines.append(f"node {write.target.name}: in service{stays}")
+        if applied.failed:
+            raise InvalidInput(
+                [InputError(str(x.write.target), str(x.error), "api") for x in applied.failed]
+            )
+        names = {write.target.name for write in applied.done}
+        fresh = read_snapshot(self.api, _NODES_ONLY).nodes  # read back
+        self.nodes = select(self.asked, fresh)
+        wrong = [x.name for x in self.nodes if x.name in names and mark_of(x) is not None]
+        if wrong:
+            raise InvalidInput(
+                [InputError(f"Node {name}", "was put into maintenance again") for name in wrong]
+            )
+
+    def _undo(self, back: t.Sequence[tuple[Node, Mark]]) -> str:
+        """Undo what an unfinished drain of these nodes left: its journal, its pending migrations, marks
+        of evacuation. Returns why that has to wait. Raises InvalidInput with what could not be undone."""
+        names = {node.name for node, _mark in back}
+        if held_up := self._forget_moves(names):
+            return held_up
+        errors: list[InputError] = []
+        for node, mark in back:
+            vmis = self._list(_VMIS, f"{NODE_NAME}={node.name}")
+            if mark.cordoned:
+                self._each(errors, self._cancel_evacuation, node, vmis)
+            keys = {(x["metadata"]["namespace"], x["metadata"]["name"]) for x in vmis}
+            ours = [
+                migration
+                for migration in self._list(_MIGRATIONS, RUN)
+                if (migration["metadata"]["namespace"], migration["spec"]["vmiName"]) in keys
+                and (migration.get("status") or {}).get("phase") not in _COPYING
+            ]
+            self._each(errors, self._delete_migration, node, ours)
+        if errors:
+            raise InvalidInput(errors)
+        return ""
+
+    def _each(
+        self,
+        errors: list[InputError],
+        undo: t.Callable[[Node, JSON], str],
+        node: Node,
+        objects: t.Iterable[JSON],
+    ) -> None:
+        for item in objects:
+            metadata = item["metadata"]
+            try:
+                line = undo(node, item)
+            except NotFound:
+                continue
+            except ApiError as error:
+                where = f"Node {node.name}"
+                name = f"{item.get('kind') or 'object'} {metadata['namespace']}/{metadata['name']}"
+                errors.append(InputError(where, f"{name} could not be undone: {error}", "api"))
+                continue
+            if line:
+                self.lines.append(line)
+                self.state.undone.append(line)
+                self.state.changed = True
+
+    def _cancel_evacuation(self, node: Node, vmi: JSON) -> str:
+        if (vmi.get("status") or {}).get("evacuationNodeName") != node.name:
+            return ""
+        namespace, name = vmi["metadata"]["namespace"], vmi["metadata"]["name"]
+        path = f"{_SUBRESOURCES}/{namespace}/virtualmachineinstances/{name}/evacuate/cancel"
+        self.api.call_subresource(path, {"evacuationNodeName": node.name})
+        return f"node {node.name}: evacuation of VMI {namespace}/{name} canceled"
+
+    def _delete_migration(self, node: Node, migration: JSON) -> str:
+        metadata = migration["metadata"]
+        namespace, name = metadata["namespace"], metadata["name"]
+        path = f"/apis/{KUBEVIRT_V1}/namespaces/{namespace}/{MIGRATIONS}/{name}"
+        self.api.delete(path, uid=metadata["uid"])
+        return f"node {node.name}: pending migration {namespace}/{name} deleted"
+
+    def _list(self, path: str, selector: str) -> tuple[JSON, ...]:
+        try:
+            return tuple(list_all(self.api, path, params={"labelSelector": selector}).items)
+        except NotFound:
+            return ()
+
+    def _forget_moves(self, nodes: t.Collection[str]) -> str:
+        """Take moves away from these nodes out of the journal of a run that did not end. Returns why that
+        has to wait."""
+        reading = lease.read(self.api)
+        journal = handover.read_journal(reading)
+        about = [x for x in journal.records if x.source in nodes] if journal is not None else []
+        if journal is None or not about:
+            return ""
+        judged = lease.judge(reading, self.state.watched, self.elapsed)
+        self.state.mark, self.state.marked = judged.watched.mark, judged.watched.since
+        if judged.alive:
+            raise InvalidInput(
+                [
+                    InputError(
+                        lease.NAME,
+                        f"run {reading.holder} moves instances away from {', '.join(sorted(nodes))} and"
+                        " is running: end it first",
+                    )
+                ]
+            )
+        if not judged.free:
+            return f"waiting up to {lease.DURATION} s to see whether run {reading.holder} has ended"
+        left = tuple(record for record in journal.records if record.source not in nodes)
+        text = journals.write(replace(journal, records=left)) if left else ""
+        held = lease.take(self.api, reading, journal.run, text)
+        if held is None:
+            return "waiting for another run, which has just begun"
+        lease.release(self.api, held, text)
+        return ""
+
+    def _result(self, *, finished: bool) -> StepResult:
+        self.state.elapsed = self.elapsed
+        self.state.changed = self.state.changed or bool(self.writes)
+        return StepResult(
+            finished=finished, state=self.state, progress=self.lines, changed=self.state.changed
+        )

@@ -1,0 +1,168 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The mark on a node in maintenance: who cordoned it, why, and how far the maintenance is.
+
+Pure. Mark and cordon are written in one conditional patch, and removed in one. So a node has a cordon
+of ours exactly as long as it has a mark that says so, whenever a run is killed.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import typing as t
+from dataclasses import asdict, dataclass, replace
+
+from ..model.annotation import DamagedAnnotation, read_annotation
+from ..model.json_pointer import JSON, Pointer
+from ..model.kinds import MAINTENANCE
+from ..model.manifests import node_from_manifest
+from ..model.objects import Node
+from ..model.write import Operation, Write
+
+LIMIT = 4096
+"""Characters of a mark that are read. One that we write has a few hundred."""
+
+LONGEST_REASON = 256
+
+_ANNOTATIONS = Pointer(("metadata", "annotations"))
+_MARK = _ANNOTATIONS / MAINTENANCE
+_UNSCHEDULABLE = Pointer(("spec", "unschedulable"))
+
+
+class MaintenancePhase(str, enum.Enum):
+    """cordoned: no pod is moved. draining: pods are moved, or were until the run ended. drained: the
+    node was empty and its volumes were detached."""
+
+    CORDONED = "cordoned"
+    DRAINING = "draining"
+    DRAINED = "drained"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """`run` is the id of the run that wrote it. `boot_id` is the node's when the maintenance began.
+    `cordoned`: this collection cordoned the node, so it may uncordon it. `since` is RFC 3339."""
+
+    run: str
+    reason: str
+    phase: MaintenancePhase
+    boot_id: str
+    cordoned: bool
+    since: str
+
+
+class DamagedMark(ValueError):
+    """The annotation does not hold a mark of this release."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"annotation {MAINTENANCE} is damaged ({why}): check whether the node is in maintenance,"
+            " then remove the annotation, and the cordon if no other tool needs it"
+        )
+
+
+_TEXTS = ("run", "reason", "phase", "boot_id", "since")
+
+
+def encode(mark: Mark) -> str:
+    return json.dumps({**asdict(mark), "phase": str(mark.phase)}, separators=(",", ":"))
+
+
+def decode(text: str) -> Mark:
+    """Raises DamagedMark for anything but what `encode` writes."""
+    if len(text) > LIMIT:
+        raise DamagedMark(f"it has {len(text)} characters")
+    try:
+        body = read_annotation(text)
+    except DamagedAnnotation as error:
+        raise DamagedMark(str(error)) from error
+    if set(body) != {*_TEXTS, "cordoned"}:
+        raise DamagedMark(f"it is not a map of {', '.join(_TEXTS)} and cordoned")
+    wrong = [name for name in _TEXTS if not isinstance(body[name], str)]
+    if wrong or not isinstance(body["cordoned"], bool):
+        raise DamagedMark(f"{wrong[0] if wrong else 'cordoned'} has the wrong type")
+    if body["phase"] not in list(MaintenancePhase):
+        raise DamagedMark(f"phase is {body['phase'][:40]!r}")
+    return Mark(**{**body, "phase": MaintenancePhase(body["phase"])})
+
+
+def mark_of(node: Node) -> Mark | None:
+    """The mark of a node; None if it has none. Raises DamagedMark."""
+    text = node.annotations.get(MAINTENANCE)
+    return decode(text) if text is not None else None
+
+
+def is_marked(node: Node) -> bool:
+    """Whether the node is in a maintenance of this collection, also where its mark is damaged."""
+    return MAINTENANCE in node.annotations
+
+
+def begun(
+    node: Node, mark: Mark | None, *, run: str, phase: MaintenancePhase, reason: str, now: str
+) -> Mark:
+    """The mark of a node when a run begins with it. What an earlier run wrote about the beginning of
+    the maintenance stays; a cordon that was lifted since is made by us."""
+    if mark is None:
+        return Mark(run, reason, phase, node.boot_id, not node.unschedulable, now)
+    if phase is MaintenancePhase.CORDONED:
+        run, phase = mark.run, mark.phase
+    return replace(mark, run=run, phase=phase, cordoned=mark.cordoned or not node.unschedulable)
+
+
+def mark_write(node: Node, mark: Mark) -> Write | None:
+    """The write after which the node is unschedulable and has this mark; None if it is and has."""
+    operations = [] if node.unschedulable else [Operation("add", _UNSCHEDULABLE, True)]
+    text = encode(mark)
+    if not node.annotations:
+        operations.append(Operation("add", _ANNOTATIONS, {MAINTENANCE: text}))
+    elif node.annotations.get(MAINTENANCE) != text:
+        operations.append(Operation("add", _MARK, text))
+    return _write(node, operations, {"cordoned": True, "maintenance": str(mark.phase)})
+
+
+def unmark_write(node: Node, mark: Mark) -> Write | None:
+    """The write that removes the mark, and the cordon if it is ours."""
+    operations = [Operation("remove", _MARK)]
+    if mark.cordoned and node.unschedulable:
+        operations.append(Operation("remove", _UNSCHEDULABLE))
+    stays = node.unschedulable and not mark.cordoned
+    return _write(node, operations, {"cordoned": stays, "maintenance": None})
+
+
+def _write(node: Node, operations: list[Operation], after: JSON) -> Write | None:
+    if not operations:
+        return None
+    annotations = None if not node.annotations else node.annotations.get(MAINTENANCE)
+    return Write(
+        target=node.ref,
+        path=f"/api/v1/nodes/{node.name}",
+        uid=node.uid,
+        tests=(
+            Operation("test", _UNSCHEDULABLE, True if node.unschedulable else None),
+            Operation("test", _MARK, annotations)
+            if node.annotations
+            else Operation("test", _ANNOTATIONS, None),
+        ),
+        operations=tuple(operations),
+        before={"cordoned": node.unschedulable, "maintenance": _phase(node)},
+        after=after,
+    )
+
+
+def _phase(node: Node) -> str | None:
+    try:
+        mark = mark_of(node)
+    except DamagedMark:
+        return "damaged"
+    return str(mark.phase) if mark is not None else None
+
+
+def again(
+    plan: t.Callable[[Node], Write | None],
+) -> t.Callable[[Write, JSON], Write | None]:
+    """The `recompute` of cluster.patching.apply: the write for a node that was read again."""
+    return lambda _write, manifest: plan(node_from_manifest(manifest))

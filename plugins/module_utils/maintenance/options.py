@@ -1,0 +1,212 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Are the options of a maintenance valid, which nodes do they select, and may these be out of service together?
+
+All errors are reported at once. Pure.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+import typing as t
+from dataclasses import dataclass
+
+from ..model.findings import InputError, InvalidInput
+from ..model.input import InputReader, by_likeness, nearest
+from ..model.json_pointer import JSON
+from ..model.objects import Node
+from ..model.plan import Method
+from ..model.topology import Topology, UndeclaredKey
+from ..rollout.options import RolloutOptions
+from .mark import LONGEST_REASON, DamagedMark, is_marked, mark_of
+
+State = t.Literal["cordoned", "drained", "in_service"]
+
+UNLIMITED = 1_000_000_000
+
+
+class VmPolicy(str, enum.Enum):
+    """What a drain does with a VM: migrate it live, or, where that is not possible, restart or stop
+    it. refuse: the VM stays, so its node is not drained."""
+
+    MIGRATE = "migrate"
+    RESTART = "restart"
+    STOP = "stop"
+    REFUSE = "refuse"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceOptions:
+    """`nodes` are names; None where `label`, a key and its value, selects the nodes."""
+
+    nodes: tuple[str, ...] | None
+    label: tuple[str, str]
+    state: State
+    reason: str
+    vm_policy: VmPolicy
+    reboot_expected: bool
+    max_nodes: int
+    allow_findings: frozenset[str]
+    run_timeout: int
+    move_timeout: int
+    zone_key: str
+
+    @property
+    def as_rollout(self) -> DrainOptions:
+        """The options of the run that drains: each method is allowed where `vm_policy` leads to it,
+        disruption budgets and not max_unavailable limit evictions, and a failed move ends no run."""
+        return DrainOptions(
+            namespaces=None,
+            workloads=(),
+            scope="violated",
+            allow=frozenset(Method),
+            max_parallel=0,
+            max_unavailable=UNLIMITED,
+            canary=0,
+            soak=0,
+            max_moves=0,
+            window=None,
+            failures_allowed=UNLIMITED,
+            pin_target_zone=False,
+            apply_pending_changes=True,
+            fail_on_skipped=False,
+            run_timeout=self.run_timeout,
+            move_timeout=self.move_timeout,
+            zone_key=self.zone_key,
+            drained=(self.state, *(self.nodes or ()), *self.label),
+        )
+
+
+@dataclass(frozen=True)
+class DrainOptions(RolloutOptions):
+    """`drained` says what is put into maintenance."""
+
+    drained: tuple[str, ...] = ()
+
+    @property
+    def request(self) -> str:
+        return hashlib.sha256(json.dumps(self.drained).encode()).hexdigest()[:16]
+
+
+def parse_options(given: t.Mapping[str, JSON], topology: Topology) -> MaintenanceOptions:
+    """Raises InvalidInput with every error."""
+    errors: list[InputError] = []
+    nodes = given["nodes"]
+    names = InputReader("nodes", errors).texts(nodes) if nodes is not None else None
+    label = _label(given["topology"], topology, errors) if given["topology"] is not None else None
+    if len(given["reason"]) > LONGEST_REASON:
+        errors.append(InputError("reason", f"must have at most {LONGEST_REASON} characters"))
+    errors += [
+        InputError(name, f"must be at least 1, not {given[name]}")
+        for name in ("max_nodes", "run_timeout", "move_timeout")
+        if given[name] < 1
+    ]
+    if errors:
+        raise InvalidInput(errors)
+    return MaintenanceOptions(
+        nodes=tuple(dict.fromkeys(names)) if names is not None else None,
+        label=label or ("", ""),
+        state=given["state"],
+        reason=given["reason"],
+        vm_policy=VmPolicy(given["vm_policy"]),
+        reboot_expected=given["reboot_expected"],
+        max_nodes=given["max_nodes"],
+        allow_findings=frozenset(given["allow_findings"]),
+        run_timeout=given["run_timeout"],
+        move_timeout=given["move_timeout"],
+        zone_key=topology.resolve("zone"),
+    )
+
+
+def _label(
+    given: t.Mapping[str, JSON], topology: Topology, errors: list[InputError]
+) -> tuple[str, str] | None:
+    if len(given) != 1:
+        errors.append(
+            InputError("topology", f"must name one topology domain, such as zone: a, not {given}")
+        )
+        return None
+    ((name, value),) = given.items()
+    if not isinstance(value, str) or not value:
+        errors.append(InputError(f"topology.{name}", f"must be text, not {value!r}: quote it"))
+        return None
+    try:
+        return topology.resolve(str(name)), value
+    except UndeclaredKey as error:
+        errors.append(InputError("topology", str(error)))
+        return None
+
+
+def select(options: MaintenanceOptions, nodes: t.Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes of the task. Raises InvalidInput for nodes that do not exist, and for a selected one
+    whose mark is damaged."""
+    errors: list[InputError] = []
+    by_name = {node.name: node for node in nodes}
+    if options.nodes is not None:
+        errors += [
+            InputError("nodes", f"there is no node '{name}'{nearest(name, by_name)}")
+            for name in options.nodes
+            if name not in by_name
+        ]
+        selected = [by_name[name] for name in options.nodes if name in by_name]
+    else:
+        key, value = options.label
+        selected = [node for node in nodes if node.labels.get(key) == value]
+        if not selected:
+            values = {node.labels[key] for node in nodes if key in node.labels}
+            known = f"; known values: {by_likeness(value, values)}" if values else ""
+            errors.append(InputError("topology", f"no node has the label {key}={value}{known}"))
+    for node in selected:
+        try:
+            mark_of(node)
+        except DamagedMark as damage:
+            errors.append(InputError(f"Node {node.name}", str(damage)))
+    if errors:
+        raise InvalidInput(errors)
+    return tuple(selected)
+
+
+def check_limits(
+    options: MaintenanceOptions, selected: t.Sequence[Node], nodes: t.Sequence[Node]
+) -> None:
+    """Raises InvalidInput where the selected nodes, with those that are in maintenance already, are of
+    more than one topology domain, or more than `max_nodes`."""
+    names = {node.name for node in selected}
+    others = [node for node in nodes if is_marked(node) and node.name not in names]
+    together = [*selected, *others]
+    errors = []
+    zones = {node.labels.get(options.zone_key, "") for node in together}
+    if selected and len(zones) > 1:
+        errors.append(
+            InputError(
+                "nodes",
+                f"would be in maintenance in {len(zones)} topology domains ({options.zone_key}) at the"
+                f" same time: {_named(together, names, options.zone_key)}; put the nodes of one domain"
+                " in service first",
+            )
+        )
+    elif selected and len(together) > options.max_nodes:
+        errors.append(
+            InputError(
+                "max_nodes",
+                f"is {options.max_nodes}, and {len(together)} nodes would be in maintenance:"
+                f" {_named(together, names, options.zone_key)}; put nodes in service first, or"
+                " raise max_nodes",
+            )
+        )
+    if errors:
+        raise InvalidInput(errors)
+
+
+def _named(nodes: t.Iterable[Node], selected: t.Container[str], zone_key: str) -> str:
+    texts = []
+    for node in nodes:
+        zone = node.labels.get(zone_key, "no zone")
+        already = "" if node.name in selected else ", in maintenance already"
+        texts.append(f"{node.name} ({zone}{already})")
+    return ", ".join(texts)

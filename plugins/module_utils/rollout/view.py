@@ -1,0 +1,138 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run plans from: a snapshot of the cluster, and which of its instances have to move."""
+
+from __future__ import annotations
+
+import functools
+import typing as t
+from dataclasses import dataclass, replace
+
+from ..model.kinds import DO_NOT_MOVE
+from ..model.objects import Ref
+from ..model.plan import Method, Plan
+from ..model.snapshot import Snapshot
+from ..planning.movable_instances import InstanceSelection, MovableInstance, movable_instances
+from ..planning.plan import PlanRequest, plan_moves
+from ..planning.simulation import VerifiedIndex
+from .journal import RunJournal, digest
+from .move import Phase
+from .options import RolloutOptions
+
+
+class View(t.Protocol):
+    """What the engine needs of a reading of the cluster."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The cluster as it was read."""
+
+    @property
+    def selection(self) -> InstanceSelection:
+        """The instances that count for max_unavailable."""
+
+    @property
+    def candidates(self) -> tuple[MovableInstance, ...]:
+        """Instances of workloads that may have an undo record."""
+
+    @property
+    def by_uid(self) -> t.Mapping[str, MovableInstance]:
+        """The instances that may move, by uid."""
+
+    @property
+    def by_workload(self) -> t.Mapping[Ref | None, MovableInstance]:
+        """One instance of each workload."""
+
+    def plan(self, options: RolloutOptions, journal: RunJournal | None = None) -> Plan:
+        """The moves that are left beside what the journal has in flight."""
+
+
+@dataclass(frozen=True)
+class JudgedSnapshot:
+    """A snapshot, and what follows from it. `verified` is the scheduler index with the instances
+    that violate nothing: built once for all plans that are made of the snapshot."""
+
+    snapshot: Snapshot
+    selection: InstanceSelection
+    candidates: tuple[MovableInstance, ...]
+    verified: VerifiedIndex
+    why_no_restart: t.Callable[[MovableInstance], str] = lambda _movable: ""
+
+    @classmethod
+    def of(
+        cls,
+        snapshot: Snapshot,
+        wanted: InstanceSelection,
+        options: RolloutOptions,
+        why_no_restart: t.Callable[[MovableInstance], str] = lambda _movable: "",
+    ) -> JudgedSnapshot:
+        pending = options.apply_pending_changes
+        candidates = movable_instances(snapshot, wanted, apply_pending_changes=pending)
+        verified = VerifiedIndex.of(snapshot, candidates)
+        return cls(snapshot, wanted, candidates, verified, why_no_restart)
+
+    @functools.cached_property
+    def by_uid(self) -> t.Mapping[str, MovableInstance]:
+        return {movable.uid: movable for movable in self.candidates}
+
+    @functools.cached_property
+    def kept(self) -> t.Mapping[str, str]:
+        """Instances that a rollout leaves where they are, with the reason."""
+        dead = {
+            node.name for node in self.snapshot.nodes if _NOT_READY & {x.key for x in node.taints}
+        }
+        reasons = {}
+        for movable in self.candidates:
+            labels = movable.workload.labels if movable.workload is not None else {}
+            if labels.get(DO_NOT_MOVE, "false") != "false":
+                reasons[movable.uid] = f"its workload has the label {DO_NOT_MOVE}: remove the label"
+            elif movable.node in dead:
+                reasons[movable.uid] = (
+                    f"its node {movable.node} is NotReady: wait until the node is Ready, or fence it"
+                )
+        return reasons
+
+    @functools.cached_property
+    def by_workload(self) -> t.Mapping[Ref | None, MovableInstance]:
+        return {movable.instance.workload: movable for movable in self.candidates}
+
+    def plan(self, options: RolloutOptions, journal: RunJournal | None = None) -> Plan:
+        """The plan beside what the journal has in flight, without what was moved already."""
+        busy: frozenset[str] = frozenset()
+        spent: dict[str, str] = {}
+        if journal is not None:
+            busy = frozenset(r.uid for r in journal.records if r.phase is not Phase.INTENDED)
+            intended = {r.uid for r in journal.records if r.phase is Phase.INTENDED}
+            uids = (c.uid for c in self.candidates if c.uid not in intended)
+            spent = {uid: why for uid in uids if (why := _spent(journal, uid))}
+        request = PlanRequest(
+            self.selection,
+            options.scope,
+            options.allow,
+            options.apply_pending_changes,
+            busy,
+            spent,
+            kept=self.kept,
+        )
+        while True:
+            plan = plan_moves(self.snapshot, request, self.candidates, verified=self.verified)
+            if options.apply_pending_changes:
+                return plan
+            restarts = [move.uid for move in plan.moves if move.method is Method.RESTART]
+            refused = {
+                uid: why for uid in restarts if (why := self.why_no_restart(self.by_uid[uid]))
+            }
+            if not refused:
+                return plan
+            request = replace(request, no_restart={**request.no_restart, **refused})
+
+
+_NOT_READY = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
+"""Taints of a node whose Ready condition is not true (kubernetes, pkg/controller/nodelifecycle). Nothing
+on it can be migrated, and no pod of it is seen to end."""
+
+
+def _spent(journal: RunJournal, uid: str) -> str:
+    if digest(uid) in journal.done:
+        return "this rollout moved it already"
+    return "its move failed in this rollout" if digest(uid) in journal.lost else ""

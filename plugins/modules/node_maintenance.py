@@ -1,0 +1,434 @@
+#!/usr/bin/python
+# Copyright (c) 2026, virt.placement contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_maintenance
+short_description: Drain nodes and put them back in service, one topology domain at a time
+version_added: 0.1.0
+author:
+  - virt.placement contributors (@virt-placement)
+description:
+  - Cordons nodes, moves all VMs and pods away from them, and puts the nodes back in service.
+  - Migrates VMs live. A VM is never evicted, so an eviction strategy that would stop the VM has no effect.
+  - Evicts pods through the eviction API, and waits for PodDisruptionBudgets.
+  - Refuses a drain before it cordons, if a VM or pod could not leave.
+  - Puts nodes of one topology domain (zone) at a time into maintenance, and not more than O(max_nodes).
+  - Uncordons only nodes that this module cordoned. A cordon of another client stays.
+  - After a task was killed, the next one continues. O(state=in_service) undoes a drain that did not end.
+  - Prints a line for each move that starts or ends. One rollout or maintenance at a time runs on a cluster.
+options:
+  nodes:
+    description:
+      - Names of nodes. An empty list means no node.
+      - One of O(nodes) and O(topology) is required.
+    type: list
+    elements: str
+  topology:
+    description:
+      - One topology domain, a map of one name of O(topology_keys) or one label key to its value.
+      - All nodes in it are selected.
+    type: dict
+  state:
+    description:
+      - V(cordoned) makes the nodes unschedulable. Nothing on them is moved.
+      - V(drained) also moves all VMs and pods away, and waits until their volumes are detached. Pods of a DaemonSet,
+        static pods and pods that have finished stay.
+      - V(in_service) waits until each node is back, and uncordons it. A node is back if it is Ready and KubeVirt can
+        start VMs on it. Migrations that have not started to copy are deleted, and evacuations are canceled.
+    type: str
+    choices: [cordoned, drained, in_service]
+    required: true
+  reason:
+    description: Why, in a few words. The annotation C(placement.virt/maintenance) of the nodes has it.
+    type: str
+    default: ""
+  vm_policy:
+    description:
+      - What is done with a VM that cannot be migrated live. All other VMs are migrated.
+      - V(migrate) refuses the drain. V(restart) restarts the VM on another node, or recreates the VMI of a replica
+        set. A restart applies all pending changes of the VM. V(stop) stops the VM. It is not started again.
+      - V(refuse) refuses the drain of a node with any VM.
+      - The label C(placement.virt/vm-policy) of a VM or its VMI has the same values, and precedence.
+    type: str
+    choices: [migrate, restart, stop, refuse]
+    default: migrate
+  reboot_expected:
+    description:
+      - With O(state=in_service), also wait until the nodes have rebooted since they were put into maintenance. Compares
+        C(status.nodeInfo.bootID).
+    type: bool
+    default: false
+  max_nodes:
+    description:
+      - How many nodes may be in maintenance at the same time. Nodes that earlier tasks put into maintenance count.
+    type: int
+    default: 1
+  allow_findings:
+    description:
+      - Names of findings that do not refuse the drain.
+      - V(bare_pod) evicts pods that no controller creates again.
+      - V(local_data_lost) evicts pods with C(emptyDir) volumes.
+      - V(standalone_vmi) migrates VMIs that no controller creates again.
+      - V(daemonset_missing) evicts pods of a DaemonSet that does not exist.
+    type: list
+    elements: str
+    default: []
+  run_timeout:
+    description:
+      - Seconds for the task. After that it fails and names each VM and pod that did not leave, or each node that is
+        not back, and why. Migrations that have not started to copy are canceled.
+    type: int
+    default: 3600
+  move_timeout:
+    description:
+      - Seconds for one migration or restart. A migration that takes longer is canceled and started again, at most
+        three times.
+    type: int
+    default: 600
+  timeout:
+    description:
+      - Seconds for reading the cluster before the task starts. O(run_timeout) limits the task itself.
+    type: int
+    default: 120
+  _run:
+    description: Set by the action plugin. Do not set it.
+    type: dict
+    default: {}
+requirements:
+  - python >= 3.10
+  - kubernetes >= 28.1.0
+notes:
+  - C(async) is refused, since the progress is printed while the task runs. With C(no_log) nothing is printed.
+  - Needs the rights of the ClusterRoles C(virt-placement-reader) and C(virt-placement-maintainer), and of the Role
+    C(virt-placement-maintainer) in C(kube-system).
+seealso:
+  - module: virt.placement.rollout
+  - module: virt.placement.forecast_info
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - virt.placement.placement
+  - virt.placement.attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Returns the moves of a drain, and makes none. It fails if the drain would be refused.
+  diff_mode:
+    support: full
+    details: Shows the cordon and the phase of the maintenance of each node.
+  idempotent:
+    support: full
+    details: Nothing is written to nodes that are in O(state) already.
+"""
+
+EXAMPLES = r"""
+- name: Drain a node
+  virt.placement.node_maintenance:
+    nodes: [worker2]
+    state: drained
+    reason: firmware
+
+- name: Put it back in service after a reboot
+  virt.placement.node_maintenance:
+    nodes: [worker2]
+    state: in_service
+    reboot_expected: true
+
+- name: Show what a drain of a zone would move
+  virt.placement.node_maintenance:
+    topology:
+      zone: a
+    max_nodes: 3
+    state: drained
+  check_mode: true
+  register: plan
+"""
+
+RETURN = r"""
+cluster:
+  description: The cluster of this task.
+  returned: always
+  type: dict
+  contains:
+    api:
+      description: URL of its API server.
+      type: str
+    uid:
+      description:
+        - UID of the namespace C(kube-system), which is the same for the life of a cluster.
+        - Null if the server was not asked, did not answer, or does not let this identity read that namespace.
+      type: str
+nodes:
+  description: The nodes of the task, as they were read last.
+  returned: always, unless the task could not start
+  type: list
+  elements: dict
+  sample:
+    - name: worker2
+      zone: a
+      state: drained
+      ours: true
+      reason: firmware
+      since: "2026-11-22T19:00:00Z"
+      boot_id: 0f0c1c3e-3c65-4d0c-9d2b-5b7c2f4a6a10
+  contains:
+    name:
+      description: Name of the node.
+      type: str
+    zone:
+      description: Its zone. Null if it has none.
+      type: str
+    state:
+      description:
+        - V(in_service), V(cordoned), V(draining) or V(drained).
+        - A node that another client cordoned is V(cordoned) too.
+      type: str
+    ours:
+      description: Whether this module cordoned the node.
+      type: bool
+    reason:
+      description: The O(reason) of the maintenance. Null outside of a maintenance.
+      type: str
+    since:
+      description: When the maintenance began. Null outside of a maintenance.
+      type: str
+    boot_id:
+      description: C(status.nodeInfo.bootID) of the node.
+      type: str
+writes:
+  description: The changes of nodes that were made, or would be made in check mode.
+  returned: always, unless the task could not start
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Kind of the object.
+      type: str
+    namespace:
+      description: Empty, since a node has no namespace.
+      type: str
+    name:
+      description: Name of the node.
+      type: str
+    patch:
+      description:
+        - The change as JSON Patch (RFC 6902).
+        - It is sent with tests that the node is the one that was read, and that its cordon and mark did not change.
+      type: list
+      elements: dict
+moves:
+  description:
+    - The moves that were made, in the order in which they ended.
+    - In check mode, the moves that a drain would make.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - kind: VirtualMachine
+      namespace: shop
+      name: db1
+      instance: db1
+      uid: 0d7ff1a4-2f0b-4f0c-8a57-4c9a0c1d9b11
+      method: migrate
+      from_node: worker2
+      to_node: worker1
+      reason: ""
+      state: moved
+      seconds: 2.4
+  contains:
+    kind:
+      description: Kind of the workload.
+      type: str
+    namespace:
+      description: Namespace of the workload.
+      type: str
+    name:
+      description: Name of the workload.
+      type: str
+    instance:
+      description: Name of the VMI or pod.
+      type: str
+    uid:
+      description: UID of the VMI or pod.
+      type: str
+    method:
+      description: V(migrate), V(restart), V(stop), V(recreate) or V(evict).
+      type: str
+    from_node:
+      description: The node that it left.
+      type: str
+    to_node:
+      description: The node that it runs on now. Null for V(evict) and V(stop), and in check mode.
+      type: str
+    reason:
+      description: Why the move failed. In check mode why the instance has to move.
+      type: str
+    state:
+      description:
+        - V(moved), V(failed), or V(gone) if the instance ended by itself. In check mode V(planned).
+      type: str
+    seconds:
+      description: Duration of the move. Not in check mode.
+      type: float
+    targets:
+      description: In check mode, an empty list.
+      type: list
+      elements: str
+    after:
+      description: In check mode, UIDs of the instances that must move before this one.
+      type: list
+      elements: str
+skipped:
+  description: VMs and pods that a drain does not move, with the reason.
+  returned: always, unless the task could not start
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Kind of the workload.
+      type: str
+    namespace:
+      description: Namespace of the workload.
+      type: str
+    name:
+      description: Name of the workload.
+      type: str
+    instance:
+      description: Name of the VMI or pod.
+      type: str
+    uid:
+      description: UID of the VMI or pod.
+      type: str
+    method:
+      description: Null.
+      type: str
+    from_node:
+      description: The node that it runs on.
+      type: str
+    to_node:
+      description: Null.
+      type: str
+    reason:
+      description: Why it does not move.
+      type: str
+deferred:
+  description: Moves that did not start because of O(run_timeout).
+  returned: always, unless the task could not start
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Kind of the workload.
+      type: str
+    namespace:
+      description: Namespace of the workload.
+      type: str
+    name:
+      description: Name of the workload.
+      type: str
+    instance:
+      description: Name of the VMI or pod.
+      type: str
+    uid:
+      description: UID of the VMI or pod.
+      type: str
+    method:
+      description: V(migrate), V(restart), V(stop), V(recreate) or V(evict).
+      type: str
+    from_node:
+      description: The node that it runs on.
+      type: str
+    to_node:
+      description: Null.
+      type: str
+    reason:
+      description: Why it has to move.
+      type: str
+    state:
+      description: V(planned).
+      type: str
+    targets:
+      description: An empty list.
+      type: list
+      elements: str
+    after:
+      description: UIDs of the instances that must move before this one.
+      type: list
+      elements: str
+progress:
+  description: The lines that were printed.
+  returned: always
+  type: list
+  elements: str
+  sample:
+    - "node worker2 (a): 3 of 11 left"
+finished:
+  description: Whether the task has ended. Always true when it returns.
+  returned: always, unless the task could not start
+  type: bool
+errors:
+  description: Why the task failed. With errors of type V(input), V(permission) or V(finding) nothing was begun.
+  returned: failure
+  type: list
+  elements: dict
+  contains:
+    type:
+      description: One of V(input), V(permission), V(finding) and V(api).
+      type: str
+    message:
+      description: What is wrong, and what to do. RV(ignore:msg) has all messages.
+      type: str
+    object:
+      description: The option, node, right or Kubernetes object that is concerned. May be empty.
+      type: str
+  sample:
+    - type: input
+      message: "nodes: there is no node 'worker9'; did you mean 'worker2'?"
+      object: "nodes"
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.virt.placement.plugins.module_utils.flows.node_maintenance import run
+from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
+    argument_spec,
+)
+from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
+
+OPTIONS: dict[str, dict[str, t.Any]] = {
+    "nodes": {"type": "list", "elements": "str"},
+    "topology": {"type": "dict"},
+    "state": {"type": "str", "choices": ["cordoned", "drained", "in_service"], "required": True},
+    "reason": {"type": "str", "default": ""},
+    "vm_policy": {
+        "type": "str",
+        "choices": ["migrate", "restart", "stop", "refuse"],
+        "default": "migrate",
+    },
+    "reboot_expected": {"type": "bool", "default": False},
+    "max_nodes": {"type": "int", "default": 1},
+    "allow_findings": {"type": "list", "elements": "str", "default": []},
+    "run_timeout": {"type": "int", "default": 3600},
+    "move_timeout": {"type": "int", "default": 600},
+    "_run": {"type": "dict", "default": {}},
+}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec(**OPTIONS),
+        mutually_exclusive=[("nodes", "topology")],
+        required_one_of=[("nodes", "topology")],
+        supports_check_mode=True,
+    )
+    run_task(module, run)
+
+
+if __name__ == "__main__":
+    main()
