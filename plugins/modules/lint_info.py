@@ -49,6 +49,12 @@ options:
     description: Namespace of the rules, and of manifests without a namespace.
     type: str
     default: default
+  exclude_namespaces:
+    description:
+      - Report no finding about manifests in these namespaces. Terms of other manifests may still select their pods.
+    type: list
+    elements: str
+    default: []
   rule_set:
     description: The rule set, as in M(virt.placement.rules).
     type: str
@@ -282,6 +288,7 @@ def main() -> None:
             manifests={"type": "raw", "default": []},
             rules={"type": "raw", "default": []},
             namespace={"type": "str", "default": "default"},
+            exclude_namespaces={"type": "list", "elements": "str", "default": []},
             rule_set={"type": "str", "default": "default"},
             kubernetes_version={"type": "str"},
             kubevirt_version={"type": "str"},

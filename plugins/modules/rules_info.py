@@ -11,8 +11,8 @@ version_added: 0.1.0
 author:
   - virt.placement contributors (@virt-placement)
 description:
-  - Lists the rules that M(virt.placement.rules) wrote, with their workloads, and how many running instances enforce or
-    violate each rule.
+  - Lists the rules that M(virt.placement.rules) wrote, with their terms and workloads, and how many running instances
+    enforce or violate each rule.
   - An instance enforces a rule if its running pod was scheduled with the rule's terms.
   - Changes nothing.
 options:
@@ -77,6 +77,19 @@ rules:
     name:
       description: Name of the rule.
       type: str
+    type:
+      description:
+        - The rule type that compiles to the rule's terms. V(run_on), V(avoid), V(keep_apart), V(keep_together),
+          V(spread), V(terms), or V(label) for a label alone.
+        - Empty where something else removed all terms of the rule.
+      type: str
+    preferred:
+      description: Whether the rule is preferred.
+      type: bool
+    terms:
+      description: The terms of the rule on its workloads, in words.
+      type: list
+      elements: str
     enforced:
       description: Whether all workloads still have the terms of the rule, and all their running instances enforce it.
       type: bool
@@ -113,6 +126,9 @@ rules:
     - namespace: shop
       rule_set: default
       name: db-one-per-zone
+      type: keep_apart
+      preferred: false
+      terms: [pod anti-affinity over zone to vmi.kubevirt.io/id In (db1)]
       enforced: false
       violated: true
       workloads:
@@ -147,8 +163,8 @@ table:
   returned: success
   type: str
   sample: |-
-    NAMESPACE  RULE SET  RULE             WORKLOADS  INSTANCES  ENFORCED  VIOLATED
-    shop       default   db-one-per-zone  2          2          0         1
+    NAMESPACE  RULE SET  RULE             TYPE        WORKLOADS  INSTANCES  ENFORCED  VIOLATED
+    shop       default   db-one-per-zone  keep_apart  1          1          0         1
 cluster:
   description: The cluster that was read.
   returned: always

@@ -22,6 +22,7 @@ from ansible_collections.virt.placement.plugins.modules import (
     placement_info,
     rollout,
     rules,
+    rules_info,
     topology_info,
 )
 from sandbox import Sandbox, objects
@@ -54,7 +55,13 @@ class Case(t.NamedTuple):
     @property
     def judges(self) -> bool:
         """Says `unknown` where it could not look, in place of a failure."""
-        return self.module in (placement_info, drill_info, forecast_info, lint_info)
+        return self.module in (
+            placement_info,
+            rules_info,
+            drill_info,
+            forecast_info,
+            lint_info,
+        )
 
 
 CASES = {
@@ -80,6 +87,13 @@ CASES = {
         {"namespaces": [NAMESPACE]},
         ("list", "pods"),
         without_kubevirt={"workloads": [{"namespace": NAMESPACE, "name": "db"}]},
+    ),
+    "rules_info": Case(
+        rules_info,
+        "reader",
+        {"namespaces": [NAMESPACE]},
+        ("list", "pods"),
+        without_kubevirt={"namespaces": [NAMESPACE], "workloads": ["db"]},
     ),
     "drill_info": Case(
         drill_info,
@@ -119,7 +133,9 @@ def of(*names: str) -> pytest.MarkDecorator:
 
 EVERY = of(*CASES)
 WRITING = of(*(name for name, case in CASES.items() if case.writes))
-ONLY_READING = of("topology_info", "placement_info", "drill_info", "forecast_info", "lint_info")
+ONLY_READING = of(
+    "topology_info", "placement_info", "rules_info", "drill_info", "forecast_info", "lint_info"
+)
 FOR_MACHINES = of(*(name for name, case in CASES.items() if case.without_kubevirt))
 
 
@@ -171,7 +187,7 @@ def test_without_any_right_the_verb_and_the_resource_are_named(
     if case.judges:
         missing = {(gap["verb"], gap["resource"]) for gap in result["permission_gaps"]}
         assert {(verb, resource), ("list", "nodes")} <= missing
-        if case.module is not lint_info:
+        if case.module not in (lint_info, rules_info):
             assert "unknown" in (result.get("forecast"), *_verdicts(result))
         assert "satisfied" not in _verdicts(result)
     else:

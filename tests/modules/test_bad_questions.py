@@ -18,6 +18,7 @@ from ansible_collections.virt.placement.plugins.modules import (
     node_labels,
     placement_info,
     rollout,
+    rules_info,
     topology_info,
 )
 from sandbox import Sandbox
@@ -85,6 +86,7 @@ MACHINE = "; did you mean 'VirtualMachine' or 'VirtualMachinePool'"
 CASES = [
     bad_keys(topology_info),
     bad_keys(placement_info),
+    bad_keys(rules_info),
     bad_keys(rollout, namespaces=["default"]),
     bad_keys(drill_info, domains_of=["zone"]),
     bad_keys(node_labels, nodes=["w1"], labels={"zone": "a"}),
@@ -103,6 +105,25 @@ CASES = [
         "workloads[1], name: must not be empty",
         "workloads[2], namespace: must not be empty",
         "workloads[3], names[0]: must not be empty",
+    ),
+    case(
+        "workloads in short",
+        rules_info,
+        {
+            "namespaces": ["default"],
+            "workloads": ["", {"nme": "x"}, 7, {"kind": "Pods", "name": "x"}],
+        },
+        "workloads[0]: must not be empty",
+        "workloads[1]: unknown option 'nme'; did you mean 'name'",
+        "workloads[2]: must be the name of a VM, or a map of kind, namespace, name, names, labels",
+        f"workloads[3], kind: {no_kind(placement_info, 'Pods', '; did you mean')}",
+    ),
+    case(
+        "unknown namespaces",
+        rules_info,
+        {"namespaces": ["nowhere", "defalt"]},
+        "namespaces: there is no namespace 'nowhere'",
+        "namespaces: there is no namespace 'defalt'; did you mean 'default'?",
     ),
     case("empty namespace", placement_info, {"namespaces": [""]}, "namespaces[0]: must not be"),
     case(

@@ -248,6 +248,25 @@ def test_files_that_cannot_be_read(lint: Lint, tmp_path: Path) -> None:
     assert "unicode string" not in result["msg"]
 
 
+def test_excluded_namespaces_have_no_findings_and_still_count_as_surroundings(lint: Lint) -> None:
+    manifests = [
+        *(
+            {**vm, "metadata": {**vm["metadata"], "namespace": "shop"}}
+            for vm in harvester(fixed=False)
+        ),
+        *article(HOST),
+    ]
+
+    result = lint(manifests=manifests, exclude_namespaces=["shop"])
+
+    assert names(result) == ["depends_on_other_workload"]
+    assert (result["ok"], result["counts"]["objects"]) == (True, 2)
+    near = [{**article(HOST)[0], "metadata": {**article(HOST)[0]["metadata"], "namespace": "shop"}}]
+    rule = {"name": "pin", "workloads": ["db"], "run_on": {"zone": "a"}}
+    refused = lint(manifests=near, namespace="shop", rules=[rule], exclude_namespaces=["shop"])
+    assert error_messages(refused) == ["exclude_namespaces: 'shop' is the namespace of the rules"]
+
+
 def test_nothing_to_lint_is_said(lint: Lint) -> None:
     result = lint(manifests=[{"kind": "Service", "metadata": {"name": "x"}}])
 
@@ -294,6 +313,8 @@ class TestOnline:
         assert names(result) == ["no_node_has_key", "selector_matches_nothing"]
         assert result["counts"]["nodes"] == 6
         assert result["cluster"]["uid"]
+        elsewhere = on_six(manifests=[manifest], exclude_namespaces=[self.namespace])
+        assert (elsewhere["findings"], elsewhere["counts"]["objects"]) == ([], 0)
         assert result["permission_gaps"] == []
 
     def test_what_runs_has_to_be_restarted_for_a_spread(self, on_six: Lint) -> None:

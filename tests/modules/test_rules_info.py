@@ -65,6 +65,8 @@ def test_a_rule_is_listed_before_and_after_it_is_enforced(
     assert names_of(result) == ["default/fast", "web/even"]
     (fast, _even) = result["rules"]
     assert (fast["namespace"], fast["enforced"], fast["violated"]) == (task.namespace, False, False)
+    assert (fast["type"], fast["preferred"]) == ("avoid", False)
+    assert fast["terms"] == ["node affinity topology.kubernetes.io/zone NotIn (zone9)"]
     assert fast["workloads"] == [
         {
             "kind": "VirtualMachine",
@@ -77,7 +79,7 @@ def test_a_rule_is_listed_before_and_after_it_is_enforced(
         }
     ]
     assert result["table"].splitlines()[1].split() == [
-        *(task.namespace, "default", "fast"),
+        *(task.namespace, "default", "fast", "avoid"),
         *("1", "1", "0", "0"),
     ]
     assert (result["permission_gaps"], result["cluster"]["uid"] is None) == ([], False)

@@ -13,6 +13,7 @@ import json
 import typing as t
 from dataclasses import dataclass
 
+from ..model.findings import GRANT
 from ..model.rendering import printable
 
 JSON_PATCH = "application/json-patch+json"
@@ -153,10 +154,6 @@ class ApiError(Exception):
 
 class NotFound(ApiError):
     advice = "check the name and the namespace, and that the cluster serves this kind"
-
-
-GRANT = "grant this identity the verb"
-"""How the advice begins where a right is missing; the verb follows in quotes."""
 
 
 class Forbidden(ApiError):

@@ -17,6 +17,7 @@ from ..model.kinds import RULES
 from ..model.objects import Labels, Node, NodeTerm, Placement, Ref, Requirement
 from ..model.placement_manifests import node_term_from_json, placement_from_spec
 from ..model.snapshot import Workload
+from ..model.topology import Topology
 from ..rules.merge_node_terms import foreign_part, is_empty, standing
 from ..rules.ownership import (
     Fingerprint,
@@ -27,7 +28,7 @@ from ..rules.ownership import (
 )
 from ..rules.term_slots import FIELDS, IN_NODE_TERM, LISTS, MAPS, NODE_TERMS, TermLocation
 from ..scheduler.labels import holds, matches_term
-from .terms import Term, TermKind, TermSet, terms_of
+from .terms import Term, TermKind, TermSet, describe, node_term, terms_of
 
 JSONTerm = dict[str, JSON]
 
@@ -190,6 +191,53 @@ class RuleTerms:
     nodes: NodeRule | None = None
     labels: tuple[tuple[str, str], ...] = ()
     removed: bool = False
+
+    @property
+    def rule_type(self) -> str:
+        """The rule type that compiles to such terms: `terms` for any others, `label` for a label
+        alone, empty if nothing of the rule is present."""
+        types = {_RULE_TYPE_OF.get(term.kind, "terms") for term in self.terms}
+        sources = [term.source for term in self.terms if isinstance(term.source, NodeTerm)]
+        if self.nodes is not None and self.nodes.asks:
+            types.add("terms" if self.nodes.any_of or self.nodes.pairs else "run_on")
+            sources.append(self.nodes.term)
+        if types == {"run_on"}:
+            operators = {part.operator for x in sources for part in x.expressions}
+            fields = any(source.fields for source in sources)
+            return "terms" if fields else _NODE_RULE_OF.get(frozenset(operators), "terms")
+        if types:
+            return types.pop() if len(types) == 1 else "terms"
+        return "label" if self.labels else ""
+
+    @property
+    def preferred(self) -> bool:
+        """Whether all terms of the rule are preferred."""
+        required = self.nodes is not None and self.nodes.asks
+        return bool(self.terms) and not required and all(term.preferred for term in self.terms)
+
+    def described(self, topology: Topology) -> list[str]:
+        """The terms and labels in words."""
+        texts = [describe(term, topology) for term in self.terms]
+        if self.nodes is not None:
+            any_of = self.nodes.any_of
+            if self.nodes.term.expressions or self.nodes.term.fields:
+                texts.append(f"{TermKind.NODE_AFFINITY} {node_term(self.nodes.term)}")
+            if any_of:
+                texts.append(f"{TermKind.NODE_AFFINITY} {' or '.join(map(node_term, any_of))}")
+            texts += [f"{TermKind.NODE_SELECTOR} {key}={value}" for key, value in self.nodes.pairs]
+        return [*texts, *(f"label {key}={value}" for key, value in self.labels)]
+
+
+_RULE_TYPE_OF: t.Mapping[TermKind, str] = {
+    TermKind.PREFERRED_NODE_AFFINITY: "run_on",
+    TermKind.AFFINITY: "keep_together",
+    TermKind.PREFERRED_AFFINITY: "keep_together",
+    TermKind.ANTI_AFFINITY: "keep_apart",
+    TermKind.PREFERRED_ANTI_AFFINITY: "keep_apart",
+    TermKind.SPREAD: "spread",
+    TermKind.PREFERRED_SPREAD: "spread",
+}
+_NODE_RULE_OF = {frozenset({"In"}): "run_on", frozenset({"NotIn"}): "avoid"}
 
 
 @dataclass(frozen=True, slots=True)

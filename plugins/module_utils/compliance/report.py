@@ -11,6 +11,7 @@ from ..model.json_pointer import JSON
 from ..model.kinds import VMIS
 from ..model.objects import Node
 from ..model.rendering import as_json, columns
+from ..model.snapshot import unreadable_texts
 from ..model.topology import Topology
 from ..model.verdict import InstanceVerdict, RuleVerdict, Verdict, Verdicts
 from . import terms as wording
@@ -136,5 +137,5 @@ def _problems(verdicts: Verdicts) -> t.Iterator[str]:
             else f"{moves} {'move' if moves == 1 else 'moves'} would repair it"
         )
         yield f"moves: {name}: {needed}"
-    for gap in verdicts.unreadable:
-        yield f"unknown: {gap}"
+    for text in unreadable_texts(verdicts.unreadable):
+        yield f"unknown: {text}"

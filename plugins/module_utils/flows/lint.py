@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..api.yaml_text import NoReader, NoYaml, load_all_yaml
 from ..interface.arguments import rules_data, topology_of
-from ..interface.results import warn_once
+from ..interface.results import warn_once, warn_unreadable
 from ..lint.manifests import Read, in_namespace, read_manifests
 from ..lint.offline import CARRIERS, lint_manifests, lint_nodes, lint_rules, not_served
 from ..lint.offline_rules import by_themselves
@@ -50,6 +50,13 @@ def run(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.A
     read, parsed = _manifests_option(params, faults), _rules_option(params, faults)
     platform = _platform_option(params, faults)
     manifests, rules = in_namespace(read.manifests, params["namespace"]), parsed.rules
+    excluded = frozenset(params["exclude_namespaces"])
+    if rules and params["namespace"] in excluded:
+        faults.append(
+            InputError(
+                "exclude_namespaces", f"{params['namespace']!r} is the namespace of the rules"
+            )
+        )
     if cluster is not None:
         cluster = with_node_labels(cluster, assumed, faults)
         faults += not_served((*rules, *parsed.broken), manifests, cluster)
@@ -60,14 +67,24 @@ def run(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.A
         "platform": platform,
         "cluster": cluster,
     }
-    findings = once(
-        (
-            *lint_manifests(manifests, **around),
-            *lint_rules(rules, manifests=manifests, **around),
-            *lint_nodes(manifests, topology=around["topology"]),
+    findings = [
+        finding
+        for finding in once(
+            (
+                *lint_manifests(manifests, **around),
+                *lint_rules(rules, manifests=manifests, **around),
+                *lint_nodes(manifests, topology=around["topology"]),
+            )
         )
+        if finding.rule
+        or not finding.objects
+        or any(ref.namespace not in excluded for ref in finding.objects)
+    ]
+    kinds = Counter(
+        str(manifest["kind"])
+        for manifest in manifests
+        if manifest["metadata"].get("namespace") not in excluded
     )
-    kinds = Counter(str(manifest["kind"]) for manifest in manifests)
     objects = sum(kinds[kind] for kind in CARRIERS)
     if not objects and not rules:
         module.warn("nothing was checked: the input has no rule, workload, VMI or pod")
@@ -76,6 +93,7 @@ def run(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.A
     warn_once(module.warn, findings)
     severities = Counter(finding.severity for finding in findings)
     gaps = cluster.unreadable if cluster is not None else ()
+    warn_unreadable(module.warn, gaps)
     return {
         "ok": not severities["error"] and not gaps,
         "findings": [finding.as_json() for finding in findings],

@@ -9,7 +9,7 @@ from collections import defaultdict
 
 from ..api.client import ApiClient
 from ..cluster.reading import ReadScope, read_snapshot
-from ..compliance.declared import DeclaredReader
+from ..compliance.declared import DeclaredReader, RuleTerms
 from ..compliance.judge import judge
 from ..interface.arguments import topology_of
 from ..interface.results import warn_unreadable
@@ -17,6 +17,7 @@ from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.rendering import as_json, columns
 from ..model.rule import RuleId
+from ..model.topology import Topology
 from ..model.verdict import RuleVerdict, Verdict
 from ..view.selection import look_up, question_of
 
@@ -40,6 +41,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
             evaluated[instance.workload, verdict.rule].append(verdict)
     reader = DeclaredReader()
     workloads_of: dict[RuleId, list[dict[str, JSON]]] = defaultdict(list)
+    terms_of: dict[RuleId, list[RuleTerms]] = defaultdict(list)
     for workload in sorted(snapshot.workloads, key=lambda workload: workload.ref):
         if not selected.covers(workload.ref):
             continue
@@ -47,13 +49,17 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         if declared.damaged:
             module.warn(declared.damaged)
         for rule in declared.rules:
+            terms_of[RuleId.parse(rule.rule)].append(rule)
             workloads_of[RuleId.parse(rule.rule)].append(
                 _workload(
                     workload.ref, evaluated[workload.ref, rule.rule], complete=not rule.removed
                 )
             )
     warn_unreadable(module.warn, verdicts.unreadable)
-    rules = [_rule(rule, workloads) for rule, workloads in sorted(workloads_of.items())]
+    rules = [
+        _rule(rule, terms_of[rule], workloads, topology)
+        for rule, workloads in sorted(workloads_of.items())
+    ]
     return {
         "rules": rules,
         "permission_gaps": as_json(verdicts.unreadable),
@@ -75,13 +81,22 @@ def _workload(
     }
 
 
-def _rule(rule: RuleId, workloads: list[dict[str, JSON]]) -> dict[str, JSON]:
+def _rule(
+    rule: RuleId,
+    terms: t.Sequence[RuleTerms],
+    workloads: list[dict[str, JSON]],
+    topology: Topology,
+) -> dict[str, JSON]:
+    types = {part.rule_type for part in terms} - {""}
     instances = sum(workload["instances"] for workload in workloads)
     enforced = sum(workload["enforced"] for workload in workloads)
     return {
         "namespace": rule.namespace,
         "rule_set": rule.rule_set,
         "name": rule.name,
+        "type": types.pop() if len(types) == 1 else "terms" if types else "",
+        "preferred": any(part.preferred for part in terms),
+        "terms": list(dict.fromkeys(text for part in terms for text in part.described(topology))),
         "enforced": enforced == instances and all(x["complete"] for x in workloads),
         "violated": any(workload["violated"] for workload in workloads),
         "workloads": workloads,
@@ -89,12 +104,14 @@ def _rule(rule: RuleId, workloads: list[dict[str, JSON]]) -> dict[str, JSON]:
 
 
 def _table(rules: t.Sequence[t.Mapping[str, JSON]]) -> str:
-    rows = [("NAMESPACE", "RULE SET", "RULE", "WORKLOADS", "INSTANCES", "ENFORCED", "VIOLATED")]
+    counts = ("WORKLOADS", "INSTANCES", "ENFORCED", "VIOLATED")
+    rows = [("NAMESPACE", "RULE SET", "RULE", "TYPE", *counts)]
     for rule in rules:
         counted = (
             str(sum(workload[count] for workload in rule["workloads"]))
             for count in ("instances", "enforced", "violated")
         )
         number = str(len(rule["workloads"]))
-        rows.append((rule["namespace"], rule["rule_set"], rule["name"], number, *counted))
+        named = (rule["namespace"], rule["rule_set"], rule["name"], rule["type"] or "-")
+        rows.append((*named, number, *counted))
     return "\n".join(columns(rows))

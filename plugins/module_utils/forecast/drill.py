@@ -16,7 +16,7 @@ from ..kubevirt.instances import bound_launcher, is_fenced, settled
 from ..model.gc import collector_paused
 from ..model.objects import Pod, Ref, Toleration
 from ..model.rendering import columns
-from ..model.snapshot import Instance, Snapshot, Unreadable
+from ..model.snapshot import Instance, Snapshot, Unreadable, unreadable_texts
 from ..model.topology import Topology
 from ..scheduler.nodes import NodeSet
 from ..scheduler.pod_info import pod_key
@@ -359,7 +359,7 @@ def table(report: DrillReport, topology: Topology) -> str:
     """The domains whose loss has an impact as text in columns, the worst first, and the instances that
     are down then; or what could not be read."""
     if report.unreadable:
-        return "\n".join(f"unknown: {gap}" for gap in report.unreadable)
+        return "\n".join(f"unknown: {text}" for text in unreadable_texts(report.unreadable))
     impact = [drill for drill in report.drills if drill.has_impact]
     noun, verb = _EVENT_TEXTS[report.event]
     rows = [(noun.upper(), "INSTANCES", "FORECAST", "DOWN", "NOT MIGRATABLE", "REASON")]

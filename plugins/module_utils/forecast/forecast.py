@@ -16,7 +16,7 @@ from ..compliance.pending import PendingReasons
 from ..model.findings import Finding
 from ..model.objects import Pod
 from ..model.plan import Method, Move
-from ..model.snapshot import Snapshot, Unreadable
+from ..model.snapshot import Snapshot, Unreadable, unreadable_texts
 from ..model.topology import Topology
 from ..scheduler.index import Index
 from ..view.view import ClusterView
@@ -84,7 +84,7 @@ def forecast(
     """
     gaps = blind_spots(change.after)
     if gaps:
-        reasons = tuple(f"unknown: {gap}" for gap in gaps)
+        reasons = tuple(f"unknown: {text}" for text in unreadable_texts(gaps))
         return Forecast(ForecastResult.UNKNOWN, reasons, unreadable=gaps)
     result = _Forecaster(change, topology or Topology.of(), limit).forecast()
     return _qualified(result, assumed, estimated)

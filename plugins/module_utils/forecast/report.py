@@ -7,6 +7,7 @@ from __future__ import annotations
 from ..model.json_pointer import JSON
 from ..model.plan import move_as_json, skipped_as_json
 from ..model.rendering import as_json
+from ..model.snapshot import unreadable_texts
 from ..model.topology import Topology
 from .decide import ForecastResult, worst_of
 from .drill import Drill, DrillReport, table
@@ -41,7 +42,7 @@ def drills_as_json(report: DrillReport, topology: Topology) -> dict[str, JSON]:
     worst = worst_of(drill.answer for drill in report.drills)
     return {
         "forecast": str(ForecastResult.UNKNOWN if report.unreadable else worst),
-        "reasons": [f"unknown: {gap}" for gap in report.unreadable],
+        "reasons": [f"unknown: {text}" for text in unreadable_texts(report.unreadable)],
         "domains": [_drill(drill) for drill in impact],
         "counts": {"domains": len(report.drills), "impact": len(impact)},
         "table": table(report, topology),

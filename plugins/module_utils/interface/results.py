@@ -10,9 +10,8 @@ from ..model.findings import Finding, sentence
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.rendering import printable
-from ..model.snapshot import Unreadable
+from ..model.snapshot import Unreadable, unreadable_texts
 from ..model.write import Write
-from .runner import READER, lacks_a_right_to_list
 
 
 def writes_result(
@@ -57,11 +56,6 @@ def warn_once(warn: t.Callable[[str], None], findings: t.Iterable[Finding]) -> N
 
 
 def warn_unreadable(warn: t.Callable[[str], None], gaps: t.Iterable[Unreadable]) -> None:
-    """One warning for each list or object that could not be read, with the missing right. The last
-    one names the role that grants these rights."""
-    lines = [str(gap) for gap in gaps]
-    rights = [number for number, line in enumerate(lines) if lacks_a_right_to_list(line)]
-    if rights:
-        lines[rights[-1]] += f"; {READER}"
-    for line in lines:
-        warn(line)
+    """One warning for each cause."""
+    for text in unreadable_texts(gaps):
+        warn(text)

@@ -13,7 +13,6 @@ from dataclasses import replace
 from ..api.client import ApiClient
 from ..api.connection import connect
 from ..api.errors import (
-    GRANT,
     ApiError,
     Forbidden,
     NoConfiguration,
@@ -22,7 +21,7 @@ from ..api.errors import (
     Unauthorized,
 )
 from ..cluster.reading import cluster_uid
-from ..model.findings import ErrorType, InputError, InvalidInput, TaskError
+from ..model.findings import GRANT, ErrorType, InputError, InvalidInput, TaskError
 from ..model.gc import collector_spared_at_exit
 from ..model.json_pointer import JSON
 from ..model.rendering import printable
@@ -164,15 +163,10 @@ def listed(lines: t.Sequence[str]) -> str:
     return "\n".join([f"{len(lines)} errors:", *(f"- {line}" for line in lines)])
 
 
-def lacks_a_right_to_list(message: str) -> bool:
-    """Whether a message names a missing right to list, which the reader's role grants."""
-    return f"{GRANT} 'list'" in message
-
-
 def _with_role(message: str) -> str:
     """The message with the reader's role added once, if it names a missing right to list. Messages
     about other rights name their role themselves."""
-    if not lacks_a_right_to_list(message):
+    if f"{GRANT} 'list'" not in message:
         return message
     return f"{message}\n{READER}" if "\n" in message else f"{message}; {READER}"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
+from .findings import GRANT, GRANT_READER
 from .json_pointer import JSON, MISSING
 from .kinds import KINDS, Kind, RolloutRoom, rollout_room
 from .objects import Labels, Namespace, Node, NodeTerm, Owner, Pod, Ref
@@ -192,6 +193,17 @@ class Unreadable:
 
     def __str__(self) -> str:
         return f"{self.what}: {self.reason}"
+
+
+def unreadable_texts(gaps: t.Iterable[Unreadable]) -> list[str]:
+    """One text for each cause: all missing rights are one, with the role that grants them."""
+    by_cause: dict[str, list[Unreadable]] = {}
+    for gap in gaps:
+        by_cause.setdefault(GRANT_READER if GRANT in gap.reason else gap.reason, []).append(gap)
+    return [
+        f"cannot {', '.join(gap.what.removeprefix('cannot ') for gap in same)}: {cause}"
+        for cause, same in by_cause.items()
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,16 +41,18 @@ def test_what_the_sentence_names_already_is_not_named_again() -> None:
     assert warned(bare) == ["topology_incomplete: w1 takes pods. Label it."]
 
 
-def test_the_last_missing_right_names_the_role_that_has_it() -> None:
-    said: list[str] = []
+def test_all_missing_rights_are_one_warning_with_the_role_that_grants_them() -> None:
+    warnings: list[str] = []
     grant = "grant this identity the verb 'list' on '{}'"
     missing = [Unreadable(name, "", "list", grant.format(name)) for name in ("nodes", "pods")]
+    in_one = Unreadable("deployments", "shop", "list", grant.format("deployments"))
 
-    warn_unreadable(said.append, [*missing, Unreadable("pools", "", "list", "not served")])
+    warn_unreadable(
+        warnings.append, [*missing, Unreadable("pools", "", "list", "not served"), in_one]
+    )
 
-    assert said == [
-        "cannot list nodes: grant this identity the verb 'list' on 'nodes'",
-        "cannot list pods in all namespaces: grant this identity the verb 'list' on 'pods'; the"
-        " ClusterRole virt-placement-reader (rbac/reader.yml) has every right to list",
+    assert warnings == [
+        "cannot list nodes, list pods in all namespaces, list deployments in namespace shop:"
+        " grant this identity the ClusterRole virt-placement-reader (rbac/reader.yml)",
         "cannot list pools in all namespaces: not served",
     ]

@@ -61,6 +61,7 @@ def findings(text: str) -> set[str]:
         manifests = [web({})]
     version = re.search(r'# kubernetes_version: "(.+)"', text)
     params: dict[str, t.Any] = {
+        "exclude_namespaces": [],
         "files": [],
         "manifests": [*NODES, *manifests],
         "rules": rules,

@@ -1,0 +1,96 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A rule that stands on a workload is read back with its type and its terms in words."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.compliance.declared import (
+    DeclaredReader,
+    RuleTerms,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.patched_snapshot import written
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from tests.unit.rules.builders import plan, snapshot, vm
+
+TOLERATION = {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}
+IDS = "vmi.kubevirt.io/id In (web-1, web-2)"
+
+
+def read_back(rule: dict[str, t.Any], **options: t.Any) -> RuleTerms:
+    """The rule `r` as it stands on VM web-1 after it was written to web-1 and web-2."""
+    seen = snapshot(vm("web-1"), vm("web-2"), vm("db"))
+    named = {"name": "r", "workloads": ["web-1", "web-2"], **rule}
+    planned = plan(seen, named, **options)
+    assert not planned.refused
+    after = written(seen, planned.writes)
+    (workload,) = (x for x in after.workloads if x.ref.name == "web-1")
+    (terms,) = DeclaredReader().declared(workload).rules
+    return terms
+
+
+@pytest.mark.parametrize(
+    ("rule", "rule_type", "texts"),
+    [
+        (
+            {"run_on": {"performance": "high"}},
+            "run_on",
+            ["node affinity performance In (high)"],
+        ),
+        (
+            {"avoid": {"zone": "a"}},
+            "avoid",
+            ["node affinity topology.kubernetes.io/zone NotIn (a)"],
+        ),
+        ({"keep_apart": "zone"}, "keep_apart", [f"pod anti-affinity over zone to {IDS}"]),
+        (
+            {"keep_together": {"topology_key": "zone", "with": "db"}},
+            "keep_together",
+            ["pod affinity over zone to vmi.kubevirt.io/id In (db)"],
+        ),
+        ({"spread": "zone"}, "spread", [f"spread over zone of {IDS}, max_skew 1"]),
+        ({"terms": {"tolerations": [TOLERATION]}}, "terms", ["toleration of gpu"]),
+        ({"label": {"tier": "web"}}, "label", ["label tier=web"]),
+    ],
+)
+def test_a_required_rule(rule: dict[str, t.Any], rule_type: str, texts: list[str]) -> None:
+    terms = read_back(rule)
+
+    assert (terms.rule_type, terms.preferred) == (rule_type, False)
+    assert terms.described(Topology.of()) == texts
+
+
+@pytest.mark.parametrize(
+    ("rule", "rule_type"),
+    [
+        ({"run_on": {"performance": "high"}}, "run_on"),
+        ({"avoid": {"performance": "high"}}, "avoid"),
+        ({"keep_apart": "zone"}, "keep_apart"),
+        ({"spread": "zone"}, "spread"),
+    ],
+)
+def test_a_preferred_rule(rule: dict[str, t.Any], rule_type: str) -> None:
+    terms = read_back({**rule, "preferred": True})
+
+    assert (terms.rule_type, terms.preferred) == (rule_type, True)
+    (text,) = terms.described(Topology.of())
+    assert text.startswith("preferred ")
+
+
+def test_terms_of_two_kinds_are_raw_terms() -> None:
+    anti_affinity = {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}
+        ]
+    }
+    both = {"tolerations": [TOLERATION], "affinity": {"podAntiAffinity": anti_affinity}}
+    terms = read_back({"terms": both, "allow_findings": ["selector_matches_nothing"]})
+
+    assert (terms.rule_type, terms.preferred) == ("terms", False)
+    assert sorted(terms.described(Topology.of())) == [
+        "pod anti-affinity over node to a In (b)",
+        "toleration of gpu",
+    ]
