@@ -50,8 +50,9 @@ requirements:
   - PyYAML, where O(rules) is text
 notes:
   - Needs the rights of the ClusterRole C(virt-placement-reader). Where a right is missing, the forecast is V(unknown).
-  - Not part of the forecast are disruption budgets, quotas, and the time that volumes need to detach. Nodes that would
-    need preemption are not used.
+  - Pods and requests are counted against each ResourceQuota without scopes. A live migration needs a second pod.
+  - Not part of the forecast are disruption budgets, limits in quotas, and the time that volumes need to detach. Nodes
+    that would need preemption are not used.
   - A halted VM that a rule is about counts as an instance to schedule.
   - A rollout that a rule starts, as for a Deployment, is followed with the surge of its strategy.
 seealso:

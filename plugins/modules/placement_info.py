@@ -150,8 +150,13 @@ summary:
           description: Instances on a node that does not satisfy it. Null for a constraint that no rule owns.
           type: int
         moves_needed:
-          description: The fewest moves that repair it. Null where it cannot be satisfied.
+          description: The fewest moves that repair it. Null where it cannot be satisfied or was not counted, see
+            RV(counts.violated_rules[].moves_counted).
           type: int
+        moves_counted:
+          description: False where it is unknown how many moves repair it, because too many instances and constraints
+            are involved.
+          type: bool
   sample:
     instances: 9
     satisfied: 6
@@ -165,7 +170,7 @@ summary:
     down: 0
     risks: 0
     violated_rules:
-      - {rule: shop/database/database-one-per-zone, affected: 2, moves_needed: 1}
+      - {rule: shop/database/database-one-per-zone, affected: 2, moves_needed: 1, moves_counted: true}
 instances:
   description: The instances, see O(details).
   returned: success

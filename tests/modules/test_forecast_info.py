@@ -125,6 +125,46 @@ def test_an_equal_term_of_their_own_is_no_second_reason(ask: Ask) -> None:
     ]
 
 
+def limit_pods(ask: Ask, count: int) -> None:
+    api = ask.sandbox.api
+    metadata = {"name": "compute", "namespace": ask.namespace}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata}
+    path = api.path("ResourceQuota", ask.namespace)
+    api.create(path, {**quota, "spec": {"hard": {"pods": str(count)}}})
+    api.wait(lambda q: (q.get("status") or {}).get("used", {}).get("pods"), f"{path}/compute")
+
+
+@pytest.mark.parametrize(("pods", "answer"), [(2, "impossible"), (3, "guaranteed")])
+def test_a_migration_needs_a_second_pod_in_the_quota(ask: Ask, pods: int, answer: str) -> None:
+    ask.machines("web-a", "web-b", placement=_prefers("w1"))
+    assert set(ask.running("web-a", "web-b").values()) == {"w1"}
+    limit_pods(ask, pods)
+
+    result = ask.rules(apart(["web-a", "web-b"]))
+    drained = ask(unavailable={"nodes": ["w1"]}, event="drain")
+
+    for forecast in (result, drained):
+        assert forecast["forecast"] == answer
+    if answer == "impossible":
+        assert result["reasons"] == [
+            f"VirtualMachineInstance {ask.namespace}/{name}: its live migration needs a second pod,"
+            f" and ResourceQuota {ask.namespace}/compute allows 2 pods, and 3 are needed"
+            for name in [result["not_migratable"][0]["instance"]["name"]]
+        ]
+        assert len(drained["not_migratable"]) == 2
+        assert drained["moves"] == []
+
+
+def test_new_instances_share_what_a_quota_has_left(ask: Ask) -> None:
+    ask.machines(*FOUR[:3], run_strategy="Halted")
+    limit_pods(ask, 2)
+
+    result = ask.rules(apart(FOUR[:3]))
+
+    assert (result["forecast"], result["min_unschedulable"]) == ("impossible", 1)
+    assert "compute allows 2 pods, and 3 are needed" in result["reasons"][0]
+
+
 def test_three_halted_machines_find_a_zone_each_whatever_is_chosen(ask: Ask) -> None:
     ask.machines(*FOUR[:3], run_strategy="Halted")
 

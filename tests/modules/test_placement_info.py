@@ -95,7 +95,9 @@ def test_a_rule_that_was_just_written_is_broken_before_anything_moved(
 
     rule = f"{task.namespace}/{RULE}"
     assert result["summary"]["violated"] == result["summary"]["misplaced"] == 3
-    assert result["summary"]["violated_rules"] == [{"rule": rule, "affected": 3, "moves_needed": 2}]
+    assert result["summary"]["violated_rules"] == [
+        {"rule": rule, "affected": 3, "moves_needed": 2, "moves_counted": True}
+    ]
     db1 = by_name(result)["db1"]
     assert not rule_of(db1, rule)["enforced"]
     assert rule_of(db1, rule)["better_nodes"] == ELSEWHERE
@@ -119,7 +121,9 @@ def test_the_scheduler_does_what_was_said_and_the_verdict_follows(
     result = judge(details="all")
     assert by_name(result)["db1"]["verdict"] == "satisfied"
     assert rule_of(by_name(result)["db1"], rule)["enforced"]
-    assert result["summary"]["violated_rules"] == [{"rule": rule, "affected": 2, "moves_needed": 1}]
+    assert result["summary"]["violated_rules"] == [
+        {"rule": rule, "affected": 2, "moves_needed": 1, "moves_counted": True}
+    ]
 
     wait_until_declared(task, "db2")
     migrate(task, "db2")

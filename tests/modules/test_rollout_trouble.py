@@ -109,6 +109,41 @@ def test_a_right_that_is_taken_away_ends_the_run_with_what_was_done(shop: Shop) 
     assert sorted(tried) == [201, 201, 403]
 
 
+def test_a_quota_that_holds_a_migration_is_named_at_once(shop: Shop) -> None:
+    pair_on_one_node(shop)
+    limit_pods(shop, 2)
+
+    result = shop.roll(move_timeout=25)
+
+    assert result["failed"]
+    refusal = f"ResourceQuota {shop.namespace}/compute has no room for a second pod"
+    numbers = "it allows 2 pods, and 3 are needed"
+    (held,) = [line for line in result["progress"] if "waits: ResourceQuota" in line]
+    assert f"{refusal}: {numbers}" in held
+    assert f"{refusal}: {numbers}" in result["msg"]
+    assert result["moves"][0]["seconds"] < 20, "no other move could free a pod"
+    assert not shop.api.list(shop.path("VirtualMachineInstanceMigration"))
+
+
+def test_a_migration_that_a_quota_holds_goes_on_after_the_one_before(shop: Shop) -> None:
+    """Three VMs in one zone need two migrations, and the quota has room for one at a time."""
+    three_in_one_zone(shop, SLOW)
+    limit_pods(shop, 4)
+
+    result = shop.roll(max_parallel=2)
+
+    assert not result.get("failed"), result.get("msg")
+    assert [move["state"] for move in result["moves"]] == ["moved", "moved"]
+
+
+def limit_pods(shop: Shop, count: int) -> None:
+    metadata = {"name": "compute", "namespace": shop.namespace}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata}
+    path = shop.api.path("ResourceQuota", shop.namespace)
+    shop.api.create(path, {**quota, "spec": {"hard": {"pods": str(count)}}})
+    shop.api.wait(lambda q: (q.get("status") or {}).get("used", {}).get("pods"), f"{path}/compute")
+
+
 def stopped_in_flight(shop: Shop) -> list[str]:
     """Two VMs, one of them on its way, and a run of them that ended because a third was deleted."""
     names = pair_on_one_node(shop, faults=SLOW)

@@ -31,6 +31,7 @@ from ..model.manifests import (
 )
 from ..model.objects import NodeTerm, Ref
 from ..model.placement_manifests import node_term_from_json
+from ..model.quota import quota_from_manifest
 from ..model.snapshot import Platform, Snapshot, Unreadable
 
 IDENTITY_PATH = "/api/v1/namespaces/kube-system"
@@ -105,6 +106,7 @@ _REPLICA_SETS = "/apis/apps/v1/{}replicasets"
 _METADATA_ONLY = "replicasets"
 """Only the owners of these objects are needed."""
 _VOLUMES = "/api/v1/persistentvolumes"
+_QUOTAS = "/api/v1/{}resourcequotas"
 
 Items = tuple[dict[str, JSON], ...]
 
@@ -122,6 +124,7 @@ class ReadScope:
     pods: bool = True
     instances: bool = True
     volumes: bool = True
+    quotas: bool = False
 
 
 @dataclass(frozen=True)
@@ -173,6 +176,8 @@ def _paths(scope: ReadScope) -> dict[str, list[str]]:
         paths[_METADATA_ONLY] = in_scope(_REPLICA_SETS)
     if scope.volumes:
         paths["volumes"] = [_VOLUMES]
+    if scope.quotas:
+        paths["quotas"] = in_scope(_QUOTAS)
     return paths
 
 
@@ -208,6 +213,7 @@ def _snapshot(
         migrations=tuple(migration for migration in migrations if migration is not None),
         controllers=_controllers(items.get(_METADATA_ONLY, ())),
         claim_terms=_claim_terms(items.get("volumes", ())),
+        quotas=tuple(filter(None, map(quota_from_manifest, items.get("quotas", ())))),
         platform=platform,
         unreadable=(*gaps, *filter(None, refused), *_unserved_pools(platform, lists)),
     )

@@ -19,7 +19,15 @@ from ..model.gc import collector_paused
 from ..model.objects import Node, Ref
 from ..model.snapshot import Instance, Snapshot
 from ..model.topology import Topology
-from ..model.verdict import InstanceVerdict, Pending, Risk, RuleVerdict, Verdict, Verdicts
+from ..model.verdict import (
+    InstanceVerdict,
+    MoveCount,
+    Pending,
+    Risk,
+    RuleVerdict,
+    Verdict,
+    Verdicts,
+)
 from ..scheduler.framework import FilterStatus
 from ..scheduler.index import Index
 from ..view.view import ClusterView
@@ -55,7 +63,7 @@ class MovesCounter(t.Protocol):
         violations: t.Iterable[tuple[EvaluatedInstance, Violation]],
         topology: Topology,
         /,
-    ) -> dict[str, int | None]:
+    ) -> dict[str, MoveCount]:
         """The fewest moves that repair each violated rule."""
 
 
@@ -80,7 +88,7 @@ def judge(
     instances = evaluated_instances(view)
     index = view.index
     judge = Judge(snapshot, instances, index, topology or Topology.of(), details)
-    moves: t.Mapping[str, int | None] = {}
+    moves: t.Mapping[str, MoveCount] = {}
     with declared_cluster(index, instances):
         for instance in instances.placed:
             if scope.covers(instance.instance.workload, instance.instance.ref):

@@ -13,7 +13,7 @@ from ..model.objects import Node
 from ..model.rendering import as_json, columns
 from ..model.snapshot import unreadable_texts
 from ..model.topology import Topology
-from ..model.verdict import InstanceVerdict, RuleVerdict, Verdict, Verdicts
+from ..model.verdict import UNCOUNTED, InstanceVerdict, RuleVerdict, Verdict, Verdicts
 from . import terms as wording
 
 _INSTANCE_LISTS = ("pods", VMIS)
@@ -45,7 +45,12 @@ def summary(verdicts: Verdicts) -> dict[str, JSON]:
         "down": sum(instance.down for instance in verdicts.instances),
         "risks": len(verdicts.risks),
         "violated_rules": [
-            {"rule": rule, "affected": affected.get(rule), "moves_needed": moves}
+            {
+                "rule": rule,
+                "affected": affected.get(rule),
+                "moves_needed": None if moves == UNCOUNTED else moves,
+                "moves_counted": moves != UNCOUNTED,
+            }
             for rule, moves in sorted(verdicts.moves_needed.items())
         ],
     }
@@ -134,6 +139,8 @@ def _problems(verdicts: Verdicts) -> t.Iterator[str]:
         needed = (
             "cannot be satisfied"
             if moves is None
+            else "how many moves would repair it is unknown: too many instances and constraints"
+            if moves == UNCOUNTED
             else f"{moves} {'move' if moves == 1 else 'moves'} would repair it"
         )
         yield f"moves: {name}: {needed}"

@@ -166,11 +166,11 @@ def _question(
 
 def _scope(request: ForecastRequest, rules: RulesRequest | None) -> ReadScope:
     if request.everywhere or (rules is None and not request.scale):
-        return ReadScope(kinds=FORECAST_KINDS)
+        return ReadScope(kinds=FORECAST_KINDS, quotas=True)
     namespaces = {scale.workload.namespace for scale in request.scale}
     if rules is not None:
         namespaces |= set(scope_of(rules).namespaces or ())
-    return ReadScope(namespaces=tuple(sorted(namespaces)), kinds=FORECAST_KINDS)
+    return ReadScope(namespaces=tuple(sorted(namespaces)), kinds=FORECAST_KINDS, quotas=True)
 
 
 def _forecast(question: Question, topology: Topology) -> Forecast:

@@ -33,6 +33,7 @@ from .decide import (
 )
 from .eviction import Evictions, NodeEvent
 from .explain import ProofWords, listed
+from .quota import within_quotas
 from .result import (
     NAMED,
     Deadlock,
@@ -87,7 +88,7 @@ def forecast(
         reasons = tuple(f"unknown: {text}" for text in unreadable_texts(gaps))
         return Forecast(ForecastResult.UNKNOWN, reasons, unreadable=gaps)
     result = _Forecaster(change, topology or Topology.of(), limit).forecast()
-    return _qualified(result, assumed, estimated)
+    return _qualified(within_quotas(result, change), assumed, estimated)
 
 
 _LESS_SURE: t.Final = {

@@ -7,6 +7,9 @@ If the options have errors, the cluster is still read, so that all errors are re
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import threading
 import typing as t
 from dataclasses import replace
 
@@ -92,7 +95,8 @@ def run_task(module: AnsibleModule, run: Run) -> None:
             raise InvalidInput([InputError("timeout", "must be at least 1 second")])
         if module.params["cluster_uid"]:
             cluster.update(_checked(api, module.params["cluster_uid"]))
-        result = run(module, api)
+        with computing_bounded(module, api):
+            result = run(module, api)
         if not cluster["uid"]:
             cluster.update(_identity(module, api))
     except InvalidInput as error:
@@ -102,10 +106,44 @@ def run_task(module: AnsibleModule, run: Run) -> None:
     except WrongCluster as error:
         cluster.update(api=_host(api), uid=error.seen)
         _end(module, api, cluster, [error], [error])
-    except (ApiError, NoConfiguration) as error:
+    except (ApiError, NoConfiguration, ComputingTimeout) as error:
         _end(module, api, cluster, [error], [error])
     _hide_tokens(module, api)
     module.exit_json(**{"changed": False, **result, "cluster": cluster})
+
+
+class ComputingTimeout(Exception):
+    """What was read could not be evaluated in time."""
+
+
+COMPUTING_GRACE = 10.0
+"""Seconds past `timeout`: a request that is late fails by itself, with a better message."""
+
+
+@contextlib.contextmanager
+def computing_bounded(module: AnsibleModule, api: ApiClient) -> t.Iterator[None]:
+    """Raises ComputingTimeout inside of it once the time of `timeout` is over and nothing was written:
+    anyone who may create pods decides how much there is to compute. A rollout is bounded by its own
+    options."""
+    if "_run" in module.params or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    seconds = module.params["timeout"]
+
+    def end(_signal: int, _frame: object) -> None:
+        if not any(api.counts.by_verb[verb] for verb in ("create", "patch", "update", "delete")):
+            raise ComputingTimeout(
+                f"not done within {seconds} s (timeout): the cluster was read, and evaluating it takes longer;"
+                " name fewer namespaces or workloads, or raise timeout"
+            )
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds + COMPUTING_GRACE, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def run_offline(module: AnsibleModule, run: t.Callable[[AnsibleModule], Result]) -> None:

@@ -22,6 +22,9 @@ LAUNCHER_LABEL = ("kubevirt.io", "virt-launcher")
 MIGRATION_JOB = "kubevirt.io/migrationJobUID"
 """Label on a migration's target pod: the uid of the migration (services/template.go)."""
 
+REJECTED_BY_QUOTA = "migrationRejectedByResourceQuota"
+"""Condition of a migration with a target pod that a ResourceQuota refuses (kubevirt.io/api core/v1/types.go)."""
+
 UNSCHEDULABLE_TIMEOUT = "kubevirt.io/migrationUnschedulablePodTimeoutSeconds"
 """Annotation on a migration: seconds until KubeVirt gives up on a target pod that no node takes. The
 default is 300; until then it holds one of the cluster's few migration slots."""

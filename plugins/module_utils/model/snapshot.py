@@ -14,6 +14,7 @@ from .findings import GRANT, GRANT_READER
 from .json_pointer import JSON, MISSING
 from .kinds import KINDS, Kind, RolloutRoom, rollout_room
 from .objects import Labels, Namespace, Node, NodeTerm, Owner, Pod, Ref
+from .quota import Quota
 
 TAINTS_POLICY_SINCE = (1, 26)
 """First Kubernetes in which nodeTaintsPolicy is on by default."""
@@ -220,6 +221,7 @@ class Snapshot:
     """Uid of a ReplicaSet to the Deployment that owns it."""
     claim_terms: t.Mapping[tuple[str, str], tuple[NodeTerm, ...]] = field(default_factory=dict)
     """(namespace, claim) to the required node terms of the PersistentVolume bound to it."""
+    quotas: tuple[Quota, ...] = ()
     platform: Platform = field(default_factory=Platform)
     unreadable: tuple[Unreadable, ...] = ()
     terminating_pods: tuple[Pod, ...] = ()

@@ -104,12 +104,16 @@ class Pending:
     reason: str
 
 
+UNCOUNTED: t.Final = "uncounted"
+MoveCount: t.TypeAlias = "int | t.Literal['uncounted'] | None"
+
+
 @dataclass(frozen=True, slots=True)
 class Verdicts:
     instances: tuple[InstanceVerdict, ...] = ()
     pending: tuple[Pending, ...] = ()
     risks: tuple[Risk, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
-    moves_needed: t.Mapping[str, int | None] = field(default_factory=dict)
+    moves_needed: t.Mapping[str, MoveCount] = field(default_factory=dict)
     """Violated rule (or the term, where no rule owns it) to the fewest moves that repair it;
-    None: no placement does."""
+    None: no placement does; UNCOUNTED: unknown, since counting would take too long."""

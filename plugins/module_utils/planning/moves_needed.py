@@ -21,6 +21,7 @@ from ..compliance.terms import Term, TermKind, spread_term
 from ..compliance.violations import Violation, bypassed_rules, can_be_bypassed
 from ..model.objects import PodTerm, Ref, SpreadConstraint
 from ..model.topology import Topology
+from ..model.verdict import UNCOUNTED, MoveCount
 from ..scheduler.framework import (
     INTER_POD_AFFINITY,
     NODE_AFFINITY,
@@ -32,6 +33,11 @@ from ..scheduler.pod_info import PodInfo
 from ..scheduler.pod_topology_spread import Constraint
 from .matching import Domain, GroupMember, Repair, assign_within_bounds
 
+WORK_BASE, WORK_PER_INSTANCE = 5_000, 5
+"""How often an instance may be taken away and put back, in all and for each instance of the cluster. An
+instance is a member of a few groups; a pod with hundreds of terms, each about all pods of another
+tenant, would make counting endless."""
+
 RULE_PLUGINS = frozenset({NODE_AFFINITY, VOLUME_BINDING, POD_TOPOLOGY_SPREAD, INTER_POD_AFFINITY})
 """Filters that check rules; the others report risks, under which an instance may stay."""
 
@@ -41,9 +47,10 @@ def moves_needed(
     instances: t.Iterable[EvaluatedInstance],
     violations: t.Iterable[tuple[EvaluatedInstance, Violation]],
     topology: Topology,
-) -> dict[str, int | None]:
+) -> dict[str, MoveCount]:
     """Each violated rule (or the description of a term that no rule owns) to the fewest moves that
-    repair it; None if no arrangement does. `index` is the declared world, where `instances` run.
+    repair it; None if no arrangement does, UNCOUNTED beyond the bound on work. `index` is the declared
+    world, where `instances` run.
 
     The count is exact for a group that one rule keeps apart, or spreads over the same nodes. It is
     a lower bound where two groups keep apart from each other, and where the members of a spread
@@ -103,6 +110,10 @@ def keep_from(
     return moves
 
 
+class _TooMuchWork(Exception):
+    pass
+
+
 class _MoveCounter:
     """Collects violations, then counts. Only `instances` move."""
 
@@ -112,6 +123,8 @@ class _MoveCounter:
         self._index = index
         self._instances = {instance.key: instance for instance in instances}
         self._topology = topology
+        self._budget = WORK_BASE + WORK_PER_INSTANCE * len(self._instances)
+        self._counted: dict[tuple[frozenset[str], str], dict[str, GroupMember]] = {}
         self._groups: dict[tuple[str, str, Term], dict[str, EvaluatedInstance]] = {}
         self._alone: dict[str, dict[str, EvaluatedInstance]] = defaultdict(dict)
 
@@ -126,15 +139,23 @@ class _MoveCounter:
             else:
                 self._alone[name][instance.key] = instance
 
-    def moves(self) -> dict[str, int | None]:
-        counts: dict[str, int | None] = {
+    def moves(self) -> dict[str, MoveCount]:
+        counts: dict[str, MoveCount] = {
             name: len(alone) if all(map(self._has_feasible_node, alone.values())) else None
             for name, alone in self._alone.items()
         }
         for (name, _namespace, term), owners in self._groups.items():
-            moves = self._moves_of_group(owners, term)
             previous = counts.get(name, 0)
-            counts[name] = None if moves is None or previous is None else previous + moves
+            try:
+                moves: MoveCount = self._moves_of_group(owners, term)
+            except _TooMuchWork:
+                moves = UNCOUNTED
+            if previous is None or moves is None:
+                counts[name] = None
+            elif isinstance(previous, str) or isinstance(moves, str):
+                counts[name] = UNCOUNTED
+            else:
+                counts[name] = previous + moves
         return counts
 
     def _unowned(self, instance: EvaluatedInstance, term: Term | None) -> str:
@@ -222,6 +243,17 @@ class _MoveCounter:
     ) -> dict[str, GroupMember]:
         """Where each instance may stay or move while all of them are away. A node without the
         key is a domain of its own."""
+        group = frozenset(instances), key
+        if group not in self._counted:
+            self._budget -= len(instances)
+            if self._budget < 0:
+                raise _TooMuchWork
+            self._counted[group] = self._find_members(instances, key)
+        return self._counted[group]
+
+    def _find_members(
+        self, instances: t.Mapping[str, EvaluatedInstance], key: str
+    ) -> dict[str, GroupMember]:
         index, table = self._index, self._index.table
         domains_of: dict[int, frozenset[t.Hashable]] = {}
         members = {}

@@ -76,8 +76,11 @@ def advance(
             return Transition(record)
         reason = f"canceled, but still {phase or 'queued'}; {record.note}"
         return Transition(record, ended=MoveResult(Outcome.FAILED, reason=reason))
-    record = replace(record, note=seen.pending or f"the migration is {phase or 'queued'}")
-    if now - record.begun < settings.move_timeout:
+    note = seen.quota or seen.pending or f"the migration is {phase or 'queued'}"
+    record = replace(record, note=note)
+    hopeless = seen.quota and seen.alone
+    timeout = settings.unschedulable_timeout if hopeless else settings.move_timeout
+    if now - record.begun < timeout:
         return Transition(record)
     return _cancel(record, seen.migration, settings)
 

@@ -15,12 +15,13 @@ from ..api.client import ApiClient
 from ..api.errors import Forbidden, NotFound
 from ..api.lists import list_all
 from ..kubevirt.instances import active_pod
-from ..kubevirt.labels import MIGRATION_JOB
+from ..kubevirt.labels import MIGRATION_JOB, REJECTED_BY_QUOTA
 from ..kubevirt.moving import propagating
 from ..model.json_pointer import JSON
 from ..model.kinds import VIRTUAL_MACHINE, VMI, instance_path, instances_path
 from ..model.objects import Ref
 from ..model.plan import WITHOUT_SUCCESSOR, Method
+from ..model.quota import charged, quota_from_manifest
 from ..model.snapshot import Instance, Migration, Snapshot, Vmi
 from ..view.tables import ClusterTables
 from .gates import Key
@@ -120,9 +121,13 @@ class Observer:
         except NotFound:
             migration = None
         name = path.rpartition("/")[2]
+        namespace = record.instance.namespace
+        in_namespace = [r for r in self._journal.records if r.instance.namespace == namespace]
         return Observation(
             instance=instance,
             migration=migration,
+            quota=self._refusing_quota(record, migration, instance),
+            alone=len(in_namespace) == 1,
             pending=self._why_target_pending(record, migration),
             foreign_migration=instance is not None and self.has_foreign_migration(instance, name),
             propagating=instance is not None and self.propagating(instance),
@@ -191,6 +196,31 @@ class Observer:
         chosen = {"labelSelector": f"{MIGRATION_JOB}={migration['metadata']['uid']}"}
         pods = list_all(self._api, path, params=chosen).items
         return next(filter(None, map(_unschedulable, pods)), "")
+
+    def _refusing_quota(
+        self,
+        record: MoveRecord,
+        migration: t.Mapping[str, JSON] | None,
+        instance: Instance | None,
+    ) -> str:
+        """The ResourceQuota that refuses the target pod: KubeVirt sets a condition that does not name
+        it (KubeVirt, virt-controller watch/migration)."""
+        conditions = ((migration or {}).get("status") or {}).get("conditions") or ()
+        if not any(x.get("type") == REJECTED_BY_QUOTA for x in conditions):
+            return ""
+        text = "a ResourceQuota has no room for a second pod"
+        pod = instance.pod if instance is not None else None
+        try:
+            items = list_all(
+                self._api, f"/api/v1/namespaces/{record.instance.namespace}/resourcequotas"
+            )
+        except Forbidden as error:
+            return f"{text} (its name is unknown: {error.advise()})"
+        quotas = filter(None, map(quota_from_manifest, items.items))
+        for quota in quotas if pod is not None else ():
+            if pod is not None and (exceeded := quota.exceeded_by(charged(pod), quota.used)):
+                return f"{quota} has no room for a second pod: it allows {exceeded}"
+        return text
 
     def _why_pending(self, successor: Instance | None) -> str:
         if successor is None or successor.pod is None or successor.pod.node_name:

@@ -148,6 +148,9 @@ class Reconciler:
             if not was_sent(record, observation):
                 return
             record = replace(record, phase=Phase.BEGUN)
+        if observation.quota and observation.quota != record.note:
+            name = report.short(record.workload, record.instance)
+            self.report.lines.append(report.held(name, observation.quota))
         machine = STATE_MACHINES[record.method]
         self._follow(machine.advance(record, observation, self.clock, self.settings), now)
 

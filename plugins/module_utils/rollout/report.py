@@ -134,6 +134,10 @@ def deferred(name: str, reason: str) -> str:
     return f"{name} is not moved for now: {reason}"
 
 
+def held(name: str, reason: str) -> str:
+    return f"the migration of {name} waits: {reason}"
+
+
 def needless(names: t.Sequence[str]) -> str:
     return f"{_some(names)} {'needs' if len(names) == 1 else 'need'} no move any more"
 

@@ -4,6 +4,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.compliance.report import summary
 from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import NodeTerm, Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
@@ -13,6 +18,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.verdict impor
     RuleVerdict,
     Verdict,
 )
+from ansible_collections.virt.placement.plugins.module_utils.planning import moves_needed
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from tests.unit.compliance.cluster import (
     HOST,
@@ -218,3 +224,28 @@ def test_unmet_affinity_on_node_without_the_key_names_the_key() -> None:
 
     term = "pod affinity over zone to tier In (db)"
     assert reason == f"{term}; node n1 has no label {ZONE} ({term})"
+
+
+def test_a_pod_with_many_terms_against_all_pods_of_another_tenant_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(moves_needed, "WORK_BASE", 100)
+    cluster = Cluster()
+    for number in range(20):
+        cluster.bare_pod(f"p{number}", "n1", tier=f"t{number}")
+    others = [
+        {"key": "tier", "operator": "NotIn", "values": ["x", f"t{number}"]} for number in range(20)
+    ]
+    terms = [{"labelSelector": {"matchExpressions": [e]}, "topologyKey": ZONE} for e in others]
+    cluster.bare_pod("attacker", "n1", anti_affinity(*terms), tier="x")
+
+    verdicts = judge(cluster.snapshot())
+
+    counts = Counter(verdicts.moves_needed.values())
+    assert counts == {1: 10, "uncounted": 10}, "205 of 400 instances are taken away and put back"
+    shown = summary(verdicts)["violated_rules"]
+    assert Counter((x["moves_needed"], x["moves_counted"]) for x in shown) == {
+        (1, True): 10,
+        (None, False): 10,
+    }
+    assert {v.verdict for v in verdicts.instances} == {Verdict.VIOLATED}

@@ -37,7 +37,7 @@ def test_summary_counts_each_verdict_and_what_would_heal() -> None:
         "constraint_removed": 0,
         "down": 0,
         "risks": 0,
-        "violated_rules": [{"rule": RULE, "affected": 2, "moves_needed": 1}],
+        "violated_rules": [{"rule": RULE, "affected": 2, "moves_needed": 1, "moves_counted": True}],
     }
 
 

@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pathlib
+import signal
+import time
 import typing as t
 
 import pytest
@@ -16,6 +19,7 @@ from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
     ApiRequest,
     ServerFault,
 )
+from ansible_collections.virt.placement.plugins.module_utils.interface import runner
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
     argument_spec,
 )
@@ -271,3 +275,34 @@ def test_a_token_is_blanked_out_of_messages(
     result = ends(lambda module, api: api.get("/api/v1/nodes"))
     assert result["failed"]
     assert "secret-token" not in json.dumps(result)
+
+
+def test_computing_ends_with_the_time_of_the_task(
+    ends: t.Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "COMPUTING_GRACE", 0.1)
+
+    def endless(module: AnsibleModule, api: t.Any) -> dict[str, t.Any]:
+        api.get("/api/v1/nodes/w1")
+        while True:
+            with contextlib.suppress(ValueError):
+                sum(range(1000))
+
+    result = ends(endless, timeout=1)
+    assert result["failed"]
+    assert "not done within 1 s (timeout)" in result["msg"]
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_what_was_written_is_reported_however_long_it_takes(
+    ends: t.Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "COMPUTING_GRACE", 0.0)
+
+    def writes(module: AnsibleModule, api: t.Any) -> dict[str, t.Any]:
+        api.create("/api/v1/nodes", {})
+        time.sleep(1.3)
+        return {"changed": True, "nodes": ["w1"]}
+
+    result = ends(writes, timeout=1)
+    assert (result["changed"], result["nodes"]) == (True, ["w1"])

@@ -49,6 +49,17 @@ def migration(phase: str) -> dict[str, t.Any]:
 
 
 class TestMigrate:
+    def test_a_quota_is_named_and_waited_for_only_while_another_move_may_free_it(self) -> None:
+        held = Observation(instance(), migration=migration("Pending"), quota="quota q is full")
+        late = BEGUN.begun + SETTINGS.unschedulable_timeout + 1
+
+        waits = migrate.advance(BEGUN, held, late, SETTINGS)
+        ends = migrate.advance(BEGUN, replace(held, alone=True), late, SETTINGS)
+
+        assert (waits.request, waits.record.note) == (None, "quota q is full")
+        assert ends.request is not None
+        assert ends.record.phase is Phase.CANCELLING
+
     def test_it_creates_one_migration_with_a_name_that_follows_from_run_and_instance(self) -> None:
         step = migrate.advance(RECORD, Observation(instance()), 11, SETTINGS)
 
