@@ -180,6 +180,17 @@ def test_what_was_set_is_remembered_on_the_node(article: Sandbox, label: Label) 
     assert ZONE not in _labels(article, "kni-worker")
 
 
+def test_a_value_that_the_kubelet_overwrote_is_given_back(article: Sandbox, label: Label) -> None:
+    wanted = {"kni-worker": {"zone": "scu"}}
+    label(per_node=wanted)
+    _set(article, "kni-worker", {ZONE: "cloud-a"}, manager="kubelet")
+
+    result = label(per_node=wanted)
+
+    assert not result.get("failed"), result["msg"]
+    assert _labels(article, "kni-worker")[ZONE] == "scu"
+
+
 def test_a_selector_chooses_nodes_and_exclusive_takes_from_the_others(
     article: Sandbox, label: Label
 ) -> None:

@@ -182,7 +182,7 @@ def _held_by_platform(
                 " same",
             )
             continue
-        if change.before is None:
+        if not change.disturbs:
             continue
         for manager in node.last_writers(change.key):
             if _PLATFORM.fullmatch(manager):

@@ -58,7 +58,7 @@ def test_the_same_run_in_a_new_term_is_another_holder() -> None:
             replace(HELD, holder="", last_holder="r-other.3"),
             "was taken over by r-other.3, which has given",
         ),
-        (LeaseReading(), "is held by nobody now"),
+        (LeaseReading(), "has no holder now"),
     ],
 )
 def test_who_lost_the_lease_is_told_who_has_it(seen: LeaseReading, told: str) -> None:

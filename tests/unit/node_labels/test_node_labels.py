@@ -343,6 +343,14 @@ class TestOwners:
                 " write it again; set force to change it all the same"
             )
 
+    def test_a_value_set_here_is_given_back_although_the_kubelet_overwrote_it(self) -> None:
+        node = _node("w1", {ZONE: "a"}, {ZONE: "b"}, managers={"kubelet": [ZONE]})
+
+        plan = _plan(_parse(**self.REQUEST), node)
+
+        assert not plan.faults
+        assert [write.after for write in plan.writes] == [{ZONE: "b"}]
+
     def test_another_key_of_the_platform_is_no_matter(self) -> None:
         node = _node("w1", {ZONE: "a", REGION: "r"}, managers={"kubelet": [REGION]})
         assert not _plan(_parse(**self.REQUEST), node).faults
