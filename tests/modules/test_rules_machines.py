@@ -322,6 +322,47 @@ def test_machines_that_may_use_one_zone_only_cannot_be_kept_apart(task: RulesTas
     assert task.sandbox.audit.writes(since=start) == []
 
 
+def test_a_rule_against_the_zone_of_a_bound_volume_is_refused(task: RulesTask) -> None:
+    """The real scheduler lets the VM run in the zone of its volume only."""
+    name = f"bound-{task.namespace}"
+    size = {"storage": "1Gi"}
+    shared = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+    expression = {"key": ZONE, "operator": "In", "values": ["zone1"]}
+    volume = {
+        **shared,
+        "capacity": size,
+        "local": {"path": "/data"},
+        "claimRef": {"namespace": task.namespace, "name": "data"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}},
+    }
+    version = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}}
+    task.api.create(task.api.path("PersistentVolume"), {**version, "spec": volume})
+    claim = {**shared, "resources": {"requests": size}, "volumeName": name}
+    task.api.create(
+        task.api.path("PersistentVolumeClaim", task.namespace),
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}
+        | {"spec": claim},
+    )
+    machine = objects.virtual_machine("db")
+    spec = machine["spec"]["template"]["spec"]
+    spec["domain"]["devices"]["disks"].append({"name": "data", "disk": {"bus": "virtio"}})
+    spec["volumes"].append({"name": "data", "persistentVolumeClaim": {"claimName": "data"}})
+    task.create(machine)
+    try:
+        vmi = task.running("db")["db"]
+
+        refused = task({"name": "elsewhere", "workloads": ["db"], "run_on": {"zone": "zone2"}})
+        written = task({"name": "here", "workloads": ["db"], "run_on": {"zone": "zone1"}})
+    finally:
+        task.api.delete(task.api.path("PersistentVolume", name=name))
+
+    assert _zone(task, vmi) == "zone1"
+    assert refused["failed"]
+    assert "rule elsewhere, unsatisfiable" in refused["msg"]
+    assert "the volume of its claim data is bound to nodes with" in refused["msg"]
+    assert not written.get("failed"), written["msg"]
+
+
 def test_vms_with_an_equal_term_of_their_own_are_counted_once(
     task: RulesTask, run_module: RunModule
 ) -> None:

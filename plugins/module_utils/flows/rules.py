@@ -172,7 +172,7 @@ def scope_of(request: RulesRequest) -> ReadScope:
     # Pods are read in all namespaces, workloads in these.
     namespaces = {x.namespace for x in targets if not isinstance(x, PodSelector)}
     namespaces.add(request.namespace)
-    return ReadScope(namespaces=tuple(sorted(namespaces)), kinds=RULE_KINDS, volumes=False)
+    return ReadScope(namespaces=tuple(sorted(namespaces)), kinds=RULE_KINDS)
 
 
 def _held(

@@ -246,7 +246,7 @@ def launcher_pod(vmi: Vmi) -> Pod:
     placement = {key: value for key, value in vmi.spec.items() if key in _PLACEMENT}
     selector = {**(placement.get("nodeSelector") or {}), SCHEDULABLE: "true"}
     container = {"name": "compute", "resources": {"requests": vmi_requests(vmi.spec)}}
-    claims = [volume for volume in map(_claim, vmi.spec.get("volumes") or ()) if volume]
+    claims = [volume for volume in map(claim_of, vmi.spec.get("volumes") or ()) if volume]
     spec = {**placement, "nodeSelector": selector, "containers": [container], "volumes": claims}
     owner = {"kind": VMI, "name": vmi.ref.name, "uid": vmi.uid, "controller": True}
     return _pod(f"virt-launcher-{vmi.ref.name}{NEXT}", vmi.ref.namespace, labels, spec, owner)
@@ -299,7 +299,7 @@ def _pod(
     return replace(pod, placement=merge_match_label_keys(pod.placement, labels))
 
 
-def _claim(volume: t.Mapping[str, JSON]) -> JSON:
+def claim_of(volume: t.Mapping[str, JSON]) -> JSON:
     """A volume of a VMI as its launcher pod mounts it; None if it is no claim."""
     claim = volume.get("persistentVolumeClaim")
     data = volume.get("dataVolume")

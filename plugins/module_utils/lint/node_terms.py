@@ -9,11 +9,12 @@ from dataclasses import replace
 
 from ..compliance import terms as wording
 from ..compliance.terms import Term, TermKind, requirement
+from ..kubevirt.next_pod import claim_of
 from ..model.findings import Finding
 from ..model.objects import NodeTerm, Placement, PodTerm, Requirement
 from ..model.topology import HOSTNAME
 from ..scheduler.labels import is_readable, parse_integer
-from ..scheduler.node_affinity import nodes_of_placement, nodes_of_term
+from ..scheduler.node_affinity import nodes_of_placement, nodes_of_term, nodes_of_terms
 from .scene import LintedWorkload, LintInput
 
 
@@ -21,6 +22,7 @@ def findings(scene: LintInput) -> t.Iterator[Finding]:
     for subject in scene.subjects:
         yield from _empty_terms(subject)
         yield from _required(scene, subject)
+        yield from _volumes(scene, subject)
         for term in subject.terms:
             if term.kind is TermKind.PREFERRED_NODE_AFFINITY:
                 yield from _preferred(scene, subject, term)
@@ -76,6 +78,35 @@ def _required(scene: LintInput, subject: LintedWorkload) -> t.Iterator[Finding]:
             terms_text = " or ".join(map(wording.node_term, checkable.node_terms or ()))
             requirements = " and ".join(filter(None, (*selector_texts, terms_text)))
             yield _never(subject, None, f"no node satisfies {requirements}")
+
+
+def _volumes(scene: LintInput, subject: LintedWorkload) -> t.Iterator[Finding]:
+    """Node terms against the nodes that reach the bound volumes: each has nodes, both have none."""
+    if scene.nodes is None or not scene.claim_terms or subject.spec is None:
+        return
+    nodes = nodes_of_placement(subject.declared.placement, scene.table)
+    for claim in filter(None, map(claim_of, subject.spec.get("volumes") or ())):
+        name = claim["persistentVolumeClaim"]["claimName"]
+        terms = scene.claim_terms.get((subject.ref.namespace, name))
+        reached = nodes_of_terms(terms, scene.table, with_fields=False) if terms else 0
+        if terms and nodes and reached and not nodes & reached:
+            where = " or ".join(map(wording.node_term, terms))
+            finding = _never(
+                subject,
+                None,
+                f"the volume of its claim {name} is bound to nodes with {where}, and its node terms"
+                " leave these out",
+                "Allow these nodes, or move the volume first.",
+            )
+            yield replace(finding, rule=_rule_against(scene, subject, reached) or finding.rule)
+
+
+def _rule_against(scene: LintInput, subject: LintedWorkload, reached: int) -> str:
+    """The first rule that by itself leaves these nodes out; empty where none does."""
+    for rule, parts in subject.node_rules():
+        if not nodes_of_term(NodeTerm(parts), scene.table) & reached:
+            return rule
+    return ""
 
 
 def _of_known_keys(scene: LintInput, placement: Placement) -> Placement:

@@ -202,6 +202,7 @@ def _on(cluster: Snapshot, scene: LintInput) -> LintInput:
         nodes=scene.nodes or standing.nodes,
         namespaces=scene.namespaces or standing.namespaces,
         pods=standing.pods,
+        claim_terms=standing.claim_terms,
         platform=scene.platform or standing.platform,
         unreadable=standing.unreadable,
     )

@@ -26,6 +26,7 @@ from ..model.objects import (
     Labels,
     Namespace,
     Node,
+    NodeTerm,
     Placement,
     Pod,
     PodTerm,
@@ -154,6 +155,8 @@ class LintInput:
     pods: tuple[Pod, ...] | None = None
     namespaces: tuple[Namespace, ...] | None = None
     platform: Platform | None = None
+    claim_terms: t.Mapping[tuple[str, str], tuple[NodeTerm, ...]] = field(default_factory=dict)
+    """(namespace, claim) to the required node terms of the PersistentVolume bound to it."""
     all_subjects: tuple[LintedWorkload, ...] = ()
     """Those of `subjects`, and others that are not checked but may be selected."""
     unreadable: tuple[Unreadable, ...] = field(default=())
@@ -296,6 +299,7 @@ def lint_input_of(
         pods=None if "pods" in unread else snapshot.pods,
         namespaces=None if "namespaces" in unread else snapshot.namespaces,
         platform=snapshot.platform,
+        claim_terms=snapshot.claim_terms,
         all_subjects=all_subjects,
         unreadable=snapshot.unreadable,
     )

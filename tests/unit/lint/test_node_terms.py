@@ -8,6 +8,10 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.lint.offline import lint_rules
 from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    NodeTerm,
+    Requirement,
+)
 from tests.parsed import parsed
 from tests.unit.compliance.cluster import (
     HOST,
@@ -193,6 +197,22 @@ def test_a_rule_alone_that_no_node_satisfies_is_named() -> None:
         ("unsatisfiable", "r0"),
         ("no_node_has_value", "r0"),
     ]
+
+
+@pytest.mark.parametrize(("zone", "satisfiable"), [("a", True), ("b", False)])
+def test_node_terms_against_the_zone_of_a_bound_volume(zone: str, satisfiable: bool) -> None:
+    cluster = Cluster("ab")
+    volume = {"name": "data", "dataVolume": {"name": "db-data"}}
+    wanted = node_affinity({"matchExpressions": [expression(ZONE, "In", zone)]})
+    cluster.run("db", "n1", {**wanted, "volumes": [volume]})
+    bound = (NodeTerm((Requirement(ZONE, "In", ("a",)),)),)
+
+    reported = online(cluster, claim_terms={("shop", "db-data"): bound})
+
+    assert ("unsatisfiable" in reported) is not satisfiable
+    if not satisfiable:
+        why = f"the volume of its claim db-data is bound to nodes with {ZONE} In (a)"
+        assert why in reported["unsatisfiable"].why
 
 
 def test_near_and_away_from_the_same_is_unsatisfiable() -> None:
