@@ -214,6 +214,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
+    details: Warns of workloads that need a restart or a recreation before a change is enforced.
   diff_mode:
     support: full
     details: Shows the placement fields and labels that differ, and the names of the rules.
@@ -363,8 +364,9 @@ workloads:
       elements: str
     takes_effect:
       description:
-        - What has to happen before the change applies to what is running.
-        - One of V(now), V(migration), V(restart), V(recreate), V(workload_rollout) and V(start).
+        - What has to happen before the change applies to what is running. For several instances, the most disruptive.
+        - V(migration), V(restart) and V(recreate) are moves of M(virt.placement.rollout). V(workload_rollout) starts
+          with the write. With V(start), nothing is running. With V(now), nothing has to happen.
       type: str
     patch:
       description:

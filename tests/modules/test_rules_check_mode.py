@@ -157,3 +157,27 @@ def test_check_mode_names_exactly_the_writes_that_are_then_made(task: RulesTask,
     again = task.sandbox.audit.mark()
     assert not task(*step.rules, **step.options)["changed"]
     assert not task.sandbox.audit.writes(since=again)
+
+
+def test_check_mode_warns_of_workloads_that_a_migration_does_not_bring_under_the_rule(
+    task: RulesTask,
+) -> None:
+    even = {"name": "even", **MACHINES, "spread": "zone", "preferred": True}
+    pin = {**DATABASE, "name": "pin", "spread": "zone", "preferred": True}
+
+    planned = task(APART, even, pin, check=True)
+
+    assert {x["name"]: x["takes_effect"] for x in planned["workloads"]} == {
+        "m-a": "restart",
+        "m-b": "restart",
+        "db": "recreate",
+    }
+    (warning,) = (str(x) for x in planned["warnings"] if "more than a live" in str(x))
+    for text in (
+        f"VirtualMachine {task.namespace}/m-a (restart), VirtualMachine {task.namespace}/m-b",
+        f"VirtualMachineInstanceReplicaSet {task.namespace}/db (recreate)",
+        "need more than a live migration before the change is enforced: set allow of rollout to",
+        "[migrate, restart, recreate]",
+    ):
+        assert text in warning
+    assert "more than a live" not in str(task(APART, check=True).get("warnings"))

@@ -12,9 +12,11 @@ from ..api.errors import NotFound
 from ..cluster.access import require_write_rights
 from ..cluster.patching import Replaced, apply
 from ..cluster.reading import ReadScope, read_snapshot
+from ..compliance.terms import listed
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, writes_result
 from ..interface.runner import PartialFailure, task_error
+from ..kubevirt.moving import RECREATION, RESTART
 from ..lint.run import lint_of_writes
 from ..model.findings import InputError, TaskError, sentences
 from ..model.json_pointer import JSON
@@ -56,6 +58,8 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "counts": outcome.counts(),
     }
     warn_once(module.warn, (finding for finding in plan.findings if finding not in plan.refused))
+    if module.check_mode and not plan.refused and (text := more_than_migration(plan)):
+        module.warn(text)
     errors = [
         TaskError("finding", f"rule {f.rule}, {sentence}", f"rule {f.rule}")
         for f, sentence in sentences(plan.refused)
@@ -64,6 +68,24 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     if errors:
         raise PartialFailure(result, errors)
     return result
+
+
+def more_than_migration(plan: RulesPlan) -> str:
+    """Which running workloads a live migration does not bring under the change; empty if none."""
+    methods = {
+        change.ref: change.takes_effect
+        for change in plan.workloads
+        if change.takes_effect in (RESTART, RECREATION)
+    }
+    if not methods:
+        return ""
+    need = "needs" if len(methods) == 1 else "need"
+    allow = ", ".join(["migrate", *(x for x in (RESTART, RECREATION) if x in methods.values())])
+    names = listed([f"{ref} ({method})" for ref, method in methods.items()])
+    return (
+        f"{names} {need} more than a live migration before the change is enforced: set allow of"
+        f" rollout to [{allow}]"
+    )
 
 
 def rules_request(
