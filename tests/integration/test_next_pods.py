@@ -5,6 +5,7 @@ generations and two vendors."""
 
 from __future__ import annotations
 
+import time
 import typing as t
 
 import pytest
@@ -13,7 +14,7 @@ from sandbox import Sandbox, drain, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
 
-from .test_scenarios import MIGRATION, Stage
+from .test_scenarios import MIGRATION, ZONE, Stage
 
 JSON = t.Any
 NODES = ("old1", "old2", "new1", "new2", "amd1", "amd2")
@@ -109,3 +110,96 @@ def test_migrated_guest_restarts_on_any_cpu(stage: Stage) -> None:
 
     drain.drain(stage.sandbox, "new1")
     assert stage.node_of("db") == "amd1"
+
+
+ZONE1 = ("amd1", "new1", "old1")
+
+
+def create_instance_type(stage: Stage, name: str = "typed", **spec: JSON) -> None:
+    made = {
+        "apiVersion": "instancetype.kubevirt.io/v1beta1",
+        "kind": "VirtualMachineInstancetype",
+        "metadata": {"name": name, "namespace": stage.namespace},
+        "spec": {"cpu": {"guest": 1}, "memory": {"guest": "1Gi"}, **spec},
+    }
+    path = "/apis/instancetype.kubevirt.io/v1beta1/namespaces/{}/virtualmachineinstancetypes"
+    stage.api.create(path.format(stage.namespace), made)
+
+
+def typed_vm(name: str = "db", **more: JSON) -> JSON:
+    """A VM of the instance type `typed`, which gives it CPU and memory."""
+    vm = objects.virtual_machine(name, **more)
+    vm["spec"]["instancetype"] = {"kind": "VirtualMachineInstancetype", "name": "typed"}
+    del vm["spec"]["template"]["spec"]["domain"]["resources"]
+    return vm
+
+
+def rule_of_zone(verb: str, *zones: str) -> JSON:
+    return {"name": "zones", "workloads": [{"name": "db"}], verb: {"zone": list(zones)}}
+
+
+def is_written(stage: Stage, name: str = "db") -> bool:
+    vm = stage.api.get(stage.path("VirtualMachine", name))
+    return "affinity" in vm["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize("run_strategy", ["Always", "Halted"])
+def test_rule_against_node_selector_of_instance_type_is_a_finding(
+    stage: Stage, run_strategy: str
+) -> None:
+    create_instance_type(stage, nodeSelector={ZONE: "zone1"})
+    stage.create(typed_vm(run_strategy=run_strategy))
+    if run_strategy == "Always":
+        assert stage.node_of("db") in ZONE1
+
+    refused = stage.write(rule_of_zone("avoid", "zone1"))
+
+    assert refused["failed"], refused
+    (finding,) = [f for f in refused["findings"] if f["name"] == "unsatisfiable"]
+    assert f"{ZONE} In (zone1) (the nodeSelector of its instance type" in finding["why"], finding
+    assert not is_written(stage)
+    written = stage.write(rule_of_zone("run_on", "zone1", "zone2"))
+    assert not written.get("failed"), written
+    assert is_written(stage)
+
+
+def test_vm_with_instance_type_moves_where_its_node_selector_lets_it(stage: Stage) -> None:
+    create_instance_type(stage, nodeSelector={ZONE: "zone1"})
+    open_nodes(stage, "old1")
+    stage.create(typed_vm())
+    assert stage.node_of("db") == "old1"
+    open_nodes(stage, "old1", "old2", "new2")
+    rule = {"name": "off", "workloads": [{"name": "db"}], "avoid": {"node": "old1"}}
+
+    found = stage.forecast(namespace=stage.namespace, rules=[rule])
+
+    assert found["forecast"] == "impossible", found
+    stage.sandbox.restore_nodes()
+    found = stage.forecast(namespace=stage.namespace, rules=[rule])
+    (move,) = found["moves"]
+    assert (found["forecast"], move["targets"]) == ("guaranteed", ["new1"]), found
+    assert stage.write(rule)["changed"]
+    assert migrate(stage) == "new1"
+
+
+def test_node_selector_of_the_cluster_is_part_of_every_next_pod(stage: Stage) -> None:
+    configured(stage, {ZONE: "zone1"})
+    try:
+        start(stage, "old1")
+        open_nodes(stage, "old1", "old2", "new2")
+
+        assert forecast_of_drain(stage, "old1") == ("impossible", [])
+
+        assert migrate(stage) == ""
+        rule = {"name": "zones", "workloads": [{"name": "db"}], "avoid": {"zone": "zone1"}}
+        assert "unsatisfiable" in [f["name"] for f in stage.write(rule)["findings"]]
+    finally:
+        configured(stage, None)
+
+
+def configured(stage: Stage, node_selectors: JSON) -> None:
+    """Set the cluster's node selectors, and wait until virt-controller makes pods by them."""
+    developer = {"developerConfiguration": {"nodeSelectors": node_selectors}}
+    path = f"{stage.api.path('KubeVirt', 'kubevirt')}/kubevirt"
+    stage.api.patch(path, {"spec": {"configuration": developer}})
+    time.sleep(2)  # virt-controller shows nowhere that it has read its configuration

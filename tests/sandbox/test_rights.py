@@ -34,8 +34,6 @@ EVERYTHING_READ = {
     "virtualmachineinstancereplicasets": "kubevirt.io",
     "virtualmachineinstancemigrations": "kubevirt.io",
     "virtualmachinepools": "pool.kubevirt.io",
-    "virtualmachineinstancetypes": "instancetype.kubevirt.io",
-    "virtualmachineclusterinstancetypes": "instancetype.kubevirt.io",
 }
 NEVER_READ = {
     "secrets": "",

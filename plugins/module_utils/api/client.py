@@ -79,6 +79,8 @@ class RetryPolicy:
             return not error.final
         if isinstance(error, Throttled):
             return not (error.is_status and error.request.resource == "pods/eviction")
+        if error.is_status and error.request.resource == "virtualmachines/expand-spec":
+            return False  # virt-api answers 500 where the instance type is not there
         if isinstance(error, (ServerFault, AnswerLost, BadAnswer)):
             return error.request.repeatable and error.status not in (501, 505)
         return False

@@ -12,11 +12,12 @@ from __future__ import annotations
 import re
 import typing as t
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..api.client import METADATA, ApiClient
-from ..api.errors import Forbidden, NotFound
+from ..api.errors import Forbidden, NotFound, ServerFault
 from ..api.lists import list_all
+from ..kubevirt.node_selectors import is_expanded
 from ..model import kinds
 from ..model.gc import collector_paused
 from ..model.json_pointer import JSON
@@ -87,6 +88,8 @@ def _kubevirt_fields(kubevirt: t.Mapping[str, JSON]) -> dict[str, t.Any]:
         "eviction_strategy": configuration.get("evictionStrategy"),
         "migrations_per_cluster": migrations.get("parallelMigrationsPerCluster"),
         "migrations_per_node": migrations.get("parallelOutboundMigrationsPerNode"),
+        "configuration": configuration,
+        "architecture": (kubevirt.get("status") or {}).get("defaultArchitecture"),
     }
     return {name: value for name, value in named.items() if value is not None}
 
@@ -154,6 +157,57 @@ def read_snapshot(api: ApiClient, scope: ReadScope | None = None) -> Snapshot:
             *platform.result(),
             {what: [future.result() for future in many] for what, many in reading.items()},
         )
+
+
+def with_expanded_templates(
+    api: ApiClient, snapshot: Snapshot, workloads: t.Collection[Ref]
+) -> Snapshot:
+    """The snapshot with the templates of the halted VMs among `workloads` as virt-api expands them, where
+    they have an instance type or a preference. A running VM's VMI shows that. What cannot be expanded
+    becomes an entry of `unreadable`."""
+    running = {(vmi.ref.namespace, vmi.ref.name) for vmi in snapshot.vmis}
+    halted = [
+        workload.ref
+        for workload in snapshot.workloads
+        if workload.ref in workloads
+        and workload.ref.kind == kinds.VIRTUAL_MACHINE.name
+        and (workload.ref.namespace, workload.ref.name) not in running
+        and workload.ref not in snapshot.expanded
+        and is_expanded(workload)
+    ]
+    if not halted:
+        return snapshot
+    with ThreadPoolExecutor(_THREADS, "expand") as pool:
+        answers = list(pool.map(lambda ref: _expanded(api, ref), halted))
+    expanded = {
+        ref: answer for ref, answer in zip(halted, answers, strict=True) if isinstance(answer, dict)
+    }
+    gaps = dict.fromkeys(answer for answer in answers if isinstance(answer, Unreadable))
+    return replace(
+        snapshot,
+        expanded={**snapshot.expanded, **expanded},
+        unreadable=(*snapshot.unreadable, *gaps),
+    )
+
+
+_EXPANDED = "/apis/subresources.kubevirt.io/v1/namespaces/{}/virtualmachines/{}/expand-spec"
+
+
+def _expanded(api: ApiClient, vm: Ref) -> dict[str, JSON] | Unreadable | None:
+    """The spec of the template of a VM with its instance type and preference; None where it is gone."""
+    try:
+        answer = api.get(_EXPANDED.format(vm.namespace, vm.name))
+    except NotFound:
+        return None
+    except Forbidden as error:
+        return unreadable(error)
+    except ServerFault as error:
+        if not error.is_status:
+            raise
+        resource = f"instance type and preference of {vm.name}"
+        return Unreadable(resource, vm.namespace, "get", error.message)
+    spec: dict[str, JSON] = answer["spec"]["template"]["spec"]
+    return spec
 
 
 def _paths(scope: ReadScope) -> dict[str, list[str]]:

@@ -12,11 +12,12 @@ import marshal
 import typing as t
 from dataclasses import dataclass, field, replace
 
+from ..kubevirt.node_selectors import AddedNodeSelectors, cluster_node_selector
 from ..model.json_pointer import JSON
 from ..model.kinds import RULES
 from ..model.objects import Labels, Node, NodeTerm, Placement, Ref, Requirement
 from ..model.placement_manifests import node_term_from_json, placement_from_spec
-from ..model.snapshot import Workload
+from ..model.snapshot import Snapshot, Vmi, Workload
 from ..model.topology import Topology
 from ..rules.merge_node_terms import foreign_part, is_empty, standing
 from ..rules.ownership import (
@@ -261,9 +262,12 @@ class Declared:
 
 
 class DeclaredReader:
-    """Reads workloads. Equal placements are parsed once."""
+    """Reads workloads. Equal placements are parsed once. Of a `snapshot` it is also read what instance
+    types and KubeVirt's configuration add to the node selectors of templates."""
 
-    def __init__(self) -> None:
+    def __init__(self, snapshot: Snapshot | None = None) -> None:
+        self._added = AddedNodeSelectors(snapshot) if snapshot is not None else None
+        self._of_cluster = cluster_node_selector(snapshot.platform) if snapshot is not None else {}
         self._placements: dict[bytes, tuple[Placement, TermSet]] = {}
         self._read: dict[Ref, Declared] = {}
 
@@ -277,6 +281,10 @@ class DeclaredReader:
             self._placements[key] = entry
         return entry
 
+    def of_vmi(self, vmi: Vmi) -> Placement:
+        """The placement of the next pod of a VMI, without what the platform adds."""
+        return self.placement(_selecting(vmi.spec, self._of_cluster))[0]
+
     def declared(self, workload: Workload) -> Declared:
         declared = self._read.get(workload.ref)
         if declared is None:
@@ -285,7 +293,8 @@ class DeclaredReader:
 
     def _declared(self, workload: Workload) -> Declared:
         template = workload.template
-        placement, term_set = self.placement(template.get("spec") or {})
+        added = self._added.of(workload) if self._added is not None else {}
+        placement, term_set = self.placement(_selecting(template.get("spec") or {}, added))
         plain = Declared(
             workload.ref,
             placement,
@@ -301,10 +310,22 @@ class DeclaredReader:
             return replace(plain, damaged=str(error))
         if ownership.uid != workload.uid:
             return replace(plain, copied_from=ownership.uid)
-        return _with_rules(plain, ownership, template)
+        return _with_rules(plain, ownership, template, tuple(added.items()))
 
 
-def _with_rules(plain: Declared, ownership: Ownership, template: t.Mapping[str, JSON]) -> Declared:
+def _selecting(spec: t.Mapping[str, JSON], added: Labels) -> t.Mapping[str, JSON]:
+    """The spec with node labels added to its node selector."""
+    if not added:
+        return spec
+    return {**spec, "nodeSelector": {**added, **(spec.get("nodeSelector") or {})}}
+
+
+def _with_rules(
+    plain: Declared,
+    ownership: Ownership,
+    template: t.Mapping[str, JSON],
+    added: tuple[tuple[str, str], ...],
+) -> Declared:
     owners: dict[Term, tuple[str, ...]] = {}
     for slot, entry, term in _present(plain.placement, template):
         names = tuple(map(str, rules_of_term(ownership, slot, entry)))
@@ -315,9 +336,9 @@ def _with_rules(plain: Declared, ownership: Ownership, template: t.Mapping[str, 
         _rule_terms(str(rule), marks, owners, nodes.get(str(rule)), template)
         for rule, marks in ownership.rules.items()
     )
-    return replace(
-        plain, rules=rules, owners=owners, foreign=foreign_node_terms(ownership, template)
-    )
+    foreign = foreign_node_terms(ownership, template)
+    foreign = replace(foreign, pairs=(*foreign.pairs, *added))
+    return replace(plain, rules=rules, owners=owners, foreign=foreign)
 
 
 def _present(

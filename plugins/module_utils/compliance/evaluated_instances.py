@@ -52,7 +52,7 @@ class EvaluatedInstances:
 
 def evaluated_instances(view: ClusterView) -> EvaluatedInstances:
     """All instances of a cluster."""
-    reader = DeclaredReader()
+    reader = DeclaredReader(view.snapshot)
     comparison = DriftComparison(view.snapshot, reader)
     placed, waiting = [], []
     for instance in view.instances:

@@ -237,7 +237,7 @@ class Judge:
         vmi = instance.instance.vmi
         if vmi is None or why_not_migratable(vmi):
             return ()
-        placement, _terms = self._reader.placement(vmi.spec)
+        placement = self._reader.of_vmi(vmi)
         target = migrated(instance.pod, vmi, placement, self._nodes.get(instance.node))
         return self._index.feasible_nodes(target, exclude={instance.node})
 

@@ -30,9 +30,9 @@ from ..model.findings import Finding, InputError, InvalidInput
 from ..model.kinds import FORECAST_KINDS, VIRTUAL_MACHINE
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
-from ..rules.plan import ExtraFindings, RulesPlan, RulesRequest, plan_rules
+from ..rules.plan import ExtraFindings, RulesPlan, RulesRequest
 from ..view.assumed_labels import NodeLabels, assumed_node_labels, with_node_labels
-from .rules import rules_request, scope_of
+from .rules import plan_with_instance_types, rules_request, scope_of
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -106,7 +106,8 @@ def read_question(params: t.Mapping[str, t.Any], api: ApiClient, topology: Topol
     if faults:
         raise InvalidInput(_all_faults(api, request, rules, assumed, faults))
     before = read_snapshot(api, _scope(request, rules))
-    return _question(before, request, rules, assumed, extra_findings=lint_of_writes(topology))
+    findings = lint_of_writes(topology)
+    return _question(api, before, request, rules, assumed, extra_findings=findings)
 
 
 def _rules_option(
@@ -138,13 +139,14 @@ def _all_faults(
     """`faults` of the options, and the errors that only the cluster shows, in the valid options."""
 
     def look(brief: ApiClient) -> None:
-        _question(read_snapshot(brief, _scope(request, rules)), request, rules, assumed)
+        _question(brief, read_snapshot(brief, _scope(request, rules)), request, rules, assumed)
 
     errors = with_errors_of_the_cluster(api, faults, look, "the cluster")
     return tuple(dict.fromkeys((*errors, *(rules.faults if rules is not None else ()))))
 
 
 def _question(
+    api: ApiClient,
     before: Snapshot,
     request: ForecastRequest,
     rules: RulesRequest | None,
@@ -157,7 +159,7 @@ def _question(
     unavailable = unavailable_nodes(request, before, faults)
     if rules is not None:
         checked = replace(rules, faults=(*faults, *rules.faults))
-        plan = plan_rules(before, checked, extra_findings=extra_findings)
+        before, plan = plan_with_instance_types(api, before, checked, extra_findings)
         return Question(request, before, unavailable, plan)
     if faults:
         raise InvalidInput(faults)

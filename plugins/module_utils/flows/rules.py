@@ -11,7 +11,7 @@ from ..api.client import ApiClient
 from ..api.errors import NotFound
 from ..cluster.access import require_write_rights
 from ..cluster.patching import Replaced, apply
-from ..cluster.reading import ReadScope, read_snapshot
+from ..cluster.reading import ReadScope, read_snapshot, with_expanded_templates
 from ..compliance.terms import listed
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, writes_result
@@ -23,6 +23,7 @@ from ..model.json_pointer import JSON
 from ..model.kinds import RULE_KINDS
 from ..model.objects import Ref
 from ..model.rule import PodSelector
+from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..model.write import Write
 from ..rules.parse import read_rules
@@ -166,7 +167,7 @@ def write_rules(
     faults = list(request.faults)
     snapshot = with_node_labels(read_snapshot(api, scope_of(request)), assumed, faults)
     request = replace(request, faults=tuple(faults))
-    plan = plan_rules(snapshot, request, extra_findings=extra_findings)
+    _snapshot, plan = plan_with_instance_types(api, snapshot, request, extra_findings)
     if plan.refused:
         return Written(plan)
     require_write_rights(api, plan.writes, role="mover")
@@ -186,6 +187,21 @@ def write_rules(
             or not isinstance(failed.error, (NotFound, Replaced))
         }
     return Written(plan, tuple(done), errors)
+
+
+def plan_with_instance_types(
+    api: ApiClient,
+    snapshot: Snapshot,
+    request: RulesRequest,
+    extra_findings: ExtraFindings | None,
+) -> tuple[Snapshot, RulesPlan]:
+    """The plan, and the snapshot with the expanded templates of the halted members that have an
+    instance type: which VMs these are, only the plan knows."""
+    plan = plan_rules(snapshot, request, extra_findings=extra_findings)
+    expanded = with_expanded_templates(api, snapshot, plan.members)
+    if expanded is snapshot:
+        return snapshot, plan
+    return expanded, plan_rules(expanded, request, extra_findings=extra_findings)
 
 
 def scope_of(request: RulesRequest) -> ReadScope:

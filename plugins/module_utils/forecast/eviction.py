@@ -99,7 +99,7 @@ class Evictions:
         self._workloads = {workload.ref: workload for workload in snapshot.workloads}
         self._nodes = {node.name: node for node in snapshot.nodes}
         self._of_source: dict[t.Hashable, tuple[Placement, Placement]] = {}
-        self._reader = DeclaredReader()
+        self._reader = DeclaredReader(snapshot)
         self._templates = TemplateMatcher()
         self._just_moved = {
             pod.owner.uid for pod in snapshot.terminating_pods if pod.owner is not None
@@ -170,7 +170,7 @@ class Evictions:
         ):
             placement = self._with_source_cpu(pod, vmi)
             return self.names.unused(replace(pod, uid="", placement=placement, **_FRESH), name)
-        placement, _terms = self._reader.placement(vmi.spec)
+        placement = self._reader.of_vmi(vmi)
         if workload is not None and propagating(workload, vmi, self._platform):
             placement = self._reader.declared(workload).placement
         target = migrated(pod, vmi, placement, self._nodes.get(pod.node_name))

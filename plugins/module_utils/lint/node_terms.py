@@ -167,7 +167,7 @@ def _excluded(
     owners = {
         part: f"rule {rule}"
         if (rule := subject.rule_of_requirement(part))
-        else ("its nodeSelector" if part in pairs else "its own node affinity")
+        else (_owner_of_pair(subject, part) if part in pairs else "its own node affinity")
         for part in parts
         if term is None
     }
@@ -177,6 +177,12 @@ def _excluded(
     ]
     advice = "Change one of them: whatever labels a node has, it cannot satisfy both."
     return _never(subject, term, f"{prefix} {' and '.join(texts)}", advice)
+
+
+def _owner_of_pair(subject: LintedWorkload, part: Requirement) -> str:
+    if part.key in ((subject.spec or {}).get("nodeSelector") or {}):
+        return "its nodeSelector"
+    return "the nodeSelector of its instance type or of KubeVirt's configuration"
 
 
 def _never(

@@ -306,7 +306,7 @@ def lint_input_of(
 
 
 def _subjects(snapshot: Snapshot) -> t.Iterator[LintedWorkload]:
-    reader = DeclaredReader()
+    reader = DeclaredReader(snapshot)
     vmis: dict[str, list[Vmi]] = defaultdict(list)
     for vmi in snapshot.vmis:
         if vmi.owner is not None and not vmi.finished:

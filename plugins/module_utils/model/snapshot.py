@@ -38,6 +38,10 @@ class Platform:
     eviction_strategy: str = "None"
     migrations_per_cluster: int = 5
     migrations_per_node: int = 2
+    configuration: t.Mapping[str, JSON] = field(default_factory=dict, hash=False)
+    """KubeVirt's spec.configuration."""
+    architecture: str = "amd64"
+    """The architecture of a VM that does not name one (KubeVirt's status.defaultArchitecture)."""
 
     @property
     def merges_match_label_keys(self) -> bool:
@@ -222,6 +226,8 @@ class Snapshot:
     claim_terms: t.Mapping[tuple[str, str], tuple[NodeTerm, ...]] = field(default_factory=dict)
     """(namespace, claim) to the required node terms of the PersistentVolume bound to it."""
     quotas: tuple[Quota, ...] = ()
+    expanded: t.Mapping[Ref, t.Mapping[str, JSON]] = field(default_factory=dict)
+    """Halted VM to the spec of its template with its instance type and preference, where that was read."""
     platform: Platform = field(default_factory=Platform)
     unreadable: tuple[Unreadable, ...] = ()
     terminating_pods: tuple[Pod, ...] = ()

@@ -144,7 +144,7 @@ class MovableReader:
         self.snapshot = snapshot
         self.nodes = {node.name: node for node in snapshot.nodes}
         self._apply_pending_changes = apply_pending_changes
-        self._declared = DeclaredReader()
+        self._declared = DeclaredReader(snapshot)
         self._comparison = DriftComparison(snapshot, self._declared)
 
     def declared(self, workload: Workload) -> Declared:

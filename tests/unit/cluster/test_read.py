@@ -8,6 +8,13 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
+    ApiError,
+    ApiRequest,
+    Forbidden,
+    NotFound,
+    ServerFault,
+)
 from ansible_collections.virt.placement.plugins.module_utils.cluster.reading import (
     _claim_terms,
     _controllers,
@@ -15,6 +22,7 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.reading imp
     _ListResult,
     _release,
     _unserved_pools,
+    with_expanded_templates,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     migration_from_manifest,
@@ -30,6 +38,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Migration,
     Platform,
+    Snapshot,
     Vmi,
 )
 
@@ -65,7 +74,7 @@ def test_releases(version: JSON, release: tuple[int, int]) -> None:
 
 
 def test_settings_of_kubevirt() -> None:
-    assert _kubevirt_fields({}) == {"kubevirt": ""}
+    assert _kubevirt_fields({}) == {"kubevirt": "", "configuration": {}}
     configuration = {
         "vmRolloutStrategy": "Stage",
         "evictionStrategy": "LiveMigrate",
@@ -81,6 +90,7 @@ def test_settings_of_kubevirt() -> None:
         eviction_strategy="LiveMigrate",
         migrations_per_cluster=9,
         migrations_per_node=3,
+        configuration=configuration,
     )
 
 
@@ -171,3 +181,54 @@ def test_a_migration_that_goes_on() -> None:
     manifest = {"metadata": _metadata("m"), "spec": {"vmiName": "db"}}
     ref = Ref("VirtualMachineInstanceMigration", "shop", "m")
     assert migration_from_manifest(manifest) == Migration(ref, "uid-m", "db", "")
+
+
+class Answering:
+    """An API server that answers every GET with this."""
+
+    def __init__(self, answer: JSON) -> None:
+        self.answer = answer
+        self.paths: list[str] = []
+
+    def get(self, path: str) -> JSON:
+        self.paths.append(path)
+        if isinstance(self.answer, type):
+            raise self.answer(ApiRequest("GET", path), "typed not found", is_status=True)
+        return self.answer
+
+
+def _expanded(answer: JSON, **spec: JSON) -> tuple[Snapshot, list[str]]:
+    vm = {"metadata": _metadata(), "spec": {"template": {"spec": {}}, **spec}}
+    workload = workload_from_manifest("VirtualMachine", vm)
+    api = Answering(answer)
+    snapshot = Snapshot(workloads=(workload,))
+    return with_expanded_templates(t.cast(t.Any, api), snapshot, {workload.ref}), api.paths
+
+
+TYPED = {"instancetype": {"name": "typed"}}
+DB = Ref("VirtualMachine", "shop", "db")
+
+
+def test_halted_vm_with_instance_type_is_expanded_by_the_server() -> None:
+    spec = {"nodeSelector": {"disk": "fast"}}
+    snapshot, paths = _expanded({"spec": {"template": {"spec": spec}}}, **TYPED)
+    assert snapshot.expanded == {DB: spec}
+    base = "/apis/subresources.kubevirt.io/v1/namespaces/shop/virtualmachines"
+    assert paths == [f"{base}/db/expand-spec"]
+
+
+def test_vm_without_instance_type_is_not_expanded() -> None:
+    assert _expanded({})[1] == []
+
+
+@pytest.mark.parametrize("error", [Forbidden, ServerFault])
+def test_vm_that_cannot_be_expanded_is_unreadable(error: type[ApiError]) -> None:
+    snapshot, _paths = _expanded(error, **TYPED)
+    (gap,) = snapshot.unreadable
+    assert (snapshot.expanded, gap.namespace) == ({}, "shop")
+    assert "in namespace shop" in str(gap)
+
+
+def test_vm_that_is_gone_meanwhile_is_not_expanded() -> None:
+    snapshot, _paths = _expanded(NotFound, **TYPED)
+    assert (snapshot.expanded, snapshot.unreadable) == ({}, ())

@@ -1,0 +1,84 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Node labels that an instance type and KubeVirt's configuration add to the pods of a VM."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.node_selectors import (
+    AddedNodeSelectors,
+    is_expanded,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Platform,
+    Snapshot,
+    Vmi,
+    Workload,
+)
+
+JSON = t.Any
+OF_CLUSTER = {"developerConfiguration": {"nodeSelectors": {"role": "virt", "disk": "any"}}}
+
+
+def vm(selector: JSON = None, **spec: JSON) -> Workload:
+    template = {"spec": {"domain": {}, "nodeSelector": selector}}
+    manifest = {"metadata": {"name": "db"}, "spec": {"template": template, **spec}}
+    return Workload(Ref("VirtualMachine", "shop", "db"), "u-db", manifest)
+
+
+def running(**selector: str) -> Vmi:
+    ref = Ref("VirtualMachineInstance", "shop", "db")
+    owner = Owner("VirtualMachine", "db", "u-db")
+    return Vmi(ref, "u-1", "Running", "n1", {}, {"nodeSelector": selector}, owner=owner)
+
+
+TYPED = {"instancetype": {"name": "fast"}}
+
+
+def added(workload: Workload, **snapshot: JSON) -> dict[str, str]:
+    return AddedNodeSelectors(Snapshot(workloads=(workload,), **snapshot)).of(workload)
+
+
+def test_vm_without_instance_type_gets_nothing() -> None:
+    assert added(vm(), vmis=(running(zone="a"),)) == {}
+
+
+def test_running_vm_shows_the_labels_of_its_instance_type() -> None:
+    assert added(vm(**TYPED), vmis=(running(disk="fast"),)) == {"disk": "fast"}
+
+
+def test_halted_vm_has_the_labels_of_its_expanded_template() -> None:
+    workload = vm(**TYPED)
+    expanded = {workload.ref: {"nodeSelector": {"disk": "fast"}}}
+    assert added(workload, expanded=expanded) == {"disk": "fast"}
+    assert added(workload) == {}
+
+
+def test_labels_of_the_cluster_yield_to_those_of_instance_type_and_template() -> None:
+    platform = Platform(configuration=OF_CLUSTER)
+    assert added(vm(), platform=platform) == {"role": "virt", "disk": "any"}
+    assert added(vm({"disk": "slow"}), platform=platform) == {"role": "virt"}
+    typed = added(vm(**TYPED), platform=platform, vmis=(running(disk="fast"),))
+    assert typed == {"role": "virt", "disk": "fast"}
+
+
+def test_deployment_gets_no_labels_of_kubevirt() -> None:
+    deployment = Workload(Ref("Deployment", "shop", "web"), "u-web", {"metadata": {}, "spec": {}})
+    assert added(deployment, platform=Platform(configuration=OF_CLUSTER)) == {}
+
+
+def test_vm_of_a_pool_has_the_instance_type_of_the_pool() -> None:
+    inner = {"template": {"spec": {"domain": {}}}, **TYPED}
+    manifest = {"metadata": {"name": "web"}, "spec": {"virtualMachineTemplate": {"spec": inner}}}
+    pool = Workload(Ref("VirtualMachinePool", "shop", "web"), "u-pool", manifest)
+    member = Workload(
+        Ref("VirtualMachine", "shop", "db"),
+        "u-db",
+        vm(**TYPED).manifest,
+        Owner("VirtualMachinePool", "web", "u-pool"),
+    )
+    snapshot = Snapshot(workloads=(pool, member), vmis=(running(disk="fast"),))
+    assert is_expanded(pool)
+    assert AddedNodeSelectors(snapshot).of(pool) == {"disk": "fast"}
