@@ -134,6 +134,21 @@ def test_apply_moves_members_of_its_own_rules_only(shop: Shop, stage: Stage) -> 
     assert all(words[4:] == ending.split() for words in named)
 
 
+def test_apply_fails_on_a_skipped_vm_where_that_is_asked_for(shop: Shop, stage: Stage) -> None:
+    start_in_one_zone(shop, "m0", "m1")
+    for name in ("m0", "m1"):
+        label = {"metadata": {"labels": {"placement.virt/do-not-move": "true"}}}
+        shop.api.patch(shop.path("VirtualMachine", name), label)
+    wanted = one_per_zone(shop, "m0", "m1") | {"placement_apply_fail_on_skipped": True}
+
+    result = stage.play("apply", wanted, identity="mover")
+
+    assert result.rc != 0, result.stdout
+    (failed,) = (e["event_data"] for e in result.events if e["event"] == "runner_on_failed")
+    assert failed["task"] == "Roll out"
+    assert failed["res"]["msg"].startswith("2 instances were skipped (fail_on_skipped): Virtual")
+
+
 def test_apply_shows_at_most_ten_tasks(shop: Shop, stage: Stage) -> None:
     start_in_one_zone(shop, "m0", "m1")
 
