@@ -66,7 +66,7 @@ EXAMPLES = r"""
 - name: Forecast the drain of a node
   virt.placement.forecast_info:
     unavailable:
-      nodes: [worker2]
+      nodes: [kni-worker2]
 
 - name: Forecast the failure of a zone
   virt.placement.forecast_info:

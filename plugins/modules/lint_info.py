@@ -97,8 +97,8 @@ EXAMPLES = r"""
   virt.placement.lint_info:
     namespace: shop
     rules:
-      - name: database-one-per-zone
-        workloads: [db1, db2, db3]
+      - name: web-one-per-zone
+        workloads: [web-1, web-2, web-3]
         keep_apart: zone
 
 - name: Check the manifests of a repository

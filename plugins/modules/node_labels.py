@@ -96,17 +96,17 @@ EXAMPLES = r"""
   virt.placement.node_labels:
     per_value:
       zone:
-        a: [worker1, worker2]
-        b: [worker3, worker4]
-        c: [worker5, worker6]
+        a: [kni-worker, kni-worker2]
+        b: [kni-worker3, kni-worker4]
+        c: [kni-worker5, kni-worker6]
 
 - name: Label nodes with region, zone and performance, and remove performance from all other nodes
   virt.placement.node_labels:
     per_node:
-      worker1:
+      kni-worker:
         region: iberia
         zone: a
-      worker2:
+      kni-worker2:
         region: iberia
         zone: a
         performance: high
@@ -122,7 +122,7 @@ EXAMPLES = r"""
 
 - name: Remove a label
   virt.placement.node_labels:
-    nodes: [worker1, worker2]
+    nodes: [kni-worker, kni-worker2]
     remove: [old-key]
 
 - name: Label nodes of one cluster only

@@ -128,13 +128,13 @@ attributes:
 EXAMPLES = r"""
 - name: Drain a node
   virt.placement.node_maintenance:
-    nodes: [worker2]
+    nodes: [kni-worker2]
     state: drained
     reason: firmware
 
 - name: Put it back in service after a reboot
   virt.placement.node_maintenance:
-    nodes: [worker2]
+    nodes: [kni-worker2]
     state: in_service
     reboot_expected: true
 

@@ -184,7 +184,7 @@ EXAMPLES = r"""
 - name: Migrate VMs that violate a rule
   virt.placement.rollout:
     namespaces:
-      - default
+      - shop
 
 - name: Show the moves, and make none
   virt.placement.rollout:

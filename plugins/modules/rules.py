@@ -241,12 +241,12 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Run two databases in different zones
+- name: Run three web servers in different zones
   virt.placement.rules:
     namespace: shop
     rules:
-      - name: db-one-per-zone
-        workloads: [db1, db2]
+      - name: web-one-per-zone
+        workloads: [web-1, web-2, web-3]
         keep_apart: zone
 
 - name: Run the databases on fast nodes, and the application beside one of them

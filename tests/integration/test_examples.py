@@ -1,12 +1,16 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The playbooks in docs/examples, as they stand there, on the cluster that `make sandbox-up` starts."""
+"""The playbooks in docs/examples and the first example of each module, as they stand there, on the
+cluster that `make sandbox-up` starts."""
 
 from __future__ import annotations
 
+import ast
+import pathlib
 import typing as t
 
 import pytest
+import yaml
 
 from demos.stage import PlayResult, Stage
 from sandbox import Sandbox
@@ -24,6 +28,10 @@ JOBS = (
     "nightly_verify.yml",
     "rollout_in_a_window.yml",
 )
+DISRUPTIVE = ("node_maintenance", "rollout")
+"""Modules whose first example runs in check mode here."""
+FIRST = ("node_labels", "rules")
+"""Modules whose first example others build on."""
 
 
 @pytest.fixture
@@ -70,6 +78,36 @@ def test_each_job_works_and_its_second_run_writes_nothing(stage: Stage) -> None:
         play_changes_nothing(stage, name)
 
     assert_shop_is_placed(stage)
+
+
+def test_the_first_example_of_each_module_runs_as_it_stands(
+    stage: Stage, tmp_path: pathlib.Path
+) -> None:
+    modules = {path.stem: path for path in (CHECKOUT / "plugins" / "modules").glob("*.py")}
+    for name in (*FIRST, *sorted(set(modules) - set(FIRST))):
+        task = first_example(modules[name])
+        assert f"virt.placement.{name}" in task
+        interpreter = {"ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+        play = {"hosts": "localhost", "gather_facts": False, "vars": interpreter, "tasks": [task]}
+        playbook = tmp_path / f"{name}.yml"
+        playbook.write_text(yaml.safe_dump([play], sort_keys=False))
+
+        result = stage.play(str(playbook), {}, identity="admin", check=name in DISRUPTIVE)
+
+        assert result.rc == 0, (name, result.stdout)
+
+
+def first_example(module: pathlib.Path) -> dict[str, t.Any]:
+    """The first task of the module's EXAMPLES."""
+    (text,) = (
+        ast.literal_eval(statement.value)
+        for statement in ast.parse(module.read_text()).body
+        if isinstance(statement, ast.Assign)
+        and isinstance(statement.targets[0], ast.Name)
+        and statement.targets[0].id == "EXAMPLES"
+    )
+    task: dict[str, t.Any] = yaml.safe_load(text)[0]
+    return task
 
 
 def assert_shop_is_placed(stage: Stage) -> None:

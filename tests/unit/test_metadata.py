@@ -149,3 +149,16 @@ def test_pins_are_exact_and_name_no_address(pins: Path) -> None:
     lines = [line for line in pins.read_text().splitlines() if line]
     assert lines
     assert [line for line in lines if line.count("==") != 1 or "/" in line or " @ " in line] == []
+
+
+@pytest.mark.parametrize("name", sorted(names_in("plugins/modules")))
+def test_a_module_begins_with_what_it_does_in_at_most_two_sentences(name: str) -> None:
+    source = (CHECKOUT / "plugins" / "modules" / f"{name}.py").read_text()
+    match = re.search(r'DOCUMENTATION = r"""(.*?)"""', source, re.DOTALL)
+    assert match is not None
+    documentation = yaml.safe_load(match[1])
+    sentences = re.split(r"(?<=[.])\s+", documentation["description"][0])
+    assert len(sentences) <= 2
+    assert all(len(sentence.split()) <= 32 for sentence in sentences)
+    verb = sentences[0].split()[0]
+    assert verb.endswith("s"), f"{name} does something: a verb, not {verb!r}"
