@@ -50,9 +50,10 @@ class Shop:
     def start(self, *wanted: Object, nodes: t.Collection[str] | None = None) -> None:
         """Create workloads and wait until they run; on `nodes` only, where those are given."""
         shut = self._cordon_all_but(nodes)
+        there = sum(not _ends(pod) for pod in self.api.list(self.path("Pod")))
         for workload in wanted:
             self.api.create(self.api.collection_of(workload), workload)
-        self.wait_ready(sum(w["spec"].get("replicas", 1) for w in wanted))
+        self.wait_ready(there + sum(w["spec"].get("replicas", 1) for w in wanted))
         for node in shut:
             drain.uncordon(self.sandbox, node)
 

@@ -302,7 +302,9 @@ moves:
       type: list
       elements: str
 skipped:
-  description: Instances that O(scope) selects and that the rollout does not move, with the reason.
+  description:
+    - Instances that O(scope) selects and that the rollout does not move, with the reason.
+    - After O(run_timeout), and where a canceled migration does not end, also the instances with a move in flight.
   returned: always, unless the rollout could not start
   type: list
   elements: dict

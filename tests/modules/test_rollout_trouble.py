@@ -20,6 +20,7 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels imp
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
+from ansible_collections.virt.placement.plugins.module_utils.rollout import migrate
 from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import (
     RunJournal,
     digest,
@@ -27,7 +28,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.journal imp
 from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord
 from ansible_collections.virt.placement.plugins.module_utils.rollout.options import parse_options
 from ansible_collections.virt.placement.plugins.modules import placement_info, rollout
-from sandbox import Sandbox, drain, objects
+from sandbox import Sandbox, drain, node_faults, objects
 from sandbox.fault_proxy import Rule, sigkill
 from tests.conftest import error_messages
 from tests.shop import LEASE, ZONE, Object, Shop
@@ -109,6 +110,57 @@ def test_a_right_that_is_taken_away_ends_the_run_with_what_was_done(shop: Shop) 
     assert sorted(tried) == [201, 201, 403]
 
 
+def test_a_canceled_migration_that_does_not_end_holds_up_no_other_vm(
+    shop: Shop, namespace: t.Any, run_module: t.Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its node dies while virt-handler copies the guest: virt-controller waits for ever."""
+    monkeypatch.setattr(migrate, "CANCEL_PATIENCE", 2.0)
+    endless = {"sandbox.virt/migration-seconds": "600"}
+    groups = {"w1": ["p0", "p1"], "w3": ["q0", "q1"]}
+    for node, names in groups.items():
+        faults = endless if node == "w1" else None
+        machines = [objects.virtual_machine(x, shop.namespace, annotations=faults) for x in names]
+        shop.start(*machines, nodes=[node])
+        keep_machines_apart(shop, names)
+
+    def copying() -> bool:
+        migrations = shop.api.list(shop.path("VirtualMachineInstanceMigration"))
+        return any(m.get("status", {}).get("phase") == "Running" for m in migrations)
+
+    other = Shop(shop.sandbox, namespace(shop.sandbox, "other"), run_module)
+    try:
+        with shop.meanwhile(until=copying, do=lambda: node_faults.node_down(shop.api, "w1")):
+            result = shop.roll(max_parallel=1, move_timeout=10, seconds=90, run_timeout=80)
+        lease = shop.lease()
+        elsewhere = other.roll()
+    finally:
+        node_faults.node_up(shop.api, "w1")
+
+    assert result["failed"]
+    assert "1 canceled migration did not end" in result["msg"]
+    assert "its migration was canceled and is still Running" in result["msg"]
+    assert [(move["instance"][0], move["state"]) for move in result["moves"]] == [("q", "moved")]
+    assert [skipped["instance"][0] for skipped in result["skipped"]] == ["p"]
+    assert lease["spec"]["holderIdentity"] == ""
+    (record,) = journals.read(lease["metadata"]["annotations"][JOURNAL]).records
+    assert record.phase == "given_up"
+    assert not elsewhere.get("failed"), elsewhere.get("msg")
+    assert elsewhere["moves"] == []
+
+
+def test_a_run_whose_time_is_over_says_which_migrations_go_on(shop: Shop) -> None:
+    pair_on_one_node(shop, faults={"sandbox.virt/migration-seconds": "25"})
+
+    result = shop.roll(run_timeout=10, move_timeout=40)
+
+    assert result["failed"]
+    assert "goes on without this task, and the next one continues it: Virtual" in result["msg"]
+    assert [skipped["method"] for skipped in result["skipped"]] == ["migrate"]
+    assert result["skipped"][0]["reason"].startswith("goes on without this task")
+    again = shop.roll(move_timeout=60, run_timeout=90, seconds=90)
+    assert [move["state"] for move in again["moves"]] == ["moved"]
+
+
 def test_a_quota_that_holds_a_migration_is_named_at_once(shop: Shop) -> None:
     pair_on_one_node(shop)
     limit_pods(shop, 2)
@@ -180,10 +232,12 @@ def test_a_workload_that_vanishes_ends_the_run_and_the_next_one_goes_on_at_once(
     assert not again.get("failed"), again.get("msg")
     assert not any("waiting up to" in line for line in again["progress"])
     assert any("taking over the moves in flight" in line for line in again["progress"])
-    assert [(move["namespace"], move["state"]) for move in again["moves"]] == [
-        (shop.namespace, "moved")
-    ]
-    assert again["changed"] is True
+    if elsewhere:
+        assert (again["moves"], again["changed"]) == ([], False), "they are not of this namespace"
+        assert any("of an earlier run: migrate of" in line for line in again["progress"])
+    else:
+        assert [move["state"] for move in again["moves"]] == ["moved"]
+        assert again["changed"] is True
     assert len(set(shop.zones())) == 2
     assert shop.disruptions(mark) == [MIGRATION]
 

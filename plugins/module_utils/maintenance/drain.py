@@ -177,7 +177,7 @@ class DrainStep(RolloutStep):
             self._report_left(now.view, now.nodes)
         if super().goes_on(reconciler, now) or now.plan.skipped:
             self._empty = 0
-            return bool(reconciler.journal.records or now.settling or self._waits(now.plan))
+            return bool(reconciler.in_flight or now.settling or self._waits(now.plan))
         if self.asked.state == "cordoned":
             return False
         self._empty += 1

@@ -27,7 +27,7 @@ from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 from ..planning.dependencies import Dependencies
 from ..planning.movable_instances import InstanceSelection, MovableInstance, MovableReader
 from ..rollout.journal import RunJournal, digest
-from ..rollout.move import Phase
+from ..rollout.move import MoveRecord, Phase
 from ..rollout.options import RolloutOptions
 from ..view.tables import ClusterTables
 from .options import VmPolicy
@@ -52,6 +52,9 @@ class DrainView:
     moving: bool = True
     selection: InstanceSelection = _NOT_COUNTED
     candidates: tuple[MovableInstance, ...] = ()
+
+    def is_about(self, _record: MoveRecord) -> bool:
+        return True
 
     @cached_property
     def decisions(self) -> tuple[PodDecision, ...]:

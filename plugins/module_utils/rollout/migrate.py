@@ -71,11 +71,13 @@ def advance(
     if seen.migration is None or phase in _FINAL:
         in_time = now - record.begun < settings.move_timeout
         return _ended(record, seen, phase, in_time=in_time)
+    if record.phase is Phase.GIVEN_UP:
+        return Transition(record)
     if record.phase is Phase.CANCELLING:
         if now - record.begun < settings.move_timeout + CANCEL_PATIENCE:
             return Transition(record)
-        reason = f"canceled, but still {phase or 'queued'}; {record.note}"
-        return Transition(record, ended=MoveResult(Outcome.FAILED, reason=reason))
+        note = f"its migration was canceled and is still {phase or 'queued'} ({record.note})"
+        return Transition(replace(record, phase=Phase.GIVEN_UP, note=note))
     note = seen.quota or seen.pending or f"the migration is {phase or 'queued'}"
     record = replace(record, note=note)
     hopeless = seen.quota and seen.alone
@@ -163,6 +165,8 @@ def _ended(record: MoveRecord, seen: Observation, phase: str, *, in_time: bool) 
 
 def _why(record: MoveRecord, seen: Observation, state: t.Mapping[str, JSON]) -> str:
     """Why it failed: the VMI's word on this very migration, else what was last seen of it."""
+    if record.phase is Phase.GIVEN_UP:
+        return record.note
     if record.phase is Phase.CANCELLING:
         return f"canceled because it took too long: {record.note}"
     if seen.migration is None:

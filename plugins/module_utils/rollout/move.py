@@ -17,16 +17,18 @@ from ..model.plan import Method
 from ..model.snapshot import Instance
 
 CANCEL_PATIENCE = 60.0
-"""Seconds in which a canceled migration should end. After that it is reported as it is."""
+"""Seconds in which a canceled migration should end. After that the run goes on without it."""
 
 
 class Phase(str, enum.Enum):
     """intended: journalled, nothing sent yet as far as we know. begun: the API server took it.
-    cancelling: the deletion of its migration was requested."""
+    cancelling: the deletion of its migration was requested. given_up: that migration has not ended,
+    and no run waits for it any more."""
 
     INTENDED = "intended"
     BEGUN = "begun"
     CANCELLING = "cancelling"
+    GIVEN_UP = "given_up"
 
     def __str__(self) -> str:
         return self.value

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from ..api.errors import ApiError
 from ..cluster import lease
 from ..cluster.lease import LeaseKeeper, LeaseLost
-from ..model.plan import Method, Move, Plan
+from ..model.plan import Method, Move, Plan, SkippedInstance
 from ..planning.dependencies import Dependencies
 from ..planning.movable_instances import MovableInstance
 from . import journal as journals
@@ -49,7 +49,8 @@ class Reconciliation:
     `plan` has the moves that could not begin. `waiting` says why the first of them could not,
     `stop_reason` why no move begins any more in this run. `settling`: a move has just ended, or an
     instance was not as it was planned, so another look is due. `new` are the uids of the moves that
-    were journaled in this reconcile: nothing of them was sent before.
+    were journaled in this reconcile: nothing of them was sent before. `held` has the moves, by uid,
+    that would have to wait for one that was given up, with the reason.
     """
 
     view: View
@@ -60,6 +61,7 @@ class Reconciliation:
     stop_reason: str = ""
     settling: bool = False
     new: set[str] = field(default_factory=set)
+    held: dict[str, str] = field(default_factory=dict)
 
 
 class Reconciler:
@@ -92,6 +94,23 @@ class Reconciler:
     def failed(self) -> bool:
         return self.journal.failed > self.options.failures_allowed
 
+    @property
+    def in_flight(self) -> tuple[MoveRecord, ...]:
+        """The moves that the run waits for."""
+        return tuple(r for r in self.journal.records if r.phase is not Phase.GIVEN_UP)
+
+    def given_up(self, view: View) -> tuple[MoveRecord, ...]:
+        """The moves that the run reports and does not wait for any more."""
+        records = self.journal.records
+        return tuple(r for r in records if r.phase is Phase.GIVEN_UP and view.is_about(r))
+
+    def _counted(self, view: View) -> RunJournal:
+        """The journal for numbers and limits: without moves of other workloads that were taken over,
+        and with those that were given up as ended ones."""
+        records = tuple(record for record in self.in_flight if view.is_about(record))
+        failed = self.journal.failed + len(self.given_up(view))
+        return replace(self.journal, records=records, failed=failed)
+
     def reconcile(self, view: View) -> Reconciliation:
         """Observe, plan, begin. Raises LeaseLost and ApiError.
 
@@ -106,8 +125,8 @@ class Reconciler:
         planned = {move.uid for move in plan.moves}
         for record in self.journal.records:
             if record.phase is Phase.INTENDED and record.uid not in planned:
-                self._defer(record)
-        now.settling = len(self.report.moves) > moves_before
+                self._defer(record, counted=view.is_about(record))
+        now.settling = now.settling or len(self.report.moves) > moves_before
         journal, mark = self.journal, self.report.mark()
         due = [] if now.settling else self.choose(plan, now)
         try:
@@ -119,7 +138,14 @@ class Reconciler:
         for uid in due:
             self._send_first(uid, now)
         started = {r.uid for r in self.journal.records} | {m["uid"] for m in self.report.moves}
-        now.plan = replace(plan, moves=tuple(m for m in plan.moves if m.uid not in started))
+        left = [move for move in plan.moves if move.uid not in started]
+        held = [
+            SkippedInstance(m.instance, m.uid, m.workload, m.source, now.held[m.uid])
+            for m in left
+            if m.uid in now.held
+        ]
+        moves = tuple(move for move in left if move.uid not in now.held)
+        now.plan = replace(plan, moves=moves, skipped=(*plan.skipped, *held))
         return now
 
     def begin(self, view: View) -> Reconciliation:
@@ -152,7 +178,10 @@ class Reconciler:
             name = report.short(record.workload, record.instance)
             self.report.lines.append(report.held(name, observation.quota))
         machine = STATE_MACHINES[record.method]
-        self._follow(machine.advance(record, observation, self.clock, self.settings), now)
+        transition = machine.advance(record, observation, self.clock, self.settings)
+        if transition.record.phase is Phase.GIVEN_UP is not record.phase:
+            self.report.lines.append(report.gave_up(transition.record))
+        self._follow(transition, now)
 
     def _follow(self, transition: Transition, now: Reconciliation) -> None:
         """Send what a state machine asks for, and keep the record."""
@@ -175,26 +204,42 @@ class Reconciler:
             outcome=end.outcome,
             successor=successor.uid if successor is not None else "",
         )
+        record_event(self.keeper.api, self.journal.run, record, end)
+        if not now.view.is_about(record):
+            before = self.journal
+            self.journal = replace(
+                journal,
+                moved=before.moved,
+                failed=before.failed,
+                gone=before.gone,
+                settled_at=before.settled_at,
+            )
+            self.report.lines.append(report.ended_of_other_run(record, end, now.nodes))
+            now.settling = True
+            return
         self.journal = after_end(self.options, journal, self.clock)
         seconds = self.clock - record.begun
-        total = max(self.report.count.total, self.journal.started)
-        line = report.ended(self.journal.ended, total, record, end, seconds, now.nodes)
+        count = self._counted(now.view)
+        total = max(self.report.count.total, count.started)
+        line = report.ended(count.ended, total, record, end, seconds, now.nodes)
         self.report.lines.append(line)
         self.report.moves.append(report.ended_move(record, end, seconds))
         self.report.changed |= end.outcome is Outcome.MOVED
-        record_event(self.keeper.api, self.journal.run, record, end)
 
     def choose(self, plan: Plan, now: Reconciliation) -> list[str]:
         """Journal the moves that may begin now; returns the uids of all that are to be sent."""
         due = [r.uid for r in self._intended(now) if not self._may_be_queued(r, now)]
-        self.report.count, lines = self.report.count.replanned(self.journal, plan, now.view.by_uid)
+        counted_journal = self._counted(now.view)
+        self.report.count, lines = self.report.count.replanned(
+            counted_journal, plan, now.view.by_uid
+        )
         self.report.lines += lines
         records = self.journal.records
         in_scope = counted(now.observer.instances, now.view.selection, records)
         about = workloads_of(now.view.snapshot, now.view.selection)
         api, snapshot = self.keeper.api, now.view.snapshot
         sources = self._foreign.sources(api, snapshot) if plan.moves else {}
-        load = load_of(snapshot, records, in_scope, about, sources)
+        load = load_of(snapshot, self.in_flight, in_scope, about, sources)
         begun = {record.uid for record in records}
         planned = {move.uid for move in plan.moves}
         for move in plan.moves:
@@ -238,7 +283,7 @@ class Reconciler:
         self, move: Move, planned: t.Container[str], load: Load, now: Reconciliation
     ) -> str:
         movable = now.view.by_uid[move.uid]
-        gate = self._gate(self.journal, now.nodes.domain(move.source))
+        gate = self._gate(self._counted(now.view), now.nodes.domain(move.source))
         if gate.final:
             now.stop_reason = gate.reason
         if gate:
@@ -250,13 +295,19 @@ class Reconciler:
         if move.method is Method.MIGRATE and now.observer.propagating(movable.instance):
             return f"KubeVirt has not copied the new placement to {move.instance} yet"
         related = self._related_in_flight(movable, now)
-        if related:
-            return f"{move.instance} moves after {related}, since a rule is about both"
+        if related is not None and related.phase is Phase.GIVEN_UP:
+            reason = f"a rule is about it and about {related.instance}: {related.note}"
+            now.held[move.uid] = reason
+            return reason
+        if related is not None:
+            return f"{move.instance} moves after {related.instance}, since a rule is about both"
         limits = Limits(self.options.max_parallel, self.options.max_unavailable)
         return limit_reached(move, load, limits, now.view.snapshot)
 
-    def _related_in_flight(self, movable: MovableInstance, now: Reconciliation) -> str:
-        """The instance of a move in flight that this one has a rule about, or that has one about it."""
+    def _related_in_flight(
+        self, movable: MovableInstance, now: Reconciliation
+    ) -> MoveRecord | None:
+        """The move in flight of an instance that this one has a rule about, or that has one about it."""
         for record in self.journal.records:
             like = now.view.by_uid.get(record.uid) or now.view.by_workload.get(record.workload)
             successor = now.observer.successors.get(record.uid)
@@ -265,8 +316,8 @@ class Reconciler:
                 continue
             pair = {movable.uid: movable.declared_pod, f"{record.uid} ": pod}
             if Dependencies(pair, now.view.snapshot.namespaces).related(movable.uid):
-                return str(record.instance)
-        return ""
+                return record
+        return None
 
     def _journal_move(self, move: Move, now: Reconciliation) -> None:
         target = now.nodes.domain(move.targets[0]) if move.targets else ""
@@ -285,8 +336,9 @@ class Reconciler:
         journal = self.journal.begin(record, siblings)
         self.journal = replace(journal, domain=now.nodes.domain(move.source))
         now.new.add(move.uid)
-        self.report.count, lines = self.report.count.begun(move, self.journal)
-        line = report.began(self.journal.started, self.report.count.total, move, now.nodes)
+        counted_journal = self._counted(now.view)
+        self.report.count, lines = self.report.count.begun(move, counted_journal)
+        line = report.began(counted_journal.started, self.report.count.total, move, now.nodes)
         self.report.lines += [*lines, line]
 
     def _send_first(self, uid: str, now: Reconciliation) -> None:
@@ -311,10 +363,11 @@ class Reconciler:
         machine = STATE_MACHINES[record.method]
         self._follow(machine.advance(record, observation, self.clock, self.settings), now)
 
-    def _defer(self, record: MoveRecord, reason: str = "") -> None:
+    def _defer(self, record: MoveRecord, reason: str = "", *, counted: bool = True) -> None:
         """Nothing was sent: forget the move, look and plan anew."""
         self.journal = self.journal.forget(record.uid)
-        self.report.count = self.report.count.deferred(record)
+        if counted:
+            self.report.count = self.report.count.deferred(record)
         if reason:
             name = report.short(record.workload, record.instance)
             self.report.lines.append(report.deferred(name, reason))

@@ -12,7 +12,7 @@ from ..model.plan import Move, Plan, SkippedInstance, move_as_json, move_record
 from ..model.snapshot import Snapshot
 from ..planning.movable_instances import MovableInstance
 from . import journal as journals
-from .move import MoveRecord, MoveResult, Outcome
+from .move import MoveRecord, MoveResult, Outcome, Phase
 
 _PAST = {
     "migrate": "migrated",
@@ -269,12 +269,61 @@ def too_many_failed(failed: int, allowed: int, messages: t.Sequence[str]) -> str
 
 def undone(records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> str:
     """What a run whose time is over leaves; `waiting` is why its next move had not begun."""
-    in_flight = [f"{e.instance} ({e.method}: {e.note or e.phase})" for e in records]
+    left: dict[str, list[str]] = {}
+    for record in records:
+        left.setdefault(_LEFT[record.phase], []).append(_in_flight(record))
     deferred = [f"{m.instance} ({waiting or 'not started'})" for m in plan.moves]
     skipped = [f"{x.instance} ({x.reason})" for x in plan.skipped]
-    parts = {"in flight": in_flight, "not started": deferred, "skipped": skipped}
+    parts = {**left, "not started": deferred, "skipped": skipped}
     texts = [f"{what}: {'; '.join(names)}" for what, names in parts.items() if names]
     return ". ".join(texts) or "nothing is left to move"
+
+
+_LEFT: t.Mapping[Phase, str] = {
+    Phase.INTENDED: "about to start",
+    Phase.BEGUN: "goes on without this task, and the next one continues it",
+    Phase.CANCELLING: "canceled",
+    Phase.GIVEN_UP: "canceled, and has not ended",
+}
+
+
+def _in_flight(record: MoveRecord) -> str:
+    return f"{record.instance} ({record.method}: {record.note or record.phase})"
+
+
+def move_in_flight(record: MoveRecord) -> dict[str, JSON]:
+    """A move that the run leaves, as an entry of `skipped`."""
+    return move_record(
+        record.workload,
+        record.instance,
+        record.uid,
+        f"{_LEFT[record.phase]}: {record.note or record.phase}",
+        method=record.method,
+        from_node=record.source,
+    )
+
+
+def gave_up(record: MoveRecord) -> str:
+    name = short(record.workload, record.instance)
+    return f"{name} is not waited for any more: {record.note}"
+
+
+def given_up(records: t.Sequence[MoveRecord], failures: t.Sequence[str]) -> str:
+    """Why a run failed that left canceled migrations behind."""
+    named = "; ".join(f"{record.instance} on {record.source}: {record.note}" for record in records)
+    also = f" Also failed: {'; '.join(failures)}." if failures else ""
+    return (
+        f"{_count(len(records), 'canceled migration')} did not end: {named}.{also} Check whether"
+        " virt-handler runs on the nodes, then run again"
+    )
+
+
+def ended_of_other_run(record: MoveRecord, end: MoveResult, places: NodeDescriptions) -> str:
+    """A move that was taken over and is not of the workloads of this run."""
+    name = short(record.workload, record.instance)
+    where = f" to {places.named(end.node)}" if end.node else ""
+    reason = f": {end.reason}" if end.reason else ""
+    return f"of an earlier run: {record.method} of {name} {end.outcome}{where}{reason}"
 
 
 def in_flight(journal: str) -> str:

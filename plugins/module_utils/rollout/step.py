@@ -350,7 +350,7 @@ class RolloutStep:
 
     def goes_on(self, reconciler: Reconciler, now: Reconciliation) -> bool:
         """Whether a move is in flight, or one may begin later."""
-        if reconciler.journal.records or now.settling:
+        if reconciler.in_flight or now.settling:
             return True
         if reconciler.failed or now.stop_reason:
             return False
@@ -362,8 +362,17 @@ class RolloutStep:
         """No move is in flight, and none is going to begin."""
         if not self.options.fail_on_skipped or reconciler.failed:
             self.report.lines += map(report.skipped_line, report.no_node(now.plan))
+        journal = reconciler.journal
+        text = journals.write(journal) if journal.records else ""
+        given_up = reconciler.given_up(now.view)
+        if given_up:
+            lease.release(self.api, reconciler.keeper.held, text)
+            result = self._result(finished=True, plan=now.plan)
+            result.failure = report.given_up(given_up, self.state.failures)
+            result.skipped += [report.move_in_flight(record) for record in given_up]
+            return result
         if reconciler.failed:
-            lease.release(self.api, reconciler.keeper.held)
+            lease.release(self.api, reconciler.keeper.held, text)
             result = self._result(finished=True, plan=now.plan)
             result.failure = report.too_many_failed(
                 reconciler.journal.failed, self.options.failures_allowed, self.state.failures
@@ -371,7 +380,7 @@ class RolloutStep:
             return result
         result = self.finish(now.view, now.plan)
         result.stop_reason = now.stop_reason
-        lease.release(self.api, reconciler.keeper.held)
+        lease.release(self.api, reconciler.keeper.held, text)
         return result
 
     def finish(self, view: View, plan: Plan) -> StepResult:
@@ -419,6 +428,7 @@ class RolloutStep:
         result.failure = (
             f"not done within {self.options.run_timeout} s (run_timeout). {undone}{kept}"
         )
+        result.skipped += [report.move_in_flight(record) for record in journal.records]
         return result
 
     def undone(self, records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> str:

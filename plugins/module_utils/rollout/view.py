@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from ..model.kinds import DO_NOT_MOVE
 from ..model.objects import Ref
 from ..model.plan import Method, Plan
-from ..model.snapshot import Snapshot
+from ..model.snapshot import Instance, Snapshot
 from ..planning.movable_instances import InstanceSelection, MovableInstance, movable_instances
 from ..planning.plan import PlanRequest, plan_moves
 from ..planning.simulation import VerifiedIndex
 from .journal import RunJournal, digest
-from .move import Phase
+from .move import MoveRecord, Phase
 from .options import RolloutOptions
 
 
@@ -42,6 +42,9 @@ class View(t.Protocol):
     @property
     def by_workload(self) -> t.Mapping[Ref | None, MovableInstance]:
         """One instance of each workload."""
+
+    def is_about(self, record: MoveRecord) -> bool:
+        """Whether the run reports this move: one that it took over may be of other workloads."""
 
     def plan(self, options: RolloutOptions, journal: RunJournal | None = None) -> Plan:
         """The moves that are left beside what the journal has in flight."""
@@ -91,6 +94,9 @@ class JudgedSnapshot:
                     f"its node {movable.node} is NotReady: wait until the node is Ready, or fence it"
                 )
         return reasons
+
+    def is_about(self, record: MoveRecord) -> bool:
+        return Instance(record.instance, record.uid, record.workload, None) in self.selection
 
     @functools.cached_property
     def by_workload(self) -> t.Mapping[Ref | None, MovableInstance]:

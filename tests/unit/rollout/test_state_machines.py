@@ -180,13 +180,17 @@ class TestMigrate:
         ended = migrate.advance(record, Observation(instance("w3")), 112, SETTINGS).ended
         assert ended == MoveResult(Outcome.MOVED, "w3")
 
-    def test_a_cancellation_that_is_not_heard_is_reported(self) -> None:
+    def test_a_cancellation_that_is_not_heard_is_given_up(self) -> None:
         record = replace(RECORD, phase=Phase.CANCELLING)
         seen = Observation(instance(), migration=migration("Running"))
         assert migrate.advance(record, seen, 120, SETTINGS).ended is None
-        ended = migrate.advance(record, seen, 110 + CANCEL_PATIENCE, SETTINGS).ended
-        assert ended is not None
-        assert "still Running" in ended.reason
+        step = migrate.advance(record, seen, 110 + CANCEL_PATIENCE, SETTINGS)
+        assert step.ended is None, "it stays in the journal"
+        assert step.record.phase is Phase.GIVEN_UP
+        assert "still Running" in step.record.note
+        over = Observation(instance(), migration=migration("Failed"))
+        ended = migrate.advance(step.record, over, 200, SETTINGS).ended
+        assert ended == MoveResult(Outcome.FAILED, reason=step.record.note)
 
     def test_what_is_being_copied_is_not_called_off(self) -> None:
         running = Observation(instance(), migration=migration("Running"))
