@@ -21,41 +21,64 @@ _RESTARTS = 3
 """A page token lives about five minutes; a list that is too slow three times will not be faster."""
 
 
+_Item = t.TypeVar("_Item")
+
+
 @dataclass(frozen=True)
-class Listing:
+class Listing(t.Generic[_Item]):
     """All items of a list as of `resource_version`. Items of a list do not name their kind."""
 
-    items: tuple[dict[str, JSON], ...]
+    items: tuple[_Item, ...]
     resource_version: str
 
 
 def list_all(
     api: ApiClient, path: str, *, params: Params | None = None, metadata_only: bool = False
-) -> Listing:
-    """Every item at `path`, in pages of 500; with `metadata_only` no more than `metadata` of each.
+) -> Listing[dict[str, JSON]]:
+    """Every item at `path` as JSON: see `list_converted`."""
+    return list_converted(api, path, lambda item: item, params=params, metadata_only=metadata_only)
+
+
+def list_converted(
+    api: ApiClient,
+    path: str,
+    convert: t.Callable[[dict[str, JSON]], _Item],
+    *,
+    params: Params | None = None,
+    metadata_only: bool = False,
+) -> Listing[_Item]:
+    """What `convert` makes of every item at `path`, in pages of 500, of which one at a time is in memory;
+    with `metadata_only` the server sends no more than `metadata` of each.
 
     A page token that has expired (410) starts the list afresh. Raises ApiError; BadAnswer where
     the answer is JSON and no list, which must never pass for an empty one.
     """
+    accept = METADATA_LIST if metadata_only else PLAIN
     for left in reversed(range(_RESTARTS)):
         try:
             with collector_paused():
-                return _pages(api, path, params or {}, METADATA_LIST if metadata_only else PLAIN)
+                return _pages(api, path, convert, params or {}, accept)
         except Gone:
             if not left:
                 raise
     raise AssertionError("unreachable")
 
 
-def _pages(api: ApiClient, path: str, params: Params, accept: str) -> Listing:
-    items: list[dict[str, JSON]] = []
+def _pages(
+    api: ApiClient,
+    path: str,
+    convert: t.Callable[[dict[str, JSON]], _Item],
+    params: Params,
+    accept: str,
+) -> Listing[_Item]:
+    items: list[_Item] = []
     token = ""
     while True:
         page = {**params, "limit": str(PAGE), **({"continue": token} if token else {})}
         answer = api.get(path, page, accept=accept)
         if not isinstance(answer.get("items"), list) and answer.get("items", ...) is not None:
             raise BadAnswer(ApiRequest("GET", path), f"no list but a {answer.get('kind')!r}")
-        items += answer["items"] or ()
+        items += map(convert, answer["items"] or ())
         metadata = answer.get("metadata") or {}
         token = t.cast(str, metadata.get("continue") or "")
         if not token:

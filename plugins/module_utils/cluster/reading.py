@@ -9,6 +9,7 @@ serves another version of it than the one that is read here.
 
 from __future__ import annotations
 
+import functools
 import re
 import typing as t
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
@@ -16,13 +17,14 @@ from dataclasses import dataclass, replace
 
 from ..api.client import METADATA, ApiClient
 from ..api.errors import Forbidden, NotFound, ServerFault
-from ..api.lists import list_all
+from ..api.lists import list_all, list_converted
 from ..kubevirt.node_selectors import is_expanded
 from ..model import kinds
 from ..model.gc import collector_paused
 from ..model.json_pointer import JSON
 from ..model.kinds import KUBEVIRT_V1, MIGRATIONS, VMIS
 from ..model.manifests import (
+    controller_of,
     migration_from_manifest,
     namespace_from_manifest,
     node_from_manifest,
@@ -101,7 +103,7 @@ def _release(version: t.Mapping[str, JSON]) -> tuple[int, int]:
     return major, minor
 
 
-_THREADS = 6
+_THREADS = 3
 
 _INSTANCES = f"/apis/{KUBEVIRT_V1}/{{}}{VMIS}"
 _MIGRATIONS = f"/apis/{KUBEVIRT_V1}/{MIGRATIONS}"
@@ -110,8 +112,6 @@ _METADATA_ONLY = "replicasets"
 """Only the owners of these objects are needed."""
 _VOLUMES = "/api/v1/persistentvolumes"
 _QUOTAS = "/api/v1/{}resourcequotas"
-
-Items = tuple[dict[str, JSON], ...]
 
 
 @dataclass(frozen=True)
@@ -132,9 +132,9 @@ class ReadScope:
 
 @dataclass(frozen=True)
 class _ListResult:
-    """One list: `items` is None where the server does not serve the kind."""
+    """One list, converted: `items` is None where the server does not serve the kind."""
 
-    items: Items | None
+    items: tuple[t.Any, ...] | None
     gap: Unreadable | None = None
 
 
@@ -236,12 +236,14 @@ def _paths(scope: ReadScope) -> dict[str, list[str]]:
 
 
 def _read_list(api: ApiClient, path: str, what: str) -> _ListResult:
+    convert = _CONVERTERS[what]
     try:
-        return _ListResult(list_all(api, path, metadata_only=what == _METADATA_ONLY).items)
+        listing = list_converted(api, path, convert, metadata_only=what == _METADATA_ONLY)
     except Forbidden as error:
         return _ListResult((), unreadable(error))
     except NotFound:
         return _ListResult(None)
+    return _ListResult(listing.items)
 
 
 def _snapshot(
@@ -250,52 +252,65 @@ def _snapshot(
     gaps: tuple[Unreadable, ...],
     lists: t.Mapping[str, t.Sequence[_ListResult]],
 ) -> Snapshot:
-    items = {
-        what: [item for result in results for item in result.items or ()]
-        for what, results in lists.items()
-    }
+    def values(*names: str) -> tuple[t.Any, ...]:
+        """What was read of the lists, without the items that convert to None."""
+        return tuple(
+            value
+            for name in names
+            for result in lists.get(name, ())
+            for value in result.items or ()
+            if value is not None
+        )
+
     refused = (result.gap for results in lists.values() for result in results)
-    migrations = map(migration_from_manifest, items.get("migrations", ()))
     return Snapshot(
-        nodes=tuple(map(node_from_manifest, items["nodes"])),
-        pods=tuple(map(pod_from_manifest, items.get("pods", ()))),
-        namespaces=tuple(map(namespace_from_manifest, items["namespaces"])),
-        workloads=tuple(
-            workload_from_manifest(kind, item) for kind in scope.kinds for item in items[kind]
-        ),
-        vmis=tuple(map(vmi_from_manifest, items.get("instances", ()))),
-        migrations=tuple(migration for migration in migrations if migration is not None),
-        controllers=_controllers(items.get(_METADATA_ONLY, ())),
-        claim_terms=_claim_terms(items.get("volumes", ())),
-        quotas=tuple(filter(None, map(quota_from_manifest, items.get("quotas", ())))),
+        nodes=values("nodes"),
+        pods=values("pods"),
+        namespaces=values("namespaces"),
+        workloads=values(*scope.kinds),
+        vmis=values("instances"),
+        migrations=values("migrations"),
+        controllers=dict(values(_METADATA_ONLY)),
+        claim_terms=dict(values("volumes")),
+        quotas=values("quotas"),
         platform=platform,
         unreadable=(*gaps, *filter(None, refused), *_unserved_pools(platform, lists)),
     )
 
 
-def _controllers(replica_sets: t.Iterable[t.Mapping[str, JSON]]) -> dict[str, Ref]:
-    """Uid of each ReplicaSet to the Deployment that controls it."""
-    return {
-        metadata["uid"]: Ref(owner["kind"], metadata["namespace"], owner["name"])
-        for metadata in (item["metadata"] for item in replica_sets)
-        for owner in metadata.get("ownerReferences") or ()
-        if owner.get("controller") and owner["kind"] == kinds.DEPLOYMENT.name
-    }
+def _controller(replica_set: t.Mapping[str, JSON]) -> tuple[str, Ref] | None:
+    """The uid of a ReplicaSet and the Deployment that controls it."""
+    metadata = replica_set["metadata"]
+    owner = controller_of(metadata)
+    if owner is None or owner.kind != kinds.DEPLOYMENT.name:
+        return None
+    return metadata["uid"], Ref(owner.kind, metadata["namespace"], owner.name)
 
 
 def _claim_terms(
-    volumes: t.Iterable[t.Mapping[str, JSON]],
-) -> dict[tuple[str, str], tuple[NodeTerm, ...]]:
-    """(namespace, claim) to the node terms of the volume that is bound to it."""
-    claim_terms = {}
-    for volume in volumes:
-        spec = volume["spec"]
-        claim = spec.get("claimRef") or {}
-        terms = ((spec.get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms")
-        if terms and claim and (volume.get("status") or {}).get("phase") == "Bound":
-            key = (claim["namespace"], claim["name"])
-            claim_terms[key] = tuple(node_term_from_json(term) for term in terms)
-    return claim_terms
+    volume: t.Mapping[str, JSON],
+) -> tuple[tuple[str, str], tuple[NodeTerm, ...]] | None:
+    """(namespace, claim) and the node terms of the volume that is bound to it."""
+    spec = volume["spec"]
+    claim = spec.get("claimRef") or {}
+    terms = ((spec.get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms")
+    if not (terms and claim and (volume.get("status") or {}).get("phase") == "Bound"):
+        return None
+    return (claim["namespace"], claim["name"]), tuple(map(node_term_from_json, terms))
+
+
+_CONVERTERS: t.Mapping[str, t.Callable[[dict[str, JSON]], t.Any]] = {
+    "nodes": node_from_manifest,
+    "pods": pod_from_manifest,
+    "namespaces": namespace_from_manifest,
+    **{name: functools.partial(workload_from_manifest, name) for name in kinds.KINDS},
+    "instances": vmi_from_manifest,
+    "migrations": migration_from_manifest,
+    _METADATA_ONLY: _controller,
+    "volumes": _claim_terms,
+    "quotas": quota_from_manifest,
+}
+"""What is kept of an item of each list; None: nothing."""
 
 
 def _unserved_pools(

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from ..forecast.eviction import CORDON
 from ..kubevirt.labels import LAUNCHER_LABEL
 from ..model.kinds import PREFIX, VMI
+from ..model.manifests import MIRROR
 from ..model.objects import Pod
 from ..model.snapshot import Vmi, Workload
 from ..scheduler.taint_toleration import tolerates
@@ -42,9 +43,6 @@ def vm_policy(vmi: Vmi, workload: Workload | None, default: str) -> str:
     own = workload.labels.get(VM_POLICY) if workload is not None else None
     return own or vmi.labels.get(VM_POLICY) or default
 
-
-MIRROR = "kubernetes.io/config.mirror"
-"""Annotation of the API object of a static pod (core/v1, MirrorPodAnnotationKey)."""
 
 HOTPLUG = (LAUNCHER_LABEL[0], "hotplug-disk")
 """Label of a pod that attaches a volume to a running VM (KubeVirt, services/template.go)."""

@@ -25,6 +25,9 @@ from .snapshot import Migration, Vmi, Workload
 
 MIGRATION = "VirtualMachineInstanceMigration"
 
+MIRROR = "kubernetes.io/config.mirror"
+"""Annotation of the API object of a static pod (core/v1, MirrorPodAnnotationKey)."""
+
 _ENDED = ("Succeeded", "Failed")
 
 _NONE: t.Final[dict[str, t.Any]] = {}
@@ -49,8 +52,18 @@ def controller_of(metadata: t.Mapping[str, JSON]) -> Owner | None:
 
 
 def workload_from_manifest(kind: str, manifest: t.Mapping[str, JSON]) -> Workload:
-    """A workload of `kind`, one of KINDS: items of a list have no kind."""
+    """A workload of `kind`, one of KINDS: items of a list have no kind. Its manifest has no more of
+    `managedFields`, which is half of many objects, than the managers."""
     metadata = manifest["metadata"]
+    if "managedFields" in metadata:
+        managers = [{"manager": entry.get("manager")} for entry in metadata["managedFields"]]
+        metadata = {**metadata, "managedFields": _shared(managers)}
+    manifest = {
+        **manifest,
+        "metadata": metadata,
+        "spec": _shared(manifest.get("spec"), 4),
+        "status": _shared(manifest.get("status"), 1),
+    }
     ref = reference(KINDS[kind].name, metadata)
     return Workload(ref, metadata["uid"], manifest, controller_of(metadata))
 
@@ -68,7 +81,7 @@ def vmi_from_manifest(manifest: t.Mapping[str, JSON]) -> Vmi:
         phase=status.get("phase") or "",
         node_name=status.get("nodeName") or "",
         labels=metadata.get("labels") or {},
-        spec=spec,
+        spec=_shared(spec, 2),
         ready=_holds(conditions.get("Ready")) or False,
         owner=controller_of(metadata),
         live_migratable=_holds(migratable),
@@ -111,7 +124,7 @@ def pod_from_manifest(manifest: t.Mapping[str, JSON]) -> Pod:
         name=metadata["name"],
         uid=metadata.get("uid") or "",
         labels=labels,
-        annotations=metadata.get("annotations") or _NONE,
+        annotations=_read_annotations(metadata),
         node_name=node_name,
         phase=status.get("phase") or "",
         terminating=metadata.get("deletionTimestamp") is not None,
@@ -127,6 +140,12 @@ def pod_from_manifest(manifest: t.Mapping[str, JSON]) -> Pod:
         may_preempt=spec.get("preemptionPolicy") != "Never",
         nominated_node_name=status.get("nominatedNodeName") or "",
     )
+
+
+def _read_annotations(metadata: t.Mapping[str, JSON]) -> Labels:
+    """The annotations of a pod that are read: KubeVirt puts half a kilobyte of others on each."""
+    annotations = metadata.get("annotations") or _NONE
+    return {MIRROR: annotations[MIRROR]} if MIRROR in annotations else _NONE
 
 
 def node_from_manifest(manifest: t.Mapping[str, JSON]) -> Node:
@@ -291,6 +310,23 @@ def _is_true(status: t.Mapping[str, JSON], condition: str) -> bool:
 
 def _taint(taint: t.Mapping[str, JSON]) -> Taint:
     return Taint(taint.get("key") or "", taint.get("value") or "", taint.get("effect") or "")
+
+
+_shared_values: dict[bytes, JSON] = {}
+_SHARED_LIMIT = 20_000
+
+
+def _shared(value: JSON, depth: int = 0) -> JSON:
+    """The value with the maps and lists that are `depth` deep in it replaced by equal ones that were met
+    before. Most VMs differ from the next one in names, addresses and claims alone."""
+    if not isinstance(value, (dict, list)) or not value:
+        return value
+    if depth and isinstance(value, dict):
+        return {key: _shared(inner, depth - 1) for key, inner in value.items()}
+    text = marshal.dumps(value, 2)
+    if len(_shared_values) >= _SHARED_LIMIT:
+        _shared_values.clear()
+    return _shared_values.setdefault(text, value)
 
 
 _Value = t.TypeVar("_Value")

@@ -135,6 +135,7 @@ class Pod:
     uid: str = ""
     labels: Labels = field(default_factory=dict)
     annotations: Labels = field(default_factory=dict)
+    """Those that are read: see `manifests`."""
     node_name: str = ""
     phase: str = ""
     terminating: bool = False

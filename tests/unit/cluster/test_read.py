@@ -17,7 +17,7 @@ from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
 )
 from ansible_collections.virt.placement.plugins.module_utils.cluster.reading import (
     _claim_terms,
-    _controllers,
+    _controller,
     _kubevirt_fields,
     _ListResult,
     _release,
@@ -101,7 +101,8 @@ def test_a_replica_set_leads_to_the_deployment_that_controls_it() -> None:
         {"metadata": _metadata("c", ownerReferences=[_owner("Rollout", "web", True)])},
         {"metadata": _metadata("d")},
     ]
-    assert _controllers(sets) == {"uid-a": Ref("Deployment", "shop", "web")}
+    deployment = Ref("Deployment", "shop", "web")
+    assert list(map(_controller, sets)) == [("uid-a", deployment), None, None, None]
 
 
 def _volume(phase: str = "Bound", claim: bool = True, affinity: bool = True) -> JSON:
@@ -115,9 +116,9 @@ def _volume(phase: str = "Bound", claim: bool = True, affinity: bool = True) -> 
 
 def test_a_bound_volume_ties_its_claim_to_nodes() -> None:
     terms = (NodeTerm((Requirement("zone", "In", ("a",)),)),)
-    assert _claim_terms([_volume()]) == {("shop", "data"): terms}
+    assert _claim_terms(_volume()) == (("shop", "data"), terms)
     for other in (_volume("Released"), _volume(claim=False), _volume(affinity=False)):
-        assert _claim_terms([other]) == {}
+        assert _claim_terms(other) is None
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_a_workload_knows_its_controller() -> None:
     workload = workload_from_manifest("VirtualMachine", manifest)
     assert workload.ref == Ref("VirtualMachine", "shop", "db")
     assert workload.owner == Owner("VirtualMachinePool", "p", "uid-p")
-    assert workload.manifest is manifest
+    assert workload.manifest["metadata"] == manifest["metadata"]
 
 
 def test_an_instance_that_has_just_been_made() -> None:
@@ -232,3 +233,24 @@ def test_vm_that_cannot_be_expanded_is_unreadable(error: type[ApiError]) -> None
 def test_vm_that_is_gone_meanwhile_is_not_expanded() -> None:
     snapshot, _paths = _expanded(NotFound, **TYPED)
     assert (snapshot.expanded, snapshot.unreadable) == ({}, ())
+
+
+def test_of_managed_fields_a_workload_keeps_the_managers() -> None:
+    fields = {"manager": "argocd-controller", "operation": "Apply", "fieldsV1": {"f:spec": {}}}
+    manifest = {"metadata": _metadata(managedFields=[fields]), "spec": {"runStrategy": "Always"}}
+    workload = workload_from_manifest("VirtualMachine", manifest)
+    assert workload.manifest["metadata"]["managedFields"] == [{"manager": "argocd-controller"}]
+    assert workload.manifest["spec"] == manifest["spec"]
+
+
+def test_equal_parts_of_many_vms_are_one_object() -> None:
+    def vm(name: str) -> JSON:
+        domain = {"cpu": {"cores": 2}, "firmware": {"uuid": name}}
+        spec = {"domain": domain, "volumes": [{"name": name}]}
+        return {"metadata": _metadata(name), "spec": {"template": {"spec": spec}}}
+
+    one, other = (workload_from_manifest("VirtualMachine", vm(name)) for name in "ab")
+    assert one.manifest["spec"] == vm("a")["spec"]
+    assert other.manifest["spec"] == vm("b")["spec"]
+    cpus = [w.template["spec"]["domain"]["cpu"] for w in (one, other)]
+    assert cpus[0] is cpus[1]

@@ -11,7 +11,6 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.pods import (
     HOTPLUG,
-    MIRROR,
     VM_POLICY,
     PodAction,
     PodDecision,
@@ -19,6 +18,7 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.pods im
     vm_policy,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
+    MIRROR,
     pod_from_manifest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
