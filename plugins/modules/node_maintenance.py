@@ -48,11 +48,13 @@ options:
     default: ""
   vm_policy:
     description:
-      - What is done with a VM that cannot be migrated live. All other VMs are migrated.
-      - V(migrate) refuses the drain. V(restart) restarts the VM on another node, or recreates the VMI of a replica
-        set. A restart applies all pending changes of the VM. V(stop) stops the VM. It is not started again.
-      - V(refuse) refuses the drain of a node with any VM.
-      - The label C(placement.virt/vm-policy) of a VM or its VMI has the same values, and precedence.
+      - How VMs leave the nodes.
+      - V(migrate) migrates them live. The drain is refused if a VM cannot be migrated.
+      - V(restart) restarts them on other nodes, and recreates VMIs of replica sets. A restart applies all pending
+        changes of a VM.
+      - V(stop) stops them. They are not started again.
+      - V(refuse) refuses to drain a node with a VM.
+      - The label C(placement.virt/vm-policy) of a VM, or of its VMI, has one of these values and takes precedence.
     type: str
     choices: [migrate, restart, stop, refuse]
     default: migrate
@@ -69,7 +71,7 @@ options:
     default: 1
   allow_findings:
     description:
-      - Names of findings that do not refuse the drain.
+      - Names of findings that do not refuse the drain, such as V(pdb_blocks).
       - V(bare_pod) evicts pods that no controller creates again.
       - V(local_data_lost) evicts pods with C(emptyDir) volumes.
       - V(standalone_vmi) migrates VMIs that no controller creates again.
@@ -359,6 +361,31 @@ deferred:
       description: UIDs of the instances that must move before this one.
       type: list
       elements: str
+findings:
+  description: What the preflight found. One of severity V(error) refuses the drain unless O(allow_findings) has it.
+  returned: always, unless the task could not start
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Its name, for O(allow_findings).
+      type: str
+    severity:
+      description: V(error), V(warning) or V(info).
+      type: str
+    why:
+      description: What is wrong.
+      type: str
+    advice:
+      description: What to do.
+      type: str
+    objects:
+      description: The objects that are concerned.
+      type: list
+      elements: str
+    rule:
+      description: Empty.
+      type: str
 progress:
   description: The lines that were printed.
   returned: always

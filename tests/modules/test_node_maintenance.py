@@ -1,70 +1,21 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""node_maintenance, step by step in this process, on a real control plane."""
+"""node_maintenance marks and cordons, on a real control plane."""
 
 from __future__ import annotations
 
-import json
 import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.modules import node_maintenance
 from sandbox import Sandbox, drain
-from tests.shop import LEASE, Object, Shop
-
-MARK = "placement.virt/maintenance"
-
-
-class Maintenance(Shop):
-    """Nodes that are put into maintenance as the identity maintainer."""
-
-    identity = "maintainer"
-
-    def node(self, name: str) -> Object:
-        return self.api.get(f"/api/v1/nodes/{name}")
-
-    def cordoned(self, name: str) -> bool:
-        return bool(self.node(name)["spec"].get("unschedulable"))
-
-    def mark(self, name: str) -> Object | None:
-        text = (self.node(name)["metadata"].get("annotations") or {}).get(MARK)
-        return json.loads(text) if text else None
-
-    def maintain(
-        self,
-        state: str,
-        *nodes: str,
-        check: bool = False,
-        diff: bool = False,
-        seconds: float = 90,
-        **options: t.Any,
-    ) -> Object:
-        """Steps until the task has ended, as the action plugin makes them."""
-        params: Object = {
-            "kubeconfig": str(self.sandbox.kubeconfig(self.identity)),
-            "state": state,
-            "run_timeout": 60,
-            "move_timeout": 40,
-            **({"nodes": list(nodes)} if nodes else {}),
-            **options,
-        }
-        gathered = ("moves", "progress", "writes")
-        return self.steps(
-            node_maintenance.main, params, gathered, check=check, diff=diff, seconds=seconds
-        )
+from tests.maintenance import MARK, Maintenance, maintenance
 
 
 @pytest.fixture
 def shop(six: Sandbox, namespace: t.Any, run_module: t.Any) -> t.Iterator[Maintenance]:
-    yield Maintenance(six, namespace(six, "maintenance"), run_module)
-    for node in six.api.list("/api/v1/nodes"):
-        name = node["metadata"]["name"]
-        if node["spec"].get("unschedulable"):
-            drain.uncordon(six, name)
-        six.api.patch(f"/api/v1/nodes/{name}", {"metadata": {"annotations": {MARK: None}}})
-    if six.api.find(LEASE):
-        six.api.delete(LEASE)
+    with maintenance(six, namespace(six, "maintenance"), run_module) as shop:
+        yield shop
 
 
 def test_node_is_cordoned_with_mark_and_put_in_service(shop: Maintenance) -> None:

@@ -8,7 +8,7 @@ Whether a failed request is sent again:
 |---|---|
 | no connection | yes: nothing was sent; not after a certificate that does not verify |
 | 429 | yes, after Retry-After: the server did nothing; not an eviction that was refused |
-| 5xx, reset, silence, no JSON | reads, dry runs, deletes of one uid |
+| 5xx, reset, silence, no JSON | reads, dry runs, deletes of one uid; not an eviction under two budgets |
 | the same for other writes | no: the outcome is unknown, so the caller reads first |
 | 401 | once, after the configuration was read again |
 | anything else | no |
@@ -28,6 +28,7 @@ from ..model.json_pointer import JSON
 from ..model.kinds import FIELD_MANAGER
 from .errors import (
     JSON_PATCH,
+    TWO_BUDGETS,
     AnswerLost,
     ApiError,
     ApiRequest,
@@ -82,6 +83,8 @@ class RetryPolicy:
         if error.is_status and error.request.resource == "virtualmachines/expand-spec":
             return False  # virt-api answers 500 where the instance type is not there
         if isinstance(error, (ServerFault, AnswerLost, BadAnswer)):
+            if TWO_BUDGETS in error.message:
+                return False
             return error.request.repeatable and error.status not in (501, 505)
         return False
 

@@ -271,6 +271,9 @@ class DeadlineExceeded(ApiError):
         super().__init__(request, f"not done within {seconds:.0f} s{because}")
 
 
+TWO_BUDGETS = "more than one PodDisruptionBudget"
+"""In the 500 to an eviction that can never be accepted (kubernetes, registry/core/pod/rest/eviction.go)."""
+
 TRANSIENT_ERRORS = (AnswerLost, BadAnswer, DeadlineExceeded, ServerFault, Throttled, Unreachable)
 """The API server does not answer now. A run that has begun waits for it."""
 

@@ -18,7 +18,7 @@ from ..cluster.access import Right, Role
 from ..cluster.lease import LeaseKeeper
 from ..cluster.patching import apply
 from ..cluster.reading import ReadScope, read_snapshot
-from ..model.findings import InputError, InvalidInput
+from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.kinds import KUBEVIRT_V1, MIGRATIONS, POOL, VMIS
 from ..model.objects import Node
@@ -34,6 +34,8 @@ from ..rollout.view import View
 from .drain_plan import DrainView
 from .mark import DamagedMark, MaintenancePhase, again, begun, mark_of, mark_write
 from .options import MaintenanceOptions, check_limits, select
+from .preflight import preflight, refusing
+from .read_preflight import read_preflight
 
 EMPTY = 2
 """Readings in a row that show no pod on the nodes: one may have missed a pod that was just bound."""
@@ -54,7 +56,8 @@ class DrainState(RolloutState):
 
 
 class DrainStep(RolloutStep):
-    """`writes` are the changes of nodes, `nodes` the selected ones as they were read last."""
+    """`writes` are the changes of nodes, `nodes` the selected ones as they were read last, `findings`
+    those of the preflight."""
 
     role: Role = "maintainer"
     task = "maintenance"
@@ -67,6 +70,7 @@ class DrainStep(RolloutStep):
         self.drain = state
         self.nodes: tuple[Node, ...] = ()
         self.writes: list[Write] = []
+        self.findings: tuple[Finding, ...] = ()
         self._all_nodes: tuple[Node, ...] = ()
         self._empty = 0
 
@@ -140,21 +144,32 @@ class DrainStep(RolloutStep):
         drained = all(mark is not None and mark.phase is MaintenancePhase.DRAINED for mark in marks)
         return drained and not (plan.moves or plan.skipped)
 
-    def refuse(self, view: View, plan: Plan) -> None:
+    def refuse(self, view: View, _plan: Plan) -> None:
         check_limits(self.asked, self.nodes, self._all_nodes)
-        stay = [skipped for skipped in plan.skipped if not skipped.temporary]
-        if stay:
-            raise InvalidInput(
-                [
-                    InputError(
-                        f"Node {skipped.node}",
-                        f"{report.short(skipped.workload or skipped.instance, skipped.instance)} cannot"
-                        f" leave: {skipped.reason}; no node was cordoned",
-                        "finding",
-                    )
-                    for skipped in stay
-                ]
+        if self.asked.state != "drained" or self._continues():
+            return
+        if not self.findings:
+            inputs = read_preflight(
+                self.api,
+                view.snapshot,
+                self.drain.nodes,
+                vm_policy=self.asked.vm_policy,
+                reboot_expected=self.asked.reboot_expected,
+                topology=self.asked.topology,
             )
+            self.findings = preflight(inputs)
+        refused = refusing(self.findings, self.asked.allow_findings)
+        if refused:
+            raise InvalidInput(
+                [InputError(x.name, f"{x.why} {x.advice}", "finding") for x in refused]
+            )
+
+    def _continues(self) -> bool:
+        """Whether an earlier run began to drain the nodes: what stays is named at the end."""
+        marks = [mark_of(node) for node in self.nodes]
+        return all(
+            mark is not None and mark.phase is not MaintenancePhase.CORDONED for mark in marks
+        )
 
     def prepare(self, keeper: LeaseKeeper, view: View) -> View:
         """Cordon the nodes, each with its mark, and read them back."""

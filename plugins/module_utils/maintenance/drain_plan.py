@@ -19,7 +19,6 @@ from ..model.kinds import (
     REPLICA_SET,
     STATEFUL_SET,
     VIRTUAL_MACHINE,
-    VM_POLICY,
 )
 from ..model.objects import Pod, Ref
 from ..model.plan import Method, Move, Plan, SkippedInstance
@@ -30,8 +29,7 @@ from ..rollout.journal import RunJournal, digest
 from ..rollout.move import MoveRecord, Phase
 from ..rollout.options import RolloutOptions
 from ..view.tables import ClusterTables
-from .options import VmPolicy
-from .pods import PodAction, PodDecision, PodFilter
+from .pods import VM_POLICIES, PodAction, PodDecision, PodFilter, vm_policy
 
 ATTEMPTS = 3
 """Migrations of one VM that a run begins before it gives up on it."""
@@ -47,7 +45,7 @@ class DrainView:
 
     snapshot: Snapshot
     nodes: frozenset[str]
-    policy: VmPolicy
+    policy: str
     allowed: frozenset[str] = frozenset()
     moving: bool = True
     selection: InstanceSelection = _NOT_COUNTED
@@ -144,39 +142,25 @@ class DrainView:
 
     def _method_of_vm(self, vmi: Vmi) -> tuple[Method | None, str, bool]:
         workload = self._tables.workloads.get(self._owner(vmi))
-        policy, wrong = self.policy_of(vmi)
-        if wrong or policy is VmPolicy.REFUSE:
-            return None, wrong or "vm_policy is refuse: it must not be moved", False
+        policy = vm_policy(vmi, workload, self.policy)
+        kind = workload.ref.kind if workload is not None else ""
+        if policy not in VM_POLICIES or policy == "refuse":
+            return None, f"its vm_policy is '{policy}'", False
         if vmi.phase != "Running":
             return None, f"its VMI is {vmi.phase}", True
-        obstacle = why_not_migratable(vmi)
-        if not obstacle:
-            return Method.MIGRATE, "", False
-        if policy is VmPolicy.MIGRATE:
-            return None, f"{obstacle}; vm_policy is migrate", False
-        if workload is None:
-            return None, f"{obstacle}; no controller would start it again", False
-        if workload.ref.kind == REPLICA_SET.name:
+        if policy == "migrate":
+            obstacle = why_not_migratable(vmi)
+            return (None, obstacle, False) if obstacle else (Method.MIGRATE, "", False)
+        if policy == "restart" and kind == REPLICA_SET.name:
             return Method.RECREATE, "", False
-        if workload.ref.kind != VIRTUAL_MACHINE.name:
-            return None, f"{obstacle}; a {workload.ref.kind} is not {policy}ed by a drain", False
-        if policy is VmPolicy.STOP:
+        if kind != VIRTUAL_MACHINE.name or workload is None:
+            return None, f"no VirtualMachine owns it, which its vm_policy '{policy}' needs", False
+        if policy == "stop":
             return Method.STOP, "", False
         strategy = run_strategy(workload)
         if strategy not in RESTARTABLE:
-            return None, f"{obstacle}; a VM with run strategy {strategy} is not restarted", False
+            return None, f"a VM with run strategy {strategy} is not restarted", False
         return Method.RESTART, "", False
-
-    def policy_of(self, vmi: Vmi) -> tuple[VmPolicy, str]:
-        """The policy of a VM: by the label of the VM, of its VMI, or the task's; and what is wrong with
-        the label."""
-        workload = self._tables.workloads.get(self._owner(vmi))
-        labels = {**vmi.labels, **(workload.labels if workload is not None else {})}
-        value = labels.get(VM_POLICY, str(self.policy))
-        if value not in list(VmPolicy):
-            known = ", ".join(VmPolicy)
-            return VmPolicy.REFUSE, f"its label {VM_POLICY} is '{value}': use one of {known}"
-        return VmPolicy(value), ""
 
     def _owner(self, vmi: Vmi) -> Ref:
         """The VirtualMachine or replica set of the VMI, which has its label and takes its restart."""

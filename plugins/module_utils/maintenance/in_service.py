@@ -20,7 +20,7 @@ from ..cluster import lease
 from ..cluster.access import Right, require_rights
 from ..cluster.patching import apply
 from ..cluster.reading import ReadScope, read_snapshot
-from ..model.findings import InputError, InvalidInput
+from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.kinds import KUBEVIRT_V1, MIGRATIONS, RUN, VMIS
 from ..model.objects import Node
@@ -88,6 +88,7 @@ class InServiceStep:
         self.nodes: tuple[Node, ...] = ()
         self.writes: list[Write] = []
         self.lines: list[str] = []
+        self.findings: tuple[Finding, ...] = ()
 
     @property
     def elapsed(self) -> float:

@@ -7,7 +7,6 @@ All errors are reported at once. Pure.
 
 from __future__ import annotations
 
-import enum
 import hashlib
 import json
 import typing as t
@@ -21,23 +20,11 @@ from ..model.plan import Method
 from ..model.topology import Topology, UndeclaredKey
 from ..rollout.options import RolloutOptions
 from .mark import LONGEST_REASON, DamagedMark, is_marked, mark_of
+from .preflight import PREFLIGHT_FINDINGS
 
 State = t.Literal["cordoned", "drained", "in_service"]
 
 UNLIMITED = 1_000_000_000
-
-
-class VmPolicy(str, enum.Enum):
-    """What a drain does with a VM: migrate it live, or, where that is not possible, restart or stop
-    it. refuse: the VM stays, so its node is not drained."""
-
-    MIGRATE = "migrate"
-    RESTART = "restart"
-    STOP = "stop"
-    REFUSE = "refuse"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +35,17 @@ class MaintenanceOptions:
     label: tuple[str, str]
     state: State
     reason: str
-    vm_policy: VmPolicy
+    vm_policy: str
     reboot_expected: bool
     max_nodes: int
     allow_findings: frozenset[str]
     run_timeout: int
     move_timeout: int
-    zone_key: str
+    topology: Topology
+
+    @property
+    def zone_key(self) -> str:
+        return self.topology.resolve("zone")
 
     @property
     def as_rollout(self) -> DrainOptions:
@@ -106,6 +97,11 @@ def parse_options(given: t.Mapping[str, JSON], topology: Topology) -> Maintenanc
         for name in ("max_nodes", "run_timeout", "move_timeout")
         if given[name] < 1
     ]
+    errors += [
+        InputError("allow_findings", f"unknown finding '{name}'{nearest(name, PREFLIGHT_FINDINGS)}")
+        for name in given["allow_findings"]
+        if name not in PREFLIGHT_FINDINGS
+    ]
     if errors:
         raise InvalidInput(errors)
     return MaintenanceOptions(
@@ -113,13 +109,13 @@ def parse_options(given: t.Mapping[str, JSON], topology: Topology) -> Maintenanc
         label=label or ("", ""),
         state=given["state"],
         reason=given["reason"],
-        vm_policy=VmPolicy(given["vm_policy"]),
+        vm_policy=given["vm_policy"],
         reboot_expected=given["reboot_expected"],
         max_nodes=given["max_nodes"],
         allow_findings=frozenset(given["allow_findings"]),
         run_timeout=given["run_timeout"],
         move_timeout=given["move_timeout"],
-        zone_key=topology.resolve("zone"),
+        topology=topology,
     )
 
 

@@ -207,9 +207,6 @@ JOURNAL = f"{PREFIX}journal"
 MAINTENANCE = f"{PREFIX}maintenance"
 """Annotation on a node: the mark of its maintenance (`maintenance/mark.py`)."""
 
-VM_POLICY = f"{PREFIX}vm-policy"
-"""Label on a workload of VMs: what a drain does with its VMs that cannot be migrated."""
-
 NODE_LABELS = f"{PREFIX}node-labels"
 """Annotation on a node: the labels that node_labels set, with their values."""
 

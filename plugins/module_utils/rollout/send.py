@@ -14,7 +14,15 @@ import typing as t
 from dataclasses import dataclass
 
 from ..api.client import ApiClient
-from ..api.errors import ApiError, Conflict, Forbidden, NotFound, Throttled, Unauthorized
+from ..api.errors import (
+    TWO_BUDGETS,
+    ApiError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    Throttled,
+    Unauthorized,
+)
 from ..cluster.access import Right
 from ..kubevirt.moving import changes_since_start
 from ..model import kinds as names
@@ -60,7 +68,7 @@ def send(api: ApiClient, request: ApiCall) -> ApiReply:
     except Throttled as error:
         return ApiReply(ReplyStatus.BLOCKED, _reason_to_wait(error))
     except ApiError as error:
-        if _TWO_BUDGETS in error.message:
+        if TWO_BUDGETS in error.message:
             return ApiReply(ReplyStatus.REFUSED, error.message)
         if error.outcome_unknown:
             return ApiReply(ReplyStatus.DOUBTFUL, str(error))
@@ -68,10 +76,6 @@ def send(api: ApiClient, request: ApiCall) -> ApiReply:
             return ApiReply(ReplyStatus.REFUSED, error.message)
         raise
     return ApiReply(ReplyStatus.ACCEPTED)
-
-
-_TWO_BUDGETS = "more than one PodDisruptionBudget"
-"""In the 500 to an eviction that can never be accepted (kubernetes, registry/core/pod/rest/eviction.go)."""
 
 
 def _request(api: ApiClient, request: ApiCall) -> None:

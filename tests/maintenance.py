@@ -1,0 +1,83 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nodes of a sandbox in maintenance, and what is left on them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import typing as t
+
+from ansible_collections.virt.placement.plugins.modules import node_maintenance
+from sandbox import Sandbox, drain, objects
+from tests.shop import LEASE, Object, Shop
+
+MARK = "placement.virt/maintenance"
+
+
+class Maintenance(Shop):
+    """Nodes that are put into maintenance as the identity maintainer."""
+
+    identity = "maintainer"
+
+    def node(self, name: str) -> Object:
+        return self.api.get(f"/api/v1/nodes/{name}")
+
+    def cordoned(self, name: str) -> bool:
+        return bool(self.node(name)["spec"].get("unschedulable"))
+
+    def mark(self, name: str) -> Object | None:
+        text = (self.node(name)["metadata"].get("annotations") or {}).get(MARK)
+        return json.loads(text) if text else None
+
+    def maintain(
+        self,
+        state: str,
+        *nodes: str,
+        check: bool = False,
+        diff: bool = False,
+        seconds: float = 90,
+        **options: t.Any,
+    ) -> Object:
+        """Steps until the task has ended, as the action plugin makes them."""
+        params: Object = {
+            "kubeconfig": str(self.sandbox.kubeconfig(self.identity)),
+            "state": state,
+            "run_timeout": 60,
+            "move_timeout": 40,
+            **({"nodes": list(nodes)} if nodes else {}),
+            **options,
+        }
+        gathered = ("moves", "progress", "writes")
+        return self.steps(
+            node_maintenance.main, params, gathered, check=check, diff=diff, seconds=seconds
+        )
+
+
+@contextlib.contextmanager
+def maintenance(sandbox: Sandbox, namespace: str, run_module: t.Any) -> t.Iterator[Maintenance]:
+    """Afterwards every node is in service again, and the Lease is gone."""
+    try:
+        yield Maintenance(sandbox, namespace, run_module)
+    finally:
+        for node in sandbox.api.list("/api/v1/nodes"):
+            name = node["metadata"]["name"]
+            if node["spec"].get("unschedulable"):
+                drain.uncordon(sandbox, name)
+            if MARK in (node["metadata"].get("annotations") or {}):
+                no_mark = {"metadata": {"annotations": {MARK: None}}}
+                sandbox.api.patch(f"/api/v1/nodes/{name}", no_mark)
+        if sandbox.api.find(LEASE):
+            sandbox.api.delete(LEASE)
+
+
+def vms(shop: Maintenance, *names: str, **options: t.Any) -> list[Object]:
+    return [objects.virtual_machine(name, shop.namespace, **options) for name in names]
+
+
+def pods_on(shop: Maintenance, node: str) -> list[str]:
+    return [
+        pod["metadata"]["name"]
+        for pod in shop.api.list("/api/v1/pods", fieldSelector=f"spec.nodeName={node}")
+        if pod["status"].get("phase") not in ("Succeeded", "Failed")
+    ]

@@ -1,0 +1,247 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""node_maintenance drains nodes, step by step in this process, on a real control plane."""
+
+from __future__ import annotations
+
+import threading
+import typing as t
+
+import pytest
+
+from sandbox import Sandbox, drain, objects
+from tests.maintenance import Maintenance, maintenance, pods_on, vms
+from tests.terms import pair_on_one_node
+
+MIGRATIONS = ("create", "virtualmachineinstancemigrations")
+EVICTION = ("create", "pods/eviction")
+SLOW = {"sandbox.virt/migration-seconds": "8"}
+STUCK = {"sandbox.virt/not-migratable": "DisksNotLiveMigratable"}
+
+
+@pytest.fixture
+def shop(six: Sandbox, namespace: t.Any, run_module: t.Any) -> t.Iterator[Maintenance]:
+    with maintenance(six, namespace(six, "drain"), run_module) as shop:
+        yield shop
+
+
+def test_vms_are_migrated_and_pods_evicted(shop: Maintenance) -> None:
+    shop.start(*vms(shop, "a", "b", "c"), nodes=["w2"])
+    shop.start(objects.deployment("web", shop.namespace, replicas=2), nodes=["w2"])
+    shop.start(objects.daemon_set("agent", shop.namespace))
+    before = shop.uids()
+    mark = shop.sandbox.audit.mark()
+
+    result = shop.maintain("drained", "w2")
+
+    assert not result.get("failed"), result.get("msg")
+    assert [name.rpartition("-")[0] for name in pods_on(shop, "w2")] == ["agent"]
+    assert shop.uids() == before
+    assert shop.cordoned("w2")
+    left = shop.mark("w2")
+    assert left is not None and left["phase"] == "drained"
+    assert sorted(move["method"] for move in result["moves"]) == ["evict"] * 2 + ["migrate"] * 3
+    assert {move["state"] for move in result["moves"]} == {"moved"}
+    disruptions = shop.disruptions(mark)
+    assert disruptions.count(("create", "virtualmachineinstancemigrations")) == 3
+    assert disruptions.count(("create", "pods/eviction")) == 2
+    assert any(": 0 of 5 left" in line for line in result["progress"])
+    assert shop.lease()["spec"]["holderIdentity"] == ""
+
+    mark = shop.sandbox.audit.mark()
+    again = shop.maintain("drained", "w2")
+    assert (again["changed"], again["moves"]) == (False, [])
+    assert shop.sandbox.audit.writes(since=mark) == []
+
+
+def test_target_of_with_leaves_before_its_followers(shop: Maintenance) -> None:
+    shop.start(*vms(shop, "db"), nodes=["w2"])
+    near = {
+        "labelSelector": {"matchLabels": {"vmi.kubevirt.io/id": "db"}},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    together = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+    shop.start(*vms(shop, "app1", "app2", placement={"affinity": together}))
+    assert set(shop.nodes().values()) == {"w2"}
+
+    result = shop.maintain("drained", "w2")
+
+    assert not result.get("failed"), result.get("msg")
+    assert result["moves"][0]["name"] == "db"
+    assert {move["state"] for move in result["moves"]} == {"moved"}
+    assert len(set(shop.nodes().values())) == 1 and "w2" not in shop.nodes().values()
+
+
+@pytest.mark.parametrize("strategy", ["None", "LiveMigrateIfPossible", "LiveMigrate"])
+def test_no_eviction_strategy_kills_a_vm(shop: Maintenance, strategy: str) -> None:
+    shop.start(*vms(shop, "a", placement={"evictionStrategy": strategy}), nodes=["w2"])
+    before = shop.uids()
+    mark = shop.sandbox.audit.mark()
+
+    result = shop.maintain("drained", "w2")
+
+    assert not result.get("failed"), result.get("msg")
+    assert shop.uids() == before
+    assert shop.disruptions(mark) == [MIGRATIONS]
+
+
+def test_vm_that_cannot_migrate_refuses_the_drain_without_a_trace(shop: Maintenance) -> None:
+    shop.start(*vms(shop, "a", annotations=STUCK), nodes=["w2"])
+    mark = shop.sandbox.audit.mark()
+
+    result = shop.maintain("drained", "w2")
+
+    assert result["failed"]
+    assert result["msg"].startswith("not_migratable: ")
+    assert "DisksNotLiveMigratable" in result["msg"]
+    assert [error["type"] for error in result["errors"]] == ["finding"]
+    assert not shop.cordoned("w2") and shop.mark("w2") is None
+    assert shop.sandbox.audit.writes(since=mark) == []
+
+
+@pytest.mark.parametrize("policy", ["restart", "stop"])
+def test_vm_leaves_as_its_label_says(shop: Maintenance, policy: str) -> None:
+    shop.identity = "admin"
+    (stuck,) = vms(shop, "a", annotations=STUCK)
+    stuck["metadata"]["labels"] = {"placement.virt/vm-policy": policy}
+    shop.start(stuck, *vms(shop, "b"), nodes=["w2"])
+
+    result = shop.maintain("drained", "w2")
+
+    assert not result.get("failed"), result.get("msg")
+    methods = {move["name"]: (move["method"], move["state"]) for move in result["moves"]}
+    assert methods == {"a": (policy, "moved"), "b": ("migrate", "moved")}
+    assert pods_on(shop, "w2") == []
+    assert sorted(shop.instances()) == (["a", "b"] if policy == "restart" else ["b"])
+
+
+def test_drain_waits_for_pdb_and_names_it(shop: Maintenance) -> None:
+    shop.start(objects.deployment("web", shop.namespace, replicas=1), nodes=["w2"])
+    labels = {"app": "web"}
+    budget = objects.disruption_budget("web", shop.namespace, labels=labels, max_unavailable=0)
+    shop.api.create(shop.api.collection_of(budget), budget)
+    allowed = ["pdb_impossible", "pdb_blocks"]
+
+    result = shop.maintain("drained", "w2", run_timeout=8, allow_findings=allowed)
+
+    assert result["failed"]
+    assert "not done within 8 s" in result["msg"]
+    assert "PodDisruptionBudget web" in result["msg"] or "budget web" in result["msg"]
+    assert "The cordon of w2 stays" in result["msg"]
+    mark = shop.mark("w2")
+    assert mark is not None and mark["phase"] == "draining"
+    relaxed = {"spec": {"maxUnavailable": 1}}
+    shop.api.patch(shop.path("PodDisruptionBudget", "web"), relaxed)
+
+    result = shop.maintain("drained", "w2", allow_findings=allowed)
+
+    assert not result.get("failed"), result.get("msg")
+    assert [move["method"] for move in result["moves"]] == ["evict"]
+    assert pods_on(shop, "w2") == []
+
+
+def test_pod_of_two_pdbs_is_a_failure_that_names_it(shop: Maintenance) -> None:
+    shop.start(objects.deployment("web", shop.namespace, replicas=1), nodes=["w2"])
+    for name in ("one", "two"):
+        budget = objects.disruption_budget(name, shop.namespace, labels={"app": "web"})
+        shop.api.create(shop.api.collection_of(budget), budget)
+
+    refused = shop.maintain("drained", "w2")
+    assert refused["failed"] and refused["msg"].startswith("pdb_impossible: ")
+    assert not shop.cordoned("w2")
+    result = shop.maintain("drained", "w2", allow_findings=["pdb_impossible", "eviction_fails"])
+
+    assert result["failed"]
+    assert "Deployment" in result["msg"] and "its evict failed" in result["msg"]
+    assert [move["state"] for move in result["moves"]] == ["failed"]
+    assert "more than one PodDisruptionBudget" in result["moves"][0]["reason"]
+
+
+def test_bare_pod_is_refused_unless_allowed(shop: Maintenance) -> None:
+    bare = objects.pod("lonely", shop.namespace)
+    shop.start({**bare, "spec": {**bare["spec"]}}, nodes=["w2"])
+
+    refused = shop.maintain("drained", "w2")
+    assert refused["failed"] and refused["msg"].startswith("bare_pod: ")
+    assert not shop.cordoned("w2")
+    result = shop.maintain("drained", "w2", allow_findings=["bare_pod"])
+
+    assert not result.get("failed"), result.get("msg")
+    assert pods_on(shop, "w2") == []
+
+
+def test_uncordoned_midway_is_a_failure_that_names_the_node(shop: Maintenance) -> None:
+    shop.start(*vms(shop, "a", annotations=SLOW), nodes=["w2"])
+
+    def migrating() -> bool:
+        return bool(shop.api.list(shop.path("VirtualMachineInstanceMigration")))
+
+    with shop.meanwhile(until=migrating, do=lambda: drain.uncordon(shop.sandbox, "w2")):
+        result = shop.maintain("drained", "w2")
+
+    assert result["failed"]
+    assert result["msg"].startswith("Node w2: was uncordoned during its maintenance")
+    assert not shop.cordoned("w2")
+    assert shop.lease()["spec"]["holderIdentity"] == ""
+
+
+def test_foreign_evacuation_is_waited_for(shop: Maintenance) -> None:
+    shop.start(
+        *vms(shop, "a", "b", placement={"evictionStrategy": "LiveMigrate"}, annotations=SLOW),
+        nodes=["w2"],
+    )
+    mark = shop.sandbox.audit.mark()
+    foreign = threading.Thread(target=drain.drain, args=(shop.sandbox, "w2"))
+    foreign.start()
+    try:
+        shop.api.wait_list(
+            shop.path("VirtualMachineInstance"),
+            lambda vmis: any(x["status"].get("evacuationNodeName") for x in vmis),
+        )
+        result = shop.maintain("drained", "w2")
+    finally:
+        foreign.join()
+
+    assert not result.get("failed"), result.get("msg")
+    assert pods_on(shop, "w2") == []
+    assert shop.disruptions(mark).count(MIGRATIONS) <= 1
+    shop.maintain("in_service", "w2")
+    assert shop.cordoned("w2"), "the cordon of the foreign drain stays"
+
+
+def test_volume_that_is_attached_is_waited_for(shop: Maintenance) -> None:
+    attachment = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "VolumeAttachment",
+        "metadata": {"name": "attached"},
+        "spec": {
+            "attacher": "csi.example.com",
+            "nodeName": "w2",
+            "source": {"persistentVolumeName": "data"},
+        },
+    }
+    path = "/apis/storage.k8s.io/v1/volumeattachments"
+    shop.api.create(path, attachment)
+    try:
+        result = shop.maintain("drained", "w2", run_timeout=5)
+    finally:
+        shop.api.delete(f"{path}/attached")
+
+    assert result["failed"]
+    assert "volumes are still attached: data to w2" in result["msg"]
+    assert not shop.maintain("drained", "w2").get("failed")
+
+
+def test_check_mode_names_the_moves_and_makes_none(shop: Maintenance) -> None:
+    pair_on_one_node(shop)
+    node = next(iter(shop.nodes().values()))
+    mark = shop.sandbox.audit.mark()
+
+    planned = shop.maintain("drained", node, check=True, diff=True)
+
+    assert not planned.get("failed"), planned.get("msg")
+    assert planned["changed"] is True
+    assert {move["state"] for move in planned["moves"]} == {"planned"}
+    assert planned["diff"][0]["after"] == {"cordoned": True, "maintenance": "drained"}
+    assert shop.sandbox.audit.writes(since=mark) == []
+    assert not shop.cordoned(node)
