@@ -44,9 +44,11 @@ def _too_many(scene: LintInput, lasting: LintInput) -> t.Iterator[Finding]:
     """More instances with anti-affinity than domains for them: in a whole group, or in the part of
     it that may use only some domains."""
     looked_at = {subject.ref for subject in scene.subjects}
+    places = functools.lru_cache(maxsize=None)(functools.partial(_DomainSets, lasting))
     for group in _groups_apart(scene):
         reported: set[Ref] = set()
-        for crowd in _crowds(lasting, group):
+        key = t.cast(PodTerm, group[0][1].source).topology_key
+        for crowd in _crowds(places(key), group):
             why, advice = _no_room(scene, crowd)
             for subject, term in crowd.members:
                 if subject.ref in looked_at and subject.ref not in reported:
@@ -64,10 +66,9 @@ class _CrowdedGroup(t.NamedTuple):
     open: tuple[str, ...]
 
 
-def _crowds(lasting: LintInput, group: Group) -> t.Iterator[_CrowdedGroup]:
+def _crowds(places: _DomainSets, group: Group) -> t.Iterator[_CrowdedGroup]:
     """The crowded groups, the smallest first. A set of domains is too small if more instances can
     only run inside it. Checked are the sets of each workload, and their union (Hall's theorem)."""
-    places = _DomainSets(lasting, t.cast(PodTerm, group[0][1].source).topology_key)
     inside: dict[int, list[tuple[LintedWorkload, Term]]] = defaultdict(list)
     for subject, term in group:
         if within := places.of(subject):

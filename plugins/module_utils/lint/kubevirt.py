@@ -38,8 +38,7 @@ def _own_source(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iter
     pod_term = t.cast(PodTerm, term.source)
     if not scene.selects_itself(subject, term):
         return
-    domains = scene.eligible_domains(subject, pod_term.topology_key)
-    inside = [nodes.bit_count() for nodes in domains.values()]
+    inside = tuple(scene.eligible_domains(subject, pod_term.topology_key).values())
     aside = CREATED_BY in pod_term.mismatch_label_keys or pod_term.differs_in == CREATED_BY
     if aside or pod_term.topology_key == HOSTNAME or (inside and max(inside) == 1):
         yield from _all_taken(scene, subject, term, inside)

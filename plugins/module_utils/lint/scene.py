@@ -224,9 +224,22 @@ class LintInput:
         return TaintToleration(self.table)
 
     def eligible_domains(self, subject: LintedWorkload, key: str) -> dict[str, int]:
-        """The domains of a key with a node that takes the subject's pods, and these nodes."""
-        eligible, domains = self.eligible(subject), self.table.domains(key)
-        return {name: nodes & eligible for name, nodes in domains.items() if nodes & eligible}
+        """The domains of a key with a node that takes the subject's pods, and how many such nodes
+        there are. One answer serves all subjects with the same nodes."""
+        eligible = self.eligible(subject)
+        if (eligible, key) not in self._eligible_domains:
+            counts = {
+                name: (nodes & eligible).bit_count()
+                for name, nodes in self.table.domains(key).items()
+            }
+            counts = {name: count for name, count in counts.items() if count}
+            self._eligible_domains[eligible, key] = counts
+        return self._eligible_domains[eligible, key]
+
+    @cached_property
+    def _eligible_domains(self) -> dict[tuple[int, str], dict[str, int]]:
+        """The results of `eligible_domains` by nodes and label key."""
+        return {}
 
     @cached_property
     def carried_keys(self) -> frozenset[str]:

@@ -10,6 +10,7 @@ pkg/apis/core/validation, Kubernetes 1.34.
 
 from __future__ import annotations
 
+import functools
 import typing as t
 from dataclasses import dataclass
 
@@ -101,7 +102,12 @@ def effect_errors(effect: str, field: str, *, may_be_empty: bool) -> Errors:
         yield _not_supported(field, EFFECTS)
 
 
-def key_faults(key: str) -> t.Iterator[str]:
+@functools.lru_cache(maxsize=16384)
+def key_faults(key: str) -> tuple[str, ...]:
+    return tuple(_key_faults(key))
+
+
+def _key_faults(key: str) -> t.Iterator[str]:
     *prefix, name = key.split("/")
     if len(prefix) > 1:
         yield (
@@ -121,7 +127,12 @@ def key_faults(key: str) -> t.Iterator[str]:
         yield f"name part {_not_a_name()}"
 
 
-def value_faults(value: str) -> t.Iterator[str]:
+@functools.lru_cache(maxsize=16384)
+def value_faults(value: str) -> tuple[str, ...]:
+    return tuple(_value_faults(value))
+
+
+def _value_faults(value: str) -> t.Iterator[str]:
     if _length(value) > 63:
         yield _too_long(63)
     if value and not is_name(value):
