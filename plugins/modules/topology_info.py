@@ -119,7 +119,7 @@ findings:
       severity: warning
       why: kni-worker5 takes pods and has no label topology.kubernetes.io/zone (zone).
       advice: >-
-        Rules to keep apart are void there, rules to spread or to keep together never use it: label these nodes too.
+        keep_apart has no effect there, and spread and keep_together never use it: label these nodes too.
       objects: [Node kni-worker5]
       rule: ""
 table:

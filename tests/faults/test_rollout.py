@@ -344,6 +344,6 @@ def test_who_is_frozen_past_his_lease_disrupts_nothing_when_he_wakes_up(
     assert [move["state"] for move in result["moves"]] == ["moved"]
     assert first.returncode != 0, output
     taken_by = shop.lease()["metadata"]["annotations"]["placement.virt/run"]
-    assert f"was taken over by {taken_by}, which has given it back since" in output
+    assert f"was taken over by {taken_by}, and released since" in output
     assert shop.disruptions(mark, refused=False) == [disruption]
     assert len(set(shop.zones())) == 2

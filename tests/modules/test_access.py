@@ -234,7 +234,7 @@ def test_an_authority_that_is_not_known(shop: Sandbox, ask: Ask, case: Case) -> 
     assert "certificate verify failed" in message
     assert message.endswith(
         "name the file with the certificate of the authority that signed the server's in ca_cert,"
-        " or set validate_certs to false where it need not be checked who answers"
+        " or set validate_certs to false where the identity of the server need not be checked"
     )
     assert "proxy" not in message
 
@@ -293,7 +293,7 @@ def test_a_context_that_does_not_count(shop: Sandbox, ask: Ask, case: Case) -> N
 
     message = refused(ask(case, **access, context="production"))
 
-    assert "context is given and would not count" in message
+    assert "context is given and would be ignored" in message
     assert shop.audit.requests(start, case.runs_as) == []
 
 
@@ -306,7 +306,7 @@ def test_a_token_that_does_not_count(shop: Sandbox, ask: Ask, case: Case) -> Non
 
     message = refused(ask(case, kubeconfig=kubeconfig, api_key=shop.token(case.runs_as)))
 
-    assert "api_key is given and would not count" in message
+    assert "api_key is given and would be ignored" in message
     assert shop.audit.requests(start, another) == []
     assert shop.audit.requests(start, case.runs_as) == []
 

@@ -32,12 +32,12 @@ OF_FORM = [
     ),
     pytest.param(
         {**WHO, "run_on": {"zone": "a"}, "spread": {"topology_key": "zone"}},
-        "has 2 verbs (run_on, spread): make one rule of each",
+        "has 2 rule types (run_on, spread): make one rule of each",
         id="two verbs",
     ),
     pytest.param(
         WHO,
-        "says nothing: give it one of run_on, avoid, keep_apart, keep_together, spread, terms,"
+        "has no rule type: give it one of run_on, avoid, keep_apart, keep_together, spread, terms,"
         " or a label",
         id="neither verb nor label",
     ),
@@ -58,7 +58,7 @@ OF_FORM = [
     ),
     pytest.param(
         {**WHO, "spread": {"topology_key": "zone"}, "preferred": True, "weight": 5},
-        "weight: does not go with spread: the scheduler knows no weight there",
+        "weight: does not go with spread: a spread constraint has no weight",
         id="weight of a spread",
     ),
     pytest.param(
@@ -78,7 +78,7 @@ OF_FORM = [
     ),
     pytest.param(
         {**GOOD, "allow_findings": ["unsatisfiabl"]},
-        "allow_findings: 'unsatisfiabl' is no finding; did you mean 'unsatisfiable'",
+        "allow_findings: unknown finding 'unsatisfiabl'; did you mean 'unsatisfiable'",
         id="unknown finding",
     ),
     pytest.param(
@@ -177,7 +177,7 @@ OF_FORM = [
         "terms.tolerations[0].operator: supported values:",
         id="term that the API refuses",
     ),
-    pytest.param({**WHO, "terms": {}}, "terms: says nothing", id="no terms"),
+    pytest.param({**WHO, "terms": {}}, "terms: is empty", id="no terms"),
     pytest.param(
         {**GOOD, "preferred": "perhaps"},
         "preferred: must be true or false, not 'perhaps'",

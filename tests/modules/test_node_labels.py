@@ -333,7 +333,7 @@ class TestProtection:
         result = label(nodes=["kni-worker"], labels={"zone": "scu"})
         assert error_messages(result) == [
             f"kni-worker {ZONE}: changing 'cloud-a' to 'scu': it was last written by kubelet,"
-            " which may write it again; set force to change it all the same"
+            " which may write it again; set force to change it anyway"
         ]
         assert label(nodes=["kni-worker"], labels={"zone": "scu"}, force=True)["changed"]
         assert not label(nodes=["kni-worker"], labels={"zone": "scu"})["changed"]

@@ -71,7 +71,10 @@ def test_what_the_cluster_says_against_sound_rules_is_told_with_the_faults_of_ot
             {"namespace": "bad-inputt"},
             "namespace: there is no namespace 'bad-inputt'; did you mean",
         ),
-        ({"rules": [{"name": "a/b", **GOOD}]}, "rules[0], name: 'a/b' is no name of a rule"),
+        (
+            {"rules": [{"name": "a/b", **GOOD}]},
+            "rules[0], name: 'a/b' is not a valid name of a rule",
+        ),
         ({"rules": [{"name": 5, **GOOD}]}, "rules[0], name: must be text, not the number 5: quote"),
         ({"rules": {"name": "x"}}, "rules: must be a list of rules"),
         ({"rule_set": "a/b"}, "rule_set: must be a name without a slash"),

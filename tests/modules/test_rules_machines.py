@@ -401,6 +401,6 @@ def test_machines_that_are_kept_apart_are_not_bound_together_by_another_rule(
     found = task(pair)
 
     assert found["failed"]
-    assert "must be near VirtualMachine" in found["msg"]
-    assert "and keep away from the same over zone (rules pair and apart)" in found["msg"]
+    assert "has affinity to VirtualMachine" in found["msg"]
+    assert "and anti-affinity to the same over zone (rules pair and apart)" in found["msg"]
     assert task.sandbox.audit.writes(since=start) == []

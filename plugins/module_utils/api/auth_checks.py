@@ -89,7 +89,7 @@ def check_host(options: Options, host: str) -> None:
     if given and _origin(str(given.value)) != _origin(host):
         raise NoConfiguration(
             f"{given.by} says {cut(str(given.value))}, and the rest of the configuration leads to"
-            f" {cut(host)}: nothing was done; host counts with credentials beside it alone, so give"
+            f" {cut(host)}: nothing was done; host is used only together with credentials, so give"
             " api_key, username and password, or client_cert and client_key as well, or leave out"
             " host"
         )
@@ -104,7 +104,7 @@ def check_token(options: Options, token: str, *, by_certificate: bool) -> None:
         return
     if token != given.value or (by_certificate and not given_as(options, "client_cert")):
         raise NoConfiguration(
-            f"{given.by} is given and would not count, since the rest of the configuration has"
+            f"{given.by} is given and would be ignored, since the rest of the configuration has"
             " credentials of its own, which take its place: nothing was done; give host beside"
             f" {given.by}, or leave out {given.by}"
         )
@@ -135,7 +135,7 @@ def _check_passed_over(host: Given, kubeconfig: Given | None, context: Given | N
         passed_over.append(context)
     for given in passed_over:
         raise NoConfiguration(
-            f"{given.by} is given and would not count, since {host.by} ({cut(str(host.value))}) and"
+            f"{given.by} is given and would be ignored, since {host.by} ({cut(str(host.value))}) and"
             f" its credentials take its place: nothing was done; leave out {given.by} or {host.by}"
         )
 
@@ -160,7 +160,7 @@ def check_file(by: str, path: str) -> None:
     if os.path.isdir(path):
         raise NoConfiguration(f"{by}: {path} is a folder; name the file in it")
     if not os.access(path, os.R_OK):
-        raise NoConfiguration(f"{by}: {path} may not be read by the user who runs the task")
+        raise NoConfiguration(f"{by}: the user of the task may not read {path}")
 
 
 def _origin(url: str) -> tuple[str, str, int | None, str]:
@@ -246,7 +246,7 @@ def _nothing_there(options: Options, source: _Source) -> str:
     host = given_as(options, "host")
     if host and source.by != _VARIABLE:
         return (
-            f"{host.by} counts with credentials beside it alone, and {looked}; give api_key,"
+            f"{host.by} is used only together with credentials, and {looked}; give api_key,"
             " username and password, client_cert and client_key, or a kubeconfig"
         )
     correct = f"correct {_VARIABLE}, or give" if source.by == _VARIABLE else "give"
@@ -266,7 +266,7 @@ def _read(path: str) -> tuple[t.Mapping[str, t.Any], str]:
     except NoReader as error:
         return {}, f"cannot be read ({error})"
     except NoYaml as error:
-        return {}, f"is no YAML (line {error.line})" if error.line else "is no YAML"
+        return {}, f"is not YAML (line {error.line})" if error.line else "is not YAML"
     if isinstance(content, dict):
         return content, ""
     content_type = {str: "text", list: "a list", type(None): "nothing"}.get(
@@ -282,7 +282,7 @@ def _wrong_context(
     names = sorted({name for content in kubeconfigs for name in _contexts(content)})
     some = ", ".join(names[:_SHOWN]) or "none"
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    there = f"the contexts there are: {some}{more}"
+    there = f"its contexts are: {some}{more}"
     if given is not None:
         if given.value in names:
             return ""
@@ -295,7 +295,7 @@ def _wrong_context(
     if any(name in names for name in current):
         return ""
     return (
-        f"current-context of {source} is {cut(str(current[-1]))}, and there is none of that name;"
+        f"current-context of {source} is {cut(str(current[-1]))}, which does not exist;"
         f" name one as context, {there}"
     )
 

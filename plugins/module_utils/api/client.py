@@ -259,11 +259,11 @@ class ApiClient:
             text = answer.body[:60].decode("utf-8", "replace")
             raise BadAnswer(
                 request,
-                f"the answer is no JSON, it begins with {text!r}",
+                f"the answer is not JSON, and begins with {text!r}",
                 status=answer.status,
             ) from error
         if not isinstance(decoded, dict):
-            raise BadAnswer(request, "the answer is no JSON object", status=answer.status)
+            raise BadAnswer(request, "the answer is not a JSON object", status=answer.status)
         self._met = True
         return decoded
 

@@ -206,7 +206,7 @@ class Throttled(ApiError):
 class ServerFault(ApiError):
     """5xx. A write may have been made."""
 
-    advice = "the API server or something in front of it failed: look at its health, run again"
+    advice = "the API server or something in front of it failed: check its health, and run again"
     outcome_unknown = True
 
 
@@ -224,8 +224,8 @@ class AnswerLost(ApiError):
 
     def advise(self) -> str:
         if self.request.repeatable:
-            return "look at the network and at the health of the API server, run again"
-        return "it may have been done or not: run again, which reads the object first"
+            return "check the network and the API server, and run again"
+        return "the outcome is unknown, since the connection was lost: it is safe to run again"
 
 
 class Unreachable(ApiError):
@@ -244,7 +244,7 @@ class Untrusted(Unreachable):
 
     advice = (
         "name the file with the certificate of the authority that signed the server's in ca_cert,"
-        " or set validate_certs to false where it need not be checked who answers"
+        " or set validate_certs to false where the identity of the server need not be checked"
     )
 
     def __init__(self, request: ApiRequest, message: str = "", *, code: int = 0) -> None:
@@ -253,16 +253,16 @@ class Untrusted(Unreachable):
 
     def advise(self) -> str:
         if self.code in (9, 10):  # CERT_NOT_YET_VALID, CERT_HAS_EXPIRED
-            return "look at the clocks, or have the certificate of the server renewed"
+            return "check the clocks, or renew the certificate of the server"
         if self.code in (62, 64):  # HOSTNAME_MISMATCH, IP_ADDRESS_MISMATCH
-            return "give as host a name that the certificate of the server is for"
+            return "set host to a name that is in the certificate of the server"
         return self.advice
 
 
 class DeadlineExceeded(ApiError):
     """The time of the whole call is over. `last` is what stood in the way, if anything."""
 
-    advice = "raise timeout, or look at what slows the API server down"
+    advice = "raise timeout, or check why the API server is slow"
 
     def __init__(self, request: ApiRequest, seconds: float, last: ApiError | None = None) -> None:
         self.last = last
@@ -346,7 +346,7 @@ def _status_object(body: bytes) -> dict[str, t.Any]:
 
 def _text(body: bytes) -> str:
     text = body.decode("utf-8", "replace").strip()
-    return f"the answer is no JSON, it begins with {text[:60]!r}" if text else ""
+    return f"the answer is not JSON, and begins with {text[:60]!r}" if text else ""
 
 
 def _seconds(header: str | None) -> float | None:

@@ -117,7 +117,7 @@ def _is_allowed(api: ApiClient, right: Right) -> bool:
     allowed = (answer.get("status") or {}).get("allowed")
     if not isinstance(allowed, bool):
         request = ApiRequest("POST", REVIEWS)
-        raise BadAnswer(request, f"it does not say whether this identity may {right}")
+        raise BadAnswer(request, f"the answer does not contain whether this identity may {right}")
     return allowed
 
 

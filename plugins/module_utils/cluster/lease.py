@@ -114,12 +114,12 @@ class LeaseLost(Exception):
         if seen.holder:
             state = f"is held by {seen.holder} now (term {seen.term})"
         elif seen.last_holder:
-            state = f"was taken over by {seen.last_holder}, which has given it back since"
+            state = f"was taken over by {seen.last_holder}, and released since"
         else:
             state = "has no holder now"
         super().__init__(
-            f"{NAME} {state}: this task, which held it as {held.run} (term {held.term}), was taken for"
-            " dead and stops"
+            f"{NAME} {state}: this task, which held it as {held.run} (term {held.term}), stops,"
+            " since it did not renew the Lease in time"
         )
         self.holder = seen.holder
 

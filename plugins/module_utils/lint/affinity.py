@@ -56,7 +56,7 @@ def _mutual(
     key = t.cast(PodTerm, term.source).topology_key
     group = [str(ref) for ref in sorted({subject.ref, *partners})]
     reason = (
-        f"{wording.listed(group)} need one another" if partners else "its copies need one another"
+        f"{wording.listed(group)} need one another" if partners else "its replicas need one another"
     )
     if subject.virtual and _one_node_each(scene, key):
         yield subject.finding(
@@ -72,9 +72,8 @@ def _mutual(
             term,
             "mutual_affinity",
             "error",
-            f"None can start before what it must be near is there, and {reason}, so none can be the"
-            " first.",
-            "Take the term off one of them: it then leads, and the others follow.",
+            f"Each can start only after a pod that its affinity selects, and {reason}, so none can be the first.",
+            "Remove the term from one of them: the others then follow it.",
         )
     elif subject.virtual:
         yield subject.finding(
@@ -82,7 +81,7 @@ def _mutual(
             "mutual_affinity",
             "warning",
             f"The VMs can never leave their domain of {key} by live migration, since {reason}.",
-            "Make the term preferred, or let one workload lead.",
+            "Make the term preferred, or let the others follow one workload.",
         )
 
 
@@ -92,8 +91,8 @@ def _follower(subject: LintedWorkload, term: Term, leaders: t.Sequence[Ref]) -> 
         "depends_on_other_workload",
         "info",
         f"It follows {wording.listed(list(map(str, leaders)))}: it cannot start, or move to"
-        " another domain, before that is there.",
-        "Nothing, if that is meant; maintenance and roll-outs move the leader first.",
+        " another domain, before these run.",
+        "Nothing, if that is intended; rollouts move the followed workload first.",
     )
 
 
@@ -108,7 +107,7 @@ def _one_node_each(scene: LintInput, key: str) -> bool:
 NAMED = 7
 """The number of names in a sentence, plus two that it may leave out."""
 
-_ADVICE = "Take one of the two terms away, or make it preferred."
+_ADVICE = "Remove one of the two terms, or make it preferred."
 
 
 def contradiction_findings(scene: LintInput) -> t.Iterator[Finding]:
@@ -137,7 +136,7 @@ def _led_together(scene: LintInput) -> t.Iterator[Finding]:
                     )
                 if others := cache[cache_key].but(subject.ref):
                     follow = cache[cache_key].but(subject.ref, leader)
-                    also = f", as must {follow}" if follow else ""
+                    also = f", like {follow}" if follow else ""
                     yield from _contradiction(
                         scene, subject, (near, str(leader), also), (term, others)
                     )
@@ -254,7 +253,7 @@ def _contradiction(
     rules = {subject.rule(term): term for term in (near_term, away_term)}
     rule_text = f" (rules {' and '.join(rules)})" if len(rules) > 1 and all(rules) else ""
     why = (
-        f"It can never run: {subject.ref} must be near {near_text} over {over}{also}, and keep away from"
+        f"It can never run: {subject.ref} has affinity to {near_text} over {over}{also}, and anti-affinity to"
         f" {away_text} over {apart}{rule_text}."
     )
     for term in rules.values():

@@ -221,7 +221,7 @@ def _strands(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iterato
         "spread_blocks_drain",
         "warning",
         f"A domain of {over} whose nodes are all drained or down still counts as an empty one, so"
-        " what ran there finds no place in the others.",
+        " pods that ran there have no feasible node in the others.",
         "Set nodeTaintsPolicy: Honor in the constraint, as spread does.",
     )
 

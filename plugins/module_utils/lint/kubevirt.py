@@ -48,10 +48,10 @@ def _own_source(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iter
         "blocks_live_migration",
         "warning",
         f"While a VM migrates, its own source pod matches the {term.kind} term over"
-        f" {scene.topology.name_of(pod_term.topology_key)} and keeps the target out of its own domain,"
-        " free nodes there or not.",
-        f"Add mismatchLabelKeys: [{CREATED_BY}] to the term, as keep_apart does: a VM then"
-        " keeps away from all others and not from itself.",
+        f" {scene.topology.name_of(pod_term.topology_key)}, so no node of its own domain is"
+        " feasible for the target.",
+        f"Add mismatchLabelKeys: [{CREATED_BY}] to the term, as keep_apart does: a VM then has"
+        " anti-affinity to all others and not to itself.",
     )
 
 
@@ -91,8 +91,8 @@ def _pinned(subject: LintedWorkload) -> t.Iterator[Finding]:
             "warning",
             "Its node terms name a single node, so a migration has no target and a drain of that"
             " node cannot end.",
-            "Ask for a label that several nodes have; to aim one migration, a roll-out adds a node"
-            " selector to the migration alone.",
+            "Ask for a label that several nodes have; to choose the target of one migration, set"
+            " addedNodeSelector of the migration.",
         )
 
 

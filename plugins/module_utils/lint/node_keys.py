@@ -111,8 +111,7 @@ def _of_any_key(
             term,
             "unprefixed_label_key",
             "warning",
-            f"The node label {key} has no prefix, so anybody may use the same name for something"
-            " else.",
+            f"The node label {key} has no prefix, so others may use the same name for something else.",
             f"Put a prefix of your own before it, or declare {key} in topology_keys.",
             part,
         )
@@ -150,7 +149,7 @@ def _unheard_of(
             term,
             "no_node_has_key",
             "warning" if term.preferred else "error",
-            f"Kubernetes gives no node a label {key}, and nobody else may use the prefix {prefix},"
+            f"Kubernetes gives no node a label {key}, and only Kubernetes may use the prefix {prefix},"
             f" so the {term.kind} term {_void(term)}.",
             f"Correct the key{_meant(key, known_keys)}.",
             part,

@@ -37,7 +37,7 @@ def _empty_terms(subject: LintedWorkload) -> t.Iterator[Finding]:
             None,
             "empty_node_term",
             "error",
-            "Its required node affinity says nothing, which matches no node, so none of its pods"
+            "Its required node affinity is empty, which matches no node, so none of its pods"
             " can run anywhere.",
             "Remove the empty required node affinity; forms of consoles leave it behind.",
         )
@@ -46,8 +46,8 @@ def _empty_terms(subject: LintedWorkload) -> t.Iterator[Finding]:
             None,
             "empty_node_term",
             "warning",
-            "One of its required node terms says nothing; it matches no node, not every node.",
-            "Remove the empty term, or say in it what is meant.",
+            "One of its required node terms is empty; it matches no node, not every node.",
+            "Remove the empty term, or add the expressions that are meant.",
         )
     for _weight, preference in placement.preferred_node_terms:
         if _is_empty(preference):
@@ -55,8 +55,8 @@ def _empty_terms(subject: LintedWorkload) -> t.Iterator[Finding]:
                 None,
                 "empty_node_term",
                 "warning",
-                "A preferred node term says nothing, and the scheduler passes it over.",
-                "Remove the empty term, or say in it what is meant.",
+                "A preferred node term is empty, and the scheduler ignores it.",
+                "Remove the empty term, or add the expressions that are meant.",
             )
 
 
@@ -147,10 +147,8 @@ def _near_and_apart(subject: LintedWorkload) -> t.Iterator[Finding]:
                     away_term.namespaces,
                 )
                 if nested and same_pods and near_term.selector is not None:
-                    why = (
-                        f"it must be near {wording.pods_of(near_term)} and keep away from the same"
-                    )
-                    yield _never(subject, near, why, "Take one of the two terms away.")
+                    why = f"it has affinity and anti-affinity to {wording.pods_of(near_term)}"
+                    yield _never(subject, near, why, "Remove one of the two terms.")
 
 
 def _excluded(

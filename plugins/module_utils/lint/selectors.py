@@ -66,9 +66,9 @@ def _nothing(subject: LintedWorkload, term: Term, problem: str, severity: Severi
 
 
 def _everything(subject: LintedWorkload, term: Term) -> Finding:
-    harm = "any pod of the namespace stands in its way"
+    harm = "any pod of the namespace blocks it"
     if term.kind in _AFFINITIES:
-        harm = "any pod of the namespace will do"
+        harm = "any pod of the namespace satisfies it"
     if term.kind in _SPREADS:
         harm = "the scheduler counts nothing, and it never keeps a pod out"
     return subject.finding(
@@ -76,7 +76,7 @@ def _everything(subject: LintedWorkload, term: Term) -> Finding:
         "selector_matches_everything",
         "warning" if term.preferred else "error",
         f"The {term.kind} term over {_key(term)} has an empty labelSelector: {harm}.",
-        "Select the pods that are meant by a label of theirs.",
+        "Select the pods by one of their labels.",
     )
 
 
@@ -85,8 +85,8 @@ def _counts_others(subject: LintedWorkload, term: Term, selector: Selector) -> F
         term,
         "template_and_selector_disagree",
         "warning",
-        f"The {term.kind} constraint counts {wording.selector(selector)}, which the pods of its own"
-        " template are not, so they are placed by counts of others.",
+        f"The {term.kind} constraint counts {wording.selector(selector)}, which its own template"
+        " does not match, so its pods are placed by the counts of other pods.",
         "Put the label into the template, or select by a label that the template has.",
     )
 
@@ -160,7 +160,7 @@ def _namespaces(
             "warning",
             "From Kubernetes 1.34 on the scheduler takes NotIn and DoesNotExist of a"
             " namespaceSelector of a new pod for every namespace (kubernetes issue 141526).",
-            "Say which namespaces are meant, by namespaces or by a label that they have.",
+            "Name the namespaces, or select them by a label that they have.",
         )
 
 

@@ -50,7 +50,7 @@ def _lacking(
             yield "matchLabelKeys", "old and new pods keep each other out of their domains"
     elif isinstance(spec, SpreadConstraint):
         if spec.min_domains and version < MIN_DOMAINS_SINCE:
-            yield "minDomains", "the domains that there are will do"
+            yield "minDomains", "the existing domains suffice"
         if spec.node_taints_policy == "Honor" and version < TAINTS_POLICY_SINCE:
             yield "nodeTaintsPolicy", "drained domains still count as empty ones"
         if spec.match_label_keys and version < SPREAD_KEYS_SINCE:

@@ -103,7 +103,7 @@ def _incomplete(name: str, key: str, without: t.Sequence[Node]) -> Finding:
         "warning",
         f"{_names(without)} {'take' if several else 'takes'} pods and"
         f" {'have' if several else 'has'} no label {key} ({name}).",
-        "Rules to keep apart are void there, rules to spread or to keep together never use it:"
+        "keep_apart has no effect there, and spread and keep_together never use it:"
         " label these nodes too.",
         tuple(node.ref for node in without),
     )
@@ -127,7 +127,7 @@ def _same_hostname(nodes: t.Sequence[Node]) -> t.Iterator[Finding]:
                 "duplicate_hostname",
                 "error",
                 f"{_names(same)} all have {HOSTNAME}={hostname}.",
-                "Rules over node take them for one node: give each its own value.",
+                "Rules over node treat them as one node: give each its own value.",
                 tuple(node.ref for node in same),
             )
 
@@ -140,7 +140,7 @@ def _zone_in_two_regions(nodes: t.Sequence[Node]) -> t.Iterator[Finding]:
                 "zone_in_two_regions",
                 "warning",
                 f"Zone {zone} has nodes in the regions {', '.join(regions)}.",
-                "Rules over zone take them for one place: correct the region, or give the zones"
+                "Rules over zone treat them as one zone: correct the region, or give the zones"
                 " names of their own.",
                 tuple(node.ref for node in members if REGION in node.labels),
             )
@@ -152,7 +152,7 @@ def _deprecated(nodes: t.Sequence[Node]) -> t.Iterator[Finding]:
         if not behind:
             continue
         differ = [node for node in behind if node.labels.get(new) != node.labels[old]]
-        difference = f", and {new} says otherwise or nothing on {_names(differ)}" if differ else ""
+        difference = f", and {new} differs or is missing on {_names(differ)}" if differ else ""
         yield Finding(
             "deprecated_node_label",
             "warning" if differ else "info",

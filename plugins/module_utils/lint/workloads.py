@@ -38,8 +38,8 @@ def _deadlock(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iterat
         "rollout_deadlock",
         "warning" if scene.nodes is None else "error",
         f"Each old pod keeps the new ones out of its domain of {over},{room_text or ' if all are taken,'}"
-        " and none may stop before a new one is Ready: any change of the template, by whomever,"
-        " then waits for ever.",
+        " and none may stop before a new one is Ready: any change of the template, by whatever"
+        " client, then waits forever.",
         f"Add matchLabelKeys: [{POD_TEMPLATE_HASH}] to the term, as keep_apart does, or set"
         " maxSurge 0 and maxUnavailable 1.",
     )
@@ -68,8 +68,8 @@ def workload_findings(scene: LintInput) -> t.Iterator[Finding]:
                 None,
                 "externally_managed",
                 "warning",
-                f"It carries rules and is managed by {manager}, which may take them back.",
-                "Put the terms where the object comes from, and let the rules adopt them.",
+                f"It carries rules and is managed by {manager}, which may revert them.",
+                "Commit the terms to the source of the object, and let the rules adopt them.",
             )
 
 
@@ -78,8 +78,8 @@ def _bypassed(rule: str, workload: Ref) -> Finding:
     return Finding(
         "bypassed_by_node_term",
         "error",
-        "A required node term that somebody added lacks the rule's expression, and terms are OR-ed,"
-        " so a node that fits that term need not obey the rule.",
+        "An added required node term lacks the rule's expression, and terms are OR-ed,"
+        " so a node that matches that term need not satisfy the rule.",
         "Write the rules again, which puts the expression into every term, or remove the term.",
         (workload,),
         RuleId.parse(rule).name,

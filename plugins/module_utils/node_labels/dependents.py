@@ -34,7 +34,9 @@ def dependent_faults(
     for change in changes:
         by_node[change.node].append(change)
     faults = [
-        InputError("dependants", f"who counts on these labels is not known: {gap}; or set force")
+        InputError(
+            "dependants", f"it is unknown which objects depend on these labels: {gap}; or set force"
+        )
         for gap in snapshot.unreadable
         if gap.verb == "list" and gap.resource != "kubevirts"
     ]

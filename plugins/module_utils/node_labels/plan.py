@@ -178,8 +178,7 @@ def _held_by_platform(
         if _RESERVED.fullmatch(change.key):
             yield InputError(
                 f"{node.name} {change.key}",
-                f"{change}: Kubernetes and KubeVirt decide by this label; set force to change it all the"
-                " same",
+                f"{change}: Kubernetes or KubeVirt uses this label; set force to change it anyway",
             )
             continue
         if not change.disturbs:
@@ -189,7 +188,7 @@ def _held_by_platform(
                 yield InputError(
                     f"{node.name} {change.key}",
                     f"{change}: it was last written by {manager}, which may write it again;"
-                    " set force to change it all the same",
+                    " set force to change it anyway",
                 )
 
 

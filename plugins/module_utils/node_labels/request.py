@@ -208,9 +208,9 @@ def _contradictions(
     given = {key for labels in (*request.per_node.values(), *chosen) for key in labels}
     for key in request.remove:
         if key in given:
-            yield InputError("remove", f"{key} is also given: take it out of one of the two")
+            yield InputError("remove", f"{key} is also given: remove it from one of the two")
         if key in request.exclusive:
-            yield InputError("remove", f"{key} is also in exclusive: take it out of one of the two")
+            yield InputError("remove", f"{key} is also in exclusive: remove it from one of the two")
     for key in request.exclusive:
         if complete and key not in given:
             yield InputError(

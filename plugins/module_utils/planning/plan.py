@@ -154,7 +154,7 @@ class _Planner:
             if self.simulation.violations(uid):
                 self._skip_violating(uid)
         for movable in self.on_unknown_node:
-            self._skip(movable, f"its node {movable.node} is not there")
+            self._skip(movable, f"its node {movable.node} does not exist")
         if self.request.scope == "preference_not_met":
             sequence += self._improve()
         elif self.request.scope != "violated":
@@ -421,7 +421,7 @@ def _why_bypassed(rules: t.Iterable[NodeRule]) -> str:
     """Why a move does not repair rules that another node term bypasses, and what does."""
     texts = dict.fromkeys(bypass_text(rule) for rule in rules if rule.bypasses)
     return (
-        f"{'; '.join(texts) or 'a term that the rule wrote is gone'}, so a move may end on such a"
+        f"{'; '.join(texts) or 'a term of the rule was removed'}, so a move may end on such a"
         " node again: write the rules again, which puts the expression into every term, or remove"
         " the other term"
     )

@@ -171,7 +171,7 @@ def of_change(change: WorkloadChange, inventory: Inventory, workload_rollout: st
             rules,
             workload.ref,
             STARTS_WORKLOAD_ROLLOUT,
-            f"Writing to {workload.ref} starts its own roll-out at once.",
+            f"Writing to {workload.ref} starts its workload rollout at once.",
             "Set workload_rollout to allow if that is wanted.",
         )
     manager = managed_by(workload)
@@ -180,8 +180,8 @@ def of_change(change: WorkloadChange, inventory: Inventory, workload_rollout: st
             rules,
             workload.ref,
             EXTERNALLY_MANAGED,
-            f"{workload.ref} is managed by {manager}, which would take a change back.",
-            "Commit the patch that is returned to where the object comes from, and set adopt to"
+            f"{workload.ref} is managed by {manager}, which would revert the change.",
+            "Commit the returned patch to the source of the object, and set adopt to"
             " true; or allow this finding.",
         )
     return findings

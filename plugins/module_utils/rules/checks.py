@@ -57,8 +57,7 @@ def _misses(rule: Rule, selection: Selection, missed: t.Sequence[Workload]) -> F
         "warning",
         f"Running pods of {_some(refs)} do not carry {_selector_text(selection)}, so the rule does"
         " not count them.",
-        "Restart them, so that they get the labels of their templates, or choose the workloads by"
-        " name.",
+        "Restart them, so that they get the labels of their templates, or select the workloads by name.",
         refs,
         rule.id.name,
     )
@@ -126,7 +125,7 @@ def _unread_nodes(compiled: Compiled, inventory: Inventory) -> t.Iterator[Findin
     keyless = (TermLocation.LABEL, TermLocation.TOLERATION)
     terms = (term for terms in compiled.terms.values() for term in terms)
     if gap is not None and any(term.location not in keyless for term in terms):
-        yield unchecked(gap, f"Whether nodes carry the keys of rule {compiled.rule.id.name}")
+        yield unchecked(gap, f"Whether nodes have the keys of rule {compiled.rule.id.name}")
 
 
 def _no_matching_workloads(resolved: Resolved) -> t.Iterator[Finding]:
@@ -162,9 +161,9 @@ def single_workload(rule: Rule) -> t.Iterator[Finding]:
         yield Finding(
             SINGLE_WORKLOAD,
             "warning",
-            f"{only} is the only member of the group, and runs once at most, so there is nobody"
-            " to keep it apart from.",
-            "Name the other members too, or say with from whom to keep it apart from.",
+            f"{only} is the only member of the group, and runs once at most, so there is no other"
+            " instance to keep it apart from.",
+            "Name the other members too, or name in from what to keep it apart from.",
             (only,),
             rule.id.name,
         )
@@ -186,6 +185,6 @@ def _lacking(compiled: Compiled) -> t.Iterator[Finding]:
 
 _HARM: t.Mapping[str, str] = {
     "mismatchLabelKeys": "a VM cannot be live-migrated inside its own domain",
-    "matchLabelKeys": "old and new pods of a roll-out keep each other out of their domains",
+    "matchLabelKeys": "old and new pods of a rollout keep each other out of their domains",
     "nodeTaintsPolicy": "domains whose nodes are all drained still count as empty ones",
 }

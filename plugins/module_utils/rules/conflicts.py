@@ -54,8 +54,7 @@ def duplicate_spread(rules: t.Iterable[RuleId], ref: Ref, constraint: JSON) -> l
         DUPLICATE_SPREAD,
         f"{ref} already has a topologySpreadConstraint over {key} with {action}, and the API takes"
         " only one of each.",
-        "Set adopt to true if it says the same, or remove the other one, or spread over another"
-        " key.",
+        "Set adopt to true if it is equal, or remove it, or spread over another key.",
     )
 
 
@@ -67,7 +66,7 @@ def other_value(
         rules,
         ref,
         name,
-        f"{ref} has {what} {wanted['key']}={seen} in its template, the rule wants {wanted['value']}.",
+        f"{ref} has {what} {wanted['key']}={seen} in its template, the rule needs {wanted['value']}.",
         f"Change the value there by hand if nothing depends on it, or use another {what} key.",
     )
 
@@ -80,7 +79,7 @@ def label_of_others(
         rules,
         ref,
         LABEL_CONFLICT,
-        f"{ref} runs with the label {key}={seen}, which no rule gave it; the rule wants {wanted}.",
+        f"{ref} runs with the label {key}={seen}, which no rule gave it; the rule needs {wanted}.",
         "Use another label key, or take that label off by hand if nothing depends on it.",
     )
 
@@ -93,8 +92,8 @@ def node_terms_of_others(rules: t.Iterable[RuleId], ref: Ref) -> list[Finding]:
         NODE_TERMS_CONFLICT,
         f"{ref} would have several OR-ed required node terms of a rule and others beside them,"
         " which together allow other nodes than either asks for.",
-        "Say it with run_on or avoid, whose expressions are added to every term, or say it all in"
-        " one rule with terms; set adopt to true if the terms that are there say the same.",
+        "Use run_on or avoid, whose expressions are added to every term, or put all terms into"
+        " one rule with terms; set adopt to true if the existing terms are equal.",
     )
 
 

@@ -151,7 +151,7 @@ def _nodes(reader: InputReader, value: JSON, context: Context) -> Nodes | None:
         if key is None or not label_key(inner, key) or values is None:
             continue
         if key in nodes:
-            inner.error(f"is the key {key}, which stands here already under another name")
+            inner.error(f"is the key {key}, which is also given under another name")
         nodes[key] = values
     return tuple(nodes.items()) if len(reader.errors) == before else None
 
@@ -274,7 +274,7 @@ def _name(index: int, item: JSON, absent: bool, faults: list[InputError]) -> str
     if name is None or is_label_value(name) or (absent and name.isprintable()):
         return name
     inner.error(
-        f"{shown(name)} is no name of a rule: 1 to 63 letters (a-z, A-Z), digits, '-', '_' and '.',"
+        f"{shown(name)} is not a valid name of a rule: 1 to 63 letters (a-z, A-Z), digits, '-', '_' and '.',"
         " beginning and ending with a letter or digit"
     )
     return None
@@ -285,7 +285,7 @@ def _allowed(reader: InputReader, value: JSON) -> frozenset[str]:
     for name in names:
         if name not in FINDING_NAMES:
             hint = nearest(name, FINDING_NAMES) or "; docs/findings.md lists them"
-            reader.error(f"{shown(name)} is no finding{hint}")
+            reader.error(f"unknown finding {shown(name)}{hint}")
     return frozenset(names)
 
 
@@ -297,7 +297,7 @@ def _no_duplicates(items: t.Sequence[JSON], faults: list[InputError]) -> None:
             faults.append(
                 InputError(
                     f"rules[{index}] {name}",
-                    f"has the same name as rules[{first[name]}]: names are unique in a set",
+                    f"has the same name as rules[{first[name]}]: names are unique in a rule set",
                 )
             )
         first.setdefault(name, index)
@@ -308,10 +308,10 @@ def _rule_type(
 ) -> RuleType | None:
     used = [name for name in RULE_TYPES if name in given]
     if len(used) > 1:
-        reader.error(f"has {len(used)} verbs ({', '.join(used)}): make one rule of each")
+        reader.error(f"has {len(used)} rule types ({', '.join(used)}): make one rule of each")
     needed = (*RULE_TYPES, "label")
     if not (used or absent) and all(left_out(option, given, OPTIONS) for option in needed):
-        reader.error(f"says nothing: give it one of {', '.join(RULE_TYPES)}, or a label")
+        reader.error(f"has no rule type: give it one of {', '.join(RULE_TYPES)}, or a label")
     parsed = [RULE_TYPES[name](reader.at(name), given[name], context) for name in used]
     return parsed[0] if len(parsed) == 1 else None
 
@@ -351,13 +351,11 @@ def _preference(
     preferred = reader.at("preferred").boolean(given.get("preferred", False))
     weight = reader.at("weight").integer(given.get("weight", 100), 1, 100)
     if preferred and isinstance(rule_type, RawTerms):
-        reader.at("preferred").error(
-            "does not go with terms, which say themselves what they prefer"
-        )
+        reader.at("preferred").error("does not go with terms, which contain their own preferences")
     if preferred and all(left_out(option, given, OPTIONS) for option in RULE_TYPES):
-        reader.at("preferred").error("needs a verb: a label alone prefers nothing")
+        reader.at("preferred").error("needs a rule type: a label alone prefers nothing")
     if "weight" in given and isinstance(rule_type, SpreadOver):
-        reader.at("weight").error("does not go with spread: the scheduler knows no weight there")
+        reader.at("weight").error("does not go with spread: a spread constraint has no weight")
     # A weight beside a misspelled `preferred` is no error of its own.
     elif "weight" in given and (
         preferred is False if "preferred" in given else left_out("preferred", given, OPTIONS)

@@ -159,7 +159,7 @@ def unread_carriers(
         if request.prune or request.state == "absent":
             faults.append(InputError("state" if request.state == "absent" else "prune", str(gap)))
         elif request.rules:
-            findings.append(unchecked(gap, "Whether others still carry the rules"))
+            findings.append(unchecked(gap, "Whether other workloads still have the rules"))
 
 
 class Recompute:
@@ -270,9 +270,7 @@ def plan_rules(
     changes = _changes(request, requested, inventory, faults)
     gap = inventory.gap(VMIS, request.namespace)
     if gap is not None and any(change.workload.kind.virtual_machines for change in changes):
-        findings.append(
-            unchecked(gap, "What runs of the virtual machines, and what labels it has,")
-        )
+        findings.append(unchecked(gap, "Which VMIs run, and with which labels,"))
     for change in changes:
         findings += change.merged.findings
         findings += change.findings

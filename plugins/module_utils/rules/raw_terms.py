@@ -106,7 +106,7 @@ def read_terms(reader: InputReader, value: JSON) -> dict[str, JSON] | None:
     if len(reader.errors) > before:
         return None
     if not compile_terms(fields):
-        reader.error("says nothing: name at least one term")
+        reader.error("is empty: name at least one term")
         return None
     return fields
 

@@ -217,7 +217,7 @@ class TestWhatIsMissing:
     ) -> None:
         monkeypatch.setenv("K8S_AUTH_HOST", "https://127.0.0.1:6443")
         assert self.refused() == (
-            "K8S_AUTH_HOST counts with credentials beside it alone, and no kubeconfig is given, and"
+            "K8S_AUTH_HOST is used only together with credentials, and no kubeconfig is given, and"
             f" there is no file {tmp_path / 'home'}; give api_key, username and password,"
             " client_cert and client_key, or a kubeconfig"
         )
@@ -241,7 +241,7 @@ class TestWhatIsMissing:
             (b"- a\n", "holds a list where"),
             (b"", "holds nothing where"),
             (b"7", "holds a single value where"),
-            (b"secret: b: c\n", "is no YAML (line 1); name a kubeconfig"),
+            (b"secret: b: c\n", "is not YAML (line 1); name a kubeconfig"),
             (b"\xff\xfe\x00", "is no text"),
         ],
         ids=["text", "list", "empty", "number", "broken", "bytes"],
@@ -258,7 +258,7 @@ class TestWhatIsMissing:
     ) -> None:
         file = tmp_path / "config"
         file.write_text(json.dumps(_kubeconfig("https://x")))
-        there = "the contexts there are: main, other"
+        there = "its contexts are: main, other"
         assert self.refused(kubeconfig=str(file), context="prod") == (
             f"context: there is no context prod in {file}; {there}"
         )
@@ -271,7 +271,7 @@ class TestWhatIsMissing:
     def test_a_current_context_that_is_not_there(self) -> None:
         kubeconfig = _kubeconfig("https://x")
         kubeconfig["current-context"] = "gone"
-        assert "is gone, and there is none of that name; name one as context, the contexts" in (
+        assert "is gone, which does not exist; name one as context, its contexts" in (
             self.refused(kubeconfig=kubeconfig)
         )
         del kubeconfig["current-context"]
@@ -314,12 +314,12 @@ class TestWhatWouldNotCount:
     ) -> None:
         monkeypatch.setenv("K8S_AUTH_HOST", self.ELSEWHERE)
         monkeypatch.setenv("K8S_AUTH_API_KEY", "x")
-        assert "kubeconfig is given and would not count, since K8S_AUTH_HOST" in self.refused(
+        assert "kubeconfig is given and would be ignored, since K8S_AUTH_HOST" in self.refused(
             kubeconfig=_kubeconfig(server.url)
         )
 
     def test_a_context_beside_host_and_token(self, server: ScriptedServer) -> None:
-        assert "context is given and would not count, since host" in self.refused(
+        assert "context is given and would be ignored, since host" in self.refused(
             host=server.url, api_key="x", context="main"
         )
 
@@ -329,7 +329,7 @@ class TestWhatWouldNotCount:
     ) -> None:
         url = server.url.replace("http:", "https:")  # elsewhere the client passes over certificates
         message = self.refused(kubeconfig=_kubeconfig(url, **user), api_key="given")
-        assert message.startswith("api_key is given and would not count")
+        assert message.startswith("api_key is given and would be ignored")
         assert "give host beside api_key" in message
         assert server.requests == []
 
@@ -340,7 +340,7 @@ class TestWhatWouldNotCount:
         file.write_text(json.dumps(_kubeconfig(server.url)))
         monkeypatch.setenv("K8S_AUTH_API_KEY", "given")
         monkeypatch.setenv("K8S_AUTH_KUBECONFIG", str(file))
-        assert "K8S_AUTH_API_KEY is given and would not count" in self.refused()
+        assert "K8S_AUTH_API_KEY is given and would be ignored" in self.refused()
         assert server.requests == []
         _connect(kubeconfig=str(file)).get(NODE)
         assert _token_seen(server) == "Bearer from-config"

@@ -56,7 +56,7 @@ def test_the_same_run_in_a_new_term_is_another_holder() -> None:
         (HELD, "is held by r-other now (term 3)"),
         (
             replace(HELD, holder="", last_holder="r-other.3"),
-            "was taken over by r-other.3, which has given",
+            "was taken over by r-other.3, and released since",
         ),
         (LeaseReading(), "has no holder now"),
     ],

@@ -36,7 +36,7 @@ def test_a_group_with_one_label_needs_each_other_too() -> None:
 
     for found in (online(cluster), offline(cluster)):
         assert found["mutual_affinity"].severity == "error"
-        assert "its copies need one another" in found["mutual_affinity"].why
+        assert "its replicas need one another" in found["mutual_affinity"].why
 
 
 def test_over_a_zone_with_several_nodes_machines_stay_in_their_zone() -> None:

@@ -201,7 +201,7 @@ def test_two_followers_of_one_leader_that_keep_apart(over: str) -> None:
     found = never(trio, follow, {**two, "keep_apart": {"topology_key": over}})
 
     assert [finding.rule for finding in found] == ["r0", "r0", "r1", "r1"]
-    away = f"and keep away from VirtualMachine shop/m1 over {over} (rules r0 and r1)."
+    away = f"and anti-affinity to VirtualMachine shop/m1 over {over} (rules r0 and r1)."
     assert len(sentences(found)) == 2
     assert away in found[0].why
     assert (
@@ -216,12 +216,12 @@ def test_of_many_followers_that_keep_apart_a_few_are_named() -> None:
 
     found = never(ten, follow, {**nine, "keep_apart": {"topology_key": "zone"}})
 
-    led = [each.why for each in sentences(found) if "must be near" in each.why]
+    led = [each.why for each in sentences(found) if "has affinity to" in each.why]
     named = ", ".join(f"VirtualMachine shop/m{number}" for number in range(1, 6))
     assert len(led) == 9
     assert led[0] == (
-        "It can never run: VirtualMachine shop/m0 must be near VirtualMachine shop/m9 over node,"
-        f" as must {named} and 3 more, and keep away from {named} and 3 more over zone"
+        "It can never run: VirtualMachine shop/m0 has affinity to VirtualMachine shop/m9 over node,"
+        f" like {named} and 3 more, and anti-affinity to {named} and 3 more over zone"
         " (rules r0 and r1)."
     )
 
@@ -238,8 +238,8 @@ def test_machines_that_must_be_near_whom_another_rule_keeps_away() -> None:
 
     assert {finding.rule for finding in found} == {"r0", "r1"}
     assert [finding.why for finding in found if finding.rule == "r0"] == [
-        f"It can never run: VirtualMachine shop/{one} must be near VirtualMachine shop/{other} over"
-        " zone, and keep away from the same over zone (rules r0 and r1)."
+        f"It can never run: VirtualMachine shop/{one} has affinity to VirtualMachine shop/{other} over"
+        " zone, and anti-affinity to the same over zone (rules r0 and r1)."
         for one, other in (("m0", "m1"), ("m1", "m0"))
     ]
     assert never(trio, near, {**apart_by_label, "keep_apart": {"topology_key": "node"}}) == []
@@ -256,8 +256,8 @@ def test_machines_that_must_be_near_whom_they_avoid_already() -> None:
 
     assert [finding.rule for finding in found] == ["r0", "r0"]
     assert found[0].why == (
-        "It can never run: VirtualMachine shop/m0 must be near VirtualMachine shop/m1 over zone, and"
-        " keep away from the same over zone."
+        "It can never run: VirtualMachine shop/m0 has affinity to VirtualMachine shop/m1 over zone, and"
+        " anti-affinity to the same over zone."
     )
 
 
@@ -276,7 +276,7 @@ def test_a_follower_that_keeps_away_from_its_leader() -> None:
 
     (found,) = sentences(never(pair, near, all_apart(pair, "node")))
 
-    assert "must be near VirtualMachine shop/m1 over node, and keep away" in found.why
+    assert "has affinity to VirtualMachine shop/m1 over node, and anti-affinity" in found.why
 
 
 def test_pods_of_nobody_may_lead_too() -> None:

@@ -223,7 +223,7 @@ def test_near_and_away_from_the_same_is_unsatisfiable() -> None:
     cluster.run("app", "n3", {"affinity": {**affinity(near)["affinity"], **away}})
 
     for found in (online(cluster), offline(cluster)):
-        assert "keep away from the same" in found["unsatisfiable"].why
+        assert "it has affinity and anti-affinity to" in found["unsatisfiable"].why
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def test_a_zone_in_two_regions() -> None:
 def test_a_label_that_was_replaced(zone: str, severity: str) -> None:
     (found,) = _found(_report(*GOOD, _node("w4", zone=zone, old_zone="a")), "deprecated_node_label")
     assert found.severity == severity
-    assert ("says otherwise or nothing on w4" in found.why) == (severity == "warning")
+    assert ("differs or is missing on w4" in found.why) == (severity == "warning")
 
 
 def test_domains_that_differ_in_spelling() -> None:

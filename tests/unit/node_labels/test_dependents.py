@@ -139,6 +139,6 @@ def test_what_cannot_be_read_is_not_taken_for_nobody() -> None:
     settings = Unreadable("kubevirts", "", "list", "grant list on kubevirts")
     (found,) = _texts(Snapshot(nodes=NODES, unreadable=(gap, settings)))
     assert found == (
-        "dependants: who counts on these labels is not known: cannot list pods in all namespaces:"
+        "dependants: it is unknown which objects depend on these labels: cannot list pods in all namespaces:"
         " grant list on pods; or set force"
     )

@@ -170,7 +170,7 @@ class TestRequest:
         ) == [
             "nodes[2]: w1 is listed twice",
             f"labels, {ZONE}: the label {ZONE} is given twice, by name and by key",
-            f"remove: {ZONE} is also given: take it out of one of the two",
+            f"remove: {ZONE} is also given: remove it from one of the two",
         ]
 
     def test_a_key_that_nobody_is_given_is_not_taken_from_all(self) -> None:
@@ -340,7 +340,7 @@ class TestOwners:
         if refused:
             assert str(faults[0]) == (
                 f"w1 {ZONE}: changing 'a' to 'b': it was last written by {manager}, which may"
-                " write it again; set force to change it all the same"
+                " write it again; set force to change it anyway"
             )
 
     def test_a_value_set_here_is_given_back_although_the_kubelet_overwrote_it(self) -> None:
@@ -372,7 +372,7 @@ class TestOwners:
         options: dict[str, t.Any] = {"per_node": {"w1": {key: "b"}}}
         (fault,) = _plan(_parse(**options), node).faults
         assert f"w1 {key}" in str(fault)
-        assert "Kubernetes and KubeVirt decide by this label" in str(fault)
+        assert "Kubernetes or KubeVirt uses this label" in str(fault)
         assert not _plan(_parse(**options, force=True), node).faults
 
     def test_a_removal_is_a_change(self) -> None:

@@ -282,7 +282,7 @@ def test_a_label_that_somebody_else_gave_to_what_runs(where: str) -> None:
     target = pod.ref if where == "Pod" else vmi.ref
     assert (refused.name, refused.objects) == ("label_conflict", (target,))
     assert f"{target} runs with the label tier=db" in refused.why
-    assert "the rule wants api" in refused.why
+    assert "the rule needs api" in refused.why
     assert target not in {write.target for write in found.writes}
     assert not plan(seen, {**rule, "label": {"tier": "db"}}).refused
 
@@ -426,8 +426,8 @@ def test_a_finding_about_many_objects_is_one_sentence() -> None:
     assert finding == refused[0]
     assert sentence == (
         "starts_workload_rollout (Deployment shop/d0, Deployment shop/d1, Deployment shop/d2, Deployment"
-        " shop/d3, Deployment shop/d4 and 4 more): Writing to Deployment shop/d0 starts its own"
-        " roll-out at once. Set workload_rollout to allow if that is wanted."
+        " shop/d3, Deployment shop/d4 and 4 more): Writing to Deployment shop/d0 starts its"
+        " workload rollout at once. Set workload_rollout to allow if that is wanted."
     )
     ((_finding, alone),) = sentences(refused[:1])
     assert alone.startswith("starts_workload_rollout: Writing to Deployment shop/d0 starts")

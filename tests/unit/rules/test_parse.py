@@ -206,8 +206,7 @@ def test_names_of_keys_are_those_of_the_task() -> None:
 def test_a_key_under_two_names_stands_once() -> None:
     rule = {"name": "r", **WHO, "run_on": {"zone": "a", ZONE: "b"}}
     assert _faults(rule) == [
-        f"rules[0] r, run_on.{ZONE}: is the key {ZONE}, which stands here already under another"
-        " name"
+        f"rules[0] r, run_on.{ZONE}: is the key {ZONE}, which is also given under another name"
     ]
 
 
@@ -308,11 +307,11 @@ def test_a_name_is_what_a_label_value_is(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
-        ("a/b", "'a/b' is no name of a rule: 1 to 63 letters"),
-        ("rocket \U0001f680", "'rocket \U0001f680' is no name of a rule"),
-        ("-a", "'-a' is no name of a rule"),
-        ("two words", "'two words' is no name of a rule"),
-        ("x" * 64, "is no name of a rule"),
+        ("a/b", "'a/b' is not a valid name of a rule: 1 to 63 letters"),
+        ("rocket \U0001f680", "'rocket \U0001f680' is not a valid name of a rule"),
+        ("-a", "'-a' is not a valid name of a rule"),
+        ("two words", "'two words' is not a valid name of a rule"),
+        ("x" * 64, "is not a valid name of a rule"),
         (5, "must be text, not the number 5: quote it"),
         (True, "must be text, not the boolean true: quote it"),
         (1.5, "must be text, not the number 1.5: quote it"),
@@ -343,7 +342,7 @@ def test_each_finding_that_is_documented_can_be_allowed(name: str) -> None:
 def test_a_finding_that_there_is_not_cannot_be_allowed(name: str, hint: str) -> None:
     rule = {"name": "r", **WHO, "avoid": {"zone": "a"}, "allow_findings": ["unsatisfiable", name]}
     (found,) = _faults(rule)
-    assert found.startswith(f"rules[0] r, allow_findings: {name!r} is no finding{hint}")
+    assert found.startswith(f"rules[0] r, allow_findings: unknown finding {name!r}{hint}")
 
 
 @pytest.mark.parametrize(
@@ -403,7 +402,7 @@ def _node_terms(term: t.Any) -> t.Any:
             {"topologySpreadConstraints": [{"maxSkew": 0, "topologyKey": "a"}]},
             "terms.topologySpreadConstraints[0].maxSkew",
         ),
-        ({"tolerations": []}, "terms: says nothing"),
+        ({"tolerations": []}, "terms: is empty"),
         (
             {"tolerations": [{"key": "a", "operator": "exists"}]},
             'terms.tolerations[0].operator: supported values: "Equal", "Exists", not \'exists\'',
