@@ -10,6 +10,16 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.next_pod import (
+    launcher_pod,
+    planned_vmi,
+    why_estimated,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
+    pod_from_manifest,
+    workload_from_manifest,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
 from sandbox import Sandbox, drain, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
@@ -203,3 +213,125 @@ def configured(stage: Stage, node_selectors: JSON) -> None:
     path = f"{stage.api.path('KubeVirt', 'kubevirt')}/kubevirt"
     stage.api.patch(path, {"spec": {"configuration": developer}})
     time.sleep(2)  # virt-controller shows nowhere that it has read its configuration
+
+
+GPU = {"gpus": [{"name": "g1", "deviceName": "example.com/gpu"}]}
+AUTO = {"requests": {}}
+DOMAINS: dict[str, JSON] = {
+    "requests": {
+        "resources": {"requests": {"cpu": "1500m", "memory": "1Gi", "ephemeral-storage": "1G"}}
+    },
+    "limits": {"resources": {"limits": {"cpu": "3", "memory": "2Gi"}}},
+    "guest memory": {
+        "memory": {"guest": "3Gi"},
+        "resources": AUTO,
+        "cpu": {"cores": 2, "threads": 2},
+    },
+    "overcommitted": {
+        "memory": {"guest": "3Gi"},
+        "resources": {"requests": {"memory": "1Gi"}, "overcommitGuestOverhead": True},
+    },
+    "guaranteed": {
+        "resources": {
+            "limits": {"cpu": "2", "memory": "2Gi"},
+            "requests": {"cpu": "2", "memory": "2Gi"},
+        }
+    },
+    "hugepages": {"memory": {"hugepages": {"pageSize": "2Mi"}, "guest": "1Gi"}, "resources": AUTO},
+    "hugepages of the request": {
+        "memory": {"hugepages": {"pageSize": "1Gi"}},
+        "resources": {"requests": {"memory": "2Gi"}},
+    },
+    "hugepages beside memory": {
+        "memory": {"hugepages": {"pageSize": "2Mi"}, "guest": "64Mi"},
+        "resources": {"requests": {"memory": "128Mi"}},
+    },
+    "CPU model": {
+        "cpu": {
+            "model": "Haswell-noTSX",
+            "features": [{"name": "vme"}, {"name": "avx", "policy": "forbid"}],
+        }
+    },
+    "dedicated CPUs": {
+        "cpu": {"dedicatedCpuPlacement": True, "isolateEmulatorThread": True, "cores": 2},
+        "memory": {"guest": "1Gi"},
+        "resources": AUTO,
+    },
+    "SEV": {
+        "launchSecurity": {"sev": {}},
+        "firmware": {"bootloader": {"efi": {"secureBoot": False}}},
+    },
+    "GPUs": {"devices": {"gpus": [GPU["gpus"][0], {**GPU["gpus"][0], "name": "g2"}]}},
+    "host device": {"devices": {"hostDevices": GPU["gpus"]}},
+    "no devices": {
+        "devices": {
+            "autoattachGraphicsDevice": False,
+            "autoattachSerialConsole": False,
+            "tpm": {},
+            "interfaces": [{"name": "default", "masquerade": {}, "model": "e1000"}],
+        }
+    },
+    "I/O threads": {
+        "ioThreadsPolicy": "supplementalPool",
+        "ioThreads": {"supplementalPoolThreadCount": 3},
+        "resources": {"requests": {"memory": "1Gi"}},
+    },
+}
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_launcher_pod_of_a_halted_vm_is_the_one_that_virt_controller_creates(
+    stage: Stage, name: str
+) -> None:
+    vm = objects.virtual_machine("db", run_strategy="Halted", placement={"tolerations": None})
+    domain = vm["spec"]["template"]["spec"]["domain"]
+    added = DOMAINS[name]
+    devices = {**domain["devices"], **added.get("devices", {})}
+    vm["spec"]["template"]["spec"]["domain"] = {**domain, **added, "devices": devices}
+    if name == "limits":
+        del vm["spec"]["template"]["spec"]["volumes"][0]["containerDisk"]
+        vm["spec"]["template"]["spec"]["volumes"][0]["emptyDisk"] = {"capacity": "1Gi"}
+    stage.create(vm)
+    path = stage.path("VirtualMachine", "db")
+    workload = workload_from_manifest("VirtualMachine", stage.api.get(path))
+    configuration = stage.sandbox.cluster.configuration
+    platform = Platform(kubevirt="v1.8.4", configuration=configuration)
+
+    planned = launcher_pod(planned_vmi(workload, "db"), platform)
+
+    assert why_estimated(workload, None, platform) == ""
+    stage.api.patch(path, {"spec": {"runStrategy": "Always"}})
+    (pod,) = stage.api.wait_list(stage.path("Pod"), lambda pods: len(pods) == 1, timeout=60)
+    created = pod_from_manifest(pod)
+    assert planned.requests == created.requests
+    assert dict(planned.placement.node_selector) == dict(created.placement.node_selector)
+    assert planned.placement.node_terms == created.placement.node_terms
+
+
+@pytest.mark.parametrize(
+    "name", ["hugepages of the request", "dedicated CPUs", "SEV", "GPUs", "typed"]
+)
+def test_halted_vm_without_a_node_of_its_kind_is_unschedulable_as_forecast(
+    stage: Stage, name: str
+) -> None:
+    vm = objects.virtual_machine("db", run_strategy="Halted")
+    if name == "typed":
+        create_instance_type(stage, **GPU, nodeSelector={ZONE: "zone1"})
+        vm = typed_vm(run_strategy="Halted")
+        open_nodes(stage, "old1", "old2", "new2", "amd2")
+    else:
+        domain = vm["spec"]["template"]["spec"]["domain"]
+        devices = {**domain["devices"], **DOMAINS[name].get("devices", {})}
+        domain |= {**DOMAINS[name], "devices": devices}
+        open_nodes(stage, "old1", "old2")
+    stage.create(vm)
+    rule = {"name": "anywhere", "workloads": ["db"], "run_on": {"zone": ["zone1", "zone2"]}}
+
+    found = stage.forecast(namespace=stage.namespace, rules=[rule])
+
+    assert (found["forecast"], found["min_unschedulable"]) == ("impossible", 1), found
+    assert stage.write(rule)["changed"]
+    stage.api.patch(stage.path("VirtualMachine", "db"), {"spec": {"runStrategy": "Always"}})
+    assert stage.placed(1) == [""]
+    stage.sandbox.restore_nodes()
+    assert stage.node_of("db") in {"GPUs": NODES[2:4], "typed": ("new1", "amd1")}.get(name, NODES)

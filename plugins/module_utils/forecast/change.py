@@ -23,6 +23,8 @@ from ..kubevirt.instances import (
     vmi_workload,
 )
 from ..kubevirt.next_pod import NEXT, controlled_pod, launcher_pod, planned_vmi
+from ..kubevirt.node_selectors import is_expanded
+from ..model.json_pointer import JSON
 from ..model.kinds import DEPLOYMENT, VIRTUAL_MACHINE, VMI
 from ..model.objects import Node, Pod, Ref
 from ..model.patched_snapshot import touched, written
@@ -196,8 +198,9 @@ class _WrittenTemplates:
 
     def _apply(self, workload: Workload, running: list[Instance]) -> None:
         if workload.ref.kind == VIRTUAL_MACHINE.name and not running:
-            vmi = planned_vmi(workload, workload.ref.name)
-            pod = launcher_pod(vmi)
+            expanded = self._after.expanded.get(workload.ref)
+            vmi = planned_vmi(workload, workload.ref.name, expanded)
+            pod = launcher_pod(vmi, self._after.platform)
             self._vmis.append(vmi)
             self._pods.append(self._evictions.names.unused(pod, pod.name))
         rolling = rolls_itself(workload) and not workload.kind.virtual_machines
@@ -280,6 +283,15 @@ def _without(snapshot: Snapshot, removed: t.Sequence[Instance]) -> Snapshot:
     )
 
 
+def expanded_template(snapshot: Snapshot, workload: Workload) -> t.Mapping[str, JSON] | None:
+    """The spec of a workload's template with its instance type and preference: as it was read, or as
+    a running VMI shows it. None where nothing is added or known."""
+    if not is_expanded(workload):
+        return None
+    specs = (x.vmi.spec for x in _instances_of(snapshot, workload.ref) if x.vmi is not None)
+    return snapshot.expanded.get(workload.ref) or next(specs, None)
+
+
 def _with_more(
     snapshot: Snapshot, workload: Workload, running: t.Sequence[Instance], missing: int
 ) -> Snapshot:
@@ -291,9 +303,9 @@ def _with_more(
     for number in range(missing):
         name = f"{workload.ref.name}{NEXT}-{number}"
         if workload.kind.virtual_machines:
-            vmi = planned_vmi(workload, name)
+            vmi = planned_vmi(workload, name, expanded_template(snapshot, workload))
             vmis.append(vmi)
-            pod = launcher_pod(vmi)
+            pod = launcher_pod(vmi, snapshot.platform)
             name = pod.name
             if model is not None:
                 pod = replace(pod, requests=model.requests)

@@ -79,8 +79,11 @@ HOST_MODEL_FEATURE = "host-model-required-features.node.kubevirt.io/"
 MIGRATION_CPU = "cpu-model-migration.node.kubevirt.io/"
 CPU_FEATURE = "cpu-feature.node.kubevirt.io/"
 CPU_VENDOR = "cpu-vendor.node.kubevirt.io/"
+CPU_MODEL = "cpu-model.node.kubevirt.io/"
+MACHINE_TYPE = "machine-type.node.kubevirt.io/"
 """Prefixes of node labels of KubeVirt's node labeller (api/core/v1/types.go): the CPU model that a node has
-and the features that belong to it, models that a VM can migrate to it with, its features, its vendor."""
+and the features that belong to it, models that a VM can migrate to it with, its features, its vendor,
+models that a VM can start with, and types of virtual machines."""
 
 HOST_MODEL = "host-model"
 """The CPU model of a VM that does not ask for one: the model of the node on which it starts."""

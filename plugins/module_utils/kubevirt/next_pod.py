@@ -5,8 +5,7 @@
 The pod that follows a running one asks for what that one asks for, with the user's part of the
 placement put in anew: KubeVirt's own node selectors, requests and overhead are on the running pod.
 What a migration asks of its target beside that comes from the CPU of the node that it leaves.
-Where none runs, the pod is made from the template. KubeVirt works out its requests from the VM, an
-instancetype and an overhead of its own, so that they are only estimated.
+Where none runs, the pod is made from the template and what its instance type adds, as `launcher` says.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import typing as t
 from dataclasses import replace
 
 from ..model.json_pointer import JSON
-from ..model.kinds import VIRTUAL_MACHINE, VMI
+from ..model.kinds import VMI
 from ..model.manifests import pod_from_manifest
 from ..model.objects import (
     Labels,
@@ -30,8 +29,7 @@ from ..model.objects import (
     Selector,
 )
 from ..model.placement_manifests import CREATED_BY, merge_match_label_keys
-from ..model.quantity import parse_quantity
-from ..model.snapshot import Vmi, Workload
+from ..model.snapshot import Platform, Vmi, Workload
 from ..model.topology import HOSTNAME
 from .labels import (
     CPU_FEATURE,
@@ -41,7 +39,6 @@ from .labels import (
     HOST_MODEL_FEATURE,
     LAUNCHER_LABEL,
     MIGRATION_CPU,
-    SCHEDULABLE,
     VM_HOSTNAME,
     VMI_ID,
     adds_node_key,
@@ -49,6 +46,14 @@ from .labels import (
     carried_labels,
     vmi_id,
 )
+from .launcher import (
+    launcher_containers,
+    launcher_node_expressions,
+    launcher_node_selector,
+    why_not_modeled,
+)
+from .moving import PLACEMENT_FIELDS
+from .node_selectors import is_expanded
 
 NEXT = "-next"
 """Suffix of the names of pods that do not exist yet. It is only shown; no code reads it."""
@@ -215,13 +220,15 @@ def _joined(
     return (*own, *(expression for expression in added if expression not in own))
 
 
-OVERHEAD = "250Mi"
-"""About what KubeVirt adds for the processes beside a guest (services/renderresources.go)."""
-
-
-def planned_vmi(workload: Workload, name: str) -> Vmi:
-    """The VMI that starting a VM of `workload` would make."""
+def planned_vmi(workload: Workload, name: str, expanded: t.Mapping[str, JSON] | None = None) -> Vmi:
+    """The VMI that starting a VM of `workload` would make. `expanded` is the spec of its template with its
+    instance type and preference, or of a VMI that was made so."""
     spec = workload.template.get("spec") or {}
+    if expanded is not None:
+        selector = {**(expanded.get("nodeSelector") or {}), **(spec.get("nodeSelector") or {})}
+        kept = {key: value for key, value in expanded.items() if key not in PLACEMENT_FIELDS}
+        placement = {key: value for key, value in spec.items() if key in PLACEMENT_FIELDS}
+        spec = {**kept, **placement, "nodeSelector": selector}
     return Vmi(
         ref=Ref(VMI, workload.ref.namespace, name),
         uid=f"{workload.uid}-{name}{NEXT}",
@@ -234,7 +241,7 @@ def planned_vmi(workload: Workload, name: str) -> Vmi:
     )
 
 
-def launcher_pod(vmi: Vmi) -> Pod:
+def launcher_pod(vmi: Vmi, platform: Platform) -> Pod:
     """The launcher pod of a VMI that has none."""
     labels = {
         **vmi.labels,
@@ -243,13 +250,32 @@ def launcher_pod(vmi: Vmi) -> Pod:
         VM_HOSTNAME: str(vmi.spec.get("hostname") or vmi.ref.name.split(".", 1)[0])[:63],
         VMI_ID: vmi_id(vmi.ref.name),
     }
-    placement = {key: value for key, value in vmi.spec.items() if key in _PLACEMENT}
-    selector = {**(placement.get("nodeSelector") or {}), SCHEDULABLE: "true"}
-    container = {"name": "compute", "resources": {"requests": vmi_requests(vmi.spec)}}
+    placement = {key: value for key, value in vmi.spec.items() if key in PLACEMENT_FIELDS}
     claims = [volume for volume in map(claim_of, vmi.spec.get("volumes") or ()) if volume]
-    spec = {**placement, "nodeSelector": selector, "containers": [container], "volumes": claims}
+    spec = {
+        **placement,
+        **launcher_containers(vmi.spec, platform),
+        "nodeSelector": launcher_node_selector(vmi.spec, platform),
+        "volumes": claims,
+    }
     owner = {"kind": VMI, "name": vmi.ref.name, "uid": vmi.uid, "controller": True}
-    return _pod(f"virt-launcher-{vmi.ref.name}{NEXT}", vmi.ref.namespace, labels, spec, owner)
+    pod = _pod(f"virt-launcher-{vmi.ref.name}{NEXT}", vmi.ref.namespace, labels, spec, owner)
+    asked = launcher_node_expressions(vmi.spec, platform)
+    added = tuple(Requirement(key, operator) for key, operator in asked)
+    terms = _with_expressions(pod.placement.node_terms, added)
+    return replace(pod, placement=replace(pod.placement, node_terms=terms))
+
+
+def why_estimated(
+    workload: Workload, expanded: t.Mapping[str, JSON] | None, platform: Platform
+) -> str:
+    """Why the launcher pod of a VM without a VMI may be another than `launcher_pod` makes it; empty where
+    it is known."""
+    if expanded is None and is_expanded(workload):
+        return "its instance type or preference could not be read"
+    annotations = (workload.template.get("metadata") or {}).get("annotations") or {}
+    spec = expanded or workload.template.get("spec") or {}
+    return why_not_modeled(spec, annotations, platform)
 
 
 def controlled_pod(workload: Workload, name: str, owner_uid: str, owner_kind: str) -> Pod:
@@ -259,30 +285,6 @@ def controlled_pod(workload: Workload, name: str, owner_uid: str, owner_kind: st
         spec[field] = [_with_requests(container) for container in spec.get(field) or ()]
     owner = {"kind": owner_kind, "name": workload.ref.name, "uid": owner_uid, "controller": True}
     return _pod(name, workload.ref.namespace, dict(workload.template_labels), spec, owner)
-
-
-def sized(workload: Workload) -> bool:
-    """Whether the template of a stopped VM gives the requests of its launcher pod."""
-    spec = workload.manifest.get("spec") or {}
-    if workload.ref.kind != VIRTUAL_MACHINE.name:
-        return True
-    domain = (workload.template.get("spec") or {}).get("domain") or {}
-    requests = (domain.get("resources") or {}).get("requests") or {}
-    return "instancetype" not in spec and "memory" in requests and "cpu" in requests
-
-
-def vmi_requests(spec: t.Mapping[str, JSON]) -> dict[str, JSON]:
-    """Estimated requests of a launcher pod, from the spec of its VMI: guest memory with an overhead,
-    and a tenth of a core for each virtual CPU (cpuAllocationRatio) unless it asks for more."""
-    domain = spec.get("domain") or {}
-    asked = (domain.get("resources") or {}).get("requests") or {}
-    cores = domain.get("cpu") or {}
-    count = 1
-    for part in ("sockets", "cores", "threads"):
-        count *= int(cores.get(part) or 1)
-    memory = asked.get("memory") or (domain.get("memory") or {}).get("guest") or "0"
-    total = (parse_quantity(memory) + parse_quantity(OVERHEAD)) // 10**9
-    return {**asked, "cpu": asked.get("cpu") or f"{100 * count}m", "memory": str(total)}
 
 
 def _pod(
@@ -314,6 +316,3 @@ def _with_requests(container: t.Mapping[str, JSON]) -> dict[str, JSON]:
     resources = container.get("resources") or {}
     requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return {**container, "resources": {**resources, "requests": requests}}
-
-
-_PLACEMENT = ("affinity", "nodeSelector", "tolerations", "topologySpreadConstraints")

@@ -39,6 +39,19 @@ CREATED_BY = "kubevirt.io/created-by"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 SCHEDULABLE = "kubevirt.io/schedulable"
+LABELS_OF_KUBEVIRT = {
+    SCHEDULABLE: "true",
+    "kubernetes.io/arch": "amd64",
+    "machine-type.node.kubevirt.io/q35": "true",
+}
+DEVICES = {
+    "ephemeral-storage": "100Gi",
+    **{f"devices.kubevirt.io/{name}": "1k" for name in ("kvm", "tun", "vhost-net")},
+}
+"""What virt-handler adds to the labels and the resources of a node."""
+NO_CONSOLE_LOG = {"virtualMachineOptions": {"disableSerialConsoleLog": {}}}
+"""KubeVirt's configuration without a container that logs the console, so that a VM asks for the CPU of its
+template and no more."""
 
 
 def selector(**labels: str) -> Object:
@@ -88,18 +101,19 @@ class Cluster:
         self.machines: dict[str, Object] = {}
         self.controllers: dict[str, Ref] = {}
         self.namespaces: dict[str, Object] = {}
-        self.more: dict[str, JSON] = {"platform": Platform(kubernetes=(1, 33), kubevirt="v1.8.4")}
+        platform = Platform(kubernetes=(1, 33), kubevirt="v1.8.4", configuration=NO_CONSOLE_LOG)
+        self.more: dict[str, JSON] = {"platform": platform}
         for number, zone in enumerate(zones, 1):
             self.node(f"n{number}", {ZONE: zone})
         self.namespace("shop")
 
     def node(self, name: str, labels: Object | None = None, **spec: JSON) -> None:
-        known = {HOST: name, SCHEDULABLE: "true", **(labels or {})}
+        known = {HOST: name, **LABELS_OF_KUBEVIRT, **(labels or {})}
         self.nodes[name] = {
             "metadata": {"name": name, "uid": f"node-{name}", "labels": known},
             "spec": spec,
             "status": {
-                "allocatable": {"cpu": "16", "memory": "64Gi", "pods": "110"},
+                "allocatable": {"cpu": "16", "memory": "64Gi", "pods": "110", **DEVICES},
                 "conditions": [{"type": "Ready", "status": "True"}],
             },
         }

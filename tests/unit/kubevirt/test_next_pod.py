@@ -12,8 +12,7 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.next_pod i
     launcher_pod,
     planned_vmi,
     restarted,
-    sized,
-    vmi_requests,
+    why_estimated,
     with_source_cpu,
     without_migration_cpu,
 )
@@ -26,37 +25,19 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Requirement,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Platform,
     Vmi,
     Workload,
 )
 
 JSON = t.Any
-MIB = 1024 * 1024
+KUBEVIRT = Platform(kubevirt="v1.8.4")
 
 
 def vm(spec: JSON, **more: JSON) -> Workload:
     template = {"metadata": {"labels": {"app": "db"}}, "spec": spec}
     manifest = {"metadata": {"name": "db"}, "spec": {"template": template, **more}}
     return Workload(Ref("VirtualMachine", "shop", "db"), "u-db", manifest)
-
-
-@pytest.mark.parametrize(
-    ("domain", "cpu", "memory"),
-    [
-        ({}, "100m", 250 * MIB),
-        ({"memory": {"guest": "1Gi"}}, "100m", (1024 + 250) * MIB),
-        ({"cpu": {"sockets": 2, "cores": 3, "threads": 2}}, "1200m", 250 * MIB),
-        ({"resources": {"requests": {"cpu": "3", "memory": "2Gi"}}}, "3", (2048 + 250) * MIB),
-    ],
-)
-def test_requests_of_a_halted_vm(domain: JSON, cpu: str, memory: int) -> None:
-    requests = vmi_requests({"domain": domain})
-    assert requests == {"cpu": cpu, "memory": str(memory)}
-
-
-def test_other_requests_of_a_halted_vm_are_kept() -> None:
-    domain = {"resources": {"requests": {"devices.kubevirt.io/kvm": "1"}}}
-    assert vmi_requests({"domain": domain})["devices.kubevirt.io/kvm"] == "1"
 
 
 def test_launcher_pod_of_a_halted_vm_has_its_labels_volumes_and_node_selector() -> None:
@@ -71,7 +52,7 @@ def test_launcher_pod_of_a_halted_vm_has_its_labels_volumes_and_node_selector() 
         ],
     }
 
-    pod = launcher_pod(planned_vmi(vm(spec), "db"))
+    pod = launcher_pod(planned_vmi(vm(spec), "db"), KUBEVIRT)
 
     assert pod.labels["vm.kubevirt.io/name"] == "database"
     assert pod.labels["vmi.kubevirt.io/id"] == "db"
@@ -79,29 +60,46 @@ def test_launcher_pod_of_a_halted_vm_has_its_labels_volumes_and_node_selector() 
     assert sorted(pod.claims) == ["data", "log"]
     assert dict(pod.placement.node_selector) == {
         "disk": "fast",
+        "kubernetes.io/arch": "amd64",
         "kubevirt.io/schedulable": "true",
+        "machine-type.node.kubevirt.io/q35": "true",
     }
     assert (pod.node_name, pod.phase) == ("", "Pending")
 
 
+REQUESTS = {"domain": {"resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}}
+TYPED = {"instancetype": {"name": "u1"}}
+
+
 @pytest.mark.parametrize(
-    ("workload", "known"),
+    ("workload", "expanded", "reason"),
     [
-        (vm({"domain": {"resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}}), True),
-        (vm({"domain": {"resources": {"requests": {"memory": "1Gi"}}}}), False),
-        (vm({"domain": {"resources": {"requests": {"cpu": "1"}}}}), False),
-        (
-            vm(
-                {"domain": {"resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}},
-                instancetype={"name": "u1"},
-            ),
-            False,
-        ),
-        (Workload(Ref("Deployment", "shop", "web"), "u-web", {"spec": {}}), True),
+        (vm(REQUESTS), None, ""),
+        (vm({"domain": {"memory": {"guest": "1Gi"}}}), None, ""),
+        (vm(REQUESTS, **TYPED), None, "its instance type or preference could not be read"),
+        (vm({"domain": {}}, **TYPED), REQUESTS, ""),
+        (vm({**REQUESTS, "networks": [{"multus": {}}]}), None, "its networks may ask for devices"),
     ],
 )
-def test_requests_of_a_vm_are_known_where_it_names_them(workload: Workload, known: bool) -> None:
-    assert sized(workload) is known
+def test_next_pod_of_a_halted_vm_is_known_where_kubevirt_adds_only_what_is_modeled(
+    workload: Workload, expanded: JSON, reason: str
+) -> None:
+    assert why_estimated(workload, expanded, KUBEVIRT) == reason
+
+
+def test_vmi_of_a_vm_with_instance_type_has_its_node_selector_and_the_placement_of_the_template() -> (
+    None
+):
+    expanded = {"domain": {"cpu": {"sockets": 2}}, "nodeSelector": {"disk": "fast"}, "affinity": {}}
+    template = {"domain": {}, "tolerations": [{"key": "dedicated"}]}
+
+    vmi = planned_vmi(vm(template, **TYPED), "db", expanded)
+
+    assert vmi.spec == {
+        "domain": {"cpu": {"sockets": 2}},
+        "nodeSelector": {"disk": "fast"},
+        "tolerations": [{"key": "dedicated"}],
+    }
 
 
 def node_terms(*keys_of_terms: str) -> tuple[NodeTerm, ...]:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
@@ -15,7 +16,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 from ansible_collections.virt.placement.plugins.module_utils.model.patched_snapshot import (
     written as objects_written,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
 from ansible_collections.virt.placement.plugins.module_utils.model.write import Operation, Write
 from tests.unit.compliance.cluster import (
     HOST,
@@ -36,9 +36,7 @@ def cluster(zones: str, *, migrates: bool = True) -> Cluster:
     """n1, n2 ... one for each letter, in the zone of that letter."""
     made = Cluster(zones)
     strategy = "LiveMigrate" if migrates else "None"
-    made.more["platform"] = Platform(
-        kubernetes=(1, 33), kubevirt="v1.8.4", eviction_strategy=strategy
-    )
+    made.more["platform"] = dataclasses.replace(made.more["platform"], eviction_strategy=strategy)
     return made
 
 

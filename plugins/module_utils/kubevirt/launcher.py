@@ -1,0 +1,367 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What does virt-controller put into the launcher pod of a VMI: node labels, requests, and what is unknown?
+
+It follows KubeVirt 1.8.4: pkg/defaults/defaults.go (what virt-api fills in), pkg/virt-controller/services
+(nodeselectorrenderer.go, renderresources.go, template.go, serialconsolelog.go), pkg/container-disk, and
+pkg/hypervisor/kvm/hypervisorbackend.go (GetMemoryOverhead). Amounts are in billionths of their unit.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..model.json_pointer import JSON
+from ..model.quantity import parse_quantity
+from ..model.snapshot import Platform
+from .labels import CPU_FEATURE, CPU_MODEL, HOST_MODEL, MACHINE_TYPE, SCHEDULABLE, release
+from .node_selectors import cluster_node_selector
+
+Object = t.Mapping[str, JSON]
+
+OBSOLETE_HOST_MODEL = "node-labeller.kubevirt.io/obsolete-host-model"
+CPU_MANAGER = "kubevirt.io/cpumanager"
+CPU_MANAGER_BEFORE_1_8 = "cpumanager"
+"""Node label where the kubelet gives whole CPUs to pods. New nodes have both."""
+
+_EVEN_PARITY = "alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity"
+_DEVICE = "devices.kubevirt.io/"
+_HOST_MODELS = (HOST_MODEL, "host-passthrough", "")
+_MACHINE_TYPES = {"arm64": "virt", "s390x": "s390-ccw-virtio"}
+_NANO = 10**9
+_MIB = 1024**2 * _NANO
+_GUEST_OVERHEAD = 25 + 100 + 25 + 40 + 30 + 8
+"""MiB for virt-launcher-monitor, virt-launcher, virtlogd, virtqemud, QEMU, and its I/O thread."""
+
+
+def launcher_node_selector(spec: Object, platform: Platform) -> dict[str, str]:
+    """The node labels that the launcher pod of a VMI with this spec asks for."""
+    cpu, selector = _cpu(spec), {SCHEDULABLE: "true", "kubernetes.io/arch": _arch(spec, platform)}
+    selector |= {**cluster_node_selector(platform), **(spec.get("nodeSelector") or {})}
+    asked = []
+    if cpu.get("dedicatedCpuPlacement"):
+        new = release(platform.kubevirt) >= (1, 8)
+        asked.append(CPU_MANAGER if new else CPU_MANAGER_BEFORE_1_8)
+    if (model := _model(spec, platform)) not in _HOST_MODELS:
+        asked.append(CPU_MODEL + model)
+    if release(platform.kubevirt) >= (1, 8):
+        asked.append(MACHINE_TYPE + _machine_type(spec, platform))
+    asked += [CPU_FEATURE + name for name in _features(spec, "require")]
+    if cpu.get("realtime") is not None:
+        asked.append("kubevirt.io/realtime")
+    asked += [f"kubevirt.io/{name}" for name in _encryption(spec, platform)]
+    return {**selector, **dict.fromkeys(asked, "true")}
+
+
+def launcher_node_expressions(spec: Object, platform: Platform) -> list[tuple[str, str]]:
+    """Key and operator of the expressions that stand in each required node term of the launcher pod (template.go,
+    setNodeAffinityForPod)."""
+    absent = [CPU_FEATURE + name for name in _features(spec, "forbid")]
+    if _model(spec, platform) in (HOST_MODEL, ""):
+        absent.insert(0, OBSOLETE_HOST_MODEL)
+    return [(key, "DoesNotExist") for key in absent]
+
+
+def launcher_containers(spec: Object, platform: Platform) -> dict[str, list[dict[str, JSON]]]:
+    """`containers` and `initContainers` of the launcher pod with their requests."""
+    guaranteed = _is_dedicated(spec) or _wants_guaranteed(spec)
+    disk = {
+        "cpu": "10m" if guaranteed else "1m",
+        "memory": "40M" if guaranteed else "1M",
+        "ephemeral-storage": "50M",
+    }
+    disks = [disk for volume in spec.get("volumes") or () if "containerDisk" in volume]
+    initial = [
+        _container({"cpu": "10m", "memory": "40M" if guaranteed else "1M"}) for _x in disks[:1]
+    ]
+    initial += map(_container, disks)
+    if _logs_console(spec, platform):
+        console = {
+            "cpu": "15m" if guaranteed else "5m",
+            "memory": "60M" if guaranteed else "35M",
+        }
+        initial.insert(0, {**_container(console), "restartPolicy": "Always"})
+    compute = {name: f"{amount}n" for name, amount in compute_requests(spec, platform).items()}
+    return {
+        "containers": [_container(compute), *map(_container, disks)],
+        "initContainers": initial,
+    }
+
+
+def compute_requests(spec: Object, platform: Platform) -> dict[str, int]:
+    """The requests of the container `compute` (renderresources.go): of the guest, of its devices, and
+    the memory of the processes beside it."""
+    resources = (spec.get("domain") or {}).get("resources") or {}
+    memory = _memory(spec)
+    requests = _amounts(resources.get("limits")) | _amounts(resources.get("requests"))
+    storage = requests.get("ephemeral-storage", 0)
+    requests["ephemeral-storage"] = storage + parse_quantity("50M")
+    requests |= _devices(spec, platform)
+    requests["cpu"] = _cpu_request(spec, platform)
+    guest, asked = _guest_memory(spec), _requested_memory(spec, platform)
+    overhead = memory_overhead(spec, platform)
+    if page := (memory.get("hugepages") or {}).get("pageSize"):
+        pages = min(asked, guest) if guest else asked
+        requests[f"hugepages-{page}"] = pages
+        requests["memory"] = asked - pages + overhead
+    elif resources.get("overcommitGuestOverhead"):
+        requests["memory"] = asked
+    else:
+        requests["memory"] = asked + overhead
+    return requests
+
+
+def memory_overhead(spec: Object, platform: Platform) -> int:
+    """The memory that a launcher pod needs beside its guest (GetMemoryOverhead). It depends on the
+    requested memory, not on the guest's where only that is given."""
+    domain, devices = spec.get("domain") or {}, _devices_of(spec)
+    requested = _amounts((domain.get("resources") or {}).get("requests")).get("memory", 0)
+    kilobytes = -(-requested // (1000 * _NANO))
+    overhead = kilobytes * 1000 // 512 * _NANO + _GUEST_OVERHEAD * _MIB
+    overhead += 8 * _MIB * max(1, _vcpus(spec))
+    probes = [(spec.get(name) or {}).get("exec") for name in ("livenessProbe", "readinessProbe")]
+    probed = sum(probe is not None for probe in probes)
+    mebibytes = (
+        (32, devices.get("autoattachGraphicsDevice") is not False),
+        (128, _arch(spec, platform) == "arm64"),
+        (1024, bool(_vfio_devices(spec))),
+        (1, any("downwardMetrics" in volume for volume in spec.get("volumes") or ())),
+        (100 + 10 * probed, probed > 0),
+        (256, bool(_encryption(spec, platform) & {"sev", "sev-es", "sev-snp"})),
+        (53, devices.get("tpm") is not None and devices["tpm"].get("enabled") is not False),
+        (100, _is_dedicated(spec) or _wants_guaranteed(spec)),
+    )
+    overhead += sum(amount * _MIB for amount, counts in mebibytes if counts)
+    reserved = (_memory(spec).get("reservedOverhead") or {}).get("addedOverhead")
+    overhead += parse_quantity(reserved) if reserved else 0
+    if ratio := platform.configuration.get("additionalGuestMemoryOverheadRatio"):
+        overhead += int(-(-overhead // (1000 * _NANO)) * (float(ratio) - 1)) * 1000 * _NANO
+    passt = any("passtBinding" in interface for interface in _interfaces(spec))
+    return overhead + 250 * _MIB * passt
+
+
+def why_not_modeled(spec: Object, annotations: Object, platform: Platform) -> str:
+    """Why requests or node labels of the launcher pod may be others than these; empty where they are
+    known."""
+    configuration = platform.configuration
+    domain, devices = spec.get("domain") or {}, _devices_of(spec)
+    hyperv = ((domain.get("features") or {}).get("hyperv")) or {}
+    gates = (configuration.get("developerConfiguration") or {}).get("featureGates") or ()
+    claimed = [*(devices.get("gpus") or ()), *(devices.get("hostDevices") or ())]
+    frequency = any(
+        feature.get("name") == "invtsc" and feature.get("policy") in ("require", "force")
+        for feature in _cpu(spec).get("features") or ()
+    )
+    reasons = {
+        "its networks may ask for devices": any(
+            "multus" in network for network in spec.get("networks") or ()
+        ),
+        "its network binding may ask for memory": any(
+            "binding" in interface for interface in _interfaces(spec)
+        ),
+        "it has devices by resource claims": any("claimName" in each for each in claimed)
+        or bool(spec.get("resourceClaims")),
+        "hooks run beside it": "hooks.kubevirt.io/hookSidecars" in annotations,
+        "its CPUs may be completed to pairs": bool(_cpu(spec).get("isolateEmulatorThread"))
+        and _EVEN_PARITY in annotations,
+        "it shares file systems": bool(devices.get("filesystems")),
+        "it boots a kernel of an image": "kernelBoot" in (domain.get("firmware") or {}),
+        "KubeVirt chooses its TSC frequency": frequency
+        or (hyperv.get("reenlightenment") or {}).get("enabled") is True,
+        "KubeVirt checks its Hyper-V features": bool(hyperv) and "HypervStrictCheck" in gates,
+        "its state is on a volume that KubeVirt chooses": _has_state(spec),
+        "it asks for a persistent reservation": any(
+            (disk.get("lun") or {}).get("reservation") for disk in devices.get("disks") or ()
+        ),
+        "it has a priority class": bool(spec.get("priorityClassName")),
+        f"it is placed by {spec.get('schedulerName')}": spec.get("schedulerName")
+        not in (None, "", "default-scheduler"),
+        "the cluster sets requests of support containers": bool(
+            configuration.get("supportContainerResources")
+        ),
+        "the cluster has a runtime class for VMs": bool(configuration.get("defaultRuntimeClass")),
+        "images are mounted as volumes": "ImageVolume" in gates,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def _cpu_request(spec: Object, platform: Platform) -> int:
+    domain = spec.get("domain") or {}
+    resources, cpu = domain.get("resources") or {}, _cpu(spec)
+    pool = (domain.get("ioThreads") or {}).get("supplementalPoolThreadCount") or 0
+    total = _vcpus(spec) + pool
+    if _is_dedicated(spec):
+        return (total + bool(cpu.get("isolateEmulatorThread"))) * _NANO
+    limits, requests = _amounts(resources.get("limits")), _amounts(resources.get("requests"))
+    configured = platform.configuration.get("cpuRequest")
+    if asked := requests.get("cpu") or limits.get("cpu"):
+        return asked
+    if configured and parse_quantity(configured) != parse_quantity("100m"):
+        return parse_quantity(configured)
+    ratio = int(_developer(platform).get("cpuAllocationRatio") or 10)
+    return -(-total * _NANO // ratio)
+
+
+def _vcpus(spec: Object) -> int:
+    """Sockets, cores and threads as virt-api completes them (SetDefaultGuestCPUTopology)."""
+    cpu = _cpu(spec)
+    count = 1
+    given = [int(cpu.get(part) or 0) for part in ("sockets", "cores", "threads")]
+    if any(given):
+        for part in given:
+            count *= part or 1
+        return count
+    resources = (spec.get("domain") or {}).get("resources") or {}
+    asked = _amounts(resources.get("limits")).get("cpu")
+    if asked is None:
+        asked = _amounts(resources.get("requests")).get("cpu", _NANO)
+    return -(-asked // _NANO)
+
+
+def _guest_memory(spec: Object) -> int:
+    """The guest's memory as virt-api completes it (setGuestMemory)."""
+    resources = (spec.get("domain") or {}).get("resources") or {}
+    memory = _memory(spec)
+    if memory.get("guest"):
+        return parse_quantity(memory["guest"])
+    asked = _amounts(resources.get("requests")).get("memory")
+    asked = asked or _amounts(resources.get("limits")).get("memory")
+    return asked or parse_quantity((memory.get("hugepages") or {}).get("pageSize") or "0")
+
+
+def _requested_memory(spec: Object, platform: Platform) -> int:
+    """The memory request without overhead (WithMemoryRequests)."""
+    resources = (spec.get("domain") or {}).get("resources") or {}
+    asked = _amounts(resources.get("requests")).get("memory")
+    if asked := asked or _amounts(resources.get("limits")).get("memory"):
+        return asked
+    overcommit = int(_developer(platform).get("memoryOvercommit") or 100)
+    return _guest_memory(spec) // _NANO * 100 // overcommit * _NANO
+
+
+def _devices(spec: Object, platform: Platform) -> dict[str, int]:
+    devices, interfaces = _devices_of(spec), _interfaces(spec)
+    emulated = bool(_developer(platform).get("useEmulation"))
+    attached = devices.get("autoattachPodInterface") is not False
+    # Without an interface virt-api adds one of the default model.
+    models = [interface.get("model") or "virtio" for interface in interfaces]
+    models = models or (["virtio"] if attached and not spec.get("networks") else [])
+    counts = {
+        f"{_DEVICE}tun": int(bool(interfaces) or attached),
+        f"{_DEVICE}vhost-net": int("virtio" in models and not emulated),
+        f"{_DEVICE}kvm": int(not emulated),
+        f"{_DEVICE}vhost-vsock": int(devices.get("autoattachVSOCK") is True),
+        f"{_DEVICE}sev": int(bool(_encryption(spec, platform) & {"sev", "sev-snp"})),
+    }
+    for device in (*(devices.get("gpus") or ()), *(devices.get("hostDevices") or ())):
+        if name := device.get("deviceName"):
+            counts[name] = counts.get(name, 0) + 1
+    return {name: count * _NANO for name, count in counts.items() if count}
+
+
+def _encryption(spec: Object, platform: Platform) -> frozenset[str]:
+    """What launchSecurity asks of nodes, as in their labels (pkg/util/amd64.go, s390x.go)."""
+    security = (spec.get("domain") or {}).get("launchSecurity")
+    if security is None:
+        return frozenset()
+    policy = ((security.get("sev") or {}).get("policy")) or {}
+    names = {
+        "sev": "sev" in security or "snp" in security,
+        "sev-es": policy.get("encryptedState") is True,
+        "sev-snp": "snp" in security,
+        "tdx": "tdx" in security,
+        "s390-pv": _arch(spec, platform) == "s390x",
+    }
+    return frozenset(name for name, asked in names.items() if asked)
+
+
+def _has_state(spec: Object) -> bool:
+    """Whether TPM or EFI variables persist (pkg/storage/backend-storage, IsBackendStorageNeeded)."""
+    efi = (((spec.get("domain") or {}).get("firmware") or {}).get("bootloader") or {}).get("efi")
+    persistent = (_devices_of(spec).get("tpm") or {}).get("persistent")
+    return bool(persistent or (efi or {}).get("persistent"))
+
+
+def _logs_console(spec: Object, platform: Platform) -> bool:
+    devices = _devices_of(spec)
+    if devices.get("autoattachSerialConsole") is False:
+        return False
+    if devices.get("logSerialConsole") is not None:
+        return bool(devices["logSerialConsole"])
+    options = platform.configuration.get("virtualMachineOptions") or {}
+    return "disableSerialConsoleLog" not in options
+
+
+def _wants_guaranteed(spec: Object) -> bool:
+    """Equal requests and limits of CPU and memory (VirtualMachineInstance.WantsToHaveQOSGuaranteed)."""
+    resources = (spec.get("domain") or {}).get("resources") or {}
+    limits = _amounts(resources.get("limits"))
+    requests = limits | _amounts(resources.get("requests"))
+    return all(limits.get(name) and limits[name] == requests[name] for name in ("cpu", "memory"))
+
+
+def _features(spec: Object, policy: str) -> list[str]:
+    """The CPU features with this policy; a feature without one is required."""
+    features = _cpu(spec).get("features") or ()
+    return [each["name"] for each in features if (each.get("policy") or "require") == policy]
+
+
+def _model(spec: Object, platform: Platform) -> str:
+    own: str = _cpu(spec).get("model") or platform.configuration.get("cpuModel") or ""
+    if own:
+        return own
+    return "host-passthrough" if _arch(spec, platform) == "arm64" else HOST_MODEL
+
+
+def _machine_type(spec: Object, platform: Platform) -> str:
+    architecture = _arch(spec, platform)
+    configured = platform.configuration.get("architectureConfiguration") or {}
+    candidates = (
+        ((spec.get("domain") or {}).get("machine") or {}).get("type"),
+        platform.configuration.get("machineType"),
+        (configured.get(architecture) or {}).get("machineType"),
+        _MACHINE_TYPES.get(architecture),
+    )
+    return next((str(candidate) for candidate in candidates if candidate), "q35")
+
+
+def _vfio_devices(spec: Object) -> list[JSON]:
+    devices = _devices_of(spec)
+    sriov = [interface for interface in _interfaces(spec) if "sriov" in interface]
+    return [*(devices.get("gpus") or ()), *(devices.get("hostDevices") or ()), *sriov]
+
+
+def _arch(spec: Object, platform: Platform) -> str:
+    return str(spec.get("architecture") or platform.architecture).lower()
+
+
+def _is_dedicated(spec: Object) -> bool:
+    return bool(_cpu(spec).get("dedicatedCpuPlacement"))
+
+
+def _cpu(spec: Object) -> Object:
+    return (spec.get("domain") or {}).get("cpu") or {}
+
+
+def _memory(spec: Object) -> Object:
+    return (spec.get("domain") or {}).get("memory") or {}
+
+
+def _devices_of(spec: Object) -> Object:
+    return (spec.get("domain") or {}).get("devices") or {}
+
+
+def _interfaces(spec: Object) -> list[JSON]:
+    return _devices_of(spec).get("interfaces") or []
+
+
+def _developer(platform: Platform) -> Object:
+    return platform.configuration.get("developerConfiguration") or {}
+
+
+def _amounts(listed: Object | None) -> dict[str, int]:
+    return {name: parse_quantity(amount) for name, amount in (listed or {}).items()}
+
+
+def _container(requests: Object) -> dict[str, JSON]:
+    return {"resources": {"requests": dict(requests)}}

@@ -1,0 +1,120 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What virt-controller puts into a launcher pod. tests/integration/test_next_pods.py compares more with the
+real one."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.launcher import (
+    compute_requests,
+    launcher_node_expressions,
+    launcher_node_selector,
+    memory_overhead,
+    why_not_modeled,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
+
+JSON = t.Any
+KUBEVIRT = Platform(kubevirt="v1.8.4")
+MIB = 1024**2 * 10**9
+GIB = 1024 * MIB
+BASE = 228 + 8 + 32
+"""MiB of overhead for one CPU and a graphics device, without the page table."""
+
+
+def spec(requests: JSON = None, **domain: JSON) -> JSON:
+    return {"domain": {"resources": {"requests": requests or {}}, **domain}}
+
+
+def test_overhead_has_a_page_table_for_requested_memory_only() -> None:
+    assert memory_overhead(spec({"memory": "1Gi"}), KUBEVIRT) == (BASE + 2) * MIB
+    assert memory_overhead(spec(memory={"guest": "1Gi"}), KUBEVIRT) == BASE * MIB
+
+
+@pytest.mark.parametrize(
+    ("domain", "mebibytes"),
+    [
+        ({"cpu": {"cores": 2, "sockets": 3}}, 5 * 8),
+        ({"devices": {"gpus": [{"deviceName": "a/b"}]}}, 1024),
+        ({"devices": {"tpm": {}}}, 53),
+        ({"launchSecurity": {"sev": {}}}, 256),
+        ({"cpu": {"dedicatedCpuPlacement": True}}, 100),
+        ({"devices": {"autoattachGraphicsDevice": False}}, -32),
+    ],
+)
+def test_overhead_of_devices(domain: JSON, mebibytes: int) -> None:
+    assert memory_overhead(spec(**domain), KUBEVIRT) == (BASE + mebibytes) * MIB
+
+
+def test_overhead_is_multiplied_as_configured() -> None:
+    twice = Platform(kubevirt="v1.8.4", configuration={"additionalGuestMemoryOverheadRatio": "2.0"})
+    overhead = memory_overhead(spec(), twice)
+    assert 2 * BASE * MIB <= overhead < 2 * BASE * MIB + 1000 * 10**9
+
+
+def test_cpu_request_follows_the_allocation_ratio_of_the_cluster() -> None:
+    ratio = {"developerConfiguration": {"cpuAllocationRatio": 4}}
+    platform = Platform(kubevirt="v1.8.4", configuration=ratio)
+    assert compute_requests(spec(cpu={"cores": 2}), platform)["cpu"] == 5 * 10**8
+    assert compute_requests(spec({"cpu": "3"}), platform)["cpu"] == 3 * 10**9
+
+
+def test_emulated_vms_need_no_kvm() -> None:
+    emulated = {"developerConfiguration": {"useEmulation": True}}
+    requests = compute_requests(spec(), Platform(kubevirt="v1.8.4", configuration=emulated))
+    assert {name for name in requests if "/" in name} == {"devices.kubevirt.io/tun"}
+
+
+def test_memory_overcommit_of_the_cluster_lowers_the_request() -> None:
+    overcommit = {"developerConfiguration": {"memoryOvercommit": 200}}
+    platform = Platform(kubevirt="v1.8.4", configuration=overcommit)
+    requests = compute_requests(spec(memory={"guest": "1Gi"}), platform)
+    assert requests["memory"] == GIB // 2 + BASE * MIB
+
+
+def test_default_model_of_the_cluster_is_a_node_label() -> None:
+    platform = Platform(kubevirt="v1.8.4", configuration={"cpuModel": "Haswell"})
+    assert launcher_node_selector(spec(), platform)["cpu-model.node.kubevirt.io/Haswell"] == "true"
+    assert launcher_node_expressions(spec(), platform) == []
+    ((key, operator),) = launcher_node_expressions(spec(), KUBEVIRT)
+    assert (key, operator) == ("node-labeller.kubevirt.io/obsolete-host-model", "DoesNotExist")
+
+
+@pytest.mark.parametrize("version", ["v1.7.0", "v1.8.4"])
+def test_dedicated_cpus_need_the_label_of_the_release(version: str) -> None:
+    dedicated = spec(cpu={"dedicatedCpuPlacement": True})
+    selector = launcher_node_selector(dedicated, Platform(kubevirt=version))
+    prefix = "kubevirt.io/" if version == "v1.8.4" else ""
+    assert selector[f"{prefix}cpumanager"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({}, ""),
+        ({"networks": [{"pod": {}}]}, ""),
+        ({"networks": [{"multus": {"networkName": "a"}}]}, "its networks may ask for devices"),
+        ({"priorityClassName": "high"}, "it has a priority class"),
+        ({"schedulerName": "other"}, "it is placed by other"),
+        ({"resourceClaims": [{"name": "gpu"}]}, "it has devices by resource claims"),
+        (
+            spec(devices={"tpm": {"persistent": True}}),
+            "its state is on a volume that KubeVirt chooses",
+        ),
+        (
+            spec(cpu={"features": [{"name": "invtsc", "policy": "require"}]}),
+            "KubeVirt chooses its TSC frequency",
+        ),
+    ],
+)
+def test_what_is_not_modeled_is_named(more: JSON, reason: str) -> None:
+    assert why_not_modeled({**spec(), **more}, {}, KUBEVIRT) == reason
+
+
+def test_hooks_are_not_modeled() -> None:
+    annotations = {"hooks.kubevirt.io/hookSidecars": "[]"}
+    assert why_not_modeled(spec(), annotations, KUBEVIRT) == "hooks run beside it"
