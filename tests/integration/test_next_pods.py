@@ -125,11 +125,11 @@ def test_migrated_guest_restarts_on_any_cpu(stage: Stage) -> None:
 ZONE1 = ("amd1", "new1", "old1")
 
 
-def create_instance_type(stage: Stage, name: str = "typed", **spec: JSON) -> None:
+def create_instance_type(stage: Stage, **spec: JSON) -> None:
     made = {
         "apiVersion": "instancetype.kubevirt.io/v1beta1",
         "kind": "VirtualMachineInstancetype",
-        "metadata": {"name": name, "namespace": stage.namespace},
+        "metadata": {"name": "typed", "namespace": stage.namespace},
         "spec": {"cpu": {"guest": 1}, "memory": {"guest": "1Gi"}, **spec},
     }
     path = "/apis/instancetype.kubevirt.io/v1beta1/namespaces/{}/virtualmachineinstancetypes"
@@ -215,8 +215,8 @@ def configured(stage: Stage, node_selectors: JSON) -> None:
     time.sleep(2)  # virt-controller shows nowhere that it has read its configuration
 
 
-GPU = {"gpus": [{"name": "g1", "deviceName": "example.com/gpu"}]}
-AUTO = {"requests": {}}
+GPU: dict[str, JSON] = {"gpus": [{"name": "g1", "deviceName": "example.com/gpu"}]}
+AUTO: JSON = {"requests": {}}
 DOMAINS: dict[str, JSON] = {
     "requests": {
         "resources": {"requests": {"cpu": "1500m", "memory": "1Gi", "ephemeral-storage": "1G"}}

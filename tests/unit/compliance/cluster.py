@@ -49,7 +49,7 @@ DEVICES = {
     **{f"devices.kubevirt.io/{name}": "1k" for name in ("kvm", "tun", "vhost-net")},
 }
 """What virt-handler adds to the labels and the resources of a node."""
-NO_CONSOLE_LOG = {"virtualMachineOptions": {"disableSerialConsoleLog": {}}}
+NO_CONSOLE_LOG: Object = {"virtualMachineOptions": {"disableSerialConsoleLog": {}}}
 """KubeVirt's configuration without a container that logs the console, so that a VM asks for the CPU of its
 template and no more."""
 
