@@ -68,11 +68,11 @@ class KubeconfigAction(ActionBase):
         this collection has."""
         for name in kubeconfig.split(os.pathsep):
             try:
-                found = self._find_needle("files", name)
+                path = self._find_needle("files", name)
             except AnsibleError:
                 raise AnsibleActionFail(
                     f"kubeconfig: there is no file {name} on the controller, neither there nor"
                     " beside the play or in its folder files; correct kubeconfig"
                 ) from None
-            if os.path.isdir(found):
-                raise AnsibleActionFail(f"kubeconfig: {found} is a folder; name the file in it")
+            if os.path.isdir(path):
+                raise AnsibleActionFail(f"kubeconfig: {path} is a folder; name the file in it")

@@ -61,7 +61,7 @@ class ChangedCluster:
 
     `touched` are the workloads whose templates the change replaces, `affected` are these and the members
     of the question: their VMs have to move where they violate what is declared. `pending` are all pods
-    of `after` that need a node. Of the instances on `lost_nodes`, `blocked` cannot leave, `gone` are
+    of `after` that need a node. Of the instances on `lost_nodes`, `blocked` cannot leave, `not_recreated` are
     not created again, and `fenced` are created again only once their failed node is fenced.
     """
 
@@ -73,7 +73,7 @@ class ChangedCluster:
     event: NodeEvent
     pending: tuple[PendingPod, ...]
     blocked: tuple[EvictedInstance, ...] = ()
-    gone: tuple[EvictedInstance, ...] = ()
+    not_recreated: tuple[EvictedInstance, ...] = ()
     fenced: tuple[Ref, ...] = ()
 
 
@@ -105,11 +105,15 @@ def what_if(
     for entry in scale:
         changed = _scaled(changed, entry)
     blocked: tuple[EvictedInstance, ...] = ()
-    gone: tuple[EvictedInstance, ...] = ()
+    not_recreated: tuple[EvictedInstance, ...] = ()
     fenced: tuple[Ref, ...] = ()
     if lost:
         loss = _LostNodes(changed, lost, event, replaced)
-        changed, blocked, gone = loss.snapshot(), tuple(loss.blocked), tuple(loss.gone)
+        changed, blocked, not_recreated = (
+            loss.snapshot(),
+            tuple(loss.blocked),
+            tuple(loss.not_recreated),
+        )
         fenced = tuple(loss.fenced)
     affected = touched(snapshot, changed).union(members)
     concerned = affected.union(entry.workload for entry in scale)
@@ -122,7 +126,7 @@ def what_if(
         event,
         _pending(snapshot, changed, replaced, concerned),
         blocked,
-        gone,
+        not_recreated,
         fenced,
     )
 
@@ -335,7 +339,7 @@ class _LostNodes:
         if unknown:
             raise KeyError(f"there is no node {', '.join(sorted(unknown))}")
         self.blocked: list[EvictedInstance] = []
-        self.gone: list[EvictedInstance] = []
+        self.not_recreated: list[EvictedInstance] = []
         self._before = before
         self._lost = lost
         self._event = event
@@ -388,7 +392,7 @@ class _LostNodes:
             if self._event == "failure" and not is_fenced(pod):
                 left = (replace(pod, terminating=True, ready=False),)
         if evicted.outcome is DrainOutcome.GONE:
-            self.gone.append(evicted)
+            self.not_recreated.append(evicted)
         created = evicted.next_pod
         if created is not None and pod_key(pod) not in self._rolled:
             reason: Reason = "migrate" if migrates and not pod.terminating else "recreate"

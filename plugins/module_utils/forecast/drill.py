@@ -128,14 +128,14 @@ class _LostDomain:
     evicted: list[EvictedInstance] = field(default_factory=list)
     pending: list[PendingPod] = field(default_factory=list)
     blocked: list[EvictedInstance] = field(default_factory=list)
-    gone: list[EvictedInstance] = field(default_factory=list)
+    not_recreated: list[EvictedInstance] = field(default_factory=list)
 
     def add(self, evicted: EvictedInstance) -> None:
         instance, pod = evicted.instance, evicted.instance.pod
         if evicted.outcome is DrainOutcome.BLOCKED:
             self.blocked.append(evicted)
         elif evicted.outcome is DrainOutcome.GONE:
-            self.gone.append(evicted)
+            self.not_recreated.append(evicted)
         elif evicted.next_pod is not None and pod is not None:
             self.evicted.append(evicted)
             reason: Reason = "recreate"
@@ -148,7 +148,7 @@ class _LostDomain:
         """The pods that end with their node."""
         return [
             evicted.instance.pod
-            for evicted in (*self.evicted, *self.gone)
+            for evicted in (*self.evicted, *self.not_recreated)
             if evicted.outcome is not DrainOutcome.MIGRATES and evicted.instance.pod is not None
         ]
 
@@ -285,7 +285,7 @@ class _Drills:
                 *(eviction.instance.ref for eviction in loss.blocked),
                 *(refs[n] for n in without if impossible and n in migrating),
             ),
-            not_recreated=tuple(eviction.instance.ref for eviction in loss.gone),
+            not_recreated=tuple(eviction.instance.ref for eviction in loss.not_recreated),
             down_until_fenced=self._down_until_fenced(loss),
             reasons=tuple(self._proof(simulation, loss, decision)),
             blocked=tuple(self._blocked(simulation, loss, decision)),
@@ -334,7 +334,7 @@ class _Drills:
         for eviction in loss.blocked[:SHOWN]:
             until = "" if eviction.certain else UNTIL_MOVED
             yield f"{eviction.instance.ref.name} blocks the drain{until}: {eviction.reason}"
-        for eviction in loss.gone[:SHOWN]:
+        for eviction in loss.not_recreated[:SHOWN]:
             yield f"{eviction.instance.ref.name} is not recreated: {eviction.reason}"
 
 

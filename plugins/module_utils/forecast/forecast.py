@@ -336,7 +336,7 @@ class _Forecaster:
         ]
 
     def _not_recreated(self) -> t.Iterator[Finding]:
-        for evicted in self.change.gone:
+        for evicted in self.change.not_recreated:
             ref = evicted.instance.ref
             yield Finding(
                 NOT_RECREATED,

@@ -187,10 +187,10 @@ def _host(api: ApiClient) -> str | None:
 
 
 def _failure(errors: t.Sequence[Exception | InputError | TaskError]) -> Result:
-    found = [task_error(error) for error in errors]
+    entries = [task_error(error) for error in errors]
     return {
-        "msg": _with_role(listed([error.message for error in found])),
-        "errors": [error.as_json() for error in found],
+        "msg": _with_role(listed([error.message for error in entries])),
+        "errors": [error.as_json() for error in entries],
     }
 
 

@@ -70,8 +70,10 @@ def _opened(
             if item is not None:
                 faults.append(InputError(where, f"must be a Kubernetes object, not {shown(item)}"))
         elif str(item.get("kind", "")).endswith("List") and isinstance(item.get("items"), list):
-            found = [(f"{where}, items[{n}]", each) for n, each in enumerate(item["items"])]
-            yield from _opened(found, faults)
+            contents = [
+                (f"{where}, items[{n}]", content) for n, content in enumerate(item["items"])
+            ]
+            yield from _opened(contents, faults)
         else:
             yield where, item
 

@@ -234,8 +234,10 @@ def stand_in_workloads(rules: t.Sequence[Rule]) -> tuple[LintedWorkload, ...]:
     snapshot = _offline_snapshot(tuple(stand_ins.values()), None)
     plan = plan_rules(snapshot, _request(rules))
     reader = DeclaredReader()
-    subjects = (linted_workload(each, reader) for each in written(snapshot, plan.writes).workloads)
-    return tuple(replace(each, workload=None, copies=None, spec=None) for each in subjects)
+    subjects = (
+        linted_workload(workload, reader) for workload in written(snapshot, plan.writes).workloads
+    )
+    return tuple(replace(subject, workload=None, copies=None, spec=None) for subject in subjects)
 
 
 def _stand_ins(reference: WorkloadSelector) -> t.Iterator[Workload]:

@@ -82,8 +82,8 @@ class LabelledNode:
 
 
 def _labels_of(fields: t.Mapping[str, JSON]) -> t.Mapping[str, JSON]:
-    found: t.Mapping[str, JSON] = (fields.get("f:metadata") or {}).get("f:labels") or {}
-    return found
+    labels: t.Mapping[str, JSON] = (fields.get("f:metadata") or {}).get("f:labels") or {}
+    return labels
 
 
 @dataclass(frozen=True)

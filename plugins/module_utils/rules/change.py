@@ -102,10 +102,12 @@ class WorkloadChange:
         return [op.as_json() for op in write.operations if op.pointer not in _OURS]
 
 
-def change_of(workload: Workload, wanted: RequestedRules, inventory: Inventory) -> WorkloadChange:
+def change_of(
+    workload: Workload, requested: RequestedRules, inventory: Inventory
+) -> WorkloadChange:
     """Raises UnreadableAnnotation."""
-    merged = merge(workload, wanted)
-    labels = labels_of_terms(wanted)
+    merged = merge(workload, requested)
+    labels = labels_of_terms(requested)
     relabeled = relabels(workload, inventory, labels, merged.removed_terms)
     leaving = list(filter(None, (relabel.leave(current) for relabel, current in relabeled)))
     arriving = list(
@@ -127,26 +129,26 @@ def change_of(workload: Workload, wanted: RequestedRules, inventory: Inventory) 
         takes_effect=takes_effect(workload, merged, inventory),
         stages=stages if any(stages) else (),
         relabels=tuple(relabel for relabel, _seen in relabeled),
-        findings=tuple(_conflicts(wanted, relabeled)),
+        findings=tuple(_conflicts(requested, relabeled)),
     )
 
 
 def _conflicts(
-    wanted: RequestedRules, relabeled: t.Iterable[tuple[Relabel, Labels]]
+    requested: RequestedRules, relabeled: t.Iterable[tuple[Relabel, Labels]]
 ) -> t.Iterator[Finding]:
     """Labels of running objects that have another value, which no rule set."""
     for relabel, current in relabeled:
         for key, value, wanted_value in relabel.conflicts(current):
             label = pair(TermLocation.LABEL, key, wanted_value)
             rules = [
-                rule for rule, terms in sorted(wanted.listed.items()) if label in (terms or ())
+                rule for rule, terms in sorted(requested.listed.items()) if label in (terms or ())
             ]
             yield from label_of_others(rules, relabel.target, key, value, wanted_value)
 
 
-def labels_of_terms(wanted: RequestedRules) -> tuple[tuple[str, str], ...]:
+def labels_of_terms(requested: RequestedRules) -> tuple[tuple[str, str], ...]:
     """The labels that the listed rules put on the workload."""
-    terms = [term for compiled in wanted.listed.values() for term in compiled or ()]
+    terms = [term for compiled in requested.listed.values() for term in compiled or ()]
     pairs = [
         (term.value["key"], term.value["value"])
         for term in terms

@@ -291,7 +291,7 @@ def plan_rules(
         recompute=Recompute(requested, changed, request.rules),
         owner_of={relabel.target: change.ref for change in changed for relabel in change.relabels},
         about=len(requested),
-        members=frozenset(ref for ref, wanted in requested.items() if wanted.carries),
+        members=frozenset(ref for ref, rules in requested.items() if rules.carries),
     )
 
 
