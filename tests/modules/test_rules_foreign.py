@@ -187,6 +187,30 @@ def test_a_replica_set_takes_effect_by_recreation(task: RulesTask) -> None:
     }
 
 
+def test_rules_of_a_field_manager_of_gitops_are_removed_in_git(task: RulesTask) -> None:
+    """Argo CD with tracking by label leaves nothing but its field manager that is its own."""
+    machine = objects.virtual_machine("a", task.namespace, run_strategy="Halted")
+    machine["metadata"]["labels"] = {"app.kubernetes.io/instance": "shop"}
+    task.api.request(
+        "PATCH",
+        task.api.path(VM, task.namespace, "a"),
+        {"apiVersion": "kubevirt.io/v1", "kind": VM, **machine},
+        query={"fieldManager": "argocd-controller", "force": "true"},
+        content_type="application/apply-patch+yaml",
+    ).raise_for_status()
+    rule = _rules(VM, "a")[0]
+
+    refused = task(rule)
+    task({**rule, "allow_findings": ["externally_managed"]})
+    absent = task({"name": rule["name"]}, state="absent")
+
+    assert "is managed by Argo CD (field manager argocd-controller)" in refused["msg"]
+    assert absent["failed"]
+    assert "Remove the constraints of the rule from the source of the object" in absent["msg"]
+    assert "changes /spec/template/spec/affinity" in absent["msg"]
+    assert [each["op"] for each in absent["workloads"][0]["patch"]] == ["remove"]
+
+
 @pytest.mark.parametrize(
     ("metadata", "manager"),
     [

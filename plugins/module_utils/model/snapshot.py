@@ -258,6 +258,14 @@ _TOOL_LABELS: t.Mapping[str, str] = {
     "helm.toolkit.fluxcd.io/name": "Flux",
 }
 
+_TOOL_MANAGERS: t.Mapping[str, str] = {
+    "argocd-controller": "Argo CD",
+    "kustomize-controller": "Flux",
+    "helm-controller": "Flux",
+}
+"""Field managers of the tools, which they have whatever labels they track by: gitops-engine
+pkg/utils/kube (argocd-controller), fluxcd pkg/ssa and helm-controller (named like the program)."""
+
 
 def managed_by(workload: Workload) -> str | None:
     """The controller or tool that owns the workload's template, with its name; None if there is none."""
@@ -270,4 +278,8 @@ def managed_by(workload: Workload) -> str | None:
         for key, tool in tools.items():
             if labels.get(key):
                 return f"{tool} ({key}={labels[key]})"
+    for entry in workload.manifest["metadata"].get("managedFields") or ():
+        manager = entry.get("manager")
+        if manager in _TOOL_MANAGERS and "f:spec" in (entry.get("fieldsV1") or {}):
+            return f"{_TOOL_MANAGERS[manager]} (field manager {manager})"
     return None

@@ -183,10 +183,24 @@ def of_change(change: WorkloadChange, inventory: Inventory, workload_rollout: st
             workload.ref,
             EXTERNALLY_MANAGED,
             f"{workload.ref} is managed by {manager}, which would revert the change.",
-            "Commit the returned patch to the source of the object, and set adopt to"
-            " true; or allow this finding.",
+            _where_to_change(merged),
         )
     return findings
+
+
+def _where_to_change(merged: Merged) -> str:
+    """What to do in Git about an externally managed object."""
+    if merged.added or merged.updated or merged.write is None:
+        return (
+            "Commit the returned patch to the source of the object, and set adopt to"
+            " true; or allow this finding."
+        )
+    changed = [op for op in merged.write.operations if op.pointer not in _OURS]
+    paths = ", ".join(dict.fromkeys(str(op.pointer) for op in changed))
+    return (
+        f"Remove the constraints of the rule from the source of the object (the returned patch"
+        f" changes {paths}), and run again; or allow this finding."
+    )
 
 
 def copy_of_another(

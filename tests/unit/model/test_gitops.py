@@ -42,6 +42,24 @@ def _workload(owner: Owner | None = None, **metadata: t.Any) -> Workload:
             _workload(annotations={"meta.helm.sh/release-name": "app"}),
             "Helm (meta.helm.sh/release-name=app)",
         ),
+        (
+            _workload(
+                labels={"app.kubernetes.io/instance": "app"},
+                managedFields=[{"manager": "argocd-controller", "fieldsV1": {"f:spec": {}}}],
+            ),
+            "Argo CD (field manager argocd-controller)",
+        ),
+        (
+            _workload(
+                managedFields=[{"manager": "kustomize-controller", "fieldsV1": {"f:spec": {}}}]
+            ),
+            "Flux (field manager kustomize-controller)",
+        ),
+        (
+            _workload(managedFields=[{"manager": "helm-controller", "fieldsV1": {"f:status": {}}}]),
+            None,
+        ),
+        (_workload(labels={"app.kubernetes.io/instance": "app"}), None),
     ],
 )
 def test_managed_by_names_the_owner_or_gitops_tool(
