@@ -11,7 +11,7 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.modules import forecast_info, rules
-from sandbox import Sandbox, objects
+from sandbox import Sandbox, node_faults, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule, error_messages
 
@@ -123,6 +123,36 @@ def test_an_equal_term_of_their_own_is_no_second_reason(ask: Ask) -> None:
         "4 VMs (web-a, web-b, web-c, web-d) need 4 different zones (anti-affinity), and only 3"
         " (zone1, zone2, zone3) are feasible"
     ]
+
+
+def test_vms_that_no_rollout_moves_are_no_moves(ask: Ask) -> None:
+    """One pair has the label do-not-move; then the node of the other pair dies."""
+    api = ask.sandbox.api
+    for names in (("a0", "a1"), ("b0", "b1")):
+        ask.machines(*names, placement=_prefers("w1"))
+        assert set(ask.running(*names).values()) == {"w1"}
+    labels = {"metadata": {"labels": {"placement.virt/do-not-move": "true"}}}
+    for name in ("a0", "a1"):
+        api.patch(api.path("VirtualMachine", ask.namespace, name), labels)
+
+    labelled = ask.rules(apart(["a0", "a1"]))
+    before = ask.rules(apart(["b0", "b1"]))
+    node_faults.node_down(api, "w1")
+    try:
+        api.wait(lambda node: "taints" in node["spec"], api.path("Node", name="w1"), timeout=60)
+        after = ask.rules(apart(["b0", "b1"]))
+        drained = ask(unavailable={"nodes": ["w1"]}, event="drain")
+    finally:
+        node_faults.node_up(api, "w1")
+
+    assert (before["forecast"], len(before["moves"])) == ("guaranteed", 1)
+    for result, reason in ((labelled, "do-not-move"), (after, "its node w1 is NotReady")):
+        assert (result["forecast"], result["moves"]) == ("impossible", [])
+        assert any(reason in text for text in result["reasons"])
+    assert drained["forecast"] == "impossible"
+    here = [x for x in drained["not_migratable"] if x["instance"]["namespace"] == ask.namespace]
+    assert len(here) == 4
+    assert all("its node w1 is NotReady" in each["reason"] for each in here)
 
 
 def limit_pods(ask: Ask, count: int) -> None:

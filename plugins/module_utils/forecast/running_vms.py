@@ -22,7 +22,12 @@ from ..model.objects import Pod, Ref
 from ..model.plan import Method, Plan
 from ..model.topology import Topology
 from ..planning.dependencies import Dependencies
-from ..planning.movable_instances import InstanceSelection, MovableInstance, movable_instances
+from ..planning.movable_instances import (
+    InstanceSelection,
+    MovableInstance,
+    kept_in_place,
+    movable_instances,
+)
 from ..planning.plan import PlanRequest, plan_moves
 from ..planning.search import shortest_repair
 from ..planning.simulation import ClusterSimulation
@@ -95,6 +100,7 @@ class ChangedVms:
         self.topology = topology
         self.limit = limit
         self.candidates = self._candidates(concerned, evicted)
+        self.kept = kept_in_place(self.after, self.candidates)
         self.plan = self._plan()
 
     @property
@@ -212,6 +218,7 @@ class ChangedVms:
             scope="violated",
             allow=EVERY_METHOD,
             apply_pending_changes=True,
+            kept=self.kept,
         )
         return plan_moves(self.after, request, self.candidates)
 
@@ -274,7 +281,9 @@ class ChangedVms:
             return ForecastResult.UNKNOWN, GIVEN_UP
         cluster = ClusterSimulation.of(self.after, self.candidates)
         methods = {
-            vm.uid: vm.move_options.methods for vm in self.candidates if vm.move_options.methods
+            vm.uid: vm.move_options.methods
+            for vm in self.candidates
+            if vm.move_options.methods and vm.uid not in self.kept
         }
         repair = shortest_repair(
             cluster, members, methods, once=False, in_place=True, limit=self.limit

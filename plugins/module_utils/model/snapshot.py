@@ -211,6 +211,10 @@ def unreadable_texts(gaps: t.Iterable[Unreadable]) -> list[str]:
     ]
 
 
+_NOT_READY = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
+"""Taints of a node whose Ready condition is not true (kubernetes, pkg/controller/nodelifecycle)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """A reading of the cluster. `unreadable` names each list that is missing in full or in part."""
@@ -233,6 +237,14 @@ class Snapshot:
     terminating_pods: tuple[Pod, ...] = ()
     """Only in a simulated cluster (`forecast/change`): pods that end on lost nodes, as they are until
     they end. `pods` does not contain them, or contains them as terminating."""
+
+    @property
+    def dead_nodes(self) -> frozenset[str]:
+        """Nodes whose Ready condition is not true. No VM on them can be migrated, and no pod of them
+        is seen to end."""
+        return frozenset(
+            node.name for node in self.nodes if _NOT_READY & {taint.key for taint in node.taints}
+        )
 
     def why_unreadable(self, resource: str, namespace: str) -> Unreadable | None:
         """Why a list of the namespace could not be read; None if it was. `resource` is a plural."""

@@ -8,6 +8,7 @@ read when it is first asked for.
 
 from __future__ import annotations
 
+import typing as t
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,6 +18,7 @@ from ..kubevirt.instances import instances
 from ..kubevirt.moving import MoveOptions, can_migrate, move_options, takes_effect
 from ..kubevirt.next_pod import as_declared, migrated, without_migration_cpu
 from ..model.gc import collector_paused
+from ..model.kinds import DO_NOT_MOVE
 from ..model.objects import Pod, Ref
 from ..model.plan import Method
 from ..model.snapshot import Instance, Snapshot, Workload
@@ -117,6 +119,23 @@ class InstanceSelection:
         return instance.workload in self.workloads or (
             not self.workloads and instance.workload.namespace in self.namespaces
         )
+
+
+def kept_in_place(snapshot: Snapshot, candidates: t.Iterable[MovableInstance]) -> dict[str, str]:
+    """The instances that no rollout moves, by uid, with the reason."""
+    dead = snapshot.dead_nodes
+    reasons = {}
+    for movable in candidates:
+        labels = movable.workload.labels if movable.workload is not None else {}
+        if labels.get(DO_NOT_MOVE, "false") != "false":
+            reasons[movable.uid] = f"its workload has the label {DO_NOT_MOVE}: remove the label"
+        elif movable.node in dead:
+            reasons[movable.uid] = on_dead_node(movable.node)
+    return reasons
+
+
+def on_dead_node(node: str) -> str:
+    return f"its node {node} is NotReady: wait until the node is Ready, or fence it"
 
 
 def movable_instances(

@@ -8,11 +8,15 @@ import functools
 import typing as t
 from dataclasses import dataclass, replace
 
-from ..model.kinds import DO_NOT_MOVE
 from ..model.objects import Ref
 from ..model.plan import Method, Plan
 from ..model.snapshot import Instance, Snapshot
-from ..planning.movable_instances import InstanceSelection, MovableInstance, movable_instances
+from ..planning.movable_instances import (
+    InstanceSelection,
+    MovableInstance,
+    kept_in_place,
+    movable_instances,
+)
 from ..planning.plan import PlanRequest, plan_moves
 from ..planning.simulation import VerifiedIndex
 from .journal import RunJournal, digest
@@ -81,19 +85,7 @@ class JudgedSnapshot:
     @functools.cached_property
     def kept(self) -> t.Mapping[str, str]:
         """Instances that a rollout leaves where they are, with the reason."""
-        dead = {
-            node.name for node in self.snapshot.nodes if _NOT_READY & {x.key for x in node.taints}
-        }
-        reasons = {}
-        for movable in self.candidates:
-            labels = movable.workload.labels if movable.workload is not None else {}
-            if labels.get(DO_NOT_MOVE, "false") != "false":
-                reasons[movable.uid] = f"its workload has the label {DO_NOT_MOVE}: remove the label"
-            elif movable.node in dead:
-                reasons[movable.uid] = (
-                    f"its node {movable.node} is NotReady: wait until the node is Ready, or fence it"
-                )
-        return reasons
+        return kept_in_place(self.snapshot, self.candidates)
 
     def is_about(self, record: MoveRecord) -> bool:
         return Instance(record.instance, record.uid, record.workload, None) in self.selection
@@ -131,11 +123,6 @@ class JudgedSnapshot:
             if not refused:
                 return plan
             request = replace(request, no_restart={**request.no_restart, **refused})
-
-
-_NOT_READY = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
-"""Taints of a node whose Ready condition is not true (kubernetes, pkg/controller/nodelifecycle). Nothing
-on it can be migrated, and no pod of it is seen to end."""
 
 
 def _spent(journal: RunJournal, uid: str) -> str:

@@ -576,3 +576,31 @@ def test_failure_of_a_node_restarts_a_vm_with_eviction_strategy_external() -> No
     machine(made, "db", "n1", {"evictionStrategy": "External"})
 
     assert lost(made, "n1", event="failure").answer is ForecastResult.GUARANTEED
+
+
+@pytest.mark.parametrize("kept_by", ["label", "dead node"])
+def test_a_vm_that_no_rollout_moves_is_no_move(kept_by: str) -> None:
+    """Two VMs in one zone are to be apart, and one that stays is as good as pinned."""
+    made = cluster("aab")
+    refs = [
+        machine(made, name, "n1", {"affinity": keep_apart(g="db")}, g="db") for name in ("a", "b")
+    ]
+    for ref in refs:
+        if kept_by == "label":
+            made.workloads[ref]["metadata"]["labels"] = {"placement.virt/do-not-move": "true"}
+    if kept_by == "dead node":
+        unreachable = {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}
+        made.nodes["n1"]["spec"]["taints"] = [unreachable]
+
+    result = forecast(what_if(made.snapshot(), members=refs))
+    drained = lost(made, "n1")
+
+    assert result.moves == ()
+    assert result.answer is ForecastResult.IMPOSSIBLE
+    reason = "do-not-move" if kept_by == "label" else "its node n1 is NotReady"
+    assert all(reason in skipped.reason for skipped in result.skipped)
+    if kept_by == "dead node":
+        assert [reason in x.reason for x in drained.not_migratable] == [True, True]
+        assert drained.moves == ()
+    else:
+        assert drained.answer is not ForecastResult.IMPOSSIBLE, "the label is about rollouts"
