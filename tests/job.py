@@ -19,16 +19,20 @@ INVENTORY = "[cluster]\nlab ansible_connection=local ansible_python_interpreter=
 
 
 class Job:
-    """Writes the play into `folder` and runs it as the identity mover."""
+    """Writes the play into `folder` and runs it as an identity of the sandbox."""
 
-    def __init__(self, shop: Shop, folder: Path) -> None:
-        self.shop, self.folder = shop, folder
+    def __init__(
+        self, shop: Shop, folder: Path, module: str = "rollout", identity: str = "mover"
+    ) -> None:
+        self.shop, self.folder, self.module, self.identity = shop, folder, module, identity
         (folder / "hosts").write_text(INVENTORY.format(python=sys.executable))
 
     def write(self, *, keywords: Object | None = None, **options: t.Any) -> Path:
+        if self.module == "rollout":
+            options = {"namespaces": [self.shop.namespace], **options}
         task = {
             "name": "Roll out",
-            "virt.placement.rollout": {"namespaces": [self.shop.namespace], **options},
+            f"virt.placement.{self.module}": options,
             "register": "rolled_out",
             **(keywords or {}),
         }
@@ -38,7 +42,7 @@ class Job:
         return path
 
     def environment(self, kubeconfig: Path | None = None) -> dict[str, str]:
-        found = kubeconfig or self.shop.sandbox.kubeconfig("mover")
+        found = kubeconfig or self.shop.sandbox.kubeconfig(self.identity)
         path = os.pathsep.join([str(BIN), os.environ["PATH"]])
         return {
             **os.environ,
@@ -51,7 +55,7 @@ class Job:
     def start(
         self, *arguments: str, through: Path | None = None, **options: t.Any
     ) -> subprocess.Popen[str]:
-        """`through`: a kubeconfig of the mover other than the sandbox's own."""
+        """`through`: a kubeconfig of the identity other than the sandbox's own."""
         play = self.write(**options)
         command = [str(BIN / "ansible-playbook"), "-i", str(self.folder / "hosts"), str(play)]
         return subprocess.Popen(

@@ -40,7 +40,19 @@ class Maintenance(Shop):
         **options: t.Any,
     ) -> Object:
         """Steps until the task has ended, as the action plugin makes them."""
-        params: Object = {
+        params = self._params(state, nodes, options)
+        gathered = ("moves", "progress", "writes")
+        return self.steps(
+            node_maintenance.main, params, gathered, check=check, diff=diff, seconds=seconds
+        )
+
+    def maintain_one_step(self, state: str, *nodes: str, **options: t.Any) -> Object:
+        """The first step, as of a task that is killed after it."""
+        params = self._params(state, nodes, options)
+        return t.cast(Object, self._run_module(node_maintenance.main, {**params, "_run": {}}))
+
+    def _params(self, state: str, nodes: t.Sequence[str], options: Object) -> Object:
+        return {
             "kubeconfig": str(self.sandbox.kubeconfig(self.identity)),
             "state": state,
             "run_timeout": 60,
@@ -48,10 +60,6 @@ class Maintenance(Shop):
             **({"nodes": list(nodes)} if nodes else {}),
             **options,
         }
-        gathered = ("moves", "progress", "writes")
-        return self.steps(
-            node_maintenance.main, params, gathered, check=check, diff=diff, seconds=seconds
-        )
 
 
 @contextlib.contextmanager

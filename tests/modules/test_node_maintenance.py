@@ -4,12 +4,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 
 import pytest
 
-from sandbox import Sandbox, drain
-from tests.maintenance import MARK, Maintenance, maintenance
+from sandbox import Sandbox, drain, node_faults
+from sandbox.admin_api import ApiFailure
+from tests.maintenance import MARK, Maintenance, maintenance, pods_on, vms
+
+EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction"}
 
 
 @pytest.fixture
@@ -118,3 +122,105 @@ def test_damaged_mark_is_an_error_about_its_node(shop: Maintenance) -> None:
     assert result["failed"]
     assert result["msg"].startswith(f"Node w2: annotation {MARK} is damaged")
     assert not shop.maintain("in_service", "w1").get("failed")
+
+
+@pytest.fixture
+def down(shop: Maintenance) -> t.Iterator[str]:
+    """Node w2 in maintenance, and switched off."""
+    shop.maintain("cordoned", "w2")
+    node_faults.node_down(shop.api, "w2")
+    yield "w2"
+    with contextlib.suppress(ValueError):
+        node_faults.node_up(shop.api, "w2")
+    shop.api.patch("/api/v1/nodes/w2", {"metadata": {"labels": {node_faults.SCHEDULABLE: "true"}}})
+
+
+def test_node_that_is_not_back_stays_cordoned_and_is_named(shop: Maintenance, down: str) -> None:
+    result = shop.maintain("in_service", down, run_timeout=4)
+
+    assert result["failed"]
+    assert "not back within 4 s (run_timeout)" in result["msg"]
+    assert "node w2 is not Ready" in result["msg"]
+    assert shop.cordoned(down)
+
+
+def test_node_with_the_same_boot_id_was_not_rebooted(shop: Maintenance, down: str) -> None:
+    node_faults.node_up(shop.api, down)
+
+    result = shop.maintain("in_service", down, run_timeout=4, reboot_expected=True)
+
+    assert result["failed"]
+    assert "node w2 was not rebooted (bootID is still " in result["msg"]
+    assert shop.cordoned(down)
+
+
+def test_rebooted_node_is_put_in_service_when_virt_handler_is_ready(
+    shop: Maintenance, down: str
+) -> None:
+    node_faults.node_up(shop.api, down, new_boot=True, virt_handler_ready=False)
+
+    result = shop.maintain("in_service", down, run_timeout=4, reboot_expected=True)
+    assert result["failed"]
+    assert "virt-handler is not ready" in result["msg"]
+    labels = {"metadata": {"labels": {node_faults.SCHEDULABLE: "true"}}}
+    shop.api.patch(f"/api/v1/nodes/{down}", labels)
+    result = shop.maintain("in_service", down, reboot_expected=True)
+
+    assert not result.get("failed"), result.get("msg")
+    assert not shop.cordoned(down)
+
+
+def cordon_others(shop: Maintenance) -> None:
+    for name in ("w1", "w3", "w4", "w5", "w6"):
+        drain.cordon(shop.sandbox, name)
+
+
+def test_undoing_a_drain_that_was_killed_deletes_its_pending_migration(
+    shop: Maintenance,
+) -> None:
+    shop.start(*vms(shop, "a"), nodes=["w2"])
+    cordon_others(shop)
+    allowed = ["no_place", "last_node_of_domain"]
+    shop.maintain_one_step("drained", "w2", allow_findings=allowed, move_timeout=600)
+    kind = shop.path("VirtualMachineInstanceMigration")
+    assert [x["status"].get("phase") for x in shop.api.list(kind)] == ["Scheduling"]
+
+    result = shop.maintain("in_service", "w2")
+
+    assert not result.get("failed"), result.get("msg")
+    assert any("pending migration" in line for line in result["progress"])
+    assert not shop.cordoned("w2") and shop.mark("w2") is None
+    assert all(shop.cordoned(name) for name in ("w1", "w3", "w4", "w5", "w6"))
+    gone = shop.api.wait_list(kind, lambda seen: not any(map(_pending, seen)))
+    assert not any(map(_pending, gone))
+    assert shop.nodes() == {"a": "w2"}
+    assert shop.lease()["metadata"]["annotations"]["placement.virt/journal"] == ""
+
+
+def test_evacuation_is_canceled_when_a_node_goes_in_service(shop: Maintenance) -> None:
+    shop.identity = "admin"
+    shop.start(*vms(shop, "a", placement={"evictionStrategy": "LiveMigrate"}), nodes=["w2"])
+    cordon_others(shop)
+    shop.maintain("cordoned", "w2")
+    (pod,) = pods_on(shop, "w2")
+    body = {"metadata": {"name": pod, "namespace": shop.namespace}}
+    with pytest.raises(ApiFailure):
+        shop.api.create(f"{shop.path('Pod', pod)}/eviction", {**EVICTION, **body})
+    marked = shop.path("VirtualMachineInstance", "a")
+    shop.api.wait(lambda seen: seen["status"].get("evacuationNodeName") == "w2", marked)
+    shop.api.wait_list(shop.path("VirtualMachineInstanceMigration"), bool)
+
+    result = shop.maintain("in_service", "w2")
+
+    assert not result.get("failed"), result.get("msg")
+    assert any("evacuation of VMI" in line for line in result["progress"])
+    assert not shop.api.get(marked)["status"].get("evacuationNodeName")
+    for name in ("w1", "w3"):
+        drain.uncordon(shop.sandbox, name)
+    pending = shop.api.list(shop.path("VirtualMachineInstanceMigration"))
+    assert not any(map(_pending, pending))
+    assert shop.nodes() == {"a": "w2"}
+
+
+def _pending(migration: dict[str, t.Any]) -> bool:
+    return migration.get("status", {}).get("phase") not in ("Succeeded", "Failed")

@@ -39,6 +39,9 @@ SCHEDULABLE = "kubevirt.io/schedulable"
 NODE_NAME = "kubevirt.io/nodeName"
 """Label of a VMI with the node that it runs on (KubeVirt, api core/v1 types.go)."""
 
+EVACUATION = "kubevirt.io/evacuationMigration"
+"""Annotation of a migration that KubeVirt makes for an evacuation: the node (api core/v1 types.go)."""
+
 _DEVICES = "devices.kubevirt.io/"
 _KVM = f"{_DEVICES}kvm"
 _NODES_ONLY = ReadScope((), (), pods=False, instances=False, volumes=False)
@@ -65,6 +68,14 @@ def why_not_back(node: Node, mark: Mark, nodes: t.Iterable[Node], *, reboot_expe
         wanted.add(_KVM)
     missing = sorted(key for key in wanted if not node.allocatable.get(key))
     return f"has no allocatable {', '.join(missing)}" if missing else ""
+
+
+def _of_drain(migration: JSON, node: Node, mark: Mark) -> bool:
+    """Whether a run of this collection made the migration, or KubeVirt for an evacuation that is
+    canceled."""
+    metadata = migration["metadata"]
+    evacuated = (metadata.get("annotations") or {}).get(EVACUATION) == node.name
+    return RUN in (metadata.get("labels") or {}) or (evacuated and mark.cordoned)
 
 
 @dataclass(slots=True)
@@ -190,13 +201,14 @@ class InServiceStep:
             if mark.cordoned:
                 self._each(errors, self._cancel_evacuation, node, vmis)
             keys = {(x["metadata"]["namespace"], x["metadata"]["name"]) for x in vmis}
-            ours = [
+            pending = [
                 migration
-                for migration in self._list(_MIGRATIONS, RUN)
+                for migration in (self._list(_MIGRATIONS) if keys else ())
                 if (migration["metadata"]["namespace"], migration["spec"]["vmiName"]) in keys
                 and (migration.get("status") or {}).get("phase") not in _COPYING
+                and _of_drain(migration, node, mark)
             ]
-            self._each(errors, self._delete_migration, node, ours)
+            self._each(errors, self._delete_migration, node, pending)
         if errors:
             raise InvalidInput(errors)
         return ""
@@ -239,9 +251,10 @@ class InServiceStep:
         self.api.delete(path, uid=metadata["uid"])
         return f"node {node.name}: pending migration {namespace}/{name} deleted"
 
-    def _list(self, path: str, selector: str) -> tuple[JSON, ...]:
+    def _list(self, path: str, selector: str = "") -> tuple[JSON, ...]:
+        params = {"labelSelector": selector} if selector else {}
         try:
-            return tuple(list_all(self.api, path, params={"labelSelector": selector}).items)
+            return tuple(list_all(self.api, path, params=params).items)
         except NotFound:
             return ()
 
