@@ -47,8 +47,11 @@ CONNECTION = (
 PLAYBOOK_VARIABLES = frozenset(
     f"placement_{name}" for name in (*CONNECTION, "clusters", "cluster_uid")
 )
-PUBLISHED = frozenset({"placement_summary", "placement_drill"})
+PUBLISHED = frozenset({"placement_summary", "placement_drill", "placement_maintenance"})
 """What roles publish with set_stats. A workflow hands it to the next job as variables."""
+
+GIVEN_TO_TASKS = frozenset({"placement_maintenance_node"})
+"""What the tasks of a user get, which may run other roles."""
 
 _PREFIX = "placement_"
 
@@ -62,7 +65,8 @@ def specification(file: Path) -> Options:
 def unknown_variables(names: t.Iterable[str], roles: t.Mapping[str, Options]) -> list[str]:
     """An error for each unknown variable that begins with the name of a role, or resembles a
     variable of this collection."""
-    variables = {name for spec in roles.values() for name in spec} | PLAYBOOK_VARIABLES | PUBLISHED
+    variables = {name for spec in roles.values() for name in spec}
+    variables |= PLAYBOOK_VARIABLES | PUBLISHED | GIVEN_TO_TASKS
     errors = []
     for name in sorted(set(names) - variables):
         role = next((role for role in roles if name.startswith(f"{role}_")), None)

@@ -58,7 +58,14 @@ NEVER_READ = {
     "virtualmachineinstances/evacuate": "subresources.kubevirt.io",
     "virtualmachineinstances/evacuate/cancel": "subresources.kubevirt.io",
 }
-RESOURCES = {**EVERYTHING_READ, **NEVER_READ}
+#: what a maintainer reads of other automation
+AUTOMATION = {
+    "nodehealthchecks": "remediation.medik8s.io",
+    "machines": "machine.openshift.io",
+    "machinehealthchecks": "cluster.x-k8s.io",
+    "machineconfigpools": "machineconfiguration.openshift.io",
+}
+RESOURCES = {**EVERYTHING_READ, **NEVER_READ, **AUTOMATION}
 
 #: what an identity may write, beside reading
 WRITES: dict[str, dict[str, set[str]]] = {
@@ -77,8 +84,14 @@ WRITES: dict[str, dict[str, set[str]]] = {
     },
     "maintainer": {
         "nodes": {"patch"},
+        "pods": {"patch"},
         "pods/eviction": {"create"},
+        "virtualmachineinstances": {"patch", "delete"},
         "virtualmachineinstancemigrations": {"create", "delete"},
+        "virtualmachines/restart": {"update"},
+        "virtualmachines/stop": {"update"},
+        "virtualmachineinstances/evacuate": {"update"},
+        "virtualmachineinstances/evacuate/cancel": {"update"},
         "events": {"create"},
     },
 }
@@ -109,7 +122,7 @@ def may(
 
 def allowed(sandbox: Sandbox, identity: str) -> set[tuple[str, str]]:
     """(verb, resource) of everything that this identity may do in the whole cluster."""
-    questions = list(itertools.product(VERBS, RESOURCES))
+    questions = list(itertools.product(VERBS, {**EVERYTHING_READ, **NEVER_READ}))
     with ThreadPoolExecutor(8) as pool:
         answers = pool.map(lambda question: may(sandbox, identity, *question), questions)
         return {question for question, yes in zip(questions, answers, strict=True) if yes}
@@ -120,6 +133,16 @@ def test_identity_has_just_its_rights(plain: Sandbox, identity: str) -> None:
     expected = {(verb, resource) for verb in READ for resource in EVERYTHING_READ}
     expected |= {(verb, res) for res, verbs in WRITES[identity].items() for verb in verbs}
     assert allowed(plain, identity) == expected
+
+
+@pytest.mark.parametrize("resource", AUTOMATION)
+@pytest.mark.parametrize(
+    ("identity", "verbs"), [("maintainer", {"get", "list"}), ("reader", set())]
+)
+def test_other_automation_is_read_for_maintenance(
+    plain: Sandbox, identity: str, verbs: set[str], resource: str
+) -> None:
+    assert {verb for verb in VERBS if may(plain, identity, verb, resource)} == verbs
 
 
 def test_nobody_has_none(plain: Sandbox) -> None:
