@@ -41,7 +41,7 @@ class Maintenance(Shop):
     ) -> Object:
         """Steps until the task has ended, as the action plugin makes them."""
         params = self._params(state, nodes, options)
-        gathered = ("moves", "progress", "writes")
+        gathered = ("moves", "progress", "writes", "findings")
         return self.steps(
             node_maintenance.main, params, gathered, check=check, diff=diff, seconds=seconds
         )

@@ -71,11 +71,9 @@ options:
     default: 1
   allow_findings:
     description:
-      - Names of findings that do not refuse the drain, such as V(pdb_blocks).
-      - V(bare_pod) evicts pods that no controller creates again.
-      - V(local_data_lost) evicts pods with C(emptyDir) volumes.
-      - V(standalone_vmi) migrates VMIs that no controller creates again.
-      - V(daemonset_missing) evicts pods of a DaemonSet that does not exist.
+      - Names of findings that do not refuse the drain. docs/maintenance.md explains each finding.
+      - V(bare_pod), V(local_data_lost), V(standalone_vmi) and V(daemonset_missing) also let such pods be evicted, and
+        such VMIs be migrated.
     type: list
     elements: str
     default: []
@@ -362,29 +360,39 @@ deferred:
       type: list
       elements: str
 findings:
-  description: What the preflight found. One of severity V(error) refuses the drain unless O(allow_findings) has it.
+  description:
+    - What stood against the drain when it began. Findings of severity V(error) were allowed.
+    - Empty for other states, and where nothing had to be done.
+    - docs/maintenance.md explains each.
   returned: always, unless the task could not start
   type: list
   elements: dict
+  sample:
+    - name: last_node_of_domain
+      severity: warning
+      why: "node worker2 is all that takes pods in zone a: nothing is scheduled there during the maintenance."
+      advice: Drain the other nodes of zone a at another time.
+      objects: [Node worker2]
+      rule: ""
   contains:
     name:
-      description: Its name, for O(allow_findings).
+      description: Name of the finding, the same in every release.
       type: str
     severity:
       description: V(error), V(warning) or V(info).
       type: str
     why:
-      description: What is wrong.
+      description: What was seen.
       type: str
     advice:
       description: What to do.
       type: str
     objects:
-      description: The objects that are concerned.
+      description: The objects that it is about.
       type: list
       elements: str
     rule:
-      description: Empty.
+      description: Always empty.
       type: str
 progress:
   description: The lines that were printed.
@@ -410,7 +418,7 @@ errors:
       description: What is wrong, and what to do. RV(ignore:msg) has all messages.
       type: str
     object:
-      description: The option, node, right or Kubernetes object that is concerned. May be empty.
+      description: The option, node, right, Kubernetes object or finding that is concerned. May be empty.
       type: str
   sample:
     - type: input

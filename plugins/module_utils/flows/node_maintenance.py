@@ -8,7 +8,7 @@ import typing as t
 
 from ..api.client import ApiClient
 from ..interface.arguments import topology_of
-from ..interface.results import warn_once, writes_result
+from ..interface.results import writes_result
 from ..interface.runner import PartialFailure
 from ..maintenance.drain import DrainState, DrainStep, node_as_json
 from ..maintenance.in_service import InServiceStep, ReturnState
@@ -33,7 +33,6 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     else:
         step = DrainStep(api, asked, DrainState.read(given), output_is_read)
         result = run_step(step, check=module.check_mode)
-    warn_once(module.warn, step.findings)
     changes = writes_result(step.writes, diff=module._diff)
     returned = {
         **changes,

@@ -18,7 +18,7 @@ from ..cluster.access import Right, Role
 from ..cluster.lease import LeaseKeeper
 from ..cluster.patching import apply
 from ..cluster.reading import ReadScope, read_snapshot
-from ..model.findings import Finding, InputError, InvalidInput
+from ..model.findings import Finding, InputError, InvalidInput, sentences
 from ..model.json_pointer import JSON
 from ..model.kinds import KUBEVIRT_V1, MIGRATIONS, POOL, VMIS
 from ..model.objects import Node
@@ -34,7 +34,7 @@ from ..rollout.view import View
 from .drain_plan import DrainView
 from .mark import DamagedMark, MaintenancePhase, again, begun, mark_of, mark_write
 from .options import MaintenanceOptions, check_limits, select
-from .preflight import preflight, refusing
+from .preflight import preflight, refusal, refusing
 from .read_preflight import read_preflight
 
 EMPTY = 2
@@ -46,10 +46,12 @@ _ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
 
 @dataclass(slots=True)
 class DrainState(RolloutState):
-    """`nodes` are those of the run. `cordoned`: this run has cordoned them. `totals` and `left` are
+    """`nodes` are those of the run. `checked`: the findings about them were reported. `cordoned`: this
+    run has cordoned them. `totals` and `left` are
     the numbers of pods on each node at the beginning, and as they were reported last."""
 
     nodes: list[str] = field(default_factory=list)
+    checked: bool = False
     cordoned: bool = False
     totals: dict[str, int] = field(default_factory=dict)
     left: dict[str, int] = field(default_factory=dict)
@@ -146,26 +148,27 @@ class DrainStep(RolloutStep):
 
     def refuse(self, view: View, _plan: Plan) -> None:
         check_limits(self.asked, self.nodes, self._all_nodes)
-        if self.asked.state != "drained" or self._continues():
+        if self.asked.state != "drained" or not isinstance(view, DrainView):
             return
-        if not self.findings:
-            inputs = read_preflight(
+        findings = preflight(
+            read_preflight(
                 self.api,
-                view.snapshot,
-                self.drain.nodes,
-                vm_policy=self.asked.vm_policy,
+                view,
                 reboot_expected=self.asked.reboot_expected,
                 topology=self.asked.topology,
             )
-            self.findings = preflight(inputs)
-        refused = refusing(self.findings, self.asked.allow_findings)
-        if refused:
-            raise InvalidInput(
-                [InputError(x.name, f"{x.why} {x.advice}", "finding") for x in refused]
-            )
+        )
+        refused = refusing(findings, self.asked.allow_findings)
+        if refused and not self._continues():
+            raise refusal(refused)
+        if not self.drain.checked:
+            self.drain.checked = True
+            self.findings = findings
+            shown = (finding for finding in findings if finding.severity != "info")
+            self.report.lines += [f"warning: {text}" for _finding, text in sentences(shown)]
 
     def _continues(self) -> bool:
-        """Whether an earlier run began to drain the nodes: what stays is named at the end."""
+        """Whether an earlier run has begun to drain the nodes. What stays is named at the end."""
         marks = [mark_of(node) for node in self.nodes]
         return all(
             mark is not None and mark.phase is not MaintenancePhase.CORDONED for mark in marks

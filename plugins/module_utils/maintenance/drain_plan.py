@@ -56,14 +56,13 @@ class DrainView:
 
     @cached_property
     def decisions(self) -> tuple[PodDecision, ...]:
-        """What is done with each pod of the nodes that has to leave. A pod that has finished holds
-        neither volumes nor memory, and its log may be needed: it stays."""
+        """What is done with each pod of the nodes that has to leave."""
         if not self.moving:
             return ()
         daemonsets = {x.uid for x in self.snapshot.workloads if x.ref.kind == "DaemonSet"}
         pod_filter = PodFilter(self._tables.vmis, daemonsets, self.allowed)
         pods = (pod for pod in self.snapshot.pods if pod.node_name in self.nodes)
-        decisions = (pod_filter.decide(pod) for pod in pods if not _has_ended(pod))
+        decisions = map(pod_filter.decide, pods)
         return tuple(x for x in decisions if x.action is not PodAction.LEAVE)
 
     @cached_property
@@ -138,11 +137,11 @@ class DrainView:
             return None, f"{decision.reason} (allow_findings: {names})", False
         if decision.vmi is None:
             return Method.EVICT, "", False
-        return self._method_of_vm(decision.vmi)
+        return self.method_of_vm(decision.vmi)
 
-    def _method_of_vm(self, vmi: Vmi) -> tuple[Method | None, str, bool]:
-        workload = self._tables.workloads.get(self._owner(vmi))
-        policy = vm_policy(vmi, workload, self.policy)
+    def method_of_vm(self, vmi: Vmi) -> tuple[Method | None, str, bool]:
+        """How a VM leaves; or why it does not, and whether that ends by itself."""
+        workload, policy = self._tables.workloads.get(self._owner(vmi)), self.policy_of(vmi)
         kind = workload.ref.kind if workload is not None else ""
         if policy not in VM_POLICIES or policy == "refuse":
             return None, f"its vm_policy is '{policy}'", False
@@ -161,6 +160,10 @@ class DrainView:
         if strategy not in RESTARTABLE:
             return None, f"a VM with run strategy {strategy} is not restarted", False
         return Method.RESTART, "", False
+
+    def policy_of(self, vmi: Vmi) -> str:
+        """One of VM_POLICIES, or another text that the label of the VM has."""
+        return vm_policy(vmi, self._tables.workloads.get(self._owner(vmi)), self.policy)
 
     def _owner(self, vmi: Vmi) -> Ref:
         """The VirtualMachine or replica set of the VMI, which has its label and takes its restart."""
@@ -207,10 +210,6 @@ class DrainView:
         return SkippedInstance(
             instance.ref, instance.uid, instance.workload, node, why, temporary=temporary
         )
-
-
-def _has_ended(pod: Pod) -> bool:
-    return pod.finished and not pod.terminating
 
 
 def _why_given_up(journal: RunJournal, uid: str, method: Method) -> str:

@@ -98,7 +98,10 @@ def parse_options(given: t.Mapping[str, JSON], topology: Topology) -> Maintenanc
         if given[name] < 1
     ]
     errors += [
-        InputError("allow_findings", f"unknown finding '{name}'{nearest(name, PREFLIGHT_FINDINGS)}")
+        InputError(
+            "allow_findings",
+            f"'{name}' is not a finding of a maintenance{nearest(name, PREFLIGHT_FINDINGS)}",
+        )
         for name in given["allow_findings"]
         if name not in PREFLIGHT_FINDINGS
     ]

@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What does a drain do with each pod of a node, and why?
 
-The filters are those of kubectl drain (k8s.io/kubectl, pkg/drain/filters.go), with three differences. A
-pod can have several reasons against its eviction, and all are reported. Each pod is listed once, however
-many owners it has. Pods of KubeVirt are told apart by their VMI (KubeVirt, webhooks
-pod-eviction-admitter). Pure.
+The filters are those of kubectl drain (k8s.io/kubectl, pkg/drain/filters.go), with these differences. A
+pod can have several reasons against its eviction, and all are reported. A pod that has finished stays.
+What is done with a pod of KubeVirt depends on its VMI (KubeVirt, webhooks pod-eviction-admitter). Pure.
 """
 
 from __future__ import annotations
@@ -54,7 +53,8 @@ NOT_STARTED = ("", "Pending", "Scheduling", "Scheduled")
 class PodAction(str, enum.Enum):
     """EVICT: ask the eviction API. MOVE_VM: the guest of `PodDecision.vmi` runs in it, and the VM's policy
     decides how it leaves. WAIT: it leaves without a request of the drain, or cannot be asked yet. LEAVE: it
-    belongs to the node. REFUSE: its eviction would lose something; `refused_by` are the findings."""
+    belongs to the node, or nothing of it runs. REFUSE: its eviction would lose something; `refused_by` are
+    the findings."""
 
     EVICT = "evict"
     MOVE_VM = "move_vm"
@@ -96,7 +96,7 @@ class PodFilter:
         if MIRROR in pod.annotations:
             return PodDecision(pod, PodAction.LEAVE, "it is a static pod of the node")
         if pod.finished:
-            return PodDecision(pod, PodAction.EVICT, "it has finished")
+            return PodDecision(pod, PodAction.LEAVE, "it has finished, and only its log is left")
         owner = pod.owner
         if owner is not None and owner.kind == VMI:
             return self._launcher(pod, owner.uid)

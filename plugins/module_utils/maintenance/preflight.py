@@ -20,16 +20,16 @@ from ..forecast.explain import listed
 from ..forecast.forecast import forecast
 from ..forecast.result import NAMED, Forecast
 from ..kubevirt.instances import instances
-from ..kubevirt.moving import RESTARTABLE, run_strategy, why_not_migratable
-from ..model.findings import Finding, Severity
-from ..model.kinds import REPLICA_SET, VIRTUAL_MACHINE, VMI
+from ..model.findings import Finding, InputError, InvalidInput, Severity
+from ..model.kinds import VIRTUAL_MACHINE, VMI
 from ..model.objects import Node, Pod, Ref, Selector
-from ..model.plan import Move
-from ..model.snapshot import Snapshot, Unreadable, Vmi, Workload
+from ..model.plan import Method, Move
+from ..model.snapshot import Snapshot, Unreadable, Workload
 from ..model.topology import Topology
 from ..scheduler.labels import matches
 from ..scheduler.nodes import takes_pods
-from .pods import OF_PODS, VM_POLICIES, VM_POLICY, PodAction, PodDecision, PodFilter, vm_policy
+from .drain_plan import DrainView
+from .pods import OF_PODS, VM_POLICIES, VM_POLICY, PodAction
 
 NO_PLACE = "no_place"
 PLACE_UNKNOWN = "place_unknown"
@@ -41,7 +41,6 @@ PDB_DELEGATED = "pdb_delegated"
 EVICTION_FAILS = "eviction_fails"
 NOT_MIGRATABLE = "not_migratable"
 NOT_RESTARTABLE = "not_restartable"
-NOT_STOPPABLE = "not_stoppable"
 REFUSED_BY_POLICY = "refused_by_policy"
 INVALID_POLICY = "invalid_policy"
 QUOTA_EXCEEDED = "quota_exceeded"
@@ -66,7 +65,6 @@ PREFLIGHT_FINDINGS = frozenset(
         EVICTION_FAILS,
         NOT_MIGRATABLE,
         NOT_RESTARTABLE,
-        NOT_STOPPABLE,
         REFUSED_BY_POLICY,
         INVALID_POLICY,
         QUOTA_EXCEEDED,
@@ -138,30 +136,20 @@ class EvictionAnswer:
 
 @dataclass(frozen=True, slots=True)
 class PreflightInput:
-    """`nodes` are to be out of service together. `daemonsets` as in PodFilter. `evictions` has the pods (by
-    uid) for which the server refused a dry run, None if it was not asked. `job_pod` is the namespace
-    (empty if unknown) and the name of the pod that this job runs in."""
+    """`view` is the drain, with nothing allowed. `evictions` has the pods (by uid) for which the server
+    refused a dry run, None if it was not asked. `job_pod` is the namespace (empty if unknown) and the name
+    of the pod that this job runs in."""
 
-    snapshot: Snapshot
-    nodes: tuple[str, ...]
-    vm_policy: str = "migrate"
+    view: DrainView
     reboot_expected: bool = False
     topology: Topology = field(default_factory=Topology.of)
     budgets: tuple[DisruptionBudget, ...] = ()
-    daemonsets: frozenset[str] | None = None
     quotas: tuple[Quota, ...] = ()
     automation: tuple[Automation, ...] = ()
     kubevirt_update: str = ""
     evictions: t.Mapping[str, EvictionAnswer] | None = None
     job_pod: tuple[str, str] | None = None
     gaps: tuple[Unreadable, ...] = ()
-
-    def decisions(self) -> tuple[PodDecision, ...]:
-        """What the drain does with each pod of the nodes, nothing allowed."""
-        unreadable = self.snapshot.why_unreadable("virtualmachineinstances", "") is not None
-        vmis = None if unreadable else {vmi.uid: vmi for vmi in self.snapshot.vmis}
-        decide = PodFilter(vmis, self.daemonsets).decide
-        return tuple(decide(pod) for pod in self.snapshot.pods if pod.node_name in self.nodes)
 
 
 def preflight(inputs: PreflightInput) -> tuple[Finding, ...]:
@@ -176,15 +164,24 @@ def refusing(findings: t.Iterable[Finding], allowed: t.Container[str]) -> tuple[
     return tuple(x for x in findings if x.severity == "error" and x.name not in allowed)
 
 
+def refusal(findings: t.Sequence[Finding]) -> InvalidInput:
+    """The error for findings that refuse a drain."""
+    errors = [
+        InputError(finding.name, f"{finding.why} {finding.advice}", "finding")
+        for finding in findings
+    ]
+    last = errors[-1]
+    errors[-1] = replace(last, message=f"{last.message} No node was cordoned.")
+    return InvalidInput(errors)
+
+
 class _Checks:
     def __init__(self, inputs: PreflightInput) -> None:
         self.inputs = inputs
-        self.snapshot = inputs.snapshot
-        self.drained = frozenset(inputs.nodes)
-        self.workloads = {workload.ref: workload for workload in inputs.snapshot.workloads}
-        self.decisions = inputs.decisions()
-        self.unmovable: set[str] = set()
-        """Uids of VMIs that stay, with a finding of their own."""
+        self.view = inputs.view
+        self.snapshot = inputs.view.snapshot
+        self.drained = inputs.view.nodes
+        self.decisions = inputs.view.decisions
 
     def findings(self) -> t.Iterator[Finding]:
         yield from self._pods()
@@ -229,91 +226,36 @@ class _Checks:
                     pod.ref,
                 )
 
-    def _workload(self, vmi: Vmi) -> Workload | None:
-        if vmi.owner is None:
-            return None
-        return self.workloads.get(Ref(vmi.owner.kind, vmi.ref.namespace, vmi.owner.name))
-
     def _vms(self) -> t.Iterator[Finding]:
         for decision in self.decisions:
-            if decision.action is not PodAction.MOVE_VM or decision.vmi is None:
+            vmi = decision.vmi
+            if decision.action is not PodAction.MOVE_VM or vmi is None:
                 continue
-            finding = self._why_it_stays(decision.vmi, decision.pod.node_name)
-            if finding is None:
-                continue
-            if finding.severity == "error":
-                self.unmovable.add(decision.vmi.uid)
-            yield finding
-
-    def _why_it_stays(self, vmi: Vmi, node: str) -> Finding | None:
-        policy = vm_policy(vmi, self._workload(vmi), self.inputs.vm_policy)
-        where = f"{vmi.ref} on node {node}"
-        if policy not in VM_POLICIES:
-            return _finding(
-                INVALID_POLICY,
-                "error",
-                f"{where} has the label {VM_POLICY}={policy!r}, which is not a policy.",
-                f"Set it to one of {', '.join(VM_POLICIES)}.",
-                vmi.ref,
-            )
-        if policy == "refuse":
-            return _finding(
-                REFUSED_BY_POLICY,
-                "error",
-                f"{where} must not be moved: its policy is refuse.",
-                "Move or stop it, or change vm_policy or its label.",
-                vmi.ref,
-            )
-        if policy == "migrate":
-            return self._migration(vmi, where)
-        return self._restart_or_stop(vmi, where, policy)
-
-    def _migration(self, vmi: Vmi, where: str) -> Finding | None:
-        obstacle = why_not_migratable(vmi)
-        strategy = vmi.eviction_strategy or self.snapshot.platform.eviction_strategy
-        if obstacle:
-            return _finding(
-                NOT_MIGRATABLE,
-                "error",
-                f"{where} cannot be migrated: {obstacle} (its effective eviction strategy is"
-                f" {strategy}).",
-                f"Remove the obstacle, or set {VM_POLICY} of the VM to restart or stop.",
-                vmi.ref,
-            )
-        if vmi.live_migratable is None:
-            return _finding(
-                NOT_MIGRATABLE,
-                "warning",
-                f"{where} does not report whether it can be migrated (no condition LiveMigratable).",
-                "Check the VMI if its migration fails.",
-                vmi.ref,
-            )
-        return None
-
-    def _restart_or_stop(self, vmi: Vmi, where: str, policy: str) -> Finding | None:
-        workload, owner = self._workload(vmi), vmi.owner
-        kind = owner.kind if owner is not None else ""
-        if policy == "stop" and kind != VIRTUAL_MACHINE.name:
-            return _finding(
-                NOT_STOPPABLE,
-                "error",
-                f"{where} cannot be stopped: it is not the VMI of a VirtualMachine.",
-                f"Set {VM_POLICY} to migrate or restart.",
-                vmi.ref,
-            )
-        if policy == "stop" or kind == REPLICA_SET.name:
-            return None
-        strategy = run_strategy(workload) if workload is not None else ""
-        if kind == VIRTUAL_MACHINE.name and strategy in RESTARTABLE:
-            return None
-        seen = f"its run strategy is {strategy}" if strategy else "no controller restarts it"
-        return _finding(
-            NOT_RESTARTABLE,
-            "error",
-            f"{where} cannot be restarted: {seen}.",
-            f"Set {VM_POLICY} to migrate or stop, or use the run strategy Always.",
-            vmi.ref,
-        )
+            where = f"{vmi.ref} on node {decision.pod.node_name}"
+            method, why, temporary = self.view.method_of_vm(vmi)
+            strategy = vmi.eviction_strategy or self.snapshot.platform.eviction_strategy
+            if method is Method.MIGRATE and vmi.live_migratable is None:
+                yield _finding(
+                    NOT_MIGRATABLE,
+                    "warning",
+                    f"{where} does not report whether it can be migrated (no condition LiveMigratable).",
+                    "Check the VMI if its migration fails.",
+                    vmi.ref,
+                )
+            elif method is None and not temporary:
+                policy = self.view.policy_of(vmi)
+                name = NOT_MIGRATABLE if policy == "migrate" else NOT_RESTARTABLE
+                if policy == "refuse":
+                    name = REFUSED_BY_POLICY
+                elif policy not in VM_POLICIES:
+                    name = INVALID_POLICY
+                yield _finding(
+                    name,
+                    "error",
+                    f"{where} cannot leave: {why} (its effective eviction strategy is {strategy}).",
+                    _ADVICE[name],
+                    vmi.ref,
+                )
 
     # Disruption budgets, and what the server says of evictions.
 
@@ -353,10 +295,9 @@ class _Checks:
             short: dict[str, tuple[int, Ref]] = {}
             for decision in self.decisions:
                 vmi, pod = decision.vmi, decision.pod
-                if decision.action is not PodAction.MOVE_VM or vmi is None:
+                if vmi is None or pod.namespace != quota.ref.namespace:
                     continue
-                migrates = vm_policy(vmi, self._workload(vmi), self.inputs.vm_policy) == "migrate"
-                if not migrates or pod.namespace != quota.ref.namespace:
+                if self.view.method_of_vm(vmi)[0] is not Method.MIGRATE:
                     continue
                 for resource, left in quota.left.items():
                     needed = _charged(pod, resource)
@@ -378,7 +319,7 @@ class _Checks:
     def _places(self) -> t.Iterator[Finding]:
         change = what_if(self._as_policies_move(), lost_nodes=self.drained)
         result = forecast(change, topology=self.inputs.topology)
-        nodes = _nodes_text(self.inputs.nodes)
+        nodes = _nodes_text(sorted(self.drained))
         why = "; ".join(result.reasons)
         if result.answer is ForecastResult.IMPOSSIBLE:
             refs = [x.instance for x in result.pending] + [
@@ -423,17 +364,18 @@ class _Checks:
         vmis = []
         for vmi in self.snapshot.vmis:
             if vmi.uid in concerned:
-                workload = self._workload(vmi)
-                policy = vm_policy(vmi, workload, self.inputs.vm_policy)
-                if vmi.uid in self.unmovable:
-                    vmi = replace(vmi, terminating=True)
-                elif policy == "migrate":
+                method, _why, temporary = self.view.method_of_vm(vmi)
+                if method is Method.MIGRATE or temporary:
                     vmi = replace(vmi, eviction_strategy="LiveMigrate")
-                elif policy == "stop":
+                elif method is None:
+                    vmi = replace(vmi, terminating=True)
+                elif method is Method.STOP:
                     vmi = replace(vmi, eviction_strategy="None", owner=None)
                 else:
                     vmi = replace(vmi, eviction_strategy="None")
-                    restarted.update({workload.ref} if workload is not None else ())
+                    owner = vmi.owner
+                    if owner is not None:
+                        restarted.add(Ref(owner.kind, vmi.ref.namespace, owner.name))
             vmis.append(vmi)
         workloads = tuple(
             _always_started(workload) if workload.ref in restarted else workload
@@ -553,6 +495,10 @@ _ADVICE: t.Final = {
     "local_data_lost": "Save the data, or allow the finding local_data_lost to evict it.",
     "standalone_vmi": "Give it a VirtualMachine, or allow the finding standalone_vmi.",
     "vmi_unreadable": "Grant the verb list on virtualmachineinstances.",
+    NOT_MIGRATABLE: f"Remove the obstacle, or set vm_policy or the label {VM_POLICY} to restart or stop.",
+    NOT_RESTARTABLE: f"Set vm_policy or the label {VM_POLICY} to migrate, or move the VM.",
+    REFUSED_BY_POLICY: f"Move or stop it, or change vm_policy or the label {VM_POLICY}.",
+    INVALID_POLICY: f"Set the label {VM_POLICY} to one of {', '.join(VM_POLICIES)}.",
     HEALTH_CHECK: "Pause it, or exclude the nodes from it, until they are in service again.",
     CONFIG_POOL_UPDATING: "Wait until its condition Updating is False, or pause the pool.",
 }

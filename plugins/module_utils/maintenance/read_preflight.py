@@ -23,9 +23,10 @@ from ..model.manifests import controller_of
 from ..model.objects import Node, Pod, Ref
 from ..model.placement_manifests import selector_from_json
 from ..model.quantity import parse_quantity, whole_units
-from ..model.snapshot import Snapshot, Unreadable
+from ..model.snapshot import Unreadable
 from ..model.topology import Topology
 from ..scheduler.labels import matches
+from .drain_plan import DrainView
 from .pods import PodAction
 from .preflight import (
     CONFIG_POOL_UPDATING,
@@ -40,7 +41,6 @@ from .preflight import (
 Object = t.Mapping[str, JSON]
 
 BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
-DAEMONSETS = "/apis/apps/v1/daemonsets"
 QUOTAS = "/api/v1/resourcequotas"
 NODE_HEALTH_CHECKS = "/apis/remediation.medik8s.io/v1alpha1/nodehealthchecks"
 CONFIG_POOLS = "/apis/machineconfiguration.openshift.io/v1/machineconfigpools"
@@ -61,41 +61,34 @@ _THREADS = 6
 
 def read_preflight(
     api: ApiClient,
-    snapshot: Snapshot,
-    nodes: t.Sequence[str],
+    view: DrainView,
     *,
-    vm_policy: str = "migrate",
     reboot_expected: bool = False,
     topology: Topology | None = None,
 ) -> PreflightInput:
-    """The input of a preflight of these nodes. Raises ApiError for everything but a missing right."""
+    """The input of the preflight of a drain. Raises ApiError for everything but a missing right."""
     reader = _Reader(api)
-    of_nodes = tuple(node for node in snapshot.nodes if node.name in nodes)
+    of_nodes = tuple(node for node in view.snapshot.nodes if node.name in view.nodes)
     with ThreadPoolExecutor(_THREADS, "preflight") as pool:
         budgets = pool.submit(reader.items, BUDGETS)
-        daemonsets = pool.submit(reader.items, DAEMONSETS, metadata_only=True)
         quotas = pool.submit(reader.items, QUOTAS)
         health = pool.submit(reader.items, NODE_HEALTH_CHECKS)
         pools = pool.submit(reader.items, CONFIG_POOLS)
         kubevirts = pool.submit(reader.items, KUBEVIRT_PATH)
         machines = [pool.submit(reader.machine_health_checks, x, of_nodes) for x in MACHINE_APIS]
-        known = daemonsets.result()
         automation = [
-            *_node_health_checks(health.result() or (), of_nodes),
+            *_node_health_checks(health.result(), of_nodes),
             *(check for future in machines for check in future.result()),
-            *_config_pools(pools.result() or (), of_nodes),
+            *_config_pools(pools.result(), of_nodes),
         ]
         inputs = PreflightInput(
-            snapshot,
-            tuple(nodes),
-            vm_policy=vm_policy,
+            replace(view, allowed=frozenset()),
             reboot_expected=reboot_expected,
             topology=topology or Topology.of(),
-            budgets=tuple(map(_budget, budgets.result() or ())),
-            daemonsets=None if known is None else frozenset(x["metadata"]["uid"] for x in known),
-            quotas=tuple(map(_quota, quotas.result() or ())),
+            budgets=tuple(map(_budget, budgets.result())),
+            quotas=tuple(map(_quota, quotas.result())),
             automation=tuple(automation),
-            kubevirt_update=_kubevirt_update(kubevirts.result() or ()),
+            kubevirt_update=_kubevirt_update(kubevirts.result()),
             job_pod=job_pod(),
         )
     evictions, refused = dry_run_evictions(api, inputs)
@@ -109,9 +102,7 @@ def dry_run_evictions(
     """Asks the server for each plain pod that the drain would evict; those that it refuses, by uid. None
     where this identity may not create evictions, with that gap."""
     pods = [
-        decision.pod
-        for decision in inputs.decisions()
-        if decision.action is PodAction.EVICT and not decision.pod.finished
+        decision.pod for decision in inputs.view.decisions if decision.action is PodAction.EVICT
     ]
     try:
         with ThreadPoolExecutor(_THREADS, "evictions") as pool:
@@ -174,21 +165,20 @@ class _Reader:
         self.api = api
         self.gaps: list[Unreadable] = []
 
-    def items(self, path: str, *, metadata_only: bool = False) -> tuple[Object, ...] | None:
-        """None where the list is forbidden."""
+    def items(self, path: str) -> tuple[Object, ...]:
         try:
-            return list_all(self.api, path, metadata_only=metadata_only).items
+            return list_all(self.api, path).items
         except NotFound:
             return ()
         except Forbidden as error:
             self.gaps.append(unreadable(error))
-            return None
+            return ()
 
     def machine_health_checks(self, base: str, nodes: t.Sequence[Node]) -> list[Automation]:
         checks = self.items(f"{base}/machinehealthchecks")
         if not checks:
             return []
-        machines = self.items(f"{base}/machines") or ()
+        machines = self.items(f"{base}/machines")
         by_name = {node.name: node for node in nodes}
         automation = []
         for check in checks:

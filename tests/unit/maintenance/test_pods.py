@@ -40,6 +40,7 @@ KIND = "VirtualMachineInstance"
 
 EVICT, MOVE_VM, WAIT = PodAction.EVICT, PodAction.MOVE_VM, PodAction.WAIT
 LEAVE, REFUSE = PodAction.LEAVE, PodAction.REFUSE
+FINISHED = "it has finished, and only its log is left"
 
 
 def pod(owner: Owner | None = REPLICA_SET, **changed: t.Any) -> Pod:
@@ -86,9 +87,7 @@ def decide(
             "its DaemonSet keeps a pod on each node",
             id="daemonset-with-local-data",
         ),
-        pytest.param(
-            pod(DAEMON_SET, phase="Failed"), EVICT, "it has finished", id="finished-daemonset-pod"
-        ),
+        pytest.param(pod(DAEMON_SET, phase="Failed"), LEAVE, FINISHED, id="finished-daemonset-pod"),
         pytest.param(
             pod(Owner("Node", "w1", "u-w1"), annotations={MIRROR: "x"}),
             LEAVE,
@@ -103,8 +102,8 @@ def decide(
         ),
         pytest.param(
             pod(None, phase="Succeeded", empty_dirs=("data",)),
-            EVICT,
-            "it has finished",
+            LEAVE,
+            FINISHED,
             id="finished-bare-pod-with-local-data",
         ),
         pytest.param(
@@ -208,8 +207,8 @@ def test_pod_of_a_vm_that_leaves_by_itself(drained: Pod, vmis: list[Vmi], reason
     assert (decision.action, decision.reason) == (WAIT, reason)
 
 
-def test_finished_launcher_is_evicted() -> None:
-    assert decide(launcher(phase="Succeeded"), vmi("w2")).action is EVICT
+def test_finished_launcher_stays() -> None:
+    assert decide(launcher(phase="Succeeded"), vmi("w2")).action is LEAVE
 
 
 def test_standalone_vmi_is_refused_unless_allowed() -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import DrainView
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.pods import VM_POLICY
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflight import (
     CONFIG_POOL_UPDATING,
@@ -20,6 +21,7 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflig
     PreflightInput,
     Quota,
     preflight,
+    refusal,
     refusing,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
@@ -45,16 +47,26 @@ KIND = "VirtualMachineInstance"
 APP_WEB = Selector((Requirement("app", "In", ("web",)),))
 
 
+def view(made: Cluster, *nodes: str, policy: str = "migrate", **changes: t.Any) -> DrainView:
+    return DrainView(made.snapshot(**changes), frozenset(nodes or ("n1",)), policy)
+
+
 def check(made: Cluster, *nodes: str, **given: t.Any) -> dict[str, Finding]:
     """The findings about these nodes by name, the first of each; n1 if none is named."""
-    inputs = PreflightInput(made.snapshot(), nodes or ("n1",), **given)
-    findings = preflight(inputs)
+    policy = given.pop("vm_policy", "migrate")
+    findings = preflight(PreflightInput(view(made, *nodes, policy=policy), **given))
     assert {finding.name for finding in findings} <= PREFLIGHT_FINDINGS
     return {finding.name: finding for finding in reversed(findings)}
 
 
 def errors(made: Cluster, *nodes: str, **given: t.Any) -> list[str]:
     return [name for name, x in check(made, *nodes, **given).items() if x.severity == "error"]
+
+
+def unmigratable(made: Cluster, *names: str) -> None:
+    condition = {"type": "LiveMigratable", "status": "False", "reason": "DisksNotLiveMigratable"}
+    for name in names:
+        made.machines[name]["status"]["conditions"] = [condition]
 
 
 def budget(name: str = "web", **changed: t.Any) -> DisruptionBudget:
@@ -78,10 +90,21 @@ def test_nothing_stands_against_a_node_that_empties() -> None:
 def test_errors_refuse_unless_they_are_allowed() -> None:
     made = cluster("ab")
     made.bare_pod("tool", "n1")
-    findings = preflight(PreflightInput(made.snapshot(), ("n1",)))
+    findings = preflight(PreflightInput(view(made)))
 
     assert [finding.name for finding in refusing(findings, ())] == ["bare_pod"]
     assert refusing(findings, ("bare_pod",)) == ()
+
+
+def test_refusal_names_each_finding_and_that_no_node_was_cordoned() -> None:
+    made = cluster("ab")
+    made.bare_pod("tool", "n1", {"volumes": [{"name": "data", "emptyDir": {}}]})
+    first, last = refusal(refusing(preflight(PreflightInput(view(made))), ())).errors
+
+    assert str(first).startswith("bare_pod: Pod shop/tool on node n1 is not evicted: ")
+    assert str(last).startswith("local_data_lost: ")
+    assert str(last).endswith(" No node was cordoned.")
+    assert last.type == "finding"
 
 
 # S10, S11, S15, S18, S22: places.
@@ -135,6 +158,7 @@ def test_vms_that_leave_as_their_policy_says_are_forecast_so() -> None:
         machine(made, name, node, {"affinity": keep_apart(over=HOST, app="db")}, app="db")
 
     assert errors(made) == ["no_place"]
+    assert errors(made, vm_policy="restart") == ["no_place"]
     assert errors(made, vm_policy="stop") == []
 
 
@@ -149,7 +173,7 @@ def test_restarted_manual_vm_needs_a_place() -> None:
 def test_place_is_unknown_where_lists_are_missing() -> None:
     made = web()
     gap = Unreadable("namespaces", "", "list", "grant this identity the verb 'list'")
-    findings = preflight(PreflightInput(made.snapshot(unreadable=(gap,)), ("n1",), gaps=(gap,)))
+    findings = preflight(PreflightInput(view(made, unreadable=(gap,)), gaps=(gap,)))
     by_name = {finding.name: finding for finding in findings}
 
     assert by_name["place_unknown"].severity == "error"
@@ -162,8 +186,7 @@ def test_place_is_unknown_where_lists_are_missing() -> None:
 def test_vm_that_cannot_be_migrated_is_named_with_its_eviction_strategy() -> None:
     made = cluster("ab")
     machine(made, "db", "n1")
-    condition = {"type": "LiveMigratable", "status": "False", "reason": "DisksNotLiveMigratable"}
-    made.machines["db"]["status"]["conditions"] = [condition]
+    unmigratable(made, "db")
     finding = check(made)["not_migratable"]
 
     assert errors(made) == ["not_migratable"]
@@ -190,7 +213,7 @@ def test_label_of_a_vm_goes_before_the_policy_of_the_task() -> None:
     labels[VM_POLICY] = "refuse"
     assert errors(made) == ["refused_by_policy"]
     labels[VM_POLICY] = "explode"
-    assert "'explode', which is not a policy" in check(made)["invalid_policy"].why
+    assert "its vm_policy is 'explode'" in check(made)["invalid_policy"].why
     labels[VM_POLICY] = "migrate"
     assert errors(made, vm_policy="refuse") == []
 
@@ -201,7 +224,8 @@ def test_vm_that_is_not_restarted_is_an_error_under_restart() -> None:
     made.workloads[ref]["spec"]["runStrategy"] = "Once"
 
     assert errors(made, vm_policy="restart") == ["not_restartable"]
-    assert "its run strategy is Once" in check(made, vm_policy="restart")["not_restartable"].why
+    finding = check(made, vm_policy="restart")["not_restartable"]
+    assert "a VM with run strategy Once is not restarted" in finding.why
     assert errors(made, vm_policy="stop") == []
 
 
@@ -210,7 +234,7 @@ def test_instance_of_a_replica_set_is_recreated_and_not_stopped() -> None:
     replica_set(made, "mssql", ("n1",), {})
 
     assert errors(made, vm_policy="restart") == []
-    assert errors(made, vm_policy="stop") == ["not_stoppable"]
+    assert errors(made, vm_policy="stop") == ["not_restartable"]
 
 
 def test_quota_without_room_for_a_second_launcher() -> None:

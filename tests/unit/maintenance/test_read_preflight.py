@@ -21,6 +21,10 @@ from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
 )
 from ansible_collections.virt.placement.plugins.module_utils.cluster.reading import KUBEVIRT_PATH
 from ansible_collections.virt.placement.plugins.module_utils.maintenance import read_preflight
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import (
+    DrainView,
+)
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.pods import OF_PODS
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflight import (
     CONFIG_POOL_UPDATING,
     HEALTH_CHECK,
@@ -58,8 +62,13 @@ class Server:
         return {}
 
     def read(self, made: Cluster | None = None) -> PreflightInput:
-        snapshot = (made or cluster("ab")).snapshot()
-        return read_preflight.read_preflight(t.cast(ApiClient, self), snapshot, ("n1",))
+        view = DrainView(
+            (made or cluster("ab")).snapshot(),
+            frozenset({"n1"}),
+            "migrate",
+            frozenset(OF_PODS),
+        )
+        return read_preflight.read_preflight(t.cast(ApiClient, self), view)
 
 
 def item(name: str, namespace: str = "", **parts: JSON) -> JSON:
@@ -70,16 +79,14 @@ def test_what_is_not_served_is_not_there() -> None:
     inputs = Server().read()
 
     assert (inputs.budgets, inputs.quotas, inputs.automation, inputs.gaps) == ((), (), (), ())
-    assert inputs.daemonsets == frozenset()
 
 
 def test_forbidden_list_is_a_gap_and_not_empty() -> None:
     server = Server()
-    server.forbidden = {read_preflight.DAEMONSETS, read_preflight.BUDGETS}
+    server.forbidden = {read_preflight.QUOTAS, read_preflight.BUDGETS}
     inputs = server.read()
 
-    assert inputs.daemonsets is None
-    assert sorted(gap.resource for gap in inputs.gaps) == ["daemonsets", "poddisruptionbudgets"]
+    assert sorted(gap.resource for gap in inputs.gaps) == ["poddisruptionbudgets", "resourcequotas"]
 
 
 def test_budget_with_its_operator() -> None:

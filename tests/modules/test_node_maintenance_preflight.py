@@ -1,0 +1,268 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Drains that cannot end are refused before the cordon and leave no trace: scenarios S10, S11, S15, S18, S22."""
+
+from __future__ import annotations
+
+import contextlib
+import typing as t
+
+import pytest
+
+from sandbox import Sandbox, drain, objects
+from tests.maintenance import Maintenance, maintenance
+from tests.shop import HOSTNAME, ZONE, Object
+from tests.terms import apart_over_zone
+
+EVERY = ("w1", "w2", "w3", "w4", "w5", "w6")
+FAST = "example.com/fast"
+RACK = "example.com/rack"
+
+
+class Refused:
+    """What a drain that was refused says, and the proof that it left no trace."""
+
+    def __init__(self, scene: Maintenance, *nodes: str, **options: t.Any) -> None:
+        mark = scene.sandbox.audit.mark()
+        before = scene.nodes()
+        self.result = scene.maintain("drained", *nodes, **options)
+        assert self.result.get("failed"), self.result
+        assert scene.sandbox.audit.writes(since=mark) == []
+        assert not any(scene.cordoned(node) or scene.mark(node) for node in nodes)
+        assert scene.nodes() == before
+        self.names = sorted({error["object"] for error in self.result["errors"]})
+        self.message = self.result["msg"]
+        assert {error["type"] for error in self.result["errors"]} == {"finding"}
+        assert self.message.endswith("No node was cordoned.")
+
+
+@pytest.fixture
+def scene(six: Sandbox, namespace: t.Any, run_module: t.Any) -> t.Iterator[Maintenance]:
+    with maintenance(six, namespace(six, "preflight"), run_module) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def cordoned(scene: Maintenance, *nodes: str) -> t.Iterator[None]:
+    for node in nodes:
+        drain.cordon(scene.sandbox, node)
+    try:
+        yield
+    finally:
+        for node in nodes:
+            drain.uncordon(scene.sandbox, node)
+
+
+@contextlib.contextmanager
+def labelled(scene: Maintenance, key: str, **values: str) -> t.Iterator[None]:
+    def write(labels: t.Mapping[str, str | None]) -> None:
+        for node, value in labels.items():
+            scene.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {key: value}}})
+
+    write(values)
+    try:
+        yield
+    finally:
+        write(dict.fromkeys(values))
+
+
+def term(key: str, *names: str) -> Object:
+    expression = {"key": "vmi.kubevirt.io/id", "operator": "In", "values": list(names)}
+    return {"labelSelector": {"matchExpressions": [expression]}, "topologyKey": key}
+
+
+def required(kind: str, value: Object) -> Object:
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [value]}}}
+
+
+def start(scene: Maintenance, **nodes: str) -> None:
+    """A VM of each name on its node."""
+    for name, node in nodes.items():
+        with cordoned(scene, *(other for other in EVERY if other != node)):
+            scene.start(objects.virtual_machine(name, scene.namespace))
+            scene.api.wait(
+                lambda vmi: vmi["status"]["phase"] == "Running",
+                scene.path("VirtualMachineInstance", name),
+            )
+        assert scene.nodes()[name] == node
+
+
+def patch(scene: Maintenance, **specs: Object) -> None:
+    """Patch the templates of VMs, and wait until KubeVirt has brought that to the VMIs."""
+    for name, spec in specs.items():
+        scene.patch_template("VirtualMachine", name, spec)
+    scene.api.wait_list(
+        scene.path("VirtualMachineInstance"),
+        lambda vmis: all(
+            x["spec"].get("affinity") == specs[x["metadata"]["name"]]["affinity"] for x in vmis
+        ),
+        20,
+    )
+
+
+def test_s10_two_vms_apart_on_two_nodes(scene: Maintenance) -> None:
+    start(scene, d0="w1", d1="w2")
+    apart = required("podAntiAffinity", term(HOSTNAME, "d0", "d1"))
+    patch(scene, d0=apart, d1=apart)
+    with cordoned(scene, *EVERY[3:]):
+        with cordoned(scene, "w3"):
+            refused = Refused(scene, "w1")
+            assert refused.names == ["no_place"]
+            assert "1 of 1 instances of node w1 would have no node" in refused.message
+        uids = scene.uids()
+        result = scene.maintain("drained", "w1")
+
+    assert not result.get("failed"), result.get("msg")
+    assert scene.nodes() == {"d0": "w3", "d1": "w2"}
+    assert scene.uids() == uids
+
+
+def test_s10_pair_that_needs_each_other(scene: Maintenance) -> None:
+    start(scene, d0="w1", d1="w1")
+    patch(
+        scene,
+        d0=required("podAffinity", term(HOSTNAME, "d1")),
+        d1=required("podAffinity", term(HOSTNAME, "d0")),
+    )
+
+    assert Refused(scene, "w1").names == ["no_place"]
+
+
+def test_s11_one_vm_a_zone(scene: Maintenance) -> None:
+    names = ("d0", "d1", "d2")
+    start(scene, d0="w1", d1="w3", d2="w5")
+    patch(scene, **{name: required("podAntiAffinity", term(ZONE, *names)) for name in names})
+    assert Refused(scene, "w1").names == ["no_place"]
+    patch(scene, **{name: {"affinity": apart_over_zone(names)} for name in names})
+
+    result = scene.maintain("drained", "w1")
+
+    assert not result.get("failed"), result.get("msg")
+    assert scene.nodes() == {"d0": "w2", "d1": "w3", "d2": "w5"}
+
+
+@pytest.mark.parametrize("policy", ["Ignore", "Honor"])
+def test_s15_only_node_of_a_rack(scene: Maintenance, policy: str) -> None:
+    racks = {"w1": "r1", "w2": "r1", "w3": "r2", "w4": "r2", "w5": "r3"}
+    spread = {
+        "topologyKey": RACK,
+        "maxSkew": 1,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "nodeTaintsPolicy": policy,
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    placement = {"topologySpreadConstraints": [spread]}
+    with labelled(scene, RACK, **racks), cordoned(scene, "w6"):
+        scene.start(objects.deployment("web", scene.namespace, replicas=3, placement=placement))
+        (node,) = [
+            p["spec"]["nodeName"] for p in pods(scene) if racks[p["spec"]["nodeName"]] == "r3"
+        ]
+        assert node == "w5"
+        allowed = []
+        if policy == "Ignore":
+            assert Refused(scene, "w5").names == ["no_place"]
+            allowed = ["no_place"]
+        result = scene.maintain("drained", "w5", allow_findings=allowed)
+
+        assert not result.get("failed"), result.get("msg")
+        placed = sorted(racks.get(p["spec"].get("nodeName", ""), "") for p in pods(scene))
+        if policy == "Ignore":
+            assert placed == ["", "r1", "r2"]
+        else:
+            assert len(set(placed)) == 2 and "" not in placed
+
+
+def test_s18_two_in_one_zone_is_a_warning(scene: Maintenance) -> None:
+    with labelled(scene, FAST, w1="high", w3="high", w5="high"):
+        databases(scene)
+        result = scene.maintain("drained", "w1")
+
+        assert not result.get("failed"), result.get("msg")
+        shared = [x for x in result["findings"] if x["name"] == "shared_domain"]
+        assert shared, result
+        finding = shared[0]
+        assert "mssql will have 2 in one zone" in finding["why"]
+        assert any("shared_domain" in line for line in result["progress"])
+        assert len(set(scene.zones())) == 2
+
+
+def test_s22_one_would_be_unschedulable(scene: Maintenance) -> None:
+    with labelled(scene, FAST, w1="high", w3="high", w5="high"):
+        databases(scene)
+        selector = {"matchLabels": {"kubevirt.io/domain": "mssql"}}
+        apart = {
+            "labelSelector": selector,
+            "topologyKey": ZONE,
+            "mismatchLabelKeys": ["kubevirt.io/created-by"],
+        }
+        affinity = required("podAntiAffinity", apart)
+        scene.patch_template("VirtualMachineInstanceReplicaSet", "mssql", affinity)
+        for name in list(scene.instances()):
+            scene.api.delete(scene.path("VirtualMachineInstance", name))
+        scene.wait_ready(3)
+        refused = Refused(scene, "w1")
+
+    assert refused.names == ["no_place"]
+    assert "1 of 1 instances of node w1 would have no node" in refused.message
+
+
+def test_pods_that_would_be_lost_are_named_together(scene: Maintenance) -> None:
+    spec = objects.pod("tool", scene.namespace)
+    spec["spec"] |= {"nodeName": "w1", "volumes": [{"name": "data", "emptyDir": {}}]}
+    scene.start(spec)
+    refused = Refused(scene, "w1")
+
+    assert refused.names == ["bare_pod", "local_data_lost"]
+    assert Refused(scene, "w1", allow_findings=["bare_pod"]).names == ["local_data_lost"]
+    result = scene.maintain("drained", "w1", allow_findings=["bare_pod", "local_data_lost"])
+    assert not result.get("failed"), result.get("msg")
+    assert pods(scene) == []
+
+
+def test_impossible_budget_is_refused_and_a_blocked_one_is_a_warning(scene: Maintenance) -> None:
+    with cordoned(scene, *EVERY[1:]):
+        scene.start(objects.deployment("web", scene.namespace, replicas=1))
+    budget = objects.disruption_budget(
+        "web", scene.namespace, labels={"app": "web"}, max_unavailable=0
+    )
+    scene.api.create(scene.api.collection_of(budget), budget)
+    scene.api.wait_list(
+        scene.path("PodDisruptionBudget"),
+        lambda items: all(x["status"].get("expectedPods") == 1 for x in items),
+        20,
+    )
+    refused = Refused(scene, "w1")
+
+    assert refused.names == ["pdb_impossible"]
+    assert f"PodDisruptionBudget {scene.namespace}/web" in refused.message
+
+
+def test_vm_that_cannot_be_migrated(scene: Maintenance) -> None:
+    faults = {"sandbox.virt/not-migratable": "DisksNotLiveMigratable"}
+    machine = objects.virtual_machine("d0", scene.namespace, annotations=faults)
+    scene.start(machine, nodes=["w1"])
+    refused = Refused(scene, "w1")
+
+    assert refused.names == ["not_migratable"]
+    assert "d0 on node w1 cannot leave" in refused.message
+
+
+def test_unknown_finding_is_refused(scene: Maintenance) -> None:
+    result = scene.maintain("drained", "w1", allow_findings=["no_places"])
+
+    assert result["failed"]
+    assert "did you mean 'no_place'" in result["msg"]
+
+
+def databases(scene: Maintenance) -> None:
+    """The article's replica set: one on each fast node."""
+    replicas = objects.replica_set(
+        "mssql", scene.namespace, replicas=3, placement={"nodeSelector": {FAST: "high"}}
+    )
+    scene.start(replicas)
+    assert sorted(scene.nodes().values()) == ["w1", "w3", "w5"]
+
+
+def pods(scene: Maintenance) -> list[Object]:
+    found = scene.api.list(scene.path("Pod"))
+    return [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
