@@ -40,6 +40,7 @@ from .read_preflight import read_preflight
 EMPTY = 2
 """Readings in a row that show no pod on the nodes: one may have missed a pod that was just bound."""
 
+_EVERYTHING = ReadScope(quotas=True)
 _NODES_ONLY = ReadScope((), (), pods=False, instances=False, volumes=False)
 _ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
 
@@ -101,7 +102,7 @@ class DrainStep(RolloutStep):
 
     def read_cluster(self, records: t.Iterable[MoveRecord] = ()) -> DrainView:
         moving = self.asked.state == "drained"
-        snapshot = read_snapshot(self.api, ReadScope() if moving or records else _NODES_ONLY)
+        snapshot = read_snapshot(self.api, _EVERYTHING if moving or records else _NODES_ONLY)
         gaps = [gap for gap in snapshot.unreadable if gap.resource != POOL.plural]
         if gaps:
             raise InvalidInput(

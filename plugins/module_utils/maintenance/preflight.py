@@ -43,7 +43,6 @@ NOT_MIGRATABLE = "not_migratable"
 NOT_RESTARTABLE = "not_restartable"
 REFUSED_BY_POLICY = "refused_by_policy"
 INVALID_POLICY = "invalid_policy"
-QUOTA_EXCEEDED = "quota_exceeded"
 CONTROL_PLANE_QUORUM = "control_plane_quorum"
 JOB_ON_NODE = "job_on_node"
 HEALTH_CHECK = "health_check"
@@ -67,7 +66,6 @@ PREFLIGHT_FINDINGS = frozenset(
         NOT_RESTARTABLE,
         REFUSED_BY_POLICY,
         INVALID_POLICY,
-        QUOTA_EXCEEDED,
         CONTROL_PLANE_QUORUM,
         JOB_ON_NODE,
         HEALTH_CHECK,
@@ -109,14 +107,6 @@ class DisruptionBudget:
 
 
 @dataclass(frozen=True, slots=True)
-class Quota:
-    """What a ResourceQuota leaves for more pods: `requests.memory`, `pods` ... to amount."""
-
-    ref: Ref
-    left: t.Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
 class Automation:
     """Another controller that acts on `nodes`: its object, and what it would do."""
 
@@ -144,7 +134,6 @@ class PreflightInput:
     reboot_expected: bool = False
     topology: Topology = field(default_factory=Topology.of)
     budgets: tuple[DisruptionBudget, ...] = ()
-    quotas: tuple[Quota, ...] = ()
     automation: tuple[Automation, ...] = ()
     kubevirt_update: str = ""
     evictions: t.Mapping[str, EvictionAnswer] | None = None
@@ -187,7 +176,6 @@ class _Checks:
         yield from self._pods()
         yield from self._vms()
         yield from self._budgets()
-        yield from self._quotas()
         yield from self._places()
         yield from self._nodes()
         yield from self._others()
@@ -288,31 +276,6 @@ class _Checks:
                 yield _refused(pod, refusal)
         for budget, pods in concerned.items():
             yield _of_budget(budget, pods)
-
-    def _quotas(self) -> t.Iterator[Finding]:
-        """The target pod of a migration counts while the source still runs."""
-        for quota in self.inputs.quotas:
-            short: dict[str, tuple[int, Ref]] = {}
-            for decision in self.decisions:
-                vmi, pod = decision.vmi, decision.pod
-                if vmi is None or pod.namespace != quota.ref.namespace:
-                    continue
-                if self.view.method_of_vm(vmi)[0] is not Method.MIGRATE:
-                    continue
-                for resource, left in quota.left.items():
-                    needed = _charged(pod, resource)
-                    if needed > left and needed > short.get(resource, (0, vmi.ref))[0]:
-                        short[resource] = needed, vmi.ref
-            for resource, (needed, ref) in short.items():
-                yield _finding(
-                    QUOTA_EXCEEDED,
-                    "error",
-                    f"{quota.ref} leaves {max(0, quota.left[resource])} of {resource}, and the target"
-                    f" pod of a migration of {ref} needs {needed}.",
-                    "Raise the quota for the time of the maintenance.",
-                    quota.ref,
-                    ref,
-                )
 
     # Places for what leaves.
 
@@ -549,10 +512,3 @@ def _always_started(workload: Workload) -> Workload:
         return workload
     spec = {**(workload.manifest.get("spec") or {}), "runStrategy": "Always"}
     return replace(workload, manifest={**workload.manifest, "spec": spec})
-
-
-def _charged(pod: Pod, resource: str) -> int:
-    """What a pod adds to a resource of a quota; 0 for one that it does not count for."""
-    if resource in ("pods", "count/pods"):
-        return 1
-    return pod.requests.get(resource.removeprefix("requests."), 0)

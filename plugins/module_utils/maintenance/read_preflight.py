@@ -22,7 +22,6 @@ from ..model.json_pointer import JSON
 from ..model.manifests import controller_of
 from ..model.objects import Node, Pod, Ref
 from ..model.placement_manifests import selector_from_json
-from ..model.quantity import parse_quantity, whole_units
 from ..model.snapshot import Unreadable
 from ..model.topology import Topology
 from ..scheduler.labels import matches
@@ -35,13 +34,11 @@ from .preflight import (
     DisruptionBudget,
     EvictionAnswer,
     PreflightInput,
-    Quota,
 )
 
 Object = t.Mapping[str, JSON]
 
 BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
-QUOTAS = "/api/v1/resourcequotas"
 NODE_HEALTH_CHECKS = "/apis/remediation.medik8s.io/v1alpha1/nodehealthchecks"
 CONFIG_POOLS = "/apis/machineconfiguration.openshift.io/v1/machineconfigpools"
 MACHINE_APIS = (
@@ -71,7 +68,6 @@ def read_preflight(
     of_nodes = tuple(node for node in view.snapshot.nodes if node.name in view.nodes)
     with ThreadPoolExecutor(_THREADS, "preflight") as pool:
         budgets = pool.submit(reader.items, BUDGETS)
-        quotas = pool.submit(reader.items, QUOTAS)
         health = pool.submit(reader.items, NODE_HEALTH_CHECKS)
         pools = pool.submit(reader.items, CONFIG_POOLS)
         kubevirts = pool.submit(reader.items, KUBEVIRT_PATH)
@@ -86,7 +82,6 @@ def read_preflight(
             reboot_expected=reboot_expected,
             topology=topology or Topology.of(),
             budgets=tuple(map(_budget, budgets.result())),
-            quotas=tuple(map(_quota, quotas.result())),
             automation=tuple(automation),
             kubevirt_update=_kubevirt_update(kubevirts.result()),
             job_pod=job_pod(),
@@ -270,25 +265,6 @@ def _budget(item: Object) -> DisruptionBudget:
         expected=status.get("expectedPods") or 0,
         owner_group=groups[0] if groups else "",
     )
-
-
-def _quota(item: Object) -> Quota:
-    """Scoped quotas count some pods only, and are left out."""
-    spec, status = item.get("spec") or {}, item.get("status") or {}
-    if spec.get("scopes") or spec.get("scopeSelector"):
-        return Quota(_ref("ResourceQuota", item), {})
-    used = status.get("used") or {}
-    left = {
-        name: _amount(name, amount) - _amount(name, used.get(name, 0))
-        for name, amount in (status.get("hard") or {}).items()
-        if name.startswith("requests.") or name in ("cpu", "memory", "pods", "count/pods")
-    }
-    return Quota(_ref("ResourceQuota", item), left)
-
-
-def _amount(name: str, amount: JSON) -> int:
-    """In the units of Pod.requests."""
-    return whole_units(name.removeprefix("requests."), parse_quantity(amount))
 
 
 def _ref(kind: str, item: Object) -> Ref:

@@ -19,7 +19,6 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflig
     DisruptionBudget,
     EvictionAnswer,
     PreflightInput,
-    Quota,
     preflight,
     refusal,
     refusing,
@@ -30,6 +29,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Requirement,
     Selector,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.quota import Quota
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
 from tests.unit.planning.scenes import (
     Cluster,
@@ -240,18 +240,11 @@ def test_instance_of_a_replica_set_is_recreated_and_not_stopped() -> None:
 def test_quota_without_room_for_a_second_launcher() -> None:
     made = cluster("ab")
     machine(made, "db", "n1")
-    ref = Ref("ResourceQuota", "shop", "small")
-    short = Quota(ref, {"requests.memory": 2**29, "requests.cpu": 5000, "pods": 1})
-    finding = check(made, quotas=(short,))["quota_exceeded"]
+    made.more["quotas"] = (Quota("shop", "small", {"pods": 1}, {"pods": 1}),)
 
-    assert finding.severity == "error"
-    assert finding.why == (
-        f"ResourceQuota shop/small leaves {2**29} of requests.memory, and the target pod of a"
-        f" migration of {KIND} shop/db needs {2**30}."
-    )
-    assert errors(made, quotas=(Quota(ref, {"pods": 1}),)) == []
-    assert errors(made, quotas=(replace(short, ref=Ref("ResourceQuota", "x", "y")),)) == []
-    assert errors(made, quotas=(short,), vm_policy="restart") == []
+    assert errors(made) == ["no_place"]
+    assert "ResourceQuota shop/small" in check(made)["no_place"].why
+    assert errors(made, vm_policy="restart") == []
 
 
 # Disruption budgets: impossible, blocked now, delegated.

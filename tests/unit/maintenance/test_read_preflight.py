@@ -78,15 +78,15 @@ def item(name: str, namespace: str = "", **parts: JSON) -> JSON:
 def test_what_is_not_served_is_not_there() -> None:
     inputs = Server().read()
 
-    assert (inputs.budgets, inputs.quotas, inputs.automation, inputs.gaps) == ((), (), (), ())
+    assert (inputs.budgets, inputs.automation, inputs.gaps) == ((), (), ())
 
 
 def test_forbidden_list_is_a_gap_and_not_empty() -> None:
     server = Server()
-    server.forbidden = {read_preflight.QUOTAS, read_preflight.BUDGETS}
-    inputs = server.read()
+    server.forbidden = {read_preflight.CONFIG_POOLS, read_preflight.BUDGETS}
+    gaps = server.read().gaps
 
-    assert sorted(gap.resource for gap in inputs.gaps) == ["poddisruptionbudgets", "resourcequotas"]
+    assert [gap.resource for gap in gaps] == ["machineconfigpools", "poddisruptionbudgets"]
 
 
 def test_budget_with_its_operator() -> None:
@@ -116,18 +116,6 @@ def test_budget_with_its_operator() -> None:
     assert budget.owner_group == "postgresql.cnpg.io"
     assert budget.never_allows
     assert budget.ref == Ref("PodDisruptionBudget", "shop", "db")
-
-
-def test_quota_leaves_what_is_not_used() -> None:
-    server = Server()
-    hard = {"requests.cpu": "2", "memory": "1Gi", "pods": "3", "services": "1"}
-    status = {"hard": hard, "used": {"requests.cpu": "500m", "pods": "3"}}
-    scoped = item("besteffort", "shop", spec={"scopes": ["BestEffort"]}, status=status)
-    server.lists[read_preflight.QUOTAS] = [item("all", "shop", spec={}, status=status), scoped]
-    first, second = server.read().quotas
-
-    assert first.left == {"requests.cpu": 1500, "memory": 2**30, "pods": 0}
-    assert second.left == {}
 
 
 @pytest.mark.parametrize(
