@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who runs where, read from the API and drawn as zone x node x instances."""
+"""Which instances run where, read from the API and shown as zone x node x instances."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 @dataclass(frozen=True)
 class Seat:
-    """A running copy: the workload that it belongs to, its name, its node, its uid."""
+    """A running instance: the workload that it belongs to, its name, its node, its uid."""
 
     workload: str
     name: str
@@ -39,7 +39,7 @@ def seats(sandbox: Sandbox, namespace: str) -> list[Seat]:
 
 
 def nodes_of(sandbox: Sandbox, namespace: str, workload: str) -> list[str]:
-    """The nodes of one workload's copies, sorted, one entry a copy."""
+    """The nodes of one workload's instances, sorted, one entry each."""
     return sorted(s.node for s in seats(sandbox, namespace) if s.workload == workload)
 
 

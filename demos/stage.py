@@ -102,6 +102,11 @@ class Stage:
         self.say(f"  ok: {what}")
 
 
+def rows(output: str) -> int:
+    """The rows that an output takes on a terminal of 120 columns."""
+    return sum(-(-len(line) // 120) or 1 for line in output.splitlines())
+
+
 def check(holds: object, message: str) -> None:
     """StepFailed with `message` where `holds` is false."""
     if not holds:
@@ -117,4 +122,9 @@ def _environment() -> dict[str, str]:
     """The caller's environment without anything that points at another cluster."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("K8S_AUTH_")}
     kept.pop("KUBECONFIG", None)
-    return {**kept, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_LOCALHOST_WARNING": "false"}
+    return {
+        **kept,
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_LOCALHOST_WARNING": "false",
+        "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "false",
+    }

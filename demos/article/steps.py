@@ -10,7 +10,7 @@ import typing as t
 import yaml
 
 from demos import board
-from demos.stage import Stage, check, variables
+from demos.stage import Stage, check, rows, variables
 from sandbox import drain
 
 FOLDER = pathlib.Path(__file__).parent
@@ -18,6 +18,8 @@ NAMESPACE = "shop"
 CLUSTER = "article"
 
 SLOW = ["kni-worker", "kni-worker3", "kni-worker5"]
+SCREEN = 30
+"""Rows of a screen."""
 FAST = ["kni-worker2", "kni-worker4", "kni-worker6"]
 
 
@@ -50,13 +52,13 @@ def label_the_nodes(stage: Stage) -> None:
         }
         check(
             {key: seen.get(key) for key in expected} == expected,
-            f"{node} carries the labels {seen}",
+            f"{node} has the labels {seen}",
         )
     check(_labels(stage, "kni-control-plane") == before, "the control plane's labels changed")
 
 
 def start_the_database(stage: Stage) -> None:
-    """B1: one on each fast node, by luck: no rule asks for it."""
+    """B1: one on each fast node, although no rule requires it yet."""
     create(stage, "mssql")
     expect(stage, "mssql2016", FAST)
 
@@ -72,19 +74,23 @@ def drain_a_fast_node(stage: Stage) -> None:
     check(len(set(nodes)) == 2, f"two databases share a node (they run on {nodes})")
 
 
-def heal_the_database(stage: Stage) -> None:
+def repair_the_database(stage: Stage) -> None:
     """B3: rules, then exactly one instance deleted, on the doubled node."""
     before = {s.uid: s.node for s in board.seats(stage.sandbox, NAMESPACE)}
     nodes = list(before.values())
     mark = stage.sandbox.audit.mark()
-    stage.play_twice("apply", variables(FOLDER, "database_rules.yml"), identity="mover")
+    rules = variables(FOLDER, "database_rules.yml")
+    output = stage.play_twice("apply", rules, identity="mover").stdout
+    check(rows(output) <= 2 * SCREEN, f"the output of apply takes {rows(output)} rows")
+    table = output[output.rindex("ZONE  NODE") :]
+    check("not_enforced: " in table, "the output of apply ends with the table and its verdicts")
     expect(stage, "mssql2016", FAST)
     after = {s.uid for s in board.seats(stage.sandbox, NAMESPACE)}
-    gone = [node for uid, node in before.items() if uid not in after]
-    check(len(gone) == 1, f"exactly one instance was replaced (those on {gone} were)")
-    check(nodes.count(gone[0]) == 2, f"it ran on the doubled node (it ran on {gone[0]})")
+    replaced = [node for uid, node in before.items() if uid not in after]
+    check(len(replaced) == 1, f"exactly one instance was replaced (those on {replaced} were)")
+    check(nodes.count(replaced[0]) == 2, f"it ran on the doubled node (it ran on {replaced[0]})")
     deletes = [e for e in stage.sandbox.audit.writes(since=mark) if e.verb == "delete"]
-    check(len(deletes) == 1, f"exactly one delete stands in the audit log (seen: {deletes})")
+    check(len(deletes) == 1, f"the audit log has exactly one delete (seen: {deletes})")
 
 
 def spread_the_cache(stage: Stage) -> None:
@@ -101,7 +107,7 @@ def spread_the_cache(stage: Stage) -> None:
 
 def refuse_the_misspelt_key(stage: Stage) -> None:
     """B5 as printed: refused with a finding, nothing written. The application started while two
-    of the caches' nodes were cordoned, so it does not stand beside them."""
+    of the caches' nodes were cordoned, so it does not run beside them."""
     for node in SLOW[1:]:
         drain.cordon(stage.sandbox, node)
     create(stage, "blackbox")
@@ -121,14 +127,14 @@ def refuse_the_misspelt_key(stage: Stage) -> None:
 
 
 def bring_the_application_beside_the_cache(stage: Stage) -> None:
-    """B5 with the key that nodes carry: each blackbox on a cache's node, one a zone."""
+    """B5 with the key that nodes have: each blackbox on a cache's node, one a zone."""
     stage.play_twice("apply", variables(FOLDER, "application_rules.yml"), identity="mover")
     expect(stage, "blackbox", SLOW)
 
 
 def prove_it(stage: Stage) -> None:
-    """The playbook verify finds no rule broken, and writes nothing. Who stood well already keeps
-    running under his old terms: `not_enforced` says that the new ones count from his next start."""
+    """The playbook verify finds no violated rule, and writes nothing. An instance that was placed
+    correctly before its rule was written is `not_enforced`: it is enforced from its next start."""
     mark = stage.sandbox.audit.mark()
     wanted = {"placement_verify_namespaces": [NAMESPACE]}
     result = stage.play("verify", wanted, identity="reader")
@@ -140,7 +146,7 @@ def prove_it(stage: Stage) -> None:
 
 def drill_each_failure(stage: Stage) -> None:
     """The playbook drill forecasts the loss of each node and zone: each zone would leave a database
-    without a node, since its rules leave it no other. Nothing is written."""
+    without a node, since its rules allow no other. Nothing is written."""
     mark = stage.sandbox.audit.mark()
     result = stage.play("drill", {}, identity="reader")
     check(result.rc == 0, f"drill ended with rc {result.rc}")
@@ -151,7 +157,10 @@ def drill_each_failure(stage: Stage) -> None:
             for line in result.stdout.splitlines()
             if f"unschedulable if zone {zone} fails" in line
         ]
-        check("/mssql2016" in "".join(down), f"the loss of zone {zone} costs no database")
+        check(
+            "/mssql2016" in "".join(down),
+            f"the loss of zone {zone} leaves no database unschedulable",
+        )
 
 
 def _labels(stage: Stage, node: str) -> dict[str, str]:
@@ -163,7 +172,7 @@ STEPS: tuple[t.Callable[[Stage], None], ...] = (
     label_the_nodes,
     start_the_database,
     drain_a_fast_node,
-    heal_the_database,
+    repair_the_database,
     spread_the_cache,
     refuse_the_misspelt_key,
     bring_the_application_beside_the_cache,

@@ -245,7 +245,7 @@ def test_a_context_that_is_not_in_the_kubeconfig(shop: Sandbox, ask: Ask, case: 
 
     message = refused(ask(case, kubeconfig=str(kubeconfig), context="prod"))
 
-    assert message.startswith(f"context: there is no context prod in {kubeconfig}; the contexts")
+    assert message.startswith(f"context: there is no context prod in {kubeconfig}; its contexts")
 
 
 @EVERY

@@ -135,7 +135,7 @@ def test_the_scheduler_does_what_was_said_and_the_verdict_follows(
     assert lucky["takes_effect"] == "migration"
     assert lucky["reason"].startswith("placed correctly, rule not enforced yet: ")
     assert lucky["reason"].endswith("; enforced from its next migration")
-    assert f"not_enforced: VirtualMachineInstance {task.namespace}/db3" in result["table"]
+    assert f"not_enforced: VirtualMachine {task.namespace}/db3" in result["table"]
 
 
 def test_a_plain_term_over_zone_has_no_target_and_the_real_migration_has_none_either(

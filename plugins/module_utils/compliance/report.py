@@ -123,6 +123,7 @@ def _state(node: Node) -> str:
 
 
 def _problems(verdicts: Verdicts) -> t.Iterator[str]:
+    not_enforced: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for instance in verdicts.instances:
         where = f" on {instance.node}" if instance.node else ""
         if instance.down:
@@ -134,7 +135,14 @@ def _problems(verdicts: Verdicts) -> t.Iterator[str]:
         for (verdict, reason, better), rules in alike.items():
             names = f" {', '.join(rules)}:" if all(rules) else ""
             nodes = f"; better: {wording.listed(better, _NAMED)}" if better else ""
-            yield f"{verdict}: {instance.instance}{where}:{names} {reason}{nodes}"
+            if verdict == str(Verdict.NOT_ENFORCED):
+                workload = instance.workload or instance.instance
+                not_enforced[str(workload), names, reason].append(instance.instance.name)
+            else:
+                yield f"{verdict}: {instance.instance}{where}:{names} {reason}{nodes}"
+    for (workload_name, names, reason), instances in not_enforced.items():
+        of = f" ({wording.listed(instances, _NAMED)})" if len(instances) > 1 else ""
+        yield f"{Verdict.NOT_ENFORCED}: {workload_name}{of}:{names} {reason}"
     for name, moves in sorted(verdicts.moves_needed.items()):
         needed = (
             "cannot be satisfied"

@@ -210,7 +210,8 @@ def scope_of(request: RulesRequest) -> ReadScope:
     # Pods are read in all namespaces, workloads in these.
     namespaces = {x.namespace for x in targets if not isinstance(x, PodSelector)}
     namespaces.add(request.namespace)
-    return ReadScope(namespaces=tuple(sorted(namespaces)), kinds=RULE_KINDS)
+    readable = (name for name in namespaces if name.strip() and "/" not in name)
+    return ReadScope(namespaces=tuple(sorted(readable)), kinds=RULE_KINDS)
 
 
 def _held(

@@ -199,7 +199,7 @@ def _what(
     namespaces = InputReader("namespaces", faults).texts(named) if named is not None else None
     if listed is None:
         return namespaces, ()
-    default = namespaces[0] if namespaces is not None and len(namespaces) == 1 else ""
+    default = namespaces[0] if namespaces is not None and len(namespaces) == 1 else None
     selectors = references.workloads(InputReader("workloads", faults), listed, default)
     return None, tuple(selector for selector in selectors if selector is not None)
 

@@ -32,7 +32,7 @@ ASKED_KINDS = (*KINDS, POD)
 
 
 def workloads(
-    notes: InputReader, value: JSON, namespace: str, kinds: t.Sequence[str] = RULE_KINDS
+    notes: InputReader, value: JSON, namespace: str | None, kinds: t.Sequence[str] = RULE_KINDS
 ) -> list[WorkloadSelector | None]:
     """A list of workloads, each as `workload` reads it; a name alone is a list of one."""
     items = [value] if isinstance(value, str) else value
@@ -50,14 +50,16 @@ def workloads(
 
 
 def workload(
-    notes: InputReader, value: JSON, namespace: str, kinds: t.Sequence[str] = RULE_KINDS
+    notes: InputReader, value: JSON, namespace: str | None, kinds: t.Sequence[str] = RULE_KINDS
 ) -> WorkloadSelector | None:
-    """The name of a VM, or `{kind, namespace, name | names | labels}`. Without a default
-    `namespace` each workload has to name its own."""
+    """The name of a VM, or `{kind, namespace, name | names | labels}`. `namespace` is the default;
+    None: each workload has to name its own."""
     if isinstance(value, str):
         name = notes.text(value)
         where = _namespace(notes, {}, namespace)
-        return WorkloadSelector(VIRTUAL_MACHINE.name, where, (name,)) if name and where else None
+        if name is None or where is None:
+            return None
+        return WorkloadSelector(VIRTUAL_MACHINE.name, where, (name,))
     if not isinstance(value, dict):
         notes.error(
             f"must be the name of a VM, or a map of {', '.join(_OPTIONS)}, not {shown(value)}"
@@ -83,14 +85,14 @@ def workload(
     return WorkloadSelector(kind, where, names=t.cast("tuple[str, ...]", selection))
 
 
-def _namespace(notes: InputReader, given: t.Mapping[str, JSON], default: str) -> str | None:
+def _namespace(notes: InputReader, given: t.Mapping[str, JSON], default: str | None) -> str | None:
     if "namespace" in given:
         return notes.at("namespace").text(given["namespace"])
-    if not default:
+    if default is None:
         notes.at("namespace").error(
             "is missing: set it here, or set a single namespace in namespaces"
         )
-    return default or None
+    return default
 
 
 def _by(notes: InputReader, option: str, value: JSON) -> tuple[str, ...] | dict[str, str] | None:
@@ -181,7 +183,7 @@ def question_of(
     """The query in the options. Raises InvalidInput with every error."""
     faults: list[InputError] = []
     named = None if namespaces is None else InputReader("namespaces", faults).texts(namespaces)
-    default = named[0] if named is not None and len(named) == 1 else ""
+    default = named[0] if named is not None and len(named) == 1 else None
     excluded = InputReader("exclude_namespaces", faults).texts(exclude_namespaces or []) or ()
     for name in excluded:
         if name in (named or ()):
