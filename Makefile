@@ -50,7 +50,7 @@ faults: prepare ## the full fault sweeps
 
 .PHONY: forecasts
 forecasts: prepare ## random clusters forecast and played, in full (CLUSTERS=50 MACHINES=10)
-	@echo "forecasts: $(CLUSTERS) clusters and $(MACHINES) drains of machines by chance, on a real scheduler"
+	@echo "forecasts: $(CLUSTERS) clusters and $(MACHINES) drains and fleets of VMs by chance, on a real scheduler"
 	@PLACEMENT_RANDOM_CLUSTERS="$(CLUSTERS)" PLACEMENT_RANDOM_MACHINES="$(MACHINES)" $(RUN) -m pytest \
 		tests/integration/test_forecast_against_scheduler.py tests/integration/test_forecast_of_machines.py
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Random machines on six nodes in three zones: what is forecast of a drain is what becomes of it.
+"""Random machines: what is forecast of a start, a migration and a drain is what becomes of it.
 
+The first test drains nodes under groups with rules, on six nodes in three zones. The second starts, migrates
+and drains VMs with everything that KubeVirt turns into node labels and requests, on nodes of three CPUs.
 PLACEMENT_RANDOM_MACHINES says how many cases (3), PLACEMENT_SEED with which seed the first one is
 made; each test's name holds its own. A node is drained by eviction, so that KubeVirt migrates.
 """
@@ -9,6 +11,7 @@ made; each test's name holds its own. A node is drained by eviction, so that Kub
 from __future__ import annotations
 
 import random
+import time
 import typing as t
 
 import pytest
@@ -18,7 +21,8 @@ from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
 
 from .chance import FIRST, MACHINES, definite
-from .test_scenarios import CREATED_BY, HOST, REQUIRED, ZONE, Stage
+from .random_vms import NODES, ZONES, RandomVm, delete_volumes
+from .test_scenarios import CREATED_BY, HOST, MIGRATION, REQUIRED, ZONE, Stage
 
 JSON = t.Any
 OUTBOUND = 2
@@ -170,3 +174,168 @@ def _may_be_stuck(found: JSON, there: list[str]) -> set[str]:
     gives a reason and no names."""
     named = {each["instance"]["name"] for each in found["not_migratable"]}
     return named & set(there) or set(there)
+
+
+FLEET = 3
+"""VMs of a case."""
+
+
+class Fleet:
+    """Random VMs that are started, migrated and drained, each time with other nodes cordoned. `answers` has
+    what was forecast."""
+
+    def __init__(self, stage: Stage, chance: random.Random, answers: list[str]) -> None:
+        self.stage, self.chance, self.answers = stage, chance, answers
+        self.running: dict[str, str] = {}
+        """The node of each VM that runs."""
+
+    def start(self, name: str) -> None:
+        random_vm = RandomVm(self.chance, name)
+        random_vm.create(self.stage)
+        self._cordon_some()
+        rule = {"name": "all", "workloads": [name], "run_on": {"zone": list(ZONES)}}
+        found = self._forecast(namespace=self.stage.namespace, rules=[rule])
+        path = self.stage.path("VirtualMachine", name)
+        self.stage.api.patch(path, {"spec": {"runStrategy": random_vm.run_strategy}})
+        placed = self._wait_placed(name)
+        self._compare(found, f"start of {random_vm.vm} {random_vm.instance_type}", stuck=not placed)
+        if placed:
+            self.running[name] = self.stage.node_of(name)
+            return
+        self.stage.api.delete(path)
+        self.stage.api.wait_list(self.stage.path("Pod"), lambda pods: not _pods_of(name, pods))
+
+    def migrate(self, name: str) -> None:
+        """The VM migrates off its node by a rule."""
+        stage, source = self.stage, self.running[name]
+        self._cordon_some()
+        rule = {"name": "off", "workloads": [name], "avoid": {"node": source}}
+        found = self._forecast(namespace=stage.namespace, rules=[rule])
+        allowed = {**rule, "allow_findings": found["blocking_findings"]}
+        written = stage.write(allowed)
+        assert not written.get("failed"), written
+        stage.api.wait(_has_node_affinity, stage.path("VirtualMachineInstance", name))
+        stage.create(objects.migration(name, name=f"{name}-off"))
+        refused = self._wait_migrated(name)
+        if [move["method"] for move in found["moves"]] == ["restart"]:
+            assert refused, f"{name} is restarted, though it migrates: {found['moves']}"
+        else:
+            self._compare(found, f"migration of {name} off {source}", stuck=refused)
+        if refused:
+            stage.api.delete(stage.path(MIGRATION, f"{name}-off"))
+            stage.api.wait_list(stage.path("Pod"), lambda pods: len(_pods_of(name, pods)) == 1)
+        self.running[name] = stage.node_of(name)
+        assert (self.running[name] == source) == refused
+        removed = stage.write({"name": "off", "workloads": [name]}, state="absent")
+        assert removed["changed"], removed
+
+    def drain(self) -> None:
+        nodes = [node for node in NODES if list(self.running.values()).count(node) in (1, OUTBOUND)]
+        if not nodes:
+            return
+        lost = self.chance.choice(sorted(nodes))
+        self._cordon_some(but=lost)
+        found = self._forecast(unavailable={"nodes": [lost]})
+        stuck = Drain(self.stage, list(self.running)).run(lost)
+        stuck |= {
+            name for name in self.running if name not in stuck and not self._wait_placed(name)
+        }
+        self._compare(found, f"drain of {lost} with {self.running}", stuck=bool(stuck))
+
+    def _forecast(self, **options: JSON) -> JSON:
+        found = self.stage.forecast(**options)
+        self.answers.append(found["forecast"])
+        return found
+
+    def _compare(self, found: JSON, what: str, *, stuck: bool) -> None:
+        answer = f"{what}: {found['forecast']}, {found['moves']}, {found['reasons']}"
+        if found["forecast"] == "guaranteed":
+            assert not stuck, answer
+        elif found["forecast"] == "impossible":
+            assert stuck, answer
+        else:
+            assert found["reasons"] or found["not_migratable"], found
+
+    def _cordon_some(self, but: str = "") -> None:
+        self.stage.sandbox.restore_nodes()
+        for node in self.chance.sample(NODES, self.chance.randint(0, 4)):
+            if node != but:
+                drain.cordon(self.stage.sandbox, node)
+
+    def _wait_placed(self, name: str) -> bool:
+        """Whether the VM's only pod has a node, once it has one or was refused."""
+        pods = self.stage.api.wait_list(
+            self.stage.path("Pod"),
+            lambda pods: len(own := _pods_of(name, pods)) > 0 and all(map(_is_decided, own)),
+            timeout=60,
+        )
+        return all(pod["spec"].get("nodeName") for pod in _pods_of(name, pods))
+
+    def _wait_migrated(self, name: str) -> bool:
+        """Whether the target of the VM's migration was refused, once that is known."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            migration = self.stage.api.get(self.stage.path(MIGRATION, f"{name}-off"))
+            if (migration.get("status") or {}).get("phase") == "Succeeded":
+                return False
+            pods = _pods_of(name, self.stage.api.list(self.stage.path("Pod")))
+            waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
+            if waiting and all(map(_is_decided, waiting)):
+                return True
+            time.sleep(0.2)
+        raise AssertionError(f"the migration of {name} neither ended nor was refused: {migration}")
+
+
+def _pods_of(name: str, pods: t.Iterable[JSON]) -> list[JSON]:
+    """The pods of a VM that have not ended."""
+    return [
+        pod
+        for pod in pods
+        if pod["metadata"]["labels"].get("vm.kubevirt.io/name") == name
+        and "deletionTimestamp" not in pod["metadata"]
+        and pod["status"].get("phase") not in ("Succeeded", "Failed")
+    ]
+
+
+def _is_decided(pod: JSON) -> bool:
+    conditions = pod["status"].get("conditions") or ()
+    refused = any(c["type"] == "PodScheduled" and c["status"] == "False" for c in conditions)
+    return bool(pod["spec"].get("nodeName")) or refused
+
+
+def _has_node_affinity(vmi: JSON) -> bool:
+    return "nodeAffinity" in (vmi["spec"].get("affinity") or {})
+
+
+@pytest.fixture(scope="module")
+def answers_of_fleets() -> list[str]:
+    """What was forecast of the fleets of this run."""
+    return []
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + MACHINES))
+def test_vms_start_migrate_and_leave_as_forecast(
+    mixed: Sandbox,
+    run_module: RunModule,
+    namespace: MakeNamespace,
+    seed: int,
+    answers_of_fleets: list[str],
+) -> None:
+    chance = random.Random(seed)
+    stage = Stage(mixed, run_module, namespace(mixed, "fleet"))
+    fleet = Fleet(stage, chance, answers_of_fleets)
+    try:
+        for number in range(FLEET):
+            fleet.start(f"vm{number}")
+        for name in list(fleet.running)[:2]:
+            fleet.migrate(name)
+        fleet.drain()
+    finally:
+        delete_volumes(stage)
+        stage.end()
+
+
+def test_most_forecasts_of_fleets_say_what_will_be(answers_of_fleets: list[str]) -> None:
+    counts = {answer: answers_of_fleets.count(answer) for answer in sorted(set(answers_of_fleets))}
+    print(f"forecasts of fleets: {counts}")
+    definite(answers_of_fleets)
