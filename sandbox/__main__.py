@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``python -m sandbox up|down|status``: a control plane to play with."""
+"""``python -m sandbox up|down|status|reboot``: a control plane to play with."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ def _parser() -> argparse.ArgumentParser:
         ("up", _up, "start a sandbox that goes on after this command"),
         ("down", _down, "end it and remove its directory"),
         ("status", _status, "say what runs"),
+        ("reboot", _reboot, "reboot a node: it is down, and back with a new bootID"),
     ):
         verb = verbs.add_parser(name, help=text, description=text)
         verb.set_defaults(action=action)
@@ -43,6 +44,8 @@ def _parser() -> argparse.ArgumentParser:
         verb.add_argument(
             "--dir", type=Path, help="its directory (default: one for each checkout and cluster)"
         )
+        if action is _reboot:
+            verb.add_argument("node")
     return parser
 
 
@@ -92,6 +95,12 @@ def _status(arguments: argparse.Namespace) -> int:
     print(f"{directory}: {', '.join(names)}")
     _print_exports(sandbox)
     return 0
+
+
+def _reboot(arguments: argparse.Namespace) -> None:
+    sandbox = Sandbox.attach(_directory(arguments))
+    sandbox.node_down(arguments.node)
+    sandbox.node_up(arguments.node, new_boot=True)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,14 @@ REVIEWS = frozenset(
     }
 )
 #: the identities that the collection works as
-COLLECTION = ("reader", "labeller", "mover", "labeller-mover", "maintainer")
+COLLECTION = (
+    "reader",
+    "labeller",
+    "mover",
+    "labeller-mover",
+    "maintainer",
+    "maintainer-mover",
+)
 _MARKER = "audit-marker"
 _TIMEOUT = 20.0
 

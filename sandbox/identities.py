@@ -36,6 +36,9 @@ IDENTITIES: t.Final[dict[str, Identity]] = {
         "virt-placement:labeller-mover", roles=("reader", "labeller", "mover")
     ),
     "maintainer": Identity("virt-placement:maintainer", roles=("reader", "maintainer")),
+    "maintainer-mover": Identity(
+        "virt-placement:maintainer-mover", roles=("reader", "maintainer", "mover")
+    ),
     "nobody": Identity("virt-placement:nobody"),
     # KubeVirt's webhooks know its own parts by these names
     "kubevirt-controller": Identity(f"{_KUBEVIRT}:kubevirt-controller", (_EVERYTHING,)),

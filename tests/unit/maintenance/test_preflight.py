@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -405,3 +407,9 @@ def test_every_finding_is_an_error_with_something_to_do() -> None:
     )
     assert finding.advice
     assert errors(made) == ["local_data_lost", "bare_pod"]
+
+
+def test_every_finding_is_explained_in_the_runbook() -> None:
+    text = (Path(__file__).resolve().parents[3] / "docs" / "maintenance.md").read_text()
+
+    assert sorted(re.findall(r"^\| `([a-z_]+)` \|", text, re.M)) == sorted(PREFLIGHT_FINDINGS)
