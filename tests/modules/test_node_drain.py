@@ -101,7 +101,6 @@ def test_vm_that_cannot_migrate_refuses_the_drain_without_a_trace(shop: Maintena
 
 @pytest.mark.parametrize("policy", ["restart", "stop"])
 def test_vm_leaves_as_its_label_says(shop: Maintenance, policy: str) -> None:
-    shop.identity = "admin"
     (stuck,) = vms(shop, "a", annotations=STUCK)
     stuck["metadata"]["labels"] = {"placement.virt/vm-policy": policy}
     shop.start(stuck, *vms(shop, "b"), nodes=["w2"])
@@ -128,6 +127,7 @@ def test_drain_waits_for_pdb_and_names_it(shop: Maintenance) -> None:
     assert "not done within 8 s" in result["msg"]
     assert "PodDisruptionBudget web" in result["msg"] or "budget web" in result["msg"]
     assert "The cordon of w2 stays" in result["msg"]
+    assert any("waiting: Pod " in line and "web" in line for line in result["progress"])
     mark = shop.mark("w2")
     assert mark is not None and mark["phase"] == "draining"
     relaxed = {"spec": {"maxUnavailable": 1}}
@@ -245,3 +245,52 @@ def test_check_mode_names_the_moves_and_makes_none(shop: Maintenance) -> None:
     assert planned["diff"][0]["after"] == {"cordoned": True, "maintenance": "drained"}
     assert shop.sandbox.audit.writes(since=mark) == []
     assert not shop.cordoned(node)
+
+
+def test_two_nodes_of_a_zone_are_drained_at_once(shop: Maintenance) -> None:
+    zone = shop.zone("w1")
+    nodes = [name for name in ("w1", "w2", "w3", "w4", "w5", "w6") if shop.zone(name) == zone]
+    shop.start(*vms(shop, "a", "b", "c", "d"), nodes=nodes)
+    before = shop.uids()
+
+    result = shop.maintain("drained", topology={"zone": zone}, max_nodes=len(nodes))
+
+    assert not result.get("failed"), result.get("msg")
+    assert shop.uids() == before
+    assert [pods_on(shop, node) for node in nodes] == [[] for _node in nodes]
+    assert [node["state"] for node in result["nodes"]] == ["drained"] * len(nodes)
+    result = shop.maintain("in_service", topology={"zone": zone})
+    assert [node["state"] for node in result["nodes"]] == ["in_service"] * len(nodes)
+
+
+def test_drains_started_at_once_are_one_drain(shop: Maintenance) -> None:
+    shop.start(*vms(shop, "a", annotations=SLOW), nodes=["w2"])
+    mark = shop.sandbox.audit.mark()
+    with shop.another_run("r-other"):
+        result = shop.maintain("drained", "w2")
+
+    assert result["failed"]
+    assert "is held by run r-other, which is running" in result["msg"]
+    assert not shop.cordoned("w2")
+    assert shop.disruptions(mark) == []
+
+
+def test_node_that_is_deleted_midway_is_named(shop: Maintenance) -> None:
+    shop.start(*vms(shop, "a", annotations=SLOW), nodes=["w2"])
+    path = "/api/v1/nodes/w2"
+    node = shop.node("w2")
+
+    def migrating() -> bool:
+        return bool(shop.api.list(shop.path("VirtualMachineInstanceMigration")))
+
+    try:
+        with shop.meanwhile(until=migrating, do=lambda: shop.api.delete(path)):
+            result = shop.maintain("drained", "w2")
+    finally:
+        kept = {name: node["metadata"][name] for name in ("name", "labels", "annotations")}
+        shop.api.create("/api/v1/nodes", {**node, "metadata": kept, "spec": {}})
+        shop.api.patch(f"{path}/status", {"status": node["status"]})
+
+    assert result["failed"]
+    assert result["msg"].startswith("Node w2: was deleted during its maintenance")
+    assert shop.lease()["spec"]["holderIdentity"] == ""

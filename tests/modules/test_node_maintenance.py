@@ -198,7 +198,6 @@ def test_undoing_a_drain_that_was_killed_deletes_its_pending_migration(
 
 
 def test_evacuation_is_canceled_when_a_node_goes_in_service(shop: Maintenance) -> None:
-    shop.identity = "admin"
     shop.start(*vms(shop, "a", placement={"evictionStrategy": "LiveMigrate"}), nodes=["w2"])
     cordon_others(shop)
     shop.maintain("cordoned", "w2")

@@ -26,7 +26,7 @@ from ..model.plan import Plan, skipped_as_json
 from ..model.snapshot import Snapshot
 from ..model.write import Write
 from ..rollout import report
-from ..rollout.move import MoveRecord
+from ..rollout.move import MoveRecord, Phase
 from ..rollout.reconcile import Reconciler, Reconciliation
 from ..rollout.state import RolloutState, StepResult
 from ..rollout.step import Listening, RolloutStep
@@ -194,6 +194,10 @@ class DrainStep(RolloutStep):
     def goes_on(self, reconciler: Reconciler, now: Reconciliation) -> bool:
         if isinstance(now.view, DrainView):
             self._report_left(now.view, now.nodes)
+        held_up = (record for record in reconciler.journal.records if record.note)
+        unsent = next((x for x in held_up if x.phase is Phase.INTENDED), None)
+        if unsent is not None and not now.waiting:
+            now.waiting = f"{unsent.instance} on {unsent.source}: {unsent.note}"
         if super().goes_on(reconciler, now) or now.plan.skipped:
             self._empty = 0
             return bool(reconciler.in_flight or now.settling or self._waits(now.plan))
@@ -210,9 +214,13 @@ class DrainStep(RolloutStep):
         """The nodes are drained, or what stays is named."""
         result = self._result(finished=True, plan=plan)
         if plan.skipped:
-            result.failure = f"not drained: {'; '.join(_stays(plan))}. {self._undo_hint()}"
+            failed = (
+                f". Failed moves: {'; '.join(self.state.failures)}" if self.state.failures else ""
+            )
+            result.failure = f"not drained: {'; '.join(_stays(plan))}{failed}. {self._undo_hint()}"
         elif self.asked.state == "drained" and self.drain.cordoned:
             self._write(self.api, MaintenancePhase.DRAINED, self.state.run)
+            self.nodes = self._still_ours(read_snapshot(self.api, _NODES_ONLY))
             result.changed = self.state.changed = result.changed or self.report.changed
         return result
 
@@ -271,10 +279,8 @@ class DrainStep(RolloutStep):
 
     def _mark(self, node: Node, phase: MaintenancePhase, run: str) -> Write | None:
         mark = mark_of(node)
-        if phase is MaintenancePhase.DRAINED and self.drain.cordoned and not node.unschedulable:
-            raise InvalidInput(
-                [InputError(f"Node {node.name}", "was uncordoned by another client")]
-            )
+        if self.drain.cordoned and not (node.unschedulable and self._is_ours(node)):
+            raise InvalidInput([InputError(f"Node {node.name}", "was put in service meanwhile")])
         now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         reason = self.asked.reason
         return mark_write(node, begun(node, mark, run=run, phase=phase, reason=reason, now=now))

@@ -75,6 +75,12 @@ def leave(api: ApiClient, held: HeldLease, journal: RunJournal | None) -> str:
     return report.in_flight(text) + release(api, held, text)
 
 
+def held_by_another(reading: LeaseReading) -> InvalidInput:
+    """The error of a run that finds another one at work."""
+    why = f"which is running (renewed {reading.renewed}): wait until it ends"
+    return InvalidInput([InputError(lease.NAME, f"is held by run {reading.holder}, {why}")])
+
+
 def read_journal(reading: LeaseReading) -> RunJournal | None:
     """The journal of an unfinished run, if there is one. Raises InvalidInput where it is damaged."""
     if not reading.journal:

@@ -19,7 +19,7 @@ from ..cluster.access import Right, Role, require_rights
 from ..cluster.lease import HeldLease, LeaseKeeper, LeaseLost, LeaseReading
 from ..cluster.patching import apply
 from ..cluster.reading import ReadScope, read_snapshot
-from ..model.findings import InputError, InvalidInput
+from ..model.findings import InvalidInput
 from ..model.kinds import WRITABLE_KINDS
 from ..model.plan import Plan, skipped_as_json
 from . import handover, report
@@ -40,8 +40,7 @@ STEP_SECONDS = 10.0
 """A step begins no reconcile after this."""
 
 REPORT_AFTER = 2.0
-"""A step with something to report ends after this, so that a line is read soon after it was true. A
-move that is over by then is reported together with its beginning."""
+"""A step with something to report ends after this, so that a line is read soon after it was true."""
 
 STEP_LIMIT = 60.0
 """Nothing in a step takes longer: reading a very large cluster, an API server that is slow."""
@@ -101,8 +100,7 @@ class RolloutStep:
         self.report = StepReport(state.count)
         self.revisions = StartRevisions(self.api, lenient=state.held is None)
         self.reconciler: Reconciler | None = None
-        self.journal: RunJournal | None = None
-        """As it was read or written when this step came to hold the Lease."""
+        self.journal: RunJournal | None = None  # as it was when this step came to hold the Lease
         self._failures_before = state.failures
         self._report_begun = 0.0
         self._renewed = self.began - lease.DURATION
@@ -297,15 +295,7 @@ class RolloutStep:
 
     def _wait_for(self, reading: LeaseReading, alive: bool) -> None:
         if alive:
-            raise InvalidInput(
-                [
-                    InputError(
-                        lease.NAME,
-                        f"is held by run {reading.holder}, which is running"
-                        f" (renewed {reading.renewed}): wait until it ends",
-                    )
-                ]
-            )
+            raise handover.held_by_another(reading)
         self._say_waiting(
             f"waiting up to {lease.DURATION} s to see whether run {reading.holder} still renews"
             f" {lease.NAME} (last renewed {reading.renewed})"

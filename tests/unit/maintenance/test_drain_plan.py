@@ -1,0 +1,200 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which moves empty a node, in which order, and what stays with a reason."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import (
+    ATTEMPTS,
+    DrainView,
+)
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.options import (
+    MaintenanceOptions,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
+    pod_from_manifest,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
+    Node,
+    Owner,
+    Pod,
+    Ref,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Plan
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Snapshot,
+    Vmi,
+    Workload,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import (
+    RunJournal,
+    digest,
+)
+
+JSON = dict[str, t.Any]
+OPTIONS = MaintenanceOptions(
+    nodes=("w1",),
+    label=("", ""),
+    state="drained",
+    reason="",
+    vm_policy="migrate",
+    reboot_expected=False,
+    max_nodes=1,
+    allow_findings=frozenset(),
+    run_timeout=60,
+    move_timeout=60,
+    topology=Topology.of({}),
+).as_rollout
+
+
+def pod(name: str, owner: Owner | None, near: str = "", **fields: t.Any) -> Pod:
+    spec: JSON = {"nodeName": "w1", "containers": []}
+    if near:
+        selector = {"matchLabels": {"app": near}}
+        term = {"labelSelector": selector, "topologyKey": "kubernetes.io/hostname"}
+        affinity = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        spec["affinity"] = {"podAffinity": affinity}
+    metadata = {"name": name, "namespace": "shop", "uid": f"u-{name}", "labels": {"app": name}}
+    manifest = {"metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
+    return replace(pod_from_manifest(manifest), owner=owner, **fields)
+
+
+def of_deployment(name: str, near: str = "", **fields: t.Any) -> Pod:
+    return pod(name, Owner("ReplicaSet", f"{name}-1", f"u-{name}-1"), near, **fields)
+
+
+def snapshot(*pods: Pod, vms: t.Iterable[tuple[Vmi, Workload | None]] = ()) -> Snapshot:
+    launchers = [
+        pod(f"virt-launcher-{x.ref.name}", Owner(x.ref.kind, x.ref.name, x.uid)) for x, _vm in vms
+    ]
+    return Snapshot(
+        nodes=(Node("w1"), Node("w2")),
+        pods=(*pods, *launchers),
+        vmis=tuple(x for x, _vm in vms),
+        workloads=tuple(vm for _vmi, vm in vms if vm is not None),
+        controllers={f"u-{x.name}-1": Ref("Deployment", "shop", x.name) for x in pods},
+    )
+
+
+def vm(
+    strategy: str = "Always",
+    labels: JSON | None = None,
+    kind: str = "VirtualMachine",
+    **of_vmi: t.Any,
+) -> tuple[Vmi, Workload]:
+    ref = Ref(kind, "shop", "db")
+    metadata = {"name": "db", "namespace": "shop", "uid": "u-vm", "labels": labels or {}}
+    workload = Workload(ref, "u-vm", {"metadata": metadata, "spec": {"runStrategy": strategy}})
+    vmi = Vmi(
+        Ref("VirtualMachineInstance", "shop", "db"),
+        "u-db",
+        "Running",
+        "w1",
+        {},
+        {},
+        owner=Owner(kind, "db", "u-vm"),
+        live_migratable=True,
+    )
+    return replace(vmi, **of_vmi), workload
+
+
+def plan(
+    of: Snapshot, policy: str = "migrate", journal: RunJournal | None = None, **view: t.Any
+) -> Plan:
+    return DrainView(of, frozenset({"w1"}), policy, **view).plan(OPTIONS, journal)
+
+
+POLICY = "placement.virt/vm-policy"
+STUCK: JSON = {"live_migratable": False, "live_migratable_reason": "DisksNotLiveMigratable"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "made", "outcome"),
+    [
+        ("migrate", vm(), "migrate"),
+        ("migrate", vm(**STUCK), "the instance is not live-migratable: DisksNotLiveMigratable"),
+        ("restart", vm(), "restart"),
+        ("restart", vm("Once"), "a VM with run strategy Once is not restarted"),
+        ("restart", vm(kind="VirtualMachineInstanceReplicaSet"), "recreate"),
+        ("stop", vm("Once"), "stop"),
+        ("refuse", vm(), "its vm_policy is 'refuse'"),
+        ("migrate", vm(labels={POLICY: "stop"}), "stop"),
+        ("stop", vm(labels={POLICY: "migrate"}), "migrate"),
+        ("migrate", vm(labels={POLICY: "evict"}), "its vm_policy is 'evict'"),
+        ("migrate", vm(phase="Scheduling"), "its VM is starting"),
+    ],
+)
+def test_vm_leaves_by_its_policy(policy: str, made: tuple[Vmi, Workload], outcome: str) -> None:
+    result = plan(snapshot(vms=[made]), policy)
+    methods = [str(move.method) for move in result.moves]
+    assert methods + [skipped.reason for skipped in result.skipped] == [outcome]
+
+
+@pytest.mark.parametrize(
+    "strategy", ["", "None", "LiveMigrateIfPossible", "LiveMigrate", "External"]
+)
+def test_eviction_strategy_changes_nothing(strategy: str) -> None:
+    (move,) = plan(snapshot(vms=[vm(eviction_strategy=strategy)])).moves
+    assert str(move.method) == "migrate"
+
+
+def test_standalone_vmi_is_migrated_where_that_is_allowed() -> None:
+    alone = snapshot(vms=[(vm()[0], None)])
+    alone = replace(alone, vmis=(replace(alone.vmis[0], owner=None),))
+    (skipped,) = plan(alone).skipped
+    assert "standalone_vmi" in skipped.reason
+    (move,) = plan(alone, allowed=frozenset({"standalone_vmi"})).moves
+    assert str(move.method) == "migrate"
+
+
+def test_target_is_recreated_before_its_followers_are_evicted() -> None:
+    moves = {
+        move.instance.name: move
+        for move in plan(snapshot(of_deployment("app", "db"), of_deployment("db"))).moves
+    }
+    assert (str(moves["db"].method), moves["db"].after) == ("recreate", ())
+    assert (str(moves["app"].method), moves["app"].after) == ("evict", ("u-db",))
+
+
+def test_circle_of_affinities_has_an_order() -> None:
+    circle = snapshot(of_deployment("a", "b"), of_deployment("b", "c"), of_deployment("c", "a"))
+    after = {move.uid: set(move.after) for move in plan(circle).moves}
+    gone: set[str] = set()
+    while after:
+        free = {uid for uid, uids in after.items() if uids <= gone}
+        assert free, "no move may begin"
+        gone |= free
+        after = {uid: uids for uid, uids in after.items() if uid not in free}
+
+
+def test_failed_migration_is_begun_again_some_times() -> None:
+    one = snapshot(vms=[vm()])
+    journal = RunJournal("r1", "", lost=frozenset({digest("u-db")}))
+    again = replace(journal, tried={digest("u-db"): ATTEMPTS - 1})
+    assert len(plan(one, journal=again).moves) == 1
+    spent = replace(journal, tried={digest("u-db"): ATTEMPTS})
+    (skipped,) = plan(one, journal=spent).skipped
+    assert (skipped.reason, skipped.temporary) == ("its migrate failed 3 times", False)
+
+
+def test_what_belongs_to_the_node_or_has_finished_is_not_left() -> None:
+    daemon = pod("agent", Owner("DaemonSet", "agent", "u-set"))
+    finished = of_deployment("job", phase="Succeeded")
+    view = DrainView(snapshot(daemon, finished, of_deployment("web")), frozenset({"w1"}), "migrate")
+    workload = Workload(
+        Ref("DaemonSet", "shop", "agent"), "u-set", {"metadata": {"name": "agent"}, "spec": {}}
+    )
+    view = replace(view, snapshot=replace(view.snapshot, workloads=(workload,)))
+    assert view.left == {"w1": 1}
+    assert [move.instance.name for move in view.plan(OPTIONS).moves] == ["web"]
+
+
+def test_terminating_pod_is_waited_for() -> None:
+    (skipped,) = plan(snapshot(of_deployment("web", terminating=True))).skipped
+    assert (skipped.reason, skipped.temporary) == ("it is terminating", True)

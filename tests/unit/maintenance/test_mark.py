@@ -1,0 +1,125 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The mark on a node: what is written, and what a damaged one leads to."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark import (
+    DamagedMark,
+    MaintenancePhase,
+    Mark,
+    begun,
+    decode,
+    encode,
+    mark_of,
+    mark_write,
+    unmark_write,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node
+from ansible_collections.virt.placement.plugins.module_utils.model.write import patched
+
+KEY = "placement.virt/maintenance"
+MARK = Mark("r1", "firmware", MaintenancePhase.DRAINING, "boot", True, "2026-11-22T19:00:00Z")
+
+
+def node(*, unschedulable: bool = False, **annotations: str) -> Node:
+    marks = {KEY: annotations["mark"]} if "mark" in annotations else {"other": "x"}
+    return Node("w1", uid="u1", annotations=marks, unschedulable=unschedulable, boot_id="boot")
+
+
+def manifest(of: Node) -> dict[str, t.Any]:
+    spec = {"unschedulable": True} if of.unschedulable else {}
+    metadata = {"name": of.name, "uid": of.uid, "annotations": dict(of.annotations)}
+    return {"metadata": metadata, "spec": spec}
+
+
+def start(of: Node, mark: Mark | None = None, phase: str = "draining") -> Mark:
+    return begun(of, mark, run="r2", phase=MaintenancePhase(phase), reason="disk", now="now")
+
+
+def test_mark_is_read_as_it_was_written() -> None:
+    assert decode(encode(MARK)) == MARK
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "[" * 4000,
+        "x" * 5000,
+        json.dumps({"run": "r1"}),
+        encode(MARK).replace('"draining"', '"asleep"'),
+        encode(MARK).replace("true", "1"),
+        encode(MARK).replace('"r1"', "7"),
+        encode(MARK)[:-1] + ',"more":1}',
+    ],
+)
+def test_damaged_mark_says_what_to_do(text: str) -> None:
+    with pytest.raises(DamagedMark, match=f"annotation {KEY} is damaged .*: check whether"):
+        decode(text)
+
+
+def test_cordon_and_mark_are_one_conditional_patch() -> None:
+    write = mark_write(node(), start(node()))
+    assert write is not None
+    assert [(op["op"], op["path"]) for op in write.patch()] == [
+        ("test", "/metadata/uid"),
+        ("test", "/spec/unschedulable"),
+        ("test", "/metadata/annotations/placement.virt~1maintenance"),
+        ("add", "/spec/unschedulable"),
+        ("add", "/metadata/annotations/placement.virt~1maintenance"),
+    ]
+    written = patched(manifest(node()), (*write.tests, *write.operations))
+    mark = decode(written["metadata"]["annotations"][KEY])
+    assert (mark.cordoned, mark.run, mark.reason, mark.boot_id) == (True, "r2", "disk", "boot")
+
+
+def test_node_without_annotations_gets_them() -> None:
+    bare = Node("w1", uid="u1")
+    write = mark_write(bare, start(bare))
+    assert write is not None
+    written = patched({"metadata": {"uid": "u1"}, "spec": {}}, (*write.tests, *write.operations))
+    assert set(written["metadata"]["annotations"]) == {KEY}
+
+
+def test_foreign_cordon_is_not_ours() -> None:
+    cordoned = node(unschedulable=True)
+    mark = start(cordoned)
+    assert mark.cordoned is False
+    marked = node(unschedulable=True, mark=encode(mark))
+    write = unmark_write(marked, mark)
+    assert write is not None
+    written = patched(manifest(marked), (*write.tests, *write.operations))
+    assert written["spec"] == {"unschedulable": True}
+    assert KEY not in written["metadata"]["annotations"]
+
+
+def test_own_cordon_goes_with_the_mark() -> None:
+    marked = node(unschedulable=True, mark=encode(MARK))
+    write = unmark_write(marked, MARK)
+    assert write is not None
+    assert patched(manifest(marked), write.operations)["spec"] == {}
+
+
+def test_run_that_continues_keeps_the_beginning_of_the_maintenance() -> None:
+    marked = node(unschedulable=True, mark=encode(MARK))
+    mark = start(marked, mark_of(marked), "drained")
+    assert (mark.run, mark.since, mark.reason) == ("r2", MARK.since, MARK.reason)
+    assert mark.phase is MaintenancePhase.DRAINED
+
+
+def test_cordoned_does_not_set_a_drained_node_back() -> None:
+    marked = node(unschedulable=True, mark=encode(MARK))
+    assert mark_write(marked, start(marked, MARK, "cordoned")) is None
+
+
+def test_cordon_that_was_lifted_since_is_made_again_and_ours() -> None:
+    foreign = Mark("r1", "", MaintenancePhase.CORDONED, "boot", False, "now")
+    marked = node(mark=encode(foreign))
+    assert start(marked, foreign).cordoned is True

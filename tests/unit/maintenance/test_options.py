@@ -1,0 +1,120 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Options of a maintenance: what they select, and which nodes may be out of service together."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.options import (
+    MaintenanceOptions,
+    check_limits,
+    parse_options,
+    select,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+
+ZONE = "topology.kubernetes.io/zone"
+MARKED = {"placement.virt/maintenance": "{}"}
+
+
+def options(**given: t.Any) -> MaintenanceOptions:
+    defaults = {
+        "nodes": ["w1"],
+        "topology": None,
+        "state": "drained",
+        "reason": "",
+        "vm_policy": "migrate",
+        "reboot_expected": False,
+        "max_nodes": 1,
+        "allow_findings": [],
+        "run_timeout": 60,
+        "move_timeout": 60,
+    }
+    return parse_options({**defaults, **given}, Topology.of({}))
+
+
+def node(name: str, zone: str = "", **fields: t.Any) -> Node:
+    return Node(name, labels={ZONE: zone} if zone else {}, **fields)
+
+
+NODES = (node("w1", "a"), node("w2", "a"), node("w3", "b"))
+
+
+def error_of(**given: t.Any) -> str:
+    with pytest.raises(InvalidInput) as raised:
+        options(**given)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        (
+            {"nodes": None, "topology": {"zone": "a", "region": "x"}},
+            "must name one topology domain",
+        ),
+        ({"nodes": None, "topology": {"zone": True}}, "must be text"),
+        ({"nodes": None, "topology": {"zoen": "a"}}, "is not declared"),
+        ({"max_nodes": 0}, "max_nodes: must be at least 1"),
+        ({"reason": "x" * 300}, "reason: must have at most 256"),
+    ],
+)
+def test_bad_options_are_named(given: dict[str, t.Any], error: str) -> None:
+    assert error in error_of(**given)
+
+
+def test_topology_selects_its_nodes() -> None:
+    asked = options(nodes=None, topology={"zone": "a"})
+    assert [x.name for x in select(asked, NODES)] == ["w1", "w2"]
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"nodes": ["w9"]}, "there is no node 'w9'"),
+        (
+            {"nodes": None, "topology": {"zone": "z"}},
+            "no node has the label .*=z; known values: 'a",
+        ),
+    ],
+)
+def test_selection_of_nothing_is_an_error(given: dict[str, t.Any], error: str) -> None:
+    with pytest.raises(InvalidInput, match=error):
+        select(options(**given), NODES)
+
+
+def test_empty_list_is_no_node() -> None:
+    assert select(options(nodes=[]), NODES) == ()
+
+
+def test_damaged_mark_is_an_error_about_its_node_alone() -> None:
+    nodes = (node("w1", "a", annotations=MARKED), node("w2", "a"))
+    with pytest.raises(InvalidInput, match="Node w1: annotation"):
+        select(options(nodes=["w1"]), nodes)
+    assert [x.name for x in select(options(nodes=["w2"]), nodes)] == ["w2"]
+
+
+def test_limits_hold_with_nodes_of_earlier_tasks() -> None:
+    marked = (NODES[0], node("w2", "a", annotations=MARKED), node("w3", "b"))
+    with pytest.raises(
+        InvalidInput, match=r"max_nodes: is 1, and 2 nodes .* w2 .a, in maintenance"
+    ):
+        check_limits(options(), marked[:1], marked)
+    check_limits(options(max_nodes=2), marked[:1], marked)
+    with pytest.raises(InvalidInput, match="in 2 topology domains"):
+        check_limits(options(nodes=["w3"], max_nodes=6), marked[2:], marked)
+
+
+def test_nodes_without_zones_are_limited_by_number_alone() -> None:
+    nodes = (node("w1"), node("w2"))
+    check_limits(options(max_nodes=2), nodes, nodes)
+
+
+def test_same_nodes_are_the_same_request() -> None:
+    assert options().as_rollout.request == options(reason="other").as_rollout.request
+    assert options().as_rollout.request != options(nodes=["w2"]).as_rollout.request
