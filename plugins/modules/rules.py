@@ -206,6 +206,14 @@ options:
     type: str
     choices: [refuse, allow]
     default: refuse
+  fail_on_forecast:
+    description:
+      - Forecasts, as of M(virt.placement.forecast_info), with which nothing is written.
+      - A forecast counts only where it is worse than that of the cluster as it is. With an empty list none counts.
+    type: list
+    elements: str
+    choices: [possible, impossible, unknown]
+    default: [impossible]
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - virt.placement.attributes
@@ -573,6 +581,12 @@ def main() -> None:
                 "type": "str",
                 "default": "refuse",
                 "choices": list(WORKLOAD_ROLLOUT),
+            },
+            fail_on_forecast={
+                "type": "list",
+                "elements": "str",
+                "default": ["impossible"],
+                "choices": ["possible", "impossible", "unknown"],
             },
             **ASSUME_NODE_LABELS,
         ),

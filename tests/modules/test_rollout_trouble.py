@@ -31,7 +31,7 @@ from ansible_collections.virt.placement.plugins.modules import placement_info, r
 from sandbox import Sandbox, drain, node_faults, objects
 from sandbox.fault_proxy import Rule, sigkill
 from tests.conftest import error_messages
-from tests.shop import LEASE, ZONE, Object, Shop
+from tests.shop import HOSTNAME, LEASE, ZONE, Object, Shop
 from tests.terms import apart_over_zone, keep_machines_apart, pair_on_one_node
 
 JOURNAL = "placement.virt/journal"
@@ -159,6 +159,29 @@ def test_a_run_whose_time_is_over_says_which_migrations_go_on(shop: Shop) -> Non
     assert result["skipped"][0]["reason"].startswith("goes on without this task")
     again = shop.roll(move_timeout=60, run_timeout=90, seconds=90)
     assert [move["state"] for move in again["moves"]] == ["moved"]
+
+
+def test_two_vms_that_block_each_other_are_named_with_the_way_out(shop: Shop) -> None:
+    """Each is to be on the node of the other, and they keep apart."""
+    homes = {"m1": "w1", "m2": "w2"}
+    for name, node in homes.items():
+        shop.start(objects.virtual_machine(name, shop.namespace), nodes=[node])
+    apart = apart_over_zone(list(homes))["podAntiAffinity"]
+    for term in apart["requiredDuringSchedulingIgnoredDuringExecution"]:
+        term["topologyKey"] = HOSTNAME
+    for name, node in (("m1", "w2"), ("m2", "w1")):
+        there = {"key": HOSTNAME, "operator": "In", "values": [node]}
+        terms = {"nodeSelectorTerms": [{"matchExpressions": [there]}]}
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+        affinity = {"podAntiAffinity": apart, "nodeAffinity": required}
+        shop.patch_template("VirtualMachine", name, {"affinity": affinity})
+
+    result = shop.roll()
+
+    assert not result["moves"]
+    reasons = {skipped["name"]: skipped["reason"] for skipped in result["skipped"]}
+    assert f"it and VirtualMachineInstance {shop.namespace}/m2 on w2 block" in reasons["m1"]
+    assert f"it and VirtualMachineInstance {shop.namespace}/m1 on w1 block" in reasons["m2"]
 
 
 def test_a_quota_that_holds_a_migration_is_named_at_once(shop: Shop) -> None:

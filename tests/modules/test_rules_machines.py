@@ -322,6 +322,34 @@ def test_machines_that_may_use_one_zone_only_cannot_be_kept_apart(task: RulesTas
     assert task.sandbox.audit.writes(since=start) == []
 
 
+def test_rules_whose_own_forecast_is_impossible_are_refused(task: RulesTask) -> None:
+    """Two VMs of one node that no rollout may move."""
+    on_w1 = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["w1"]}
+    weighted = {"weight": 1, "preference": {"matchExpressions": [on_w1]}}
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}
+    _start(task, [(name, {"affinity": {"nodeAffinity": preferred}}) for name in ("a", "b")])
+    for name in ("a", "b"):
+        label = {"metadata": {"labels": {"placement.virt/do-not-move": "true"}}}
+        task.api.patch(task.api.path(VM, task.namespace, name), label)
+    rule = {"name": "apart", "workloads": ["a", "b"], "keep_apart": "zone"}
+    start = task.sandbox.audit.mark()
+
+    refused = task(rule)
+    checked = task(rule, check=True)
+    untouched = task.sandbox.audit.writes(since=start)
+    written = task(rule, fail_on_forecast=[])
+    again = task({**rule, "preferred": True})
+
+    assert "the forecast of these rules is impossible" in refused["msg"]
+    assert "do-not-move" in refused["msg"]
+    assert [error["type"] for error in refused["errors"]] == ["finding"]
+    assert [each["changed"] for each in refused["workloads"]] == [False, False]
+    assert checked["failed"]
+    assert untouched == []
+    assert written["counts"]["changed"] == 2
+    assert not again.get("failed"), "it is no worse than what is there"
+
+
 def test_a_rule_against_the_zone_of_a_bound_volume_is_refused(task: RulesTask) -> None:
     """The real scheduler lets the VM run in the zone of its volume only."""
     name = f"bound-{task.namespace}"

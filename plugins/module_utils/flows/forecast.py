@@ -12,12 +12,10 @@ from ..cluster.reading import ReadScope, read_snapshot
 from ..forecast.change import (
     ChangedCluster,
     Scale,
-    expanded_template,
-    surplus_is_free,
     what_if,
 )
 from ..forecast.eviction import ENDING_STRATEGIES
-from ..forecast.forecast import forecast
+from ..forecast.forecast import estimates, forecast
 from ..forecast.report import forecast_as_json
 from ..forecast.request import (
     ForecastRequest,
@@ -30,10 +28,9 @@ from ..forecast.unplaced import pending_now
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, warn_unreadable
 from ..interface.runner import with_errors_of_the_cluster
-from ..kubevirt.next_pod import why_estimated
 from ..lint.run import lint_of_writes
 from ..model.findings import Finding, InputError, InvalidInput
-from ..model.kinds import FORECAST_KINDS, VIRTUAL_MACHINE
+from ..model.kinds import FORECAST_KINDS
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..rules.plan import ExtraFindings, RulesPlan, RulesRequest
@@ -187,7 +184,7 @@ def _forecast(question: Question, topology: Topology) -> Forecast:
         change,
         topology=topology,
         assumed=tuple(_assumed(change)),
-        estimated=tuple(_estimated(change, question.scale)),
+        estimated=tuple(estimates(change, question.scale)),
     )
     if question.changes_something or result.unreadable:
         return result
@@ -205,20 +202,3 @@ def _assumed(change: ChangedCluster) -> t.Iterator[str]:
             migrates = strategy not in ENDING_STRATEGIES and vmi.live_migratable is None
             if vmi.node_name in lost and migrates:
                 yield f"whether {vmi.ref} can be live-migrated is not known"
-
-
-def _estimated(change: ChangedCluster, scale: t.Sequence[Scale]) -> t.Iterator[str]:
-    """Facts that are estimated, so that the forecast may differ from what happens."""
-    running = {(vmi.ref.namespace, vmi.ref.name) for vmi in change.before.vmis}
-    scaled = {entry.workload for entry in scale}
-    for workload in change.after.workloads:
-        ref = workload.ref
-        halted = ref.kind == VIRTUAL_MACHINE.name and (ref.namespace, ref.name) not in running
-        starts = halted and ref in change.affected
-        if starts or (ref in scaled and workload.kind.virtual_machines):
-            expanded = expanded_template(change.before, workload)
-            if why := why_estimated(workload, expanded, change.before.platform):
-                yield f"the next pod of {ref} is an estimate: {why}"
-    for entry in scale:
-        if surplus_is_free(change.before, entry):
-            yield f"the controller chooses which instances of {entry.workload} end"

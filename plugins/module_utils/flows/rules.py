@@ -13,6 +13,9 @@ from ..cluster.access import require_write_rights
 from ..cluster.patching import Replaced, apply
 from ..cluster.reading import ReadScope, read_snapshot, with_expanded_templates
 from ..compliance.terms import listed
+from ..forecast.change import what_if
+from ..forecast.decide import WORSE
+from ..forecast.forecast import estimates, forecast
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, writes_result
 from ..interface.runner import PartialFailure, task_error
@@ -20,7 +23,7 @@ from ..kubevirt.moving import RECREATION, RESTART
 from ..lint.run import lint_of_writes
 from ..model.findings import InputError, TaskError, sentences
 from ..model.json_pointer import JSON
-from ..model.kinds import RULE_KINDS
+from ..model.kinds import FORECAST_KINDS
 from ..model.objects import Ref
 from ..model.rule import PodSelector
 from ..model.snapshot import Snapshot
@@ -49,6 +52,8 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         check=module.check_mode,
         extra_findings=lint_of_writes(topology),
         assumed=assumed if module.check_mode else {},
+        topology=topology,
+        fail_on_forecast=params["fail_on_forecast"],
     )
     plan = outcome.plan
     reported = {change.ref for change in plan.workloads}
@@ -66,6 +71,8 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         for f, sentence in sentences(plan.refused)
     ]
     errors += outcome.errors.values()
+    if outcome.refusal:
+        errors.append(TaskError("finding", outcome.refusal, "fail_on_forecast"))
     if errors:
         raise PartialFailure(result, errors)
     return result
@@ -117,18 +124,19 @@ def rules_request(
 @dataclass(frozen=True)
 class Written:
     """`done` are the writes that were made, in their order; `errors` has the other objects, with the
-    reason."""
+    reason. `refusal`: why the forecast of the plan refuses it."""
 
     plan: RulesPlan
     done: tuple[Write, ...] = ()
     errors: t.Mapping[Ref, TaskError] = field(default_factory=dict)
+    refusal: str = ""
 
     def workloads(self) -> list[dict[str, JSON]]:
         """The change of each workload; in check mode and for refused plans, the planned one."""
         made: dict[Ref, list[Write]] = {}
         for write in self.done:
             made.setdefault(self._workload(write.target), []).append(write)
-        refused = bool(self.plan.refused)
+        refused = bool(self.plan.refused or self.refusal)
         return [
             change.as_json(made.get(change.ref, ()), refused=refused)
             for change in self.plan.workloads
@@ -161,8 +169,11 @@ def write_rules(
     check: bool,
     extra_findings: ExtraFindings | None = None,
     assumed: NodeLabels = NO_LABELS,
+    topology: Topology | None = None,
+    fail_on_forecast: t.Collection[str] = (),
 ) -> Written:
-    """Writes the rules of `request`. Nothing is sent in check mode, or if findings refuse the plan.
+    """Writes the rules of `request`. Nothing is sent in check mode, or if findings or one of the
+    forecasts in `fail_on_forecast` refuse the plan.
     Raises InvalidInput with all faults or all missing rights, and ApiError."""
     faults = list(request.faults)
     snapshot = with_node_labels(read_snapshot(api, scope_of(request)), assumed, faults)
@@ -170,6 +181,9 @@ def write_rules(
     _snapshot, plan = plan_with_instance_types(api, snapshot, request, extra_findings)
     if plan.refused:
         return Written(plan)
+    forecasts = fail_on_forecast if plan.writes and request.state == "present" else ()
+    if refusal := _forecast_refusal(snapshot, plan, forecasts, topology):
+        return Written(plan, refusal=refusal)
     require_write_rights(api, plan.writes, role="mover")
     done: list[Write] = []
     errors: dict[Ref, TaskError] = {}
@@ -204,6 +218,30 @@ def plan_with_instance_types(
     return expanded, plan_rules(expanded, request, extra_findings=extra_findings)
 
 
+def _forecast_refusal(
+    snapshot: Snapshot,
+    plan: RulesPlan,
+    fail_on: t.Collection[str],
+    topology: Topology | None,
+) -> str:
+    """Why the forecast refuses the writes; empty where it does not, or where it is no worse than that
+    of the cluster as it is."""
+    if not fail_on:
+        return ""
+    change = what_if(snapshot, writes=plan.writes, members=plan.members)
+    after = forecast(change, topology=topology, estimated=tuple(estimates(change)))
+    if str(after.answer) not in fail_on or after.unreadable:
+        return ""
+    before = forecast(what_if(snapshot, members=plan.members), topology=topology)
+    if WORSE.index(before.answer) >= WORSE.index(after.answer):
+        return ""
+    reasons = "; ".join(after.reasons)
+    return (
+        f"the forecast of these rules is {after.answer}: {reasons}. Change the rules, or set"
+        " fail_on_forecast to [] to write them all the same"
+    )
+
+
 def scope_of(request: RulesRequest) -> ReadScope:
     """What has to be read to plan the request."""
     targets = (target for rule in request.rules for _where, target in targets_of(rule))
@@ -211,7 +249,7 @@ def scope_of(request: RulesRequest) -> ReadScope:
     namespaces = {x.namespace for x in targets if not isinstance(x, PodSelector)}
     namespaces.add(request.namespace)
     readable = (name for name in namespaces if name.strip() and "/" not in name)
-    return ReadScope(namespaces=tuple(sorted(readable)), kinds=RULE_KINDS)
+    return ReadScope(namespaces=tuple(sorted(readable)), kinds=FORECAST_KINDS, quotas=True)
 
 
 def _held(

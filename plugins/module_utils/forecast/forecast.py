@@ -13,7 +13,9 @@ import typing as t
 from dataclasses import replace
 
 from ..compliance.pending import PendingReasons
+from ..kubevirt.next_pod import why_estimated
 from ..model.findings import Finding
+from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Pod
 from ..model.plan import Method, Move
 from ..model.snapshot import Snapshot, Unreadable, unreadable_texts
@@ -21,7 +23,7 @@ from ..model.topology import Topology
 from ..scheduler.index import Index
 from ..view.view import ClusterView
 from .bounds import reachable_nodes
-from .change import ChangedCluster
+from .change import ChangedCluster, Scale, expanded_template, surplus_is_free
 from .decide import (
     NOT_ALL_TRIED,
     Decision,
@@ -115,6 +117,23 @@ def _qualified(result: Forecast, assumed: t.Sequence[str], estimated: t.Sequence
         pending=tuple(replace(instance, certain=False) for instance in result.pending),
         min_unschedulable=0 if estimated else result.min_unschedulable,
     )
+
+
+def estimates(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> t.Iterator[str]:
+    """Facts that are estimated, so that the forecast may differ from what happens."""
+    running = {(vmi.ref.namespace, vmi.ref.name) for vmi in change.before.vmis}
+    scaled = {entry.workload for entry in scale}
+    for workload in change.after.workloads:
+        ref = workload.ref
+        halted = ref.kind == VIRTUAL_MACHINE.name and (ref.namespace, ref.name) not in running
+        starts = halted and ref in change.affected
+        if starts or (ref in scaled and workload.kind.virtual_machines):
+            expanded = expanded_template(change.before, workload)
+            if why := why_estimated(workload, expanded, change.before.platform):
+                yield f"the next pod of {ref} is an estimate: {why}"
+    for entry in scale:
+        if surplus_is_free(change.before, entry):
+            yield f"the controller chooses which instances of {entry.workload} end"
 
 
 def blind_spots(snapshot: Snapshot) -> tuple[Unreadable, ...]:

@@ -57,6 +57,7 @@ MAY_BE_HELPED = (
     " may become feasible"
 )
 MOVES_EXIST = "not guaranteed: some sequence of single moves satisfies all rules, but the plan has no move for"
+OBSTACLE_ENDS = "not proven: some of these obstacles end by themselves"
 HEALED_BESIDES = (
     "moves were found that satisfy all rules, but not whether they still do when the other instances"
     " have nodes"
@@ -137,6 +138,8 @@ class ChangedVms:
         answer, why = self._by_any_sequence(pending)
         if answer is ForecastResult.POSSIBLE:
             return ChangedVmsResult(answer, (f"{MOVES_EXIST}: {listed(list(map(str, refs)))}",))
+        if answer is ForecastResult.IMPOSSIBLE and any(x.temporary for x in self.plan.skipped):
+            answer, why = ForecastResult.UNKNOWN, OBSTACLE_ENDS
         if answer is ForecastResult.UNKNOWN:
             return ChangedVmsResult(answer, (*reasons, why))
         deadlock = Deadlock(refs, why, remediation(refs, rollout=False))

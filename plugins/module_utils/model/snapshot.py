@@ -292,6 +292,6 @@ def managed_by(workload: Workload) -> str | None:
                 return f"{tool} ({key}={labels[key]})"
     for entry in workload.manifest["metadata"].get("managedFields") or ():
         manager = entry.get("manager")
-        if manager in _TOOL_MANAGERS and "f:spec" in (entry.get("fieldsV1") or {}):
+        if manager in _TOOL_MANAGERS:
             return f"{_TOOL_MANAGERS[manager]} (field manager {manager})"
     return None

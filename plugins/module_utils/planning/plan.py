@@ -349,9 +349,38 @@ class _Planner:
             self._skip(movable, f"{violated}; {self._why_not_moved(movable)}")
         elif proof := self._proof(uid):
             self._skip(movable, f"{violated}; {proof}")
+        elif blocker := self._mutual_blocker(uid):
+            self._skip(movable, f"{violated}; {self._why_mutual(uid, blocker)}", no_node=True)
         else:
             why = self.simulation.why_no_node(uid, methods[-1], self.request.topology)
             self._skip(movable, f"{violated}; {why}", no_node=True)
+
+    def _mutual_blocker(self, uid: Uid) -> Uid | None:
+        """An instance that also has to move, where each of the two could if the other were gone."""
+        related = sorted(self.dependencies.related(uid))
+        others = [x for x in related if self.simulation.violations(x) and self._methods(x)]
+        return next(
+            (
+                x
+                for x in others[:_PAIRS]
+                if self._opens(uid, without=x) and self._opens(x, without=uid)
+            ),
+            None,
+        )
+
+    def _opens(self, uid: Uid, *, without: Uid) -> bool:
+        method, other = self._methods(uid)[-1], self.candidates[without].pod.uid
+        with self.simulation.without([without]), self.simulation.running.without(other):
+            return bool(self.simulation.open_set(uid, method) & self.simulation.good_set(uid))
+
+    def _why_mutual(self, uid: Uid, blocker: Uid) -> str:
+        one, other = self.candidates[uid], self.candidates[blocker]
+        return (
+            f"it and {other.instance.ref} on {other.node} block each other: each needs a node that the"
+            " other one prevents. Add a node that one of them may use, or stop"
+            f" {one.instance.ref.name}, move {other.instance.ref.name}, and start"
+            f" {one.instance.ref.name} again"
+        )
 
     def _why_not_moved(self, movable: MovableInstance) -> str:
         if movable.uid in self.request.not_movable:
@@ -387,6 +416,10 @@ class _Planner:
 
     def _name(self, uid: Uid) -> str:
         return self.candidates[uid].instance.ref.name
+
+
+_PAIRS = 20
+"""Instances at most with which one is paired to see whether the two block each other."""
 
 
 def _move(

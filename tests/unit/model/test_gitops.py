@@ -45,19 +45,13 @@ def _workload(owner: Owner | None = None, **metadata: t.Any) -> Workload:
         (
             _workload(
                 labels={"app.kubernetes.io/instance": "app"},
-                managedFields=[{"manager": "argocd-controller", "fieldsV1": {"f:spec": {}}}],
+                managedFields=[{"manager": "argocd-controller"}],
             ),
             "Argo CD (field manager argocd-controller)",
         ),
         (
-            _workload(
-                managedFields=[{"manager": "kustomize-controller", "fieldsV1": {"f:spec": {}}}]
-            ),
+            _workload(managedFields=[{"manager": "kustomize-controller"}]),
             "Flux (field manager kustomize-controller)",
-        ),
-        (
-            _workload(managedFields=[{"manager": "helm-controller", "fieldsV1": {"f:status": {}}}]),
-            None,
         ),
         (_workload(labels={"app.kubernetes.io/instance": "app"}), None),
     ],

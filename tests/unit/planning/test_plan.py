@@ -236,6 +236,26 @@ def test_vm_without_a_node_is_skipped_in_the_words_of_kube_scheduler() -> None:
     assert "1 node(s) didn't match pod anti-affinity rules" in skipped.reason
 
 
+def test_two_vms_that_block_each_other_are_named_with_the_way_out() -> None:
+    cluster = Cluster("ab")
+    cluster.run("a", "n1", in_zones("b"), tier="db")
+    cluster.run("b", "n2", in_zones("a"), tier="db")
+
+    plan = plan_of(cluster)
+
+    assert not plan.moves
+    for skipped, other, node in zip(plan.skipped, "ba", ("n2", "n1"), strict=True):
+        blocker = f"VirtualMachineInstance shop/{other} on {node}"
+        assert f"it and {blocker} block each other" in skipped.reason
+        assert (
+            f"Add a node that one of them may use, or stop {skipped.instance.name}"
+            in skipped.reason
+        )
+
+    cluster.node("n3", {ZONE: "b"})
+    assert len(plan_of(cluster).moves) == 2
+
+
 def test_plan_names_the_instances_that_violate_a_rule_before_its_moves() -> None:
     cluster = Cluster("ab")
     vms(cluster, "11")
