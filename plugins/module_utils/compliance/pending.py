@@ -86,9 +86,9 @@ def no_node_text(total: int, counts: t.Mapping[str, int]) -> str:
 
 
 def refused_text(nodes: t.Iterable[t.Iterable[FilterStatus]], topology: Topology) -> str:
-    """The same from the filters' answers for each node: every filter that refuses a node counts,
-    where kube-scheduler reports only the first."""
-    counts = Counter(_node_text(refusals, topology) for refusals in nodes)
+    """The same from the filters' answers for each node. As in kube-scheduler, a node counts for the
+    first filter that refuses it: the control plane is one number, whatever else keeps a pod off it."""
+    counts = Counter(_node_text(list(refusals)[:1], topology) for refusals in nodes)
     return no_node_text(counts.total(), counts)
 
 

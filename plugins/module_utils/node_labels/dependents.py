@@ -88,14 +88,15 @@ def _fault(
     snapshot: Snapshot,
 ) -> InputError | None:
     key = change.key
+    # Volumes first: data on them cannot be reached again by moving anything.
     dependents = [
-        f"the rules of {name}" for name, placement in rules if step.counts(placement, key)
-    ]
-    dependents += [
         f"the volume of PersistentVolumeClaim {namespace}/{claim}"
         for (namespace, claim), terms in sorted(snapshot.claim_terms.items())
         if key in _keys_of(terms)
         and matches_terms(terms, step.before) != matches_terms(terms, step.after)
+    ]
+    dependents += [
+        f"the rules of {name}" for name, placement in rules if step.counts(placement, key)
     ]
     dependents += [
         f"{pod.ref} on the node"

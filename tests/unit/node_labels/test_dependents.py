@@ -125,6 +125,16 @@ def test_many_dependants_are_counted() -> None:
     assert "and 2 more" in found
 
 
+def test_of_many_dependants_the_volumes_are_named_first() -> None:
+    """Rules and instances can be moved, data cannot."""
+    machines = tuple(_machine({"nodeSelector": {ZONE: "a"}}, f"vm{n}") for n in range(5))
+    terms = (NodeTerm((Requirement(ZONE, "In", ("a",)),)),)
+    claims = {("shop", "data"): terms}
+    (found,) = _texts(Snapshot(nodes=NODES, workloads=machines, claim_terms=claims))
+    assert "'a' to 'b': the volume of PersistentVolumeClaim shop/data, the rules of" in found
+    assert "and 3 more" in found
+
+
 def test_each_change_is_a_fault_of_its_own() -> None:
     snapshot = Snapshot(nodes=NODES, workloads=(_machine(_pod_rule("podAffinity")),))
     other = LabelChange("w2", ZONE, "b", None, healing=False)
