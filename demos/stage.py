@@ -122,9 +122,4 @@ def _environment() -> dict[str, str]:
     """The caller's environment without anything that points at another cluster."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("K8S_AUTH_")}
     kept.pop("KUBECONFIG", None)
-    return {
-        **kept,
-        "ANSIBLE_NOCOLOR": "1",
-        "ANSIBLE_LOCALHOST_WARNING": "false",
-        "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "false",
-    }
+    return {**kept, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_LOCALHOST_WARNING": "false"}

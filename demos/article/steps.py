@@ -18,7 +18,7 @@ NAMESPACE = "shop"
 CLUSTER = "article"
 
 SLOW = ["kni-worker", "kni-worker3", "kni-worker5"]
-SCREEN = 30
+SCREEN = 40
 """Rows of a screen."""
 FAST = ["kni-worker2", "kni-worker4", "kni-worker6"]
 

@@ -134,10 +134,15 @@ def _boolean(path: str, value: t.Any, spec: Spec, errors: list[str]) -> t.Any:
 
 
 def _list(path: str, value: t.Any, spec: Spec, errors: list[str]) -> t.Any:
-    items = _parsed(value)
+    before = len(errors)
+    items = _parsed(path, value, errors)
+    if len(errors) > before:
+        return value
     if not isinstance(items, (list, tuple)):
+        names = isinstance(items, str) and spec.get("elements", "str") == "str"
+        hint = f" Write it in brackets: [{items}]." if names else ""
         errors.append(
-            f"{path}: must be a list, or YAML or JSON text of one, but is {_kind(value)}."
+            f"{path}: must be a list, or YAML or JSON text of one, but is {_kind(value)}.{hint}"
         )
         return value
     element: Spec = {key: spec[key] for key in ("options", "choices") if key in spec}
@@ -147,7 +152,10 @@ def _list(path: str, value: t.Any, spec: Spec, errors: list[str]) -> t.Any:
 
 
 def _map(path: str, value: t.Any, spec: Spec, errors: list[str]) -> t.Any:
-    content = _parsed(value)
+    before = len(errors)
+    content = _parsed(path, value, errors)
+    if len(errors) > before:
+        return value
     if not isinstance(content, t.Mapping):
         errors.append(f"{path}: must be a map, or YAML or JSON text of one, but is {_kind(value)}.")
         return value
@@ -176,14 +184,15 @@ _CONVERT: dict[str, t.Callable[[str, t.Any, Spec, list[str]], t.Any]] = {
 }
 
 
-def _parsed(value: t.Any) -> t.Any:
-    """The content of YAML or JSON text; anything else, and unreadable text, as it is."""
+def _parsed(path: str, value: t.Any, errors: list[str]) -> t.Any:
+    """The content of YAML or JSON text; anything else as it is. Unreadable text is an error."""
     if not isinstance(value, str):
         return value
     try:
         # the parser refuses the text types of ansible-core, and reads any file
         return load_yaml(io.StringIO(value))
-    except NoYaml:
+    except NoYaml as error:
+        errors.append(f"{path}: not valid YAML: {error}.")
         return value
 
 

@@ -12,6 +12,7 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from ..kubevirt.moving import MIGRATION, RECREATION, RESTART, most_disruptive, takes_effect
+from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import PodTerm
 from ..model.snapshot import Platform
 from ..model.topology import Topology
@@ -343,4 +344,6 @@ def _where(instance: EvaluatedInstance, gap: Drift) -> str:
         return "the running pod was scheduled without it"
     if gap.reached:
         return "set on the VMI, but its running pod was scheduled without it"
-    return "set on the VM, not yet on the running VMI"
+    kind = VIRTUAL_MACHINE.name if instance.workload is None else instance.workload.ref.kind
+    name = "VM" if kind == VIRTUAL_MACHINE.name else kind
+    return f"set on the {name}, not yet on the running VMI"

@@ -123,7 +123,7 @@ def _state(node: Node) -> str:
 
 
 def _problems(verdicts: Verdicts) -> t.Iterator[str]:
-    not_enforced: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    not_enforced: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for instance in verdicts.instances:
         where = f" on {instance.node}" if instance.node else ""
         if instance.down:
@@ -136,13 +136,11 @@ def _problems(verdicts: Verdicts) -> t.Iterator[str]:
             names = f" {', '.join(rules)}:" if all(rules) else ""
             nodes = f"; better: {wording.listed(better, _NAMED)}" if better else ""
             if verdict == str(Verdict.NOT_ENFORCED):
-                workload = instance.workload or instance.instance
-                not_enforced[str(workload), names, reason].append(instance.instance.name)
+                not_enforced[names, reason][str(instance.workload or instance.instance)] += 1
             else:
                 yield f"{verdict}: {instance.instance}{where}:{names} {reason}{nodes}"
-    for (workload_name, names, reason), instances in not_enforced.items():
-        of = f" ({wording.listed(instances, _NAMED)})" if len(instances) > 1 else ""
-        yield f"{Verdict.NOT_ENFORCED}: {workload_name}{of}:{names} {reason}"
+    for (names, reason), instances in not_enforced.items():
+        yield f"{Verdict.NOT_ENFORCED}: {_runs(instances)}:{names} {reason}"
     for name, moves in sorted(verdicts.moves_needed.items()):
         needed = (
             "cannot be satisfied"

@@ -384,8 +384,8 @@ def table(report: DrillReport, topology: Topology) -> str:
     worst = max(report.drills, key=lambda drill: len(drill.down_until_fenced), default=None)
     if worst is not None and worst.down_until_fenced:
         summary += (
-            f"; VMs are down until their failed node is fenced, at most {len(worst.down_until_fenced)}"
-            f" ({topology.name_of(worst.key)} {worst.domain})"
+            f". Until failed nodes are fenced, their VMs are down: up to {len(worst.down_until_fenced)}, if"
+            f" {topology.name_of(worst.key)} {worst.domain} fails"
         )
     return "\n".join([*lines, summary] if impact else [summary])
 

@@ -43,6 +43,19 @@ def test_declared_after_the_start_and_well_placed_is_the_right_place_by_luck() -
     assert not rule(found, "db3").enforced
 
 
+def test_a_replica_set_is_named_by_its_kind() -> None:
+    cluster = Cluster()
+    kind = "VirtualMachineInstanceReplicaSet"
+    template = {"metadata": {"labels": {"tier": "db"}}, "spec": {"domain": {}}}
+    ref = cluster.workload(kind, "db", {"replicas": 1, "template": template})
+    cluster.start(ref, "n1", "db-a")
+    cluster.write(ref, "apart", APART)
+
+    reason = rule(judge(cluster.snapshot()), "db-a").reason
+
+    assert f"set on the {kind}, not yet on the running VMI" in reason
+
+
 def test_a_live_update_is_told_from_one_that_waits_for_a_restart() -> None:
     cluster = Cluster()
     refs = three(cluster, ["n1", "n3", "n5"], rule_first=False)

@@ -84,13 +84,15 @@ def test_an_empty_list_and_zero_are_values() -> None:
         (
             {"type": "list"},
             "shop",
-            "x: must be a list, or YAML or JSON text of one, but is the text 'shop'.",
+            "x: must be a list, or YAML or JSON text of one, but is the text 'shop'."
+            " Write it in brackets: [shop].",
         ),
         ({"type": "list"}, {}, "x: must be a list, or YAML or JSON text of one, but is a map."),
         (
             {"type": "dict"},
             "{a: [b",
-            "x: must be a map, or YAML or JSON text of one, but is the text '{a: [b'.",
+            "x: not valid YAML: line 2, column 1: while parsing a flow sequence from line 1, did not"
+            " find expected ',' or ']'.",
         ),
         ({"type": "str"}, ["a"], "x: must be text, but is a list."),
         ({"type": "list"}, [{}], "x[0]: must be text, but is a map."),
@@ -110,7 +112,7 @@ def test_a_misspelt_gate_is_an_error() -> None:
     given = {"placement_verify_fail_on": ["voilated", "pending"]}
     assert read_options(given, options_of("placement_verify"))[1] == [
         "placement_verify_fail_on: unknown value 'voilated'. Did you mean violated?"
-        " Valid values: violated, pending, unknown, preference_not_met, not_enforced."
+        " Valid values: violated, pending, unknown, constraint_removed, down, preference_not_met, not_enforced."
     ]
 
 
