@@ -300,7 +300,7 @@ class Reconciler:
             now.held[move.uid] = reason
             return reason
         if related is not None:
-            return f"{move.instance} moves after {related.instance}, since a rule is about both"
+            return f"{move.instance} moves after {related.instance}, since a term of one selects the other"
         limits = Limits(self.options.max_parallel, self.options.max_unavailable)
         return limit_reached(move, load, limits, now.view.snapshot)
 

@@ -251,13 +251,13 @@ class InterPodAffinity:
             domain = node.labels.get(key)
             counts = dict(affinity.counts_by_key)[key]
             if domain is None:
-                text = f"node {node.name} has no label {key}, so it is near nothing"
+                text = f"node {node.name} has no label {key}, so no pod affinity matches there"
             elif domain in counts and self._any_differs(
                 pod_info, affinity.differs_in, key, domain, counts, affinity.members
             ):
                 continue
             else:
-                text = f"no pod that the affinity terms match is in {key} '{domain}'"
+                text = f"no pod that matches its pod affinity is in {key} '{domain}'"
             yield FilterReason("affinity", text, term, key)
 
     def _conflict(

@@ -127,7 +127,7 @@ class NodeAffinity:
         for key, value in placement.node_selector:
             if node.labels.get(key) != value:
                 requirement = Requirement(key, "In", (value,))
-                text = f"nodeSelector wants {_seen(requirement, node)}"
+                text = f"nodeSelector requires {_seen(requirement, node)}"
                 yield FilterReason("node-affinity", text, requirement)
         if placement.node_terms is None or conflict or matches_terms(placement.node_terms, node):
             return
@@ -154,11 +154,11 @@ def _why_not(term: NodeTerm, node: Node) -> str:
         for requirement in term.fields
         if not field_holds(requirement, node.name)
     ]
-    return "node affinity wants " + " and ".join(failing)
+    return "node affinity requires " + " and ".join(failing)
 
 
 def _seen(requirement: Requirement, node: Node) -> str:
-    values = f" [{', '.join(requirement.values)}]" if requirement.values else ""
+    values = f" ({', '.join(requirement.values)})" if requirement.values else ""
     value = node.labels.get(requirement.key)
-    has = "has no such label" if value is None else f"has '{value}'"
+    has = f"has no label {requirement.key}" if value is None else f"has '{value}'"
     return f"{requirement.key} {requirement.operator}{values}; node {node.name} {has}"

@@ -113,7 +113,7 @@ def test_node_affinity_reason_has_the_required_and_the_actual_value() -> None:
     by_pair, by_term = failure.reasons
     assert by_pair.term == Requirement("disk", "In", ("ssd",))
     assert isinstance(by_term.term, NodeTerm)
-    assert f"{ZONE} In [b, c]; node n1 has 'a'" in by_term.text
+    assert f"{ZONE} In (b, c); node n1 has 'a'" in by_term.text
 
 
 def test_taint_and_cordon_are_reported_by_two_filters() -> None:
