@@ -9,7 +9,9 @@ kubeconfig on the controller again and leaves no decrypted copy of it.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import threading
 import time
 import typing as t
@@ -24,6 +26,9 @@ from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import (
 )
 
 PARENT_POLL = 0.5
+
+GOODBYE = 15.0
+"""Seconds that an interrupted task has to give the Lease back."""
 
 
 class ActionModule(KubeconfigAction):
@@ -45,11 +50,14 @@ class ActionModule(KubeconfigAction):
     def _repeat(self, host: str, task_vars: Result) -> Result:
         began = time.monotonic()
         self._end_with_parent()
+        self._end_in_order()
         gathered: dict[str, list[t.Any]] = {name: [] for name in self.GATHERED}
         run: Result = {}
         changed = False
         while True:
             step = self._step(run, task_vars)
+            if self._interrupted.is_set():
+                self._leave(host, step, run, task_vars)
             changed = changed or bool(step.get("changed"))
             self._show(host, step.get("progress") or [])
             for name in self.GATHERED:
@@ -77,10 +85,47 @@ class ActionModule(KubeconfigAction):
         def watch() -> None:
             while os.getppid() == parent:
                 time.sleep(PARENT_POLL)
+            if self._interrupted.is_set():
+                time.sleep(GOODBYE)
             self._loader.cleanup_all_tmp_files()
             os._exit(1)
 
         threading.Thread(target=watch, daemon=True).start()
+
+    def _end_in_order(self) -> None:
+        """On SIGINT and SIGTERM the step that is under way gives the Lease back, and its last message is
+        shown. Ansible prints nothing of a worker any more by then, so that goes to its standard error."""
+        self._interrupted = threading.Event()
+        self._terminal = -1
+        with contextlib.suppress(OSError):
+            self._terminal = os.open(f"/proc/{os.getppid()}/fd/2", os.O_WRONLY | os.O_APPEND)
+        if threading.current_thread() is not threading.main_thread():
+            return
+
+        def interrupt(number: int, _frame: object) -> None:
+            if not self._interrupted.is_set():
+                self._interrupted.set()
+                if (
+                    os.getpgid(0) == os.getpid()
+                ):  # our own group: the module is in it, Ansible is not
+                    os.killpg(0, number)
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, interrupt)
+
+    def _leave(self, host: str, step: Result, run: Result, task_vars: Result) -> t.NoReturn:
+        """Say what is in flight, and end. A step that did not hear of the interruption is followed by
+        one that only gives the Lease back."""
+        run = step.get("_run") or run
+        if "errors" not in step and run.get("term") and "interrupted" in run:
+            step = self._step({**run, "interrupted": True}, task_vars)
+        lines = [*(step.get("progress") or []), str(step.get("msg") or "interrupted")]
+        if self._terminal >= 0 and not self._task.no_log:
+            text = "".join(f"[{host}] {line}\n" for line in map(printable, lines))
+            with contextlib.suppress(OSError):
+                os.write(self._terminal, text.encode())
+        self._loader.cleanup_all_tmp_files()
+        os._exit(1)
 
     def _show(self, host: str, lines: t.Iterable[str]) -> None:
         if self._task.no_log:

@@ -181,6 +181,32 @@ def test_killed_in_the_middle_it_is_continued_and_nothing_moves_twice(shop: Shop
     assert shop.lease()["spec"]["holderIdentity"] == ""
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_play_names_the_moves_in_flight_and_gives_the_lease_back(
+    shop: Shop, job: Job, number: signal.Signals
+) -> None:
+    pair_on_one_node(shop, faults=SLOWER)
+    process = job.start()
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "[1/1] migrating" in line:
+            break
+    time.sleep(3)  # a step is under way
+    sent = time.monotonic()
+    process.send_signal(number)
+    output = process.stdout.read()
+    process.wait(20)
+
+    assert time.monotonic() - sent < 12
+    assert "the next rollout continues the moves in flight: VirtualMachineInstance" in output
+    assert f"{shop.namespace}/p" in output
+    assert shop.lease()["spec"]["holderIdentity"] == ""
+    code, output = job.run()
+    assert code == 0, output
+    assert "waiting up to" not in output
+    assert len({shop.zone(node) for node in shop.nodes().values()}) == 2
+
+
 def test_the_step_of_a_play_that_is_gone_begins_nothing_more(shop: Shop, job: Job) -> None:
     """Only the play is killed, not its children: they notice by themselves, and a step that is under
     way gives the Lease back."""

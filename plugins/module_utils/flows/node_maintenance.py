@@ -15,7 +15,7 @@ from ..maintenance.in_service import InServiceStep, ReturnState
 from ..maintenance.options import parse_options
 from ..rollout.state import StepResult
 from ..rollout.step import run_step
-from ..rollout.watch import output_is_read
+from ..rollout.watch import until_interrupted
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -27,12 +27,13 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     asked = parse_options(module.params, topology_of(module.params))
     given = module.params["_run"]
     step: DrainStep | InServiceStep
-    if asked.state == "in_service":
-        step = InServiceStep(api, asked, ReturnState.read(given), output_is_read)
-        result = step.run(check=module.check_mode)
-    else:
-        step = DrainStep(api, asked, DrainState.read(given), output_is_read)
-        result = run_step(step, check=module.check_mode)
+    with until_interrupted() as listening:
+        if asked.state == "in_service":
+            step = InServiceStep(api, asked, ReturnState.read(given), listening)
+            result = step.run(check=module.check_mode)
+        else:
+            step = DrainStep(api, asked, DrainState.read(given), listening)
+            result = run_step(step, check=module.check_mode)
     changes = writes_result(step.writes, diff=module._diff)
     returned = {
         **changes,

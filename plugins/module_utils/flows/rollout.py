@@ -13,7 +13,7 @@ from ..rollout.options import parse_options
 from ..rollout.report import still_violated
 from ..rollout.state import RolloutState
 from ..rollout.step import rollout_step
-from ..rollout.watch import output_is_read
+from ..rollout.watch import until_interrupted
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -23,13 +23,14 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     """Raises InvalidInput with every fault of the options, PartialFailure with what was done
     before a failure, and ApiError where nothing was begun."""
     topology = topology_of(module.params)
-    result = rollout_step(
-        api,
-        parse_options(module.params, topology.resolve("zone")),
-        RolloutState.read(module.params["_run"]),
-        check=module.check_mode,
-        listening=output_is_read,
-    )
+    with until_interrupted() as listening:
+        result = rollout_step(
+            api,
+            parse_options(module.params, topology.resolve("zone")),
+            RolloutState.read(module.params["_run"]),
+            check=module.check_mode,
+            listening=listening,
+        )
     if result.violators:
         module.warn(still_violated(result.violators))
     if result.failure:

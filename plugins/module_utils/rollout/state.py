@@ -155,7 +155,8 @@ class RolloutState:
     `failing_since` is when (in elapsed seconds) the API server stopped answering, -1 while it
     answers. `waiting` is the reason for waiting that was reported last. `fenced`: what an earlier
     run may yet send was made void. `total` and `to_come` are those of MoveCount.
-    `failures` names the moves that failed so far, with their reasons.
+    `failures` names the moves that failed so far, with their reasons. `interrupted`: this step only
+    gives the Lease back.
     """
 
     run: str = ""
@@ -171,6 +172,7 @@ class RolloutState:
     total: int = -1
     to_come: dict[str, str] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
+    interrupted: bool = False
 
     @classmethod
     def read(cls: type[AnyState], given: t.Mapping[str, JSON] | None) -> AnyState:

@@ -131,6 +131,9 @@ class RolloutStep:
 
     def run(self) -> StepResult:
         held = self.state.held
+        if self.state.interrupted:
+            reason = f"the Ansible task of this {self.task} was interrupted"
+            return self._leave(held, reason) if held is not None else self.failed(reason)
         if held is not None:
             journal = self._journal_of_ours(lease.read(self.api), held)
             self._fence(held, journal)

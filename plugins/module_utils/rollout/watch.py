@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
+import signal
 import stat
 import threading
 import typing as t
@@ -32,6 +34,22 @@ def output_is_read(descriptor: int = 1) -> bool:
     poll = select.poll()
     poll.register(descriptor, 0)
     return not any(events & (select.POLLERR | select.POLLHUP) for _fd, events in poll.poll(0))
+
+
+@contextlib.contextmanager
+def until_interrupted() -> t.Iterator[t.Callable[[], bool]]:
+    """Yields what is true while the output is read and the task is not interrupted. SIGINT and SIGTERM,
+    which the action plugin passes on, end the step in order: it gives the Lease back."""
+    interrupted = threading.Event()
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, lambda _number, _frame: interrupted.set())
+    try:
+        yield lambda: not interrupted.is_set() and output_is_read()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 SLOW_POLL = 5.0
