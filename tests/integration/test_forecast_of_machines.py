@@ -336,6 +336,8 @@ def test_vms_start_migrate_and_leave_as_forecast(
 
 
 def test_most_forecasts_of_fleets_say_what_will_be(answers_of_fleets: list[str]) -> None:
+    """At most a tenth, and one, may be unknown or possible."""
     counts = {answer: answers_of_fleets.count(answer) for answer in sorted(set(answers_of_fleets))}
     print(f"forecasts of fleets: {counts}")
-    definite(answers_of_fleets)
+    uncertain = counts.get("unknown", 0) + counts.get("possible", 0)
+    assert uncertain <= max(1, len(answers_of_fleets) // 10), counts

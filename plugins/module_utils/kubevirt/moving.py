@@ -301,7 +301,9 @@ def changes_since_start(
     that the VMI was `started` from, unless the VMI has it already (a live update).
 
     `started` is `data.spec` of the VMI's ControllerRevision (KubeVirt, virt-controller
-    pkg/virt-controller/watch/vm, createVMRevision). Labels of rules are placement.
+    pkg/virt-controller/watch/vm, createVMRevision). Labels of rules are placement. The condition
+    RestartRequired without any difference, such as after a change of the instance type itself, is a
+    change without a name.
     """
     spec = workload.manifest.get("spec") or {}
     changed = [name for name in _REFERENCES if _reference(started, name) != _reference(spec, name)]
@@ -315,6 +317,9 @@ def changes_since_start(
         for key in sorted({*old, *new})
         if not key.startswith(PREFIX) and old.get(key) != new.get(key) != vmi.labels.get(key)
     ]
+    placed = any(specs[0].get(name) != specs[1].get(name) for name in PLACEMENT_FIELDS)
+    if not changed and not placed and workload.condition("RestartRequired"):
+        changed.append("what the condition RestartRequired stands for")
     return tuple(changed)
 
 

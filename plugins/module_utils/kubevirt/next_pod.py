@@ -90,7 +90,8 @@ def with_source_cpu(placement: Placement, vmi: Vmi, source: Node | None) -> Plac
 
     Source: watch/migration/migration.go, createTargetPod, prepareNodeSelectorForHostCpuModel,
     getHostCpuModelFromMap, getCPUVendorLabelKey. A source node without the label of its model adds
-    nothing: createTargetPod loses that error.
+    nothing: createTargetPod loses that error. The vendor is asked for since KubeVirt's pull request 16060,
+    also in the newest releases of 1.5 and later; before that, such a migration started and failed.
     """
     if source is None:
         return placement

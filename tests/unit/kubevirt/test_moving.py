@@ -388,14 +388,17 @@ STARTED = {
 
 
 def changed_since_start(
-    change: t.Callable[[t.Any], None], follow: t.Callable[[t.Any], None] = lambda _vmi: None
+    change: t.Callable[[t.Any], None],
+    follow: t.Callable[[t.Any], None] = lambda _vmi: None,
+    conditions: t.Sequence[t.Any] = (),
 ) -> tuple[str, ...]:
     """What a restart would apply after `change` to the VM's spec; the VMI followed with `follow`."""
     spec = copy.deepcopy(STARTED)
     vmi = copy.deepcopy(t.cast("dict[str, t.Any]", STARTED["template"]))
     change(spec)
     follow(vmi)
-    vm = Workload(Ref("VirtualMachine", "shop", "db"), "u", {"metadata": {}, "spec": spec})
+    manifest = {"metadata": {}, "spec": spec, "status": {"conditions": conditions}}
+    vm = Workload(Ref("VirtualMachine", "shop", "db"), "u", manifest)
     instance = Vmi(
         Ref("VirtualMachineInstance", "shop", "db"),
         "v",
@@ -451,3 +454,17 @@ def test_live_update_that_the_vmi_has_is_no_pending_change() -> None:
         template["metadata"]["labels"]["team"] = "a"
 
     assert changed_since_start(lambda spec: change(spec["template"]), change) == ()
+
+
+@pytest.mark.parametrize("placement", [{}, {"topologySpreadConstraints": SPREAD}])
+def test_restart_required_without_a_difference_is_a_change_of_others(
+    placement: dict[str, t.Any],
+) -> None:
+    required = [{"type": "RestartRequired", "status": "True"}]
+
+    changes = changed_since_start(
+        lambda spec: spec["template"]["spec"].update(placement), conditions=required
+    )
+
+    unexplained = ("what the condition RestartRequired stands for",)
+    assert changes == (() if placement else unexplained)
