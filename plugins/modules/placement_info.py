@@ -151,7 +151,7 @@ summary:
           type: int
         moves_needed:
           description: The fewest moves that repair it. Null where it cannot be satisfied or was not counted, see
-            RV(counts.violated_rules[].moves_counted).
+            RV(summary.violated_rules[].moves_counted).
           type: int
         moves_counted:
           description: False where it is unknown how many moves repair it, because too many instances and constraints
