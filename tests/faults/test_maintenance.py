@@ -15,9 +15,9 @@ from sandbox.fault_proxy import WRITE, Rule, sigkill
 from tests.job import Job
 from tests.maintenance import Maintenance, maintenance, pods_on, vms
 
-WRITES = 9
+WRITES = 11
 """Of a drain of a VM and a pod that are not reviews: a dry run of the eviction, take the Lease, cordon, journal,
-migrate, evict, two Events, drained, release the Lease; an Event may be told in another step."""
+its Event, migrate, evict, two Events, drained and its Event, release the Lease. Renewals may come between."""
 
 MIGRATION = ("create", "virtualmachineinstancemigrations")
 EVICTION = ("create", "pods/eviction")

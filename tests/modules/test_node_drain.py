@@ -4,18 +4,22 @@
 
 from __future__ import annotations
 
+import datetime
 import threading
 import typing as t
+from pathlib import Path
 
 import pytest
 
 from sandbox import Sandbox, drain, objects
+from tests.job import Job
 from tests.maintenance import Maintenance, maintenance, pods_on, vms
 from tests.terms import pair_on_one_node
 
 MIGRATIONS = ("create", "virtualmachineinstancemigrations")
 EVICTION = ("create", "pods/eviction")
-SLOW = {"sandbox.virt/migration-seconds": "8"}
+SECONDS = "sandbox.virt/migration-seconds"
+SLOW = {SECONDS: "8"}
 STUCK = {"sandbox.virt/not-migratable": "DisksNotLiveMigratable"}
 
 
@@ -294,3 +298,47 @@ def test_node_that_is_deleted_midway_is_named(shop: Maintenance) -> None:
     assert result["failed"]
     assert result["msg"].startswith("Node w2: was deleted during its maintenance")
     assert shop.lease()["spec"]["holderIdentity"] == ""
+
+
+def test_drain_keeps_the_limits_of_kubevirt_busy(shop: Maintenance) -> None:
+    """Two migrations away from a node at a time: eleven VMs need six turns."""
+    names = [f"vm{number}" for number in range(11)]
+    shop.start(*vms(shop, *names, cpu="100m", annotations={SECONDS: "4"}), nodes=["w2"])
+    before = shop.uids()
+
+    result = shop.maintain("drained", "w2", run_timeout=120, seconds=130)
+
+    assert not result.get("failed"), result.get("msg")
+    assert shop.uids() == before
+    made = shop.api.list(shop.path("VirtualMachineInstanceMigration"))
+    times = [
+        (
+            _time(migration["metadata"]["creationTimestamp"]),
+            _time(migration["status"]["migrationState"]["endTimestamp"]),
+        )
+        for migration in made
+    ]
+    assert len(times) == 11
+    seconds = sorted(end - begin for begin, end in times)[5]
+    whole = max(end for _begin, end in times) - min(begin for begin, _end in times)
+    assert whole <= 1.3 * 6 * seconds, (whole, seconds)
+    moments = [begin for begin, _end in times]
+    assert max(sum(b <= at < e for b, e in times) for at in moments) <= 2
+
+
+def _time(text: str) -> float:
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
+def test_task_prints_how_many_are_left(shop: Maintenance, tmp_path: Path) -> None:
+    shop.start(*vms(shop, "a"), nodes=["w2"])
+    job = Job(shop, tmp_path, "node_maintenance", shop.identity)
+
+    code, output = job.run(nodes=["w2"], state="drained", reason="firmware")
+
+    assert code == 0, output
+    assert "[lab] node w2: cordoned, to be drained" in output
+    assert f"migrating VirtualMachine {shop.namespace}/a from w2 ({shop.zone('w2')})" in output
+    assert f"[lab] node w2 ({shop.zone('w2')}): 0 of 1 left" in output
+    assert "[lab] node w2: drained" in output
+    assert not shop.cordoned("w1")

@@ -23,6 +23,7 @@ def shop(six: Sandbox, namespace: t.Any, run_module: t.Any) -> t.Iterator[Mainte
 
 
 def test_node_is_cordoned_with_mark_and_put_in_service(shop: Maintenance) -> None:
+    uid = shop.node("w2")["metadata"]["uid"]
     result = shop.maintain("cordoned", "w2", reason="firmware")
 
     assert not result.get("failed"), result.get("msg")
@@ -33,8 +34,9 @@ def test_node_is_cordoned_with_mark_and_put_in_service(shop: Maintenance) -> Non
     assert mark["boot_id"] == shop.node("w2")["status"]["nodeInfo"]["bootID"]
     (node,) = result["nodes"]
     assert (node["name"], node["state"], node["ours"]) == ("w2", "cordoned", True)
-    patches = [event for event in shop.sandbox.audit.writes() if event.resource == "nodes"]
-    assert patches
+    events = shop.api.list("/api/v1/namespaces/default/events")
+    messages = [x["message"] for x in events if x["involvedObject"].get("uid") == uid]
+    assert "maintenance: cordoned (firmware)" in messages
     assert shop.lease()["spec"]["holderIdentity"] == ""
 
     result = shop.maintain("in_service", "w2")
@@ -223,3 +225,19 @@ def test_evacuation_is_canceled_when_a_node_goes_in_service(shop: Maintenance) -
 
 def _pending(migration: dict[str, t.Any]) -> bool:
     return migration.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+
+
+@pytest.mark.parametrize("state", ["cordoned", "drained", "in_service"])
+def test_missing_rights_are_named_before_anything_is_written(shop: Maintenance, state: str) -> None:
+    if state == "in_service":
+        shop.maintain("cordoned", "w2")
+    shop.identity = "reader"
+    mark = shop.sandbox.audit.mark()
+
+    result = shop.maintain(state, "w2")
+
+    assert result["failed"]
+    assert {error["type"] for error in result["errors"]} == {"permission"}
+    assert "patch nodes w2" in result["msg"]
+    assert "virt-placement-maintainer" in result["msg"]
+    assert [event for event in shop.sandbox.audit.writes(since=mark) if event.code < 300] == []

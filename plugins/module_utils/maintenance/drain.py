@@ -26,6 +26,7 @@ from ..model.plan import Plan, skipped_as_json
 from ..model.snapshot import Snapshot
 from ..model.write import Write
 from ..rollout import report
+from ..rollout.events import record_node_event
 from ..rollout.move import MoveRecord, Phase
 from ..rollout.reconcile import Reconciler, Reconciliation
 from ..rollout.state import RolloutState, StepResult
@@ -225,9 +226,16 @@ class DrainStep(RolloutStep):
         return result
 
     def undone(self, records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> str:
-        undone = super().undone(records, plan, waiting)
-        if not (records or plan.moves or plan.skipped):
-            undone = waiting or "the nodes were not read empty twice"
+        """Each instance that is left, with its own reason."""
+        there = {record.uid: str(record.instance) for record in records}
+        there |= {move.uid: str(move.instance) for move in plan.moves}
+        texts = [f"{x.instance} on {x.source}: {x.note or x.method}" for x in records]
+        for move in plan.moves:
+            first = next((there[uid] for uid in move.after if uid in there), "")
+            why = f"moves after {first}" if first else waiting or "not started"
+            texts.append(f"{move.instance} on {move.source}: {why}")
+        texts += _stays(plan)
+        undone = "; ".join(texts) or waiting or "the nodes were not read empty twice"
         return f"{undone}. {self._undo_hint()}"
 
     def _waits(self, plan: Plan) -> bool:
@@ -293,7 +301,9 @@ class DrainStep(RolloutStep):
         self.writes += applied.done
         self.report.changed |= bool(applied.done)
         verb = {MaintenancePhase.DRAINING: "cordoned, to be drained"}.get(phase, str(phase))
-        self.report.lines += [f"node {write.target.name}: {verb}" for write in applied.done]
+        for write in applied.done:
+            self.report.lines.append(f"node {write.target.name}: {verb}")
+            record_node_event(self.api, run, write, str(phase), self.asked.reason)
         if applied.failed:
             raise InvalidInput(
                 [InputError(str(x.write.target), str(x.error), "api") for x in applied.failed]

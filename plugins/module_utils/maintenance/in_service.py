@@ -27,6 +27,7 @@ from ..model.objects import Node
 from ..model.write import Write
 from ..rollout import handover
 from ..rollout import journal as journals
+from ..rollout.events import record_node_event
 from ..rollout.state import RolloutState, StepResult
 from ..rollout.step import OVERTIME, STEP_LIMIT, STEP_SECONDS, Listening
 from .mark import Mark, again, mark_of, unmark_write
@@ -171,11 +172,13 @@ class InServiceStep:
             return unmark_write(node, mark) if mark is not None else None
 
         writes = [write for node in nodes if (write := plan(node)) is not None]
+        runs = {node.name: mark.run for node in nodes if (mark := mark_of(node)) is not None}
         applied = apply(self.api, writes, recompute=again(plan))
         self.writes += applied.done
         for write in applied.done:
             stays = " (cordoned by another client, which stays)" if write.after["cordoned"] else ""
             self.lines.append(f"node {write.target.name}: in service{stays}")
+            record_node_event(self.api, runs[write.target.name], write, "in_service", "")
         if applied.failed:
             raise InvalidInput(
                 [InputError(str(x.write.target), str(x.error), "api") for x in applied.failed]

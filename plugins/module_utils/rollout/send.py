@@ -8,8 +8,6 @@ that say nothing about the move itself (no rights, no server, no time left) are 
 
 from __future__ import annotations
 
-import contextlib
-import datetime
 import typing as t
 from dataclasses import dataclass
 
@@ -27,20 +25,17 @@ from ..cluster.access import Right
 from ..kubevirt.moving import changes_since_start
 from ..model import kinds as names
 from ..model.json_pointer import JSON
-from ..model.kinds import FIELD_MANAGER, KINDS, MIGRATIONS, RUN, VMI, VMIS, instance_path
+from ..model.kinds import KINDS, MIGRATIONS, VMI, VMIS, instance_path
 from ..model.objects import Ref
 from ..model.plan import Method
 from ..model.snapshot import Vmi
 from ..planning.movable_instances import MovableInstance
 from . import migrate, recreate
-from .journal import digest
 from .move import (
     ApiCall,
     ApiReply,
     MoveRecord,
-    MoveResult,
     Observation,
-    Outcome,
     ReplyStatus,
     StateMachine,
 )
@@ -200,48 +195,6 @@ class StartRevisions:
         except NotFound:
             return None
         return t.cast("t.Mapping[str, JSON]", (manifest.get("data") or {}).get("spec") or {})
-
-
-_MESSAGE_LIMIT = 1000
-_INSTANCE_VERSIONS = {"Pod": "v1", VMI: names.KUBEVIRT_V1}
-
-
-def record_event(api: ApiClient, run: str, record: MoveRecord, end: MoveResult) -> None:
-    """An Event on the workload about a move that ended. It remains when the job's output is lost.
-
-    Its name follows from run, instance and attempt, so that it is recorded once. A lost Event harms
-    nothing: no error of it stops a run.
-    """
-    failed = end.outcome is Outcome.FAILED
-    workload = record.workload if record.workload.kind in KINDS else record.instance
-    kind = KINDS.get(workload.kind)
-    once = f"{digest(record.uid)}-{record.attempt}-{end.outcome}"
-    result = end.reason or (f"{record.source} -> {end.node}" if end.node else record.source)
-    now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    body = {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {
-            "name": f"{FIELD_MANAGER}-{run}-{once}",
-            "namespace": workload.namespace,
-            "annotations": {RUN: run},
-        },
-        "involvedObject": {
-            "apiVersion": kind.group_version if kind else _INSTANCE_VERSIONS[workload.kind],
-            "kind": workload.kind,
-            "namespace": workload.namespace,
-            "name": workload.name,
-        },
-        "reason": "PlacementMoveFailed" if failed else "PlacementMoved",
-        "message": f"{record.method} of {record.instance}: {result}"[:_MESSAGE_LIMIT],
-        "type": "Warning" if failed else "Normal",
-        "source": {"component": FIELD_MANAGER},
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-    }
-    with contextlib.suppress(ApiError):
-        api.create(f"/api/v1/namespaces/{workload.namespace}/events", body)
 
 
 _KUBEVIRT = "kubevirt.io"
