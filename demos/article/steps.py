@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The article's steps B1, B3, B4 and B5 by the collection's playbooks, each with its proof."""
+"""The article's steps B1 to B9 by the collection's playbooks, each with its proof."""
 
 from __future__ import annotations
 
@@ -21,6 +21,12 @@ SLOW = ["kni-worker", "kni-worker3", "kni-worker5"]
 SCREEN = 40
 """Rows of a screen."""
 FAST = ["kni-worker2", "kni-worker4", "kni-worker6"]
+HOME = {"mssql2016": FAST, "varnish-cache": SLOW, "blackbox": SLOW}
+BESIDE = sorted(["kni-worker2", *SLOW[1:]])
+AWAY = {"mssql2016": FAST, "varnish-cache": BESIDE, "blackbox": BESIDE}
+"""While kni-worker is drained."""
+
+MAINTAINER = "maintainer-mover"
 
 
 def create(stage: Stage, name: str) -> None:
@@ -63,10 +69,14 @@ def start_the_database(stage: Stage) -> None:
     expect(stage, "mssql2016", FAST)
 
 
-def drain_a_fast_node(stage: Stage) -> None:
-    """B2: without a rule two end up in one zone and stay there after the node is back."""
-    drain.drain(stage.sandbox, "kni-worker2")
-    drain.uncordon(stage.sandbox, "kni-worker2")
+def maintain_a_fast_node(stage: Stage) -> None:
+    """B2: without a rule two end up in one zone, which the playbook maintenance forecasts. They stay there after the
+    node is back."""
+    result = stage.play("maintenance", maintain(FAST[0]), identity=MAINTAINER, check=True)
+    check(result.rc == 0, f"the forecast ended with rc {result.rc}")
+    check("2 in one zone" in result.stdout, "it was not forecast that 2 end up in one zone")
+    result = stage.play("maintenance", maintain(FAST[0]), identity=MAINTAINER)
+    check(result.rc == 0, f"maintenance ended with rc {result.rc}")
     stage.until(
         lambda: len(board.nodes_of(stage.sandbox, NAMESPACE, "mssql2016")), 3, "three databases run"
     )
@@ -163,6 +173,61 @@ def drill_each_failure(stage: Stage) -> None:
         )
 
 
+def maintain(node: str, **options: t.Any) -> dict[str, t.Any]:
+    """Extra vars of the playbook maintenance."""
+    named = {f"placement_maintenance_{name}": value for name, value in options.items()}
+    return {"placement_maintenance_nodes": [node], "placement_maintenance_reason": "demo", **named}
+
+
+def drain_a_slow_node(stage: Stage) -> None:
+    """B6: the cache on the node and the application beside it move to the other node of their zone, the cache first."""
+    result = stage.play("maintenance", maintain(SLOW[0], state="drained"), identity=MAINTAINER)
+    check(result.rc == 0, f"maintenance ended with rc {result.rc}")
+    for workload, nodes in AWAY.items():
+        expect(stage, workload, nodes)
+
+
+def put_it_back_in_service(stage: Stage) -> None:
+    """B7: nothing moves by itself, and one preference is not met."""
+    wanted = maintain(SLOW[0], state="in_service", return_home=False)
+    result = stage.play("maintenance", wanted, identity=MAINTAINER)
+    check(result.rc == 0, f"maintenance ended with rc {result.rc}")
+    for workload, nodes in AWAY.items():
+        expect(stage, workload, nodes)
+
+
+def return_home(stage: Stage) -> None:
+    """B8: the pair returns, the cache first. A second run moves nothing."""
+    wanted = maintain(SLOW[0], state="in_service", return_home_allow=["migrate", "recreate"])
+    stage.play_twice("maintenance", wanted, identity=MAINTAINER)
+    for workload, nodes in HOME.items():
+        expect(stage, workload, nodes)
+
+
+def drain_the_only_fast_node_of_a_zone(stage: Stage) -> None:
+    """B9: by its rules the database has no other node. The drain is refused with the forecast that exactly 1 is
+    Pending, and leaves no trace. Where that is allowed, exactly this happens, and all return home."""
+    mark = stage.sandbox.audit.mark()
+    result = stage.play("maintenance", maintain(FAST[0]), identity=MAINTAINER)
+    check(result.rc != 0, "the drain was not refused")
+    check(
+        "no_place: 1 of 1 instances of node kni-worker2 would have no node" in result.stdout,
+        "it was not forecast that exactly 1 is Pending",
+    )
+    check(not stage.sandbox.audit.writes(since=mark), "a refused drain wrote something")
+    allowed = maintain(
+        FAST[0], state="drained", vm_policy="restart", allow_findings=["no_place"], move_timeout=20
+    )
+    result = stage.play("maintenance", allowed, identity=MAINTAINER)
+    check(result.rc == 0, f"maintenance ended with rc {result.rc}")
+    for workload, nodes in {**HOME, "mssql2016": FAST[1:]}.items():
+        expect(stage, workload, nodes)
+    result = stage.play("maintenance", maintain(FAST[0], state="in_service"), identity=MAINTAINER)
+    check(result.rc == 0, f"maintenance ended with rc {result.rc}")
+    for workload, nodes in HOME.items():
+        expect(stage, workload, nodes)
+
+
 def _labels(stage: Stage, node: str) -> dict[str, str]:
     manifest = stage.sandbox.api.get(f"/api/v1/nodes/{node}")
     return t.cast("dict[str, str]", manifest["metadata"]["labels"])
@@ -171,11 +236,15 @@ def _labels(stage: Stage, node: str) -> dict[str, str]:
 STEPS: tuple[t.Callable[[Stage], None], ...] = (
     label_the_nodes,
     start_the_database,
-    drain_a_fast_node,
+    maintain_a_fast_node,
     repair_the_database,
     spread_the_cache,
     refuse_the_misspelt_key,
     bring_the_application_beside_the_cache,
     prove_it,
     drill_each_failure,
+    drain_a_slow_node,
+    put_it_back_in_service,
+    return_home,
+    drain_the_only_fast_node_of_a_zone,
 )

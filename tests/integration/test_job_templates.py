@@ -53,7 +53,7 @@ def test_topology_takes_a_survey(stage: Stage) -> None:
 def test_apply_takes_a_survey_and_shows_each_move(stage: Stage) -> None:
     steps.create(stage, "mssql")
     steps.expect(stage, "mssql2016", steps.FAST)
-    steps.drain_a_fast_node(stage)
+    steps.maintain_a_fast_node(stage)
     doubled = _doubled(stage)
     wanted = variables(steps.FOLDER, "database_rules.yml")
     survey = as_survey({**wanted, "placement_apply_max_unavailable": "1"})
