@@ -21,6 +21,15 @@ if t.TYPE_CHECKING:
     import ssl
 
 
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def uptime() -> float:
+    """Seconds of a clock that goes on while the computer sleeps, where there is one (Linux): a Lease of this
+    process expires meanwhile."""
+    return time.clock_gettime(_CLOCK)
+
+
 class Deadline:
     """A point in time that every call under it is bounded by. Safe to share between threads.
 
@@ -31,7 +40,7 @@ class Deadline:
         self,
         seconds: float = math.inf,
         *,
-        clock: t.Callable[[], float] = time.monotonic,
+        clock: t.Callable[[], float] = uptime,
         sleep: t.Callable[[float], None] = time.sleep,
     ) -> None:
         self.seconds = seconds

@@ -11,12 +11,12 @@ of two hosts are never compared.
 from __future__ import annotations
 
 import datetime
-import time
 import typing as t
 from dataclasses import dataclass
 
 from ..api.client import ApiClient
 from ..api.errors import ApiError, Conflict, NotFound, TestFailed
+from ..api.transport import uptime
 from ..model import kinds as names
 from ..model.json_pointer import JSON, Pointer
 
@@ -157,7 +157,7 @@ def release(api: ApiClient, held: HeldLease, journal: str = "") -> None:
 
 
 class LeaseKeeper:
-    """A Lease that is ours, and since when (time.monotonic) that is known."""
+    """A Lease that is ours, and since when (`transport.uptime`) that is known."""
 
     def __init__(self, api: ApiClient, held: HeldLease, renewed: float) -> None:
         self.api = api
@@ -167,11 +167,11 @@ class LeaseKeeper:
     @property
     def age(self) -> float:
         """Seconds since the Lease was last known to be ours."""
-        return time.monotonic() - self.renewed
+        return uptime() - self.renewed
 
     def renew(self, journal: str) -> None:
         """Raises LeaseLost and ApiError."""
-        began = time.monotonic()
+        began = uptime()
         renew(self.api, self.held, journal)
         self.renewed = began
 

@@ -8,14 +8,13 @@ again (KubeVirt, virt-handler heartbeat: label kubevirt.io/schedulable).
 
 from __future__ import annotations
 
-import time
 import typing as t
 from dataclasses import dataclass, field, replace
 
 from ..api.client import ApiClient
 from ..api.errors import TRANSIENT_ERRORS, ApiError, NotFound
 from ..api.lists import list_all
-from ..api.transport import Deadline
+from ..api.transport import Deadline, uptime
 from ..cluster import lease
 from ..cluster.access import Right, require_rights
 from ..cluster.patching import apply
@@ -92,7 +91,7 @@ class InServiceStep:
     def __init__(
         self, api: ApiClient, asked: MaintenanceOptions, state: ReturnState, listening: Listening
     ) -> None:
-        self.began = time.monotonic()
+        self.began = uptime()
         self.before = state.elapsed
         left = max(0.0, asked.run_timeout - state.elapsed) + OVERTIME
         self.api = api.under(Deadline(min(STEP_LIMIT, left)))
@@ -104,7 +103,7 @@ class InServiceStep:
 
     @property
     def elapsed(self) -> float:
-        return self.before + time.monotonic() - self.began
+        return self.before + uptime() - self.began
 
     def run(self, *, check: bool) -> StepResult:
         """Raises InvalidInput, and ApiError where nothing was begun."""
@@ -126,7 +125,7 @@ class InServiceStep:
                     f"not back within {self.asked.run_timeout} s (run_timeout): {waiting}"
                 )
                 return result
-            over = time.monotonic() - self.began >= STEP_SECONDS
+            over = uptime() - self.began >= STEP_SECONDS
             if over or self.lines or not self.listening():
                 return self._result(finished=not self.listening())
             self.api.deadline.pause(POLL)

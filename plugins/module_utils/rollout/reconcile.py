@@ -10,11 +10,11 @@ read.
 from __future__ import annotations
 
 import datetime
-import time
 import typing as t
 from dataclasses import dataclass, field, replace
 
 from ..api.errors import ApiError
+from ..api.transport import uptime
 from ..cluster import lease
 from ..cluster.lease import LeaseKeeper, LeaseLost
 from ..model.plan import Method, Move, Plan, SkippedInstance
@@ -83,13 +83,13 @@ class Reconciler:
         self.settings = MoveSettings(
             journal.run, float(options.move_timeout), _unschedulable_timeout(options)
         )
-        self._zero = time.monotonic() - clock
+        self._zero = uptime() - clock
         self._foreign = ForeignMigrations()
         self.report.save()
 
     @property
     def clock(self) -> float:
-        return time.monotonic() - self._zero
+        return uptime() - self._zero
 
     @property
     def failed(self) -> bool:

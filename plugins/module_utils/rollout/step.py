@@ -8,12 +8,11 @@ on the Lease, so a step that dies at any point is continued by the next one, of 
 
 from __future__ import annotations
 
-import time
 import typing as t
 
 from ..api.client import ApiClient
 from ..api.errors import TRANSIENT_ERRORS, ApiError, Forbidden
-from ..api.transport import Deadline
+from ..api.transport import Deadline, uptime
 from ..cluster import lease
 from ..cluster.access import Right, Role, require_rights
 from ..cluster.lease import HeldLease, LeaseKeeper, LeaseLost, LeaseReading
@@ -89,7 +88,7 @@ class RolloutStep:
     def __init__(
         self, api: ApiClient, options: RolloutOptions, state: RolloutState, listening: Listening
     ) -> None:
-        self.began = time.monotonic()
+        self.began = uptime()
         self.before = state.elapsed
         limit = min(STEP_LIMIT, max(0.0, options.run_timeout - state.elapsed) + OVERTIME)
         deadline = Deadline(limit) if state.held is not None else api.deadline.within(limit)
@@ -107,7 +106,7 @@ class RolloutStep:
 
     @property
     def elapsed(self) -> float:
-        return self.before + time.monotonic() - self.began
+        return self.before + uptime() - self.began
 
     def check(self) -> StepResult:
         """Check mode: the plan, and whether a run would be allowed to make it."""
@@ -285,7 +284,7 @@ class RolloutStep:
         self.state.run, self.state.term = held.run, held.term
         self.state.base = journal.clock - self.elapsed
         self.state.waiting = ""
-        self._renewed = time.monotonic()
+        self._renewed = uptime()
         self.report.lines += handover.takeover_lines(unfinished, journal)
         self._fence(held, journal)
         return held, journal
@@ -335,7 +334,7 @@ class RolloutStep:
 
     def _time_left(self) -> float:
         """Seconds until this step should end."""
-        now = time.monotonic()
+        now = uptime()
         if self.report.lines and not self._report_begun:
             self._report_begun = now
         ends = self.began + STEP_SECONDS

@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.api import errors
 from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
+from ansible_collections.virt.placement.plugins.module_utils.api.transport import uptime
 from ansible_collections.virt.placement.plugins.module_utils.cluster import lease
 from ansible_collections.virt.placement.plugins.module_utils.cluster.lease import (
     HeldLease,
@@ -162,7 +163,7 @@ def test_reading(server: ScriptedServer, api: ApiClient) -> None:
 
 def test_keeper_knows_since_when_the_lease_is_ours(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(answer({}))
-    keeper = LeaseKeeper(api, HELD, time.monotonic() - 60)
+    keeper = LeaseKeeper(api, HELD, uptime() - 60)
     assert keeper.age == pytest.approx(60, abs=5)
     assert keeper.api_while_ours().deadline.expired
     keeper.renew("text")
@@ -174,7 +175,22 @@ def test_keeper_knows_since_when_the_lease_is_ours(server: ScriptedServer, api: 
 
 def test_keeper_whose_renewal_fails_is_no_younger(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(TEST_FAILED, there("r2", 5))
-    keeper = LeaseKeeper(api, HELD, time.monotonic() - 60)
+    keeper = LeaseKeeper(api, HELD, uptime() - 60)
     with pytest.raises(LeaseLost):
         keeper.renew("text")
     assert keeper.age == pytest.approx(60, abs=5)
+
+
+def test_the_age_of_a_lease_counts_the_time_that_the_computer_slept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+
+    def gettime(clock: int) -> float:
+        asked.append(clock)
+        return 1000.0
+
+    monkeypatch.setattr(time, "clock_gettime", gettime)
+    keeper = LeaseKeeper(t.cast(t.Any, None), HELD, 900.0)
+    assert keeper.age == 100.0
+    assert asked == [getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)]

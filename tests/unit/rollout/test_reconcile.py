@@ -5,12 +5,12 @@ now, whoever journalled it."""
 
 from __future__ import annotations
 
-import time
 import typing as t
 from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.api.transport import uptime
 from ansible_collections.virt.placement.plugins.module_utils.cluster import lease
 from ansible_collections.virt.placement.plugins.module_utils.cluster.lease import (
     HeldLease,
@@ -46,7 +46,7 @@ def record(name: str, method: Method = Method.RECREATE, source: str = "w1") -> M
 
 
 def keeper() -> LeaseKeeper:
-    return LeaseKeeper(NO_API, HeldLease("r1", 1), time.monotonic())
+    return LeaseKeeper(NO_API, HeldLease("r1", 1), uptime())
 
 
 def chosen(
