@@ -51,7 +51,7 @@ options:
     default: default
   exclude_namespaces:
     description:
-      - Report no finding about manifests in these namespaces. Terms of other manifests may still select their pods.
+      - Leave out findings about manifests in these namespaces. Terms of other manifests may still select their pods.
     type: list
     elements: str
     default: []
