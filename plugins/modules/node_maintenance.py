@@ -284,7 +284,7 @@ moves:
       elements: str
 skipped:
   description: VMs and pods that a drain does not move, with the reason.
-  returned: always, unless the task could not start
+  returned: with O(state=cordoned) and O(state=drained), unless the task could not start
   type: list
   elements: dict
   contains:

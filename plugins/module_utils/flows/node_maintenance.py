@@ -42,6 +42,9 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "findings": [finding.as_json() for finding in step.findings],
         "nodes": [node_as_json(node, asked.zone_key) for node in step.nodes],
     }
+    if asked.state == "in_service":
+        # Ansible evaluates neither changed_when nor failed_when of a result with a key `skipped`.
+        returned.pop("skipped", None)
     if result.failure:
         raise PartialFailure(returned, [result.failure])
     return returned

@@ -1,0 +1,176 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbook maintenance: nodes of two zones are drained, rebooted and put in service, and VMs return home."""
+
+from __future__ import annotations
+
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from demos.stage import Stage
+from sandbox import Sandbox, drain, objects
+from tests.maintenance import MARK
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+NAMESPACE = "serviced"
+HOME = "example.com/home"
+VMS = {"a1": "w1", "a2": "w1", "c1": "w3"}
+Object = dict[str, t.Any]
+
+
+@pytest.fixture(scope="module")
+def stage() -> t.Iterator[Stage]:
+    """VMs that prefer the nodes on which they run."""
+    with Sandbox.start("six") as sandbox:
+        sandbox.api.create(sandbox.api.path("Namespace"), {"metadata": {"name": NAMESPACE}})
+        stage = Stage(sandbox, NAMESPACE, quiet=True)
+        for node in ("w1", "w3"):
+            labels = {"metadata": {"labels": {HOME: node}}}
+            sandbox.api.patch(f"/api/v1/nodes/{node}", labels)
+        for name in VMS:
+            sandbox.api.apply(objects.virtual_machine(name, NAMESPACE, run_strategy="Halted"))
+        rules = [
+            {
+                "name": f"home-{name}",
+                "workloads": [name],
+                "run_on": {HOME: node},
+                "preferred": True,
+                "weight": 100,
+            }
+            for name, node in VMS.items()
+        ]
+        wanted = {"placement_apply_namespace": NAMESPACE, "placement_apply_rules": rules}
+        result = stage.play("apply", wanted, identity="mover")
+        assert result.rc == 0, result.stdout
+        for name, node in VMS.items():
+            others = [f"w{n}" for n in range(1, 7) if f"w{n}" != node]
+            for other in others:
+                drain.cordon(sandbox, other)
+            path = sandbox.api.path("VirtualMachine", NAMESPACE, name)
+            sandbox.api.patch(path, {"spec": {"runStrategy": "Always"}})
+            running = sandbox.api.path("VirtualMachineInstance", NAMESPACE, name)
+            sandbox.api.wait(lambda vmi: vmi["status"]["phase"] == "Running", running)
+            for other in others:
+                drain.uncordon(sandbox, other)
+        assert places(stage) == VMS
+        yield stage
+
+
+@pytest.fixture
+def reboot(stage: Stage, tmp_path: Path) -> Path:
+    """The user's tasks: they reboot the node and note that nothing else is on it."""
+    command = [sys.executable, "-m", "sandbox", "reboot", "--dir", str(stage.sandbox.directory)]
+    tasks = [
+        {
+            "name": "Reboot the node",
+            "ansible.builtin.command": {
+                "argv": [*command, "{{ placement_maintenance_node }}"],
+                "chdir": str(CHECKOUT),
+            },
+            "changed_when": True,
+        }
+    ]
+    path = tmp_path / "reboot.yml"
+    path.write_text(yaml.safe_dump(tasks))
+    return path
+
+
+def vmis(stage: Stage) -> dict[str, Object]:
+    found = stage.sandbox.api.list(stage.sandbox.api.path("VirtualMachineInstance", NAMESPACE))
+    return {vmi["metadata"]["name"]: vmi for vmi in found}
+
+
+def places(stage: Stage) -> dict[str, str]:
+    return {name: vmi["status"].get("nodeName", "") for name, vmi in vmis(stage).items()}
+
+
+def uids(stage: Stage) -> dict[str, str]:
+    return {name: vmi["metadata"]["uid"] for name, vmi in vmis(stage).items()}
+
+
+def node(stage: Stage, name: str) -> Object:
+    return stage.sandbox.api.get(f"/api/v1/nodes/{name}")
+
+
+def boot(stage: Stage, name: str) -> str:
+    return str(node(stage, name)["status"]["nodeInfo"]["bootID"])
+
+
+def in_service(stage: Stage, name: str) -> bool:
+    seen = node(stage, name)
+    marked = MARK in (seen["metadata"].get("annotations") or {})
+    return not seen["spec"].get("unschedulable") and not marked
+
+
+def test_check_mode_shows_the_moves_and_writes_nothing(stage: Stage, reboot: Path) -> None:
+    wanted = {"placement_maintenance_nodes": ["w1"], "placement_maintenance_tasks": str(reboot)}
+    mark = stage.sandbox.audit.mark()
+    before = boot(stage, "w1")
+
+    result = stage.play("maintenance", wanted, identity="maintainer", check=True)
+
+    assert result.rc == 0, result.stdout
+    assert "would migrate VirtualMachine" in result.stdout
+    assert stage.sandbox.audit.writes(since=mark) == []
+    assert boot(stage, "w1") == before
+
+
+def test_nodes_of_two_zones_are_rebooted_and_vms_return_home(stage: Stage, reboot: Path) -> None:
+    wanted = {
+        "placement_maintenance_nodes": "[w1, w3]",
+        "placement_maintenance_reason": "firmware",
+        "placement_maintenance_tasks": str(reboot),
+        "placement_maintenance_reboot_expected": "true",
+        "placement_maintenance_topology": "",
+    }
+    boots, before = {name: boot(stage, name) for name in ("w1", "w3")}, uids(stage)
+
+    result = stage.play("maintenance", wanted, identity="maintainer-mover")
+
+    assert result.rc == 0, result.stdout
+    assert all(boot(stage, name) != old for name, old in boots.items())
+    assert in_service(stage, "w1") and in_service(stage, "w3")
+    assert uids(stage) == before
+    assert places(stage) == VMS
+    (stats,) = [
+        event["event_data"]["artifact_data"]
+        for event in result.events
+        if event["event"] == "playbook_on_stats"
+    ]
+    assert stats["placement_maintenance"] == {"localhost": {"w1": "in_service", "w3": "in_service"}}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({}, "Give placement_maintenance_nodes, a list of names"),
+        (
+            {
+                "placement_maintenance_nodes": ["w1"],
+                "placement_maintenance_topology": {"zone": "zone1"},
+            },
+            "Give placement_maintenance_nodes, a list of names",
+        ),
+        (
+            {"placement_maintenance_topology": {"zone": ["zone1", "zone9"]}},
+            "No node has zone zone9",
+        ),
+        ({"placement_maintenance_nodes": ["w9"]}, "there is no node 'w9'"),
+        (
+            {"placement_maintenance_node": ["w9"], "placement_maintenance_nodez": []},
+            "unknown variable",
+        ),
+    ],
+)
+def test_bad_selection_is_refused(stage: Stage, wanted: Object, message: str) -> None:
+    mark = stage.sandbox.audit.mark()
+
+    result = stage.play("maintenance", wanted, identity="maintainer-mover")
+
+    assert result.rc != 0
+    assert message in result.stdout
+    assert stage.sandbox.audit.writes(since=mark) == []
