@@ -307,7 +307,7 @@ moves:
       reason: keep_apart of shop/default/web-one-per-zone is violated
       targets: [worker3, worker4]
       after: []
-skipped:
+skipped_instances:
   description: Instances that violate a rule and for which no move was found.
   returned: success
   type: list

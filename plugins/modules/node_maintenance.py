@@ -282,7 +282,7 @@ moves:
       description: In check mode, UIDs of the instances that must move before this one.
       type: list
       elements: str
-skipped:
+skipped_instances:
   description: VMs and pods that a drain does not move, with the reason.
   returned: with O(state=cordoned) and O(state=drained), unless the task could not start
   type: list

@@ -51,7 +51,7 @@ options:
       - Allowed methods. The least disruptive method that is allowed and possible is used.
       - V(migrate) migrates a VM live. V(restart) restarts a VirtualMachine. V(recreate) deletes the VMI of a replica
         set, or evicts a pod. Its controller creates a new one.
-      - An instance that needs another method is returned in RV(skipped), with the reason.
+      - An instance that needs another method is returned in RV(skipped_instances), with the reason.
     type: list
     elements: str
     choices: [migrate, restart, recreate]
@@ -123,7 +123,7 @@ options:
   apply_pending_changes:
     description:
       - A restart also applies other pending changes of a VirtualMachine, such as a new disk. By default, VMs with such
-        changes are not restarted. They are returned in RV(skipped), with the changes.
+        changes are not restarted. They are returned in RV(skipped_instances), with the changes.
     type: bool
     default: false
   fail_on_skipped:
@@ -301,7 +301,7 @@ moves:
       description: In check mode, UIDs of the instances that must move before this one.
       type: list
       elements: str
-skipped:
+skipped_instances:
   description:
     - Instances that O(scope) selects and that the rollout does not move, with the reason.
     - After O(run_timeout), and where a canceled migration does not end, also the instances with a move in flight.

@@ -297,7 +297,7 @@ def test_rules_that_cannot_hold_are_impossible_when_they_are_written_too(ask: As
     assert (
         "(web-a, web-b) need 2 different zones (anti-affinity), and only 1 " in again["reasons"][0]
     )
-    assert {each["instance"] for each in again["skipped"]} <= {"web-a", "web-b"}
+    assert {each["instance"] for each in again["skipped_instances"]} <= {"web-a", "web-b"}
 
 
 def test_who_is_pending_by_a_rule_is_to_be_placed_where_the_rule_is_asked_about(ask: Ask) -> None:

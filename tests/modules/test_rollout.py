@@ -158,9 +158,9 @@ def test_a_machine_that_cannot_migrate_is_left_with_the_reason(shop: Shop) -> No
 
     assert not result.get("failed")
     assert shop.sandbox.audit.writes(since=mark) == []
-    assert {left["name"] for left in result["skipped"]} == {"b0", "b1"}
-    assert "DisksNotLiveMigratable" in result["skipped"][0]["reason"]
-    assert "a move needs restart" in result["skipped"][0]["reason"]
+    assert {left["name"] for left in result["skipped_instances"]} == {"b0", "b1"}
+    assert "DisksNotLiveMigratable" in result["skipped_instances"][0]["reason"]
+    assert "a move needs restart" in result["skipped_instances"][0]["reason"]
     told = [line for line in result["progress"] if " is skipped: " in line]
     assert len(told) == 2 and all("a move needs restart" in line for line in told)
 
@@ -193,7 +193,7 @@ def test_vm_that_foreign_node_term_lets_past_its_rule_is_skipped_with_reason(
 
     assert not result.get("failed"), result.get("msg")
     assert result["moves"] == []
-    (skipped,) = result["skipped"]
+    (skipped,) = result["skipped_instances"]
     assert skipped["name"] == "b0"
     assert f"rule {shop.namespace}/default/on" in skipped["reason"]
     assert "write the rules again" in skipped["reason"]
@@ -238,8 +238,8 @@ def test_restart_does_not_apply_what_others_took_out_of_the_template(shop: Shop)
 
     assert not result.get("failed"), result.get("msg")
     assert (result["moves"], shop.uids(), shop.disruptions(mark)) == ([], uids, [])
-    assert len(result["skipped"]) == 2
-    for skipped in result["skipped"]:
+    assert len(result["skipped_instances"]) == 2
+    for skipped in result["skipped_instances"]:
         assert (
             "other pending changes (terminationGracePeriodSeconds, label team)"
             in (skipped["reason"])
@@ -260,8 +260,8 @@ def test_vms_with_the_label_do_not_move_are_skipped_with_a_warning_or_a_failure(
     refused = shop.roll(fail_on_skipped=True)
 
     assert not result.get("failed"), result.get("msg")
-    assert {skipped["name"] for skipped in result["skipped"]} == set(names)
-    for skipped in result["skipped"]:
+    assert {skipped["name"] for skipped in result["skipped_instances"]} == set(names)
+    for skipped in result["skipped_instances"]:
         assert "its workload has the label placement.virt/do-not-move" in skipped["reason"]
     (warning,) = result["warnings"]
     assert "2 instances still violate a rule: VirtualMachine" in str(warning)
@@ -284,8 +284,8 @@ def test_vms_on_a_dead_node_are_skipped_at_once_with_the_state_of_the_node(shop:
 
     assert not result.get("failed"), result.get("msg")
     assert result["moves"] == []
-    assert {skipped["name"] for skipped in result["skipped"]} == set(names)
-    for skipped in result["skipped"]:
+    assert {skipped["name"] for skipped in result["skipped_instances"]} == set(names)
+    for skipped in result["skipped_instances"]:
         assert "its node w1 is NotReady" in skipped["reason"]
     assert shop.disruptions(mark) == []
 
@@ -315,7 +315,7 @@ def test_once_is_not_restarted(shop: Shop) -> None:
     result = shop.roll(allow=["migrate", "restart"])
 
     assert result["moves"] == []
-    assert "run strategy Once is not restarted" in result["skipped"][0]["reason"]
+    assert "run strategy Once is not restarted" in result["skipped_instances"][0]["reason"]
 
 
 def test_a_migration_that_fails_fails_the_run_and_says_why(shop: Shop) -> None:
@@ -515,7 +515,7 @@ def test_a_cordon_moves_nobody(shop: Shop) -> None:
     result = shop.roll(allow=["migrate", "restart", "recreate"])
 
     assert result["moves"] == []
-    assert result["skipped"] == []
+    assert result["skipped_instances"] == []
     assert shop.sandbox.audit.writes(since=mark) == []
 
 
@@ -531,7 +531,7 @@ def test_a_place_that_is_gone_before_the_move_begins_is_not_tried(shop: Shop) ->
 
     assert not result.get("failed"), result.get("msg")
     assert result["moves"] == []
-    assert {left["name"] for left in result["skipped"]} == set(names)
+    assert {left["name"] for left in result["skipped_instances"]} == set(names)
     assert shop.disruptions(mark) == []
 
 

@@ -140,7 +140,7 @@ def test_a_canceled_migration_that_does_not_end_holds_up_no_other_vm(
     assert "1 canceled migration did not end" in result["msg"]
     assert "its migration was canceled and is still Running" in result["msg"]
     assert [(move["instance"][0], move["state"]) for move in result["moves"]] == [("q", "moved")]
-    assert [skipped["instance"][0] for skipped in result["skipped"]] == ["p"]
+    assert [skipped["instance"][0] for skipped in result["skipped_instances"]] == ["p"]
     assert lease["spec"]["holderIdentity"] == ""
     (record,) = journals.read(lease["metadata"]["annotations"][JOURNAL]).records
     assert record.phase == "given_up"
@@ -155,8 +155,8 @@ def test_a_run_whose_time_is_over_says_which_migrations_go_on(shop: Shop) -> Non
 
     assert result["failed"]
     assert "goes on without this task, and the next one continues it: Virtual" in result["msg"]
-    assert [skipped["method"] for skipped in result["skipped"]] == ["migrate"]
-    assert result["skipped"][0]["reason"].startswith("goes on without this task")
+    assert [skipped["method"] for skipped in result["skipped_instances"]] == ["migrate"]
+    assert result["skipped_instances"][0]["reason"].startswith("goes on without this task")
     again = shop.roll(move_timeout=60, run_timeout=90, seconds=90)
     assert [move["state"] for move in again["moves"]] == ["moved"]
 
@@ -179,7 +179,7 @@ def test_two_vms_that_block_each_other_are_named_with_the_way_out(shop: Shop) ->
     result = shop.roll()
 
     assert not result["moves"]
-    reasons = {skipped["name"]: skipped["reason"] for skipped in result["skipped"]}
+    reasons = {skipped["name"]: skipped["reason"] for skipped in result["skipped_instances"]}
     assert f"it and VirtualMachineInstance {shop.namespace}/m2 on w2 block" in reasons["m1"]
     assert f"it and VirtualMachineInstance {shop.namespace}/m1 on w1 block" in reasons["m2"]
 
@@ -375,7 +375,7 @@ def test_an_instance_that_went_elsewhere_at_the_last_moment_is_not_deleted(shop:
     assert any("is not moved for now: it runs on" in line for line in result["progress"])
     assert shop.disruptions(mark) == []
     assert shop.uids() == before
-    assert (result["moves"], result["skipped"], result["changed"]) == ([], [], False)
+    assert (result["moves"], result["skipped_instances"], result["changed"]) == ([], [], False)
 
 
 def apart(spec: Object) -> Object:
@@ -394,9 +394,10 @@ def test_a_paused_deployment_is_left_at_once(shop: Shop) -> None:
 
     assert not result.get("failed"), result.get("msg")
     assert time.monotonic() - began < 25
-    assert len(result["skipped"]) == 2
+    assert len(result["skipped_instances"]) == 2
     assert all(
-        "the rollout of its workload is paused" in left["reason"] for left in result["skipped"]
+        "the rollout of its workload is paused" in left["reason"]
+        for left in result["skipped_instances"]
     )
     assert [w for w in shop.sandbox.audit.writes(since=mark) if w.resource != "leases"] == []
 
@@ -420,9 +421,10 @@ def test_a_stuck_deployment_is_left_at_once(shop: Shop) -> None:
 
     assert not result.get("failed"), result.get("msg")
     assert time.monotonic() - began < 25
-    assert result["skipped"]
+    assert result["skipped_instances"]
     assert all(
-        "the rollout of its workload is stuck" in left["reason"] for left in result["skipped"]
+        "the rollout of its workload is stuck" in left["reason"]
+        for left in result["skipped_instances"]
     )
 
 
@@ -441,7 +443,7 @@ def test_what_a_task_before_had_moved_may_be_moved_by_the_next_one(shop: Shop) -
     assert not result.get("failed"), result.get("msg")
     assert [move["state"] for move in result["moves"]] == ["moved"]
     assert result["moves"][0]["name"] in names
-    assert result["skipped"] == []
+    assert result["skipped_instances"] == []
 
 
 def test_well_placed_instance_is_returned_and_reported_now_or_after_the_moves(shop: Shop) -> None:
@@ -503,7 +505,7 @@ def test_the_pod_that_a_migration_left_behind_breaks_no_rule(
         where = {each["instance"]["name"]: each["node"] for each in found["instances"]}
         assert where[move["instance"]] == move["to_node"]
         again = shop.roll()
-        assert (again["moves"], again["skipped"], again["changed"]) == ([], [], False)
+        assert (again["moves"], again["skipped_instances"], again["changed"]) == ([], [], False)
     finally:
         for name in pods:
             if shop.api.find(shop.path("Pod", name)):
@@ -523,8 +525,8 @@ def test_a_name_too_long_for_a_migration_is_left_and_restarted_where_that_is_all
     left = shop.roll()
 
     assert (left["moves"], left["changed"]) == ([], False)
-    assert {each["name"] for each in left["skipped"]} == set(names)
-    assert "its name has 70 characters" in left["skipped"][0]["reason"]
+    assert {each["name"] for each in left["skipped_instances"]} == set(names)
+    assert "its name has 70 characters" in left["skipped_instances"][0]["reason"]
 
     mark = shop.sandbox.audit.mark()
     result = shop.roll(allow=["migrate", "restart"])

@@ -133,7 +133,7 @@ def test_it_is_in_force_by_live_migration_alone(trio: Trio, kind: str) -> None:
     rolled = trio.shop.roll(allow=["migrate"])
 
     assert not rolled.get("failed"), rolled.get("msg")
-    assert rolled["skipped"] == []
+    assert rolled["skipped_instances"] == []
     assert [move["state"] for move in rolled["moves"]] == ["moved", "moved"]
     assert trio.shop.zones() == ["zone1", "zone2", "zone3"]
     # The one that stayed runs by its old terms; the terms of the others keep it apart from them.
@@ -161,7 +161,7 @@ def test_it_is_in_force_by_live_migration_alone(trio: Trio, kind: str) -> None:
 
     # The next roll-out sees every instance run by the new terms, and forgets the old ones.
     settled = trio.shop.roll(allow=["migrate"])
-    assert (settled["moves"], settled["skipped"]) == ([], [])
+    assert (settled["moves"], settled["skipped_instances"]) == ([], [])
     assert not any("placement.virt/undo" in trio.shop.annotations(name) for name in trio.names)
     start = trio.sandbox.audit.mark()
     assert not trio.declare()["changed"]
@@ -181,10 +181,10 @@ def test_seventy_characters_take_a_restart_since_kubevirt_cannot_migrate_them(tr
     assert not rolled.get("failed"), rolled.get("msg")
     assert rolled["moves"] == []
     assert trio.sandbox.audit.writes(since=start) == []
-    assert {left["name"] for left in rolled["skipped"]} == set(LONG)
+    assert {left["name"] for left in rolled["skipped_instances"]} == set(LONG)
     assert all(
         "KubeVirt makes no migration for a name of more than 63" in left["reason"]
-        for left in rolled["skipped"]
+        for left in rolled["skipped_instances"]
     )
     assert trio.identities() == identities
 
@@ -212,7 +212,7 @@ def test_one_of_seventy_characters_stays_and_the_others_migrate_away(trio: Trio)
     rolled = trio.shop.roll(allow=["migrate"])
 
     assert not rolled.get("failed"), rolled.get("msg")
-    assert rolled["skipped"] == []
+    assert rolled["skipped_instances"] == []
     done = {(move["name"], move["method"], move["state"]) for move in rolled["moves"]}
     assert done == {(name, "migrate", "moved") for name in short}
     assert len(rolled["moves"]) == 2

@@ -58,3 +58,11 @@ def test_samples_have_documented_keys_and_types(module: Path) -> None:
     }
 
     assert undocumented(samples, text) == []
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.stem)
+def test_no_value_has_a_name_that_ansible_takes_for_the_state_of_the_task(module: Path) -> None:
+    """With a list that is not empty in `skipped`, ansible-core counts the task as skipped and evaluates
+    neither changed_when nor failed_when (executor/task_result.py, task_executor.py)."""
+    names = set(yaml.safe_load(documentation(module)))
+    assert names & {"skipped", "failed", "unreachable", "results", "exception", "rc"} == set()

@@ -43,14 +43,13 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "nodes": [node_as_json(node, asked.zone_key) for node in step.nodes],
     }
     if asked.state == "in_service":
-        # Ansible evaluates neither changed_when nor failed_when of a result with a key `skipped`.
-        returned.pop("skipped", None)
+        returned.pop("skipped_instances", None)
     if result.failure:
         raise PartialFailure(returned, [result.failure])
     return returned
 
 
 def _as_json(result: StepResult) -> dict[str, t.Any]:
-    names = ("finished", "moves", "skipped", "deferred", "progress", "_run")
+    names = ("finished", "moves", "skipped_instances", "deferred", "progress", "_run")
     body = result.as_json()
     return {name: body[name] for name in names if name in body}

@@ -31,7 +31,7 @@ def forecast_as_json(forecast: Forecast) -> dict[str, JSON]:
         **result,
         "forecast": str(forecast.answer),
         "moves": [move_as_json(move) for move in forecast.moves],
-        "skipped": [skipped_as_json(skipped) for skipped in forecast.skipped],
+        "skipped_instances": [skipped_as_json(skipped) for skipped in forecast.skipped],
         "permission_gaps": as_json(forecast.unreadable),
     }
 

@@ -228,7 +228,7 @@ class StepResult:
             "finished": self.finished,
             "moves": self.moves,
             "deferred": self.deferred,
-            "skipped": self.skipped,
+            "skipped_instances": self.skipped,
             "not_enforced": self.not_enforced,
             "stop_reason": self.stop_reason,
             "progress": self.progress,
