@@ -28,6 +28,14 @@ JOBS = (
     "nightly_verify.yml",
     "rollout_in_a_window.yml",
 )
+ROLE_OF = {
+    "node_labels": "labeller",
+    "node_maintenance": "maintainer",
+    "rollout": "mover",
+    "rules": "mover",
+}
+"""The identity with the rights that a module needs beside those of the reader."""
+
 DISRUPTIVE = ("node_maintenance", "rollout")
 """Modules whose first example runs in check mode here."""
 FIRST = ("node_labels", "rules")
@@ -92,7 +100,8 @@ def test_the_first_example_of_each_module_runs_as_it_stands(
         playbook = tmp_path / f"{name}.yml"
         playbook.write_text(yaml.safe_dump([play], sort_keys=False))
 
-        result = stage.play(str(playbook), {}, identity="admin", check=name in DISRUPTIVE)
+        identity = ROLE_OF.get(name, "reader")
+        result = stage.play(str(playbook), {}, identity=identity, check=name in DISRUPTIVE)
 
         assert result.rc == 0, (name, result.stdout)
 
