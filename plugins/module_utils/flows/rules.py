@@ -13,9 +13,6 @@ from ..cluster.access import require_write_rights
 from ..cluster.patching import Replaced, apply
 from ..cluster.reading import ReadScope, read_snapshot, with_expanded_templates
 from ..compliance.terms import listed
-from ..forecast.change import what_if
-from ..forecast.decide import WORSE
-from ..forecast.forecast import estimates, forecast
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, writes_result
 from ..interface.runner import PartialFailure, task_error
@@ -228,6 +225,11 @@ def _forecast_refusal(
     of the cluster as it is."""
     if not fail_on:
         return ""
+    # A run that writes nothing starts without the forecast.
+    from ..forecast.change import what_if
+    from ..forecast.decide import WORSE
+    from ..forecast.forecast import estimates, forecast
+
     change = what_if(snapshot, writes=plan.writes, members=plan.members)
     after = forecast(change, topology=topology, estimated=tuple(estimates(change)))
     if str(after.answer) not in fail_on or after.unreadable:
