@@ -144,6 +144,30 @@ def test_nodes_of_two_zones_are_rebooted_and_vms_return_home(stage: Stage, reboo
     assert stats["placement_maintenance"] == {"localhost": {"w1": "in_service", "w3": "in_service"}}
 
 
+def test_enter_and_exit_maintenance_mode(stage: Stage) -> None:
+    selected = {
+        "placement_maintenance_topology": {"zone": "zone1"},
+        "placement_maintenance_max_nodes": 2,
+    }
+    drained = {**selected, "placement_maintenance_state": "drained"}
+
+    result = stage.play("maintenance", drained, identity="maintainer")
+    assert result.rc == 0, result.stdout
+    mark = stage.sandbox.audit.mark()
+    result = stage.play("maintenance", drained, identity="maintainer")
+    assert (result.rc, result.changed) == (0, 0), result.stdout
+    assert stage.sandbox.audit.writes(since=mark) == []
+    assert not in_service(stage, "w1") and not in_service(stage, "w2")
+    assert set(places(stage).values()) & {"w1", "w2"} == set()
+    stage.play_twice(
+        "maintenance",
+        {**selected, "placement_maintenance_state": "in_service"},
+        identity="maintainer-mover",
+    )
+    assert in_service(stage, "w1") and in_service(stage, "w2")
+    assert places(stage) == VMS
+
+
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The mark on a node in maintenance: who cordoned it, why, and how far the maintenance is.
+"""The mark on a node in maintenance: the run, the reason, the phase, and whether the cordon is ours.
 
 Pure. Mark and cordon are written in one conditional patch, and removed in one. So a node has a cordon
 of ours exactly as long as it has a mark that says so, whenever a run is killed.

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What does the JSON in an annotation hold? Anyone who may edit the object may have written it."""
+"""What does the JSON in an annotation hold? Every user with the right to edit the object can have written it."""
 
 from __future__ import annotations
 
