@@ -221,7 +221,7 @@ def _record(item: t.Mapping[str, JSON]) -> MoveRecord:
         uid=_uid(item["uid"]),
         workload=workload,
         method=Method(item["method"]),
-        source=_name(item["source"]),
+        source=_name(item["source"]) if item["source"] != "" else "",
         attempt=int(item["attempt"]),
         begun=float(item["begun"]),
         phase=Phase(item["phase"]),

@@ -158,6 +158,11 @@ def test_a_journal_that_leads_to_another_object_is_refused(field: str, value: ob
         journals.read(json.dumps(body))
 
 
+def test_the_move_of_a_pending_instance_has_no_source() -> None:
+    journal = RunJournal("r1", "x").begin(replace(record("a"), source=""), ["a"])
+    assert journals.read(journals.write(journal)) == journal
+
+
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"version":' + "[" * 50 + "]" * 50 + "}"])
 def test_a_journal_that_is_nested_too_deeply_is_refused(text: str) -> None:
     with pytest.raises(UnreadableJournal, match="nested too deeply"):
