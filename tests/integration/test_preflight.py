@@ -229,11 +229,12 @@ def test_empty_answers_and_other_variables_change_nothing(stage: Stage, playbook
     stage.sandbox.restore_nodes()
 
 
+BROKEN_YAML = "{a: [b"
 UNREADABLE = {
-    "topology": {"placement_topology_labels": "{a: [b"},
+    "topology": {"placement_topology_labels": BROKEN_YAML},
     "apply": {"placement_apply_rules": "web", "placement_apply_allow": "migrate"},
     "rollout": {"placement_rollout_window": "22:00", "placement_rollout_canary": "one"},
-    "verify": {"placement_verify_namespaces": "shop", "placement_verify_workloads": "{a: [b"},
+    "verify": {"placement_verify_namespaces": "shop", "placement_verify_workloads": BROKEN_YAML},
     "drill": {"placement_drill_timeout": "soon"},
 }
 
@@ -248,8 +249,12 @@ def test_text_that_cannot_be_read_is_named_with_its_variable(stage: Stage, playb
 
     assert result.rc != 0
     message = _message(result.events)
-    assert all(f"{name}: must be a " in message for name in answers)
-    assert all(repr(text) in message for text in answers.values())
+    for name, text in answers.items():
+        if text == BROKEN_YAML:
+            assert f"{name}: not valid YAML: line 1" in message
+        else:
+            assert f"{name}: must be a " in message
+            assert repr(text) in message
     assert message.endswith(" Nothing was changed.")
     assert sum(event["event"] == "runner_on_failed" for event in result.events) == 1
     assert stage.sandbox.audit.writes(since=mark) == []
