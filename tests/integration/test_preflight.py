@@ -251,7 +251,7 @@ def test_text_that_cannot_be_read_is_named_with_its_variable(stage: Stage, playb
     message = _message(result.events)
     for name, text in answers.items():
         if text == BROKEN_YAML:
-            assert f"{name}: not valid YAML: line 1" in message
+            assert f"{name}: not valid YAML: line 2, column 1: " in message
         else:
             assert f"{name}: must be a " in message
             assert repr(text) in message
