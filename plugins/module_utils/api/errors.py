@@ -202,6 +202,13 @@ class Throttled(ApiError):
 
     advice = "try again later"
 
+    @property
+    def budgets(self) -> str:
+        """What PodDisruptionBudgets refuse an eviction for (policy/v1, DisruptionBudgetCause); empty if none
+        does."""
+        refusing = (cause for cause in self.causes if cause.reason == "DisruptionBudget")
+        return "; ".join(cause.message for cause in refusing if cause.message)
+
 
 class ServerFault(ApiError):
     """5xx. A write may have been made."""

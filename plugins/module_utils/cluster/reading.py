@@ -130,6 +130,10 @@ class ReadScope:
     quotas: bool = False
 
 
+NODES_ONLY = ReadScope((), (), pods=False, instances=False, volumes=False)
+"""Beside namespaces and the platform."""
+
+
 @dataclass(frozen=True)
 class _ListResult:
     """One list, converted: `items` is None where the server does not serve the kind."""

@@ -7,7 +7,6 @@ A drain is a run of the rollout's engine. What is planned, and when it is over, 
 
 from __future__ import annotations
 
-import datetime
 import typing as t
 from dataclasses import dataclass, field
 
@@ -17,7 +16,7 @@ from ..api.lists import list_all
 from ..cluster.access import Right, Role
 from ..cluster.lease import LeaseKeeper
 from ..cluster.patching import apply
-from ..cluster.reading import ReadScope, read_snapshot
+from ..cluster.reading import NODES_ONLY, ReadScope, read_snapshot
 from ..model.findings import Finding, InputError, InvalidInput, sentences
 from ..model.json_pointer import JSON
 from ..model.kinds import KUBEVIRT_V1, MIGRATIONS, POOL, VMIS
@@ -26,7 +25,7 @@ from ..model.plan import Plan, skipped_as_json
 from ..model.snapshot import Snapshot
 from ..model.write import Write
 from ..rollout import report
-from ..rollout.events import record_node_event
+from ..rollout.events import record_node_event, timestamp
 from ..rollout.move import MoveRecord, Phase
 from ..rollout.reconcile import Reconciler, Reconciliation
 from ..rollout.state import RolloutState, StepResult
@@ -42,15 +41,14 @@ EMPTY = 2
 """Readings in a row that show no pod on the nodes: one may have missed a pod that was just bound."""
 
 _EVERYTHING = ReadScope(quotas=True)
-_NODES_ONLY = ReadScope((), (), pods=False, instances=False, volumes=False)
 _ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
 
 
 @dataclass(slots=True)
 class DrainState(RolloutState):
     """`nodes` are those of the run. `checked`: the findings about them were reported. `cordoned`: this
-    run has cordoned them. `totals` and `left` are
-    the numbers of pods on each node at the beginning, and as they were reported last."""
+    run has cordoned them. `totals` and `left` are the numbers of pods on each node at the beginning, and
+    as they were reported last."""
 
     nodes: list[str] = field(default_factory=list)
     checked: bool = False
@@ -103,7 +101,7 @@ class DrainStep(RolloutStep):
 
     def read_cluster(self, records: t.Iterable[MoveRecord] = ()) -> DrainView:
         moving = self.asked.state == "drained"
-        snapshot = read_snapshot(self.api, _EVERYTHING if moving or records else _NODES_ONLY)
+        snapshot = read_snapshot(self.api, _EVERYTHING if moving or records else NODES_ONLY)
         gaps = [gap for gap in snapshot.unreadable if gap.resource != POOL.plural]
         if gaps:
             raise InvalidInput(
@@ -221,7 +219,7 @@ class DrainStep(RolloutStep):
             result.failure = f"not drained: {'; '.join(_stays(plan))}{failed}. {self._undo_hint()}"
         elif self.asked.state == "drained" and self.drain.cordoned:
             self._write(self.api, MaintenancePhase.DRAINED, self.state.run)
-            self.nodes = self._still_ours(read_snapshot(self.api, _NODES_ONLY))
+            self.nodes = self._still_ours(read_snapshot(self.api, NODES_ONLY))
             result.changed = self.state.changed = result.changed or self.report.changed
         return result
 
@@ -289,9 +287,10 @@ class DrainStep(RolloutStep):
         mark = mark_of(node)
         if self.drain.cordoned and not (node.unschedulable and self._is_ours(node)):
             raise InvalidInput([InputError(f"Node {node.name}", "was put in service meanwhile")])
-        now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         reason = self.asked.reason
-        return mark_write(node, begun(node, mark, run=run, phase=phase, reason=reason, now=now))
+        return mark_write(
+            node, begun(node, mark, run=run, phase=phase, reason=reason, now=timestamp())
+        )
 
     def _write(self, api: ApiClient, phase: MaintenancePhase, run: str) -> None:
         """Write the marks. Raises InvalidInput where a node could not be written."""

@@ -18,7 +18,7 @@ from ..api.transport import Deadline, uptime
 from ..cluster import lease
 from ..cluster.access import Right, require_rights
 from ..cluster.patching import apply
-from ..cluster.reading import ReadScope, read_snapshot
+from ..cluster.reading import NODES_ONLY, read_snapshot
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.kinds import KUBEVIRT_V1, MIGRATIONS, RUN, VMIS
@@ -44,7 +44,6 @@ EVACUATION = "kubevirt.io/evacuationMigration"
 
 _DEVICES = "devices.kubevirt.io/"
 _KVM = f"{_DEVICES}kvm"
-_NODES_ONLY = ReadScope((), (), pods=False, instances=False, volumes=False)
 _VMIS = f"/apis/{KUBEVIRT_V1}/{VMIS}"
 _MIGRATIONS = f"/apis/{KUBEVIRT_V1}/{MIGRATIONS}"
 _SUBRESOURCES = "/apis/subresources.kubevirt.io/v1/namespaces"
@@ -132,7 +131,7 @@ class InServiceStep:
 
     def _advance(self, *, check: bool) -> str:
         """Put each node in service that is back. Returns what the others lack."""
-        all_nodes = read_snapshot(self.api, _NODES_ONLY).nodes
+        all_nodes = read_snapshot(self.api, NODES_ONLY).nodes
         self.nodes = select(self.asked, all_nodes)
         marked = {node.name: (node, mark) for node in self.nodes if (mark := mark_of(node))}
         if not marked:
@@ -183,7 +182,7 @@ class InServiceStep:
                 [InputError(str(x.write.target), str(x.error), "api") for x in applied.failed]
             )
         names = {write.target.name for write in applied.done}
-        fresh = read_snapshot(self.api, _NODES_ONLY).nodes  # read back
+        fresh = read_snapshot(self.api, NODES_ONLY).nodes  # read back
         self.nodes = select(self.asked, fresh)
         wrong = [x.name for x in self.nodes if x.name in names and mark_of(x) is not None]
         if wrong:

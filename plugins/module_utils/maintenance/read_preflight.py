@@ -124,8 +124,7 @@ def _dry_run(api: ApiClient, pod: Pod) -> EvictionAnswer | None:
             return None
         raise
     except Throttled as error:
-        causes = [x.message for x in error.causes if x.reason == "DisruptionBudget"]
-        return EvictionAnswer("; ".join(causes) or error.message, True)
+        return EvictionAnswer(error.budgets or error.message, True)
     except ServerFault as error:
         if not error.is_status:
             raise

@@ -64,7 +64,7 @@ def _record(
     failed: bool = False,
 ) -> None:
     namespace = about.get("namespace", _OF_NODES)
-    now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = timestamp()
     body = {
         "apiVersion": "v1",
         "kind": "Event",
@@ -84,3 +84,8 @@ def _record(
     }
     with contextlib.suppress(ApiError):
         api.create(f"/api/v1/namespaces/{namespace}/events", body)
+
+
+def timestamp() -> str:
+    """Now, as the API writes times (RFC 3339)."""
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -238,7 +238,8 @@ def _text(ref: Ref) -> str:
 
 def _ref(text: str) -> Ref:
     kind, namespace, name = text.split("/")
-    return Ref(_name(kind.lower()) and kind, _name(namespace), _name(name))
+    _name(kind.lower())
+    return Ref(kind, _name(namespace), _name(name))
 
 
 def _name(text: str) -> str:

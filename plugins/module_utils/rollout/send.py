@@ -96,10 +96,9 @@ def _conflict(request: ApiCall, error: Conflict) -> ApiReply:
 
 def _reason_to_wait(error: Throttled) -> str:
     """A disruption budget says its name and its numbers, and not where it is: beside the pod."""
-    budgets = [cause.message for cause in error.causes if cause.reason == "DisruptionBudget"]
-    if not any(budgets):
+    if not error.budgets:
         return error.message or "the API server asks to wait"
-    return f"{'; '.join(filter(None, budgets))} (in namespace {error.request.namespace})"
+    return f"{error.budgets} (in namespace {error.request.namespace})"
 
 
 def was_sent(record: MoveRecord, seen: Observation) -> bool:
