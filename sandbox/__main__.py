@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from . import Sandbox, binaries, cluster_file, layout, processes
+from . import Sandbox, binaries, cluster_file, layout, processes, used_rights
 from .binaries import BinariesError
 from .processes import ProcessError
 
@@ -54,8 +54,12 @@ def _directory(arguments: argparse.Namespace) -> Path:
 
 
 def _up(arguments: argparse.Namespace) -> None:
-    started = time.monotonic()
-    sandbox = Sandbox.start(arguments.cluster, _directory(arguments), detached=True)
+    started, directory = time.monotonic(), _directory(arguments)
+    if processes.running(directory):
+        print(f"{directory}: runs already; to start anew, end it first (down)", file=sys.stderr)
+        _print_exports(Sandbox.attach(directory))
+        return
+    sandbox = Sandbox.start(arguments.cluster, directory, detached=True)
     sandbox.release()
     print(
         f"cluster {sandbox.cluster.name} is up after {time.monotonic() - started:.1f} s: "
@@ -73,6 +77,8 @@ def _print_exports(sandbox: Sandbox) -> None:
 
 def _down(arguments: argparse.Namespace) -> None:
     directory = _directory(arguments)
+    if layout.holds_sandbox(directory):
+        used_rights.record(layout.Layout.read(directory).audit_log)
     ended = processes.end_recorded(directory)
     if layout.holds_sandbox(directory):
         shutil.rmtree(directory)

@@ -38,9 +38,9 @@ REVIEWS = frozenset(
 #: the identities that the collection works as
 COLLECTION = (
     "reader",
-    "labeller",
+    "labeler",
     "mover",
-    "labeller-mover",
+    "labeler-mover",
     "maintainer",
     "maintainer-mover",
 )

@@ -5,6 +5,7 @@
 A file in ``sandbox/clusters/`` (or anywhere) holds::
 
     kubevirt: true            # false: plain Kubernetes
+    controllers: true         # false: etcd and the API server alone, with KubeVirt's kinds
     configuration: {}         # KubeVirt's spec.configuration; empty is upstream's default
     heartbeat_grace: 20       # seconds without a heartbeat until a node is NotReady
     nodes:
@@ -53,6 +54,7 @@ class Cluster:
 
     name: str
     kubevirt: bool
+    controllers: bool
     configuration: Object
     heartbeat_grace: int
     nodes: tuple[Node, ...]
@@ -77,11 +79,12 @@ def load(cluster: str | Path) -> Cluster:
 
 def parse(name: str, content: Object) -> Cluster:
     """The cluster that this content of a cluster file describes."""
-    _only(content, {"kubevirt", "configuration", "heartbeat_grace", "nodes"}, name)
+    _only(content, {"kubevirt", "controllers", "configuration", "heartbeat_grace", "nodes"}, name)
     kubevirt = content.get("kubevirt", True)
     return Cluster(
         name=name,
         kubevirt=kubevirt,
+        controllers=content.get("controllers", True),
         configuration=content.get("configuration") or {},
         heartbeat_grace=content.get("heartbeat_grace", 20),
         nodes=tuple(node for entry in content["nodes"] for node in _nodes(entry, kubevirt, name)),

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 import typing as t
 from pathlib import Path
@@ -25,8 +26,9 @@ KEEP = "VIRT_PLACEMENT_SANDBOX_KEEP"
 _READY_TIMEOUT = 90.0
 _SERVICE_RANGE = "10.0.0.0/24"
 _POD_RANGE = "10.128.0.0/16"
-#: collections of the Go programs' heaps are rarer: less CPU while everything starts at once
-_ENVIRONMENT = {"GOGC": "200"}
+#: collections of the Go programs' heaps are rarer while they are small: less CPU while everything starts
+#: at once
+_ENVIRONMENT = {"GOGC": "200", "GOMEMLIMIT": os.environ.get("GOMEMLIMIT", "5GiB")}
 
 Object = dict[str, t.Any]
 

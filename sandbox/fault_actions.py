@@ -12,6 +12,7 @@
 ``hang``              never answer
 ``gone``              410: to a list at once, to a watch as an ERROR event in its stream
 ``sigkill``           kill the caller, before the request is passed on or after it was done
+``Freeze``            stop the caller, until it is told to go on
 ``down``              reset every connection and refuse new ones for a while
 ====================  ===========================================================================
 """
@@ -24,6 +25,7 @@ import dataclasses
 import json
 import os
 import signal
+import threading
 import typing as t
 
 from aiohttp import web
@@ -260,3 +262,29 @@ class down(Action):  # noqa: N801
     async def run(self, exchange: Exchange) -> web.StreamResponse:
         await exchange.go_down(self.seconds)
         return exchange.reset()
+
+
+@dataclasses.dataclass(frozen=True)
+class Freeze(Action):
+    """Stop the process that sends the request. The request is lost, or passed on once ``late`` is set."""
+
+    name: t.ClassVar[str] = "freeze"
+    late: threading.Event | None = None
+    pids: list[int] = dataclasses.field(default_factory=list)
+    frozen: threading.Event = dataclasses.field(default_factory=threading.Event)
+
+    async def run(self, exchange: Exchange) -> web.StreamResponse:
+        for pid in owners_of_peer(exchange.request.transport):
+            os.kill(pid, signal.SIGSTOP)
+            self.pids.append(pid)
+        self.frozen.set()
+        if self.late is None:
+            return exchange.reset()
+        while not self.late.is_set():
+            await asyncio.sleep(0.05)
+        return await exchange.relay()
+
+    def thaw(self) -> None:
+        for pid in self.pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import secrets
 import typing as t
 from pathlib import Path
@@ -30,11 +31,9 @@ class Identity:
 IDENTITIES: t.Final[dict[str, Identity]] = {
     "admin": Identity("admin", (_EVERYTHING,)),
     "reader": Identity("virt-placement:reader", roles=("reader",)),
-    "labeller": Identity("virt-placement:labeller", roles=("reader", "labeller")),
+    "labeler": Identity("virt-placement:labeler", roles=("reader", "labeler")),
     "mover": Identity("virt-placement:mover", roles=("reader", "mover")),
-    "labeller-mover": Identity(
-        "virt-placement:labeller-mover", roles=("reader", "labeller", "mover")
-    ),
+    "labeler-mover": Identity("virt-placement:labeler-mover", roles=("reader", "labeler", "mover")),
     "maintainer": Identity("virt-placement:maintainer", roles=("reader", "maintainer")),
     "maintainer-mover": Identity(
         "virt-placement:maintainer-mover", roles=("reader", "maintainer", "mover")
@@ -98,16 +97,51 @@ def _kubeconfig(layout: Layout, token: str) -> dict[str, t.Any]:
     }
 
 
+#: label keys that tests, demos and examples set beside those that the shipped policy names
+NODE_LABEL_KEYS: t.Final = (
+    "audit",
+    "example.com/fault",
+    "example.com/rack",
+    "proxied",
+    "rack",
+    "row",
+)
+WORKLOAD_LABEL_KEYS: t.Final = (
+    "group.example/x",
+    "group.example/z",
+    "harvesterhci.io/machineSetName",
+    "tier",
+)
+
+
+def shipped(file: str) -> list[dict[str, t.Any]]:
+    """The objects of a file in rbac/."""
+    documents = yaml.safe_load_all((ROLES / file).read_text())
+    return [item for content in documents for item in content.get("items", [content])]
+
+
 def access_objects() -> list[dict[str, t.Any]]:
-    """The shipped roles, and the bindings that give them to the identities."""
-    files = [yaml.safe_load(file.read_text()) for file in sorted(ROLES.glob("*.yml"))]
-    roles = [role for content in files for role in content.get("items", [content])]
-    return roles + [
+    """What a user applies, with the policies for a topology of its own; and the bindings that give the
+    roles to the identities."""
+    objects = [item for file in sorted(ROLES.glob("*.yml")) for item in shipped(file.name)]
+    for item in objects:
+        if item["kind"] == "ValidatingAdmissionPolicy":
+            allow_keys(item, "nodeLabelKeys", NODE_LABEL_KEYS)
+            allow_keys(item, "workloadLabelKeys", WORKLOAD_LABEL_KEYS)
+    return objects + [
         _binding(identity, role)
         for identity in IDENTITIES.values()
-        for role in roles
-        if role["metadata"]["name"].removeprefix("virt-placement-") in identity.roles
+        for role in objects
+        if role["kind"] in ("ClusterRole", "Role")
+        and role["metadata"]["name"].removeprefix("virt-placement-") in identity.roles
     ]
+
+
+def allow_keys(policy: dict[str, t.Any], variable: str, keys: t.Sequence[str]) -> None:
+    """Add label keys to a list in a policy, as rbac/policies.yml tells its users."""
+    for entry in policy["spec"].get("variables", ()):
+        if entry["name"] == variable:
+            entry["expression"] = json.dumps([*json.loads(entry["expression"]), *keys])
 
 
 def _binding(identity: Identity, role: dict[str, t.Any]) -> dict[str, t.Any]:

@@ -88,6 +88,8 @@ KINDS: t.Final[dict[str, Kind]] = {
         "admissionregistration.k8s.io/v1",
         MutatingWebhookConfiguration="mutatingwebhookconfigurations",
         ValidatingWebhookConfiguration="validatingwebhookconfigurations",
+        ValidatingAdmissionPolicy="validatingadmissionpolicies",
+        ValidatingAdmissionPolicyBinding="validatingadmissionpolicybindings",
         namespaced=False,
     ),
     **_group(

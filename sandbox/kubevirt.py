@@ -45,13 +45,19 @@ class KubeVirt:
         self._api.create_all([{**entry, "status": None} for entry in definitions])
         self._control_plane.wait("KubeVirt's kinds are served", lambda: self._served(definitions))
 
+    def configure(self) -> None:
+        """Show KubeVirt's configuration, as if its processes ran."""
+        self._create_namespace()
+        self._create_kubevirt()
+
     def start(self) -> None:
         """Start the processes and route requests to them; returns when KubeVirt works."""
-        self._prepare_namespace()
+        self._create_namespace()
+        self._prepare_virt_api()
         self._start_virt_api()
         # The API server holds the first object of a new kind back for two seconds, in case another
         # server has not heard of the kind: virt-api, the slowest to start, uses them.
-        self._configure()
+        self._create_kubevirt()
         self._start_virt_controller()
         self._start_virt_handler()
         wait = self._control_plane.wait
@@ -74,9 +80,11 @@ class KubeVirt:
                 return False
         return True
 
-    def _prepare_namespace(self) -> None:
+    def _create_namespace(self) -> None:
+        self._api.create(self._api.path("Namespace"), {"metadata": {"name": NAMESPACE}})
+
+    def _prepare_virt_api(self) -> None:
         api = self._api
-        api.create(api.path("Namespace"), {"metadata": {"name": NAMESPACE}})
         # virt-api is found by a name that resolves to loopback
         service = {"type": "ExternalName", "externalName": "localhost"}
         api.create(
@@ -88,7 +96,7 @@ class KubeVirt:
             {"metadata": {"name": "kubevirt-ca"}, "data": authority},
         )
 
-    def _configure(self) -> None:
+    def _create_kubevirt(self) -> None:
         path = self._api.path("KubeVirt", NAMESPACE)
         body = {
             "apiVersion": "kubevirt.io/v1",

@@ -16,19 +16,28 @@ from .admin_api import AdminApi
 from .control_plane import MANAGED_NODE
 
 SCHEDULABLE = "kubevirt.io/schedulable"
+HEARTBEAT = "kubevirt.io/heartbeat"
+"""Annotation of virt-handler on its node. virt-controller takes it for dead after five minutes without one, and
+judges no node without the annotation (pkg/virt-controller/watch/node/node.go, isNodeUnresponsive)."""
 
 Object = dict[str, t.Any]
 
 
-def node_down(api: AdminApi, name: str, *, at_once: bool = True) -> None:
+def node_down(
+    api: AdminApi, name: str, *, at_once: bool = True, without_heartbeat: bool = False
+) -> None:
     """The node dies without a word: no heartbeats, and whatever runs or ends on it stays as it is.
 
     ``at_once`` marks the node Ready=Unknown and its pods not Ready, as the node lifecycle
     controller does when its grace period is over. That controller then taints the node and counts
-    the pods' tolerations.
+    the pods' tolerations. ``without_heartbeat`` is what virt-controller sees five minutes later: the last
+    heartbeat of virt-handler is that old.
     """
     node = _node(api, name)
-    api.patch(node, {"metadata": {"labels": {MANAGED_NODE: None}}})
+    metadata: Object = {"labels": {MANAGED_NODE: None}}
+    if without_heartbeat:
+        metadata["annotations"] = {HEARTBEAT: _now(minutes_ago=6)}
+    api.patch(node, {"metadata": metadata})
     if at_once:
         unknown = _ready("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
         _set_condition(api, node, {**unknown, "lastHeartbeatTime": _now()})
@@ -64,7 +73,7 @@ def node_up(
     labels = {MANAGED_NODE: "fake"}
     if SCHEDULABLE in seen["metadata"]["labels"]:
         labels[SCHEDULABLE] = "true" if virt_handler_ready else "false"
-    api.patch(node, {"metadata": {"labels": labels}})
+    api.patch(node, {"metadata": {"labels": labels, "annotations": {HEARTBEAT: None}}})
 
 
 def _reboot(api: AdminApi, pod: Object) -> None:
@@ -110,5 +119,6 @@ def _node(api: AdminApi, name: str) -> str:
     return api.path("Node", name=name)
 
 
-def _now() -> str:
-    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _now(*, minutes_ago: int = 0) -> str:
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return (now - datetime.timedelta(minutes=minutes_ago)).strftime("%Y-%m-%dT%H:%M:%SZ")

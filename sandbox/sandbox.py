@@ -11,11 +11,21 @@ import shutil
 import typing as t
 from pathlib import Path
 
-from . import certificates, cluster_file, identities, layout, node_faults, nodes, processes
+from . import (
+    certificates,
+    cluster_file,
+    identities,
+    layout,
+    node_faults,
+    nodes,
+    processes,
+    used_rights,
+)
 from .admin_api import AdminApi
 from .audit import AuditLog
 from .cluster_file import Cluster
 from .control_plane import KEEP, ControlPlane
+from .etcd import Etcd
 from .kubevirt import KubeVirt
 
 if t.TYPE_CHECKING:
@@ -71,6 +81,7 @@ class Sandbox:
 
     def stop(self) -> None:
         """End every process of the sandbox and wait until they are gone."""
+        used_rights.record(self.audit_log)
         if self._supervisor is not None:
             self._supervisor.stop()
         else:
@@ -101,6 +112,11 @@ class Sandbox:
     def ca_file(self) -> Path:
         """Certificate authority of the API server."""
         return self._layout.ca_file
+
+    @property
+    def etcd(self) -> Etcd:
+        """Where the API server keeps its objects."""
+        return Etcd(f"http://{layout.HOST}:{self._layout.ports['etcd']}")
 
     @property
     def audit_log(self) -> Path:
@@ -151,9 +167,11 @@ class Sandbox:
         """Names of its processes that run."""
         return processes.running(self.directory)
 
-    def node_down(self, name: str, *, at_once: bool = True) -> None:
+    def node_down(
+        self, name: str, *, at_once: bool = True, without_heartbeat: bool = False
+    ) -> None:
         """The node dies; see :func:`sandbox.node_faults.node_down`."""
-        node_faults.node_down(self.api, name, at_once=at_once)
+        node_faults.node_down(self.api, name, at_once=at_once, without_heartbeat=without_heartbeat)
 
     def node_up(
         self, name: str, *, new_boot: bool = False, virt_handler_ready: bool = True
@@ -191,6 +209,9 @@ class Sandbox:
             return
         kubevirt = KubeVirt(control_plane, self.api, self.cluster)
         kubevirt.install()
+        if not self.cluster.controllers:
+            kubevirt.configure()
+            return
         # now, since its garbage collector learns of later kinds only every 30 seconds
         control_plane.start_controllers(self.cluster)
         kubevirt.start()

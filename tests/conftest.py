@@ -76,6 +76,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """The examples of hypothesis are those of PLACEMENT_SEED, too: as with its own option, which
     counts for nothing where hypothesis sees that it runs in CI, unless it is told otherwise."""
+    config.addinivalue_line("markers", "long_fault: a sample of faults has few of these")
     if os.environ.get("PLACEMENT_SEED") and getattr(config.option, "hypothesis_seed", "") is None:
         config.option.hypothesis_seed = os.environ["PLACEMENT_SEED"]
         settings = importlib.import_module("hypothesis").settings
@@ -91,13 +92,19 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     )
 
 
+LONG_FAULTS = 1
+"""Tests with the mark long_fault in a sample, at most."""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A full sweep of faults takes long; a sample of it, chosen anew each time, does not."""
     wanted = config.option.fault_sample
     sweep = [item for item in items if CHECKOUT / "tests" / "faults" in item.path.parents]
     if wanted is None or wanted >= len(sweep):
         return
-    chosen = random.Random(config.option.fault_seed).sample(sweep, wanted)
+    shuffled = random.Random(config.option.fault_seed).sample(sweep, len(sweep))
+    long = [item for item in shuffled if item.get_closest_marker("long_fault")]
+    chosen = [item for item in shuffled if item not in long[LONG_FAULTS:]][:wanted]
     left_out = [item for item in sweep if item not in chosen]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]

@@ -56,7 +56,12 @@ class Job:
         self, *arguments: str, through: Path | None = None, **options: t.Any
     ) -> subprocess.Popen[str]:
         """`through`: a kubeconfig of the identity other than the sandbox's own."""
-        play = self.write(**options)
+        return self.start_play(self.write(**options), *arguments, through=through)
+
+    def start_play(
+        self, play: Path, *arguments: str, through: Path | None = None
+    ) -> subprocess.Popen[str]:
+        """As `start`, for a play that is in a file."""
         command = [str(BIN / "ansible-playbook"), "-i", str(self.folder / "hosts"), str(play)]
         return subprocess.Popen(
             [*command, *arguments],

@@ -10,7 +10,7 @@ import typing as t
 
 from ansible_collections.virt.placement.plugins.modules import node_maintenance
 from sandbox import Sandbox, drain, objects
-from tests.shop import LEASE, Object, Shop
+from tests.shop import Object, Shop, forget_runs
 
 MARK = "placement.virt/maintenance"
 
@@ -64,7 +64,7 @@ class Maintenance(Shop):
 
 @contextlib.contextmanager
 def maintenance(sandbox: Sandbox, namespace: str, run_module: t.Any) -> t.Iterator[Maintenance]:
-    """Afterwards every node is in service again, and the Lease is gone."""
+    """Afterwards every node is in service again, and the Lease is as new."""
     try:
         yield Maintenance(sandbox, namespace, run_module)
     finally:
@@ -75,8 +75,7 @@ def maintenance(sandbox: Sandbox, namespace: str, run_module: t.Any) -> t.Iterat
             if MARK in (node["metadata"].get("annotations") or {}):
                 no_mark = {"metadata": {"annotations": {MARK: None}}}
                 sandbox.api.patch(f"/api/v1/nodes/{name}", no_mark)
-        if sandbox.api.find(LEASE):
-            sandbox.api.delete(LEASE)
+        forget_runs(sandbox.api)
 
 
 def vms(shop: Maintenance, *names: str, **options: t.Any) -> list[Object]:

@@ -11,13 +11,23 @@ import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import JOURNAL
+from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
 from ansible_collections.virt.placement.plugins.modules import rollout
 from sandbox import Sandbox, drain
+from sandbox.admin_api import AdminApi
+from sandbox.identities import shipped
 
 Object = dict[str, t.Any]
 ZONE = "topology.kubernetes.io/zone"
 HOSTNAME = "kubernetes.io/hostname"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/virt-placement"
+
+
+def forget_runs(api: AdminApi) -> None:
+    """The Lease as it ships: a run that a test has left unfinished would be taken over by the next one."""
+    api.delete(LEASE)
+    api.apply(shipped("lease.yml"))
 
 
 class Shop:
@@ -158,16 +168,18 @@ class Shop:
     def lease(self) -> Object:
         return self.api.get(LEASE)
 
+    def lease_is_free(self) -> bool:
+        """Whether the Lease has no holder, or a dead one that left nothing in flight: a run with nothing to
+        do cannot know that, and leaves such a Lease to the next run that has."""
+        lease = self.lease()
+        text = (lease["metadata"].get("annotations") or {}).get(JOURNAL) or ""
+        return not (lease["spec"]["holderIdentity"] and text and journals.read(text).records)
+
     def hold_lease(self, run: str) -> None:
         """As a run that has just renewed."""
         now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = {"holderIdentity": run, "renewTime": now, "leaseTransitions": 7}
-        metadata = {"name": "virt-placement", "namespace": "kube-system"}
-        if self.api.find(LEASE):
-            self.api.patch(LEASE, {"spec": spec})
-        else:
-            body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": spec}
-            self.api.create(LEASE.rpartition("/")[0], {**body, "metadata": metadata})
+        self.api.patch(LEASE, {"spec": spec})
 
     @contextlib.contextmanager
     def another_run(self, run: str) -> t.Iterator[None]:

@@ -48,7 +48,7 @@ def label_the_nodes(stage: Stage) -> None:
     )
     wanted = variables(FOLDER, "topology.yml")
     before = _labels(stage, "kni-control-plane")
-    stage.play_twice("topology", wanted, identity="labeller")
+    stage.play_twice("topology", wanted, identity="labeler")
     for node, labels in wanted["placement_topology_per_node"].items():
         seen = _labels(stage, node)
         expected = {

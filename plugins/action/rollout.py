@@ -54,8 +54,10 @@ class ActionModule(KubeconfigAction):
         gathered: dict[str, list[t.Any]] = {name: [] for name in self.GATHERED}
         run: Result = {}
         changed = False
+        bytes_read = 0
         while True:
             step = self._step(run, task_vars)
+            bytes_read += step.get("cluster", {}).get("bytes_read", 0)
             if self._interrupted.is_set():
                 self._leave(host, step, run, task_vars)
             changed = changed or bool(step.get("changed"))
@@ -65,6 +67,8 @@ class ActionModule(KubeconfigAction):
             if step.get("failed") or step.get("finished", True):
                 gathered = {k: v for k, v in gathered.items() if v or k != "diff"}
                 result = {**_for_users(step), **gathered, "changed": changed}
+                if "bytes_read" in result.get("cluster", {}):
+                    result["cluster"]["bytes_read"] = bytes_read
                 if result.get("failed") and not self._task.no_log:
                     del result["progress"]  # Ansible prints a failed result: these lines once more
                 return result

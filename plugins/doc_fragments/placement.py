@@ -25,8 +25,9 @@ options:
     type: str
   timeout:
     description:
-      - Seconds after which the module gives up. Requests that fail for a passing reason are tried again until then,
-        writes only after it was read that they have not been made.
+      - Seconds after which the module gives up. Until then it retries requests that fail for a passing reason.
+        It retries a write only after reading shows that the write was not made.
+      - Each page of a long list that arrives starts these seconds again, until five times as many are over.
     type: int
     default: 120
 """

@@ -43,8 +43,9 @@ requirements:
   - PyYAML, where O(rules) is text
 notes:
   - Needs the rights of the ClusterRole C(virt-placement-reader). Where a right is missing, the forecast is V(unknown).
-  - Not part of the forecast are disruption budgets, quotas, and the time that volumes need to detach. Nodes that would
-    need preemption are not used.
+  - Pods, requests and limits are counted against each ResourceQuota. A live migration needs a second pod.
+  - Not part of the forecast are disruption budgets and the time that volumes need to detach. Nodes that would need
+    preemption are not used.
 seealso:
   - module: virt.placement.forecast_info
   - module: virt.placement.placement_info
@@ -253,7 +254,7 @@ domains:
             name: virt-launcher-web-b-x7k2p
           rules: [shop/default/web-one-per-zone]
           reason: "node(s) didn't match pod anti-affinity rules (app In (web) over zone)"
-          message: web-a is blocked by pod shop/virt-launcher-web-b-x7k2p and rule shop/default/web-one-per-zone
+          message: web-a is blocked by pod shop/virt-launcher-web-b and rule shop/default/web-one-per-zone
 counts:
   description: Numbers of domains.
   returned: success
@@ -273,8 +274,8 @@ table:
   returned: success
   type: str
   sample: |-
-    FAILURE  INSTANCES  FORECAST    DOWN  NOT MIGRATABLE  REASON
-    zone a   3          impossible  1     0               web-a is blocked by pod shop/virt-launcher-web-b-x7k2p
+    FAILURE  INSTANCES  FORECAST    DOWN AFTER FENCING  NOT MIGRATABLE  REASON
+    zone a   3          impossible  1                   0               web-a is blocked by pod shop/virt-launcher-web-b
     unschedulable if zone a fails: VirtualMachineInstance shop/web-a
     8 of 9 failures: no impact
 findings:
@@ -344,6 +345,10 @@ cluster:
         - Null where the server was not asked, did not answer, or does not let this identity read that namespace, as
           after options that were refused.
       type: str
+    bytes_read:
+      description: Bytes of all answers of the API server, as they were sent. They may be compressed with gzip.
+      returned: with C(-vvv)
+      type: int
   sample: {api: "https://api.example.com:6443", uid: 9c1f3b8e-6a55-4a3c-8a3b-3d0b2f1d7c11}
 errors:
   description: Why the task failed.

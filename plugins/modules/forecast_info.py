@@ -50,9 +50,9 @@ requirements:
   - PyYAML, where O(rules) is text
 notes:
   - Needs the rights of the ClusterRole C(virt-placement-reader). Where a right is missing, the forecast is V(unknown).
-  - Pods and requests are counted against each ResourceQuota without scopes. A live migration needs a second pod.
-  - Not part of the forecast are disruption budgets, limits in quotas, and the time that volumes need to detach. Nodes
-    that would need preemption are not used.
+  - Pods, requests and limits are counted against each ResourceQuota. A live migration needs a second pod.
+  - Not part of the forecast are disruption budgets and the time that volumes need to detach. Nodes that would need
+    preemption are not used.
   - A halted VM that a rule is about counts as an instance to schedule.
   - A rollout that a rule starts, as for a Deployment, is followed with the surge of its strategy.
 seealso:
@@ -434,6 +434,10 @@ cluster:
         - Null where the server was not asked, did not answer, or does not let this identity read that namespace, as
           after options that were refused.
       type: str
+    bytes_read:
+      description: Bytes of all answers of the API server, as they were sent. They may be compressed with gzip.
+      returned: with C(-vvv)
+      type: int
   sample: {api: "https://api.example.com:6443", uid: 9c1f3b8e-6a55-4a3c-8a3b-3d0b2f1d7c11}
 errors:
   description: Why the task failed.

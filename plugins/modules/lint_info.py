@@ -246,6 +246,10 @@ cluster:
         - Null where the server was not asked, did not answer, or does not let this identity read that namespace, as
           after options that were refused.
       type: str
+    bytes_read:
+      description: Bytes of all answers of the API server, as they were sent. They may be compressed with gzip.
+      returned: with C(-vvv)
+      type: int
   sample: {api: null, uid: null}
 errors:
   description: Why the task failed. Findings are in RV(findings).

@@ -38,7 +38,8 @@ options:
       - V(drained) also moves all VMs and pods away, and waits until their volumes are detached. Pods of a DaemonSet,
         static pods and pods that have finished stay.
       - V(in_service) waits until each node is back, and uncordons it. A node is back if it is Ready and KubeVirt can
-        start VMs on it. Migrations that have not started to copy are deleted, and evacuations are canceled.
+        start VMs on it, also if it was not in maintenance. Migrations that have not started to copy are deleted, and
+        evacuations are canceled.
     type: str
     choices: [cordoned, drained, in_service]
     required: true
@@ -46,12 +47,20 @@ options:
     description: Why, in a few words. The annotation C(placement.virt/maintenance) of the nodes has it.
     type: str
     default: ""
+  change_id:
+    description:
+      - With O(state=in_service), the identifier of the change that was done, such as the number of a change request.
+      - The annotation C(placement.virt/serviced) of the nodes has it, and RV(nodes[].change_id) returns it. So a second
+        job can leave out the nodes that are done.
+    type: str
+    default: ""
   vm_policy:
     description:
       - How VMs leave the nodes.
       - V(migrate) migrates them live. The drain is refused if a VM cannot be migrated.
       - V(restart) restarts them on other nodes, and recreates VMIs of replica sets. A restart applies all pending
-        changes of a VM.
+        changes of a VM, so the drain is refused if there are others than placement. O(allow_findings) with
+        V(pending_changes) allows it.
       - V(stop) stops them. They are not started again.
       - V(refuse) refuses to drain a node with a VM.
       - The label C(placement.virt/vm-policy) of a VM, or of its VMI, has one of these values and takes precedence.
@@ -69,11 +78,35 @@ options:
       - How many nodes may be in maintenance at the same time. Nodes that earlier tasks put into maintenance count.
     type: int
     default: 1
+  window:
+    description:
+      - Times of day between which a maintenance begins. Outside of the window the task ends before it cordons a node,
+        and RV(stop_reason) has the reason. A maintenance that has begun continues.
+      - The clock of the host that runs the module counts.
+    type: dict
+    suboptions:
+      start:
+        description: Time of day, such as V("22:00"). Quote it, since YAML reads it as a number.
+        type: str
+        required: true
+      end:
+        description: Time of day. A time before O(window.start) is on the next day.
+        type: str
+        required: true
+      days:
+        description: Days on which the window starts. Without this option it starts on every day.
+        type: list
+        elements: str
+        choices: [mon, tue, wed, thu, fri, sat, sun]
+      timezone:
+        description: Name of a time zone, such as V(Europe/Madrid).
+        type: str
+        default: UTC
   allow_findings:
     description:
       - Names of findings that do not refuse the drain. docs/maintenance.md explains each finding.
       - V(bare_pod), V(local_data_lost), V(standalone_vmi) and V(daemonset_missing) also let such pods be evicted, and
-        such VMIs be migrated.
+        such VMIs be migrated. V(pending_changes) lets such VMs be restarted.
     type: list
     elements: str
     default: []
@@ -162,6 +195,10 @@ cluster:
         - UID of the namespace C(kube-system), which is the same for the life of a cluster.
         - Null if the server was not asked, did not answer, or does not let this identity read that namespace.
       type: str
+    bytes_read:
+      description: Bytes of all answers of the API server, as they were sent. They may be compressed with gzip.
+      returned: with C(-vvv)
+      type: int
 nodes:
   description: The nodes of the task, as they were read last.
   returned: always, unless the task could not start
@@ -175,6 +212,7 @@ nodes:
       reason: firmware
       since: "2026-11-22T19:00:00Z"
       boot_id: 0f0c1c3e-3c65-4d0c-9d2b-5b7c2f4a6a10
+      change_id: null
   contains:
     name:
       description: Name of the node.
@@ -198,6 +236,9 @@ nodes:
       type: str
     boot_id:
       description: C(status.nodeInfo.bootID) of the node.
+      type: str
+    change_id:
+      description: The O(change_id) that was recorded last. Null if there is none.
       type: str
 writes:
   description: The changes of nodes that were made, or would be made in check mode.
@@ -284,7 +325,7 @@ moves:
       elements: str
 skipped_instances:
   description: VMs and pods that a drain does not move, with the reason.
-  returned: with O(state=cordoned) and O(state=drained), unless the task could not start
+  returned: always, unless the task could not start
   type: list
   elements: dict
   contains:
@@ -394,6 +435,11 @@ findings:
     rule:
       description: Always empty.
       type: str
+stop_reason:
+  description: Why the maintenance did not begin. Empty if it did, or had to do nothing.
+  returned: always, unless the task could not start
+  type: str
+  sample: outside of the window from 22:00 to 04:00 UTC
 progress:
   description: The lines that were printed.
   returned: always
@@ -432,6 +478,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virt.placement.plugins.module_utils.flows.node_maintenance import run
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
+    WINDOW,
     argument_spec,
 )
 from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
@@ -441,6 +488,7 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
     "topology": {"type": "dict"},
     "state": {"type": "str", "choices": ["cordoned", "drained", "in_service"], "required": True},
     "reason": {"type": "str", "default": ""},
+    "change_id": {"type": "str", "default": ""},
     "vm_policy": {
         "type": "str",
         "choices": ["migrate", "restart", "stop", "refuse"],
@@ -448,6 +496,7 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
     },
     "reboot_expected": {"type": "bool", "default": False},
     "max_nodes": {"type": "int", "default": 1},
+    "window": {"type": "dict", "options": WINDOW},
     "allow_findings": {"type": "list", "elements": "str", "default": []},
     "run_timeout": {"type": "int", "default": 3600},
     "move_timeout": {"type": "int", "default": 600},

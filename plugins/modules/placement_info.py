@@ -17,7 +17,8 @@ description:
     findings about the rules themselves.
   - An instance is a VirtualMachineInstance (VMI) with its launcher pod, or a pod.
   - A verdict is what kube-scheduler would decide for the same node now. All required constraints count, also those
-    that no rule of this collection wrote, and the anti-affinity of other workloads.
+    that no rule of this collection wrote, and the anti-affinity of other workloads in the same namespace. That of
+    workloads in other namespaces is a risk, since a tenant there would otherwise decide what C(rollout) moves here.
   - The verdict is about the constraints that the workload declares. RV(instances[].rules[].enforced) says whether the
     running pod was scheduled with them.
   - Changes nothing.
@@ -333,7 +334,8 @@ risks:
     kind:
       description: >-
         V(cordoned), V(taint), V(not_ready), V(not_schedulable_for_kubevirt), V(resources), V(too_many_pods), V(ports),
-        V(node_name) or V(unknown_domain).
+        V(node_name), V(unknown_domain), or V(other_namespace) for a pod of another namespace whose anti-affinity keeps
+        this instance from its node once it is restarted.
       type: str
     detail:
       description: What was seen.
@@ -354,6 +356,7 @@ findings:
     - C(empty_node_term) and C(unsatisfiable) are about what no node satisfies.
     - C(mutual_affinity), C(depends_on_other_workload), C(blocks_live_migration), C(restart_required),
       C(rollout_deadlock), C(max_skew_misread) and C(spread_blocks_drain) are about what terms do to moves.
+    - C(too_many_terms) is about a pod with more than 32 of them.
     - C(bypassed_by_node_term), C(copied_annotation), C(externally_managed) and C(unsupported_by_server) are about
       rules that are not enforced as written.
     - C(invalid_placement) is about templates of which the API server makes no pod.
@@ -431,6 +434,10 @@ cluster:
         - Null where the server was not asked, did not answer, or does not let this identity read that namespace, as
           after options that were refused.
       type: str
+    bytes_read:
+      description: Bytes of all answers of the API server, as they were sent. They may be compressed with gzip.
+      returned: with C(-vvv)
+      type: int
   sample: {api: "https://api.example.com:6443", uid: 9c1f3b8e-6a55-4a3c-8a3b-3d0b2f1d7c11}
 errors:
   description: Why the task failed.

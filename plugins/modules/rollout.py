@@ -31,7 +31,7 @@ options:
     description:
       - Instances in these namespaces may move. One of O(namespaces) and O(workloads) is required.
       - An empty list selects nothing.
-      - A single namespace is also the default of O(workloads[].namespace). Then only these workloads are moved.
+      - A single namespace is also the default of O(workloads[].namespace). With O(workloads), only those move.
     type: list
     elements: str
   scope:
@@ -72,7 +72,7 @@ options:
     type: int
     default: 0
   soak:
-    description: Seconds to wait after the canary, and before moves away from another zone start.
+    description: Seconds to wait after the canary, and each time the moves go on to another source zone.
     type: int
     default: 0
   max_moves:
@@ -239,6 +239,10 @@ cluster:
         - UID of the namespace C(kube-system), which is the same for the life of a cluster.
         - Null if the server was not asked, did not answer, or does not let this identity read that namespace.
       type: str
+    bytes_read:
+      description: Bytes of all answers of the API server, as they were sent. They may be compressed with gzip.
+      returned: with C(-vvv)
+      type: int
 moves:
   description:
     - The moves that were made, in the order in which they ended.
@@ -485,19 +489,11 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virt.placement.plugins.module_utils.flows.rollout import run
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
+    WINDOW,
     WORKLOADS,
     argument_spec,
 )
 from ansible_collections.virt.placement.plugins.module_utils.interface.runner import run_task
-
-DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
-
-WINDOW: dict[str, dict[str, t.Any]] = {
-    "start": {"type": "str", "required": True},
-    "end": {"type": "str", "required": True},
-    "days": {"type": "list", "elements": "str", "choices": DAYS},
-    "timezone": {"type": "str", "default": "UTC"},
-}
 
 OPTIONS: dict[str, dict[str, t.Any]] = {
     **WORKLOADS,

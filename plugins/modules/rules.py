@@ -16,7 +16,7 @@ description:
   - Nothing is moved, started, stopped or restarted. RV(workloads[].takes_effect) says what has to happen before a
     change applies to what is running, and M(virt.placement.rollout) does it.
   - What others wrote into a template stays as it is. Removing the last rule leaves the placement fields as they were
-    before the first one.
+    before the first one, except terms taken over with O(adopt).
   - The module names all errors of its input at once, before it writes anything. Rules that would have no effect, or do
     harm, are findings; a finding of severity C(error) refuses the task.
 options:
@@ -208,8 +208,9 @@ options:
     default: refuse
   fail_on_forecast:
     description:
-      - Forecasts, as of M(virt.placement.forecast_info), with which nothing is written.
-      - A forecast counts only where it is worse than that of the cluster as it is. With an empty list none counts.
+      - Forecasts with which the task fails before it writes, as M(virt.placement.forecast_info) returns them.
+      - A forecast that is not worse than that of the cluster as it is does not fail the task. With an empty list no
+        forecast does.
     type: list
     elements: str
     choices: [possible, impossible, unknown]
@@ -483,6 +484,10 @@ cluster:
         - Null where the server was not asked, did not answer, or does not let this identity read that namespace, as
           after options that were refused.
       type: str
+    bytes_read:
+      description: Bytes of all answers of the API server, as they were sent. They may be compressed with gzip.
+      returned: with C(-vvv)
+      type: int
   sample: {api: "https://api.example.com:6443", uid: 9c1f3b8e-6a55-4a3c-8a3b-3d0b2f1d7c11}
 errors:
   description: Why the task failed. Only with errors of type V(api) something may have been written.

@@ -179,6 +179,10 @@ cluster:
         - Null where the server was not asked, did not answer, or does not let this identity read that namespace, as
           after options that were refused.
       type: str
+    bytes_read:
+      description: Bytes of all answers of the API server, as they were sent. They may be compressed with gzip.
+      returned: with C(-vvv)
+      type: int
   sample: {api: "https://api.example.com:6443", uid: 9c1f3b8e-6a55-4a3c-8a3b-3d0b2f1d7c11}
 errors:
   description: Why the task failed.

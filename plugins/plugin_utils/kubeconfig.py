@@ -10,7 +10,11 @@ alias: they check a module against the documentation of the other.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import threading
+import types
 import typing as t
 
 from ansible.errors import AnsibleActionFail, AnsibleError
@@ -26,7 +30,30 @@ class KubeconfigAction(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: Result | None = None) -> Result:
         result: Result = super().run(tmp, task_vars)
-        return {**result, **self._work(task_vars or {})}
+        with self._copies_removed_on_sigterm():
+            return {**result, **self._work(task_vars or {})}
+
+    @contextlib.contextmanager
+    def _copies_removed_on_sigterm(self) -> t.Iterator[None]:
+        """Ansible decrypts a vaulted kubeconfig to a temporary file, and does not remove it when its
+        worker is terminated."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+        def end(number: int, frame: types.FrameType | None) -> None:
+            self._loader.cleanup_all_tmp_files()
+            signal.signal(number, before[signal.Signals(number)] or signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+        for number in before:
+            signal.signal(number, end)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler or signal.SIG_DFL)
 
     def _work(self, task_vars: Result) -> Result:
         """What comes of the task."""

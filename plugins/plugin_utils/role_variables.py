@@ -140,7 +140,8 @@ def _list(path: str, value: t.Any, spec: Spec, errors: list[str]) -> t.Any:
         return value
     if not isinstance(items, (list, tuple)):
         names = isinstance(items, str) and spec.get("elements", "str") == "str"
-        hint = f" Write it in brackets: [{items}]." if names else ""
+        names_in_text = ", ".join(items.replace(",", " ").split()) if names else ""
+        hint = f" Write it in brackets: [{names_in_text}]." if names else ""
         errors.append(
             f"{path}: must be a list, or YAML or JSON text of one, but is {_kind(value)}.{hint}"
         )

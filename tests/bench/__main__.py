@@ -12,7 +12,7 @@ import sys
 
 from .row import Row, table
 
-ROWS = ("node_labels", "rules", "engine")
+ROWS = ("node_labels", "rules", "drain", "live", "engine")
 RESULT = pathlib.Path("build/bench.json")
 
 

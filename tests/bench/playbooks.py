@@ -20,15 +20,21 @@ PING: tuple[dict[str, t.Any], ...] = ({"ansible.builtin.ping": {}},)
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds from start to end, megabytes of its largest process, and whether it changed
-    something."""
+    """Seconds from start to end, megabytes of its largest process, whether it changed something, and
+    how many processes of modules it started, where they were counted."""
 
     seconds: float
     peak_rss_mb: float
     changed: bool
+    modules: int = 0
 
 
-def run(tasks: t.Sequence[t.Mapping[str, t.Any]], kubeconfig: pathlib.Path | None = None) -> Timing:
+def run(
+    tasks: t.Sequence[t.Mapping[str, t.Any]],
+    kubeconfig: pathlib.Path | None = None,
+    *,
+    count_modules: bool = False,
+) -> Timing:
     """A play of `tasks` on localhost. Raises where it fails: a failed run has no speed."""
     play = {
         "hosts": "localhost",
@@ -38,6 +44,10 @@ def run(tasks: t.Sequence[t.Mapping[str, t.Any]], kubeconfig: pathlib.Path | Non
         "tasks": [dict(task) for task in tasks],
     }
     with tempfile.TemporaryDirectory(prefix="virt-placement-bench-") as folder:
+        started = pathlib.Path(folder, "started")
+        started.touch()
+        if count_modules:
+            play["vars"] = {"ansible_python_interpreter": str(_counting(started))}
         file = pathlib.Path(folder, "play.yml")
         file.write_text(yaml.safe_dump([play]))
         environment = {**os.environ, "ANSIBLE_LOCALHOST_WARNING": "false", "TMPDIR": folder}
@@ -56,9 +66,18 @@ def run(tasks: t.Sequence[t.Mapping[str, t.Any]], kubeconfig: pathlib.Path | Non
             process.returncode = os.waitstatus_to_exitcode(status)
             told.seek(0)
             text = told.read()
+        modules = len(started.read_text().splitlines())
     if process.returncode != 0:
         raise RuntimeError(f"playbook ended with rc {process.returncode}:\n{text}")
-    return Timing(seconds, usage.ru_maxrss / 1024, "changed=0" not in text)
+    return Timing(seconds, usage.ru_maxrss / 1024, "changed=0" not in text, modules)
+
+
+def _counting(started: pathlib.Path) -> pathlib.Path:
+    """An interpreter for modules that adds a line to a file for each of them."""
+    program = started.with_name("python")
+    program.write_text(f'#!/bin/sh\necho started >> {started}\nexec {sys.executable} "$@"\n')
+    program.chmod(0o700)
+    return program
 
 
 def beyond_start_up(

@@ -38,6 +38,8 @@ class Row:
     floor: float | None = None
     peak_rss_mb: float | None = None
     promises: tuple[Promise, ...] = ()
+    also: t.Mapping[str, float] = field(default_factory=dict)
+    """Other figures of ours, by what they are."""
 
     def as_json(self) -> dict[str, t.Any]:
         return {
@@ -47,6 +49,7 @@ class Row:
             "peers": {name: round(value, 3) for name, value in self.peers.items()},
             "floor": None if self.floor is None else round(self.floor, 3),
             "peak_rss_mb": None if self.peak_rss_mb is None else round(self.peak_rss_mb, 1),
+            "also": {name: round(value, 3) for name, value in self.also.items()},
             "promises": [str(promise) for promise in self.promises],
         }
 
@@ -58,5 +61,8 @@ def table(rows: t.Sequence[Row]) -> str:
         floor = "" if row.floor is None else f"{row.floor:.2f}"
         peers = ", ".join(f"{name} {value:.2f}" for name, value in row.peers.items())
         lines.append(f"{row.name:44}  {row.ours:>7.2f} {row.unit}  {floor:>9}  {peers}")
+        if row.also:
+            figures = ", ".join(f"{value:.2f} {name}" for name, value in row.also.items())
+            lines.append(f"    also: {figures}")
         lines += [f"    {promise}" for promise in row.promises]
     return "\n".join(lines)

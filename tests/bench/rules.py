@@ -59,7 +59,7 @@ def rows(*, small: bool = False) -> list[Row]:
     loop = usual.ping + loop * machines / looped
     promises = (
         Promise("times faster than the loop", loop / usual.ours, 30, at_least=True),
-        Promise("times the floor with start-up", turns_of.beside_floor(measured), 1.5),
+        Promise("times the floor with start-up", turns_of.beside_floor(measured), 1.3),
     )
     return [
         Row(

@@ -76,6 +76,7 @@ FINAL = {1: FINAL_FOR_READS, 2: FINAL_FOR_REVIEWS, 6: ()}
 @pytest.fixture(autouse=True)
 def _short_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "READ_SECONDS", 1.0)
+    monkeypatch.setattr(transport, "LIST_SECONDS", 1.0)
     monkeypatch.setattr(transport, "WRITE_SECONDS", 1.0)
 
 
@@ -116,20 +117,20 @@ def test_every_fault_at_every_request(
 ) -> None:
     start = plain.audit.mark()
     with plain.fault_proxy([Rule(ANY, ".", FAULTS[fault], nth=position)]) as proxy:
-        result = run_module(node_labels.main, _params(plain, proxy.kubeconfig("labeller")))
+        result = run_module(node_labels.main, _params(plain, proxy.kubeconfig("labeler")))
         assert proxy.requests[position - 1].action
     values = _values(plain)
     told = {node["name"] for node in result.get("nodes", ())}
     assert told == {name for name, value in values.items() if value == "x"}
     assert result["changed"] == bool(told)
-    made = [event.name for event in plain.audit.writes("labeller", start) if event.code == 200]
+    made = [event.name for event in plain.audit.writes("labeler", start) if event.code == 200]
     assert sorted(made) == sorted(told), "each node is written once"
     assert bool(result.get("failed")) == (fault in FINAL.get(position, FINAL_FOR_WRITES))
     if result.get("failed"):
         assert "Traceback" not in result["msg"]
         assert result["msg"].startswith("cannot ")
         assert len(told) == (0 if position < 3 else 2)
-    again = run_module(node_labels.main, _params(plain, plain.kubeconfig("labeller")))
+    again = run_module(node_labels.main, _params(plain, plain.kubeconfig("labeler")))
     assert again["changed"] == (len(told) < 3)
     assert set(_values(plain).values()) == {"x"}
 
@@ -140,7 +141,7 @@ def test_an_api_that_stays_away_ends_the_task_in_time(
     """The outage begins after the first answer, so the task hopes for as long as it may."""
     rules = [Rule(WRITE, ".", faults.down(60), nth=1)]
     with plain.fault_proxy(rules) as proxy:
-        params = {**_params(plain, proxy.kubeconfig("labeller")), "timeout": 4}
+        params = {**_params(plain, proxy.kubeconfig("labeler")), "timeout": 4}
         began = time.monotonic()
         result = run_module(node_labels.main, params)
         assert time.monotonic() - began < 7
@@ -152,7 +153,7 @@ def test_an_api_that_stays_away_ends_the_task_in_time(
 
 def test_latency_is_bounded_by_timeout(plain: Sandbox, run_module: RunModule) -> None:
     with plain.fault_proxy([Rule(ANY, ".", faults.delay(30))]) as proxy:
-        params = {**_params(plain, proxy.kubeconfig("labeller")), "timeout": 3}
+        params = {**_params(plain, proxy.kubeconfig("labeler")), "timeout": 3}
         began = time.monotonic()
         result = run_module(node_labels.main, params)
         assert time.monotonic() - began < 6
@@ -167,11 +168,11 @@ def test_a_task_that_is_killed_is_finished_by_the_next(
     rules = [Rule(WRITE, ".", faults.sigkill(after=after), nth=position)]
     start = plain.audit.mark()
     with plain.fault_proxy(rules) as proxy:
-        assert _play(plain, tmp_path, proxy.kubeconfig("labeller")) != 0
+        assert _play(plain, tmp_path, proxy.kubeconfig("labeler")) != 0
     done = [name for name, value in _values(plain).items() if value == "x"]
-    assert _play(plain, tmp_path, plain.kubeconfig("labeller")) == 0
+    assert _play(plain, tmp_path, plain.kubeconfig("labeler")) == 0
     assert set(_values(plain).values()) == {"x"}
-    written = [event.name for event in plain.audit.writes("labeller", start) if event.code == 200]
+    written = [event.name for event in plain.audit.writes("labeler", start) if event.code == 200]
     assert sorted(written) == _names(plain), f"{done} were done, each node is written once"
 
 
@@ -202,7 +203,7 @@ def test_two_writers_lose_nothing(plain: Sandbox) -> None:
     trouble: list[object] = []
 
     def write(key: str) -> None:
-        api = _api(plain.kubeconfig("labeller"), timeout=60)
+        api = _api(plain.kubeconfig("labeler"), timeout=60)
         unset = dict.fromkeys(("selector", "labels", "nodes", "per_value"))
         for number in range(rounds):
             per_node = {name: {key: f"v{number}"} for name in _names(plain)}

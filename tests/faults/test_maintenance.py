@@ -1,19 +1,23 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """node_maintenance killed at each of its writes: the next task ends what it began, no VM stops, and no
-cordon of others is lifted. The audit log is the witness."""
+cordon of others is lifted. The audit log is the witness, and for the whole maintenance `tests.witness`."""
 
 from __future__ import annotations
 
+import sys
 import typing as t
 from pathlib import Path
 
 import pytest
+import yaml
 
 from sandbox import Sandbox, drain, objects
-from sandbox.fault_proxy import WRITE, Rule, sigkill
+from sandbox.fault_actions import Freeze
+from sandbox.fault_proxy import WRITE, Rule, reset, sigkill, status
 from tests.job import Job
 from tests.maintenance import Maintenance, maintenance, pods_on, vms
+from tests.witness import by_name, watching
 
 WRITES = 11
 """Of a drain of a VM and a pod that are not reviews: a dry run of the eviction, take the Lease, cordon, journal,
@@ -108,3 +112,132 @@ def test_return_killed_at_its_write_and_run_again(
     assert not result.get("failed"), result.get("msg")
     assert result["changed"] is not after
     assert not shop.cordoned("w2") and shop.mark("w2") is None
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [status(500, message="etcdserver: leader changed"), status(503), status(429), reset()],
+    ids=["leader", "503", "429", "reset"],
+)
+@pytest.mark.parametrize("request_number", [3, 20, 40, 60])
+def test_drain_survives_an_error_at_a_request(
+    shop: Maintenance, fault: t.Any, request_number: int
+) -> None:
+    uids = occupied(shop)
+    mark = shop.sandbox.audit.mark()
+    with shop.sandbox.fault_proxy([Rule("ANY", "/", fault, nth=request_number)]) as proxy:
+        kubeconfig = str(proxy.kubeconfig(shop.identity))
+        result = shop.maintain("drained", "w2", kubeconfig=kubeconfig)
+        assert any(seen.action for seen in proxy.requests)
+
+    assert not result.get("failed"), result.get("msg")
+    assert pods_on(shop, "w2") == []
+    assert_invariants(shop, uids, mark)
+
+
+def test_drain_that_is_frozen_past_its_lease_moves_nothing_when_it_wakes_up(
+    shop: Maintenance, tmp_path: Path
+) -> None:
+    shop.start(*vms(shop, "a"), nodes=["w2"])
+    uids = shop.uids()
+    job = Job(shop, tmp_path, "node_maintenance", shop.identity)
+    mark = shop.sandbox.audit.mark()
+    freeze = Freeze()
+    with shop.sandbox.fault_proxy(
+        [Rule("GET", "/virtualmachineinstances/[a-z]", freeze, 1)]
+    ) as proxy:
+        first = job.start(
+            through=proxy.kubeconfig(shop.identity), nodes=["w2"], state="drained", run_timeout=60
+        )
+        try:
+            assert freeze.frozen.wait(60)
+            result = shop.maintain("drained", "w2")
+            freeze.thaw()
+            output, _errors = first.communicate(timeout=90)
+        finally:
+            freeze.thaw()
+            first.kill()
+            first.wait(10)
+
+    assert not result.get("failed"), result.get("msg")
+    assert first.returncode != 0, output
+    assert "was taken over by " in output
+    assert shop.disruptions(mark, refused=False) == [MIGRATION]
+    assert shop.uids() == uids
+    left = shop.mark("w2")
+    assert left is not None and left["phase"] == "drained"
+
+
+SERVICED = {"w1": "zone1", "w3": "zone2", "w5": "zone3"}
+"""The nodes that are rebooted, four VMs on each."""
+
+WHOLE = 60
+"""Writes of the drain, the reboot and the return of three nodes, about: nine for each node (take the Lease, cordon,
+drained, release the Lease, uncordon, and four Events), and for its VMs journal, migration and Event of each. A job that
+makes less writes is not killed, and has to end well."""
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def whole_maintenance(shop: Maintenance, folder: Path) -> Path:
+    """The play that reboots the nodes, one zone after the other."""
+    reboot = [sys.executable, "-m", "sandbox", "reboot", "--dir", str(shop.sandbox.directory)]
+    argv = [*reboot, "{{ placement_maintenance_node }}"]
+    command = {"argv": argv, "chdir": str(CHECKOUT)}
+    tasks = [{"name": "Reboot", "ansible.builtin.command": command}]
+    (folder / "reboot.yml").write_text(yaml.safe_dump(tasks))
+    variables = {
+        "placement_maintenance_nodes": list(SERVICED),
+        "placement_maintenance_tasks": str(folder / "reboot.yml"),
+        "placement_maintenance_reboot_expected": True,
+        "placement_maintenance_change_id": shop.namespace,
+        "placement_maintenance_return_home": False,
+        "placement_maintenance_run_timeout": 120,
+    }
+    roles = [{"role": "virt.placement.placement_maintenance", "vars": variables}]
+    play = {"hosts": "cluster", "gather_facts": False, "roles": roles}
+    (folder / "whole.yml").write_text(yaml.safe_dump([play]))
+    return folder / "whole.yml"
+
+
+@pytest.mark.long_fault
+@pytest.mark.parametrize("write", range(1, WHOLE + 1))
+def test_whole_maintenance_killed_at_a_write_and_run_again(
+    shop: Maintenance, tmp_path: Path, write: int
+) -> None:
+    for node in SERVICED:
+        names = [f"{node}-{number}" for number in range(4)]
+        slow = {"sandbox.virt/migration-seconds": "4"} if node == "w3" else None
+        shop.start(*vms(shop, *names, cpu="100m", annotations=slow), nodes=[node])
+    shop.start(objects.deployment("web", shop.namespace, replicas=2), nodes=["w5"])
+    drain.cordon(shop.sandbox, "w6")
+    job = Job(shop, tmp_path, "node_maintenance", shop.identity)
+    play = whole_maintenance(shop, tmp_path)
+    boots = [boot(shop, node) for node in SERVICED]
+    rule = Rule(WRITE, "/(?!selfsubject)", sigkill(after=write % 2 == 0), nth=write)
+    with watching(shop.sandbox, shop.namespace) as history:
+        with shop.sandbox.fault_proxy([rule]) as proxy:
+            first = job.start_play(play, through=proxy.kubeconfig(shop.identity))
+            output, _errors = first.communicate(timeout=300)
+            killed_there = any(seen.action == "sigkill" for seen in proxy.requests)
+        assert killed_there == (first.returncode != 0), output
+        second = job.start_play(play)
+        output, _errors = second.communicate(timeout=300)
+        assert second.returncode == 0, output
+        mark = shop.sandbox.audit.mark()
+        third = job.start_play(play)
+        again, _errors = third.communicate(timeout=300)
+
+    assert third.returncode == 0 and "changed=0" in again, again
+    assert shop.sandbox.audit.writes(since=mark) == []
+    assert history.broken(max_nodes=1) == []
+    nodes = by_name(shop.api.list("/api/v1/nodes"))
+    machines = by_name(shop.api.list(shop.path("VirtualMachine")))
+    assert history.broken_at_the_end(nodes, machines) == []
+    assert all(boot(shop, node) != old for node, old in zip(SERVICED, boots, strict=True))
+    assert shop.cordoned("w6") and not any(map(shop.cordoned, SERVICED))
+    assert shop.lease()["spec"]["holderIdentity"] == ""
+
+
+def boot(shop: Maintenance, node: str) -> str:
+    return str(shop.node(node)["status"]["nodeInfo"]["bootID"])

@@ -6,11 +6,8 @@ nothing is moved twice. The audit log, which no proxy stands before, is the witn
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
-import os
 import re
-import signal
 import threading
 import typing as t
 from pathlib import Path
@@ -23,11 +20,10 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout import jour
 from ansible_collections.virt.placement.plugins.module_utils.rollout import step as rollout
 from ansible_collections.virt.placement.plugins.module_utils.rollout import step as trouble
 from sandbox import Sandbox, objects
-from sandbox.fault_actions import Action, Exchange
-from sandbox.fault_proxy import WRITE, Rule, down, lost_answer, reset, sigkill, status
-from sandbox.socket_owners import owners_of_peer
+from sandbox.fault_actions import Action, Exchange, Freeze
+from sandbox.fault_proxy import WRITE, Rule, down, gone, lost_answer, reset, sigkill, status
 from tests.job import Job
-from tests.shop import LEASE, ZONE, Object, Shop
+from tests.shop import ZONE, Object, Shop, forget_runs
 from tests.terms import keep_machines_apart, pair_on_one_node
 
 WRITES = 5
@@ -41,8 +37,7 @@ RESTART = ("update", "virtualmachines/restart")
 @pytest.fixture
 def shop(six: Sandbox, namespace: t.Any, run_module: t.Any) -> t.Iterator[Shop]:
     yield Shop(six, namespace(six, "cut"), run_module)
-    if six.api.find(LEASE):
-        six.api.delete(LEASE)
+    forget_runs(six.api)
 
 
 def two_of_a_set_on_one_node(shop: Shop) -> Object:
@@ -96,7 +91,7 @@ def test_killed_at_a_write_and_run_again(
     assert not result.get("failed"), result.get("msg")
     assert shop.disruptions(mark) == [disruption], result["progress"]
     assert len(set(shop.zones())) == 2
-    assert shop.lease()["spec"]["holderIdentity"] == ""
+    assert shop.lease_is_free()
 
 
 @pytest.mark.parametrize("scene", SCENES)
@@ -132,6 +127,24 @@ def test_an_error_at_any_request_is_survived(shop: Shop, fault: t.Any, request_n
         assert any(seen.action for seen in proxy.requests)
 
     assert not result.get("failed"), result.get("msg")
+    assert shop.disruptions(mark) == [MIGRATION]
+    assert len(set(shop.zones())) == 2
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [gone(events=1), reset(), status(403), status(500)],
+    ids=["410 after an event", "reset", "403", "500"],
+)
+def test_rollout_needs_no_watch_to_converge(shop: Shop, fault: t.Any) -> None:
+    pair_on_one_node(shop, faults={"sandbox.virt/migration-seconds": "3"})
+    mark = shop.sandbox.audit.mark()
+    with shop.sandbox.fault_proxy([Rule("GET", "watch=true", fault)]) as proxy:
+        result = shop.roll(seconds=90, kubeconfig=str(proxy.kubeconfig("mover")))
+        assert any(seen.action for seen in proxy.requests)
+
+    assert not result.get("failed"), result.get("msg")
+    assert [move["state"] for move in result["moves"]] == ["moved"]
     assert shop.disruptions(mark) == [MIGRATION]
     assert len(set(shop.zones())) == 2
 
@@ -274,32 +287,6 @@ def test_who_was_overtaken_disrupts_nothing_more(shop: Shop) -> None:
     assert "is held by r-thief now" in result["msg"]
     assert len(sent) == 1, "after the theft was noticed nothing was sent again"
     assert shop.disruptions(mark) == []
-
-
-@dataclasses.dataclass(frozen=True)
-class Freeze(Action):
-    """Stop whoever asks. What it asked is lost, or passed on once `late` is set."""
-
-    name: t.ClassVar[str] = "freeze"
-    late: threading.Event | None = None
-    pids: list[int] = dataclasses.field(default_factory=list)
-    frozen: threading.Event = dataclasses.field(default_factory=threading.Event)
-
-    async def run(self, exchange: Exchange) -> web.StreamResponse:
-        for pid in owners_of_peer(exchange.request.transport):
-            os.kill(pid, signal.SIGSTOP)
-            self.pids.append(pid)
-        self.frozen.set()
-        if self.late is None:
-            return exchange.reset()
-        while not self.late.is_set():
-            await asyncio.sleep(0.05)
-        return await exchange.relay()
-
-    def thaw(self) -> None:
-        for pid in self.pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
 
 
 LAST_LOOK = "/virtualmachineinstances/[a-z]"

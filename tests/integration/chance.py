@@ -13,7 +13,7 @@ import pytest
 
 FIRST = int(os.environ.get("PLACEMENT_SEED", "") or random.SystemRandom().randrange(10**6))
 CLUSTERS = int(os.environ.get("PLACEMENT_RANDOM_CLUSTERS", "10"))
-MACHINES = int(os.environ.get("PLACEMENT_RANDOM_MACHINES", "3"))
+VMS = int(os.environ.get("PLACEMENT_RANDOM_VMS", "3"))
 BATCH = 10
 """A batch that is not a mere taste."""
 

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Random VMs with whatever KubeVirt turns into requests and node labels of a pod, on the cluster `mixed`.
 
-CPU models and features, dedicated CPUs, huge pages, memory encryption, GPUs and host devices, each in the
-template or in an instance type with a preference; volumes bound to a zone, rules of their own, eviction
-and run strategies.
+CPU models and features, dedicated CPUs with emulator threads, NUMA and realtime, huge pages, over-commit, I/O
+threads, memory encryption, GPUs and host devices, in the template or in an instance type. Preferences
+with CPU topologies, devices, machine types and Hyper-V features. Hostnames, one node or one zone by
+nodeSelector, networks with a device, volumes bound to a zone, rules of their own, eviction strategies, and
+every run strategy.
 """
 
 from __future__ import annotations
@@ -20,27 +22,30 @@ JSON = t.Any
 NODES = ("old1", "old2", "new1", "new2", "amd1", "amd2")
 ZONES = ("zone1", "zone2")
 TYPES = "/apis/instancetype.kubevirt.io/v1beta1/namespaces/{}/{}"
+START = "/apis/subresources.kubevirt.io/v1/namespaces/{}/virtualmachines/{}/start"
+EVEN_PARITY = "alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity"
+MACHINE_TYPE = "pc-q35-rhel9.6.0"
+"""A machine type of which the nodes `new` have the label."""
 GPU = {"name": "g", "deviceName": "example.com/gpu"}
 
 
 class RandomVm:
-    """A halted VM by chance. `create` makes it, with the objects that it refers to."""
+    """A halted VM by chance. `create` makes it, with the objects that it refers to, and `start` starts it."""
 
     def __init__(self, chance: random.Random, name: str) -> None:
         self.chance, self.name = chance, name
         self.zone = chance.choice([*ZONES, "", "", ""])
-        self.has_volume = chance.random() < 0.2
-        self.instance_type = self._instance_type() if chance.random() < 0.4 else None
-        self.preference = self._preference() if chance.random() < 0.3 else None
-        self.run_strategy, self.eviction = chance.choice(
-            [
-                ("Always", "LiveMigrate"),
-                ("Always", "LiveMigrate"),
-                ("Always", "LiveMigrateIfPossible"),
-                ("Always", "None"),
-                ("Always", ""),
-                ("RerunOnFailure", "LiveMigrate"),
-            ]
+        self.has_volume = self._at(20)
+        self.instance_type = self._instance_type() if self._at(45) else None
+        self.preference = self._preference() if self._at(40) else None
+        self.run_strategy = chance.choice(
+            ["Always", "Always", "RerunOnFailure", "Manual", "Manual", "Once"]
+        )
+        self.eviction = chance.choice(
+            ["LiveMigrate", "LiveMigrate", "LiveMigrateIfPossible", "None", ""]
+        )
+        self.by_subresource = self.run_strategy == "Manual" or (
+            self.run_strategy == "Always" and self._at(50)
         )
         self.vm = self._vm()
 
@@ -61,12 +66,34 @@ class RandomVm:
             _bound_claim(stage, self.name, self.zone or ZONES[0])
         stage.create(self.vm)
 
-    def _cpu(self) -> JSON:
+    def start(self, stage: Stage) -> None:
+        """Under Always also as users do it: `virtctl start` of a halted VM."""
+        if self.run_strategy != "Always" or not self.by_subresource:
+            path = stage.path("VirtualMachine", self.name)
+            stage.api.patch(path, {"spec": {"runStrategy": self.run_strategy}})
+        if self.by_subresource:
+            stage.api.put(START.format(stage.namespace, self.name), {})
+
+    def _at(self, percent: int) -> bool:
+        return self.chance.random() * 100 < percent
+
+    def _cpu(self, dedicated: str) -> JSON:
+        """What a template and an instance type call alike but for dedicated CPUs."""
         chance = self.chance
         cpu: JSON = {}
-        if chance.random() < 0.4:
+        if self._at(40):
             models = ["Haswell-noTSX", "Cascadelake-Server", "EPYC-Rome", "host-passthrough"]
             cpu["model"] = chance.choice(models)
+        if self._at(10):
+            cpu["maxSockets"] = 32
+        if self._at(15):
+            cpu[dedicated] = True
+            if self._at(40):
+                cpu["isolateEmulatorThread"] = True
+            if self._at(30):
+                cpu["numa"] = {"guestMappingPassthrough": {}}
+                if self._at(50):
+                    cpu["realtime"] = {}
         return cpu
 
     def _features(self) -> JSON:
@@ -78,12 +105,13 @@ class RandomVm:
                 [{"name": "vme"}],
                 [{"name": "avx512_vnni", "policy": "require"}],
                 [{"name": "vme", "policy": "forbid"}],
+                [{"name": "vmx", "policy": "optional"}],
             ]
         )
 
-    def _memory(self) -> JSON:
+    def _memory(self, cpu: JSON) -> JSON:
         chance = self.chance
-        if chance.random() < 0.75:
+        if "numa" not in cpu and self._at(75):
             return {"guest": chance.choice(["512Mi", "4Gi", "40Gi"])}
         size, guest = chance.choice([("2Mi", "1Gi"), ("2Mi", "6Gi"), ("1Gi", "4Gi")])
         return {"guest": guest, "hugepages": {"pageSize": size}}
@@ -96,63 +124,182 @@ class RandomVm:
         listed = [{**GPU, "name": f"g{number}"} for number in range(count)]
         return {chance.choice(["gpus", "hostDevices"]): listed}
 
+    def _io_threads(self) -> JSON:
+        if not self._at(10):
+            return {}
+        return {
+            "ioThreadsPolicy": "supplementalPool",
+            "ioThreads": {"supplementalPoolThreadCount": self.chance.choice([1, 4])},
+        }
+
+    def _annotations(self) -> JSON:
+        return {EVEN_PARITY: ""} if self._at(40) else {}
+
     def _instance_type(self) -> JSON:
         chance = self.chance
-        cpu = {"guest": chance.choice([1, 4, 20]), **self._cpu()}
-        if chance.random() < 0.15:
-            cpu["dedicatedCPUPlacement"] = True
-        spec = {"cpu": cpu, "memory": self._memory(), **self._devices()}
-        if self.zone and chance.random() < 0.7:
+        cpu = {"guest": chance.choice([1, 4, 20]), **self._cpu("dedicatedCPUPlacement")}
+        memory = self._memory(cpu)
+        if "hugepages" not in memory and self._at(20):
+            memory["overcommitPercent"] = chance.choice([10, 50])
+        spec = {"cpu": cpu, "memory": memory, **self._devices(), **self._io_threads()}
+        if self.zone and self._at(70):
             spec["nodeSelector"] = {ZONE: self.zone}
-        if chance.random() < 0.1:
+        elif self._at(10):
+            spec["nodeSelector"] = {HOST: chance.choice(NODES)}
+        if self._at(10):
             spec["launchSecurity"] = {"sev": {}}
+        elif "numa" not in cpu and memory["guest"] != "512Mi" and self._at(20):
+            memory["maxGuest"] = "64Gi"
+        if self._at(20):
+            spec["schedulerName"] = "default-scheduler"
+        if annotations := self._annotations():
+            spec["annotations"] = annotations
         return spec
 
     def _preference(self) -> JSON:
-        topology = self.chance.choice(["sockets", "cores"])
-        cpu = {"preferredCPUTopology": topology, "preferredCPUFeatures": [{"name": "vme"}]}
-        return self.chance.choice([{"cpu": cpu}, {"cpu": {"preferredCPUTopology": topology}}])
+        chance = self.chance
+        cpu: JSON = {}
+        topology = chance.choice(["sockets", "cores", "threads", "spread", "any"])
+        if self._at(60):
+            cpu["preferredCPUTopology"] = topology
+            if topology == "spread":
+                across = chance.choice(["SocketsCores", "CoresThreads", "SocketsCoresThreads"])
+                cpu["spreadOptions"] = {"across": across, "ratio": 2}
+        if self._at(30):
+            cpu["preferredCPUFeatures"] = [{"name": "vme"}]
+        if topology == "spread" and self.instance_type and self.instance_type["cpu"]["guest"] % 2:
+            # virt-api refuses vCPUs that the ratio does not divide.
+            for field in ("preferredCPUTopology", "spreadOptions"):
+                cpu.pop(field, None)
+        spec: JSON = {"cpu": cpu} if cpu else {}
+        devices: JSON = {
+            "preferredAutoattachGraphicsDevice": self._at(50),
+            "preferredAutoattachSerialConsole": self._at(50),
+            "preferredInterfaceModel": chance.choice(["virtio", "e1000e"]),
+            "preferredTPM": {},
+        }
+        spec["devices"] = {key: value for key, value in devices.items() if self._at(30)}
+        if self._at(20):
+            spec["machine"] = {"preferredMachineType": chance.choice(["q35", MACHINE_TYPE])}
+        if self._at(15):
+            hyperv = chance.choice(["evmcs", "relaxed"])
+            spec["features"] = {"preferredHyperv": {hyperv: {}}}
+        if self._at(20):
+            spec["preferredSubdomain"] = "db"
+        if self._at(15):
+            spec["preferredArchitecture"] = "amd64"
+        if self.instance_type is not None and self._at(30):
+            spec["requirements"] = {"cpu": {"guest": 1}, "memory": {"guest": "256Mi"}}
+        if annotations := self._annotations():
+            spec["annotations"] = annotations
+        return spec
 
     def _vm(self) -> JSON:
         chance = self.chance
         vm = objects.virtual_machine(self.name, labels={"fleet": "a"}, run_strategy="Halted")
-        spec = vm["spec"]["template"]["spec"]
+        metadata, spec = (vm["spec"]["template"][part] for part in ("metadata", "spec"))
         domain = spec["domain"]
         del domain["resources"]
-        encrypted = chance.random() < 0.1
+        encrypted = self._at(10)
         if self.instance_type is not None:
             named = {"kind": "VirtualMachineInstancetype", "name": self.name}
             vm["spec"]["instancetype"] = named
             encrypted = "launchSecurity" in self.instance_type
         else:
-            domain["cpu"] = {"cores": chance.choice([1, 4, 20]), **self._cpu()}
-            if features := self._features():
-                domain["cpu"]["features"] = features
-            if chance.random() < 0.15:
-                domain["cpu"]["dedicatedCpuPlacement"] = True
-            domain["memory"] = self._memory()
-            domain["devices"] |= self._devices()
+            self._fill(domain)
             if encrypted:
                 domain["launchSecurity"] = {"sev": {}}
-            if self.zone and chance.random() < 0.7:
+            if self.zone and self._at(70):
                 spec["nodeSelector"] = {ZONE: self.zone}
-            if chance.random() < 0.3 and not domain["cpu"].get("dedicatedCpuPlacement"):
-                cpu = chance.choice(["250m", "12"])
-                domain["resources"] = {"requests": {"cpu": cpu}}
+            elif self._at(10):
+                spec["nodeSelector"] = {HOST: chance.choice(NODES)}
+            if annotations := self._annotations():
+                metadata["annotations"] = annotations
         if self.preference is not None:
             vm["spec"]["preference"] = {"kind": "VirtualMachinePreference", "name": self.name}
         if encrypted:
             domain["firmware"] = {"bootloader": {"efi": {"secureBoot": False}}}
+        if self._at(10):
+            on_network(spec)
         if self.has_volume:
             domain["devices"]["disks"].append({"name": "data", "disk": {"bus": "virtio"}})
             claim = {"claimName": self.name}
             spec["volumes"].append({"name": "data", "persistentVolumeClaim": claim})
-        if chance.random() < 0.3:
+        if self._at(30):
             term: JSON = {"labelSelector": {"matchLabels": {"fleet": "a"}}, "topologyKey": HOST}
             spec["affinity"] = {"podAntiAffinity": {REQUIRED: [term]}}
+        if self._at(30):
+            spec["hostname"] = chance.choice(["db", f"{self.name}-host"])
+        if self._at(20):
+            spec["subdomain"] = "shop"
+        if self._at(5):
+            spec["schedulerName"] = "default-scheduler"
+            if self.instance_type is not None:
+                self.instance_type.pop("schedulerName", None)
         if self.eviction:
             spec["evictionStrategy"] = self.eviction
         return vm
+
+    def _fill(self, domain: JSON) -> None:
+        """CPU, memory and devices of a VM without an instance type."""
+        chance = self.chance
+        cpu = self._cpu("dedicatedCpuPlacement")
+        domain["cpu"] = {chance.choice(["cores", "sockets"]): chance.choice([1, 4, 20]), **cpu}
+        if features := self._features():
+            domain["cpu"]["features"] = features
+        domain["memory"] = self._memory(cpu)
+        domain["devices"] |= self._devices()
+        domain |= self._io_threads()
+        if "dedicatedCpuPlacement" in cpu:
+            return
+        requests: JSON = {}
+        if self._at(30):
+            requests["cpu"] = chance.choice(["250m", "12"])
+        if "hugepages" not in domain["memory"] and self._at(30):
+            requests["memory"] = "512Mi"
+        if requests:
+            domain["resources"] = {"requests": requests}
+            if "memory" in requests and self._at(30):
+                domain["resources"]["overcommitGuestOverhead"] = True
+
+
+NETWORK = "br1"
+BRIDGE = "bridge.network.kubevirt.io/br1"
+"""A resource that the nodes `old` have, and the network that requests it."""
+_CNI = "k8s.cni.cncf.io"
+
+
+def create_network(stage: Stage) -> None:
+    """A network on a bridge, as the bridge marker of the cluster network add-ons announces it to nodes."""
+    names = {"plural": "network-attachment-definitions", "kind": "NetworkAttachmentDefinition"}
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    definition: JSON = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{names['plural']}.{_CNI}"},
+        "spec": {"group": _CNI, "names": names, "scope": "Namespaced", "versions": [version]},
+    }
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    name = definition["metadata"]["name"]
+    if stage.api.find(f"{path}/{name}") is None:
+        stage.api.create(path, definition)
+        stage.api.wait(_is_established, f"{path}/{name}")
+    metadata = {"name": NETWORK, "annotations": {"k8s.v1.cni.cncf.io/resourceName": BRIDGE}}
+    network = {"apiVersion": f"{_CNI}/v1", "kind": names["kind"], "metadata": metadata}
+    networks = f"/apis/{_CNI}/v1/namespaces/{stage.namespace}/{names['plural']}"
+    stage.api.create(networks, {**network, "spec": {"config": "{}"}})
+
+
+def _is_established(definition: JSON) -> bool:
+    conditions = (definition.get("status") or {}).get("conditions") or ()
+    return any(x["type"] == "Established" and x["status"] == "True" for x in conditions)
+
+
+def on_network(spec: JSON) -> None:
+    """Put the VM of this template's spec on the network."""
+    spec["networks"].append({"name": "data", "multus": {"networkName": NETWORK}})
+    spec["domain"]["devices"]["interfaces"].append({"name": "data", "bridge": {}})
 
 
 def _bound_claim(stage: Stage, name: str, zone: str) -> None:

@@ -196,12 +196,12 @@ def test_check_mode_shows_labels_rules_and_moves_where_no_node_has_the_label(
     mark = shop.sandbox.audit.mark()
 
     nothing = {**variables, "placement_apply_allow": []}
-    refused = stage.play(str(playbook), nothing, identity="labeller-mover", check=True)
+    refused = stage.play(str(playbook), nothing, identity="labeler-mover", check=True)
     moves = [line for line in shown(refused) if line.startswith("would migrate ")]
     assert len(moves) == 2, refused.stdout
     assert all("(skipped: migrate is not in placement_apply_allow)" in move for move in moves)
 
-    planned = stage.play(str(playbook), variables, identity="labeller-mover", check=True)
+    planned = stage.play(str(playbook), variables, identity="labeler-mover", check=True)
 
     assert planned.rc == 0, planned.stdout
     assert shop.sandbox.audit.writes(since=mark) == []

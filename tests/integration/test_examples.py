@@ -29,7 +29,7 @@ JOBS = (
     "rollout_in_a_window.yml",
 )
 ROLE_OF = {
-    "node_labels": "labeller",
+    "node_labels": "labeler",
     "node_maintenance": "maintainer",
     "rollout": "mover",
     "rules": "mover",
@@ -52,7 +52,7 @@ def stage() -> t.Iterator[Stage]:
 
 
 def play(
-    stage: Stage, name: str, identity: str = "labeller-mover", *, check: bool = False
+    stage: Stage, name: str, identity: str = "labeler-mover", *, check: bool = False
 ) -> PlayResult:
     variables = ALWAYS if name == "rollout_in_a_window.yml" else {}
     result = stage.play(str(EXAMPLES / name), variables, identity=identity, check=check)

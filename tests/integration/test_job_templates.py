@@ -42,7 +42,7 @@ def test_topology_takes_a_survey(stage: Stage) -> None:
     wanted = variables(steps.FOLDER, "topology.yml")
 
     result = stage.play(
-        "topology", as_survey({**wanted, "placement_topology_force": "no"}), identity="labeller"
+        "topology", as_survey({**wanted, "placement_topology_force": "no"}), identity="labeler"
     )
 
     assert result.rc == 0, result.stdout

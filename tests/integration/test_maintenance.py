@@ -119,20 +119,39 @@ def test_check_mode_shows_the_moves_and_writes_nothing(stage: Stage, reboot: Pat
     assert boot(stage, "w1") == before
 
 
-def test_nodes_of_two_zones_are_rebooted_and_vms_return_home(stage: Stage, reboot: Path) -> None:
+def test_nodes_of_two_zones_are_rebooted_and_vms_return_home(
+    stage: Stage, reboot: Path, tmp_path: Path
+) -> None:
+    """A survey gives text. The job is canceled when w3 is cordoned, and launched again."""
+    gate = tmp_path / "gate.yml"
+    gate.write_text(yaml.safe_dump([{"ansible.builtin.debug": {"msg": "the gate is open"}}]))
     wanted = {
         "placement_maintenance_nodes": "[w1, w3]",
         "placement_maintenance_reason": "firmware",
+        "placement_maintenance_change_id": "CHG0042",
         "placement_maintenance_tasks": str(reboot),
+        "placement_maintenance_gate_tasks": str(gate),
         "placement_maintenance_reboot_expected": "true",
         "placement_maintenance_topology": "",
     }
     boots, before = {name: boot(stage, name) for name in ("w1", "w3")}, uids(stage)
 
+    def second_zone_is_begun() -> bool:
+        return bool(node(stage, "w3")["spec"].get("unschedulable"))
+
+    canceled = stage.play(
+        "maintenance", wanted, identity="maintainer-mover", cancel=second_zone_is_begun
+    )
+    assert canceled.rc != 0
+    assert canceled.stdout.count("the gate is open") == 1
+    assert in_service(stage, "w1") and not in_service(stage, "w3")
+    boots["w3"], first = boot(stage, "w3"), boot(stage, "w1")
+    assert first != boots["w1"]
     result = stage.play("maintenance", wanted, identity="maintainer-mover")
 
     assert result.rc == 0, result.stdout
-    assert all(boot(stage, name) != old for name, old in boots.items())
+    assert boot(stage, "w1") == first, "a node that was serviced is not serviced again"
+    assert boot(stage, "w3") != boots["w3"]
     assert in_service(stage, "w1") and in_service(stage, "w3")
     assert uids(stage) == before
     assert places(stage) == VMS
@@ -142,6 +161,34 @@ def test_nodes_of_two_zones_are_rebooted_and_vms_return_home(stage: Stage, reboo
         if event["event"] == "playbook_on_stats"
     ]
     assert stats["placement_maintenance"] == {"localhost": {"w1": "in_service", "w3": "in_service"}}
+    mark = stage.sandbox.audit.mark()
+    again = stage.play("maintenance", wanted, identity="maintainer-mover")
+    assert (again.rc, again.changed) == (0, 0), again.stdout
+    assert stage.sandbox.audit.writes(since=mark) == []
+
+
+def test_work_that_fails_ends_before_the_next_nodes(stage: Stage, tmp_path: Path) -> None:
+    """The canary is serviced alone, although two nodes of a zone may be at a time."""
+    work = tmp_path / "work.yml"
+    work.write_text(yaml.safe_dump([{"ansible.builtin.fail": {"msg": "no firmware"}}]))
+    wanted = {
+        "placement_maintenance_nodes": ["w1", "w2", "w3"],
+        "placement_maintenance_max_nodes": 2,
+        "placement_maintenance_canary": 1,
+        "placement_maintenance_tasks": str(work),
+    }
+
+    result = stage.play("maintenance", wanted, identity="maintainer-mover")
+
+    assert result.rc != 0
+    assert "no firmware" in result.stdout
+    names = ("w1", "w2", "w3")
+    assert [in_service(stage, name) for name in names] == [False, True, True]
+    undo = {"placement_maintenance_nodes": ["w1"], "placement_maintenance_state": "in_service"}
+    result = stage.play("maintenance", undo, identity="maintainer-mover")
+    assert result.rc == 0, result.stdout
+    assert all(in_service(stage, name) for name in names)
+    assert places(stage) == VMS
 
 
 def test_enter_and_exit_maintenance_mode(stage: Stage) -> None:

@@ -24,6 +24,7 @@ from sandbox import Sandbox, drain, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
 
+from .random_vms import EVEN_PARITY, create_network, on_network
 from .test_scenarios import MIGRATION, ZONE, Stage
 
 JSON = t.Any
@@ -257,6 +258,18 @@ DOMAINS: dict[str, JSON] = {
         "memory": {"guest": "1Gi"},
         "resources": AUTO,
     },
+    "CPUs in pairs, realtime": {
+        "cpu": {
+            "dedicatedCpuPlacement": True,
+            "isolateEmulatorThread": True,
+            "cores": 2,
+            "numa": {"guestMappingPassthrough": {}},
+            "realtime": {},
+        },
+        "memory": {"guest": "1Gi", "hugepages": {"pageSize": "2Mi"}},
+        "resources": AUTO,
+    },
+    "evmcs": {"features": {"hyperv": {"evmcs": {}}}},
     "SEV": {
         "launchSecurity": {"sev": {}},
         "firmware": {"bootloader": {"efi": {"secureBoot": False}}},
@@ -288,6 +301,8 @@ def test_launcher_pod_of_a_halted_vm_is_the_one_that_virt_controller_creates(
     added = DOMAINS[name]
     devices = {**domain["devices"], **added.get("devices", {})}
     vm["spec"]["template"]["spec"]["domain"] = {**domain, **added, "devices": devices}
+    if name.startswith("CPUs in pairs"):
+        vm["spec"]["template"]["metadata"]["annotations"] = {EVEN_PARITY: ""}
     if name == "limits":
         del vm["spec"]["template"]["spec"]["volumes"][0]["containerDisk"]
         vm["spec"]["template"]["spec"]["volumes"][0]["emptyDisk"] = {"capacity": "1Gi"}
@@ -297,7 +312,7 @@ def test_launcher_pod_of_a_halted_vm_is_the_one_that_virt_controller_creates(
     configuration = stage.sandbox.cluster.configuration
     platform = Platform(kubevirt="v1.8.4", configuration=configuration)
 
-    planned = launcher_pod(planned_vmi(workload, "db"), platform)
+    planned = launcher_pod(planned_vmi(workload, "db"), platform, workload.template)
 
     assert why_estimated(workload, None, platform) == ""
     stage.api.patch(path, {"spec": {"runStrategy": "Always"}})
@@ -309,7 +324,7 @@ def test_launcher_pod_of_a_halted_vm_is_the_one_that_virt_controller_creates(
 
 
 @pytest.mark.parametrize(
-    "name", ["hugepages of the request", "dedicated CPUs", "SEV", "GPUs", "typed"]
+    "name", ["hugepages of the request", "dedicated CPUs", "SEV", "GPUs", "typed", "network"]
 )
 def test_halted_vm_without_a_node_of_its_kind_is_unschedulable_as_forecast(
     stage: Stage, name: str
@@ -319,6 +334,10 @@ def test_halted_vm_without_a_node_of_its_kind_is_unschedulable_as_forecast(
         create_instance_type(stage, **GPU, nodeSelector={ZONE: "zone1"})
         vm = typed_vm(run_strategy="Halted")
         open_nodes(stage, "old1", "old2", "new2", "amd2")
+    elif name == "network":
+        create_network(stage)
+        on_network(vm["spec"]["template"]["spec"])
+        open_nodes(stage, "new1", "amd1")
     else:
         domain = vm["spec"]["template"]["spec"]["domain"]
         devices = {**domain["devices"], **DOMAINS[name].get("devices", {})}
@@ -334,4 +353,5 @@ def test_halted_vm_without_a_node_of_its_kind_is_unschedulable_as_forecast(
     stage.api.patch(stage.path("VirtualMachine", "db"), {"spec": {"runStrategy": "Always"}})
     assert stage.placed(1) == [""]
     stage.sandbox.restore_nodes()
-    assert stage.node_of("db") in {"GPUs": NODES[2:4], "typed": ("new1", "amd1")}.get(name, NODES)
+    places = {"GPUs": NODES[2:4], "typed": ("new1", "amd1"), "network": NODES[:2]}
+    assert stage.node_of("db") in places.get(name, NODES)

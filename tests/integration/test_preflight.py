@@ -28,7 +28,7 @@ RULES = {
     "placement_apply_workload_rollout": "allow",
 }
 PLAYBOOKS: dict[str, tuple[str, dict[str, t.Any]]] = {
-    "topology": ("labeller", LABELS),
+    "topology": ("labeler", LABELS),
     "apply": ("mover", RULES),
     "rollout": ("mover", {"placement_rollout_namespaces": [NAMESPACE]}),
     "verify": ("reader", {"placement_verify_namespaces": [NAMESPACE]}),
@@ -76,11 +76,11 @@ def test_two_clusters_and_a_third_host_that_cannot_be_reached(
 ) -> None:
     """What is unreachable fails by itself; the others are labelled, each once."""
     nowhere = tmp_path / "nowhere"
-    text = stage.sandbox.kubeconfig("labeller").read_text()
+    text = stage.sandbox.kubeconfig("labeler").read_text()
     nowhere.write_text(text.replace(stage.sandbox.url, "https://127.0.0.1:1"))
-    inventory = fleet("labeller", east=stage.sandbox, west=small, south=nowhere)
+    inventory = fleet("labeler", east=stage.sandbox, west=small, south=nowhere)
 
-    result = stage.play("topology", {**ON_ALL, **LABELS}, identity="labeller", inventory=inventory)
+    result = stage.play("topology", {**ON_ALL, **LABELS}, identity="labeler", inventory=inventory)
 
     assert _failed(result.events) == {"south"}, result.stdout
     for sandbox in (stage.sandbox, small):
@@ -102,10 +102,10 @@ def test_a_batch_is_compared_with_those_before_it(stage: Stage, tmp_path: pathli
     }
     file = tmp_path / "serial.yml"
     file.write_text(yaml.safe_dump([play]))
-    inventory = fleet("labeller", east=stage.sandbox, west=stage.sandbox)
+    inventory = fleet("labeler", east=stage.sandbox, west=stage.sandbox)
     mark = stage.sandbox.audit.mark()
 
-    result = stage.play(str(file), LABELS, identity="labeller", inventory=inventory)
+    result = stage.play(str(file), LABELS, identity="labeler", inventory=inventory)
 
     assert _failed(result.events) == {"west"}, result.stdout
     assert len(stage.sandbox.audit.writes(since=mark)) == 1

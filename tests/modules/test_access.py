@@ -67,7 +67,7 @@ class Case(t.NamedTuple):
 CASES = {
     "node_labels": Case(
         node_labels,
-        "labeller",
+        "labeler",
         {"nodes": ["w1"], "labels": {"example.com/rack": "r1"}},
         ("list", "nodes"),
         ("patch", "nodes"),

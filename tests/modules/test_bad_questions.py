@@ -47,7 +47,7 @@ class Refused(t.Protocol):
 @pytest.fixture
 def refused(six: Sandbox, run_module: RunModule) -> Refused:
     def run(module: types.ModuleType, **options: t.Any) -> list[str]:
-        identity = {rollout: "mover", node_labels: "labeller"}.get(module, "reader")
+        identity = {rollout: "mover", node_labels: "labeler"}.get(module, "reader")
         start = six.audit.mark()
         result = run_module(module.main, {"kubeconfig": str(six.kubeconfig(identity)), **options})
         assert result["failed"], result

@@ -4,14 +4,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import threading
+import time
 import typing as t
 from pathlib import Path
 
 import pytest
 
-from sandbox import Sandbox, drain, objects
+from sandbox import Sandbox, drain, node_faults, objects
+from sandbox.fault_proxy import Rule, status
 from tests.job import Job
 from tests.maintenance import Maintenance, maintenance, pods_on, vms
 from tests.terms import pair_on_one_node
@@ -49,7 +52,7 @@ def test_vms_are_migrated_and_pods_evicted(shop: Maintenance) -> None:
     disruptions = shop.disruptions(mark)
     assert disruptions.count(("create", "virtualmachineinstancemigrations")) == 3
     assert disruptions.count(("create", "pods/eviction")) == 2
-    assert any(": 0 of 5 left" in line for line in result["progress"])
+    assert any(": 0 of 5 still on the node" in line for line in result["progress"])
     assert shop.lease()["spec"]["holderIdentity"] == ""
 
     mark = shop.sandbox.audit.mark()
@@ -58,15 +61,20 @@ def test_vms_are_migrated_and_pods_evicted(shop: Maintenance) -> None:
     assert shop.sandbox.audit.writes(since=mark) == []
 
 
-def test_target_of_with_leaves_before_its_followers(shop: Maintenance) -> None:
-    shop.start(*vms(shop, "db"), nodes=["w2"])
+def target_with_followers(shop: Maintenance, *followers: str) -> None:
+    """The VM db on w2, and VMs that must be on its node."""
+    shop.start(*vms(shop, "db", cpu="100m"), nodes=["w2"])
     near = {
         "labelSelector": {"matchLabels": {"vmi.kubevirt.io/id": "db"}},
         "topologyKey": "kubernetes.io/hostname",
     }
     together = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
-    shop.start(*vms(shop, "app1", "app2", placement={"affinity": together}))
+    shop.start(*vms(shop, *followers, cpu="100m", placement={"affinity": together}))
     assert set(shop.nodes().values()) == {"w2"}
+
+
+def test_target_of_with_leaves_before_its_followers(shop: Maintenance) -> None:
+    target_with_followers(shop, "app1", "app2")
 
     result = shop.maintain("drained", "w2")
 
@@ -174,6 +182,21 @@ def test_bare_pod_is_refused_unless_allowed(shop: Maintenance) -> None:
     assert pods_on(shop, "w2") == []
 
 
+def test_cordon_that_is_refused_ends_the_drain(shop: Maintenance) -> None:
+    """An admission webhook may refuse what RBAC allows. kubectl drain goes on then."""
+    shop.start(*vms(shop, "a"), nodes=["w2"])
+    mark = shop.sandbox.audit.mark()
+    with shop.sandbox.fault_proxy([Rule("PATCH", "/nodes/w2", status(403))]) as proxy:
+        kubeconfig = str(proxy.kubeconfig(shop.identity))
+        result = shop.maintain("drained", "w2", kubeconfig=kubeconfig)
+
+    assert result["failed"]
+    assert "Node w2" in result["msg"]
+    assert shop.disruptions(mark) == []
+    assert shop.nodes() == {"a": "w2"}
+    assert shop.lease()["spec"]["holderIdentity"] == ""
+
+
 def test_uncordoned_midway_is_a_failure_that_names_the_node(shop: Maintenance) -> None:
     shop.start(*vms(shop, "a", annotations=SLOW), nodes=["w2"])
 
@@ -211,6 +234,31 @@ def test_foreign_evacuation_is_waited_for(shop: Maintenance) -> None:
     assert shop.disruptions(mark).count(MIGRATIONS) <= 1
     shop.maintain("in_service", "w2")
     assert shop.cordoned("w2"), "the cordon of the foreign drain stays"
+
+
+def test_foreign_drain_of_a_target_with_followers_stops_no_vm(shop: Maintenance) -> None:
+    """KubeVirt may start the followers first. Their migrations wait for the target's, which has no slot."""
+    target_with_followers(shop, "app1", "app2", "app3")
+    before = shop.uids()
+
+    def drain_by_another() -> None:
+        with contextlib.suppress(TimeoutError):
+            drain.drain(shop.sandbox, "w2", timeout=15)
+
+    foreign = threading.Thread(target=drain_by_another)
+    foreign.start()
+    try:
+        result = shop.maintain("drained", "w2", run_timeout=20)
+    finally:
+        foreign.join()
+
+    assert shop.uids() == before
+    left = [name for name, node in shop.nodes().items() if node == "w2"]
+    if result.get("failed"):
+        assert "not done within 20 s" in result["msg"]
+        assert all(f"{shop.namespace}/{name} on w2: " in result["msg"] for name in left)
+    else:
+        assert left == []
 
 
 def test_volume_that_is_attached_is_waited_for(shop: Maintenance) -> None:
@@ -300,6 +348,50 @@ def test_node_that_is_deleted_midway_is_named(shop: Maintenance) -> None:
     assert shop.lease()["spec"]["holderIdentity"] == ""
 
 
+def test_node_that_is_not_back_for_a_moment_is_drained(shop: Maintenance) -> None:
+    """NotReady and Ready again, while a VM leaves."""
+    shop.start(*vms(shop, "a", annotations=SLOW), nodes=["w2"])
+    before = shop.uids()
+
+    def migrating() -> bool:
+        return bool(shop.api.list(shop.path("VirtualMachineInstanceMigration")))
+
+    def flap() -> None:
+        node_faults.node_down(shop.api, "w2")
+        time.sleep(2)
+        node_faults.node_up(shop.api, "w2")
+
+    with shop.meanwhile(until=migrating, do=flap):
+        result = shop.maintain("drained", "w2")
+
+    assert not result.get("failed"), result.get("msg")
+    assert "node w2 is not Ready: nothing leaves it" in result["progress"]
+    assert shop.uids() == before
+    assert pods_on(shop, "w2") == []
+
+
+def test_five_drains_at_once_move_the_vm_once(shop: Maintenance, tmp_path: Path) -> None:
+    shop.start(*vms(shop, "a", annotations=SLOW), nodes=["w2"])
+    before = shop.uids()
+    mark = shop.sandbox.audit.mark()
+    jobs = []
+    for number in range(5):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        job = Job(shop, folder, "node_maintenance", shop.identity)
+        jobs.append(job.start(nodes=["w2"], state="drained"))
+    ended = [(job.communicate(timeout=120)[0], job.returncode) for job in jobs]
+
+    assert any(code == 0 for _output, code in ended), ended
+    for output, code in ended:
+        assert code == 0 or "is held by run " in output, output
+    assert shop.disruptions(mark, refused=False) == [MIGRATIONS]
+    assert shop.uids() == before
+    left = shop.mark("w2")
+    assert left is not None and left["phase"] == "drained"
+    assert shop.lease()["spec"]["holderIdentity"] == ""
+
+
 def test_drain_keeps_the_limits_of_kubevirt_busy(shop: Maintenance) -> None:
     """Two migrations away from a node at a time: eleven VMs need six turns."""
     names = [f"vm{number}" for number in range(11)]
@@ -339,6 +431,21 @@ def test_task_prints_how_many_are_left(shop: Maintenance, tmp_path: Path) -> Non
     assert code == 0, output
     assert "[lab] node w2: cordoned, to be drained" in output
     assert f"migrating VirtualMachine {shop.namespace}/a from w2 ({shop.zone('w2')})" in output
-    assert f"[lab] node w2 ({shop.zone('w2')}): 0 of 1 left" in output
+    assert f"[lab] node w2 ({shop.zone('w2')}): 0 of 1 still on the node" in output
     assert "[lab] node w2: drained" in output
     assert not shop.cordoned("w1")
+
+
+def test_restart_does_not_apply_what_others_staged(shop: Maintenance) -> None:
+    shop.start(*vms(shop, "a", annotations=STUCK), nodes=["w2"])
+    staged = {"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 7}}}}
+    shop.api.patch(shop.path("VirtualMachine", "a"), staged)
+
+    refused = shop.maintain("drained", "w2", vm_policy="restart")
+
+    assert refused["failed"] and refused["msg"].startswith("pending_changes: ")
+    assert "terminationGracePeriodSeconds" in refused["msg"]
+    assert not shop.cordoned("w2")
+    allowed = ["pending_changes"]
+    result = shop.maintain("drained", "w2", vm_policy="restart", allow_findings=allowed)
+    assert [move["method"] for move in result["moves"]] == ["restart"], result.get("msg")

@@ -35,7 +35,7 @@ class Label(t.Protocol):
     """How the fixture label is called."""
 
     def __call__(
-        self, check: bool = False, diff: bool = False, identity: str = "labeller", **options: t.Any
+        self, check: bool = False, diff: bool = False, identity: str = "labeler", **options: t.Any
     ) -> Result:
         raise NotImplementedError
 
@@ -45,7 +45,7 @@ def label(article: Sandbox, run_module: RunModule) -> t.Iterator[Label]:
     """Runs the module on the article's nodes, which are as at the start after each test."""
 
     def run(
-        check: bool = False, diff: bool = False, identity: str = "labeller", **options: t.Any
+        check: bool = False, diff: bool = False, identity: str = "labeler", **options: t.Any
     ) -> Result:
         params = {"kubeconfig": str(article.kubeconfig(identity)), **options}
         return run_module(node_labels.main, params, check=check, diff=diff)
@@ -88,12 +88,12 @@ def test_the_article_is_labelled_in_one_task_and_a_second_run_reads_one_list(
             **labels,
         }
     assert _labels(article, "kni-control-plane") == before
-    assert len(article.audit.writes("labeller", start)) == 6
+    assert len(article.audit.writes("labeler", start)) == 6
 
     again = article.audit.mark()
     result = label(per_node=BLOG, exclusive=["performance"])
     assert (result["changed"], result["nodes"], result["writes"]) == (False, [], [])
-    requests = article.audit.requests(again, article.username("labeller"))
+    requests = article.audit.requests(again, article.username("labeler"))
     assert sorted((seen.verb, seen.resource) for seen in requests) == [
         ("get", "namespaces"),
         ("list", "nodes"),
@@ -369,9 +369,9 @@ class TestProtection:
         start = article.audit.mark()
         faults = error_messages(label(**options))
         assert len(faults) == 3
-        assert f"taking '1' away: Pod {where}/p on the node depend on it" in faults[1]
-        assert f"the volume of PersistentVolumeClaim {where}/data depend on it" in faults[0]
-        assert f"the rules of VirtualMachine {where}/db depend on it" in faults[2]
+        assert f"taking '1' away: Pod {where}/p on the node depend on the label" in faults[1]
+        assert f"the volume of PersistentVolumeClaim {where}/data depend on the label" in faults[0]
+        assert f"the rules of VirtualMachine {where}/db depend on the label" in faults[2]
         assert not article.audit.writes(since=start)
         assert label(force=True, **options)["changed"]
         article.api.delete("/api/v1/persistentvolumes/disk")
@@ -397,7 +397,7 @@ class TestProtection:
     ) -> None:
         start = article.audit.mark()
         label(per_node=BLOG)
-        requests = article.audit.requests(start, article.username("labeller"))
+        requests = article.audit.requests(start, article.username("labeler"))
         assert sorted((seen.verb, seen.resource) for seen in requests) == [
             ("create", "selfsubjectaccessreviews"),
             ("get", "namespaces"),
@@ -462,9 +462,20 @@ def test_the_right_to_write_is_asked_for_before_the_first_write(
     assert (result["failed"], result["changed"]) == (True, False)
     assert error_messages(result) == [
         "rights: this identity may not patch nodes: grant this identity the ClusterRole"
-        " virt-placement-labeller (rbac/labeller.yml)"
+        " virt-placement-labeler (rbac/labeler.yml)"
     ]
     assert not article.audit.writes(since=start)
+
+
+def test_admission_policy_is_named_as_the_reason(article: Sandbox, label: Label) -> None:
+    result = label(nodes=["kni-worker"], labels={"example.com/owner": "me"})
+    assert (result["failed"], result["changed"]) == (True, False)
+    (message,) = error_messages(result)
+    assert "'virt-placement-nodes'" in message
+    assert "may not change all of: " in message
+    assert "label example.com/owner" in message
+    assert "extend the policy" in message
+    assert "grant" not in message
 
 
 def test_rights_are_not_asked_for_where_nothing_is_to_be_written(

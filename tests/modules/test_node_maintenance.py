@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import typing as t
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -70,7 +71,7 @@ def test_foreign_cordon_is_never_lifted(shop: Maintenance) -> None:
     assert shop.cordoned("w2")
     assert shop.mark("w2") is None
     assert [(n["state"], n["ours"]) for n in result["nodes"]] == [("cordoned", False)]
-    assert any("cordoned by another client" in line for line in result["progress"])
+    assert any("another client cordoned it" in line for line in result["progress"])
 
 
 def test_check_mode_shows_the_cordon_and_writes_nothing(shop: Maintenance) -> None:
@@ -241,3 +242,40 @@ def test_missing_rights_are_named_before_anything_is_written(shop: Maintenance, 
     assert "patch nodes w2" in result["msg"]
     assert "virt-placement-maintainer" in result["msg"]
     assert [event for event in shop.sandbox.audit.writes(since=mark) if event.code < 300] == []
+
+
+def test_change_that_was_done_is_on_the_node(shop: Maintenance) -> None:
+    shop.maintain("cordoned", "w2")
+    assert not shop.maintain("in_service", "w2", change_id="CHG7").get("failed")
+    mark = shop.sandbox.audit.mark()
+
+    again = shop.maintain("in_service", "w2", change_id="CHG7")
+
+    assert [node["change_id"] for node in again["nodes"]] == ["CHG7"]
+    assert shop.sandbox.audit.writes(since=mark) == []
+
+
+def test_replacement_that_is_not_ready_is_waited_for(shop: Maintenance, down: str) -> None:
+    """A Node object that another one replaced has no mark."""
+    shop.api.patch(f"/api/v1/nodes/{down}", {"metadata": {"annotations": {MARK: None}}})
+
+    result = shop.maintain("in_service", down, run_timeout=3, reboot_expected=True)
+
+    assert result["failed"]
+    assert "node w2 is not Ready" in result["msg"]
+
+
+def test_outside_of_the_window_nothing_begins_and_what_began_continues(shop: Maintenance) -> None:
+    now, hour = datetime.now(timezone.utc), timedelta(hours=1)
+    window = {"start": f"{now + hour:%H:%M}", "end": f"{now + 2 * hour:%H:%M}"}
+    mark = shop.sandbox.audit.mark()
+
+    result = shop.maintain("drained", "w2", window=window)
+
+    assert not result.get("failed"), result.get("msg")
+    assert result["stop_reason"].startswith("outside of the window from ")
+    assert any(line.startswith("w2: not begun, outside") for line in result["progress"])
+    assert shop.sandbox.audit.writes(since=mark) == []
+    shop.maintain("cordoned", "w2")
+    result = shop.maintain("drained", "w2", window=window)
+    assert [node["state"] for node in result["nodes"]] == ["drained"], result.get("msg")

@@ -249,6 +249,76 @@ def test_restart_does_not_apply_what_others_took_out_of_the_template(shop: Shop)
     assert [move["state"] for move in result["moves"]] == ["moved"]
 
 
+def test_restart_does_not_apply_an_exchanged_instance_type_or_preference(shop: Shop) -> None:
+    """`revised` names the revision of its instance type that another VM got after a change of the type."""
+    create_types(shop, "Instancetype", slow=TYPE, fast={**TYPE, "ioThreadsPolicy": "shared"})
+    create_types(
+        shop, "Preference", tablet={}, fixed={"devices": {"preferredDisableHotplug": True}}
+    )
+    vms = {name: typed_vm(shop, name) for name in ("typed", "preferring", "revised")}
+    vms["preferring"]["spec"]["preference"] = {"kind": f"{KIND}Preference", "name": "tablet"}
+    shop.start(*vms.values(), nodes=["w1"])
+    keep_machines_apart(shop, list(vms))
+    paths = {name: shop.path("VirtualMachine", name) for name in (*vms, "donor")}
+    shop.api.patch(types(shop, "Instancetype", "slow"), {"spec": {"ioThreadsPolicy": "shared"}})
+    shop.api.create(shop.path("VirtualMachine"), typed_vm(shop, "donor", "Halted"))
+    donor = shop.api.wait(revision_of, paths["donor"])
+    revised = {"instancetype": {"revisionName": revision_of(donor)}}
+    for name, spec in (
+        ("typed", {"instancetype": {"name": "fast"}}),
+        ("preferring", {"preference": {"name": "fixed"}}),
+        ("revised", revised),
+    ):
+        shop.api.patch(paths[name], {"spec": spec})
+    shop.api.wait(requires_restart, paths["typed"])
+    shop.api.wait(lambda vm: revision_of(vm) == revision_of(donor), paths["revised"])
+    uids, mark = shop.uids(), shop.sandbox.audit.mark()
+
+    result = shop.roll(allow=["migrate", "restart"])
+
+    assert (result["moves"], shop.uids(), shop.disruptions(mark)) == ([], uids, []), result
+    reasons = {x["name"]: x["reason"] for x in result["skipped_instances"]}
+    assert "other pending changes (instancetype)" in reasons["typed"]
+    assert "other pending changes (preference)" in reasons["preferring"]
+    assert "other pending changes (instancetype.revisionName)" in reasons["revised"]
+
+
+KIND = "VirtualMachine"
+TYPE: Object = {"cpu": {"guest": 1}, "memory": {"guest": "1Gi"}}
+
+
+def typed_vm(shop: Shop, name: str, run_strategy: str = "Always") -> Object:
+    """A VM of the instance type `slow` that cannot migrate."""
+    stuck = {"sandbox.virt/not-migratable": "DisksNotLiveMigratable"}
+    vm = objects.virtual_machine(name, shop.namespace, annotations=stuck, run_strategy=run_strategy)
+    vm["spec"]["instancetype"] = {"kind": f"{KIND}Instancetype", "name": "slow"}
+    del vm["spec"]["template"]["spec"]["domain"]["resources"]
+    return vm
+
+
+def types(shop: Shop, kind: str, name: str = "") -> str:
+    """The path of instance types or preferences, or of one."""
+    group = f"/apis/instancetype.kubevirt.io/v1beta1/namespaces/{shop.namespace}"
+    return f"{group}/{KIND.lower()}{kind.lower()}s/{name}".rstrip("/")
+
+
+def create_types(shop: Shop, kind: str, **specs: Object) -> None:
+    for name, spec in specs.items():
+        made = {"apiVersion": "instancetype.kubevirt.io/v1beta1", "kind": f"{KIND}{kind}"}
+        shop.api.create(types(shop, kind), {**made, "metadata": {"name": name}, "spec": spec})
+
+
+def revision_of(vm: Object) -> str:
+    """The ControllerRevision with the instance type of a VM, once virt-controller has stored it."""
+    reference = (vm.get("status") or {}).get("instancetypeRef") or {}
+    return str((reference.get("controllerRevisionRef") or {}).get("name") or "")
+
+
+def requires_restart(vm: Object) -> bool:
+    conditions = vm["status"].get("conditions") or ()
+    return any(x["type"] == "RestartRequired" and x["status"] == "True" for x in conditions)
+
+
 def test_vms_with_the_label_do_not_move_are_skipped_with_a_warning_or_a_failure(shop: Shop) -> None:
     names = pair_on_one_node(shop)
     label = {"metadata": {"labels": {"placement.virt/do-not-move": "true"}}}

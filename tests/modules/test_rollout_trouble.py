@@ -11,11 +11,14 @@ import contextlib
 import copy
 import datetime
 import re
+import secrets
 import time
 import typing as t
+from collections import Counter
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.api.connection import USER_AGENT
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels import vmi_id
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
@@ -31,7 +34,7 @@ from ansible_collections.virt.placement.plugins.modules import placement_info, r
 from sandbox import Sandbox, drain, node_faults, objects
 from sandbox.fault_proxy import Rule, sigkill
 from tests.conftest import error_messages
-from tests.shop import HOSTNAME, LEASE, ZONE, Object, Shop
+from tests.shop import HOSTNAME, LEASE, ZONE, Object, Shop, forget_runs
 from tests.terms import apart_over_zone, keep_machines_apart, pair_on_one_node
 
 JOURNAL = "placement.virt/journal"
@@ -41,17 +44,11 @@ MIGRATION = ("create", MIGRATIONS)
 SLOW = {"sandbox.virt/migration-seconds": "4"}
 
 
-def forget_runs(sandbox: Sandbox) -> None:
-    """A run that another test has left unfinished would be taken over by the next one."""
-    if sandbox.api.find(LEASE):
-        sandbox.api.delete(LEASE)
-
-
 @pytest.fixture
 def shop(six: Sandbox, namespace: t.Any, run_module: t.Any) -> t.Iterator[Shop]:
-    forget_runs(six)
+    forget_runs(six.api)
     yield Shop(six, namespace(six, "trouble"), run_module)
-    forget_runs(six)
+    forget_runs(six.api)
     for node in six.api.list("/api/v1/nodes"):
         if node["spec"].get("unschedulable"):
             drain.uncordon(six, node["metadata"]["name"])
@@ -108,6 +105,43 @@ def test_a_right_that_is_taken_away_ends_the_run_with_what_was_done(shop: Shop) 
     assert shop.zones() == ["zone1", "zone2", "zone3"]
     tried = [w.code for w in shop.sandbox.audit.writes(since=mark) if w.resource == MIGRATIONS]
     assert sorted(tried) == [201, 201, 403]
+
+
+def test_rollout_that_waits_reads_each_list_once_a_step(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A migration that hangs, and VMs of the namespace that change meanwhile."""
+    pair = pair_on_one_node(shop, faults={"sandbox.virt/migration-seconds": "600"})
+    steps: list[Object] = []
+    run_module = shop._run_module
+
+    def counted(*arguments: t.Any, **flags: t.Any) -> Object:
+        steps.append(run_module(*arguments, **flags))
+        return steps[-1]
+
+    def disturb() -> bool:
+        labels = {"metadata": {"labels": {"seen": secrets.token_hex(4)}}}
+        shop.api.patch(shop.path("VirtualMachineInstance", pair[0]), labels)
+        return False
+
+    monkeypatch.setattr(shop, "_run_module", counted)
+    mark = shop.sandbox.audit.mark()
+    with shop.meanwhile(until=disturb, do=lambda: None):
+        result = shop.roll(run_timeout=9, move_timeout=100)
+
+    assert result["failed"], result["progress"]
+    requests = [
+        event
+        for event in shop.sandbox.audit.requests(since=mark)
+        if event.user_agent == USER_AGENT and event.resource != "kubevirts"
+    ]
+    uris = (event.uri for event in requests if event.verb == "list")
+    lists = Counter(x.partition("?")[0] for x in uris if not re.search("continue=|Selector=", x))
+    looks = [x for x in requests if (x.verb, x.resource) == ("get", MIGRATIONS)]
+    assert set(lists.values()) == {len(steps)}
+    assert len(looks) > 2 * len(steps), "it reconciled more often than it read"
+    watched = {event.resource for event in requests if event.verb == "watch"}
+    assert {"pods", "nodes", "virtualmachines", "virtualmachineinstances"} <= watched
 
 
 def test_a_canceled_migration_that_does_not_end_holds_up_no_other_vm(
@@ -279,6 +313,20 @@ def test_who_may_only_read_is_told_every_right_before_anything_is_written(shop: 
         "get or patch leases.coordination.k8s.io virt-placement in namespace kube-system: grant"
         " this identity the Role virt-placement-mover (rbac/mover.yml)"
     ) in of_lease
+    assert shop.sandbox.audit.writes(since=mark) == []
+
+
+@pytest.mark.parametrize("check", [False, True], ids=["run", "check mode"])
+def test_missing_lease_names_the_manifest_that_creates_it(shop: Shop, check: bool) -> None:
+    pair_on_one_node(shop)
+    shop.api.delete(LEASE)
+    mark = shop.sandbox.audit.mark()
+
+    result = shop.roll(check=check)
+
+    assert result["failed"]
+    assert "Lease kube-system/virt-placement: does not exist" in result["msg"]
+    assert "kubectl apply -f rbac/lease.yml" in result["msg"]
     assert shop.sandbox.audit.writes(since=mark) == []
 
 

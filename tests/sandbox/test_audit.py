@@ -22,7 +22,7 @@ RECORD = {
     "stage": "ResponseComplete",
     "requestURI": "/api/v1/nodes/w1",
     "verb": "patch",
-    "user": {"username": "virt-placement:labeller"},
+    "user": {"username": "virt-placement:labeler"},
     "userAgent": "tests",
     "objectRef": {"resource": "nodes", "name": "w1", "apiVersion": "v1"},
     "responseStatus": {"code": 200},
@@ -45,13 +45,13 @@ def label(value: str) -> dict[str, t.Any]:
 
 
 def test_it_finds_exactly_the_writes_made(small: Sandbox, node: str) -> None:
-    labeller, reader = small.api_as("labeller"), small.api_as("reader")
-    labeller.patch(node, label("before"))
+    labeler, reader = small.api_as("labeler"), small.api_as("reader")
+    labeler.patch(node, label("before"))
     mark = small.audit.mark()
     assert small.audit.writes(since=mark) == []
 
-    labeller.get(node)
-    labeller.patch(node, label("one"))
+    labeler.get(node)
+    labeler.patch(node, label("one"))
     with pytest.raises(ApiFailure):
         reader.patch(node, label("refused"))
     small.api.patch(node, label("by-admin"))
@@ -59,14 +59,14 @@ def test_it_finds_exactly_the_writes_made(small: Sandbox, node: str) -> None:
     name = node.rsplit("/", 1)[-1]
     writes = small.audit.writes(since=mark)
     assert [(w.user, w.verb, w.resource, w.name, w.code) for w in writes] == [
-        (small.username("labeller"), "patch", "nodes", name, 200),
+        (small.username("labeler"), "patch", "nodes", name, 200),
         (small.username("reader"), "patch", "nodes", name, 403),
     ]
-    assert writes[0].user_agent == "sandbox-labeller"
+    assert writes[0].user_agent == "sandbox-labeler"
     assert abs(datetime.datetime.now(datetime.timezone.utc) - writes[0].time).total_seconds() < 60
     assert [w.code for w in small.audit.writes("reader", since=mark)] == [403]
     assert [w.uri for w in small.audit.writes("admin", since=mark)] == [node]
-    reads = small.audit.requests(since=mark, user=small.username("labeller"))
+    reads = small.audit.requests(since=mark, user=small.username("labeler"))
     assert [event.verb for event in reads] == ["get", "patch"]
 
 
@@ -74,11 +74,11 @@ def test_dry_runs_and_reviews_are_no_writes(small: Sandbox, node: str) -> None:
     api = small.api
     mark = small.audit.mark()
     patch = {"query": {"dryRun": "All"}, "content_type": "application/merge-patch+json"}
-    small.api_as("labeller").request("PATCH", node, label("dry"), **patch)  # type: ignore[arg-type]
+    small.api_as("labeler").request("PATCH", node, label("dry"), **patch)  # type: ignore[arg-type]
     attributes = {"resource": "nodes", "verb": "patch"}
     review = {"spec": {"resourceAttributes": attributes}}
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    small.api_as("labeller").create(path, {"kind": "SelfSubjectAccessReview", **review})
+    small.api_as("labeler").create(path, {"kind": "SelfSubjectAccessReview", **review})
     pods = api.path("Pod", "default")
     pod = {"metadata": {"name": "x", "namespace": "default"}}
     eviction = {**pod, "deleteOptions": {"dryRun": ["All"]}}
@@ -97,11 +97,11 @@ def test_dry_runs_and_reviews_are_no_writes(small: Sandbox, node: str) -> None:
 
 
 def test_many_writers_are_all_counted_at_once(small: Sandbox, node: str) -> None:
-    labeller = small.api_as("labeller")
+    labeler = small.api_as("labeler")
     for _again in range(5):
         mark = small.audit.mark()
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda n: labeller.patch(node, label(str(n))), range(40)))
+            list(pool.map(lambda n: labeler.patch(node, label(str(n))), range(40)))
         assert len(small.audit.writes(since=mark)) == 40
         assert small.audit.writes(since=small.audit.mark()) == []
 
@@ -150,7 +150,7 @@ class SlowServer:
 def test_it_waits_for_a_log_that_lags_and_for_half_written_lines(tmp_path: Path) -> None:
     server = SlowServer(tmp_path / "audit.jsonl")
     server.path.touch()
-    users = {**dict.fromkeys(COLLECTION, "x"), "labeller": "virt-placement:labeller"}
+    users = {**dict.fromkeys(COLLECTION, "x"), "labeler": "virt-placement:labeler"}
     log = AuditLog(server.path, users, t.cast(AdminApi, server))
     server.lines = [json.dumps(RECORD).encode() + b"\n"]
     mark = log.mark()

@@ -198,7 +198,9 @@ def test_a_virtual_machine_runs_migrates_and_restarts(
     path = api.path("VirtualMachineInstance", place, "db")
     first = api.wait(is_running, path)
     migrations = api.path("VirtualMachineInstanceMigration", place)
-    made = mover.create(migrations, objects.migration("db", place, name="move"))
+    migration = objects.migration("db", place, name="move")
+    migration["metadata"]["labels"] = {"placement.virt/run": "r1"}
+    made = mover.create(migrations, migration)
     api.wait(
         lambda m: m["status"]["phase"] == "Succeeded", f"{migrations}/{made['metadata']['name']}"
     )
@@ -260,7 +262,7 @@ def test_subresource_rights_are_those_of_virt_api_too(
     restart, stop = (f"{base}/virtualmachines/db/{verb}" for verb in ("restart", "stop"))
     cancel = f"{base}/virtualmachineinstances/db/evacuate/cancel"
     six.api_as("mover").put(restart, {})
-    for identity, path in (("mover", stop), ("mover", cancel), ("labeller", restart)):
+    for identity, path in (("mover", stop), ("mover", cancel), ("labeler", restart)):
         with pytest.raises(ApiFailure) as refused:
             six.api_as(identity).put(path, {})
         assert refused.value.status == 403

@@ -47,7 +47,7 @@ MERGE = {"Content-Type": "application/merge-patch+json"}
 class Caller:
     """Requests as an identity through a proxy."""
 
-    def __init__(self, proxy: FaultProxy, identity: str = "labeller") -> None:
+    def __init__(self, proxy: FaultProxy, identity: str = "labeler") -> None:
         config = yaml.safe_load(proxy.kubeconfig(identity).read_text())
         cluster = config["clusters"][0]["cluster"]
         self.url = cluster["server"]
@@ -208,7 +208,7 @@ def test_writes_are_counted_as_the_audit_counts_them(small: Sandbox, node: str) 
         caller.session.patch(dry, data=patch, headers=MERGE, timeout=10).raise_for_status()
         assert [caller.label(node, "x").status_code for _again in range(3)] == [200, 503, 200]
         passed = [seen for seen in proxy.requests if seen.is_write and not seen.action]
-        assert len(passed) == len(small.audit.writes("labeller", since=mark)) == 2
+        assert len(passed) == len(small.audit.writes("labeler", since=mark)) == 2
 
 
 def test_status_is_a_kubernetes_status(small: Sandbox, node: str) -> None:
@@ -361,7 +361,7 @@ def test_the_caller_is_killed_at_its_second_write(
     small: Sandbox, node: str, how: str, after: bool, written: str
 ) -> None:
     with small.fault_proxy() as proxy:
-        kubeconfig = str(proxy.kubeconfig("labeller"))
+        kubeconfig = str(proxy.kubeconfig("labeler"))
         process = subprocess.Popen([sys.executable, "-c", LABELLING, kubeconfig, node])
         target = {
             "found by its connection": None,

@@ -86,7 +86,7 @@ def test_no_scenario_runs_the_collection_with_all_rights() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["reader", "labeller", "mover", "labeller-mover", "maintainer", "maintainer-mover"]
+    "name", ["reader", "labeler", "mover", "labeler-mover", "maintainer", "maintainer-mover"]
 )
 def test_the_other_identities_have_what_roles_give_and_no_more(name: str) -> None:
     assert name not in ALL_POWERFUL

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -15,23 +16,42 @@ import pytest
 import yaml
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-SHIPPED = {
+#: folders that ship, with the kinds of files in them; and single files
+SHIPPED_FOLDERS: dict[str, set[str]] = {
+    "docs": {".md", ".yml"},
+    "meta": {".txt", ".yml"},
+    "playbooks": {".yml"},
+    "plugins": {".py"},
+    "rbac": {".yml"},
+    "roles": {".j2", ".md", ".yml"},
+}
+SHIPPED_FILES = {
     "CHANGELOG.rst",
     "CONTRIBUTING.md",
-    "FILES.json",
     "LICENSE",
-    "MANIFEST.json",
     "README.md",
-    "changelogs",
-    "docs",
-    "extensions",
-    "meta",
-    "playbooks",
-    "plugins",
-    "rbac",
+    "changelogs/changelog.yaml",
     "requirements.txt",
-    "roles",
 }
+WRITTEN_BY_THE_BUILD = {"FILES.json", "MANIFEST.json"}
+STRAY = (
+    "notes.txt",
+    ".env",
+    "kubeconfig.yml",
+    "plugins/token.txt",
+    "docs/.vault",
+    "rbac/ca.key",
+    "my/play.yml",
+)
+NOT_COPIED = (
+    ".git",
+    ".venv",
+    "build",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".pytest_cache",
+    "__pycache__",
+)
 
 
 def load(name: str) -> t.Any:
@@ -43,40 +63,32 @@ def names_in(folder: str) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The names in the tarball that would be published."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The names of the files in the archive that would be published of a checkout with stray files."""
     folder = tmp_path_factory.mktemp("built")
+    copy = folder / "checkout"
+    shutil.copytree(CHECKOUT, copy, ignore=shutil.ignore_patterns(*NOT_COPIED), symlinks=True)
+    for name in STRAY:
+        (copy / name).parent.mkdir(exist_ok=True)
+        (copy / name).write_text("password: secret\n")
     galaxy = Path(sys.executable).with_name("ansible-galaxy")
-    command: list[str | Path] = [
-        galaxy,
-        "collection",
-        "build",
-        str(CHECKOUT),
-        "--output-path",
-        str(folder),
-    ]
+    command = [str(galaxy), "collection", "build", str(copy), "--output-path", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     (archive,) = folder.glob("virt-placement-*.tar.gz")
     with tarfile.open(archive) as content:
-        return content.getnames()
+        return {member.name for member in content if member.isfile()}
 
 
-def test_only_what_users_run_is_built(built: list[str]) -> None:
-    assert {name.split("/")[0] for name in built} <= SHIPPED
-    assert not [name for name in built if name.startswith("extensions/molecule")]
-    assert not [name for name in built if "__pycache__" in name or name.endswith(".pyc")]
-
-
-def test_every_plugin_role_and_playbook_is_built(built: list[str]) -> None:
-    wanted = [
+def test_just_what_users_run_is_built(built: set[str]) -> None:
+    in_folders = {
         str(file.relative_to(CHECKOUT))
-        for folder in ("plugins", "roles", "playbooks", "rbac", "meta")
+        for folder, suffixes in SHIPPED_FOLDERS.items()
         for file in (CHECKOUT / folder).rglob("*")
-        if file.suffix in {".py", ".yml", ".txt"} and "__pycache__" not in file.parts
-    ]
-    assert wanted
-    assert sorted(set(wanted) - set(built)) == []
+        if file.suffix in suffixes and "__pycache__" not in file.parts
+    }
+    assert len(in_folders) > 200
+    assert built == in_folders | SHIPPED_FILES | WRITTEN_BY_THE_BUILD
 
 
 @pytest.mark.parametrize("group", ["all", "auth"])
@@ -113,7 +125,7 @@ def test_execution_environments_get_the_same_requirements() -> None:
 
 def test_the_oldest_client_allowed_is_the_oldest_tested() -> None:
     (floor,) = (CHECKOUT / "requirements.txt").read_text().split()
-    pins = (CHECKOUT / "dev" / "requirements-unit-2.16.txt").read_text().splitlines()
+    pins = (CHECKOUT / "dev" / "requirements-unit-2.16.txt").read_text().split()
     assert floor.replace(">=", "==") in pins
 
 
@@ -145,10 +157,29 @@ def test_nothing_is_ignored() -> None:
 @pytest.mark.parametrize(
     "pins", sorted((CHECKOUT / "dev").glob("requirements-*.txt")), ids=lambda pins: pins.name
 )
-def test_pins_are_exact_and_name_no_address(pins: Path) -> None:
-    lines = [line for line in pins.read_text().splitlines() if line]
-    assert lines
-    assert [line for line in lines if line.count("==") != 1 or "/" in line or " @ " in line] == []
+def test_pins_are_exact_have_hashes_and_name_no_address(pins: Path) -> None:
+    pin = re.compile(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+( \\\n    --hash=sha256:[0-9a-f]{64})+\n")
+    text = pins.read_text()
+    assert text
+    assert pin.sub("", text) == ""
+
+
+def test_installation_requires_the_hashes() -> None:
+    """Each call of pip that installs or downloads what a file of pins names."""
+    calls = [
+        (file.name, call)
+        for file in (CHECKOUT / "dev").glob("*.py")
+        for call in re.findall(r'"-r",\s+(?:pins|GO_PINS)\b', file.read_text())
+    ]
+    assert sorted(name for name, _call in calls) == [
+        "binaries.py",
+        "environments.py",
+        "environments.py",
+    ]
+    for name in ("binaries.py", "environments.py"):
+        source = (CHECKOUT / "dev" / name).read_text()
+        wanted = sum(name == other for other, _call in calls)
+        assert source.count('"--require-hashes"') == wanted
 
 
 @pytest.mark.parametrize("name", sorted(names_in("plugins/modules")))

@@ -41,6 +41,8 @@ _NEVER_EMPTY = ("kubeconfig", "context", "host", "api_key")
 _FILES = ("ca_cert", "client_cert", "client_key")
 _CREDENTIAL_OPTIONS = (("api_key",), ("username", "password"), ("client_cert", "client_key"))
 _TRUE_NAMES = {option: name for name, option in AUTH_ARG_MAP.items()}
+HIDDEN = "********"
+_SHORTEST_SECRET = 6
 _PORTS = {"https": 443, "http": 80}
 
 
@@ -214,8 +216,41 @@ def why_unusable(options: Options, error: str) -> str:
         kubeconfigs.append(content)
     return (
         _wrong_context(given_as(options, "context"), source, kubeconfigs)
-        or f"{general}: {cut(error)}"
+        or f"{general}: {cut(_without_credentials(error, kubeconfigs))}"
     )
+
+
+def _without_credentials(error: str, kubeconfigs: t.Iterable[t.Mapping[str, t.Any]]) -> str:
+    """What a credential program prints when it fails, without its arguments and environment."""
+    words = {word for content in kubeconfigs for word in _program_words(content)}
+    for word in sorted(words, key=len, reverse=True):
+        error = error.replace(word, HIDDEN)
+    return error
+
+
+def _program_words(kubeconfig: t.Mapping[str, t.Any]) -> t.Iterator[str]:
+    """Values of the arguments and variables of the credential programs. Short ones are no secrets, and
+    the names of options (`--client-secret`) help to understand the error."""
+    users = kubeconfig.get("users")
+    for entry in users if isinstance(users, list) else ():
+        user = entry.get("user") if isinstance(entry, dict) else None
+        program = user.get("exec") if isinstance(user, dict) else None
+        if not isinstance(program, dict):
+            continue
+        words = [str(word) for word in program.get("args") or () if word]
+        words = [word.partition("=")[2] if word.startswith("-") else word for word in words]
+        variables = program.get("env") or ()
+        words += [str(x.get("value") or "") for x in variables if isinstance(x, dict)]
+        yield from (word for word in words if len(word) >= _SHORTEST_SECRET)
+
+
+def url_passwords(url: t.Any) -> tuple[str, ...]:
+    """The password in a URL, as it is written there and decoded; nothing where there is none."""
+    try:
+        password = urllib.parse.urlsplit(str(url or "")).password
+    except ValueError:
+        return ()
+    return (password, urllib.parse.unquote(password)) if password else ()
 
 
 def _source(options: Options) -> _Source:

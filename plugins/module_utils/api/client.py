@@ -103,17 +103,23 @@ ANYTHING = "*/*"
 
 
 class Counts:
-    """How many requests were sent, by verb, and how many of them were retries."""
+    """How many requests were sent, by verb, how many of them were retries, and how many bytes of answers
+    were read."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.by_verb: Counter[str] = Counter()
         self.retries = 0
+        self.bytes_read = 0
 
     def sent(self, request: ApiRequest, again: bool) -> None:
         with self._lock:
             self.by_verb[request.verb] += 1
             self.retries += again
+
+    def received(self, size: int) -> None:
+        with self._lock:
+            self.bytes_read += size
 
     @property
     def requests(self) -> int:
@@ -215,7 +221,7 @@ class ApiClient:
         attempt = 0
         while True:
             if self.deadline.expired:
-                raise DeadlineExceeded(request, self.deadline.seconds, last)
+                raise DeadlineExceeded(request, self.deadline.total, last)
             attempt += 1
             session = self.transport.session
             try:
@@ -231,11 +237,11 @@ class ApiClient:
             failing_for = self.deadline.now() - began
             delay = self.policy.delay(last, attempt, failing_for, self._met)
             if request.repeatable and not self.deadline.remaining:
-                raise DeadlineExceeded(request, self.deadline.seconds, last) from last
+                raise DeadlineExceeded(request, self.deadline.total, last) from last
             if delay is None or self.counts.retries >= self.policy.budget:
                 raise last
             if delay >= self.deadline.remaining:
-                raise DeadlineExceeded(request, self.deadline.seconds, last) from last
+                raise DeadlineExceeded(request, self.deadline.total, last) from last
             self.deadline.pause(delay)
 
     def _once(
@@ -249,6 +255,7 @@ class ApiClient:
     ) -> JSON:
         self.counts.sent(request, again)
         answer = self.transport.send(request, where, self.deadline, headers=headers, body=body)
+        self.counts.received(answer.bytes_read)
         if answer.status >= 300:
             error = from_answer(request, answer.status, answer.headers, answer.body)
             self._met = self._met or error.is_status
@@ -265,6 +272,8 @@ class ApiClient:
         if not isinstance(decoded, dict):
             raise BadAnswer(request, "the answer is not a JSON object", status=answer.status)
         self._met = True
+        if request.verb == "list":
+            self.deadline.progress()
         return decoded
 
 

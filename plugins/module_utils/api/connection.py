@@ -17,12 +17,14 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
+import ipaddress
 import logging
 import os
 import threading
 import time
 import typing as t
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import missing_required_lib
 
@@ -41,6 +43,7 @@ from .auth_checks import (
     check_token,
     enough_without_kubeconfig,
     given_as,
+    url_passwords,
     why_unusable,
 )
 from .client import ApiClient, RetryPolicy
@@ -130,8 +133,11 @@ def _proxy_headers() -> dict[str, str] | None:
 
 USER_AGENT = "virt-placement"
 
-POOL_SIZE = 16
-"""Connections that are kept: more than any part of us has threads."""
+POOL_SIZE = 256
+"""Connections that are kept: more than any part of us has threads, and more than lists are watched."""
+
+MOST_TIMEOUTS = 5
+"""How many times `timeout` a module may take while pages arrive."""
 
 _TOKEN_SECONDS = 20.0
 """How long a token is used before the client is asked for it again: it may run a program."""
@@ -145,13 +151,15 @@ def auth_argument_spec() -> dict[str, dict[str, t.Any]]:
 
 
 def connect(module: t.Any, policy: RetryPolicy | None = None) -> ApiClient:
-    """The API server that the options of `module` name, under the deadline of its `timeout`.
+    """The API server that the options of `module` name, under the deadline of its `timeout`. The pages of
+    a long list put it off.
 
     Nothing is read or sent before the first request, which raises NoConfiguration where the
     options do not lead to a server.
     """
     options = {name: module.params.get(name) for name in AUTH_ARG_SPEC}
-    deadline = Deadline(module.params["timeout"])
+    seconds = module.params["timeout"]
+    deadline = Deadline(seconds, most=MOST_TIMEOUTS * seconds)
     return ApiClient(Transport(lambda: open_session(options)), deadline, policy)
 
 
@@ -188,7 +196,30 @@ def open_session(options: t.Mapping[str, t.Any]) -> Session:
     check_host(options, configuration.host)
     check_token(options, "".join(headers.secrets), by_certificate=bool(configuration.cert_file))
     host = configuration.host.rstrip("/")
-    return Session(pool, host, headers, lambda: headers.secrets, _trust(configuration))
+    proxy = _proxy_secrets(configuration)
+    return Session(
+        pool,
+        host,
+        headers,
+        lambda: (*headers.secrets, *proxy),
+        _trust(configuration),
+        compress=not is_loopback(host),
+    )
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a server is on this host, so that compression costs time and saves none."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _proxy_secrets(configuration: t.Any) -> tuple[str, ...]:
+    """The credentials of the proxy: in its URL, and in the header that is sent to it."""
+    headers = (configuration.proxy_headers or {}).values()
+    return (*url_passwords(configuration.proxy), *(value.split(" ", 1)[-1] for value in headers))
 
 
 def _trust(configuration: t.Any) -> str:

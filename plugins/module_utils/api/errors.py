@@ -157,7 +157,11 @@ class NotFound(ApiError):
 
 
 class Forbidden(ApiError):
+    """403: RBAC or an admission policy refused it."""
+
     def advise(self) -> str:
+        if "ValidatingAdmissionPolicy" in self.message:
+            return "an admission policy refused it: request what it allows, or extend the policy"
         group = f" of API group {self.request.group}" if self.request.group else ""
         return f"{GRANT} '{self.verb}' on '{self.request.resource}'{group}" + (
             f" in namespace {self.request.namespace}" if self.request.namespace else ""
@@ -276,6 +280,13 @@ class DeadlineExceeded(ApiError):
         self.outcome_unknown = bool(last and last.outcome_unknown)
         because = f", last: {last.status or ''} {last.message or last.reason}" if last else ""
         super().__init__(request, f"not done within {seconds:.0f} s{because}")
+
+    def after(self, items: int, left: int | None) -> DeadlineExceeded:
+        """The same error of a list of which `items` had arrived. `left`: how many had not, where the
+        server knows."""
+        more = "" if left is None else f" of about {items + left}"
+        self.message += f"; {items}{more} items had arrived"
+        return self
 
 
 TWO_BUDGETS = "more than one PodDisruptionBudget"

@@ -11,8 +11,17 @@ from dataclasses import dataclass
 
 from ..model.gc import collector_paused
 from ..model.json_pointer import JSON
-from .client import METADATA_LIST, PLAIN, ApiClient, Params, target
-from .errors import AnswerLost, ApiError, ApiRequest, BadAnswer, Gone, Unauthorized, from_answer
+from .client import METADATA, METADATA_LIST, PLAIN, ApiClient, Params, target
+from .errors import (
+    AnswerLost,
+    ApiError,
+    ApiRequest,
+    BadAnswer,
+    DeadlineExceeded,
+    Gone,
+    Unauthorized,
+    from_answer,
+)
 from .transport import Deadline
 
 PAGE = 500
@@ -50,8 +59,9 @@ def list_converted(
     """What `convert` makes of every item at `path`, in pages of 500, of which one at a time is in memory;
     with `metadata_only` the server sends no more than `metadata` of each.
 
-    A page token that has expired (410) starts the list afresh. Raises ApiError; BadAnswer where
-    the answer is JSON and no list, which must never pass for an empty one.
+    Each page puts the deadline off, where that may be (see Deadline.progress). If it passes, the error
+    says how many items had arrived. A page token that has expired (410) starts the list afresh. Raises
+    ApiError; BadAnswer where the answer is JSON and no list, which must never pass for an empty one.
     """
     accept = METADATA_LIST if metadata_only else PLAIN
     for left in reversed(range(_RESTARTS)):
@@ -73,22 +83,31 @@ def _pages(
 ) -> Listing[_Item]:
     items: list[_Item] = []
     token = ""
+    left: int | None = None
     while True:
         page = {**params, "limit": str(PAGE), **({"continue": token} if token else {})}
-        answer = api.get(path, page, accept=accept)
+        try:
+            answer = api.get(path, page, accept=accept)
+        except DeadlineExceeded as error:
+            raise error.after(len(items), left) from error.last
         if not isinstance(answer.get("items"), list) and answer.get("items", ...) is not None:
             raise BadAnswer(ApiRequest("GET", path), f"no list but a {answer.get('kind')!r}")
-        items += map(convert, answer["items"] or ())
+        found = answer.pop("items", None) or []
+        found.reverse()
+        while found:  # what is converted makes room for what it is converted to
+            items.append(convert(found.pop()))
         metadata = answer.get("metadata") or {}
+        left = metadata.get("remainingItemCount")
         token = t.cast(str, metadata.get("continue") or "")
         if not token:
             return Listing(tuple(items), str(metadata.get("resourceVersion") or ""))
 
 
-_STRETCH = 25.0
-"""Seconds after which the server is asked to end a watch: what a dead connection can cost."""
+_STRETCH = 10.0
+"""Seconds after which the server is asked to end a watch."""
 
-_SLACK = 5.0
+_SLACK = 3.0
+"""Seconds that this may take longer. What a dead connection can cost is the sum of both."""
 
 _SHORT = 1.0
 """A watch that ends sooner is not opened again at once."""
@@ -109,18 +128,25 @@ def watch(
     *,
     until: Deadline,
     params: Params | None = None,
-) -> t.Iterator[Event]:
+    metadata_only: bool = False,
+    connection: t.Callable[[t.Any], None] = lambda _response: None,
+) -> t.Generator[Event, None, None]:
     """Events after `resource_version` until the deadline, over as many connections as it takes.
 
-    Raises Gone when that version is too old: list again. Other errors are those of requests;
-    what a read survives is survived.
+    `connection` is called with the response of each connection that the server accepts, and with None
+    when that ends; what it raises ends the watch. Raises Gone when the version is too old: list again.
+    Other errors are those of requests; what a read survives is survived.
     """
     request = ApiRequest("GET", path, watch=True)
+    accept = METADATA if metadata_only else PLAIN
     attempt, failing_since, renewed = 0, until.now(), False
     while until.remaining:
         session, began = api.transport.session, until.now()
         try:
-            for event in _stretch(api, request, resource_version, until, params or {}):
+            events = _stretch(
+                api, request, resource_version, until, params or {}, accept, connection
+            )
+            for event in events:
                 attempt, failing_since, renewed = 0, until.now(), False
                 resource_version = event.object["metadata"]["resourceVersion"]
                 if event.type != "BOOKMARK":
@@ -144,7 +170,13 @@ def watch(
 
 
 def _stretch(
-    api: ApiClient, request: ApiRequest, resource_version: str, until: Deadline, params: Params
+    api: ApiClient,
+    request: ApiRequest,
+    resource_version: str,
+    until: Deadline,
+    params: Params,
+    accept: str,
+    connection: t.Callable[[t.Any], None],
 ) -> t.Iterator[Event]:
     """The events of one connection."""
     bounded = until.within(min(_STRETCH, api.deadline.remaining))
@@ -161,15 +193,18 @@ def _stretch(
         target(request.path, query),
         until,
         bounded.remaining + _SLACK,
-        headers={"Accept": PLAIN},
+        headers={"Accept": accept},
     )
     try:
         if response.status >= 300:
             raise from_answer(request, response.status, response.headers, response.read())
+        connection(response)
         for line in _lines(request, response):
+            api.counts.received(len(line) + 1)
             yield _event(request, line)
     finally:
         response.close()
+        connection(None)
 
 
 def _lines(request: ApiRequest, response: t.Any) -> t.Iterator[bytes]:

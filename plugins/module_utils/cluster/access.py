@@ -18,7 +18,7 @@ REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 THREADS = 8
 
-Role = t.Literal["labeller", "mover", "maintainer"]
+Role = t.Literal["labeler", "mover", "maintainer"]
 """One of the shipped roles: `virt-placement-ROLE` in `rbac/ROLE.yml`."""
 
 _NAMESPACED_ROLES = ("leases", "configmaps")

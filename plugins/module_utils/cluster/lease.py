@@ -10,7 +10,9 @@ of two hosts are never compared.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import threading
 import typing as t
 from dataclasses import dataclass
 
@@ -18,6 +20,7 @@ from ..api.client import ApiClient
 from ..api.errors import ApiError, Conflict, NotFound, TestFailed
 from ..api.transport import uptime
 from ..model import kinds as names
+from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON, Pointer
 
 DURATION = 20
@@ -26,11 +29,16 @@ DURATION = 20
 RENEW_AFTER = 5.0
 """Seconds after which the Lease is renewed although there is nothing to write to it."""
 
+RENEW_BESIDE = 6.0
+"""Seconds after which it is renewed beside work that takes long: reading a large cluster, planning."""
+
+RENEW_PAUSE = 1.0
+"""Seconds between two such renewals when they fail."""
+
 SAFETY = 3.0
 """Seconds before the end of our Lease in which no disrupting request is sent."""
 
-COLLECTION = f"/apis/coordination.k8s.io/v1/namespaces/{names.LEASE_NAMESPACE}/leases"
-PATH = f"{COLLECTION}/{names.LEASE}"
+PATH = f"/apis/coordination.k8s.io/v1/namespaces/{names.LEASE_NAMESPACE}/leases/{names.LEASE}"
 NAME = f"Lease {names.LEASE_NAMESPACE}/{names.LEASE}"
 
 _HOLDER = Pointer(("spec", "holderIdentity"))
@@ -131,8 +139,24 @@ def read(api: ApiClient) -> LeaseReading:
         return LeaseReading()
 
 
+def require(reading: LeaseReading) -> None:
+    """Raises InvalidInput where there is no Lease: no role of ours may create one."""
+    if not reading.exists:
+        raise InvalidInput(
+            [
+                InputError(
+                    NAME,
+                    "does not exist: apply rbac/lease.yml of this collection to the cluster once"
+                    " (kubectl apply -f rbac/lease.yml), then run again",
+                )
+            ]
+        )
+
+
 def take(api: ApiClient, reading: LeaseReading, run: str, journal: str) -> HeldLease | None:
-    """Take the Lease as it was read; None where another task was faster."""
+    """Take the Lease as it was read; None where another task was faster. Raises InvalidInput where
+    there is none."""
+    require(reading)
     try:
         return _take(api, reading, run, journal)
     except (Conflict, TestFailed):
@@ -157,12 +181,15 @@ def release(api: ApiClient, held: HeldLease, journal: str = "") -> None:
 
 
 class LeaseKeeper:
-    """A Lease that is ours, and since when (`transport.uptime`) that is known."""
+    """A Lease that is ours, since when (`transport.uptime`) that is known, and the journal on it."""
 
-    def __init__(self, api: ApiClient, held: HeldLease, renewed: float) -> None:
+    def __init__(self, api: ApiClient, held: HeldLease, renewed: float, journal: str) -> None:
         self.api = api
         self.held = held
         self.renewed = renewed
+        self.journal = journal
+        self._lock = threading.Lock()
+        self._over = threading.Event()
 
     @property
     def age(self) -> float:
@@ -171,9 +198,42 @@ class LeaseKeeper:
 
     def renew(self, journal: str) -> None:
         """Raises LeaseLost and ApiError."""
+        with self._lock:
+            self._renew(journal)
+
+    @contextlib.contextmanager
+    def renewed_beside(self) -> t.Iterator[None]:
+        """In this context the Lease is renewed, with the journal that is on it, whenever nothing else
+        has renewed it for some seconds. A renewal that fails shows in `age`."""
+
+        def keep() -> None:
+            while not self._over.wait(max(RENEW_PAUSE, RENEW_BESIDE - self.age)):
+                with self._lock:
+                    if self._over.is_set() or self.age < RENEW_BESIDE:
+                        continue
+                    try:
+                        self._renew(self.journal)
+                    except LeaseLost:
+                        return
+                    except ApiError:
+                        continue
+
+        threading.Thread(target=keep, name="renew lease", daemon=True).start()
+        try:
+            yield
+        finally:
+            self._over.set()
+
+    def release(self, journal: str) -> None:
+        """Raises LeaseLost and ApiError."""
+        self._over.set()
+        with self._lock:
+            release(self.api, self.held, journal)
+
+    def _renew(self, journal: str) -> None:
         began = uptime()
         renew(self.api, self.held, journal)
-        self.renewed = began
+        self.renewed, self.journal = began, journal
 
     def api_while_ours(self) -> ApiClient:
         """For what disrupts: requests are not sent, nor sent again, when the Lease may be another
@@ -183,25 +243,6 @@ class LeaseKeeper:
 
 
 def _take(api: ApiClient, reading: LeaseReading, run: str, journal: str) -> HeldLease:
-    if not reading.exists:
-        body = {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {
-                "name": names.LEASE,
-                "namespace": names.LEASE_NAMESPACE,
-                "annotations": {names.JOURNAL: journal, names.RUN: str(HeldLease(run, 1))},
-            },
-            "spec": {
-                "holderIdentity": run,
-                "leaseDurationSeconds": DURATION,
-                "leaseTransitions": 1,
-                "acquireTime": _timestamp(),
-                "renewTime": _timestamp(),
-            },
-        }
-        api.create(COLLECTION, body)
-        return HeldLease(run, 1)
     patch = [
         _operation("test", Pointer(("metadata", "resourceVersion")), reading.resource_version),
         _operation("add", _HOLDER, run),

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read a cluster: its identity, the platform, and a whole Snapshot of paged lists at once.
+"""Read a cluster: a Snapshot of the lists that a flow names, several of them at a time.
 
 A list that is forbidden is not empty: it becomes an entry of `Snapshot.unreadable`. The list of a
 kind that the server does not have is empty. The exception is VirtualMachinePool: an old KubeVirt
@@ -10,15 +10,14 @@ serves another version of it than the one that is read here.
 from __future__ import annotations
 
 import functools
-import re
 import typing as t
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 
-from ..api.client import METADATA, ApiClient
-from ..api.errors import Forbidden, NotFound, ServerFault
-from ..api.lists import list_all, list_converted
-from ..kubevirt.node_selectors import is_expanded
+from ..api.client import ApiClient
+from ..api.errors import Forbidden, NotFound
+from ..api.lists import list_converted
+from ..kubevirt.instances import claim_name, launcher_pods
 from ..model import kinds
 from ..model.gc import collector_paused
 from ..model.json_pointer import JSON
@@ -29,84 +28,20 @@ from ..model.manifests import (
     namespace_from_manifest,
     node_from_manifest,
     pod_from_manifest,
+    pod_from_metadata,
     vmi_from_manifest,
     workload_from_manifest,
 )
 from ..model.objects import NodeTerm, Ref
-from ..model.placement_manifests import node_term_from_json
+from ..model.placement_manifests import node_term_from_json, placement_from_spec
 from ..model.quota import quota_from_manifest
-from ..model.snapshot import Platform, Snapshot, Unreadable
-
-IDENTITY_PATH = "/api/v1/namespaces/kube-system"
-"""Its uid is the cluster's: the namespace is as old as the cluster and cannot be deleted."""
-
-
-def cluster_uid(api: ApiClient) -> str:
-    """The uid of the cluster. Raises ApiError."""
-    return str(api.get(IDENTITY_PATH, accept=METADATA)["metadata"]["uid"])
-
-
-KUBEVIRT_PATH = f"/apis/{KUBEVIRT_V1}/kubevirts"
-
-
-def platform_and_gaps(api: ApiClient) -> tuple[Platform, tuple[Unreadable, ...]]:
-    """The platform, and the objects about it that are forbidden: their fields have KubeVirt's defaults.
-
-    `kubevirt` is None where KubeVirt is not installed, and "" where its version is not known.
-    """
-    gaps: list[Unreadable] = []
-
-    def unless_forbidden(read: t.Callable[[], JSON], otherwise: JSON) -> JSON:
-        try:
-            return read()
-        except Forbidden as error:
-            gaps.append(unreadable(error))
-            return otherwise
-
-    uid = unless_forbidden(lambda: cluster_uid(api), "")
-    version = unless_forbidden(lambda: api.get("/version"), {})
-    try:
-        installed = unless_forbidden(lambda: list_all(api, KUBEVIRT_PATH).items, ({},))
-    except NotFound:
-        installed = ()
-    fields = _kubevirt_fields(installed[0]) if installed else {}
-    platform = Platform(uid=uid, api=api.host, kubernetes=_release(version), **fields)
-    return platform, tuple(gaps)
-
-
-def unreadable(error: Forbidden) -> Unreadable:
-    """The Unreadable entry for a forbidden request."""
-    request = error.request
-    return Unreadable(request.resource, request.namespace, request.verb, error.advise())
-
-
-def _kubevirt_fields(kubevirt: t.Mapping[str, JSON]) -> dict[str, t.Any]:
-    """The fields of a Platform from the KubeVirt object; missing ones have defaults."""
-    configuration = (kubevirt.get("spec") or {}).get("configuration") or {}
-    migrations = configuration.get("migrations") or {}
-    named = {
-        "kubevirt": (kubevirt.get("status") or {}).get("observedKubeVirtVersion") or "",
-        "rollout_strategy": configuration.get("vmRolloutStrategy"),
-        "eviction_strategy": configuration.get("evictionStrategy"),
-        "migrations_per_cluster": migrations.get("parallelMigrationsPerCluster"),
-        "migrations_per_node": migrations.get("parallelOutboundMigrationsPerNode"),
-        "configuration": configuration,
-        "architecture": (kubevirt.get("status") or {}).get("defaultArchitecture"),
-    }
-    return {name: value for name, value in named.items() if value is not None}
-
-
-def _release(version: t.Mapping[str, JSON]) -> tuple[int, int]:
-    """(major, minor); providers write minor as `31+`."""
-    parts = [re.match(r"\d+", str(version.get(name) or "")) for name in ("major", "minor")]
-    major, minor = (int(part.group()) if part else 0 for part in parts)
-    return major, minor
-
+from ..model.snapshot import Platform, Snapshot, Unreadable, Workload
+from .identity import platform_and_gaps, unreadable
 
 _THREADS = 3
 
 _INSTANCES = f"/apis/{KUBEVIRT_V1}/{{}}{VMIS}"
-_MIGRATIONS = f"/apis/{KUBEVIRT_V1}/{MIGRATIONS}"
+_MIGRATIONS = f"/apis/{KUBEVIRT_V1}/{{}}{MIGRATIONS}"
 _REPLICA_SETS = "/apis/apps/v1/{}replicasets"
 _METADATA_ONLY = "replicasets"
 """Only the owners of these objects are needed."""
@@ -114,162 +49,290 @@ _VOLUMES = "/api/v1/persistentvolumes"
 _QUOTAS = "/api/v1/{}resourcequotas"
 
 
+Pods = t.Literal["", "metadata", "unfinished", "all"]
+"""Which pods are read: none; name, labels and owner of the unfinished ones; the unfinished ones; all."""
+
+
 @dataclass(frozen=True)
 class ReadScope:
     """What of a cluster is read. Nodes, namespaces and the platform always are.
 
-    `namespaces` are those of workloads and VMIs, None for all. `pods` are always
-    those of all namespaces: pods anywhere count for affinity, symmetry, ports and resources.
+    `namespaces` are those of workloads and VMIs, `pod_namespaces` those of pods, None for all: pods
+    anywhere count for affinity, symmetry, ports and resources. `migrations`: "moving" are those of VMIs
+    with several launcher pods, which is all that `in_flight` needs; a VMI keeps up to five finished ones.
+    `volumes`: "claimed" are those of the claims in `namespaces`, or all where a pod affinity term reaches
+    into another namespace, since volumes then decide about pods there.
     """
 
     namespaces: tuple[str, ...] | None = None
     kinds: tuple[str, ...] = tuple(kinds.KINDS)
-    pods: bool = True
+    pods: Pods = "unfinished"
+    pod_namespaces: tuple[str, ...] | None = None
     instances: bool = True
-    volumes: bool = True
+    migrations: t.Literal["", "moving", "all"] = "all"
+    volumes: t.Literal["", "claimed", "all"] = "all"
     quotas: bool = False
 
 
-NODES_ONLY = ReadScope((), (), pods=False, instances=False, volumes=False)
+NODES_ONLY = ReadScope((), (), pods="", instances=False, migrations="", volumes="")
 """Beside namespaces and the platform."""
+
+_UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 @dataclass(frozen=True)
-class _ListResult:
+class ListQuery:
+    """A list that a scope needs. `what` names its converter."""
+
+    what: str
+    path: str
+    metadata_only: bool = False
+    field_selector: str = ""
+
+    @property
+    def params(self) -> dict[str, str]:
+        """The query of the request."""
+        return {"fieldSelector": self.field_selector} if self.field_selector else {}
+
+    def convert(self, manifest: dict[str, JSON]) -> t.Any:
+        """What is kept of an item; None: nothing."""
+        return _CONVERTERS[self.what](manifest)
+
+
+@dataclass(frozen=True)
+class ListResult:
     """One list, converted: `items` is None where the server does not serve the kind."""
 
-    items: tuple[t.Any, ...] | None
+    query: ListQuery
+    items: t.Sequence[t.Any] | None
     gap: Unreadable | None = None
 
 
 def read_snapshot(api: ApiClient, scope: ReadScope | None = None) -> Snapshot:
     """Reads what `scope` names. Raises ApiError for everything but a missing right."""
     scope = scope or ReadScope()
-    with collector_paused(), ThreadPoolExecutor(_THREADS, "read") as pool:
-        platform = pool.submit(platform_and_gaps, api)
-        reading = {
-            what: [pool.submit(_read_list, api, path, what) for path in paths]
-            for what, paths in _paths(scope).items()
-        }
-        futures: list[Future[t.Any]] = [platform]
-        futures += [future for many in reading.values() for future in many]
-        _done, left = wait(futures, return_when=FIRST_EXCEPTION)
-        for future in left:  # after one failure the other lists would fail too, only later
-            future.cancel()
-        return _snapshot(
-            scope,
-            *platform.result(),
-            {what: [future.result() for future in many] for what, many in reading.items()},
-        )
+    reads: list[t.Callable[[], t.Any]] = [functools.partial(platform_and_gaps, api)]
+    reads += [functools.partial(_read_list, api, query) for query in list_queries(scope)]
+    (platform, gaps), *results = read_together(reads)
+    snapshot = snapshot_of(scope, platform, gaps, results)
+    return _followed_up(api, scope, snapshot)
 
 
-def with_expanded_templates(
-    api: ApiClient, snapshot: Snapshot, workloads: t.Collection[Ref]
-) -> Snapshot:
-    """The snapshot with the templates of the halted VMs among `workloads` as virt-api expands them, where
-    they have an instance type or a preference. A running VM's VMI shows that. What cannot be expanded
-    becomes an entry of `unreadable`."""
-    running = {(vmi.ref.namespace, vmi.ref.name) for vmi in snapshot.vmis}
-    halted = [
-        workload.ref
-        for workload in snapshot.workloads
-        if workload.ref in workloads
-        and workload.ref.kind == kinds.VIRTUAL_MACHINE.name
-        and (workload.ref.namespace, workload.ref.name) not in running
-        and workload.ref not in snapshot.expanded
-        and is_expanded(workload)
-    ]
-    if not halted:
-        return snapshot
-    with ThreadPoolExecutor(_THREADS, "expand") as pool:
-        answers = list(pool.map(lambda ref: _expanded(api, ref), halted))
-    expanded = {
-        ref: answer for ref, answer in zip(halted, answers, strict=True) if isinstance(answer, dict)
+def read_more(api: ApiClient, snapshot: Snapshot, had: ReadScope, scope: ReadScope) -> Snapshot:
+    """A snapshot that was read with the scope `had`, with the lists that `scope` has beside it."""
+    known = list_queries(had)
+    queries = [query for query in list_queries(scope) if query not in known]
+    results = read_together([functools.partial(_read_list, api, query) for query in queries])
+    more = snapshot_of(scope, snapshot.platform, (), results)
+    read = {query.what for query in queries}
+    fields = {
+        "pods": ("pods",),
+        "pod metadata": ("pods",),
+        "migrations": ("migrations",),
+        "volumes": ("claim_terms",),
+        "quotas": ("quotas",),
     }
-    gaps = dict.fromkeys(answer for answer in answers if isinstance(answer, Unreadable))
-    return replace(
-        snapshot,
-        expanded={**snapshot.expanded, **expanded},
-        unreadable=(*snapshot.unreadable, *gaps),
+    changed = {
+        name: getattr(more, name) for what in fields if what in read for name in fields[what]
+    }
+    gaps = tuple(dict.fromkeys((*snapshot.unreadable, *more.unreadable)))
+    return _followed_up(api, scope, replace(snapshot, **changed, unreadable=gaps))
+
+
+def _followed_up(api: ApiClient, scope: ReadScope, snapshot: Snapshot) -> Snapshot:
+    """The snapshot with what is only known to be needed once the lists are there."""
+    if scope.migrations == "moving":
+        snapshot = _with_moving(api, snapshot)
+    if scope.volumes == "claimed":
+        namespaces = scope.namespaces
+        if namespaces is not None and reaches_across(snapshot, namespaces):
+            return _with_volumes(api, snapshot, [ListQuery("volumes", _VOLUMES)])
+        if namespaces is not None:
+            return with_claim_terms(api, snapshot, claims_in(snapshot, namespaces))
+    return snapshot
+
+
+def _with_moving(api: ApiClient, snapshot: Snapshot) -> Snapshot:
+    """With the migrations in the namespaces of VMIs that have several launcher pods."""
+    launchers = launcher_pods(snapshot).values()
+    moving = sorted({pods[0].namespace for pods in launchers if len(pods) > 1})
+    queries = [ListQuery("migrations", path) for path in _in_namespaces(_MIGRATIONS, moving)]
+    if not queries:
+        return snapshot
+    results = read_together([functools.partial(_read_list, api, query) for query in queries])
+    more = snapshot_of(NODES_ONLY, snapshot.platform, snapshot.unreadable, results)
+    return replace(snapshot, migrations=more.migrations, unreadable=more.unreadable)
+
+
+_FEW = 20
+"""Claims whose volumes are read one by one: for more, the list of all volumes is read."""
+
+Claim = tuple[str, str]
+"""The namespace and the name of a PersistentVolumeClaim."""
+
+
+def claims_in(snapshot: Snapshot, namespaces: t.Collection[str]) -> set[Claim]:
+    """The claims that pods and workloads of some namespaces mount."""
+    return {
+        (pod.namespace, claim)
+        for pod in snapshot.pods
+        if pod.namespace in namespaces
+        for claim in pod.claims
+    } | claims_of(x for x in snapshot.workloads if x.ref.namespace in namespaces)
+
+
+def claims_of(workloads: t.Iterable[Workload]) -> set[Claim]:
+    """The claims that the templates of workloads mount."""
+    return {
+        (workload.ref.namespace, name)
+        for workload in workloads
+        for volume in (workload.template.get("spec") or {}).get("volumes") or ()
+        if (name := claim_name(volume))
+    }
+
+
+def with_claim_terms(api: ApiClient, snapshot: Snapshot, claims: t.Collection[Claim]) -> Snapshot:
+    """The snapshot with the node terms of the volumes that are bound to `claims`."""
+    if not claims:
+        return snapshot
+    queries = [ListQuery("volumes", _VOLUMES)]
+    if len(claims) <= _FEW:
+        reads = [functools.partial(_bound_volume, api, claim) for claim in sorted(claims)]
+        names = read_together(reads)
+        if None not in names:
+            queries = [
+                ListQuery("volumes", _VOLUMES, field_selector=f"metadata.name={name}")
+                for name in sorted(set(filter(None, names)))
+            ]
+    return _with_volumes(api, snapshot, queries)
+
+
+def _bound_volume(api: ApiClient, claim: Claim) -> str | None:
+    """The name of the volume that a claim is bound to; empty where there is none, None where the claim
+    cannot be read."""
+    namespace, name = claim
+    try:
+        answer = api.get(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}")
+    except NotFound:
+        return ""
+    except Forbidden:
+        return None
+    return str(answer["spec"].get("volumeName") or "")
+
+
+def _with_volumes(api: ApiClient, snapshot: Snapshot, queries: t.Sequence[ListQuery]) -> Snapshot:
+    results = read_together([functools.partial(_read_list, api, query) for query in queries])
+    more = snapshot_of(NODES_ONLY, snapshot.platform, snapshot.unreadable, results)
+    return replace(snapshot, claim_terms=more.claim_terms, unreadable=more.unreadable)
+
+
+def reaches_across(snapshot: Snapshot, namespaces: t.Collection[str]) -> bool:
+    """Whether a pod affinity term, required or preferred, connects pods of `namespaces` with others. A
+    namespaceSelector may."""
+    distinct = {(pod.namespace, id(pod.placement)): pod.placement for pod in snapshot.pods}
+    placements = [(namespace, placement) for (namespace, _id), placement in distinct.items()]
+    placements += [
+        (workload.ref.namespace, placement_from_spec(spec))
+        for workload in snapshot.workloads
+        if "affinity" in (spec := workload.template.get("spec") or {})
+    ]
+    return any(
+        term.namespace_selector is not None
+        or len({name in namespaces for name in (namespace, *term.namespaces)}) > 1
+        for namespace, placement in placements
+        for term in (
+            *placement.affinity,
+            *placement.anti_affinity,
+            *(term for _weight, term in placement.preferred_affinity),
+            *(term for _weight, term in placement.preferred_anti_affinity),
+        )
     )
 
 
-_EXPANDED = "/apis/subresources.kubevirt.io/v1/namespaces/{}/virtualmachines/{}/expand-spec"
+def read_together(reads: t.Sequence[t.Callable[[], t.Any]]) -> list[t.Any]:
+    """The results of functions that read, a few of which run at a time. Raises what the first one that
+    fails raises."""
+    with collector_paused(), ThreadPoolExecutor(_THREADS, "read") as pool:
+        futures: list[Future[t.Any]] = [pool.submit(read) for read in reads]
+        _done, left = wait(futures, return_when=FIRST_EXCEPTION)
+        for future in left:  # after one failure the other lists would fail too, only later
+            future.cancel()
+        return [future.result() for future in futures]
 
 
-def _expanded(api: ApiClient, vm: Ref) -> dict[str, JSON] | Unreadable | None:
-    """The spec of the template of a VM with its instance type and preference; None where it is gone."""
-    try:
-        answer = api.get(_EXPANDED.format(vm.namespace, vm.name))
-    except NotFound:
-        return None
-    except Forbidden as error:
-        return unreadable(error)
-    except ServerFault as error:
-        if not error.is_status:
-            raise
-        resource = f"instance type and preference of {vm.name}"
-        return Unreadable(resource, vm.namespace, "get", error.message)
-    spec: dict[str, JSON] = answer["spec"]["template"]["spec"]
-    return spec
-
-
-def _paths(scope: ReadScope) -> dict[str, list[str]]:
-    """The paths of the lists in the scope, by name. The long lists come first."""
-
-    def in_scope(path: str) -> list[str]:
-        """The path for each namespace of the scope, which replaces `{}`."""
-        if scope.namespaces is None:
-            return [path.format("")]
-        return [path.format(f"namespaces/{namespace}/") for namespace in scope.namespaces]
-
-    paths = {"pods": ["/api/v1/pods"]} if scope.pods else {}
-    paths |= {"nodes": ["/api/v1/nodes"], "namespaces": ["/api/v1/namespaces"]}
+def list_queries(scope: ReadScope) -> list[ListQuery]:
+    """The lists in the scope that need no other list to be read before. The long ones come first."""
+    queries = []
+    if scope.pods:
+        what, metadata_only = (
+            ("pod metadata", True) if scope.pods == "metadata" else ("pods", False)
+        )
+        selector = "" if scope.pods == "all" else _UNFINISHED
+        for path in _in_namespaces("/api/v1/{}pods", scope.pod_namespaces):
+            queries.append(ListQuery(what, path, metadata_only, selector))
+    paths = {"nodes": ["/api/v1/nodes"], "namespaces": ["/api/v1/namespaces"]}
     for name in scope.kinds:
         kind = kinds.KINDS[name]
-        paths[name] = in_scope(f"/apis/{kind.group_version}/{{}}{kind.plural}")
+        path = f"/apis/{kind.group_version}/{{}}{kind.plural}"
+        paths[name] = _in_namespaces(path, scope.namespaces)
     if scope.instances:
-        paths["instances"] = in_scope(_INSTANCES)
-        paths["migrations"] = [_MIGRATIONS]
-        paths[_METADATA_ONLY] = in_scope(_REPLICA_SETS)
-    if scope.volumes:
+        paths["instances"] = _in_namespaces(_INSTANCES, scope.namespaces)
+        paths[_METADATA_ONLY] = _in_namespaces(_REPLICA_SETS, scope.namespaces)
+    if scope.migrations == "all":
+        paths["migrations"] = _in_namespaces(_MIGRATIONS, None)
+    if scope.volumes == "all" or (scope.volumes and scope.namespaces is None):
         paths["volumes"] = [_VOLUMES]
     if scope.quotas:
-        paths["quotas"] = in_scope(_QUOTAS)
-    return paths
+        paths["quotas"] = _in_namespaces(_QUOTAS, scope.namespaces)
+    return queries + [
+        ListQuery(what, path, what == _METADATA_ONLY)
+        for what, listed in paths.items()
+        for path in listed
+    ]
 
 
-def _read_list(api: ApiClient, path: str, what: str) -> _ListResult:
-    convert = _CONVERTERS[what]
+def _in_namespaces(path: str, namespaces: t.Iterable[str] | None) -> list[str]:
+    """The path for each namespace, which replaces `{}`; for all at once where that is None."""
+    if namespaces is None:
+        return [path.format("")]
+    return [path.format(f"namespaces/{namespace}/") for namespace in namespaces]
+
+
+def _read_list(api: ApiClient, query: ListQuery) -> ListResult:
     try:
-        listing = list_converted(api, path, convert, metadata_only=what == _METADATA_ONLY)
+        listing = list_converted(
+            api, query.path, query.convert, params=query.params, metadata_only=query.metadata_only
+        )
     except Forbidden as error:
-        return _ListResult((), unreadable(error))
+        return ListResult(query, (), unreadable(error))
     except NotFound:
-        return _ListResult(None)
-    return _ListResult(listing.items)
+        return ListResult(query, None)
+    return ListResult(query, listing.items)
 
 
-def _snapshot(
+def snapshot_of(
     scope: ReadScope,
     platform: Platform,
     gaps: tuple[Unreadable, ...],
-    lists: t.Mapping[str, t.Sequence[_ListResult]],
+    results: t.Sequence[ListResult],
 ) -> Snapshot:
+    """The Snapshot of the lists of a scope, in the order of `list_queries`."""
+
     def values(*names: str) -> tuple[t.Any, ...]:
         """What was read of the lists, without the items that convert to None."""
         return tuple(
             value
             for name in names
-            for result in lists.get(name, ())
+            for result in results
+            if result.query.what == name
             for value in result.items or ()
             if value is not None
         )
 
-    refused = (result.gap for results in lists.values() for result in results)
+    refused = (result.gap for result in results)
     return Snapshot(
         nodes=values("nodes"),
-        pods=values("pods"),
+        pods=values("pods", "pod metadata"),
         namespaces=values("namespaces"),
         workloads=values(*scope.kinds),
         vmis=values("instances"),
@@ -278,7 +341,11 @@ def _snapshot(
         claim_terms=dict(values("volumes")),
         quotas=values("quotas"),
         platform=platform,
-        unreadable=(*gaps, *filter(None, refused), *_unserved_pools(platform, lists)),
+        unreadable=(
+            *gaps,
+            *dict.fromkeys(filter(None, refused)),
+            *_unserved_pools(platform, results),
+        ),
     )
 
 
@@ -306,6 +373,7 @@ def _claim_terms(
 _CONVERTERS: t.Mapping[str, t.Callable[[dict[str, JSON]], t.Any]] = {
     "nodes": node_from_manifest,
     "pods": pod_from_manifest,
+    "pod metadata": pod_from_metadata,
     "namespaces": namespace_from_manifest,
     **{name: functools.partial(workload_from_manifest, name) for name in kinds.KINDS},
     "instances": vmi_from_manifest,
@@ -314,14 +382,11 @@ _CONVERTERS: t.Mapping[str, t.Callable[[dict[str, JSON]], t.Any]] = {
     "volumes": _claim_terms,
     "quotas": quota_from_manifest,
 }
-"""What is kept of an item of each list; None: nothing."""
 
 
-def _unserved_pools(
-    platform: Platform, lists: t.Mapping[str, t.Sequence[_ListResult]]
-) -> tuple[Unreadable, ...]:
-    pools = lists.get(kinds.POOL.name, ())
-    if platform.kubevirt is None or all(listed.items is not None for listed in pools):
+def _unserved_pools(platform: Platform, results: t.Sequence[ListResult]) -> tuple[Unreadable, ...]:
+    unserved = (x for x in results if x.items is None and x.query.what == kinds.POOL.name)
+    if platform.kubevirt is None or not any(unserved):
         return ()
     reason = f"KubeVirt {platform.kubevirt} does not serve {kinds.POOL.group_version}"
     return (Unreadable(kinds.POOL.plural, "", "list", reason),)

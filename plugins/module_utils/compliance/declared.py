@@ -85,10 +85,10 @@ def read_node_rules(ownership: Ownership, template: t.Mapping[str, JSON]) -> tup
     """The node requirements of each rule that has some."""
     any_of = NODE_TERMS.read(template, None) or []
     selector = MAPS[TermLocation.NODE_SELECTOR].read(template, None) or {}
-    inside = _inside(ownership)
+    terms = _NodeTerms.of(any_of, _inside(ownership))
+    pairs = {_pair_mark(*pair).says: pair for pair in selector.items()}
     node_rules = (
-        _node_rule(str(rule), marks, any_of, selector, inside)
-        for rule, marks in ownership.rules.items()
+        _node_rule(str(rule), marks, terms, pairs) for rule, marks in ownership.rules.items()
     )
     return tuple(rule for rule in node_rules if rule is not None)
 
@@ -97,76 +97,82 @@ def foreign_node_terms(ownership: Ownership, template: t.Mapping[str, JSON]) -> 
     """The node requirements of the template that no rule owns."""
     any_of = NODE_TERMS.read(template, None)
     selector = MAPS[TermLocation.NODE_SELECTOR].read(template, None) or {}
-    owned = ownership.fingerprints()
-    pairs = tuple(pair for pair in selector.items() if not _owns(owned, _pair_mark(*pair)))
+    pairs = tuple(pair for pair in selector.items() if not ownership.owned(_pair_mark(*pair)))
     if not any_of:
         return ForeignNodeTerms(pairs, None if any_of is None else ())
-    parts = [foreign_part(term, _inside(ownership)) for term in any_of]
+    inside = _inside(ownership)
+    parts = [foreign_part(term, inside) for term in any_of]
     # A term that held nothing but parts of rules asks for nothing foreign, nor do those beside it.
     if any(not part and not is_empty(term) for part, term in zip(parts, any_of, strict=True)):
         return ForeignNodeTerms(pairs)
     left = [
-        part for part in parts if not _owns(owned, Fingerprint.of(TermLocation.NODE_TERM, part))
+        part for part in parts if not ownership.owned(Fingerprint.of(TermLocation.NODE_TERM, part))
     ]
     if len(left) < len(parts):
         return ForeignNodeTerms(pairs)
     return ForeignNodeTerms(pairs, tuple(node_term_from_json(part) for part in left))
 
 
+Says = tuple[TermLocation, str]
+
+
+@dataclass(frozen=True)
+class _NodeTerms:
+    """The required node terms of a template, each read once for all rules. By what they say: the entries,
+    and the terms without entries of rules. `entries_of` has the entries of each term that is not empty."""
+
+    entries: t.Mapping[Says, tuple[TermLocation, Requirement]]
+    entries_of: t.Mapping[int, frozenset[Says]]
+    whole: t.Mapping[Says, NodeTerm]
+
+    @classmethod
+    def of(cls, any_of: t.Sequence[JSONTerm], inside: t.Collection[Says]) -> _NodeTerms:
+        entries: dict[Says, tuple[TermLocation, Requirement]] = {}
+        entries_of, whole = {}, {}
+        for number, term in enumerate(any_of):
+            marks = []
+            for slot, entry, mark in standing(term):
+                entries[mark.says] = slot, _requirement(entry)
+                marks.append(mark.says)
+            if not is_empty(term):
+                entries_of[number] = frozenset(marks)
+            rest = foreign_part(term, inside)
+            whole[Fingerprint.of(TermLocation.NODE_TERM, rest).says] = node_term_from_json(rest)
+        return cls(entries, entries_of, whole)
+
+
 def _node_rule(
     rule: str,
     marks: t.Collection[Fingerprint],
-    any_of: t.Sequence[JSONTerm],
-    selector: t.Mapping[str, str],
-    inside: t.Collection[Fingerprint],
+    terms: _NodeTerms,
+    selector: t.Mapping[Says, tuple[str, str]],
 ) -> NodeRule | None:
-    own = [
-        m
-        for m in marks
-        if m.location in (*IN_NODE_TERM, TermLocation.NODE_TERM, TermLocation.NODE_SELECTOR)
-    ]
-    if not own:
+    own = {mark.says for mark in marks}
+    inside = frozenset(says for says in own if says[0] in IN_NODE_TERM)
+    whole = {says for says in own if says[0] is TermLocation.NODE_TERM}
+    chosen = {says for says in own if says[0] is TermLocation.NODE_SELECTOR}
+    if not (inside or whole or chosen):
         return None
-    expressions, bypasses = _parts([m for m in own if m.location in IN_NODE_TERM], any_of)
-    whole = {
-        Fingerprint.of(TermLocation.NODE_TERM, part).meaning: node_term_from_json(part)
-        for part in (foreign_part(term, inside) for term in any_of)
-        if _owns(own, Fingerprint.of(TermLocation.NODE_TERM, part))
-    }
-    pairs = tuple(pair for pair in selector.items() if _owns(own, _pair_mark(*pair)))
-    removed = len(expressions) + len(whole) + len(pairs) < len(
-        {(m.location, m.meaning) for m in own}
+    parts = [part for says, part in terms.entries.items() if says in inside]
+    any_of = tuple(term for says, term in terms.whole.items() if says in whole)
+    pairs = tuple(pair for says, pair in selector.items() if says in chosen)
+    removed = len(parts) + len(any_of) + len(pairs) < len(inside) + len(whole) + len(chosen)
+    bypasses = tuple(number for number, there in terms.entries_of.items() if not inside <= there)
+    return NodeRule(
+        rule,
+        NodeTerm(
+            tuple(part for slot, part in parts if slot is TermLocation.NODE_EXPRESSION),
+            tuple(part for slot, part in parts if slot is TermLocation.NODE_FIELD),
+        ),
+        any_of,
+        pairs,
+        () if removed else bypasses,
+        removed,
     )
-    term = NodeTerm(
-        tuple(part for slot, part in expressions if slot is TermLocation.NODE_EXPRESSION),
-        tuple(part for slot, part in expressions if slot is TermLocation.NODE_FIELD),
-    )
-    return NodeRule(rule, term, tuple(whole.values()), pairs, () if removed else bypasses, removed)
 
 
-def _parts(
-    marks: t.Collection[Fingerprint], any_of: t.Sequence[JSONTerm]
-) -> tuple[tuple[tuple[TermLocation, Requirement], ...], tuple[int, ...]]:
-    """The rule's expressions and fields, and the terms that lack one and match some node."""
-    parts: dict[str, tuple[TermLocation, Requirement]] = {}
-    bypasses = []
-    for number, term in enumerate(any_of):
-        missing = {mark.meaning for mark in marks}
-        for slot, entry, mark in standing(term):
-            if _owns(marks, mark):
-                parts[mark.meaning] = slot, _requirement(entry)
-                missing.discard(mark.meaning)
-        if missing and not is_empty(term):
-            bypasses.append(number)
-    return tuple(parts.values()), tuple(bypasses)
-
-
-def _inside(ownership: Ownership) -> tuple[Fingerprint, ...]:
-    return tuple(mark for mark in ownership.fingerprints() if mark.location in IN_NODE_TERM)
-
-
-def _owns(own: t.Iterable[Fingerprint], mark: Fingerprint) -> bool:
-    return any(owned.says_the_same(mark) for owned in own)
+def _inside(ownership: Ownership) -> frozenset[Says]:
+    return frozenset(mark.says for mark in ownership.rules_of if mark.location in IN_NODE_TERM)
 
 
 def _pair_mark(key: str, value: str) -> Fingerprint:
@@ -332,8 +338,12 @@ def _with_rules(
         if names:
             owners[term] = (*owners.get(term, ()), *names)
     nodes = {rule.rule: rule for rule in read_node_rules(ownership, template)}
+    terms: dict[str, list[Term]] = {}
+    for term, names in owners.items():
+        for name in dict.fromkeys(names if term.kind is not TermKind.NODE_SELECTOR else ()):
+            terms.setdefault(name, []).append(term)
     rules = tuple(
-        _rule_terms(str(rule), marks, owners, nodes.get(str(rule)), template)
+        _rule_terms(str(rule), marks, terms.get(str(rule), ()), nodes.get(str(rule)), template)
         for rule, marks in ownership.rules.items()
     )
     foreign = foreign_node_terms(ownership, template)
@@ -374,22 +384,17 @@ _FIELD_OF: t.Mapping[TermLocation, str] = {
 def _rule_terms(
     rule: str,
     marks: tuple[Fingerprint, ...],
-    owners: t.Mapping[Term, tuple[str, ...]],
+    terms: t.Sequence[Term],
     nodes: NodeRule | None,
     template: t.Mapping[str, JSON],
 ) -> RuleTerms:
-    terms = tuple(
-        term
-        for term, names in owners.items()
-        if rule in names and term.kind is not TermKind.NODE_SELECTOR
-    )
     labels = _labels(marks, MAPS[TermLocation.LABEL].read(template, None) or {})
     removed = (
         (nodes is not None and nodes.removed)
         or len(terms) < _meanings(marks, LISTS)
         or len(labels) < _meanings(marks, (TermLocation.LABEL,))
     )
-    return RuleTerms(rule, terms, nodes, labels, removed)
+    return RuleTerms(rule, tuple(terms), nodes, labels, removed)
 
 
 def _meanings(marks: t.Iterable[Fingerprint], slots: t.Container[TermLocation]) -> int:

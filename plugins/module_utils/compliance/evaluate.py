@@ -39,6 +39,11 @@ _WHEN: t.Mapping[str, str] = {
     RESTART: "enforced from its next restart",
     RECREATION: "enforced when the instance is recreated",
 }
+_UNTIL: t.Mapping[str, str] = {
+    MIGRATION: "in effect until its next migration",
+    RESTART: "in effect until its next restart",
+    RECREATION: "in effect until the instance is recreated",
+}
 SEVERITY: t.Mapping[Verdict, int] = {verdict: rank for rank, verdict in enumerate(Verdict)}
 
 
@@ -59,6 +64,8 @@ class RuleResult:
     better: tuple[str, ...] = ()
     takes_effect: str = ""
     constraint_removed: bool = False
+    stale: bool = False
+    """The term is not declared any more, and the running pod still has it."""
 
     def add_missing(self, note: str, takes_effect: str) -> None:
         """The rule is not enforced until what `takes_effect` names has happened."""
@@ -85,7 +92,7 @@ class RuleResult:
             reason = self._reason(self.unreadable)
             return RuleVerdict(self.rule, Verdict.UNKNOWN, reason, (), enforced)
         if self.missing:
-            if placed is Verdict.SATISFIED:
+            if placed is Verdict.SATISFIED and not self.stale:
                 reason = f"placed correctly, rule not enforced yet: {reason}"
             return RuleVerdict(
                 self.rule, Verdict.NOT_ENFORCED, reason, self.better, enforced, placed
@@ -94,7 +101,7 @@ class RuleResult:
 
     def _reason(self, *notes: str) -> str:
         """Each note once, then what is missing and when the rule takes effect."""
-        effect = _WHEN.get(self.takes_effect, "")
+        effect = (_UNTIL if self.stale else _WHEN).get(self.takes_effect, "")
         parts = (self.description, *notes, *self.missing, effect)
         return "; ".join(dict.fromkeys(filter(None, parts)))
 
@@ -274,9 +281,9 @@ class RuleEvaluator:
         )
 
     def _add_drift(self, results: RuleResults, instance: EvaluatedInstance, gap: Drift) -> None:
-        where = _where(instance, gap)
-        for term in gap.missing:
-            self._add_missing_term(results, instance, term, where)
+        effect = self._takes_effect(instance) if gap.missing or gap.stale else ""
+        self._add_missing_terms(results, instance, gap, effect)
+        label_effect = self._takes_effect(instance, gap.labels) if gap.labels else ""
         for key in gap.labels:
             note = f"label {key} of the template is not on the running pod"
             names = [
@@ -285,33 +292,39 @@ class RuleEvaluator:
                 if any(key == label for label, _value in rule.labels)
             ]
             for name in names or [""]:
-                effect = self._takes_effect(instance, gap.labels)
-                results.of(name, "" if name else note).add_missing(note, effect)
+                results.of(name, "" if name else note).add_missing(note, label_effect)
         for term in gap.stale:
             description = wording.describe(without_platform(term), self._topology)
             note = f"the running pod was scheduled with {description}, which is no longer declared"
-            effect = self._takes_effect(instance)
-            results.of("", note).add_missing(note, effect)
+            result = results.of("", note)
+            result.stale = True
+            result.add_missing(note, effect)
 
     def _takes_effect(self, instance: EvaluatedInstance, labels: t.Collection[str] = ()) -> str:
         vmi = instance.instance.vmi
         return takes_effect(instance.workload, vmi, self._platform, labels=labels)
 
-    def _add_missing_term(
-        self, results: RuleResults, instance: EvaluatedInstance, term: Term, where: str
+    def _add_missing_terms(
+        self, results: RuleResults, instance: EvaluatedInstance, gap: Drift, effect: str
     ) -> None:
-        if term.kind is TermKind.NODE_AFFINITY and instance.declared is not None:
+        where = _where(instance, gap)
+        lacking: list[RuleResult] = []
+        nodes: list[Term] = []
+        if instance.declared is not None:
+            nodes = [term for term in gap.missing if term.kind is TermKind.NODE_AFFINITY]
+        if nodes and instance.declared is not None:
             lacking = [
                 results.of(rule.rule)
                 for rule in instance.declared.rules
                 if rule.nodes is not None and _lacks(instance, rule)
             ]
             if instance.declared.foreign.terms is not None or not lacking:
-                lacking.append(results.of("", wording.describe(term, self._topology)))
-        else:
-            lacking = [self._result(results, instance, term)]
+                lacking += [
+                    results.of("", wording.describe(term, self._topology)) for term in nodes
+                ]
+        lacking += [self._result(results, instance, term) for term in gap.missing.difference(nodes)]
         for result in lacking:
-            result.add_missing(where, self._takes_effect(instance))
+            result.add_missing(where, effect)
 
     def _add_unreadable(self, results: RuleResults, instance: EvaluatedInstance) -> None:
         declared = instance.declared

@@ -55,9 +55,10 @@ def violations(
     without a readable workload. `refusals` are the filters' answers for `pod` on `node` when the
     instance itself is away (Index.failures_in_place).
 
-    Risks are left out. Node affinity counts only if the node lacks something that KubeVirt does
-    not add by itself. Node terms are OR-ed, so a foreign term can admit a node that a rule forbids:
-    that violates the rule although no filter refuses the node.
+    Risks are left out, and so is the anti-affinity of pods in other namespaces: a tenant there would
+    decide what is moved here. It is their rule that is violated. Node affinity counts only if the node
+    lacks something that KubeVirt does not add by itself. Node terms are OR-ed, so a foreign term can
+    admit a node that a rule forbids: that violates the rule although no filter refuses the node.
     """
     violated = []
     node_affinity = False
@@ -66,12 +67,25 @@ def violations(
             if not _violates_node_affinity(pod, declared, node, refusal):
                 continue
             node_affinity = True
-        reasons = tuple(reason for reason in refusal.reasons if reason.kind not in RISKS)
+        reasons = tuple(
+            reason
+            for reason in refusal.reasons
+            if reason.kind not in RISKS and not is_of_other_namespace(pod, reason)
+        )
         if reasons:
             violated.append(replace(refusal, reasons=reasons))
     if not node_affinity and (bypassed := bypassed_rules(declared, node)):
         violated.append(_bypass_status(bypassed, node))
     return tuple(violated)
+
+
+def is_of_other_namespace(pod: Pod, reason: FilterReason) -> bool:
+    """Whether a pod in another namespace keeps `pod` away by its own anti-affinity."""
+    return (
+        reason.kind == "existing-anti"
+        and reason.counterpart is not None
+        and reason.counterpart.namespace != pod.namespace
+    )
 
 
 def can_be_bypassed(pod: Pod, workload: Workload | None) -> bool:
@@ -188,6 +202,16 @@ class RuleAttribution:
             for reason in refusal.reasons
             if reason.kind in RISKS
         ]
+        pod = instance.as_declared
+        others = [
+            reason.text
+            for refusal in refusals
+            for reason in refusal.reasons
+            if is_of_other_namespace(pod, reason)
+        ]
+        if others:
+            more = f", and {len(others) - 1} more terms" if len(others) > 1 else ""
+            risks.append(Risk(ref, node, "other_namespace", f"{others[0]}{more}"))
         if any(refusal.plugin == NODE_AFFINITY for refusal in refusals):
             placement = instance.as_declared.placement
             required = ForeignNodeTerms(placement.node_selector, placement.node_terms)

@@ -30,12 +30,11 @@ from ..interface.results import warn_once, warn_unreadable
 from ..interface.runner import with_errors_of_the_cluster
 from ..lint.run import lint_of_writes
 from ..model.findings import Finding, InputError, InvalidInput
-from ..model.kinds import FORECAST_KINDS
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..rules.plan import ExtraFindings, RulesPlan, RulesRequest
 from ..view.assumed_labels import NodeLabels, assumed_node_labels, with_node_labels
-from .rules import plan_with_instance_types, rules_request, scope_of
+from .rules import forecast_scope, plan_with_instance_types, rules_request, scope_of
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -171,11 +170,11 @@ def _question(
 
 def _scope(request: ForecastRequest, rules: RulesRequest | None) -> ReadScope:
     if request.everywhere or (rules is None and not request.scale):
-        return ReadScope(kinds=FORECAST_KINDS, quotas=True)
+        return forecast_scope(None)
     namespaces = {scale.workload.namespace for scale in request.scale}
     if rules is not None:
         namespaces |= set(scope_of(rules).namespaces or ())
-    return ReadScope(namespaces=tuple(sorted(namespaces)), kinds=FORECAST_KINDS, quotas=True)
+    return forecast_scope(tuple(sorted(namespaces)))
 
 
 def _forecast(question: Question, topology: Topology) -> Forecast:

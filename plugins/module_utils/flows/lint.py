@@ -33,9 +33,9 @@ Params = t.Mapping[str, t.Any]
 
 def run_online(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     """The input as if it stood on the cluster. Raises InvalidInput and ApiError."""
-    from ..cluster.reading import read_snapshot
+    from ..cluster.reading import ReadScope, read_snapshot
 
-    return run(module, read_snapshot(api))
+    return run(module, read_snapshot(api, ReadScope(pods="metadata", migrations="")))
 
 
 def run(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.Any]:

@@ -78,7 +78,7 @@ def label_nodes(api: ApiClient, request: LabelRequest, *, check: bool) -> Labell
     Raises InvalidInput with all faults, or the missing right, before anything is written, and ApiError.
     """
     plan, selected = _planned(api, request)
-    require_write_rights(api, plan.writes, role="labeller")
+    require_write_rights(api, plan.writes, role="labeler")
     meant = frozenset((*request.named, *selected))
 
     def recompute(write: Write, manifest: JSON) -> Write | None:
@@ -143,4 +143,6 @@ def _dependants(api: ApiClient, request: LabelRequest, plan: LabelPlan) -> tuple
     from ..cluster.reading import ReadScope, read_snapshot
     from ..node_labels.dependents import dependent_faults
 
-    return dependent_faults(read_snapshot(api, ReadScope(instances=False)), plan.disturbing)
+    return dependent_faults(
+        read_snapshot(api, ReadScope(instances=False, migrations="")), plan.disturbing
+    )

@@ -42,14 +42,20 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "findings": [finding.as_json() for finding in step.findings],
         "nodes": [node_as_json(node, asked.zone_key) for node in step.nodes],
     }
-    if asked.state == "in_service":
-        returned.pop("skipped_instances", None)
     if result.failure:
         raise PartialFailure(returned, [result.failure])
     return returned
 
 
 def _as_json(result: StepResult) -> dict[str, t.Any]:
-    names = ("finished", "moves", "skipped_instances", "deferred", "progress", "_run")
+    names = (
+        "finished",
+        "moves",
+        "skipped_instances",
+        "deferred",
+        "stop_reason",
+        "progress",
+        "_run",
+    )
     body = result.as_json()
     return {name: body[name] for name in names if name in body}

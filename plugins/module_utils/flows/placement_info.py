@@ -31,12 +31,13 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         module.params["workloads"],
         module.params["exclude_namespaces"],
     )
-    snapshot = read_snapshot(api, ReadScope(namespaces=question.read))
-    scope = look_up(question, snapshot)
+    scope = ReadScope(namespaces=question.read, migrations="", volumes="claimed")
+    snapshot = read_snapshot(api, scope)
+    selected = look_up(question, snapshot)
     options: dict[str, t.Any] = {
         "topology": topology,
-        "workloads": scope.workloads,
-        "namespaces": scope.namespaces,
+        "workloads": selected.workloads,
+        "namespaces": selected.namespaces,
     }
     verdicts = judge(snapshot, details=details == "all", count_moves=moves_needed, **options)
     findings = lint(snapshot, **options)

@@ -10,7 +10,6 @@ from ..api.client import ApiClient
 from ..interface.arguments import topology_of
 from ..interface.runner import PartialFailure
 from ..rollout.options import parse_options
-from ..rollout.report import still_violated
 from ..rollout.state import RolloutState
 from ..rollout.step import rollout_step
 from ..rollout.watch import until_interrupted
@@ -31,8 +30,8 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
             check=module.check_mode,
             listening=listening,
         )
-    if result.violators:
-        module.warn(still_violated(result.violators))
+    for warning in result.warnings:
+        module.warn(warning)
     if result.failure:
         raise PartialFailure(result.as_json(), [result.failure])
     return result.as_json()

@@ -10,8 +10,16 @@ from dataclasses import dataclass, field, replace
 from ..api.client import ApiClient
 from ..api.errors import NotFound
 from ..cluster.access import require_write_rights
+from ..cluster.halted_vms import with_expanded_templates
 from ..cluster.patching import Replaced, apply
-from ..cluster.reading import ReadScope, read_snapshot, with_expanded_templates
+from ..cluster.reading import (
+    ReadScope,
+    claims_of,
+    reaches_across,
+    read_more,
+    read_snapshot,
+    with_claim_terms,
+)
 from ..compliance.terms import listed
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, writes_result
@@ -22,7 +30,7 @@ from ..model.findings import InputError, TaskError, sentences
 from ..model.json_pointer import JSON
 from ..model.kinds import FORECAST_KINDS
 from ..model.objects import Ref
-from ..model.rule import PodSelector
+from ..model.rule import Avoid, PodSelector, RawTerms, RunOn
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..model.write import Write
@@ -173,14 +181,16 @@ def write_rules(
     forecasts in `fail_on_forecast` refuse the plan.
     Raises InvalidInput with all faults or all missing rights, and ApiError."""
     faults = list(request.faults)
-    snapshot = with_node_labels(read_snapshot(api, scope_of(request)), assumed, faults)
+    scope = scope_of(request)
+    snapshot = with_node_labels(_read(api, scope), assumed, faults)
     request = replace(request, faults=tuple(faults))
-    _snapshot, plan = plan_with_instance_types(api, snapshot, request, extra_findings)
+    snapshot, plan = _planned(api, snapshot, request, extra_findings)
     if plan.refused:
         return Written(plan)
-    forecasts = fail_on_forecast if plan.writes and request.state == "present" else ()
-    if refusal := _forecast_refusal(snapshot, plan, forecasts, topology):
-        return Written(plan, refusal=refusal)
+    if fail_on_forecast and plan.writes and request.state == "present":
+        snapshot = read_more(api, snapshot, scope, forecast_scope(scope.namespaces))
+        if refusal := _forecast_refusal(snapshot, plan, fail_on_forecast, topology):
+            return Written(plan, refusal=refusal)
     require_write_rights(api, plan.writes, role="mover")
     done: list[Write] = []
     errors: dict[Ref, TaskError] = {}
@@ -198,6 +208,28 @@ def write_rules(
             or not isinstance(failed.error, (NotFound, Replaced))
         }
     return Written(plan, tuple(done), errors)
+
+
+def _read(api: ApiClient, scope: ReadScope) -> Snapshot:
+    """A reading for a plan. Pods of all namespaces are read where a template selects some of another one."""
+    snapshot = read_snapshot(api, scope)
+    if scope.pod_namespaces is None or not reaches_across(snapshot, scope.pod_namespaces):
+        return snapshot
+    return read_more(api, snapshot, scope, replace(scope, pod_namespaces=None))
+
+
+def _planned(
+    api: ApiClient, snapshot: Snapshot, request: RulesRequest, extra_findings: ExtraFindings | None
+) -> tuple[Snapshot, RulesPlan]:
+    """As `plan_with_instance_types`. Volumes are read if rules name nodes that these may not reach."""
+    expanded, plan = plan_with_instance_types(api, snapshot, request, extra_findings)
+    if not any(isinstance(rule.rule_type, (RunOn, Avoid, RawTerms)) for rule in request.rules):
+        return snapshot, plan
+    members = (workload for workload in snapshot.workloads if workload.ref in plan.members)
+    bound = with_claim_terms(api, expanded, claims_of(members))
+    if bound.claim_terms == expanded.claim_terms:
+        return snapshot, plan
+    return snapshot, plan_rules(bound, request, extra_findings=extra_findings)
 
 
 def plan_with_instance_types(
@@ -223,8 +255,6 @@ def _forecast_refusal(
 ) -> str:
     """Why the forecast refuses the writes; empty where it does not, or where it is no worse than that
     of the cluster as it is."""
-    if not fail_on:
-        return ""
     # A run that writes nothing starts without the forecast.
     from ..forecast.change import what_if
     from ..forecast.decide import WORSE
@@ -245,13 +275,31 @@ def _forecast_refusal(
 
 
 def scope_of(request: RulesRequest) -> ReadScope:
-    """What has to be read to plan the request."""
-    targets = (target for rule in request.rules for _where, target in targets_of(rule))
-    # Pods are read in all namespaces, workloads in these.
-    namespaces = {x.namespace for x in targets if not isinstance(x, PodSelector)}
-    namespaces.add(request.namespace)
-    readable = (name for name in namespaces if name.strip() and "/" not in name)
-    return ReadScope(namespaces=tuple(sorted(readable)), kinds=FORECAST_KINDS, quotas=True)
+    """What has to be read to plan the request: of pods their labels and owners, in the namespaces that
+    rules select pods in. Terms as the Kubernetes API has them may select pods anywhere."""
+    targets = [target for rule in request.rules for _where, target in targets_of(rule)]
+    workloads = {x.namespace for x in targets if not isinstance(x, PodSelector)}
+    workloads.add(request.namespace)
+    pods = {name for x in targets if isinstance(x, PodSelector) for name in x.namespaces}
+    anywhere = any(isinstance(rule.rule_type, RawTerms) for rule in request.rules)
+    return ReadScope(
+        namespaces=_readable(workloads),
+        kinds=FORECAST_KINDS,
+        pods="metadata",
+        pod_namespaces=None if anywhere else _readable(workloads | pods),
+        migrations="",
+        volumes="",
+    )
+
+
+def _readable(namespaces: t.Iterable[str]) -> tuple[str, ...]:
+    """Those that can be in a path; the others are errors of the options."""
+    return tuple(sorted(name for name in namespaces if name.strip() and "/" not in name))
+
+
+def forecast_scope(namespaces: tuple[str, ...] | None) -> ReadScope:
+    """What a forecast needs: each pod takes room on its node, and some keep others out."""
+    return ReadScope(namespaces, FORECAST_KINDS, migrations="moving", quotas=True)
 
 
 def _held(

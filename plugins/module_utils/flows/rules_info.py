@@ -30,7 +30,8 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     params = module.params
     topology = topology_of(params)
     query = question_of(params["namespaces"], params["workloads"], params["exclude_namespaces"])
-    snapshot = read_snapshot(api, ReadScope(namespaces=query.read))
+    scope = ReadScope(namespaces=query.read, migrations="", volumes="claimed")
+    snapshot = read_snapshot(api, scope)
     selected = look_up(query, snapshot)
     verdicts = judge(
         snapshot, topology=topology, workloads=selected.workloads, namespaces=selected.namespaces

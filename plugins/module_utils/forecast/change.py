@@ -204,7 +204,9 @@ class _WrittenTemplates:
         if workload.ref.kind == VIRTUAL_MACHINE.name and not running:
             expanded = self._after.expanded.get(workload.ref)
             vmi = planned_vmi(workload, workload.ref.name, expanded)
-            pod = launcher_pod(vmi, self._after.platform)
+            devices = self._after.network_devices.get(workload.ref, ())
+            template = expanded or workload.template
+            pod = launcher_pod(vmi, self._after.platform, template, devices)
             self._vmis.append(vmi)
             self._pods.append(self._evictions.names.unused(pod, pod.name))
         rolling = rolls_itself(workload) and not workload.kind.virtual_machines
@@ -288,12 +290,13 @@ def _without(snapshot: Snapshot, removed: t.Sequence[Instance]) -> Snapshot:
 
 
 def expanded_template(snapshot: Snapshot, workload: Workload) -> t.Mapping[str, JSON] | None:
-    """The spec of a workload's template with its instance type and preference: as it was read, or as
-    a running VMI shows it. None where nothing is added or known."""
+    """A workload's template with its instance type and preference: as it was read, or as a running VMI
+    shows it. None where nothing is added or known."""
     if not is_expanded(workload):
         return None
-    specs = (x.vmi.spec for x in _instances_of(snapshot, workload.ref) if x.vmi is not None)
-    return snapshot.expanded.get(workload.ref) or next(specs, None)
+    vmis = (x.vmi for x in _instances_of(snapshot, workload.ref) if x.vmi is not None)
+    running = next(({**workload.template, "spec": vmi.spec} for vmi in vmis), None)
+    return snapshot.expanded.get(workload.ref) or running
 
 
 def _with_more(
@@ -307,9 +310,10 @@ def _with_more(
     for number in range(missing):
         name = f"{workload.ref.name}{NEXT}-{number}"
         if workload.kind.virtual_machines:
-            vmi = planned_vmi(workload, name, expanded_template(snapshot, workload))
+            expanded = expanded_template(snapshot, workload)
+            vmi = planned_vmi(workload, name, expanded)
             vmis.append(vmi)
-            pod = launcher_pod(vmi, snapshot.platform)
+            pod = launcher_pod(vmi, snapshot.platform, expanded or workload.template)
             name = pod.name
             if model is not None:
                 pod = replace(pod, requests=model.requests)

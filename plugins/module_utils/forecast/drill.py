@@ -31,6 +31,7 @@ from .decide import (
     SearchOptions,
     depends_on_ended_pods,
     evaluate,
+    worst_of,
 )
 from .eviction import CORDON, UNREACHABLE, DrainOutcome, EvictedInstance, Evictions, NodeEvent
 from .explain import (
@@ -44,6 +45,7 @@ from .explain import (
     plural,
 )
 from .forecast import NEAR_ENDED, UNTIL_MOVED, blind_spots
+from .quota import Quotas
 from .simulation import PendingPod, PlacementSimulation, Reason
 
 LIMIT = 400
@@ -166,6 +168,9 @@ class _Drills:
                 self.on_node.setdefault(instance.node_name, []).append(instance)
         self.waiting = _waiting(view)
         self.blocking = Blocking(view, topology)
+        self.quotas = Quotas(view.snapshot.quotas)
+        pods = view.snapshot.pods if self.quotas else ()
+        self.used_of_quotas = self.quotas.used(pods, pods)
         self._tolerated: dict[tuple[Toleration, ...], bool] = {}
 
     def lose(self, key: str, domain: str, nodes: NodeSet) -> Drill:
@@ -257,7 +262,14 @@ class _Drills:
         simulation: PlacementSimulation,
         decision: Decision,
     ) -> Drill:
-        external = any(not eviction.certain for eviction in loss.blocked)
+        perhaps_off = any(
+            x.outcome is DrainOutcome.RECREATED and not x.certain for x in loss.evicted
+        )
+        impossible = decision.answer is ForecastResult.IMPOSSIBLE
+        external = any(not eviction.certain for eviction in loss.blocked) or (
+            impossible and perhaps_off
+        )
+        refused = tuple(self._refused_by_quotas(loss))
         if external:
             decision = replace(decision, least=0, never=frozenset())
         answer = ForecastResult.UNKNOWN if external else decision.answer
@@ -265,31 +277,48 @@ class _Drills:
             answer = ForecastResult.IMPOSSIBLE
         if answer is ForecastResult.GUARANTEED and not all(x.certain for x in loss.evicted):
             answer = ForecastResult.POSSIBLE
-        impossible = decision.answer is ForecastResult.IMPOSSIBLE and not external
+        of_quotas = [ForecastResult.IMPOSSIBLE if x[2] else ForecastResult.UNKNOWN for x in refused]
+        answer = worst_of((answer, *of_quotas))
+        impossible = impossible and not external
         placed = {number for number, _node in decision.incomplete or ()}
         missing = range(len(loss.pending)) if decision.incomplete is not None else ()
         without = [n for n in missing if n not in placed]
         migrating = {n for n, x in enumerate(loss.pending) if x.reason == "migrate"}
         refs = [eviction.instance.ref for eviction in loss.evicted]
-        pending = tuple(refs[n] for n in without if impossible and n not in migrating)
+        held = dict.fromkeys(refs[number] for number, _why, certain in refused if certain)
+        kept = [refs[n] for n in without if refs[n] not in held]
+        staying = {refs[n] for n in migrating}
+        pending = tuple(x for x in (*(kept if impossible else ()), *held) if x not in staying)
         return Drill(
             key=key,
             domain=domain,
             nodes=names,
             answer=answer,
             instances_to_schedule=len(loss.evicted) + len(loss.blocked),
-            min_unschedulable=min(decision.least_without(migrating), len(pending)),
+            min_unschedulable=min(
+                max(decision.least_without(migrating), len(held.keys() - staying)), len(pending)
+            ),
             pending=pending,
-            at_risk=() if impossible else tuple(refs[n] for n in without),
+            at_risk=() if impossible else tuple(kept),
             not_migratable=(
                 *(eviction.instance.ref for eviction in loss.blocked),
-                *(refs[n] for n in without if impossible and n in migrating),
+                *(x for x in (*(kept if impossible else ()), *held) if x in staying),
             ),
             not_recreated=tuple(eviction.instance.ref for eviction in loss.not_recreated),
             down_until_fenced=self._down_until_fenced(loss),
-            reasons=tuple(self._proof(simulation, loss, decision)),
+            reasons=(
+                *self._proof(simulation, loss, decision),
+                *(f"{refs[number]}: {why}" for number, why, _certain in refused[:SHOWN]),
+            ),
             blocked=tuple(self._blocked(simulation, loss, decision)),
         )
+
+    def _refused_by_quotas(self, loss: _LostDomain) -> t.Iterable[tuple[int, str, bool]]:
+        if not self.quotas:
+            return ()
+        namespaces = {pending.pod.namespace for pending in loss.pending}
+        used = self.quotas.used_without(self.used_of_quotas, loss.ended, namespaces)
+        return self.quotas.refusals(loss.pending, used)
 
     def _down_until_fenced(self, loss: _LostDomain) -> tuple[Ref, ...]:
         if self.event == "drain":
@@ -328,9 +357,12 @@ class _Drills:
             yield NOT_ALL_TRIED
         elif decision.answer is ForecastResult.POSSIBLE and decision.worst is None:
             yield NEAR_ENDED
-        unknown = [eviction.instance.ref.name for eviction in loss.evicted if not eviction.certain]
+        uncertain = [eviction for eviction in loss.evicted if not eviction.certain]
+        unknown = [x.instance.ref.name for x in uncertain if not x.reason]
         if unknown and decision.answer in (ForecastResult.GUARANTEED, ForecastResult.POSSIBLE):
             yield f"whether these can be live-migrated is not known: {listed(unknown)}"
+        for eviction in [x for x in uncertain if x.reason][:SHOWN]:
+            yield f"{eviction.instance.ref.name} may stay off: {eviction.reason}"
         for eviction in loss.blocked[:SHOWN]:
             until = "" if eviction.certain else UNTIL_MOVED
             yield f"{eviction.instance.ref.name} blocks the drain{until}: {eviction.reason}"
@@ -362,7 +394,8 @@ def table(report: DrillReport, topology: Topology) -> str:
         return "\n".join(f"unknown: {text}" for text in unreadable_texts(report.unreadable))
     impact = [drill for drill in report.drills if drill.has_impact]
     noun, verb = _EVENT_TEXTS[report.event]
-    rows = [(noun.upper(), "INSTANCES", "FORECAST", "DOWN", "NOT MIGRATABLE", "REASON")]
+    down = "DOWN AFTER FENCING" if report.event == "failure" else "DOWN"
+    rows = [(noun.upper(), "INSTANCES", "FORECAST", down, "NOT MIGRATABLE", "REASON")]
     rows += [
         (
             f"{topology.name_of(drill.key)} {drill.domain}",

@@ -63,8 +63,8 @@ class DrainOutcome(str, enum.Enum):
 @dataclass(frozen=True, slots=True)
 class EvictedInstance:
     """`next_pod` needs a node where the outcome is to migrate or to be recreated. `certain` is false
-    where it is not known whether the VMI is live-migratable, or where another controller has to move
-    it. `reason` says why it is blocked or gone."""
+    where it is not known whether the VMI is live-migratable or the VM is started again, or where another
+    controller has to move it. `reason` says why it is blocked, gone, or perhaps not started again."""
 
     instance: Instance
     outcome: DrainOutcome
@@ -180,7 +180,7 @@ class Evictions:
 
     def _with_source_cpu(self, pod: Pod, vmi: Vmi) -> Placement:
         """`with_source_cpu`, one object for pods that share a placement, a node and a CPU."""
-        key = id(pod.placement), pod.node_name, requested_cpu(vmi.spec)
+        key = id(pod.placement), pod.node_name, requested_cpu(vmi.spec), vmi.machine_type
         entry = self._of_source.get(key)
         if entry is None:
             node = self._nodes.get(pod.node_name)
@@ -216,7 +216,10 @@ class Evictions:
         if gone_reason:
             return EvictedInstance(instance, DrainOutcome.GONE, None, gone_reason)
         created = self.restarted(pod, vmi, workload)
-        return EvictedInstance(instance, DrainOutcome.RECREATED, created)
+        perhaps = why_perhaps_not_again(workload) if event == "drain" else ""
+        return EvictedInstance(
+            instance, DrainOutcome.RECREATED, created, perhaps, certain=not perhaps
+        )
 
 
 ENDING_STRATEGIES = ("None", "")
@@ -237,6 +240,22 @@ def why_not_again(vmi: Vmi, workload: Workload | None) -> str:
         if strategy in NOT_STARTED_AGAIN:
             return f"a VM with run strategy {strategy} is not started again"
     return ""
+
+
+def why_perhaps_not_again(workload: Workload | None) -> str:
+    """Why a VM that a drain ends may stay off; empty where that is known.
+
+    With RerunOnFailure only a VMI that failed is followed by another (watch/vm/vm.go, syncRunStrategy). One
+    that ends with its pod has failed only if its guest did not shut down (pkg/virt-handler/vm.go,
+    calculateVmPhaseForStatusReason). The VMI of a failed node has.
+    """
+    vm = workload is not None and workload.ref.kind == VIRTUAL_MACHINE.name
+    if workload is None or not vm or run_strategy(workload) != "RerunOnFailure":
+        return ""
+    return (
+        "a VM with run strategy RerunOnFailure is started again only if its guest does not shut down"
+        " within its grace period"
+    )
 
 
 def next_uid(uid: str) -> str:

@@ -33,7 +33,7 @@ from .decide import (
     evaluate,
     worst_of,
 )
-from .eviction import Evictions, NodeEvent
+from .eviction import Evictions, NodeEvent, why_perhaps_not_again
 from .explain import ProofWords, listed
 from .quota import within_quotas
 from .result import (
@@ -129,11 +129,24 @@ def estimates(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> t.Iterat
         starts = halted and ref in change.affected
         if starts or (ref in scaled and workload.kind.virtual_machines):
             expanded = expanded_template(change.before, workload)
-            if why := why_estimated(workload, expanded, change.before.platform):
+            devices = change.before.network_devices.get(ref)
+            if why := why_estimated(workload, expanded, change.before.platform, devices):
                 yield f"the next pod of {ref} is an estimate: {why}"
+    if change.event == "drain":
+        yield from _perhaps_not_again(change)
     for entry in scale:
         if surplus_is_free(change.before, entry):
             yield f"the controller chooses which instances of {entry.workload} end"
+
+
+def _perhaps_not_again(change: ChangedCluster) -> t.Iterator[str]:
+    workloads = {workload.ref: workload for workload in change.after.workloads}
+    for pending in change.pending:
+        source, workload = pending.replaces, pending.workload
+        ends = source is not None and source.node_name in change.lost_nodes
+        vm = workloads.get(workload) if workload is not None and ends else None
+        if pending.reason == "recreate" and (why := why_perhaps_not_again(vm)):
+            yield f"{pending.instance} ends with its node: {why}"
 
 
 def blind_spots(snapshot: Snapshot) -> tuple[Unreadable, ...]:

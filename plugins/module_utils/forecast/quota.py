@@ -16,31 +16,118 @@ from dataclasses import replace
 from ..model.objects import Pod, Ref
 from ..model.plan import Method
 from ..model.quota import Quota, charged
-from ..model.snapshot import Snapshot
 from .change import ChangedCluster
 from .decide import ForecastResult, worst_of
 from .result import Forecast, NotMigratableInstance, UnschedulableInstance
+from .simulation import PendingPod
+
+Used = dict[tuple[str, str], Counter[str]]
+"""Namespace and name of a quota to what its namespace uses of it."""
+
+
+class Quotas:
+    """The quotas of a cluster, by their namespaces."""
+
+    def __init__(self, quotas: t.Iterable[Quota]) -> None:
+        self._of: dict[str, list[Quota]] = defaultdict(list)
+        for quota in quotas:
+            self._of[quota.namespace].append(quota)
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    def used(self, present: t.Iterable[Pod], staying: t.Iterable[Pod]) -> Used:
+        """What the `staying` of the `present` pods use. Quotas count less than is seen where a pod of a Job
+        is out of their scope, and more for a moment after a pod has ended."""
+        now, later = self._sum(present), self._sum(staying)
+        for quotas in self._of.values():
+            for quota in quotas:
+                key = quota.namespace, quota.name
+                for resource, amount in now[key].items():
+                    not_counted = max(0, amount - quota.used.get(resource, amount))
+                    later[key][resource] -= not_counted
+        return later
+
+    def refusal(self, pod: Pod, used: Used) -> str:
+        """Why a quota refuses one more pod; empty where none does."""
+        for quota in self._of.get(pod.namespace, ()):
+            if exceeded := quota.exceeded_by(pod, used[quota.namespace, quota.name]):
+                return f"{quota} allows {exceeded}"
+        return ""
+
+    def why_unknown(self, pod: Pod) -> str:
+        """Why it is not known whether a quota refuses one more pod; empty where it is known."""
+        for quota in self._of.get(pod.namespace, ()):
+            if why := quota.why_unknown(pod):
+                return f"{quota} may refuse its pod: {why}"
+        return ""
+
+    def add(self, pod: Pod, used: Used) -> None:
+        """Count `pod` as used."""
+        for quota in self._of.get(pod.namespace, ()):
+            if quota.counts(pod):
+                used[quota.namespace, quota.name].update(charged(pod))
+
+    def used_without(
+        self, used: Used, ended: t.Iterable[Pod], namespaces: t.Container[str]
+    ) -> Used:
+        """`used` in these namespaces, without pods that end."""
+        kept = ((key, Counter(amounts)) for key, amounts in used.items() if key[0] in namespaces)
+        later: Used = defaultdict(Counter, kept)
+        for key, amounts in self._sum(ended).items():
+            if key[0] in namespaces:
+                later[key].subtract(amounts)
+        return later
+
+    def refusals(
+        self, pending: t.Sequence[PendingPod], used: Used
+    ) -> t.Iterator[tuple[int, str, bool]]:
+        """Number, reason and whether it is certain, of the required pods that quotas refuse or may refuse:
+        each migration alone, new pods one after the other."""
+        for number, pod in enumerate(pending):
+            source = pod.replaces if pod.reason == "migrate" else None
+            if not pod.required or pod.pod.namespace not in self._of:
+                continue
+            if reason := self.refusal(source or pod.pod, used):
+                yield number, f"{SECOND_POD}, and {reason}" if source else reason, True
+                continue
+            if why := self.why_unknown(source or pod.pod):
+                yield number, why, False
+            if source is None:
+                self.add(pod.pod, used)
+
+    def _sum(self, pods: t.Iterable[Pod]) -> Used:
+        used: Used = defaultdict(Counter)
+        for pod in pods:
+            if pod.namespace in self._of and not pod.finished and not pod.terminating:
+                self.add(pod, used)
+        return used
 
 
 def within_quotas(result: Forecast, change: ChangedCluster) -> Forecast:
-    """The forecast with what the quotas of the namespaces refuse."""
-    quotas = change.after.quotas
-    if not quotas:
+    """The forecast with what the quotas of the namespaces refuse, or may refuse."""
+    if not change.after.quotas:
         return result
     refusals = _Refusals(change)
     staying = tuple(refusals.migrations(result))
     waiting = tuple(refusals.creations())
-    if not staying and not waiting:
-        return result
     refused = [
         *((x.instance, x.reason) for x in staying),
         *((x.instance, x.reason) for x in waiting),
     ]
     named = {instance for instance, _reason in refused}
+    unknown = [entry for entry in refusals.unknown.items() if entry[0] not in named]
+    answers = [result.answer]
+    answers += [ForecastResult.IMPOSSIBLE] * bool(refused) + [ForecastResult.UNKNOWN] * bool(
+        unknown
+    )
     return replace(
         result,
-        answer=worst_of((result.answer, ForecastResult.IMPOSSIBLE)),
-        reasons=(*result.reasons, *(f"{instance}: {reason}" for instance, reason in refused)),
+        answer=worst_of(answers),
+        reasons=(
+            *result.reasons,
+            *(f"{instance}: {reason}" for instance, reason in (*refused, *unknown)),
+        ),
         pending=(*(x for x in result.pending if x.instance not in named), *waiting),
         not_migratable=(*(x for x in result.not_migratable if x.instance not in named), *staying),
         moves=tuple(move for move in result.moves if move.instance not in named),
@@ -49,14 +136,16 @@ def within_quotas(result: Forecast, change: ChangedCluster) -> Forecast:
 
 
 class _Refusals:
+    """`unknown` has the instances of which it is not known whether a quota refuses their pods, and why."""
+
     def __init__(self, change: ChangedCluster) -> None:
+        self.unknown: dict[Ref, str] = {}
         self._pending = [pending for pending in change.pending if pending.required]
-        self._quotas: dict[str, list[Quota]] = defaultdict(list)
-        for quota in change.after.quotas:
-            self._quotas[quota.namespace].append(quota)
+        self._quotas = Quotas(change.after.quotas)
         self._pods = {pod.uid: pod for pod in change.after.pods if pod.uid}
         self._existing = {pod.uid for pod in change.before.pods}
-        self._used = _used(change.after, self._existing)
+        staying = [pod for pod in change.after.pods if pod.uid in self._existing]
+        self._used = self._quotas.used(change.before.pods, staying)
 
     def migrations(self, result: Forecast) -> t.Iterator[NotMigratableInstance]:
         """Instances that would have to migrate, by the event or to satisfy the rules."""
@@ -73,18 +162,18 @@ class _Refusals:
 
     def creations(self) -> t.Iterator[UnschedulableInstance]:
         """Instances that come beside those that stay, one after the other."""
-        used = {namespace: Counter(amounts) for namespace, amounts in self._used.items()}
+        used: Used = defaultdict(Counter, {key: Counter(x) for key, x in self._used.items()})
         for pending in self._pending:
             if pending.reason in ("migrate", "replace") or pending.pod.uid in self._existing:
                 continue
-            namespace = pending.pod.namespace
-            reason = self._refused(pending.pod, used.setdefault(namespace, Counter()))
-            if reason:
+            if reason := self._quotas.refusal(pending.pod, used):
                 yield UnschedulableInstance(
                     pending.instance, pending.workload, reason, certain=False
                 )
-            else:
-                used[namespace].update(charged(pending.pod))
+                continue
+            self._quotas.add(pending.pod, used)
+            if why := self._quotas.why_unknown(pending.pod):
+                self.unknown[pending.instance] = why
 
     def _source(self, uid: str, node: str) -> Pod | None:
         return next(
@@ -99,22 +188,11 @@ class _Refusals:
     def _migration(
         self, instance: Ref, workload: Ref | None, pod: Pod
     ) -> t.Iterator[NotMigratableInstance]:
-        if reason := self._refused(pod, self._used.get(pod.namespace, {})):
-            reason = f"its live migration needs a second pod, and {reason}"
+        if reason := self._quotas.refusal(pod, self._used):
+            reason = f"{SECOND_POD}, and {reason}"
             yield NotMigratableInstance(instance, workload, pod.node_name, reason)
-
-    def _refused(self, pod: Pod, used: t.Mapping[str, int]) -> str:
-        for quota in self._quotas.get(pod.namespace, ()):
-            if exceeded := quota.exceeded_by(charged(pod), used):
-                return f"{quota} allows {exceeded}"
-        return ""
+        elif why := self._quotas.why_unknown(pod):
+            self.unknown[instance] = why
 
 
-def _used(after: Snapshot, existing: t.Container[str]) -> dict[str, Counter[str]]:
-    """What the pods that stay take of their namespaces' quotas. One that ends is not counted, nor
-    is one that is planned only."""
-    used: dict[str, Counter[str]] = defaultdict(Counter)
-    for pod in after.pods:
-        if pod.uid in existing and not pod.finished and not pod.terminating:
-            used[pod.namespace].update(charged(pod))
-    return used
+SECOND_POD = "its live migration needs a second pod"

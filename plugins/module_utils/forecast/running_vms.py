@@ -230,7 +230,9 @@ class ChangedVms:
         violated after it whichever node is chosen."""
         if len(self.plan.moves) != 1:
             count = len(self.plan.moves)
-            return f"{count} moves are needed, and the node of one may prevent the next"
+            return (
+                f"{count} moves are needed, and the node chosen for one may leave none for the next"
+            )
         if pending:
             return "1 move is needed, and other instances need a node at the same time"
         (move,) = self.plan.moves

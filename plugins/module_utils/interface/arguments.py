@@ -35,6 +35,19 @@ ASSUME_NODE_LABELS: dict[str, Spec] = {
 """Their documentation is the fragment `virt.placement.assume_node_labels`."""
 
 
+WINDOW: dict[str, Spec] = {
+    "start": {"type": "str", "required": True},
+    "end": {"type": "str", "required": True},
+    "days": {
+        "type": "list",
+        "elements": "str",
+        "choices": ["mon", "tue", "wed", "thu", "fri", "sat", "sun"],
+    },
+    "timezone": {"type": "str", "default": "UTC"},
+}
+"""Keys of the option `window`, which `rollout.options.parse_window` reads."""
+
+
 WORKLOADS: dict[str, Spec] = {
     "namespaces": {"type": "list", "elements": "str"},
     "workloads": {"type": "list", "elements": "raw"},

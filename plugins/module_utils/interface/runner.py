@@ -13,6 +13,7 @@ import threading
 import typing as t
 from dataclasses import replace
 
+from ..api.auth_checks import url_passwords
 from ..api.client import ApiClient
 from ..api.connection import connect
 from ..api.errors import (
@@ -23,7 +24,7 @@ from ..api.errors import (
     Throttled,
     Unauthorized,
 )
-from ..cluster.reading import cluster_uid
+from ..cluster.identity import cluster_uid
 from ..model.findings import GRANT, ErrorType, InputError, InvalidInput, TaskError
 from ..model.gc import collector_spared_at_exit
 from ..model.json_pointer import JSON
@@ -109,7 +110,17 @@ def run_task(module: AnsibleModule, run: Run) -> None:
     except (ApiError, NoConfiguration, ComputingTimeout) as error:
         _end(module, api, cluster, [error], [error])
     _hide_tokens(module, api)
+    _count_bytes(module, api, cluster)
     module.exit_json(**{"changed": False, **result, "cluster": cluster})
+
+
+VERBOSE = 3
+"""Of -vvv, from which the result has the number of bytes that were read."""
+
+
+def _count_bytes(module: AnsibleModule, api: ApiClient, cluster: Result) -> None:
+    if module._verbosity >= VERBOSE:
+        cluster["bytes_read"] = api.counts.bytes_read
 
 
 class ComputingTimeout(Exception):
@@ -131,7 +142,9 @@ def computing_bounded(module: AnsibleModule, api: ApiClient) -> t.Iterator[None]
     seconds = module.params["timeout"]
 
     def end(_signal: int, _frame: object) -> None:
-        if not any(api.counts.by_verb[verb] for verb in ("create", "patch", "update", "delete")):
+        if api.deadline.remaining:  # pages of a list have put it off
+            signal.setitimer(signal.ITIMER_REAL, api.deadline.remaining + COMPUTING_GRACE, 1.0)
+        elif not any(api.counts.by_verb[verb] for verb in ("create", "patch", "update", "delete")):
             raise ComputingTimeout(
                 f"not done within {seconds} s (timeout): the cluster was read, and evaluating it takes longer;"
                 " name fewer namespaces or workloads, or raise timeout"
@@ -221,6 +234,7 @@ def _end(
     if not cluster["uid"] and _has_answered(api, causes):
         cluster["uid"] = _uid_in_passing(api)
     _hide_tokens(module, api)
+    _count_bytes(module, api, cluster)
     module.fail_json(**{"changed": False, **result, **_failure(errors), "cluster": cluster})
 
 
@@ -255,6 +269,8 @@ def _narrow_secrets(module: AnsibleModule) -> None:
     """Declare fewer strings secret. Ansible treats every value in a kubeconfig as a secret and masks
     it in all results, even `v1` and the names of clusters. Only the credentials of its users are
     secret. The option itself is still hidden."""
+    # Ansible does not know that the option proxy may hold a password.
+    module.no_log_values |= {*url_passwords(module.params.get("proxy"))}
     given = module.params.get("kubeconfig")
     if given is None:
         return

@@ -12,6 +12,7 @@ import typing as t
 from collections import defaultdict
 from dataclasses import dataclass, replace
 
+from ..model.json_pointer import JSON
 from ..model.kinds import POOL, VMI
 from ..model.objects import Pod, Ref
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
@@ -193,6 +194,13 @@ def in_flight(snapshot: Snapshot, namespaces: t.Collection[str] = ()) -> InFligh
         else:
             pods |= elsewhere
     return InFlight(frozenset(pods), frozenset(instances))
+
+
+def claim_name(volume: t.Mapping[str, JSON]) -> str:
+    """The PersistentVolumeClaim of a volume of a VMI or a pod; empty if it has none. The claim of a
+    DataVolume has its name."""
+    claim = volume.get("persistentVolumeClaim") or {}
+    return str(claim.get("claimName") or (volume.get("dataVolume") or {}).get("name") or "")
 
 
 def is_fenced(pod: Pod) -> bool:

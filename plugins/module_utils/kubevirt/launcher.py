@@ -25,6 +25,9 @@ CPU_MANAGER_BEFORE_1_8 = "cpumanager"
 """Node label where the kubelet gives whole CPUs to pods. New nodes have both."""
 
 _EVEN_PARITY = "alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity"
+"""Annotation on a VMI: its CPUs and the one of its emulator make pairs. With the feature gate AlignCPUs virt-api
+copies it from the KubeVirt object (mutators/vmi-mutator.go), of which annotations are not read."""
+
 _DEVICE = "devices.kubevirt.io/"
 _HOST_MODELS = (HOST_MODEL, "host-passthrough", "")
 _MACHINE_TYPES = {"arm64": "virt", "s390x": "s390-ccw-virtio"}
@@ -62,8 +65,14 @@ def launcher_node_expressions(spec: Object, platform: Platform) -> list[tuple[st
     return [(key, "DoesNotExist") for key in absent]
 
 
-def launcher_containers(spec: Object, platform: Platform) -> dict[str, list[dict[str, JSON]]]:
-    """`containers` and `initContainers` of the launcher pod with their requests."""
+def launcher_containers(
+    spec: Object,
+    platform: Platform,
+    annotations: t.Container[str] = (),
+    network_devices: t.Iterable[str] = (),
+) -> dict[str, list[dict[str, JSON]]]:
+    """`containers` and `initContainers` of the launcher pod with their requests. `annotations` are those of
+    the VMI, `network_devices` the resources that its networks request, one for each."""
     guaranteed = _is_dedicated(spec) or _wants_guaranteed(spec)
     disk = {
         "cpu": "10m" if guaranteed else "1m",
@@ -81,14 +90,19 @@ def launcher_containers(spec: Object, platform: Platform) -> dict[str, list[dict
             "memory": "60M" if guaranteed else "35M",
         }
         initial.insert(0, {**_container(console), "restartPolicy": "Always"})
-    compute = {name: f"{amount}n" for name, amount in compute_requests(spec, platform).items()}
+    requests = compute_requests(spec, platform, annotations)
+    for device in network_devices:
+        requests[device] = requests.get(device, 0) + _NANO
+    compute = {name: f"{amount}n" for name, amount in requests.items()}
     return {
         "containers": [_container(compute), *map(_container, disks)],
         "initContainers": initial,
     }
 
 
-def compute_requests(spec: Object, platform: Platform) -> dict[str, int]:
+def compute_requests(
+    spec: Object, platform: Platform, annotations: t.Container[str] = ()
+) -> dict[str, int]:
     """The requests of the container `compute` (renderresources.go): of the guest, of its devices, and
     the memory of the processes beside it."""
     resources = (spec.get("domain") or {}).get("resources") or {}
@@ -97,7 +111,7 @@ def compute_requests(spec: Object, platform: Platform) -> dict[str, int]:
     storage = requests.get("ephemeral-storage", 0)
     requests["ephemeral-storage"] = storage + parse_quantity("50M")
     requests |= _devices(spec, platform)
-    requests["cpu"] = _cpu_request(spec, platform)
+    requests["cpu"] = _cpu_request(spec, platform, annotations)
     guest, asked = _guest_memory(spec), _requested_memory(spec, platform)
     overhead = memory_overhead(spec, platform)
     if page := (memory.get("hugepages") or {}).get("pageSize"):
@@ -140,6 +154,19 @@ def memory_overhead(spec: Object, platform: Platform) -> int:
     return overhead + 250 * _MIB * passt
 
 
+NETWORK_DEVICE = "k8s.v1.cni.cncf.io/resourceName"
+"""Annotation on a NetworkAttachmentDefinition: the resource that a pod on the network requests."""
+
+
+def multus_networks(template: Object, namespace: str) -> tuple[tuple[str, str], ...]:
+    """Namespace and name of the NetworkAttachmentDefinition of each Multus network of a template in
+    `namespace` (pkg/network/multus/nad.go, NetworkToResource)."""
+    networks = (template.get("spec") or {}).get("networks") or ()
+    names = [str(x["multus"].get("networkName") or "") for x in networks if x.get("multus")]
+    split = [name.partition("/") for name in names]
+    return tuple((head, tail) if slash else (namespace, head) for head, slash, tail in split)
+
+
 def why_not_modeled(spec: Object, annotations: Object, platform: Platform) -> str:
     """Why requests or node labels of the launcher pod may be others than these; empty where they are
     known."""
@@ -153,17 +180,15 @@ def why_not_modeled(spec: Object, annotations: Object, platform: Platform) -> st
         for feature in _cpu(spec).get("features") or ()
     )
     reasons = {
-        "its networks may ask for devices": any(
-            "multus" in network for network in spec.get("networks") or ()
-        ),
         "its network binding may ask for memory": any(
             "binding" in interface for interface in _interfaces(spec)
         ),
         "it has devices by resource claims": any("claimName" in each for each in claimed)
         or bool(spec.get("resourceClaims")),
         "hooks run beside it": "hooks.kubevirt.io/hookSidecars" in annotations,
-        "its CPUs may be completed to pairs": bool(_cpu(spec).get("isolateEmulatorThread"))
-        and _EVEN_PARITY in annotations,
+        "KubeVirt may complete its CPUs to pairs": bool(_cpu(spec).get("isolateEmulatorThread"))
+        and "AlignCPUs" in gates
+        and _EVEN_PARITY not in annotations,
         "it shares file systems": bool(devices.get("filesystems")),
         "it boots a kernel of an image": "kernelBoot" in (domain.get("firmware") or {}),
         "KubeVirt chooses its TSC frequency": frequency
@@ -185,13 +210,13 @@ def why_not_modeled(spec: Object, annotations: Object, platform: Platform) -> st
     return next((reason for reason, holds in reasons.items() if holds), "")
 
 
-def _cpu_request(spec: Object, platform: Platform) -> int:
+def _cpu_request(spec: Object, platform: Platform, annotations: t.Container[str]) -> int:
     domain = spec.get("domain") or {}
-    resources, cpu = domain.get("resources") or {}, _cpu(spec)
+    resources = domain.get("resources") or {}
     pool = (domain.get("ioThreads") or {}).get("supplementalPoolThreadCount") or 0
     total = _vcpus(spec) + pool
     if _is_dedicated(spec):
-        return (total + bool(cpu.get("isolateEmulatorThread"))) * _NANO
+        return (total + _emulator_cpus(spec, total, annotations)) * _NANO
     limits, requests = _amounts(resources.get("limits")), _amounts(resources.get("requests"))
     configured = platform.configuration.get("cpuRequest")
     if asked := requests.get("cpu") or limits.get("cpu"):
@@ -200,6 +225,17 @@ def _cpu_request(spec: Object, platform: Platform) -> int:
         return parse_quantity(configured)
     ratio = int(_developer(platform).get("cpuAllocationRatio") or 10)
     return -(-total * _NANO // ratio)
+
+
+def _emulator_cpus(spec: Object, cpus: int, annotations: t.Container[str]) -> int:
+    """CPUs of the emulator beside the `cpus` of the guest and its I/O threads (WithCPUPinning, which counts
+    the threads of a supplemental pool a second time)."""
+    domain = spec.get("domain") or {}
+    if not _cpu(spec).get("isolateEmulatorThread"):
+        return 0
+    if domain.get("ioThreadsPolicy") == "supplementalPool":
+        cpus += (domain.get("ioThreads") or {}).get("supplementalPoolThreadCount") or 0
+    return 2 if _EVEN_PARITY in annotations and cpus % 2 == 0 else 1
 
 
 def _vcpus(spec: Object) -> int:
@@ -301,9 +337,20 @@ def _wants_guaranteed(spec: Object) -> bool:
 
 
 def _features(spec: Object, policy: str) -> list[str]:
-    """The CPU features with this policy; a feature without one is required."""
+    """The CPU features with this policy; a feature without one is required. Hyper-V's evmcs needs vmx
+    (pkg/defaults/hyperv.go, setEVMCSDependency)."""
     features = _cpu(spec).get("features") or ()
-    return [each["name"] for each in features if (each.get("policy") or "require") == policy]
+    policies = {each["name"]: each.get("policy") or "require" for each in features}
+    if requires_evmcs(spec):
+        policies["vmx"] = "require"
+    return [name for name, own in policies.items() if own == policy]
+
+
+def requires_evmcs(spec: Object) -> bool:
+    """Whether the guest gets Hyper-V's enlightened VMCS, which Intel's CPUs have."""
+    features = (spec.get("domain") or {}).get("features") or {}
+    evmcs = (features.get("hyperv") or {}).get("evmcs")
+    return evmcs is not None and evmcs.get("enabled") is not False
 
 
 def _model(spec: Object, platform: Platform) -> str:

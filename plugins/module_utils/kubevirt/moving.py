@@ -291,7 +291,7 @@ def staged_changes(workload: Workload, vmi: Vmi) -> tuple[str, ...]:
 
 
 _REFERENCES = ("instancetype", "preference")
-"""Fields of a VM's spec whose objects a restart would apply. KubeVirt fills in their revisionName."""
+"""Fields of a VM's spec whose objects a restart would apply."""
 
 
 def changes_since_start(
@@ -307,6 +307,11 @@ def changes_since_start(
     """
     spec = workload.manifest.get("spec") or {}
     changed = [name for name in _REFERENCES if _reference(started, name) != _reference(spec, name)]
+    changed += [
+        f"{name}.revisionName"
+        for name in _REFERENCES
+        if name not in changed and _other_revision(started, workload, name)
+    ]
     before, now = started.get("template") or {}, workload.template
     specs = [_mapping(template.get("spec")) for template in (before, now)]
     for name in sorted({*specs[0], *specs[1]} - set(PLACEMENT_FIELDS)):
@@ -326,6 +331,16 @@ def changes_since_start(
 def _reference(spec: t.Mapping[str, JSON], name: str) -> tuple[JSON, JSON]:
     reference = _mapping(spec.get(name))
     return reference.get("kind"), reference.get("name")
+
+
+def _other_revision(started: t.Mapping[str, JSON], workload: Workload, name: str) -> bool:
+    """Whether the VM names another revision of its instance type or preference since. KubeVirt before 1.5 fills
+    in the one that it has made for the VM (pkg/instancetype/revision, GenerateName)."""
+    spec = workload.manifest.get("spec") or {}
+    before, now = (_mapping(each.get(name)).get("revisionName") or "" for each in (started, spec))
+    return (
+        bool(now) and now != before and bool(before or not now.startswith(f"{workload.ref.name}-"))
+    )
 
 
 def _mapping(value: JSON) -> t.Mapping[str, JSON]:

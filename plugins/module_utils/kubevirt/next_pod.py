@@ -31,6 +31,7 @@ from ..model.objects import (
 from ..model.placement_manifests import CREATED_BY, merge_match_label_keys
 from ..model.snapshot import Platform, Vmi, Workload
 from ..model.topology import HOSTNAME
+from .instances import claim_name
 from .labels import (
     CPU_FEATURE,
     CPU_VENDOR,
@@ -38,6 +39,7 @@ from .labels import (
     HOST_MODEL_CPU,
     HOST_MODEL_FEATURE,
     LAUNCHER_LABEL,
+    MACHINE_TYPE,
     MIGRATION_CPU,
     VM_HOSTNAME,
     VMI_ID,
@@ -50,10 +52,14 @@ from .launcher import (
     launcher_containers,
     launcher_node_expressions,
     launcher_node_selector,
+    multus_networks,
+    requires_evmcs,
     why_not_modeled,
 )
 from .moving import PLACEMENT_FIELDS
 from .node_selectors import is_expanded
+
+Template = t.Mapping[str, JSON]
 
 NEXT = "-next"
 """Suffix of the names of pods that do not exist yet. It is only shown; no code reads it."""
@@ -85,18 +91,34 @@ def migrated(pod: Pod, vmi: Vmi, declared: Placement, source: Node | None) -> Po
 
 def with_source_cpu(placement: Placement, vmi: Vmi, source: Node | None) -> Placement:
     """The placement of a migration's target, from the one of the running pod: it also asks for the CPU
-    of the source node. A guest with the CPU model of its host keeps the model on which it first started,
-    and no guest moves to another vendor's CPU.
+    of the source node, and for the machine type with which the guest runs. A guest with the CPU model of its
+    host keeps the model on which it first started, and no guest moves to another vendor's CPU.
 
     Source: watch/migration/migration.go, createTargetPod, prepareNodeSelectorForHostCpuModel,
     getHostCpuModelFromMap, getCPUVendorLabelKey. A source node without the label of its model adds
     nothing: createTargetPod loses that error. The vendor is asked for since KubeVirt's pull request 16060,
     also in the newest releases of 1.5 and later; before that, such a migration started and failed.
+    The machine type is that of the VMI's status (services/template.go, renderLaunchManifest).
     """
-    if source is None:
-        return placement
-    model, required = requested_cpu(vmi.spec)
     running = dict(placement.node_selector)
+    selector = _with_machine_type(running, vmi.machine_type)
+    if source is not None:
+        selector = _with_cpu(selector, vmi, source)
+    if selector == running:
+        return placement
+    return replace(placement, node_selector=tuple(selector.items()))
+
+
+def _with_machine_type(selector: dict[str, str], machine_type: str) -> dict[str, str]:
+    """The node selector with this machine type, where it has one and the type is known."""
+    if not machine_type or not any(key.startswith(MACHINE_TYPE) for key in selector):
+        return selector
+    others = {key: value for key, value in selector.items() if not key.startswith(MACHINE_TYPE)}
+    return {**others, f"{MACHINE_TYPE}{machine_type}": "true"}
+
+
+def _with_cpu(running: dict[str, str], vmi: Vmi, source: Node) -> dict[str, str]:
+    model, required = requested_cpu(vmi.spec)
     selector = {k: v for k, v in running.items() if k in required or not k.startswith(_OF_CPU)}
     if model == HOST_MODEL:
         kept = {key: running[key] for key in running if CPU_FEATURE in key or MIGRATION_CPU in key}
@@ -104,27 +126,25 @@ def with_source_cpu(placement: Placement, vmi: Vmi, source: Node | None) -> Plac
     if not any(key.startswith(CPU_VENDOR) for key in selector):
         vendors = sorted(key for key in source.labels if key.startswith(CPU_VENDOR))
         selector |= dict.fromkeys(vendors[:1], "true")
-    if selector == running:
-        return placement
-    return replace(placement, node_selector=tuple(selector.items()))
+    return selector
 
 
 def without_migration_cpu(placement: Placement, vmi: Vmi | None) -> Placement:
     """The placement without what only a migration asked for: a VM that starts anew takes the CPU of any
-    node (services/nodeselectorrenderer.go, Render: labels of the spec alone)."""
+    node and the machine type of its spec (services/nodeselectorrenderer.go, Render: labels of the spec
+    alone)."""
     if vmi is None:
         return placement
-    if not any(key.startswith(_OF_CPU) for key, _value in placement.node_selector):
+    if not any(key.startswith((*_OF_CPU, MACHINE_TYPE)) for key, _value in placement.node_selector):
         return placement
     _model, required = requested_cpu(vmi.spec)
-    selector = tuple(
-        (key, value)
-        for key, value in placement.node_selector
-        if key in required or not key.startswith(_OF_CPU)
-    )
-    if len(selector) == len(placement.node_selector):
+    running = dict(placement.node_selector)
+    machine = (vmi.spec.get("domain") or {}).get("machine") or {}
+    selector = _with_machine_type(running, machine.get("type") or "")
+    selector = {k: v for k, v in selector.items() if k in required or not k.startswith(_OF_CPU)}
+    if selector == running:
         return placement
-    return replace(placement, node_selector=selector)
+    return replace(placement, node_selector=tuple(selector.items()))
 
 
 _OF_CPU = (MIGRATION_CPU, CPU_FEATURE, CPU_VENDOR)
@@ -140,8 +160,7 @@ def requested_cpu(spec: t.Mapping[str, JSON]) -> tuple[str, frozenset[str]]:
         for feature in cpu.get("features") or ()
         if (feature.get("policy") or "require") == "require"
     }
-    evmcs = ((domain.get("features") or {}).get("hyperv") or {}).get("evmcs")
-    if evmcs is not None and evmcs.get("enabled") is not False:
+    if requires_evmcs(spec):
         names.add(f"{CPU_VENDOR}Intel")
     return cpu.get("model") or "", frozenset(names)
 
@@ -221,11 +240,12 @@ def _joined(
     return (*own, *(expression for expression in added if expression not in own))
 
 
-def planned_vmi(workload: Workload, name: str, expanded: t.Mapping[str, JSON] | None = None) -> Vmi:
-    """The VMI that starting a VM of `workload` would make. `expanded` is the spec of its template with its
-    instance type and preference, or of a VMI that was made so."""
+def planned_vmi(workload: Workload, name: str, template: Template | None = None) -> Vmi:
+    """The VMI that starting a VM of `workload` would make. `template` is its template with its instance
+    type and preference."""
     spec = workload.template.get("spec") or {}
-    if expanded is not None:
+    if template is not None:
+        expanded = template.get("spec") or {}
         selector = {**(expanded.get("nodeSelector") or {}), **(spec.get("nodeSelector") or {})}
         kept = {key: value for key, value in expanded.items() if key not in PLACEMENT_FIELDS}
         placement = {key: value for key, value in spec.items() if key in PLACEMENT_FIELDS}
@@ -242,8 +262,11 @@ def planned_vmi(workload: Workload, name: str, expanded: t.Mapping[str, JSON] | 
     )
 
 
-def launcher_pod(vmi: Vmi, platform: Platform) -> Pod:
-    """The launcher pod of a VMI that has none."""
+def launcher_pod(
+    vmi: Vmi, platform: Platform, template: Template, network_devices: t.Iterable[str] = ()
+) -> Pod:
+    """The launcher pod of a VMI that is made from this template; `network_devices` are the resources that its
+    networks request."""
     labels = {
         **vmi.labels,
         LAUNCHER_LABEL[0]: LAUNCHER_LABEL[1],
@@ -255,7 +278,7 @@ def launcher_pod(vmi: Vmi, platform: Platform) -> Pod:
     claims = [volume for volume in map(claim_of, vmi.spec.get("volumes") or ()) if volume]
     spec = {
         **placement,
-        **launcher_containers(vmi.spec, platform),
+        **launcher_containers(vmi.spec, platform, _annotations(template), network_devices),
         "nodeSelector": launcher_node_selector(vmi.spec, platform),
         "volumes": claims,
     }
@@ -268,15 +291,26 @@ def launcher_pod(vmi: Vmi, platform: Platform) -> Pod:
 
 
 def why_estimated(
-    workload: Workload, expanded: t.Mapping[str, JSON] | None, platform: Platform
+    workload: Workload,
+    template: Template | None,
+    platform: Platform,
+    network_devices: t.Iterable[str] | None = None,
 ) -> str:
     """Why the launcher pod of a VM without a VMI may be another than `launcher_pod` makes it; empty where
-    it is known."""
-    if expanded is None and is_expanded(workload):
+    it is known. `network_devices` is None where they were not read."""
+    if template is None and is_expanded(workload):
         return "its instance type or preference could not be read"
-    annotations = (workload.template.get("metadata") or {}).get("annotations") or {}
-    spec = expanded or workload.template.get("spec") or {}
-    return why_not_modeled(spec, annotations, platform)
+    template = template or workload.template
+    networks = multus_networks(template, workload.ref.namespace)
+    if networks and network_devices is None:
+        names = ", ".join(f"{namespace}/{name}" for namespace, name in networks)
+        return f"its networks may request devices, and NetworkAttachmentDefinition {names} could not be read"
+    return why_not_modeled(template.get("spec") or {}, _annotations(template), platform)
+
+
+def _annotations(template: Template) -> t.Mapping[str, JSON]:
+    annotations: t.Mapping[str, JSON] = (template.get("metadata") or {}).get("annotations") or {}
+    return annotations
 
 
 def controlled_pod(workload: Workload, name: str, owner_uid: str, owner_kind: str) -> Pod:
@@ -304,9 +338,7 @@ def _pod(
 
 def claim_of(volume: t.Mapping[str, JSON]) -> JSON:
     """A volume of a VMI as its launcher pod mounts it; None if it is no claim."""
-    claim = volume.get("persistentVolumeClaim")
-    data = volume.get("dataVolume")
-    name = (claim or {}).get("claimName") or (data or {}).get("name")
+    name = claim_name(volume)
     if not name:
         return None
     return {"name": volume["name"], "persistentVolumeClaim": {"claimName": name}}

@@ -59,7 +59,8 @@ class AddedNodeSelectors:
     def _expanded(self, workload: Workload) -> Labels:
         """The node selector of the template with its instance type: as the server expands it, or as it
         is on a running VMI."""
-        spec = self._snapshot.expanded.get(workload.ref) or self._running.get(workload.ref) or {}
+        template = self._snapshot.expanded.get(workload.ref) or {}
+        spec = template.get("spec") or self._running.get(workload.ref) or {}
         selector: Labels = spec.get("nodeSelector") or {}
         return selector
 

@@ -68,10 +68,10 @@ def _all_taken(
         term,
         "blocks_live_migration",
         "warning",
-        f"The {term.kind} term over {scene.topology.name_of(term.source.topology_key)} is about"
-        f" {members} instances, and {len(inside)} domains take them, {single} of them with a single"
-        " node: once all are taken, a VM there has no target, and a drain of its node cannot"
-        " end.",
+        f"The {term.kind} term over {scene.topology.name_of(term.source.topology_key)} selects"
+        f" {members} instances in {len(inside)} domains, {single} of them with a single node that takes"
+        " them. While each domain has an instance, the one on such a node cannot be live-migrated, and"
+        " the node cannot be drained.",
         "Add a node, or make the term preferred.",
     )
 

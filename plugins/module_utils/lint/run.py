@@ -12,6 +12,7 @@ import typing as t
 from dataclasses import replace
 
 from ..model.findings import Finding
+from ..model.gc import collector_paused
 from ..model.objects import Ref
 from ..model.patched_snapshot import written
 from ..model.rule import Rule
@@ -26,7 +27,7 @@ from .node_terms import findings as node_term_findings
 from .scene import LintInput, lint_input_of
 from .selectors import findings as selector_findings
 from .server import invalid_template_findings, unsupported_field_findings
-from .workloads import rollout_findings, workload_findings
+from .workloads import count_findings, rollout_findings, too_many_terms, workload_findings
 
 _RANK = {"error": 0, "warning": 1, "info": 2}
 
@@ -75,7 +76,7 @@ RULE_CHECKS: tuple[Check, ...] = (
 )
 """Checks of the terms that rules write."""
 
-ALL_CHECKS: tuple[Check, ...] = (*RULE_CHECKS, workload_findings)
+ALL_CHECKS: tuple[Check, ...] = (*RULE_CHECKS, workload_findings, count_findings)
 """The registry: a new check is a function from LintInput to findings, and an entry here."""
 
 RequestCheck = t.Callable[[Snapshot, tuple[Rule, ...], tuple[Write, ...]], tuple[Finding, ...]]
@@ -84,6 +85,7 @@ RequestCheck = t.Callable[[Snapshot, tuple[Rule, ...], tuple[Write, ...]], tuple
 def lint_of_writes(topology: Topology) -> RequestCheck:
     """The check that `plan_rules` takes as `extra_findings`: terms of the rules after the writes."""
 
+    @collector_paused()
     def check(
         snapshot: Snapshot, rules: tuple[Rule, ...], writes: tuple[Write, ...]
     ) -> tuple[Finding, ...]:
@@ -108,11 +110,13 @@ def findings_about(
     return tuple(finding for finding in findings if finding.rule in ids.values())
 
 
+@collector_paused()
 def lint_scene(scene: LintInput) -> tuple[Finding, ...]:
     """Every finding of a scene, the worst first."""
     return merged(finding for check in ALL_CHECKS for finding in check(scene))
 
 
+@collector_paused()
 def lint(
     snapshot: Snapshot,
     *,
@@ -122,8 +126,15 @@ def lint(
 ) -> tuple[Finding, ...]:
     """The findings about `workloads` (None: about all) in `namespaces` (None: in all). What could
     not be read counts as not known, so that a missing right causes no finding."""
-    return lint_scene(
-        lint_input_of(
-            snapshot, topology or Topology.of(), workloads=workloads, namespaces=namespaces
-        )
+    scene = lint_input_of(
+        snapshot, topology or Topology.of(), workloads=workloads, namespaces=namespaces
     )
+    of_pods = (
+        finding
+        for pod in snapshot.pods
+        if pod.owner is None
+        and workloads is None
+        and (namespaces is None or pod.namespace in namespaces)
+        for finding in too_many_terms(pod.ref, pod.placement)
+    )
+    return merged((*lint_scene(scene), *of_pods))

@@ -9,7 +9,6 @@ with the scheduler's selector index.
 
 from __future__ import annotations
 
-import functools
 import typing as t
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -106,7 +105,7 @@ class LintedWorkload:
     @property
     def terms(self) -> tuple[Term, ...]:
         """Its terms in an order that does not change."""
-        return _ordered(self.declared.terms)
+        return self.declared.term_set.ordered
 
     def rule(self, term: Term) -> str:
         """The name of the first rule that owns a term; empty where none does."""
@@ -274,11 +273,6 @@ def pod_labels(workload: Workload) -> dict[str, str]:
         own[VMI_ID] = vmi_id(workload.ref.name)
         own[GUEST_HOSTNAME] = hostname(workload)
     return {**labels, **own}
-
-
-@functools.lru_cache(maxsize=65536)
-def _ordered(terms: frozenset[Term]) -> tuple[Term, ...]:
-    return tuple(sorted(terms, key=lambda term: (term.kind, str(term.source))))
 
 
 def _chosen(term: Term) -> PodTerm:

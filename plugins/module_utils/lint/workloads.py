@@ -9,7 +9,7 @@ import typing as t
 from ..compliance.terms import Term, TermKind
 from ..model.findings import Finding
 from ..model.kinds import POD_TEMPLATE_HASH
-from ..model.objects import PodTerm, Ref
+from ..model.objects import Placement, PodTerm, Ref
 from ..model.rule import RuleId
 from ..model.snapshot import managed_by
 from .scene import LintedWorkload, LintInput
@@ -71,6 +71,40 @@ def workload_findings(scene: LintInput) -> t.Iterator[Finding]:
                 f"It carries rules and is managed by {manager}, which may revert them.",
                 "Commit the terms to the source of the object, and let the rules adopt them.",
             )
+
+
+TERMS_LIMIT = 32
+"""Terms of one pod whose cost grows with the pods of the cluster. The rules of this collection write one
+for each rule."""
+
+
+def count_findings(scene: LintInput) -> t.Iterator[Finding]:
+    """Each term is compared with every pod, by kube-scheduler for each pod that it places, too."""
+    for subject in scene.subjects:
+        yield from too_many_terms(subject.ref, subject.declared.placement)
+
+
+def too_many_terms(ref: Ref, placement: Placement) -> t.Iterator[Finding]:
+    """The finding about an object whose pods have this placement, if there is one."""
+    lists: tuple[t.Sequence[object], ...] = (
+        placement.affinity,
+        placement.anti_affinity,
+        placement.preferred_affinity,
+        placement.preferred_anti_affinity,
+        placement.spread,
+    )
+    number = sum(map(len, lists))
+    if number > TERMS_LIMIT:
+        yield Finding(
+            "too_many_terms",
+            "warning",
+            f"Its pods have {number} pod affinity, anti-affinity and spread terms, more than"
+            f" {TERMS_LIMIT}: each is compared with every pod, which slows down kube-scheduler and this"
+            " collection.",
+            "Select all pods that are meant with one term: by a common label, or by several values of"
+            " one label.",
+            (ref,),
+        )
 
 
 def _bypassed(rule: str, workload: Ref) -> Finding:

@@ -7,6 +7,7 @@ A drain is a run of the rollout's engine. What is planned, and when it is over, 
 
 from __future__ import annotations
 
+import datetime
 import typing as t
 from dataclasses import dataclass, field
 
@@ -19,42 +20,45 @@ from ..cluster.patching import apply
 from ..cluster.reading import NODES_ONLY, ReadScope, read_snapshot
 from ..model.findings import Finding, InputError, InvalidInput, sentences
 from ..model.json_pointer import JSON
-from ..model.kinds import KUBEVIRT_V1, MIGRATIONS, POOL, VMIS
+from ..model.kinds import POOL, SERVICED
 from ..model.objects import Node
-from ..model.plan import Plan, skipped_as_json
+from ..model.plan import Plan
 from ..model.snapshot import Snapshot
 from ..model.write import Write
 from ..rollout import report
 from ..rollout.events import record_node_event, timestamp
 from ..rollout.move import MoveRecord, Phase
 from ..rollout.reconcile import Reconciler, Reconciliation
+from ..rollout.send import StartRevisions
 from ..rollout.state import RolloutState, StepResult
 from ..rollout.step import Listening, RolloutStep
 from ..rollout.view import View
 from .drain_plan import DrainView
-from .mark import DamagedMark, MaintenancePhase, again, begun, mark_of, mark_write
+from .mark import DamagedMark, MaintenancePhase, again, begun, is_marked, mark_of, mark_write
 from .options import MaintenanceOptions, check_limits, select
+from .pods import PENDING_CHANGES
 from .preflight import preflight, refusal, refusing
 from .read_preflight import read_preflight
 
 EMPTY = 2
 """Readings in a row that show no pod on the nodes: one may have missed a pod that was just bound."""
 
-_EVERYTHING = ReadScope(quotas=True)
+_EVERYTHING = ReadScope(pods="all", quotas=True)
 _ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
 
 
 @dataclass(slots=True)
 class DrainState(RolloutState):
-    """`nodes` are those of the run. `checked`: the findings about them were reported. `cordoned`: this
-    run has cordoned them. `totals` and `left` are the numbers of pods on each node at the beginning, and
-    as they were reported last."""
+    """`nodes` are those of the run, with their uids. `checked`: the findings about them were reported.
+    `cordoned`: this run has cordoned them. `totals` and `left` are the numbers of pods on each node at the
+    beginning, and as they were reported last. `not_ready` are the nodes that were reported so."""
 
-    nodes: list[str] = field(default_factory=list)
+    nodes: dict[str, str] = field(default_factory=dict)
     checked: bool = False
     cordoned: bool = False
     totals: dict[str, int] = field(default_factory=dict)
     left: dict[str, int] = field(default_factory=dict)
+    not_ready: list[str] = field(default_factory=list)
 
 
 class DrainStep(RolloutStep):
@@ -70,38 +74,40 @@ class DrainStep(RolloutStep):
         super().__init__(api, asked.as_rollout, state, listening)
         self.asked = asked
         self.drain = state
+        self.revisions = StartRevisions(
+            self.api,
+            lenient=state.held is None,
+            permission=f"allow the finding {PENDING_CHANGES}",
+        )
         self.nodes: tuple[Node, ...] = ()
         self.writes: list[Write] = []
         self.findings: tuple[Finding, ...] = ()
         self._all_nodes: tuple[Node, ...] = ()
         self._empty = 0
 
-    def check(self) -> StepResult:
-        """Check mode: the marks and moves, and whether a run would be allowed to make them."""
-        reading = self._lease_if_allowed()
-        view = self.read_cluster()
-        plan = view.plan(self.options)
-        result = self._result(finished=True)
-        if not self.nothing_to_do(view, plan):
-            self.refuse(view, plan)
-            self._require_rights(reading, (), view, plan)
+    def finish_check(self, view: View, plan: Plan, result: StepResult) -> None:
+        """Add the marks that a run would write last."""
+        if reason := self._outside_of_window():
+            self._report_not_begun(result, reason)
+        elif not self.nothing_to_do(view, plan):
             last = (
                 MaintenancePhase.CORDONED
                 if self.asked.state == "cordoned"
                 else MaintenancePhase.DRAINED
             )
             self.writes = self._marks(last, "check-mode")
-        self.report.lines += report.plan_lines("check mode", plan)
-        places = report.NodeDescriptions.of(view.snapshot, self.options.zone_key)
-        self.report.lines += report.planned_lines(plan.moves, places)
-        result.moves = [report.planned_move(move) for move in plan.moves]
-        result.skipped = [skipped_as_json(instance) for instance in plan.skipped]
-        result.changed = bool(self.writes or plan.moves)
-        return result
+            result.changed = result.changed or bool(self.writes)
 
-    def read_cluster(self, records: t.Iterable[MoveRecord] = ()) -> DrainView:
-        moving = self.asked.state == "drained"
-        snapshot = read_snapshot(self.api, _EVERYTHING if moving or records else NODES_ONLY)
+    def read_cluster(
+        self,
+        records: t.Iterable[MoveRecord] = (),
+        *,
+        fresh: bool = False,
+        again: t.Collection[str] = (),
+    ) -> DrainView:
+        draining = self.asked.state == "drained"
+        scope = _EVERYTHING if draining or records else NODES_ONLY
+        snapshot = self.snapshot(scope, fresh=fresh, again=again)
         gaps = [gap for gap in snapshot.unreadable if gap.resource != POOL.plural]
         if gaps:
             raise InvalidInput(
@@ -112,24 +118,18 @@ class DrainStep(RolloutStep):
             self.nodes = self._still_ours(snapshot)
         else:
             self.nodes = select(self.asked, snapshot.nodes)
-            self.drain.nodes = [node.name for node in self.nodes]
+            self.drain.nodes = {node.name: node.uid for node in self.nodes}
         return DrainView(
             snapshot,
             frozenset(self.drain.nodes),
             self.asked.vm_policy,
             self.asked.allow_findings,
-            moving,
+            draining and not self._outside_of_window(),
+            why_no_restart=self.revisions.why_no_restart,
         )
 
     def namespaces(self, _records: t.Iterable[MoveRecord]) -> tuple[str, ...]:
         return ()
-
-    def watched(self, view: View, records: t.Iterable[MoveRecord]) -> t.Iterable[str]:
-        del records
-        yield "/api/v1/pods"
-        if view.snapshot.platform.kubevirt is not None:
-            yield f"/apis/{KUBEVIRT_V1}/{VMIS}"
-            yield f"/apis/{KUBEVIRT_V1}/{MIGRATIONS}"
 
     def other_rights(self, _view: View) -> set[Right]:
         rights = {Right("patch", "", "nodes", "", "", node.name) for node in self.nodes}
@@ -138,6 +138,8 @@ class DrainStep(RolloutStep):
         return rights
 
     def nothing_to_do(self, view: View, plan: Plan) -> bool:
+        if self._outside_of_window():
+            return True
         marks = [mark_of(node) for node in self.nodes]
         if not all(node.unschedulable for node in self.nodes) or None in marks:
             return False
@@ -146,9 +148,18 @@ class DrainStep(RolloutStep):
         drained = all(mark is not None and mark.phase is MaintenancePhase.DRAINED for mark in marks)
         return drained and not (plan.moves or plan.skipped)
 
+    def _outside_of_window(self) -> str:
+        """Why the maintenance does not begin now; empty where it may, or has begun."""
+        window, now = self.asked.window, datetime.datetime.now(datetime.timezone.utc)
+        if window is None or now in window or any(map(is_marked, self.nodes)):
+            return ""
+        return f"outside of the window from {window}"
+
     def refuse(self, view: View, _plan: Plan) -> None:
+        if reason := self._outside_of_window():
+            raise InvalidInput([InputError("window", f"{reason}: no node was cordoned")])
         check_limits(self.asked, self.nodes, self._all_nodes)
-        if self.asked.state != "drained" or not isinstance(view, DrainView):
+        if self.asked.state != "drained" or self.drain.checked or not isinstance(view, DrainView):
             return
         findings = preflight(
             read_preflight(
@@ -161,11 +172,10 @@ class DrainStep(RolloutStep):
         refused = refusing(findings, self.asked.allow_findings)
         if refused and not self._continues():
             raise refusal(refused)
-        if not self.drain.checked:
-            self.drain.checked = True
-            self.findings = findings
-            shown = (finding for finding in findings if finding.severity != "info")
-            self.report.lines += [f"warning: {text}" for _finding, text in sentences(shown)]
+        self.drain.checked = True
+        self.findings = findings
+        shown = (finding for finding in findings if finding.severity != "info")
+        self.report.lines += [f"warning: {text}" for _finding, text in sentences(shown)]
 
     def _continues(self) -> bool:
         """Whether an earlier run has begun to drain the nodes. What stays is named at the end."""
@@ -179,7 +189,7 @@ class DrainStep(RolloutStep):
         if self.drain.cordoned:
             return view
         records = self.journal.records if self.journal is not None else ()
-        self.read_cluster(records)  # the limits hold under the Lease
+        self.read_cluster(records, again=("nodes",))  # the limits hold under the Lease
         check_limits(self.asked, self.nodes, self._all_nodes)
         phase = (
             MaintenancePhase.CORDONED
@@ -188,11 +198,12 @@ class DrainStep(RolloutStep):
         )
         self._write(keeper.api_while_ours(), phase, keeper.held.run)
         self.drain.cordoned = True
-        return self.read_cluster(records)
+        return self.read_cluster(records, again=("nodes",))
 
     def goes_on(self, reconciler: Reconciler, now: Reconciliation) -> bool:
         if isinstance(now.view, DrainView):
             self._report_left(now.view, now.nodes)
+            self._report_not_ready()
         held_up = (record for record in reconciler.journal.records if record.note)
         unsent = next((x for x in held_up if x.phase is Phase.INTENDED), None)
         if unsent is not None and not now.waiting:
@@ -212,6 +223,9 @@ class DrainStep(RolloutStep):
     def finish(self, view: View, plan: Plan) -> StepResult:
         """The nodes are drained, or what stays is named."""
         result = self._result(finished=True, plan=plan)
+        if reason := self._outside_of_window():
+            self._report_not_begun(result, reason)
+            return result
         if plan.skipped:
             failed = (
                 f". Failed moves: {'; '.join(self.state.failures)}" if self.state.failures else ""
@@ -223,6 +237,10 @@ class DrainStep(RolloutStep):
             result.changed = self.state.changed = result.changed or self.report.changed
         return result
 
+    def _report_not_begun(self, result: StepResult, reason: str) -> None:
+        self.report.lines.append(f"{', '.join(self.drain.nodes)}: not begun, {reason}")
+        result.stop_reason = reason
+
     def undone(self, records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> str:
         """Each instance that is left, with its own reason."""
         there = {record.uid: str(record.instance) for record in records}
@@ -233,6 +251,7 @@ class DrainStep(RolloutStep):
             why = f"moves after {first}" if first else waiting or "not started"
             texts.append(f"{move.instance} on {move.source}: {why}")
         texts += _stays(plan)
+        texts += [f"node {name} is not Ready" for name in self.drain.not_ready]
         undone = "; ".join(texts) or waiting or "the nodes were not read empty twice"
         return f"{undone}. {self._undo_hint()}"
 
@@ -250,7 +269,17 @@ class DrainStep(RolloutStep):
                 continue
             self.drain.left[node] = left
             total = self.drain.totals[node] = max(total, left)
-            self.report.lines.append(f"node {places.named(node)}: {left} of {total} left")
+            self.report.lines.append(
+                f"node {places.named(node)}: {left} of {total} still on the node"
+            )
+
+    def _report_not_ready(self) -> None:
+        """Nodes that the drain cannot empty until they are Ready, and those that are again."""
+        not_ready = [node.name for node in self.nodes if not node.ready]
+        for name in sorted(set(not_ready) ^ set(self.drain.not_ready)):
+            again = "is Ready again" if name not in not_ready else "is not Ready: nothing leaves it"
+            self.report.lines.append(f"node {name} {again}")
+        self.drain.not_ready = not_ready
 
     def _still_ours(self, snapshot: Snapshot) -> tuple[Node, ...]:
         """The nodes of the run. Raises InvalidInput if another client took one out of the maintenance."""
@@ -261,6 +290,8 @@ class DrainStep(RolloutStep):
             why = ""
             if node is None:
                 why = "was deleted during its maintenance"
+            elif node.uid != self.drain.nodes[name]:
+                why = "was replaced during its maintenance by another node of this name"
             elif not node.unschedulable:
                 why = "was uncordoned during its maintenance, by another client"
             elif not self._is_ours(node):
@@ -354,6 +385,7 @@ def node_as_json(node: Node, zone_key: str) -> dict[str, JSON]:
         "reason": mark.reason if mark is not None else None,
         "since": mark.since if mark is not None else None,
         "boot_id": node.boot_id or None,
+        "change_id": node.annotations.get(SERVICED),
     }
 
 

@@ -9,7 +9,7 @@ It leaves by a migration object, or as its policy says.
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ..kubevirt.instances import pod_workload, vmi_workload
@@ -19,6 +19,7 @@ from ..model.kinds import (
     REPLICA_SET,
     STATEFUL_SET,
     VIRTUAL_MACHINE,
+    VMI,
 )
 from ..model.objects import Pod, Ref
 from ..model.plan import Method, Move, Plan, SkippedInstance
@@ -29,7 +30,7 @@ from ..rollout.journal import RunJournal, digest
 from ..rollout.move import MoveRecord, Phase
 from ..rollout.options import RolloutOptions
 from ..view.tables import ClusterTables
-from .pods import VM_POLICIES, PodAction, PodDecision, PodFilter, vm_policy
+from .pods import PENDING_CHANGES, VM_POLICIES, PodAction, PodDecision, PodFilter, vm_policy
 
 ATTEMPTS = 3
 """Migrations of one VM that a run begins before it gives up on it."""
@@ -41,7 +42,8 @@ _NOT_COUNTED = InstanceSelection()
 
 @dataclass(frozen=True)
 class DrainView:
-    """What leaves `nodes`. With `moving` False nothing does: the nodes are only cordoned."""
+    """What leaves `nodes`. With `moving` False nothing does: the nodes are only cordoned. `allowed` are
+    names of findings. `why_no_restart` says what else a restart would apply."""
 
     snapshot: Snapshot
     nodes: frozenset[str]
@@ -50,6 +52,7 @@ class DrainView:
     moving: bool = True
     selection: InstanceSelection = _NOT_COUNTED
     candidates: tuple[MovableInstance, ...] = ()
+    why_no_restart: t.Callable[[MovableInstance], str] = lambda _movable: ""
 
     def is_about(self, _record: MoveRecord) -> bool:
         return True
@@ -159,11 +162,51 @@ class DrainView:
         strategy = run_strategy(workload)
         if strategy not in RESTARTABLE:
             return None, f"a VM with run strategy {strategy} is not restarted", False
+        if why := self.pending_changes(vmi):
+            return None, why, False
         return Method.RESTART, "", False
+
+    def pending_changes(self, vmi: Vmi) -> str:
+        """What a restart of the VM would apply beside placement; empty where that is allowed."""
+        movable = self.by_uid.get(vmi.uid)
+        if movable is None or PENDING_CHANGES in self.allowed:
+            return ""
+        return self.why_no_restart(movable)
 
     def policy_of(self, vmi: Vmi) -> str:
         """One of VM_POLICIES, or another text that the label of the VM has."""
         return vm_policy(vmi, self._tables.workloads.get(self._owner(vmi)), self.policy)
+
+    @property
+    def for_forecast(self) -> Snapshot:
+        """The snapshot in which a drain does with each VM of the nodes what its policy says: the forecast
+        knows eviction strategies. VMs that cannot leave end, so that they need no place."""
+        concerned = {
+            pod.owner.uid
+            for pod in self.snapshot.pods
+            if pod.node_name in self.nodes and pod.owner is not None and pod.owner.kind == VMI
+        }
+        restarted: set[Ref] = set()
+        vmis = []
+        for vmi in self.snapshot.vmis:
+            if vmi.uid in concerned:
+                method, _why, temporary = self.method_of_vm(vmi)
+                if method is Method.MIGRATE or temporary:
+                    vmi = replace(vmi, eviction_strategy="LiveMigrate")
+                elif method is None:
+                    vmi = replace(vmi, terminating=True)
+                elif method is Method.STOP:
+                    vmi = replace(vmi, eviction_strategy="None", owner=None)
+                else:
+                    vmi = replace(vmi, eviction_strategy="None")
+                    if vmi.owner is not None:
+                        restarted.add(self._owner(vmi))
+            vmis.append(vmi)
+        workloads = tuple(
+            _always_started(workload) if workload.ref in restarted else workload
+            for workload in self.snapshot.workloads
+        )
+        return replace(self.snapshot, vmis=tuple(vmis), workloads=workloads)
 
     def _owner(self, vmi: Vmi) -> Ref:
         """The VirtualMachine or replica set of the VMI, which has its label and takes its restart."""
@@ -200,7 +243,7 @@ class DrainView:
             method=method,
             source=movable.node,
             targets=(),
-            reason=f"node {movable.node} is drained",
+            reason=f"node {movable.node} is being drained",
             after=tuple(sorted(after)),
         )
 
@@ -210,6 +253,13 @@ class DrainView:
         return SkippedInstance(
             instance.ref, instance.uid, instance.workload, node, why, temporary=temporary
         )
+
+
+def _always_started(workload: Workload) -> Workload:
+    if workload.ref.kind != VIRTUAL_MACHINE.name:
+        return workload
+    spec = {**(workload.manifest.get("spec") or {}), "runStrategy": "Always"}
+    return replace(workload, manifest={**workload.manifest, "spec": spec})
 
 
 def _why_given_up(journal: RunJournal, uid: str, method: Method) -> str:

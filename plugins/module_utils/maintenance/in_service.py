@@ -8,6 +8,7 @@ again (KubeVirt, virt-handler heartbeat: label kubevirt.io/schedulable).
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 from dataclasses import dataclass, field, replace
 
@@ -17,6 +18,7 @@ from ..api.lists import list_all
 from ..api.transport import Deadline, uptime
 from ..cluster import lease
 from ..cluster.access import Right, require_rights
+from ..cluster.following import FollowedCluster
 from ..cluster.patching import apply
 from ..cluster.reading import NODES_ONLY, read_snapshot
 from ..model.findings import Finding, InputError, InvalidInput
@@ -29,7 +31,7 @@ from ..rollout import journal as journals
 from ..rollout.events import record_node_event
 from ..rollout.state import RolloutState, StepResult
 from ..rollout.step import OVERTIME, STEP_LIMIT, STEP_SECONDS, Listening
-from .mark import Mark, again, mark_of, unmark_write
+from .mark import MaintenancePhase, Mark, again, mark_of, unmark_write
 from .options import MaintenanceOptions, select
 
 POLL = 1.0
@@ -51,9 +53,15 @@ _COPYING = ("Running", "Succeeded", "Failed")
 """Phases of a migration that is not canceled any more."""
 
 
-def why_not_back(node: Node, mark: Mark, nodes: t.Iterable[Node], *, reboot_expected: bool) -> str:
-    """What a node in maintenance lacks before pods may be placed on it; empty where it is back."""
-    if reboot_expected and node.boot_id == mark.boot_id:
+def why_not_back(
+    node: Node, mark: Mark | None, nodes: t.Iterable[Node], *, reboot_expected: bool
+) -> str:
+    """What a node lacks before pods may be placed on it; empty where it is back. One without a mark needs
+    no reboot: it was replaced, or is in service. Nor does one whose drain has not ended: no work was done on it."""
+    rebooted = (
+        mark is None or mark.phase is MaintenancePhase.DRAINING or node.boot_id != mark.boot_id
+    )
+    if reboot_expected and not rebooted:
         return f"was not rebooted (bootID is still {node.boot_id or 'unknown'})"
     if not node.ready:
         return "is not Ready"
@@ -94,6 +102,7 @@ class InServiceStep:
         self.before = state.elapsed
         left = max(0.0, asked.run_timeout - state.elapsed) + OVERTIME
         self.api = api.under(Deadline(min(STEP_LIMIT, left)))
+        self.cluster = FollowedCluster(self.api)
         self.asked, self.state, self.listening = asked, state, listening
         self.nodes: tuple[Node, ...] = ()
         self.writes: list[Write] = []
@@ -106,6 +115,10 @@ class InServiceStep:
 
     def run(self, *, check: bool) -> StepResult:
         """Raises InvalidInput, and ApiError where nothing was begun."""
+        with contextlib.closing(self.cluster):
+            return self._run(check=check)
+
+    def _run(self, *, check: bool) -> StepResult:
         while True:
             try:
                 waiting = self._advance(check=check)
@@ -131,21 +144,17 @@ class InServiceStep:
 
     def _advance(self, *, check: bool) -> str:
         """Put each node in service that is back. Returns what the others lack."""
-        all_nodes = read_snapshot(self.api, NODES_ONLY).nodes
+        all_nodes = self.cluster.snapshot(NODES_ONLY).nodes
+        self.cluster.follow(self.api.deadline, lambda _query, _namespace: False)
         self.nodes = select(self.asked, all_nodes)
         marked = {node.name: (node, mark) for node in self.nodes if (mark := mark_of(node))}
-        if not marked:
-            return ""
-        if self.before == 0:
+        if self.before == 0 and marked:
             self._require_rights(marked)
+        reboot = self.asked.reboot_expected
         lacks = {
-            name: why
-            for name, (node, mark) in marked.items()
-            if (
-                why := why_not_back(
-                    node, mark, all_nodes, reboot_expected=self.asked.reboot_expected
-                )
-            )
+            node.name: why
+            for node in self.nodes
+            if (why := why_not_back(node, mark_of(node), all_nodes, reboot_expected=reboot))
         }
         back = [pair for name, pair in marked.items() if name not in lacks]
         if check:
@@ -157,8 +166,11 @@ class InServiceStep:
         return "; ".join(f"waiting: node {name} {why}" for name, why in sorted(lacks.items()))
 
     def _plan(self, marked: t.Iterable[tuple[Node, Mark]], lacks: t.Mapping[str, str]) -> None:
-        self.writes = [write for node, mark in marked if (write := unmark_write(node, mark))]
+        self.writes = [write for node, mark in marked if (write := self._unmark(node, mark))]
         self.lines += [f"node {name} {why}" for name, why in sorted(lacks.items())]
+
+    def _unmark(self, node: Node, mark: Mark) -> Write | None:
+        return unmark_write(node, mark, self.asked.change_id)
 
     def _require_rights(self, marked: t.Iterable[str]) -> None:
         rights = {Right("patch", "", "nodes", "", "", name) for name in marked}
@@ -167,15 +179,19 @@ class InServiceStep:
     def _uncordon(self, nodes: t.Sequence[Node]) -> None:
         def plan(node: Node) -> Write | None:
             mark = mark_of(node)
-            return unmark_write(node, mark) if mark is not None else None
+            return self._unmark(node, mark) if mark is not None else None
 
         writes = [write for node in nodes if (write := plan(node)) is not None]
         runs = {node.name: mark.run for node in nodes if (mark := mark_of(node)) is not None}
         applied = apply(self.api, writes, recompute=again(plan))
         self.writes += applied.done
         for write in applied.done:
-            stays = " (cordoned by another client, which stays)" if write.after["cordoned"] else ""
-            self.lines.append(f"node {write.target.name}: in service{stays}")
+            state = (
+                "maintenance has ended; it stays cordoned, since another client cordoned it"
+                if write.after["cordoned"]
+                else "in service"
+            )
+            self.lines.append(f"node {write.target.name}: {state}")
             record_node_event(self.api, runs[write.target.name], write, "in_service", "")
         if applied.failed:
             raise InvalidInput(

@@ -15,18 +15,16 @@ from dataclasses import asdict, dataclass, replace
 
 from ..model.annotation import DamagedAnnotation, read_annotation
 from ..model.json_pointer import JSON, Pointer
-from ..model.kinds import MAINTENANCE
+from ..model.kinds import MAINTENANCE, SERVICED
 from ..model.manifests import node_from_manifest
 from ..model.objects import Node
 from ..model.write import Operation, Write
-
-LIMIT = 4096
-"""Characters of a mark that are read. One that we write has a few hundred."""
 
 LONGEST_REASON = 256
 
 _ANNOTATIONS = Pointer(("metadata", "annotations"))
 _MARK = _ANNOTATIONS / MAINTENANCE
+_SERVICED = _ANNOTATIONS / SERVICED
 _UNSCHEDULABLE = Pointer(("spec", "unschedulable"))
 
 
@@ -74,8 +72,6 @@ def encode(mark: Mark) -> str:
 
 def decode(text: str) -> Mark:
     """Raises DamagedMark for anything but what `encode` writes."""
-    if len(text) > LIMIT:
-        raise DamagedMark(f"it has {len(text)} characters")
     try:
         body = read_annotation(text)
     except DamagedAnnotation as error:
@@ -124,9 +120,11 @@ def mark_write(node: Node, mark: Mark) -> Write | None:
     return _write(node, operations, {"cordoned": True, "maintenance": str(mark.phase)})
 
 
-def unmark_write(node: Node, mark: Mark) -> Write | None:
-    """The write that removes the mark, and the cordon if it is ours."""
+def unmark_write(node: Node, mark: Mark, change_id: str = "") -> Write | None:
+    """The write that removes the mark, and the cordon if it is ours. It records the change that was done."""
     operations = [Operation("remove", _MARK)]
+    if change_id:
+        operations.append(Operation("add", _SERVICED, change_id))
     if mark.cordoned and node.unschedulable:
         operations.append(Operation("remove", _UNSCHEDULABLE))
     stays = node.unschedulable and not mark.cordoned

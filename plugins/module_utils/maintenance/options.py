@@ -18,7 +18,7 @@ from ..model.json_pointer import JSON
 from ..model.objects import Node
 from ..model.plan import Method
 from ..model.topology import Topology, UndeclaredKey
-from ..rollout.options import RolloutOptions
+from ..rollout.options import RolloutOptions, Window, parse_window
 from .mark import LONGEST_REASON, DamagedMark, is_marked, mark_of
 from .preflight import PREFLIGHT_FINDINGS
 
@@ -35,9 +35,11 @@ class MaintenanceOptions:
     label: tuple[str, str]
     state: State
     reason: str
+    change_id: str
     vm_policy: str
     reboot_expected: bool
     max_nodes: int
+    window: Window | None
     allow_findings: frozenset[str]
     run_timeout: int
     move_timeout: int
@@ -64,7 +66,7 @@ class MaintenanceOptions:
             window=None,
             failures_allowed=UNLIMITED,
             pin_target_zone=False,
-            apply_pending_changes=True,
+            apply_pending_changes=False,
             fail_on_skipped=False,
             run_timeout=self.run_timeout,
             move_timeout=self.move_timeout,
@@ -90,8 +92,15 @@ def parse_options(given: t.Mapping[str, JSON], topology: Topology) -> Maintenanc
     nodes = given["nodes"]
     names = InputReader("nodes", errors).texts(nodes) if nodes is not None else None
     label = _label(given["topology"], topology, errors) if given["topology"] is not None else None
-    if len(given["reason"]) > LONGEST_REASON:
-        errors.append(InputError("reason", f"must have at most {LONGEST_REASON} characters"))
+    window, wrong = parse_window(given["window"])
+    errors += wrong
+    errors += [
+        InputError(name, f"must have at most {LONGEST_REASON} characters")
+        for name in ("reason", "change_id")
+        if len(given[name]) > LONGEST_REASON
+    ]
+    if given["change_id"] and given["state"] != "in_service":
+        errors.append(InputError("change_id", "is recorded with state in_service only"))
     errors += [
         InputError(name, f"must be at least 1, not {given[name]}")
         for name in ("max_nodes", "run_timeout", "move_timeout")
@@ -112,9 +121,11 @@ def parse_options(given: t.Mapping[str, JSON], topology: Topology) -> Maintenanc
         label=label or ("", ""),
         state=given["state"],
         reason=given["reason"],
+        change_id=given["change_id"],
         vm_policy=given["vm_policy"],
         reboot_expected=given["reboot_expected"],
         max_nodes=given["max_nodes"],
+        window=window,
         allow_findings=frozenset(given["allow_findings"]),
         run_timeout=given["run_timeout"],
         move_timeout=given["move_timeout"],

@@ -29,6 +29,9 @@ VMI_UNREADABLE = "vmi_unreadable"
 OF_PODS = (BARE_POD, DAEMONSET_MISSING, LOCAL_DATA_LOST, STANDALONE_VMI, VMI_UNREADABLE)
 """Findings that refuse the eviction of a pod, unless they are allowed."""
 
+PENDING_CHANGES = "pending_changes"
+"""Finding: a restart of the VM would also apply changes that are not about placement."""
+
 VM_POLICY = f"{PREFIX}vm-policy"
 """Label of a VM, or of its VMI: its own policy for maintenance."""
 

@@ -20,25 +20,20 @@ from ..forecast.explain import listed
 from ..forecast.forecast import forecast
 from ..forecast.result import NAMED, Forecast
 from ..kubevirt.instances import instances
-from ..model.findings import Finding, InputError, InvalidInput, Severity
-from ..model.kinds import VIRTUAL_MACHINE, VMI
-from ..model.objects import Node, Pod, Ref, Selector
+from ..model.findings import Finding, InputError, InvalidInput
+from ..model.objects import Node, Ref
 from ..model.plan import Method, Move
-from ..model.snapshot import Snapshot, Unreadable, Workload
+from ..model.snapshot import Unreadable
 from ..model.topology import Topology
-from ..scheduler.labels import matches
 from ..scheduler.nodes import takes_pods
+from .budgets import OF_BUDGETS, DisruptionBudget, EvictionAnswer, budget_findings, drain_finding
 from .drain_plan import DrainView
-from .pods import OF_PODS, VM_POLICIES, VM_POLICY, PodAction
+from .pods import OF_PODS, PENDING_CHANGES, VM_POLICIES, VM_POLICY, PodAction
 
 NO_PLACE = "no_place"
 PLACE_UNKNOWN = "place_unknown"
 SHARED_DOMAIN = "shared_domain"
 LAST_NODE_OF_DOMAIN = "last_node_of_domain"
-PDB_IMPOSSIBLE = "pdb_impossible"
-PDB_BLOCKS = "pdb_blocks"
-PDB_DELEGATED = "pdb_delegated"
-EVICTION_FAILS = "eviction_fails"
 NOT_MIGRATABLE = "not_migratable"
 NOT_RESTARTABLE = "not_restartable"
 REFUSED_BY_POLICY = "refused_by_policy"
@@ -48,20 +43,20 @@ JOB_ON_NODE = "job_on_node"
 HEALTH_CHECK = "health_check"
 CONFIG_POOL_UPDATING = "config_pool_updating"
 KUBEVIRT_UPDATING = "kubevirt_updating"
+NODE_NOT_READY = "node_not_ready"
 TOLERATES_CORDON = "tolerates_cordon"
 NOT_CHECKED = "not_checked"
 
 PREFLIGHT_FINDINGS = frozenset(
     (
         *OF_PODS,
+        *OF_BUDGETS,
+        PENDING_CHANGES,
+        NODE_NOT_READY,
         NO_PLACE,
         PLACE_UNKNOWN,
         SHARED_DOMAIN,
         LAST_NODE_OF_DOMAIN,
-        PDB_IMPOSSIBLE,
-        PDB_BLOCKS,
-        PDB_DELEGATED,
-        EVICTION_FAILS,
         NOT_MIGRATABLE,
         NOT_RESTARTABLE,
         REFUSED_BY_POLICY,
@@ -80,31 +75,6 @@ PREFLIGHT_FINDINGS = frozenset(
 ETCD = "node-role.kubernetes.io/etcd"
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
-DELEGATED_OWNERS = ("kubevirt.io", "postgresql.cnpg.io", "ceph.rook.io")
-"""API groups of operators that keep budgets at zero on purpose and move the pod themselves once its node is
-cordoned: KubeVirt, CloudNativePG (switchover), Rook (docs/PodDisruptionBudgets)."""
-
-
-@dataclass(frozen=True, slots=True)
-class DisruptionBudget:
-    """A PodDisruptionBudget with its status. `owner_group` is the API group of its controller, if any."""
-
-    ref: Ref
-    selector: Selector | None
-    allowed: int
-    healthy: int
-    desired: int
-    expected: int
-    owner_group: str = ""
-
-    @property
-    def never_allows(self) -> bool:
-        """Even when all pods are healthy."""
-        return self.desired >= self.expected > 0
-
-    def selects(self, pod: Pod) -> bool:
-        return pod.namespace == self.ref.namespace and matches(self.selector, pod.labels)
-
 
 @dataclass(frozen=True, slots=True)
 class Automation:
@@ -114,14 +84,6 @@ class Automation:
     ref: Ref
     nodes: frozenset[str]
     effect: str
-
-
-@dataclass(frozen=True, slots=True)
-class EvictionAnswer:
-    """What the server answered to a dry-run eviction. `blocked`: a budget refuses it now."""
-
-    message: str
-    blocked: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +137,7 @@ class _Checks:
     def findings(self) -> t.Iterator[Finding]:
         yield from self._pods()
         yield from self._vms()
-        yield from self._budgets()
+        yield from budget_findings(self.decisions, self.inputs.budgets, self.inputs.evictions)
         yield from self._places()
         yield from self._nodes()
         yield from self._others()
@@ -185,7 +147,7 @@ class _Checks:
     def _pods(self) -> t.Iterator[Finding]:
         for decision in self.decisions:
             for name in decision.refused_by:
-                yield _finding(
+                yield drain_finding(
                     name,
                     "error",
                     f"{decision.pod.ref} on node {decision.pod.node_name} is not evicted:"
@@ -194,7 +156,7 @@ class _Checks:
                     decision.pod.ref,
                 )
             if decision.returns and decision.action is PodAction.EVICT:
-                yield _finding(
+                yield drain_finding(
                     TOLERATES_CORDON,
                     "warning",
                     f"{decision.pod.ref} tolerates the cordon: the scheduler may place its successor"
@@ -206,7 +168,7 @@ class _Checks:
         for decision in self.decisions:
             pod = decision.pod
             if job is not None and job in ((pod.namespace, pod.name), ("", pod.name)):
-                yield _finding(
+                yield drain_finding(
                     JOB_ON_NODE,
                     "error",
                     f"This job runs in {pod.ref} on node {pod.node_name}, and the drain would end it.",
@@ -223,7 +185,7 @@ class _Checks:
             method, why, temporary = self.view.method_of_vm(vmi)
             strategy = vmi.eviction_strategy or self.snapshot.platform.eviction_strategy
             if method is Method.MIGRATE and vmi.live_migratable is None:
-                yield _finding(
+                yield drain_finding(
                     NOT_MIGRATABLE,
                     "warning",
                     f"{where} does not report whether it can be migrated (no condition LiveMigratable).",
@@ -237,7 +199,9 @@ class _Checks:
                     name = REFUSED_BY_POLICY
                 elif policy not in VM_POLICIES:
                     name = INVALID_POLICY
-                yield _finding(
+                elif policy == "restart" and self.view.pending_changes(vmi):
+                    name = PENDING_CHANGES
+                yield drain_finding(
                     name,
                     "error",
                     f"{where} cannot leave: {why} (its effective eviction strategy is {strategy}).",
@@ -245,42 +209,10 @@ class _Checks:
                     vmi.ref,
                 )
 
-    # Disruption budgets, and what the server says of evictions.
-
-    def _budgets(self) -> t.Iterator[Finding]:
-        refusals = self.inputs.evictions
-        concerned: dict[DisruptionBudget, list[Pod]] = defaultdict(list)
-        for decision in self.decisions:
-            pod = decision.pod
-            if decision.action is not PodAction.EVICT or pod.finished:
-                continue
-            refusal = refusals.get(pod.uid) if refusals is not None else None
-            if refusals is not None and refusal is None:
-                continue
-            budgets = [budget for budget in self.inputs.budgets if budget.selects(pod)]
-            if len(budgets) > 1:
-                names = listed([budget.ref.name for budget in budgets])
-                yield _finding(
-                    PDB_IMPOSSIBLE,
-                    "error",
-                    f"{pod.ref} on node {pod.node_name} is selected by {len(budgets)}"
-                    f" PodDisruptionBudgets ({names}), and the API server evicts no such pod.",
-                    "Delete all of these PodDisruptionBudgets but one.",
-                    pod.ref,
-                    *(budget.ref for budget in budgets),
-                )
-            elif budgets and (refusal is None or refusal.blocked):
-                if not budgets[0].allowed:
-                    concerned[budgets[0]].append(pod)
-            elif refusal is not None:
-                yield _refused(pod, refusal)
-        for budget, pods in concerned.items():
-            yield _of_budget(budget, pods)
-
     # Places for what leaves.
 
     def _places(self) -> t.Iterator[Finding]:
-        change = what_if(self._as_policies_move(), lost_nodes=self.drained)
+        change = what_if(self.view.for_forecast, lost_nodes=self.drained)
         result = forecast(change, topology=self.inputs.topology)
         nodes = _nodes_text(sorted(self.drained))
         why = "; ".join(result.reasons)
@@ -289,7 +221,7 @@ class _Checks:
                 x.instance for x in result.not_migratable
             ]
             count = max(1, result.min_unschedulable, len(result.not_migratable))
-            yield _finding(
+            yield drain_finding(
                 NO_PLACE,
                 "error",
                 f"{count} of {result.instances_to_schedule} instances of {nodes} would have no node:"
@@ -298,7 +230,7 @@ class _Checks:
                 *refs,
             )
         elif result.answer is ForecastResult.UNKNOWN:
-            yield _finding(
+            yield drain_finding(
                 PLACE_UNKNOWN,
                 "error" if result.unreadable else "warning",
                 f"It is unknown whether all instances of {nodes} find a node: {why}.",
@@ -307,44 +239,13 @@ class _Checks:
                 else "Run forecast_info for detail.",
             )
         elif result.answer is ForecastResult.POSSIBLE:
-            yield _finding(
+            yield drain_finding(
                 PLACE_UNKNOWN,
                 "info",
                 f"All instances of {nodes} can find a node, which is not guaranteed: {why}.",
                 "Run forecast_info for detail.",
             )
         yield from self._shared_domains(result)
-
-    def _as_policies_move(self) -> Snapshot:
-        """The snapshot in which a drain does with each VM of the nodes what its policy says: the forecast
-        knows eviction strategies. VMs with a finding of their own end, so that they need no place."""
-        concerned = {
-            pod.owner.uid
-            for pod in self.snapshot.pods
-            if pod.node_name in self.drained and pod.owner is not None and pod.owner.kind == VMI
-        }
-        restarted: set[Ref] = set()
-        vmis = []
-        for vmi in self.snapshot.vmis:
-            if vmi.uid in concerned:
-                method, _why, temporary = self.view.method_of_vm(vmi)
-                if method is Method.MIGRATE or temporary:
-                    vmi = replace(vmi, eviction_strategy="LiveMigrate")
-                elif method is None:
-                    vmi = replace(vmi, terminating=True)
-                elif method is Method.STOP:
-                    vmi = replace(vmi, eviction_strategy="None", owner=None)
-                else:
-                    vmi = replace(vmi, eviction_strategy="None")
-                    owner = vmi.owner
-                    if owner is not None:
-                        restarted.add(Ref(owner.kind, vmi.ref.namespace, owner.name))
-            vmis.append(vmi)
-        workloads = tuple(
-            _always_started(workload) if workload.ref in restarted else workload
-            for workload in self.snapshot.workloads
-        )
-        return replace(self.snapshot, vmis=tuple(vmis), workloads=workloads)
 
     def _shared_domains(self, result: Forecast) -> t.Iterator[Finding]:
         """Workloads that are spread evenly over zones, and cannot be afterwards."""
@@ -372,7 +273,7 @@ class _Checks:
                     and all(zone and staying[zone] >= most for zone in targets)
                 ):
                     continue
-                yield _finding(
+                yield drain_finding(
                     SHARED_DOMAIN,
                     "warning",
                     f"{workload} will have {most + 1} in one zone ({' or '.join(sorted(targets))}), and"
@@ -386,6 +287,16 @@ class _Checks:
 
     def _nodes(self) -> t.Iterator[Finding]:
         yield from self._quorum()
+        for node in self.snapshot.nodes:
+            if node.name in self.drained and not node.ready:
+                yield drain_finding(
+                    NODE_NOT_READY,
+                    "error",
+                    f"Node {node.name} is not Ready: its VMs cannot be migrated, and its pods cannot end.",
+                    "Bring it back; if it is down for good, power it off and give it the taint"
+                    " node.kubernetes.io/out-of-service, so that its pods are replaced.",
+                    node.ref,
+                )
         usable = [node for node in self.snapshot.nodes if takes_pods(node)]
         for name, key in sorted(self.inputs.topology.keys.items()):
             if name == "node":
@@ -396,7 +307,7 @@ class _Checks:
                     nodes_of[value].add(node.name)
             for value, names in sorted(nodes_of.items()):
                 if names <= self.drained:
-                    yield _finding(
+                    yield drain_finding(
                         LAST_NODE_OF_DOMAIN,
                         "warning",
                         f"{_nodes_text(sorted(names))} is all that takes pods in {name} {value}:"
@@ -413,7 +324,7 @@ class _Checks:
         left = [node for node in members if node.name not in self.drained and _in_service(node)]
         quorum = len(members) // 2 + 1
         if lost and len(left) < quorum:
-            yield _finding(
+            yield drain_finding(
                 CONTROL_PLANE_QUORUM,
                 "error",
                 f"Without {_nodes_text([node.name for node in lost])}, {len(left)} of"
@@ -428,7 +339,7 @@ class _Checks:
             if not nodes:
                 continue
             harmless = automation.finding == HEALTH_CHECK and not self.inputs.reboot_expected
-            yield _finding(
+            yield drain_finding(
                 automation.finding,
                 "warning" if harmless else "error",
                 f"{automation.ref} covers {_nodes_text(nodes)}: {automation.effect}.",
@@ -437,14 +348,14 @@ class _Checks:
                 *(Ref("Node", "", name) for name in nodes),
             )
         if self.inputs.kubevirt_update:
-            yield _finding(
+            yield drain_finding(
                 KUBEVIRT_UPDATING,
                 "error",
                 f"KubeVirt is being updated: {self.inputs.kubevirt_update}.",
                 "Wait until its phase is Deployed.",
             )
         for gap in self.inputs.gaps:
-            yield _finding(
+            yield drain_finding(
                 NOT_CHECKED,
                 "warning",
                 f"Not checked: {gap.what}.",
@@ -461,42 +372,12 @@ _ADVICE: t.Final = {
     NOT_MIGRATABLE: f"Remove the obstacle, or set vm_policy or the label {VM_POLICY} to restart or stop.",
     NOT_RESTARTABLE: f"Set vm_policy or the label {VM_POLICY} to migrate, or move the VM.",
     REFUSED_BY_POLICY: f"Move or stop it, or change vm_policy or the label {VM_POLICY}.",
+    PENDING_CHANGES: f"Apply them, set vm_policy or the label {VM_POLICY} to migrate or stop, or allow the"
+    " finding pending_changes.",
     INVALID_POLICY: f"Set the label {VM_POLICY} to one of {', '.join(VM_POLICIES)}.",
     HEALTH_CHECK: "Pause it, or exclude the nodes from it, until they are in service again.",
     CONFIG_POOL_UPDATING: "Wait until its condition Updating is False, or pause the pool.",
 }
-
-
-def _refused(pod: Pod, refusal: EvictionAnswer) -> Finding:
-    why = f"The API server refuses the eviction of {pod.ref} on node {pod.node_name}: {refusal.message}."
-    if refusal.blocked:
-        advice = "The drain waits until it is allowed."
-        return _finding(PDB_BLOCKS, "warning", why, advice, pod.ref)
-    return _finding(EVICTION_FAILS, "error", why, "Remove what refuses it.", pod.ref)
-
-
-def _of_budget(budget: DisruptionBudget, pods: t.Sequence[Pod]) -> Finding:
-    """About a budget that allows no disruption now."""
-    on = f"{budget.ref} for {listed([pod.name for pod in pods])}"
-    refs = (budget.ref, *(pod.ref for pod in pods))
-    seen = f"{budget.healthy} of {budget.expected} pods are healthy, {budget.desired} must be"
-    if budget.owner_group in DELEGATED_OWNERS:
-        why = (
-            f"{on} allows no disruption now, and its operator ({budget.owner_group}) moves the pods of"
-            " a cordoned node."
-        )
-        return _finding(PDB_DELEGATED, "info", why, "Check that the operator runs.", *refs)
-    if budget.never_allows:
-        advice = "Scale the workload up, or change minAvailable or maxUnavailable of the budget."
-        why = f"{on} never allows a disruption: {seen}."
-        return _finding(PDB_IMPOSSIBLE, "error", why, advice, *refs)
-    advice = "The drain waits until it allows one; check the pods that are not healthy."
-    why = f"{on} allows no disruption now: {seen}."
-    return _finding(PDB_BLOCKS, "warning", why, advice, *refs)
-
-
-def _finding(name: str, severity: Severity, why: str, advice: str, *objects: Ref) -> Finding:
-    return Finding(name, severity, why, advice, tuple(dict.fromkeys(objects)))
 
 
 def _nodes_text(names: t.Sequence[str]) -> str:
@@ -505,10 +386,3 @@ def _nodes_text(names: t.Sequence[str]) -> str:
 
 def _in_service(node: Node) -> bool:
     return node.ready and not node.unschedulable
-
-
-def _always_started(workload: Workload) -> Workload:
-    if workload.ref.kind != VIRTUAL_MACHINE.name:
-        return workload
-    spec = {**(workload.manifest.get("spec") or {}), "runStrategy": "Always"}
-    return replace(workload, manifest={**workload.manifest, "spec": spec})

@@ -17,7 +17,7 @@ from pathlib import Path
 from ..api.client import ApiClient
 from ..api.errors import ApiError, Forbidden, NotFound, ServerFault, Throttled
 from ..api.lists import list_all
-from ..cluster.reading import KUBEVIRT_PATH, unreadable
+from ..cluster.identity import KUBEVIRT_PATH, unreadable
 from ..model.json_pointer import JSON
 from ..model.manifests import controller_of
 from ..model.objects import Node, Pod, Ref
@@ -25,16 +25,10 @@ from ..model.placement_manifests import selector_from_json
 from ..model.snapshot import Unreadable
 from ..model.topology import Topology
 from ..scheduler.labels import matches
+from .budgets import DisruptionBudget, EvictionAnswer
 from .drain_plan import DrainView
 from .pods import PodAction
-from .preflight import (
-    CONFIG_POOL_UPDATING,
-    HEALTH_CHECK,
-    Automation,
-    DisruptionBudget,
-    EvictionAnswer,
-    PreflightInput,
-)
+from .preflight import CONFIG_POOL_UPDATING, HEALTH_CHECK, Automation, PreflightInput
 
 Object = t.Mapping[str, JSON]
 

@@ -132,6 +132,7 @@ OF_TERMS = (
     "single_domain",
     "spread_blocks_drain",
     "template_and_selector_disagree",
+    "too_many_terms",
     "unprefixed_label_key",
     "unsatisfiable",
     "unsupported_by_server",

@@ -207,6 +207,9 @@ JOURNAL = f"{PREFIX}journal"
 MAINTENANCE = f"{PREFIX}maintenance"
 """Annotation on a node: the mark of its maintenance (`maintenance/mark.py`)."""
 
+SERVICED = f"{PREFIX}serviced"
+"""Annotation on a node: the `change_id` of the maintenance that was done last."""
+
 NODE_LABELS = f"{PREFIX}node-labels"
 """Annotation on a node: the labels that node_labels set, with their values."""
 

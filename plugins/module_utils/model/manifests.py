@@ -9,7 +9,9 @@ may compare by identity before equality.
 
 from __future__ import annotations
 
+import hashlib
 import marshal
+import sys
 import typing as t
 
 from .json_pointer import JSON
@@ -28,6 +30,9 @@ MIGRATION = "VirtualMachineInstanceMigration"
 MIRROR = "kubernetes.io/config.mirror"
 """Annotation of the API object of a static pod (core/v1, MirrorPodAnnotationKey)."""
 
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""Annotation with the whole object once more (kubectl apply)."""
+
 _ENDED = ("Succeeded", "Failed")
 
 _NONE: t.Final[dict[str, t.Any]] = {}
@@ -35,32 +40,42 @@ _OWN = b"\xff\xfeown value\xfe\xff"
 """Masks the pod's own created-by value in a key; no UTF-8 text contains it."""
 _LIMIT = 200_000
 
+_names: dict[tuple[str, ...], tuple[str, ...]] = {}
 _placements: dict[bytes, Placement] = {}
 _requests: dict[bytes, dict[str, int]] = {}
 
 
 def reference(kind: str, metadata: t.Mapping[str, JSON]) -> Ref:
-    return Ref(kind, metadata.get("namespace") or "", metadata["name"])
+    return Ref(kind, sys.intern(metadata.get("namespace") or ""), sys.intern(metadata["name"]))
 
 
 def controller_of(metadata: t.Mapping[str, JSON]) -> Owner | None:
     """The owner that controls the object: of several owners at most one does."""
     for owner in metadata.get("ownerReferences") or ():
         if owner.get("controller"):
-            return Owner(owner["kind"], owner["name"], owner.get("uid") or "")
+            name, uid = sys.intern(owner["name"]), sys.intern(owner.get("uid") or "")
+            return Owner(sys.intern(owner["kind"]), name, uid)
     return None
+
+
+def _labels(metadata: t.Mapping[str, JSON]) -> Labels:
+    """The labels of an object; VMs, VMIs and pods have many of the same values."""
+    intern = sys.intern
+    return {intern(key): intern(value) for key, value in (metadata.get("labels") or _NONE).items()}
 
 
 def workload_from_manifest(kind: str, manifest: t.Mapping[str, JSON]) -> Workload:
     """A workload of `kind`, one of KINDS: items of a list have no kind. Its manifest has no more of
-    `managedFields`, which is half of many objects, than the managers."""
-    metadata = manifest["metadata"]
+    `managedFields`, which is half of many objects, than the managers, and of LAST_APPLIED the key."""
+    metadata = {**manifest["metadata"]}
     if "managedFields" in metadata:
         managers = [{"manager": entry.get("manager")} for entry in metadata["managedFields"]]
-        metadata = {**metadata, "managedFields": _shared(managers)}
+        metadata["managedFields"] = _shared(managers)
+    if LAST_APPLIED in (metadata.get("annotations") or _NONE):
+        metadata["annotations"] = {**metadata["annotations"], LAST_APPLIED: ""}
     manifest = {
         **manifest,
-        "metadata": metadata,
+        "metadata": _shared(metadata, 2),
         "spec": _shared(manifest.get("spec"), 4),
         "status": _shared(manifest.get("status"), 1),
     }
@@ -77,10 +92,10 @@ def vmi_from_manifest(manifest: t.Mapping[str, JSON]) -> Vmi:
     migratable = conditions.get("LiveMigratable") or {}
     return Vmi(
         ref=reference(VMI, metadata),
-        uid=metadata["uid"],
-        phase=status.get("phase") or "",
-        node_name=status.get("nodeName") or "",
-        labels=metadata.get("labels") or {},
+        uid=sys.intern(metadata["uid"]),
+        phase=sys.intern(status.get("phase") or ""),
+        node_name=sys.intern(status.get("nodeName") or ""),
+        labels=_labels(metadata),
         spec=_shared(spec, 2),
         ready=_holds(conditions.get("Ready")) or False,
         owner=controller_of(metadata),
@@ -94,6 +109,7 @@ def vmi_from_manifest(manifest: t.Mapping[str, JSON]) -> Vmi:
         active_pods=status.get("activePods") or {},
         terminating=bool(metadata.get("deletionTimestamp")),
         revision=status.get("virtualMachineRevisionName") or "",
+        machine_type=sys.intern((status.get("machine") or {}).get("type") or ""),
     )
 
 
@@ -113,32 +129,46 @@ def migration_from_manifest(manifest: t.Mapping[str, JSON]) -> Migration | None:
 
 
 def pod_from_manifest(manifest: t.Mapping[str, JSON]) -> Pod:
-    """A pod. Its labels, annotations and claims are those of `manifest`, without a copy."""
+    """A pod. Nothing of `manifest` but text is kept."""
     metadata = manifest["metadata"]
     spec = manifest["spec"]
     status = manifest.get("status") or _NONE
-    labels = metadata.get("labels") or _NONE
-    node_name = spec.get("nodeName") or ""
+    labels = _labels(metadata)
     return Pod(
-        namespace=metadata.get("namespace") or "",
+        namespace=sys.intern(metadata.get("namespace") or ""),
         name=metadata["name"],
         uid=metadata.get("uid") or "",
         labels=labels,
         annotations=_read_annotations(metadata),
-        node_name=node_name,
-        phase=status.get("phase") or "",
+        node_name=sys.intern(spec.get("nodeName") or ""),
+        phase=sys.intern(status.get("phase") or ""),
         terminating=metadata.get("deletionTimestamp") is not None,
         ready=_is_true(status, "Ready"),
         placement=_placement(spec, labels),
         requests=_pod_requests(spec, status),
+        limits=_pod_limits(spec),
         host_ports=_host_ports(spec),
         claims=_claims(metadata["name"], spec),
         empty_dirs=_empty_dirs(spec),
         priority=spec.get("priority") or 0,
-        scheduler_name=spec.get("schedulerName") or "default-scheduler",
+        scheduler_name=sys.intern(spec.get("schedulerName") or "default-scheduler"),
         owner=controller_of(metadata),
         may_preempt=spec.get("preemptionPolicy") != "Never",
         nominated_node_name=status.get("nominatedNodeName") or "",
+    )
+
+
+def pod_from_metadata(manifest: t.Mapping[str, JSON]) -> Pod:
+    """A pod of which the server sent `metadata` alone: it has no node, no placement and no requests."""
+    metadata = manifest["metadata"]
+    return Pod(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata.get("uid") or "",
+        labels=metadata.get("labels") or _NONE,
+        annotations=_read_annotations(metadata),
+        terminating=metadata.get("deletionTimestamp") is not None,
+        owner=controller_of(metadata),
     )
 
 
@@ -194,17 +224,15 @@ def _placement(spec: t.Mapping[str, JSON], labels: Labels) -> Placement:
     )
     own = (labels.get(CREATED_BY) or "").encode()
     if not own or own not in text:
-        placement = _placements.get(text)
-        if placement is None:
-            placement = placement_from_spec(spec)
-            _remember(_placements, text, placement)
-        return placement
-    masked = text.replace(own, _OWN)
-    placement = _placements.get(masked) or _placements.get(text + _OWN + own)
+        key = _digest(text)
+        placement = _placements.get(key)
+        return placement or _remembered(_placements, key, placement_from_spec(spec))
+    masked, unmasked = _digest(text.replace(own, _OWN)), _digest(text + _OWN + own)
+    placement = _placements.get(masked) or _placements.get(unmasked)
     if placement is None:
         placement, removed = placement_of_owner(spec, labels[CREATED_BY])
         shared = text.count(own) == removed
-        _remember(_placements, masked if shared else text + _OWN + own, placement)
+        _remembered(_placements, masked if shared else unmasked, placement)
     return placement
 
 
@@ -222,7 +250,7 @@ def _pod_requests(spec: t.Mapping[str, JSON], status: t.Mapping[str, JSON]) -> d
             containers = list(_resized(spec["containers"], status["containerStatuses"]))
             break
     pod_level = spec.get("resources")
-    key = marshal.dumps((containers, initial, pod_level, spec.get("overhead")), 2)
+    key = _digest(marshal.dumps((containers, initial, pod_level, spec.get("overhead")), 2))
     total = _requests.get(key)
     if total is None:
         total = pod_requests(
@@ -231,8 +259,43 @@ def _pod_requests(spec: t.Mapping[str, JSON], status: t.Mapping[str, JSON]) -> d
             (pod_level or _NONE).get("requests"),
             spec.get("overhead"),
         )
-        _remember(_requests, key, total)
+        _remembered(_requests, key, total)
     return total
+
+
+_LIMITED = frozenset({"cpu", "memory", "ephemeral-storage"})
+
+
+def _pod_limits(spec: t.Mapping[str, JSON]) -> t.Mapping[str, int]:
+    """Limits add up as requests do (kubernetes pkg/quota/v1/evaluator/core/pods.go, PodUsageFunc)."""
+    for container in spec.get("containers") or ():
+        limits = (container.get("resources") or _NONE).get("limits")
+        if limits and not _LIMITED.isdisjoint(limits):
+            break
+    else:  # as most launcher pods: this is asked about every pod of the cluster
+        return _NONE
+    containers = [
+        (container.get("resources") or _NONE).get("limits") or _NONE
+        for container in spec["containers"]
+    ]
+    initial = [
+        ((container.get("resources") or _NONE).get("limits"), container.get("restartPolicy"))
+        for container in spec.get("initContainers") or ()
+    ]
+    pod_level = (spec.get("resources") or _NONE).get("limits")
+    parts = ("limits", containers, initial, pod_level, spec.get("overhead"))
+    key = _digest(marshal.dumps(parts, 2))
+    limited = _requests.get(key)
+    if limited is None:
+        total = pod_requests(
+            map(Container, containers),
+            (Container(limits or _NONE, policy == "Always") for limits, policy in initial),
+            pod_level,
+            spec.get("overhead"),
+        )
+        limited = {resource: total[resource] for resource in total if resource in _LIMITED}
+        _remembered(_requests, key, limited)
+    return limited
 
 
 def _requests_of(container: t.Mapping[str, JSON]) -> dict[str, JSON]:
@@ -296,9 +359,10 @@ def _claims(pod_name: str, spec: t.Mapping[str, JSON]) -> tuple[str, ...]:
 
 
 def _empty_dirs(spec: t.Mapping[str, JSON]) -> tuple[str, ...]:
-    return tuple(
+    names = tuple(
         volume["name"] for volume in spec.get("volumes") or () if volume.get("emptyDir") is not None
     )
+    return _remembered(_names, names, names)
 
 
 def _is_true(status: t.Mapping[str, JSON], condition: str) -> bool:
@@ -312,28 +376,46 @@ def _taint(taint: t.Mapping[str, JSON]) -> Taint:
     return Taint(taint.get("key") or "", taint.get("value") or "", taint.get("effect") or "")
 
 
+_Value = t.TypeVar("_Value")
+
+
+def _digest(text: bytes) -> bytes:
+    """Stands for a text of some kilobytes as the key of a cache."""
+    return hashlib.blake2b(text, digest_size=16).digest()
+
+
+def _remembered(cache: dict[t.Any, _Value], key: t.Hashable, value: _Value) -> _Value:
+    """What the cache has under the key, which is `value` from now on if there was nothing.
+
+    The size is limited. What was dropped is made again; equal values still compare equal.
+    """
+    if len(cache) >= _LIMIT:
+        cache.clear()
+    return cache.setdefault(key, value)
+
+
 _shared_values: dict[bytes, JSON] = {}
-_SHARED_LIMIT = 20_000
+_shared_maps: dict[int, dict[str, JSON]] = {}
+"""By the hash of the names in a map and the ids of their values, which the map keeps alive."""
 
 
 def _shared(value: JSON, depth: int = 0) -> JSON:
     """The value with the maps and lists that are `depth` deep in it replaced by equal ones that were met
-    before. Most VMs differ from the next one in names, addresses and claims alone."""
-    if not isinstance(value, (dict, list)) or not value:
-        return value
-    if depth and isinstance(value, dict):
-        return {key: _shared(inner, depth - 1) for key, inner in value.items()}
-    text = marshal.dumps(value, 2)
-    if len(_shared_values) >= _SHARED_LIMIT:
-        _shared_values.clear()
-    return _shared_values.setdefault(text, value)
-
-
-_Value = t.TypeVar("_Value")
-
-
-def _remember(cache: dict[bytes, _Value], key: bytes, value: _Value) -> None:
-    """The size is limited. A dropped text is parsed again; equal values still compare equal."""
-    if len(cache) >= _LIMIT:
-        cache.clear()
-    cache[key] = value
+    before, and the maps of these. Most VMs differ from the next one in names, addresses and claims alone."""
+    if not depth or not isinstance(value, dict):
+        if not value or not isinstance(value, (dict, list)):
+            return value
+        return _remembered(_shared_values, _digest(marshal.dumps(value, 2)), value)
+    inner = {}
+    for key, item in value.items():
+        kind = type(item)
+        if kind is str:
+            inner[key] = sys.intern(item)
+        elif kind is dict or kind is list:
+            inner[key] = _shared(item, depth - 1)
+        else:
+            inner[key] = item
+    if depth > 1:
+        return inner
+    met = _remembered(_shared_maps, hash((*inner, *map(id, inner.values()))), inner)
+    return met if met == inner else inner

@@ -142,6 +142,8 @@ class Pod:
     ready: bool = False
     placement: Placement = Placement()
     requests: t.Mapping[str, int] = field(default_factory=dict)
+    limits: t.Mapping[str, int] = field(default_factory=dict)
+    """Of cpu, memory and ephemeral storage, in the units of `requests`: ResourceQuotas count them."""
     host_ports: tuple[tuple[str, str, int], ...] = ()
     """(protocol, host IP, port) of each host port."""
     claims: tuple[str, ...] = ()

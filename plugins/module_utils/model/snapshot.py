@@ -138,6 +138,8 @@ class Vmi:
     terminating: bool = False
     revision: str = ""
     """The ControllerRevision with the spec of the VirtualMachine that it was started from."""
+    machine_type: str = ""
+    """The machine type with which the guest runs; empty where it is not known."""
 
     @property
     def finished(self) -> bool:
@@ -231,7 +233,9 @@ class Snapshot:
     """(namespace, claim) to the required node terms of the PersistentVolume bound to it."""
     quotas: tuple[Quota, ...] = ()
     expanded: t.Mapping[Ref, t.Mapping[str, JSON]] = field(default_factory=dict)
-    """Halted VM to the spec of its template with its instance type and preference, where that was read."""
+    """Halted VM to its template with its instance type and preference, where that was read."""
+    network_devices: t.Mapping[Ref, tuple[str, ...]] = field(default_factory=dict)
+    """Halted VM to the resources that its Multus networks make its pod request, where all were read."""
     platform: Platform = field(default_factory=Platform)
     unreadable: tuple[Unreadable, ...] = ()
     terminating_pods: tuple[Pod, ...] = ()

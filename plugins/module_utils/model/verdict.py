@@ -88,7 +88,7 @@ class Risk:
     """A risk that violates no rule: cordon, taint, over-commit, unknown domain.
 
     Kinds: cordoned, taint, not_ready, not_schedulable_for_kubevirt, resources, too_many_pods,
-    ports, unknown_domain.
+    ports, unknown_domain, other_namespace (a pod there has anti-affinity to this one).
     """
 
     instance: Ref

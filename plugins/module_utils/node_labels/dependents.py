@@ -108,7 +108,8 @@ def _fault(
     more = f" and {len(dependents) - _SHOWN} more" if len(dependents) > _SHOWN else ""
     return InputError(
         f"{change.node} {key}",
-        f"{change}: {', '.join(dependents[:_SHOWN])}{more} depend on it; move them first, or set force",
+        f"{change}: {', '.join(dependents[:_SHOWN])}{more} depend on the label."
+        " Remove the rules or move the pods first, or set force",
     )
 
 

@@ -131,7 +131,8 @@ _ANNOTATIONS = Pointer(("metadata", "annotations"))
 
 
 def clear_undo_notes(candidates: t.Iterable[MovableInstance]) -> tuple[Write, ...]:
-    """The writes that remove the undo record of each workload whose instances all run as declared."""
+    """The writes that remove the undo record of each workload whose instances all run as declared and
+    which has all constraints of its rules."""
     settled: dict[t.Any, tuple[Workload, bool]] = {}
     for movable in candidates:
         if movable.workload is None or UNDO not in movable.workload.annotations:
@@ -140,7 +141,10 @@ def clear_undo_notes(candidates: t.Iterable[MovableInstance]) -> tuple[Write, ..
         _workload, all_enforced = settled.get(ref, (movable.workload, True))
         settled[ref] = (
             movable.workload,
-            all_enforced and bool(movable.node) and movable.drift is None,
+            all_enforced
+            and bool(movable.node)
+            and movable.drift is None
+            and not (movable.declared and any(rule.removed for rule in movable.declared.rules)),
         )
     return tuple(_write(workload) for workload, enforced in settled.values() if enforced)
 

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a run must remember: written to the Lease before each disruption, read after a crash.
 
-Pure. The text is JSON with a version. Instances are remembered by a digest of their uid, so that
-thousands of moves fit into an annotation (256 KiB).
+Pure. The text is JSON with a version. Instances are remembered by a digest of their uid, seven characters
+each, so that 10,000 recreations with their successors fit into an annotation (256 KiB).
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import json
 import re
@@ -31,8 +33,12 @@ class UnreadableJournal(ValueError):
     """The journal was damaged, or written by a newer release of the collection."""
 
 
+_DIGEST = 10
+"""Hexadecimal digits."""
+
+
 def digest(uid: str) -> str:
-    return hashlib.sha256(uid.encode()).hexdigest()[:10]
+    return hashlib.sha256(uid.encode()).hexdigest()[:_DIGEST]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +46,10 @@ class RunJournal:
     """One run. `request` says what it was asked for: only the same request is continued.
 
     `clock` is the run's clock when this was written, in seconds. `records` are the moves in flight.
-    `tried` counts the moves begun per instance digest, so that no name of a migration comes twice.
+    `tried` counts the moves begun per instance digest, so that no name of a migration comes twice; one
+    that was moved at the first attempt is in `done` alone.
     `known` holds the digests of a workload's instances from before its first recreation in flight:
-    any other instance is a successor.
+    any other instance that is not in `settled` is a successor.
     """
 
     run: str
@@ -55,6 +62,8 @@ class RunJournal:
     """Digests of instances that were moved, and of those that came in their place."""
     lost: frozenset[str] = frozenset()
     """Digests of instances whose move failed."""
+    earlier: frozenset[str] = frozenset()
+    """`done` of the tasks that this run was taken over from: they may be moved again."""
     moved: int = 0
     failed: int = 0
     gone: int = 0
@@ -74,7 +83,12 @@ class RunJournal:
         return self.ended + len(self.records)
 
     def attempts(self, uid: str) -> int:
-        return self.tried.get(digest(uid), 0)
+        return self.tried.get(digest(uid), 1 if digest(uid) in self.settled else 0)
+
+    @property
+    def settled(self) -> frozenset[str]:
+        """Digests of instances that are no successors of any move in flight."""
+        return self.done | self.earlier
 
     def with_record(self, record: MoveRecord) -> RunJournal:
         """The record added, or put in the place of the one with its uid."""
@@ -105,13 +119,18 @@ class RunJournal:
         in flight any more."""
         left = self.forget(record.uid)
         known = dict(left.known)
-        if successor and record.workload in known:
-            known[record.workload] |= {digest(successor)}
         moved = outcome is Outcome.MOVED
         settled = {digest(uid) for uid in (record.uid, successor) if uid} if moved else set()
+        if record.workload in known:
+            own = known[record.workload] | ({digest(successor)} if successor else set())
+            known[record.workload] = own - settled
+        tried = dict(self.tried)
+        if moved and tried.get(digest(record.uid)) == 1:
+            del tried[digest(record.uid)]
         failed = outcome is Outcome.FAILED
         return replace(
             left,
+            tried=tried,
             known=known,
             done=self.done | settled,
             lost=self.lost | {digest(record.uid)} if failed else self.lost,
@@ -136,6 +155,7 @@ class RunJournal:
             tried=self.tried,
             known=self.known,
             done=self.done if keep_done else frozenset(),
+            earlier=self.earlier if keep_done else self.earlier | self.done,
             domain=self.domain if self.records else "",
         )
 
@@ -147,10 +167,14 @@ def write(journal: RunJournal) -> str:
         "request": journal.request,
         "clock": round(journal.clock, 1),
         "moves": [_record_json(record) for record in journal.records],
-        "tried": dict(sorted(journal.tried.items())),
-        "known": {_text(ref): sorted(uids) for ref, uids in sorted(journal.known.items())},
-        "done": sorted(journal.done),
-        "lost": sorted(journal.lost),
+        "tried": {
+            str(count): _packed(uid for uid, times in journal.tried.items() if times == count)
+            for count in sorted(set(journal.tried.values()))
+        },
+        "known": {_text(ref): _packed(uids) for ref, uids in sorted(journal.known.items())},
+        "done": _packed(journal.done),
+        "lost": _packed(journal.lost),
+        "earlier": _packed(journal.earlier),
         "moved": journal.moved,
         "failed": journal.failed,
         "gone": journal.gone,
@@ -177,10 +201,13 @@ def read(text: str) -> RunJournal:
             request=str(body["request"]),
             clock=float(body["clock"]),
             records=tuple(_record(item) for item in body["moves"]),
-            tried={str(key): int(count) for key, count in body["tried"].items()},
-            known={_ref(key): frozenset(map(str, uids)) for key, uids in body["known"].items()},
-            done=frozenset(map(str, body["done"])),
-            lost=frozenset(map(str, body["lost"])),
+            tried={
+                uid: int(count) for count, uids in body["tried"].items() for uid in _unpacked(uids)
+            },
+            known={_ref(key): _unpacked(uids) for key, uids in body["known"].items()},
+            done=_unpacked(body["done"]),
+            lost=_unpacked(body["lost"]),
+            earlier=_unpacked(body["earlier"]),
             moved=int(body["moved"]),
             failed=int(body["failed"]),
             gone=int(body["gone"]),
@@ -190,11 +217,26 @@ def read(text: str) -> RunJournal:
         )
     except UnreadableJournal:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, OverflowError, KeyError, TypeError, AttributeError) as error:
         raise UnreadableJournal(
             f"the journal of an unfinished run cannot be read ({type(error).__name__}: {error}):"
             " look at what it says, then remove that annotation from the Lease"
         ) from error
+
+
+def _packed(digests: t.Iterable[str]) -> str:
+    return base64.b64encode(bytes.fromhex("".join(sorted(digests)))).decode()
+
+
+def _unpacked(text: str) -> frozenset[str]:
+    """Raises ValueError."""
+    try:
+        joined = base64.b64decode(text, validate=True).hex()
+    except binascii.Error as error:
+        raise ValueError(f"{text!r:.60} are no digests: {error}") from error
+    if len(joined) % _DIGEST:
+        raise ValueError(f"{text!r:.60} are no digests")
+    return frozenset(joined[at : at + _DIGEST] for at in range(0, len(joined), _DIGEST))
 
 
 def _record_json(record: MoveRecord) -> dict[str, JSON]:

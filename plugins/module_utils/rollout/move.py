@@ -122,8 +122,11 @@ class ReplyStatus(str, enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ApiReply:
+    """`retry_after`: seconds for which a blocked request must not be sent again."""
+
     status: ReplyStatus
     reason: str = ""
+    retry_after: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,10 @@ from ..kubevirt.labels import MIGRATION_JOB, REJECTED_BY_QUOTA
 from ..kubevirt.moving import propagating
 from ..model.json_pointer import JSON
 from ..model.kinds import VIRTUAL_MACHINE, VMI, instance_path, instances_path
+from ..model.manifests import vmi_from_manifest
 from ..model.objects import Ref
 from ..model.plan import WITHOUT_SUCCESSOR, Method
-from ..model.quota import charged, quota_from_manifest
+from ..model.quota import quota_from_manifest
 from ..model.snapshot import Instance, Migration, Snapshot, Vmi
 from ..view.tables import ClusterTables
 from .gates import Key
@@ -120,6 +121,9 @@ class Observer:
             migration = self._api.get(path)
         except NotFound:
             migration = None
+        phase = ((migration or {}).get("status") or {}).get("phase") or ""
+        if record.phase is not Phase.INTENDED and (migration is None or phase in _ENDED):
+            instance = self._instance_now(record)
         name = path.rpartition("/")[2]
         namespace = record.instance.namespace
         in_namespace = [r for r in self._journal.records if r.instance.namespace == namespace]
@@ -143,6 +147,16 @@ class Observer:
             return None
         return Instance(pod.ref, pod.uid, record.workload, pod)
 
+    def _instance_now(self, record: MoveRecord) -> Instance | None:
+        """As `_instance`, read now: the migration that was read may be ahead of the snapshot."""
+        try:
+            vmi = vmi_from_manifest(self._api.get(instance_path(record.instance)))
+        except NotFound:
+            return None
+        return (
+            self._of_vmi(vmi, record) if vmi.uid == record.uid and vmi.phase not in _ENDED else None
+        )
+
     def _of_vmi(self, vmi: Vmi, record: MoveRecord) -> Instance:
         pod = active_pod(vmi, self._tables.launcher_pods.get(vmi.uid, ()))
         return Instance(vmi.ref, vmi.uid, record.workload, pod, vmi)
@@ -153,13 +167,15 @@ class Observer:
         successors: dict[str, Instance] = {}
         ended = [r for r in self._journal.records if r.method is not Method.MIGRATE]
         assigned: set[str] = set()
+        settled = self._journal.settled
         for record in sorted(ended, key=lambda r: (r.phase is Phase.INTENDED, r.begun)):
             before = self._journal.known.get(record.workload, frozenset())
             fresh = (
                 i
                 for i in self.instances
                 if i.workload == record.workload
-                and digest(i.uid) not in before
+                and (uid := digest(i.uid)) not in before
+                and uid not in settled
                 and i.uid not in assigned
                 and i.uid != record.uid
             )
@@ -218,7 +234,7 @@ class Observer:
             return f"{text} (its name is unknown: {error.advise()})"
         quotas = filter(None, map(quota_from_manifest, items.items))
         for quota in quotas if pod is not None else ():
-            if pod is not None and (exceeded := quota.exceeded_by(charged(pod), quota.used)):
+            if pod is not None and (exceeded := quota.exceeded_by(pod, quota.used)):
                 return f"{quota} has no room for a second pod: it allows {exceeded}"
         return text
 

@@ -17,7 +17,10 @@ from ..api.errors import ApiError
 from ..api.transport import uptime
 from ..cluster import lease
 from ..cluster.lease import LeaseKeeper, LeaseLost
+from ..model.kinds import KINDS, VMI, instance_path, instances_path
+from ..model.placement_manifests import CREATED_BY
 from ..model.plan import Method, Move, Plan, SkippedInstance
+from ..model.snapshot import Instance
 from ..planning.dependencies import Dependencies
 from ..planning.movable_instances import MovableInstance
 from . import journal as journals
@@ -51,7 +54,8 @@ class Reconciliation:
     `stop_reason` why no move begins any more in this run. `settling`: a move has just ended, or an
     instance was not as it was planned, so another look is due. `new` are the uids of the moves that
     were journaled in this reconcile: nothing of them was sent before. `held` has the moves, by uid,
-    that would have to wait for one that was given up, with the reason.
+    that would have to wait for one that was given up, with the reason. `touched` are objects that this
+    reconcile has changed or seen changed: the next view must show them (`FollowedCluster.catch_up`).
     """
 
     view: View
@@ -63,10 +67,12 @@ class Reconciliation:
     settling: bool = False
     new: set[str] = field(default_factory=set)
     held: dict[str, str] = field(default_factory=dict)
+    touched: list[tuple[str, str]] = field(default_factory=list)
 
 
 class Reconciler:
-    """Reconciles one step's share of a run. `clock` is the run's clock now, in seconds."""
+    """Reconciles one step's share of a run. `clock` is the run's clock now, in seconds. `retry_at` says, by
+    the uid of an instance, when on that clock a blocked request may be sent again."""
 
     def __init__(
         self,
@@ -75,7 +81,9 @@ class Reconciler:
         journal: RunJournal,
         report_of_step: StepReport,
         clock: float,
+        retry_at: dict[str, float] | None = None,
     ) -> None:
+        self.retry_at = retry_at if retry_at is not None else {}
         self.keeper = keeper
         self.options = options
         self.journal = journal
@@ -187,11 +195,14 @@ class Reconciler:
     def _follow(self, transition: Transition, now: Reconciliation) -> None:
         """Send what a state machine asks for, and keep the record."""
         if transition.request is not None:
+            now.touched.append((instance_path(transition.record.instance), ""))
             if self.keeper.age >= lease.DURATION / 2:
                 self.keep_lease(force=True)
             reply = send(self.keeper.api_while_ours(), transition.request)
             self.report.changed |= reply.status in (ReplyStatus.ACCEPTED, ReplyStatus.DOUBTFUL)
             record = transition.record
+            if reply.retry_after:
+                self.retry_at[record.uid] = self.clock + reply.retry_after
             transition = STATE_MACHINES[record.method].answered(record, reply)
         self.journal = self.journal.with_record(transition.record)
         if transition.ended is not None:
@@ -199,6 +210,9 @@ class Reconciler:
 
     def _end(self, record: MoveRecord, end: MoveResult, now: Reconciliation) -> None:
         successor = now.observer.successors.get(record.uid)
+        now.touched += _touched(record, successor)
+        if record.method is Method.MIGRATE:
+            now.touched.append((migrate.migration_path(record, self.journal.run), ""))
         journal = self.journal.end(
             record,
             self.clock,
@@ -229,7 +243,7 @@ class Reconciler:
 
     def choose(self, plan: Plan, now: Reconciliation) -> list[str]:
         """Journal the moves that may begin now; returns the uids of all that are to be sent."""
-        due = [r.uid for r in self._intended(now) if not self._may_be_queued(r, now)]
+        due = [r.uid for r in self._intended(now) if not self._must_wait(r, now)]
         counted_journal = self._counted(now.view)
         self.report.count, lines = self.report.count.replanned(
             counted_journal, plan, now.view.by_uid
@@ -271,6 +285,10 @@ class Reconciler:
         wall_clock = datetime.datetime.now(datetime.timezone.utc)
         return why_defer(self.options, journal, domain, self.clock, wall_clock)
 
+    def _must_wait(self, record: MoveRecord, now: Reconciliation) -> bool:
+        """Whether the request of a journaled move must not be sent yet."""
+        return self.clock < self.retry_at.get(record.uid, 0.0) or self._may_be_queued(record, now)
+
     def _may_be_queued(self, record: MoveRecord, now: Reconciliation) -> bool:
         """Whether a restart that may have been sent could still arrive: nothing of it is seen, and
         the duration of a Lease is not over. It has no precondition, so two would restart twice."""
@@ -301,7 +319,7 @@ class Reconciler:
             now.held[move.uid] = reason
             return reason
         if related is not None:
-            return f"{move.instance} moves after {related.instance}, since a term of one selects the other"
+            return f"{move.instance} waits for the move of {related.instance}: a rule of one names the other"
         limits = Limits(self.options.max_parallel, self.options.max_unavailable)
         return limit_reached(move, load, limits, now.view.snapshot)
 
@@ -372,6 +390,20 @@ class Reconciler:
         if reason:
             name = report.short(record.workload, record.instance)
             self.report.lines.append(report.deferred(name, reason))
+
+
+def _touched(record: MoveRecord, successor: Instance | None) -> t.Iterator[tuple[str, str]]:
+    """What the end of a move has changed: its instances, their pods, and the workload."""
+    if record.workload is not None and record.workload.kind in KINDS:
+        workload = record.workload
+        yield KINDS[workload.kind].path(workload.namespace, workload.name), ""
+    instances = {record.uid: record.instance}
+    if successor is not None:
+        instances[successor.uid] = successor.ref
+    for uid, instance in instances.items():
+        yield instance_path(instance), ""
+        if instance.kind == VMI:
+            yield instances_path("Pod", instance.namespace), f"{CREATED_BY}={uid}"
 
 
 def _unschedulable_timeout(options: RolloutOptions) -> float:

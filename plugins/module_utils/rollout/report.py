@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ..model.json_pointer import JSON
+from ..model.kinds import UNDO
 from ..model.objects import Labels, Ref
 from ..model.plan import Move, Plan, SkippedInstance, move_as_json, move_record
 from ..model.snapshot import Snapshot
@@ -56,7 +57,7 @@ def plan_lines(run: str, plan: Plan, *, name_skipped: bool = True) -> list[str]:
     skipped = [instance for instance in plan.skipped if instance not in waiting]
     parts = [f"{_count(len(plan.moves), 'move')} planned"]
     parts += [f"{len(skipped)} skipped"] if skipped else []
-    parts += [f"{len(waiting)} without a node yet"] if waiting else []
+    parts += [f"{len(waiting)} without a node to move to yet"] if waiting else []
     return [
         f"{run}: {', '.join(parts)}",
         *(map(skipped_line, skipped) if name_skipped else ()),
@@ -73,10 +74,10 @@ def skipped_texts(skipped: t.Iterable[SkippedInstance]) -> list[str]:
     return [f"{short(x.workload or x.instance, x.instance)}: {x.reason}" for x in skipped]
 
 
-def still_violated(violators: t.Sequence[str]) -> str:
-    """The warning about instances that still violate a rule."""
+def still_violated(violators: t.Sequence[SkippedInstance]) -> str:
+    """The warning about instances that still violate a rule, with the reasons."""
     verb = "violates" if len(violators) == 1 else "violate"
-    return f"{_count(len(violators), 'instance')} still {verb} a rule: {'; '.join(violators)}"
+    return f"{_count(len(violators), 'instance')} still {verb} a rule: {'; '.join(skipped_texts(violators))}"
 
 
 def not_all_moved(skipped: t.Sequence[SkippedInstance]) -> str:
@@ -88,7 +89,10 @@ def not_all_moved(skipped: t.Sequence[SkippedInstance]) -> str:
 
 def _waiting_line(skipped: SkippedInstance) -> str:
     name = short(skipped.workload or skipped.instance, skipped.instance)
-    return f"{name} has no node yet, and is tried again after each move: {skipped.reason}"
+    where = f" (on {skipped.node})" if skipped.node else ""
+    return (
+        f"{name}{where} has no node to move to yet; tried again after each move: {skipped.reason}"
+    )
 
 
 def began(number: int, total: int, move: Move, places: NodeDescriptions) -> str:
@@ -161,10 +165,34 @@ def undo_notes_removed(workloads: t.Sequence[str], *, check: bool) -> list[str]:
     """One line for all workloads whose undo record was removed, since what is declared is enforced."""
     if not workloads:
         return []
-    would_be = "would be removed" if check else "removed"
+    removed = "would be removed" if check else "removed"
     return [
-        f"{_count(len(workloads), 'undo record')} {would_be}, since all constraints are enforced: {_some(workloads)}"
+        f"all declared constraints of {_some(workloads)} are enforced; their undo records"
+        f" (annotation {UNDO}) {removed}"
     ]
+
+
+def removed_constraints(candidates: t.Iterable[MovableInstance]) -> list[str]:
+    """The warning about workloads that lack constraints of their rules, since another client removed them."""
+    named = {
+        f"{movable.workload.ref} (rule {rule.rule})"
+        for movable in candidates
+        if movable.workload is not None and movable.declared is not None
+        for rule in movable.declared.rules
+        if rule.removed
+    }
+    if not named:
+        return []
+    return [
+        "constraints of rules were removed from workloads, and no move enforces these rules:"
+        f" {_some(sorted(named))}. Write the rules again: playbook apply or module rules"
+    ]
+
+
+def stopped(reason: str, moves: t.Sequence[Move]) -> str:
+    """Why a run ends before all moves of its plan have begun."""
+    names = _some([short(move.workload, move.instance) for move in moves])
+    return f"stopped: {reason}" + (f"; not started: {names}" if moves else "")
 
 
 def skipped_line(left: SkippedInstance) -> str:
@@ -213,7 +241,7 @@ _NEXT = {"migration": "migration", "restart": "restart", "recreate": "recreation
 def well_placed(movable: MovableInstance, plan: Plan) -> dict[str, JSON]:
     """An instance that still runs with the previous constraints, on a node that the new ones allow:
     now, or after the moves of the plan."""
-    enforced = f"enforced from its next {_NEXT[movable.takes_effect]}"
+    enforced = _from_next(movable)
     after_moves = movable.uid in plan.violated
     return {
         **_named(movable.workload.ref if movable.workload is not None else movable.instance.ref),
@@ -226,6 +254,14 @@ def well_placed(movable: MovableInstance, plan: Plan) -> dict[str, JSON]:
         if after_moves
         else f"placed correctly; {enforced}",
     }
+
+
+def _from_next(movable: MovableInstance) -> str:
+    """What the next migration, restart or recreation changes."""
+    drift, event = movable.drift, f"its next {_NEXT[movable.takes_effect]}"
+    if drift is not None and drift.stale and not (drift.missing or drift.labels):
+        return f"a removed constraint stays in effect until {event}"
+    return f"enforced from {event}"
 
 
 def not_enforced(

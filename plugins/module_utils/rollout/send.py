@@ -61,7 +61,7 @@ def send(api: ApiClient, request: ApiCall) -> ApiReply:
     except Conflict as error:
         return _conflict(request, error)
     except Throttled as error:
-        return ApiReply(ReplyStatus.BLOCKED, _reason_to_wait(error))
+        return ApiReply(ReplyStatus.BLOCKED, _reason_to_wait(error), error.retry_after or 0.0)
     except ApiError as error:
         if TWO_BUDGETS in error.message:
             return ApiReply(ReplyStatus.REFUSED, error.message)
@@ -149,12 +149,15 @@ class StartRevisions:
     """What restarts would apply beside placement. Reads each VMI's ControllerRevision once.
 
     `lenient`: a missing right is not an error here, since all missing rights are reported together
-    before anything is sent.
+    before anything is sent. `permission`: what a user does to apply these changes too.
     """
 
-    def __init__(self, api: ApiClient, *, lenient: bool) -> None:
+    def __init__(
+        self, api: ApiClient, *, lenient: bool, permission: str = "set apply_pending_changes"
+    ) -> None:
         self._api = api
         self._lenient = lenient
+        self._permission = permission
         self._started: dict[tuple[str, str], t.Mapping[str, JSON] | None] = {}
 
     def why_no_restart(self, movable: MovableInstance) -> str:
@@ -174,15 +177,14 @@ class StartRevisions:
         if started is None:
             return (
                 "it is unknown what else a restart would apply, since the ControllerRevision"
-                f" {vmi.revision or 'of its start'} is missing: restart it, or set"
-                " apply_pending_changes"
+                f" {vmi.revision or 'of its start'} is missing: restart it, or {self._permission}"
             )
         changes = changes_since_start(started, workload, vmi)
         if not changes:
             return ""
         return (
             f"a restart would also apply other pending changes ({', '.join(changes)}): apply them, or"
-            " set apply_pending_changes"
+            f" {self._permission}"
         )
 
     def _read(self, vmi: Vmi) -> t.Mapping[str, JSON] | None:
@@ -204,11 +206,10 @@ Disruption = tuple[Method, Ref]
 """A way to move, and the instance that moves."""
 
 
-def needed_rights(
-    disruptions: t.Iterable[Disruption], cleared: t.Iterable[Ref], *, lease_exists: bool
-) -> set[Right]:
+def needed_rights(disruptions: t.Iterable[Disruption], cleared: t.Iterable[Ref]) -> set[Right]:
     """The rights of a run that makes these moves and removes the undo records of `cleared`."""
-    rights = set(_of_lease(lease_exists))
+    where, name = names.LEASE_NAMESPACE, names.LEASE
+    rights = {Right(verb, _LEASES, "leases", "", where, name) for verb in ("get", "patch")}
     for method, instance in disruptions:
         rights |= set(_of_move(method, instance))
     for ref in cleared:
@@ -216,14 +217,6 @@ def needed_rights(
         group = kind.group_version.partition("/")[0]
         rights.add(Right("patch", group, kind.plural, "", ref.namespace))
     return rights
-
-
-def _of_lease(exists: bool) -> t.Iterator[Right]:
-    where, name = names.LEASE_NAMESPACE, names.LEASE
-    if not exists:
-        yield Right("create", _LEASES, "leases", "", where)
-    for verb in ("get", "patch"):
-        yield Right(verb, _LEASES, "leases", "", where, name)
 
 
 def _of_move(method: Method, instance: Ref) -> t.Iterator[Right]:

@@ -155,8 +155,8 @@ class RolloutState:
     `failing_since` is when (in elapsed seconds) the API server stopped answering, -1 while it
     answers. `waiting` is the reason for waiting that was reported last. `fenced`: what an earlier
     run may yet send was made void. `total` and `to_come` are those of MoveCount.
-    `failures` names the moves that failed so far, with their reasons. `interrupted`: this step only
-    gives the Lease back.
+    `retry_at` is that of the Reconciler. `failures` names the moves that failed so far, with
+    their reasons. `interrupted`: this step only gives the Lease back.
     """
 
     run: str = ""
@@ -171,6 +171,7 @@ class RolloutState:
     changed: bool = False
     total: int = -1
     to_come: dict[str, str] = field(default_factory=dict)
+    retry_at: dict[str, float] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
     interrupted: bool = False
 
@@ -205,7 +206,7 @@ class RolloutState:
 class StepResult:
     """`moves` are those that ended in this step, or in check mode those that are planned.
 
-    `violators` name the instances that still violate a rule, with the reasons.
+    `warnings` name instances that still violate a rule and workloads that lack constraints of their rules.
     `failure` says why the run failed; then it is finished. The state is for the next step, so
     there is none in the last one's result.
     """
@@ -219,7 +220,7 @@ class StepResult:
     progress: list[str] = field(default_factory=list)
     stop_reason: str = ""
     failure: str = ""
-    violators: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     changed: bool = False
 
     def as_json(self) -> dict[str, JSON]:

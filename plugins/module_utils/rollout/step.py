@@ -8,6 +8,7 @@ on the Lease, so a step that dies at any point is continued by the next one, of 
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 
 from ..api.client import ApiClient
@@ -15,12 +16,14 @@ from ..api.errors import TRANSIENT_ERRORS, ApiError, Forbidden
 from ..api.transport import Deadline, uptime
 from ..cluster import lease
 from ..cluster.access import Right, Role, require_rights
+from ..cluster.following import FollowedCluster
 from ..cluster.lease import HeldLease, LeaseKeeper, LeaseLost, LeaseReading
 from ..cluster.patching import apply
-from ..cluster.reading import ReadScope, read_snapshot
+from ..cluster.reading import ListQuery, ReadScope
 from ..model.findings import InvalidInput
 from ..model.kinds import WRITABLE_KINDS
 from ..model.plan import Plan, skipped_as_json
+from ..model.snapshot import Snapshot
 from . import handover, report
 from . import journal as journals
 from .journal import RunJournal
@@ -30,18 +33,21 @@ from .reconcile import Reconciler, Reconciliation
 from .send import StartRevisions, needed_rights
 from .state import RolloutState, StepReport, StepResult
 from .view import JudgedSnapshot, View
-from .watch import SETTLE, Watcher, paths
+from .watch import SETTLE, wait_for
 
 PATIENCE = 300.0
 """Seconds for which a run that has begun bears them, if no reconcile comes to its end."""
 
 STEP_SECONDS = 10.0
-"""A step begins no reconcile after this."""
+"""A step begins no reconcile after this, if it has read the cluster in a fraction of it."""
 
 REPORT_AFTER = 2.0
 """A step with something to report ends after this, so that a line is read soon after it was true."""
 
-STEP_LIMIT = 60.0
+READINGS = 3.0
+"""A step lasts that many times as long as its reading of the cluster."""
+
+STEP_LIMIT = 300.0
 """Nothing in a step takes longer: reading a very large cluster, an API server that is slow."""
 
 OVERTIME = 10.0
@@ -70,7 +76,8 @@ def rollout_step(
 def run_step(step: RolloutStep, *, check: bool) -> StepResult:
     """As `rollout_step`, for a step that may override methods."""
     try:
-        return step.check() if check else step.run()
+        with contextlib.closing(step.cluster):
+            return step.check() if check else step.run()
     except LeaseLost as error:
         return step.failed(str(error))
     except TRANSIENT_ERRORS as error:
@@ -91,8 +98,13 @@ class RolloutStep:
         self.began = uptime()
         self.before = state.elapsed
         limit = min(STEP_LIMIT, max(0.0, options.run_timeout - state.elapsed) + OVERTIME)
-        deadline = Deadline(limit) if state.held is not None else api.deadline.within(limit)
+        if state.held is not None:
+            deadline = Deadline(limit)
+        else:  # that of the module is put off while pages of lists arrive
+            long = limit >= api.deadline.remaining
+            deadline = api.deadline if long else api.deadline.within(limit)
         self.api = api.under(deadline)
+        self.cluster = FollowedCluster(self.api)
         self.options = options
         self.state = state
         self.listening = listening
@@ -102,6 +114,8 @@ class RolloutStep:
         self.journal: RunJournal | None = None  # as it was when this step came to hold the Lease
         self._failures_before = state.failures
         self._report_begun = 0.0
+        self._reading = 0.0  # seconds that the first reading of the cluster took
+        self._view: JudgedSnapshot | None = None
         self._renewed = self.began - lease.DURATION
 
     @property
@@ -113,20 +127,26 @@ class RolloutStep:
         reading = self._lease_if_allowed()
         view = self.read_cluster()
         plan = view.plan(self.options)
-        if plan.moves or any(left.temporary for left in plan.skipped):
+        if not self.nothing_to_do(view, plan):
+            self.refuse(view, plan)
             self._require_rights(reading, (), view, plan)
         self._report_plan("check mode", plan)
         nodes = report.NodeDescriptions.of(view.snapshot, self.options.zone_key)
         self.report.lines += report.planned_lines(plan.moves, nodes)
-        cleared = [str(write.target) for write in handover.clear_undo_notes(view.candidates)]
-        self.report.lines += report.undo_notes_removed(cleared, check=True)
         result = self._result(finished=True)
-        self._report_not_enforced(result, view, plan)
         result.moves = [report.planned_move(move) for move in plan.moves]
         result.skipped = [skipped_as_json(instance) for instance in plan.skipped]
-        result.changed = bool(plan.moves or cleared)
-        self._judge_skipped(result, plan)
+        result.changed = bool(plan.moves)
+        self.finish_check(view, plan, result)
         return result
+
+    def finish_check(self, view: View, plan: Plan, result: StepResult) -> None:
+        """Add to a check mode result what `finish` would do."""
+        cleared = [str(write.target) for write in handover.clear_undo_notes(view.candidates)]
+        self.report.lines += report.undo_notes_removed(cleared, check=True)
+        self._report_not_enforced(result, view, plan)
+        result.changed = result.changed or bool(cleared)
+        self._judge_skipped(result, plan)
 
     def run(self) -> StepResult:
         held = self.state.held
@@ -134,9 +154,12 @@ class RolloutStep:
             reason = f"the Ansible task of this {self.task} was interrupted"
             return self._leave(held, reason) if held is not None else self.failed(reason)
         if held is not None:
-            journal = self._journal_of_ours(lease.read(self.api), held)
-            self._fence(held, journal)
-            return self._reconcile(held, journal, self.read_cluster(journal.records))
+            ours = lease.read(self.api)
+            journal = self._journal_of_ours(ours, held)
+            keeper = LeaseKeeper(self.api, held, self._renewed, ours.journal)
+            with keeper.renewed_beside():
+                self._fence(held, journal)
+                return self._reconcile(keeper, journal, self.read_cluster(journal.records))
         if self.elapsed >= self.options.run_timeout:
             return self.failed(
                 f"not done within {self.options.run_timeout} s (run_timeout): {self.state.waiting}"
@@ -155,9 +178,11 @@ class RolloutStep:
         taken = self._take(reading or lease.read(self.api), unfinished)
         if taken is None:
             return self._result(finished=False)
-        held, journal = taken
-        self._report_plan(f"run {journal.run}", plan)
-        return self._reconcile(held, journal, view)
+        keeper, journal = taken
+        with keeper.renewed_beside():
+            self._fence(keeper.held, journal)
+            self._report_plan(f"run {journal.run}", plan)
+            return self._reconcile(keeper, journal, view)
 
     def nothing_to_do(self, _view: View, plan: Plan) -> bool:
         """Whether the run can end before it takes the Lease."""
@@ -184,15 +209,16 @@ class RolloutStep:
         view: View,
         plan: Plan,
     ) -> None:
-        """Raises InvalidInput with every right that is missing. Asked once, before anything is written:
-        not again while the Lease's holder is waited for."""
+        """Raises InvalidInput with every right that is missing, or if there is no Lease. Asked once,
+        before anything is written: not again while the Lease's holder is waited for."""
         if self.state.mark:
             return
         moves = [(move.method, move.instance) for move in plan.moves]
         moves += [(record.method, record.instance) for record in records]
-        exists = reading is not None and reading.exists
-        rights = needed_rights(moves, handover.with_undo_note(view.candidates), lease_exists=exists)
+        rights = needed_rights(moves, handover.with_undo_note(view.candidates))
         require_rights(self.api, rights | self.other_rights(view), role=self.role)
+        if reading is not None:
+            lease.require(reading)
 
     def other_rights(self, _view: View) -> set[Right]:
         """Rights beside those for the Lease, the moves and the undo records."""
@@ -241,12 +267,25 @@ class RolloutStep:
         journal = self.reconciler.journal if self.reconciler is not None else self.journal
         return self.failed(reason + handover.leave(self.api, held, journal))
 
-    def read_cluster(self, records: t.Iterable[MoveRecord] = ()) -> View:
-        """Read the cluster. What is in flight may be of a run before, in other namespaces."""
-        namespaces = self.namespaces(records)
-        snapshot = read_snapshot(self.api, ReadScope(namespaces, WRITABLE_KINDS))
-        selection = wanted(self.options, snapshot)
-        return JudgedSnapshot.of(snapshot, selection, self.options, self.revisions.why_no_restart)
+    def read_cluster(self, records: t.Iterable[MoveRecord] = (), *, fresh: bool = False) -> View:
+        """The cluster as it is now; with `fresh` not by the word of watches. What is in flight may be of a
+        run before, in other namespaces."""
+        scope = ReadScope(self.namespaces(records), WRITABLE_KINDS)
+        snapshot = self.snapshot(scope, fresh=fresh)
+        if self._view is None or self._view.snapshot is not snapshot:
+            why_no_restart = self.revisions.why_no_restart
+            selection = wanted(self.options, snapshot)
+            self._view = JudgedSnapshot.of(snapshot, selection, self.options, why_no_restart)
+        return self._view
+
+    def snapshot(
+        self, scope: ReadScope, *, fresh: bool = False, again: t.Collection[str] = ()
+    ) -> Snapshot:
+        """As `FollowedCluster.snapshot`."""
+        began = uptime()
+        snapshot = self.cluster.snapshot(scope, fresh=fresh, again=again)
+        self._reading = self._reading or uptime() - began
+        return snapshot
 
     def namespaces(self, records: t.Iterable[MoveRecord]) -> tuple[str, ...]:
         namespaces = namespaces_of(self.options)
@@ -254,10 +293,17 @@ class RolloutStep:
             dict.fromkeys((*namespaces, *(record.workload.namespace for record in records)))
         )
 
-    def watched(self, view: View, records: t.Iterable[MoveRecord]) -> t.Iterable[str]:
-        """The lists in which a change is a reason to read the cluster again."""
-        kubevirt = view.snapshot.platform.kubevirt is not None
-        return paths(self.namespaces(records), virtual_machines=kubevirt)
+    def wakes(self, records: t.Iterable[MoveRecord]) -> t.Callable[[ListQuery, str], bool]:
+        """Whether a change in a list, of an object of this namespace, is a reason to reconcile: pods and
+        VMIs of the run's namespaces, and migrations."""
+        namespaces = frozenset(self.namespaces(records))
+
+        def wakes(query: ListQuery, namespace: str) -> bool:
+            if query.what in ("pods", "instances"):
+                return not namespaces or namespace in namespaces
+            return query.what == "migrations"
+
+        return wakes
 
     def _journal_of_ours(self, reading: LeaseReading, held: HeldLease) -> RunJournal:
         journal = handover.read_journal(reading)
@@ -268,7 +314,7 @@ class RolloutStep:
 
     def _take(
         self, reading: LeaseReading, unfinished: RunJournal | None
-    ) -> tuple[HeldLease, RunJournal] | None:
+    ) -> tuple[LeaseKeeper, RunJournal] | None:
         """The Lease and the journal to go on with; None while it is not known whether the holder
         is alive. Raises InvalidInput where it is."""
         judged = lease.judge(reading, self.state.watched, self.elapsed)
@@ -277,7 +323,8 @@ class RolloutStep:
             self._wait_for(reading, judged.alive)
             return None
         journal = handover.continue_or_start(unfinished, self.options)
-        held = lease.take(self.api, reading, journal.run, journals.write(journal))
+        text = journals.write(journal)
+        held = lease.take(self.api, reading, journal.run, text)
         if held is None:
             return None
         self.journal = journal
@@ -286,8 +333,7 @@ class RolloutStep:
         self.state.waiting = ""
         self._renewed = uptime()
         self.report.lines += handover.takeover_lines(unfinished, journal)
-        self._fence(held, journal)
-        return held, journal
+        return LeaseKeeper(self.api, held, self._renewed, text), journal
 
     def _fence(self, held: HeldLease, journal: RunJournal) -> None:
         """Once, before anything is sent."""
@@ -304,41 +350,56 @@ class RolloutStep:
         )
         self.api.deadline.pause(min(2.0, STEP_SECONDS))
 
-    def _reconcile(self, held: HeldLease, journal: RunJournal, view: View) -> StepResult:
-        """Reconcile on each change until the run or the time of this step is over."""
-        keeper = LeaseKeeper(self.api, held, self._renewed)
+    def _reconcile(self, keeper: LeaseKeeper, journal: RunJournal, view: View) -> StepResult:
+        """Reconcile on each change until the run or the time of this step is over. It does not end well by
+        the word of watches alone."""
+        self.cluster.follow(self.api.deadline, self.wakes(journal.records))
         view = self.prepare(keeper, view)
         clock = self.state.base + self.elapsed
-        reconciler = self.reconciler = Reconciler(keeper, self.options, journal, self.report, clock)
-        watcher = Watcher(self.api, self.api.deadline.within(STEP_SECONDS))
-        watcher.start(self.watched(view, journal.records))
+        reconciler = self.reconciler = Reconciler(
+            keeper, self.options, journal, self.report, clock, self.state.retry_at
+        )
         waiting = ""
+        fresh = True
+        judging = (
+            0.0  # seconds that the last view took: on a large cluster an event is not worth one
+        )
         while True:
             if self.elapsed >= self.options.run_timeout:
                 return self._time_over(reconciler, view, waiting)
             now = reconciler.reconcile(view)
             self.state.failing_since = -1.0
             if not self.goes_on(reconciler, now):
-                return self._end(reconciler, now)
+                if fresh or reconciler.failed:
+                    return self._end(reconciler, now)
+                fresh = True
+                view = self.read_cluster(reconciler.journal.records, fresh=True)
+                continue
             waiting = now.waiting or (waiting if now.settling else "")
             self._say_waiting(f"waiting: {waiting}" if waiting else "")
             if not self.listening():
-                return self._leave(held, f"the Ansible task of this {self.task} has ended")
+                return self._leave(keeper.held, f"the Ansible task of this {self.task} has ended")
             left = self._time_left()
             if left <= 0:
                 reconciler.keep_lease(force=True)
                 return self._result(finished=False)
-            watcher.wait(SETTLE if now.settling else left, self.listening)
-            watcher.forget()
-            view = self.read_cluster(reconciler.journal.records)
+            seconds, settle = (SETTLE, SETTLE) if now.settling else (left, max(SETTLE, judging))
+            wait_for(self.cluster.changed, seconds, self.api.deadline, self.listening, settle)
+            fresh = now.settling and not (reconciler.in_flight or now.plan.moves)
+            if not fresh:
+                self.cluster.catch_up(now.touched)
+            began = uptime()
+            view = self.read_cluster(reconciler.journal.records, fresh=fresh)
+            judging = uptime() - began
 
     def _time_left(self) -> float:
         """Seconds until this step should end."""
         now = uptime()
         if self.report.lines and not self._report_begun:
             self._report_begun = now
-        ends = self.began + STEP_SECONDS
-        return (min(ends, self._report_begun + REPORT_AFTER) if self._report_begun else ends) - now
+        ends = self.began + max(STEP_SECONDS, READINGS * self._reading)
+        report_ends = self._report_begun + max(REPORT_AFTER, self._reading)
+        return (min(ends, report_ends) if self._report_begun else ends) - now
 
     def goes_on(self, reconciler: Reconciler, now: Reconciliation) -> bool:
         """Whether a move is in flight, or one may begin later."""
@@ -358,21 +419,23 @@ class RolloutStep:
         text = journals.write(journal) if journal.records else ""
         given_up = reconciler.given_up(now.view)
         if given_up:
-            lease.release(self.api, reconciler.keeper.held, text)
+            reconciler.keeper.release(text)
             result = self._result(finished=True, plan=now.plan)
             result.failure = report.given_up(given_up, self.state.failures)
             result.skipped += [report.move_in_flight(record) for record in given_up]
             return result
         if reconciler.failed:
-            lease.release(self.api, reconciler.keeper.held, text)
+            reconciler.keeper.release(text)
             result = self._result(finished=True, plan=now.plan)
             result.failure = report.too_many_failed(
                 reconciler.journal.failed, self.options.failures_allowed, self.state.failures
             )
             return result
+        if now.stop_reason:
+            self.report.lines.append(report.stopped(now.stop_reason, now.plan.moves))
         result = self.finish(now.view, now.plan)
         result.stop_reason = now.stop_reason
-        lease.release(self.api, reconciler.keeper.held, text)
+        reconciler.keeper.release(text)
         return result
 
     def finish(self, view: View, plan: Plan) -> StepResult:
@@ -402,12 +465,14 @@ class RolloutStep:
             result.failure = report.not_all_moved(plan.skipped)
             return
         violators = [skipped for skipped in plan.skipped if skipped.uid in plan.violated]
-        result.violators = report.skipped_texts(violators)
+        if violators:
+            result.warnings.append(report.still_violated(violators))
 
     def _report_not_enforced(self, result: StepResult, view: View, plan: Plan) -> None:
         placed = report.not_enforced(view.candidates, plan)
         result.not_enforced = [report.well_placed(instance, plan) for instance in placed]
         self.report.lines += report.well_placed_lines(result.not_enforced)
+        result.warnings += report.removed_constraints(view.candidates)
 
     def _time_over(self, reconciler: Reconciler, view: View, waiting: str) -> StepResult:
         reconciler.cancel_all(view)

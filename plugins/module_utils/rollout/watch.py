@@ -12,11 +12,7 @@ import stat
 import threading
 import typing as t
 
-from ..api.client import ApiClient
-from ..api.errors import ApiError, Gone
-from ..api.lists import watch
 from ..api.transport import Deadline
-from ..model.kinds import KUBEVIRT_V1, MIGRATIONS, VMI, instances_path
 
 
 def output_is_read(descriptor: int = 1) -> bool:
@@ -53,62 +49,24 @@ def until_interrupted() -> t.Iterator[t.Callable[[], bool]]:
 
 
 SLOW_POLL = 5.0
-"""Seconds after which the cluster is read again although no watch has reported a change."""
+"""Seconds after which a run reconciles again although nothing changed: clocks go on."""
 
 SETTLE = 0.15
 """Seconds to wait for what comes along with a change: one look for all of it."""
 
 
-class Watcher:
-    """Watches lists in threads of its own until `until`. `wait` returns early on any change.
-
-    A watch that fails is not an error: the slow poll goes on.
-    """
-
-    def __init__(self, api: ApiClient, until: Deadline) -> None:
-        self._api = api
-        self._until = until
-        self._changed = threading.Event()
-        self._watched: set[str] = set()
-
-    def start(self, paths: t.Iterable[str]) -> None:
-        """Begin to watch these lists, if they are not watched yet."""
-        for path in paths:
-            if path not in self._watched:
-                self._watched.add(path)
-                threading.Thread(target=self._follow, args=(path,), daemon=True).start()
-
-    def forget(self) -> None:
-        """Discard reported changes: the next reading contains them."""
-        self._changed.clear()
-
-    def wait(self, seconds: float, listening: t.Callable[[], bool] = lambda: True) -> None:
-        """Until a change, at most `seconds` and never past the slow poll, nor much longer than
-        the output is read."""
-        left = min(seconds, SLOW_POLL, self._until.remaining)
-        while left > 0 and listening():
-            if self._changed.wait(min(left, 1.0)):
-                self._until.pause(SETTLE)
-                return
-            left -= 1.0
-
-    def _follow(self, path: str) -> None:
-        while not self._until.expired:
-            try:
-                version = self._api.get(path, {"limit": "1"})["metadata"]["resourceVersion"]
-                for _event in watch(self._api, path, version, until=self._until):
-                    self._changed.set()
-            except Gone:
-                self._changed.set()
-            except ApiError:
-                self._until.pause(SLOW_POLL)
-
-
-def paths(namespaces: t.Iterable[str], *, virtual_machines: bool) -> t.Iterator[str]:
-    """The lists in which moves show: pods and instances of these namespaces, and migrations."""
-    for namespace in namespaces:
-        yield instances_path("Pod", namespace)
-        if virtual_machines:
-            yield instances_path(VMI, namespace)
-    if virtual_machines:
-        yield f"/apis/{KUBEVIRT_V1}/{MIGRATIONS}"
+def wait_for(
+    changed: threading.Event,
+    seconds: float,
+    until: Deadline,
+    listening: t.Callable[[], bool] = lambda: True,
+    settle: float = SETTLE,
+) -> None:
+    """Until a change and `settle` seconds, at most `seconds` and never past the slow poll, nor much longer
+    than the output is read."""
+    left = min(seconds, SLOW_POLL, until.remaining)
+    while left > 0 and listening():
+        if changed.wait(min(left, 1.0)):
+            until.pause(settle)
+            return
+        left -= 1.0

@@ -43,13 +43,13 @@ def standing(term: t.Mapping[str, JSON]) -> t.Iterator[tuple[TermLocation, JSON,
             yield slot, entry, Fingerprint.of(slot, entry)
 
 
-def foreign_part(term: NodeTerm, ours: t.Collection[Fingerprint]) -> NodeTerm:
-    """The term without what is ours; a list that is left empty is left out."""
+def foreign_part(term: NodeTerm, ours: t.Collection[tuple[TermLocation, str]]) -> NodeTerm:
+    """The term without what says the same as something of ours; a list that is left empty is left out."""
     rest = {}
     for key, value in term.items():
         if key in IN_NODE_TERM.values():
             slot = next(slot for slot, name in IN_NODE_TERM.items() if name == key)
-            value = [e for e in value or () if not _among(Fingerprint.of(slot, e), ours)]
+            value = [e for e in value or () if Fingerprint.of(slot, e).says not in ours]
             if not value:
                 continue
         rest[key] = value
@@ -123,7 +123,7 @@ def _among(mark: Fingerprint, ours: t.Collection[Fingerprint]) -> bool:
 
 
 def _list_mark(term: NodeTerm, key: str, ours: t.Collection[Fingerprint]) -> str:
-    rest = {k: v for k, v in foreign_part(term, ours).items() if k != key}
+    rest = {k: v for k, v in foreign_part(term, {own.says for own in ours}).items() if k != key}
     return f"{NODE_TERMS}/#{digest(rest, 10)}/{key}"
 
 

@@ -83,8 +83,13 @@ class Fingerprint:
     def of(cls, slot: TermLocation, value: JSON) -> Fingerprint:
         return _of(slot, _text(value))
 
+    @property
+    def says(self) -> tuple[TermLocation, str]:
+        """Equal for terms that say the same."""
+        return self.location, self.meaning
+
     def says_the_same(self, other: Fingerprint) -> bool:
-        return self.location is other.location and self.meaning == other.meaning
+        return self.says == other.says
 
 
 @functools.lru_cache(maxsize=4096)
@@ -174,12 +179,25 @@ class Ownership:
 
     def fingerprints(self) -> frozenset[Fingerprint]:
         """The fingerprints of all rules together."""
-        return frozenset(mark for marks in self.rules.values() for mark in marks)
+        return frozenset(self.rules_of)
+
+    @functools.cached_property
+    def rules_of(self) -> t.Mapping[Fingerprint, tuple[RuleId, ...]]:
+        """The rules with each fingerprint."""
+        rules: dict[Fingerprint, list[RuleId]] = {}
+        for rule, marks in sorted(self.rules.items()):
+            for mark in dict.fromkeys(marks):
+                rules.setdefault(mark, []).append(rule)
+        return {mark: tuple(listed) for mark, listed in rules.items()}
+
+    @functools.cached_property
+    def _alike(self) -> t.Mapping[tuple[TermLocation, str], Fingerprint]:
+        """The first of the fingerprints that say the same."""
+        return {mark.says: mark for mark in sorted(self.rules_of, reverse=True)}
 
     def owned(self, mark: Fingerprint) -> Fingerprint | None:
         """The fingerprint under which a term that says the same as `mark` is ours, if it is."""
-        alike = [own for own in self.fingerprints() if own.says_the_same(mark)]
-        return next((own for own in alike if own == mark), min(alike, default=None))
+        return mark if mark in self.rules_of else self._alike.get(mark.says)
 
     def of_set(self, namespace: str, rule_set: str) -> tuple[RuleId, ...]:
         return tuple(r for r in self.rules if (r.namespace, r.rule_set) == (namespace, rule_set))
@@ -226,7 +244,7 @@ def rules_of_term(ownership: Ownership, where: TermLocation, term: JSON) -> tupl
     mark = ownership.owned(Fingerprint.of(where, term))
     if mark is None:
         return ()
-    return tuple(sorted(rule for rule, marks in ownership.rules.items() if mark in marks))
+    return ownership.rules_of[mark]
 
 
 def _damaged(workload: Workload, annotation: str, seen: str) -> str:

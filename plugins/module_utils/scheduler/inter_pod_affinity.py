@@ -278,8 +278,15 @@ class InterPodAffinity:
             for placed in members
             if not (label and own is not None and placed.pod.labels.get(label) == own)
         ]
+        own_namespace = pod_info.pod.namespace
         first = min(
-            conflicting, key=lambda placed: (placed.pod.namespace, placed.pod.name, placed.key)
+            conflicting,
+            key=lambda placed: (
+                placed.pod.namespace != own_namespace,
+                placed.pod.namespace,
+                placed.pod.name,
+                placed.key,
+            ),
         )
         if term is None:
             term = next(

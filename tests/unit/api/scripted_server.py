@@ -20,7 +20,7 @@ JSON = t.Any
 @dataclass(frozen=True)
 class Reply:
     """One answer. `cut_off` announces more bytes than come, `reset` breaks the connection instead
-    of answering, `silent` is how many seconds nothing comes."""
+    of answering, `silent` is how many seconds nothing comes, `chunked` sends no length."""
 
     status: int = 200
     body: bytes = b"{}"
@@ -28,6 +28,7 @@ class Reply:
     cut_off: bool = False
     reset: bool = False
     silent: float = 0.0
+    chunked: bool = False
 
 
 def answer(value: JSON, status: int = 200, **headers: str) -> Reply:
@@ -114,9 +115,12 @@ class ScriptedServer:
                 self.send_response(reply.status)
                 for name, value in reply.headers.items():
                     self.send_header(name, value)
-                self.send_header("Content-Length", str(len(reply.body) + 9 * reply.cut_off))
+                announced = str(len(reply.body) + 9 * reply.cut_off)
+                name = "Transfer-Encoding" if reply.chunked else "Content-Length"
+                self.send_header(name, "chunked" if reply.chunked else announced)
                 self.end_headers()
-                self.wfile.write(reply.body)
+                chunk = b"%x\r\n%b\r\n0\r\n\r\n" % (len(reply.body), reply.body)
+                self.wfile.write(chunk if reply.chunked else reply.body)
                 self.close_connection = reply.cut_off
 
             do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _reply  # noqa: N815

@@ -383,3 +383,17 @@ def test_without_the_client_library_it_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "kubernetes.client", None)
     with pytest.raises(errors.NoConfiguration, match="Python library \\(kubernetes\\)"):
         connection.open_session({})
+
+
+@pytest.mark.parametrize(
+    ("url", "loopback"),
+    [
+        ("https://127.0.0.1:6443", True),
+        ("https://[::1]:6443", True),
+        ("https://localhost", True),
+        ("https://10.0.0.1:6443", False),
+        ("https://api.example.com:6443", False),
+    ],
+)
+def test_only_servers_on_this_host_are_not_asked_for_gzip(url: str, loopback: bool) -> None:
+    assert connection.is_loopback(url) == loopback

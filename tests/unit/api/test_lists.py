@@ -4,12 +4,28 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+
 import pytest
+import urllib3
 
 from ansible_collections.virt.placement.plugins.module_utils.api import errors
-from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
-from ansible_collections.virt.placement.plugins.module_utils.api.lists import Listing, list_all
+from ansible_collections.virt.placement.plugins.module_utils.api.client import (
+    ApiClient,
+)
+from ansible_collections.virt.placement.plugins.module_utils.api.lists import (
+    Listing,
+    list_all,
+    list_converted,
+)
+from ansible_collections.virt.placement.plugins.module_utils.api.transport import (
+    Deadline,
+    Session,
+    Transport,
+)
 
+from .conftest import Clock
 from .scripted_server import Reply, ScriptedServer, answer, status
 
 NODES = "/api/v1/nodes"
@@ -69,3 +85,68 @@ def test_json_that_is_no_list_is_never_an_empty_one(
 def test_null_items_of_a_list_are_no_items(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(answer({"kind": "NodeList", "metadata": {}, "items": None}))
     assert list_all(api, NODES) == Listing((), "")
+
+
+def _api(server: ScriptedServer, clock: Clock) -> ApiClient:
+    """A client with a timeout of 10 s, which pages may put off to 50 s."""
+    session = Session(urllib3.PoolManager(), server.url, list)
+    deadline = Deadline(10, most=50, clock=clock, sleep=clock.sleep)
+    return ApiClient(Transport(lambda: session), deadline)
+
+
+def _list_slowly(api: ApiClient, clock: Clock, *, seconds_an_item: float) -> int:
+    """How many items come if each takes this long."""
+
+    def convert(item: object) -> object:
+        clock.time += seconds_an_item
+        return item
+
+    return len(list_converted(api, NODES, convert).items)
+
+
+def test_a_list_goes_on_while_pages_arrive(server: ScriptedServer, clock: Clock) -> None:
+    server.plays(*(_page("a", token=str(n)) for n in range(1, 5)), _page("b"))
+    assert _list_slowly(_api(server, clock), clock, seconds_an_item=8) == 5
+    assert clock.time == 40
+
+
+def test_a_list_that_does_not_end_says_how_far_it_came(
+    server: ScriptedServer, clock: Clock
+) -> None:
+    page = {"resourceVersion": "7", "continue": "1", "remainingItemCount": 900}
+    server.plays(answer({"metadata": page, "items": [_item("a"), _item("b")]}))
+    with pytest.raises(errors.DeadlineExceeded) as caught:
+        _list_slowly(_api(server, clock), clock, seconds_an_item=4)
+    assert "not done within 50 s; 14 of about 914 items had arrived" in str(caught.value)
+    assert clock.time == 56
+
+
+def test_requests_without_pages_keep_their_timeout(server: ScriptedServer, clock: Clock) -> None:
+    api = _api(server, clock)
+    server.plays(answer(_item("a")))
+    for _seconds in range(2):
+        api.get(f"{NODES}/a")
+        clock.time += 6
+    with pytest.raises(errors.DeadlineExceeded, match="not done within 10 s;"):
+        api.get(f"{NODES}/a")
+
+
+@pytest.mark.parametrize("chunked", [True, False])
+@pytest.mark.parametrize("compress", [True, False])
+def test_server_is_asked_for_gzip_and_its_bytes_are_counted(
+    server: ScriptedServer, compress: bool, chunked: bool
+) -> None:
+    plain = json.dumps({"metadata": {}, "items": [_item("a")] * 300}).encode()
+    body = gzip.compress(plain) if compress else plain
+    headers = {"Content-Encoding": "gzip"} if compress else {}
+    server.plays(Reply(200, body, headers, chunked=chunked))
+    session = Session(urllib3.PoolManager(), server.url, list, compress=compress)
+    api = ApiClient(Transport(lambda: session), Deadline(10))
+    assert len(list_all(api, NODES).items) == 300
+    assert server.seen[0].headers["Accept-Encoding"] == ("gzip" if compress else "identity")
+    assert api.counts.bytes_read == len(body)
+
+
+def test_an_answer_that_is_no_gzip_is_read_again(server: ScriptedServer, api: ApiClient) -> None:
+    server.plays(Reply(200, b"{}", {"Content-Encoding": "gzip"}), _page("a"))
+    assert list_all(api, NODES).items == (_item("a"),)

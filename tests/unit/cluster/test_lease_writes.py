@@ -19,6 +19,7 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.lease impor
     LeaseLost,
     LeaseReading,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from tests.unit.api.scripted_server import RESET, Reply, ScriptedServer, answer, status
 
 JOURNAL, RUN = "placement.virt/journal", "placement.virt/run"
@@ -44,13 +45,10 @@ def patched(server: ScriptedServer, number: int = -1) -> dict[str, t.Any]:
     return {f"{x['op']} {x['path']}": x["value"] for x in server.seen[number].body}
 
 
-def test_missing_lease_is_created(server: ScriptedServer, api: ApiClient) -> None:
-    server.plays(answer({}))
-    assert lease.take(api, LeaseReading(), "r1", "text") == HeldLease("r1", 1)
-    body = server.seen[0].body
-    assert body["metadata"]["annotations"] == {JOURNAL: "text", RUN: "r1.1"}
-    assert body["spec"]["holderIdentity"] == "r1"
-    assert (body["spec"]["leaseTransitions"], body["spec"]["leaseDurationSeconds"]) == (1, 20)
+def test_missing_lease_names_the_manifest(server: ScriptedServer, api: ApiClient) -> None:
+    with pytest.raises(InvalidInput, match=r"kube-system/virt-placement.*rbac/lease\.yml"):
+        lease.take(api, LeaseReading(), "r1", "text")
+    assert not server.seen
 
 
 def test_free_lease_is_taken_as_it_was_read(server: ScriptedServer, api: ApiClient) -> None:
@@ -70,14 +68,12 @@ def test_lease_without_annotations_gets_some(server: ScriptedServer, api: ApiCli
     assert patched(server)["add /metadata/annotations"] == {}
 
 
-@pytest.mark.parametrize(
-    ("reading", "reply"), [(LeaseReading(), TAKEN), (FREE, TAKEN), (FREE, TEST_FAILED)]
-)
+@pytest.mark.parametrize("reply", [TAKEN, TEST_FAILED])
 def test_lease_that_another_run_took_first_is_not_taken(
-    server: ScriptedServer, api: ApiClient, reading: LeaseReading, reply: Reply
+    server: ScriptedServer, api: ApiClient, reply: Reply
 ) -> None:
     server.plays(reply)
-    assert lease.take(api, reading, "r1", "text") is None
+    assert lease.take(api, FREE, "r1", "text") is None
 
 
 @pytest.mark.parametrize(
@@ -163,7 +159,7 @@ def test_reading(server: ScriptedServer, api: ApiClient) -> None:
 
 def test_keeper_knows_since_when_the_lease_is_ours(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(answer({}))
-    keeper = LeaseKeeper(api, HELD, uptime() - 60)
+    keeper = LeaseKeeper(api, HELD, uptime() - 60, "text")
     assert keeper.age == pytest.approx(60, abs=5)
     assert keeper.api_while_ours().deadline.expired
     keeper.renew("text")
@@ -175,10 +171,58 @@ def test_keeper_knows_since_when_the_lease_is_ours(server: ScriptedServer, api: 
 
 def test_keeper_whose_renewal_fails_is_no_younger(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(TEST_FAILED, there("r2", 5))
-    keeper = LeaseKeeper(api, HELD, uptime() - 60)
+    keeper = LeaseKeeper(api, HELD, uptime() - 60, "text")
     with pytest.raises(LeaseLost):
         keeper.renew("text")
     assert keeper.age == pytest.approx(60, abs=5)
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "RENEW_BESIDE", 0.05)
+    monkeypatch.setattr(lease, "RENEW_PAUSE", 0.01)
+
+
+def until(condition: t.Callable[[], bool]) -> None:
+    ends = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+
+
+@pytest.mark.usefixtures("hurried")
+def test_lease_is_renewed_beside_long_work_with_the_journal_that_is_on_it(
+    server: ScriptedServer, api: ApiClient
+) -> None:
+    server.plays(answer({}))
+    keeper = LeaseKeeper(api, HELD, uptime() - 15, "first")
+    with keeper.renewed_beside():
+        until(lambda: len(server.seen) >= 2)
+        assert patched(server)["add /metadata/annotations/placement.virt~1journal"] == "first"
+        keeper.renew("second")
+        sent = len(server.seen)
+        until(lambda: len(server.seen) > sent + 1)
+        assert patched(server)["add /metadata/annotations/placement.virt~1journal"] == "second"
+        assert keeper.age < 10
+        keeper.release("")
+        assert patched(server)["replace /spec/holderIdentity"] == ""
+        sent = len(server.seen)
+        time.sleep(0.2)
+        assert len(server.seen) == sent, "a Lease that was released is not renewed"
+
+
+@pytest.mark.usefixtures("hurried")
+def test_lease_that_is_lost_beside_long_work_grows_old(
+    server: ScriptedServer, api: ApiClient
+) -> None:
+    server.plays(TEST_FAILED, there("r2", 5))
+    keeper = LeaseKeeper(api, HELD, uptime() - 60, "text")
+    with keeper.renewed_beside():
+        until(lambda: len(server.seen) == 2)
+        time.sleep(0.1)
+    assert len(server.seen) == 2, "it is not tried again"
+    assert keeper.age == pytest.approx(60, abs=5)
+    assert keeper.api_while_ours().deadline.expired
 
 
 def test_the_age_of_a_lease_counts_the_time_that_the_computer_slept(
@@ -191,6 +235,6 @@ def test_the_age_of_a_lease_counts_the_time_that_the_computer_slept(
         return 1000.0
 
     monkeypatch.setattr(time, "clock_gettime", gettime)
-    keeper = LeaseKeeper(t.cast(t.Any, None), HELD, 900.0)
+    keeper = LeaseKeeper(t.cast(t.Any, None), HELD, 900.0, "")
     assert keeper.age == 100.0
     assert asked == [getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)]

@@ -15,14 +15,19 @@ from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
     NotFound,
     ServerFault,
 )
+from ansible_collections.virt.placement.plugins.module_utils.cluster.halted_vms import (
+    with_expanded_templates,
+)
+from ansible_collections.virt.placement.plugins.module_utils.cluster.identity import (
+    _kubevirt_fields,
+    _release,
+)
 from ansible_collections.virt.placement.plugins.module_utils.cluster.reading import (
+    ListQuery,
+    ListResult,
     _claim_terms,
     _controller,
-    _kubevirt_fields,
-    _ListResult,
-    _release,
     _unserved_pools,
-    with_expanded_templates,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     migration_from_manifest,
@@ -128,8 +133,8 @@ def test_a_bound_volume_ties_its_claim_to_nodes() -> None:
 def test_pools_that_are_served_in_another_version_only(
     kubevirt: str | None, items: JSON, gap: bool
 ) -> None:
-    lists = {"VirtualMachinePool": [_ListResult(items)]}
-    assert bool(_unserved_pools(Platform(kubevirt=kubevirt), lists)) == gap
+    listed = ListResult(ListQuery("VirtualMachinePool", "/pools"), items)
+    assert bool(_unserved_pools(Platform(kubevirt=kubevirt), [listed])) == gap
 
 
 def test_a_workload_knows_its_controller() -> None:
@@ -191,7 +196,7 @@ class Answering:
         self.answer = answer
         self.paths: list[str] = []
 
-    def get(self, path: str) -> JSON:
+    def get(self, path: str, accept: str = "") -> JSON:
         self.paths.append(path)
         if isinstance(self.answer, type):
             raise self.answer(ApiRequest("GET", path), "typed not found", is_status=True)
@@ -211,11 +216,33 @@ DB = Ref("VirtualMachine", "shop", "db")
 
 
 def test_halted_vm_with_instance_type_is_expanded_by_the_server() -> None:
-    spec = {"nodeSelector": {"disk": "fast"}}
-    snapshot, paths = _expanded({"spec": {"template": {"spec": spec}}}, **TYPED)
-    assert snapshot.expanded == {DB: spec}
+    template = {"metadata": {}, "spec": {"nodeSelector": {"disk": "fast"}}}
+    snapshot, paths = _expanded({"spec": {"template": template}}, **TYPED)
+    assert snapshot.expanded == {DB: template}
     base = "/apis/subresources.kubevirt.io/v1/namespaces/shop/virtualmachines"
     assert paths == [f"{base}/db/expand-spec"]
+
+
+NETWORKS = {"template": {"spec": {"networks": [{"pod": {}}, {"multus": {"networkName": "br1"}}]}}}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "devices"),
+    [({"k8s.v1.cni.cncf.io/resourceName": "example.com/br1"}, ("example.com/br1",)), ({}, ())],
+)
+def test_halted_vm_on_a_network_requests_what_its_definition_names(
+    annotations: dict[str, str], devices: tuple[str, ...]
+) -> None:
+    snapshot, paths = _expanded({"metadata": {"annotations": annotations}}, **NETWORKS)
+    assert snapshot.network_devices == {DB: devices}
+    base = "/apis/k8s.cni.cncf.io/v1/namespaces/shop"
+    assert paths == [f"{base}/network-attachment-definitions/br1"]
+
+
+@pytest.mark.parametrize("error", [Forbidden, NotFound])
+def test_network_that_cannot_be_read_is_not_known(error: type[ApiError]) -> None:
+    snapshot, _paths = _expanded(error, **NETWORKS)
+    assert (snapshot.network_devices, snapshot.unreadable) == ({}, ())
 
 
 def test_vm_without_instance_type_is_not_expanded() -> None:

@@ -183,7 +183,7 @@ def test_no_object_with_the_right_is_two_questions(server: ScriptedServer, api: 
 @pytest.mark.parametrize(
     ("role", "right"),
     [
-        ("labeller", Right("patch", "", "nodes")),
+        ("labeler", Right("patch", "", "nodes")),
         ("mover", Right("patch", "kubevirt.io", "virtualmachines")),
         ("mover", Right("patch", "kubevirt.io", "virtualmachineinstancereplicasets")),
         ("mover", Right("patch", "apps", "deployments")),

@@ -50,7 +50,7 @@ def test_the_zone_that_hurts_most_comes_first() -> None:
         "FAILURE",
         "INSTANCES",
         "FORECAST",
-        "DOWN",
+        "DOWN AFTER FENCING",
         "NOT MIGRATABLE",
         "REASON",
     ]

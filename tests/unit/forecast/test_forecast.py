@@ -12,7 +12,10 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import Scale, what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
-from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
+from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import (
+    estimates,
+    forecast,
+)
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
@@ -507,6 +510,35 @@ def test_vm_that_is_not_started_again_ends_with_its_node(stopped: t.Any) -> None
 
     assert found.instances_to_schedule == 0
     assert "a VM with run strategy Once is not started again" in found.findings[0].why
+
+
+@pytest.mark.parametrize(
+    ("event", "nodes", "answer"),
+    [
+        ("drain", "ab", ForecastResult.POSSIBLE),
+        ("drain", "a", ForecastResult.UNKNOWN),
+        ("failure", "ab", ForecastResult.GUARANTEED),
+        ("failure", "a", ForecastResult.IMPOSSIBLE),
+    ],
+)
+def test_drained_vm_that_reruns_on_failure_may_stay_off(
+    event: t.Any, nodes: str, answer: ForecastResult
+) -> None:
+    """A guest that is asked to shut down by a drain has not failed."""
+    made = cluster(nodes, migrates=False)
+    ref = machine(made, "batch", "n1")
+    made.workloads[ref]["spec"]["runStrategy"] = "RerunOnFailure"
+    change = what_if(made.snapshot(), lost_nodes=["n1"], event=event)
+
+    found = forecast(change, estimated=tuple(estimates(change)))
+    drilled = drill(made.snapshot(), [HOST], event=event)
+
+    assert found.answer is answer
+    (node,) = [x for x in drilled.drills if x.domain == "n1"]
+    assert node.answer is answer
+    for reasons in (found.reasons, node.reasons):
+        stays_off = any("started again only if its guest does not shut down" in x for x in reasons)
+        assert stays_off == (event == "drain"), reasons
 
 
 def test_pod_of_a_daemon_set_stays_on_a_drained_node() -> None:

@@ -278,7 +278,7 @@ def test_possible_after_two_moves_says_that_their_nodes_matter() -> None:
 
     assert (found.answer, len(found.moves)) == (ForecastResult.POSSIBLE, 2)
     assert found.reasons == (
-        "not guaranteed: 2 moves are needed, and the node of one may prevent the next",
+        "not guaranteed: 2 moves are needed, and the node chosen for one may leave none for the next",
     )
 
 

@@ -61,6 +61,14 @@ def test_a_result_names_the_cluster(ends: t.Any, server: ScriptedServer) -> None
     }
 
 
+@pytest.mark.parametrize("verbosity", [2, 3])
+def test_result_has_the_bytes_that_were_read_with_vvv(
+    ends: t.Any, server: ScriptedServer, verbosity: int
+) -> None:
+    cluster = ends(lambda module, api: {}, _ansible_verbosity=verbosity)["cluster"]
+    assert cluster.get("bytes_read") == (len(KUBE_SYSTEM.body) if verbosity == 3 else None)
+
+
 def test_another_cluster_is_refused_before_anything_is_done(ends: t.Any) -> None:
     result = ends(lambda module, api: pytest.fail("must not run"), cluster_uid="cluster-2")
     assert result["failed"]

@@ -97,7 +97,6 @@ def test_dedicated_cpus_need_the_label_of_the_release(version: str) -> None:
     [
         ({}, ""),
         ({"networks": [{"pod": {}}]}, ""),
-        ({"networks": [{"multus": {"networkName": "a"}}]}, "its networks may ask for devices"),
         ({"priorityClassName": "high"}, "it has a priority class"),
         ({"schedulerName": "other"}, "it is placed by other"),
         ({"resourceClaims": [{"name": "gpu"}]}, "it has devices by resource claims"),
@@ -113,6 +112,29 @@ def test_dedicated_cpus_need_the_label_of_the_release(version: str) -> None:
 )
 def test_what_is_not_modeled_is_named(more: JSON, reason: str) -> None:
     assert why_not_modeled({**spec(), **more}, {}, KUBEVIRT) == reason
+
+
+EVEN_PARITY = "alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity"
+ISOLATED = {"dedicatedCpuPlacement": True, "isolateEmulatorThread": True}
+
+
+@pytest.mark.parametrize(
+    ("cores", "annotations", "cpus"),
+    [(4, (), 5), (4, (EVEN_PARITY,), 6), (5, (EVEN_PARITY,), 6), (5, (), 6)],
+)
+def test_emulator_thread_completes_cpus_to_pairs(
+    cores: int, annotations: tuple[str, ...], cpus: int
+) -> None:
+    isolated = spec(cpu={**ISOLATED, "cores": cores})
+    assert compute_requests(isolated, KUBEVIRT, annotations)["cpu"] == cpus * 10**9
+
+
+def test_cpus_that_the_kubevirt_object_may_complete_to_pairs_are_not_modeled() -> None:
+    gates = {"developerConfiguration": {"featureGates": ["AlignCPUs"]}}
+    platform = Platform(kubevirt="v1.8.4", configuration=gates)
+    isolated = spec(cpu=ISOLATED)
+    assert why_not_modeled(isolated, {}, platform) == "KubeVirt may complete its CPUs to pairs"
+    assert why_not_modeled(isolated, {EVEN_PARITY: ""}, platform) == ""
 
 
 def test_hooks_are_not_modeled() -> None:

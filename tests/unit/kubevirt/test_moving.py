@@ -426,6 +426,10 @@ def changed_since_start(
         (lambda spec: spec["instancetype"].update(name="large"), ("instancetype",)),
         (lambda spec: spec.update(preference={"name": "fedora"}), ("preference",)),
         (
+            lambda spec: spec["instancetype"].update(revisionName="web-small-v1beta1-41c3ae12-2"),
+            ("instancetype.revisionName",),
+        ),
+        (
             lambda spec: spec["template"]["spec"]["domain"]["cpu"].update(sockets=4),
             ("domain.cpu.sockets",),
         ),
@@ -440,7 +444,7 @@ def test_change_since_the_start_of_a_vmi_is_named(
 def test_placement_and_what_kubevirt_fills_in_are_no_pending_changes() -> None:
     def change(spec: t.Any) -> None:
         spec["runStrategy"] = "RerunOnFailure"
-        spec["instancetype"]["revisionName"] = "small-v1"
+        spec["instancetype"]["revisionName"] = "db-small-v1beta1-41c3ae12-1"
         spec["template"]["spec"]["topologySpreadConstraints"] = SPREAD
         spec["template"]["spec"]["affinity"] = {"nodeAffinity": {}}
         spec["template"]["metadata"]["labels"]["placement.virt/group"] = "a"

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -52,7 +53,7 @@ def test_launcher_pod_of_a_halted_vm_has_its_labels_volumes_and_node_selector() 
         ],
     }
 
-    pod = launcher_pod(planned_vmi(vm(spec), "db"), KUBEVIRT)
+    pod = launcher_pod(planned_vmi(vm(spec), "db"), KUBEVIRT, {"spec": spec})
 
     assert pod.labels["vm.kubevirt.io/name"] == "database"
     assert pod.labels["vmi.kubevirt.io/id"] == "db"
@@ -77,8 +78,13 @@ TYPED = {"instancetype": {"name": "u1"}}
         (vm(REQUESTS), None, ""),
         (vm({"domain": {"memory": {"guest": "1Gi"}}}), None, ""),
         (vm(REQUESTS, **TYPED), None, "its instance type or preference could not be read"),
-        (vm({"domain": {}}, **TYPED), REQUESTS, ""),
-        (vm({**REQUESTS, "networks": [{"multus": {}}]}), None, "its networks may ask for devices"),
+        (vm({"domain": {}}, **TYPED), {"spec": REQUESTS}, ""),
+        (
+            vm({**REQUESTS, "networks": [{"multus": {"networkName": "br1"}}]}),
+            None,
+            "its networks may request devices, and NetworkAttachmentDefinition shop/br1 could not be"
+            " read",
+        ),
     ],
 )
 def test_next_pod_of_a_halted_vm_is_known_where_kubevirt_adds_only_what_is_modeled(
@@ -93,7 +99,7 @@ def test_vmi_of_a_vm_with_instance_type_has_its_node_selector_and_the_placement_
     expanded = {"domain": {"cpu": {"sockets": 2}}, "nodeSelector": {"disk": "fast"}, "affinity": {}}
     template = {"domain": {}, "tolerations": [{"key": "dedicated"}]}
 
-    vmi = planned_vmi(vm(template, **TYPED), "db", expanded)
+    vmi = planned_vmi(vm(template, **TYPED), "db", {"spec": expanded})
 
     assert vmi.spec == {
         "domain": {"cpu": {"sockets": 2}},
@@ -200,3 +206,17 @@ def test_restart_asks_for_cpu_of_its_spec_only() -> None:
     assert plain.node_selector == (SCHEDULABLE,)
     assert requested.node_selector == (SCHEDULABLE, (f"{FEATURE}vme", "true"))
     assert enlightened.node_selector == (SCHEDULABLE, (INTEL, "true"))
+
+
+def test_migration_asks_for_the_machine_type_of_the_guest_and_restart_for_that_of_the_spec() -> (
+    None
+):
+    asked = "machine-type.node.kubevirt.io/"
+    instance = replace(vmi("Haswell", machine={"type": "q35"}), machine_type="pc-q35-rhel9.6.0")
+    running = Placement(node_selector=(SCHEDULABLE, (f"{asked}q35", "true")))
+
+    target = with_source_cpu(running, instance, None)
+
+    assert target.node_selector == (SCHEDULABLE, (f"{asked}pc-q35-rhel9.6.0", "true"))
+    assert without_migration_cpu(target, instance) == running
+    assert with_source_cpu(running, replace(instance, machine_type=""), None) is running

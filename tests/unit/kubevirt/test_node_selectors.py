@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.virt.placement.plugins.module_utils.compliance.declared import (
+    DeclaredReader,
+)
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.node_selectors import (
     AddedNodeSelectors,
     is_expanded,
@@ -51,7 +54,7 @@ def test_running_vm_shows_the_labels_of_its_instance_type() -> None:
 
 def test_halted_vm_has_the_labels_of_its_expanded_template() -> None:
     workload = vm(**TYPED)
-    expanded = {workload.ref: {"nodeSelector": {"disk": "fast"}}}
+    expanded = {workload.ref: {"spec": {"nodeSelector": {"disk": "fast"}}}}
     assert added(workload, expanded=expanded) == {"disk": "fast"}
     assert added(workload) == {}
 
@@ -82,3 +85,9 @@ def test_vm_of_a_pool_has_the_instance_type_of_the_pool() -> None:
     snapshot = Snapshot(workloads=(pool, member), vmis=(running(disk="fast"),))
     assert is_expanded(pool)
     assert AddedNodeSelectors(snapshot).of(pool) == {"disk": "fast"}
+
+
+def test_declared_placement_has_the_labels_of_the_instance_type() -> None:
+    workload = vm({"zone": "a"}, **TYPED)
+    reader = DeclaredReader(Snapshot(workloads=(workload,), vmis=(running(zone="a", disk="fast"),)))
+    assert reader.declared(workload).placement.node_selector == (("disk", "fast"), ("zone", "a"))

@@ -210,6 +210,10 @@ EXAMPLES: dict[str, Example] = {
     "single_domain": Example(web(honoured(app="web")), web({}), zones="aaa"),
     "spread_blocks_drain": Example(web(spread(app="web")), web(honoured(app="web"))),
     "template_and_selector_disagree": Example(web(honoured(app="wep")), web(honoured(app="web"))),
+    "too_many_terms": Example(
+        machine(anti_affinity(*(apart(tier=f"app-{number}") for number in range(33)))),
+        machine(anti_affinity(apart(tier="app-1"))),
+    ),
     "no_node_has_value": Example(
         machine(node_affinity({"matchExpressions": [expression(ZONE, "NotIn", "aa")]})),
         machine(node_affinity({"matchExpressions": [expression(ZONE, "NotIn", "a")]})),

@@ -53,7 +53,7 @@ def test_as_many_machines_as_nodes_leave_no_target(over: str, plain: bool) -> No
 
     for found in (online(cluster), offline(cluster, nodes=True)):
         finding = found["blocks_live_migration"]
-        assert "2 instances, and 2 domains take them, 2 of them with a single node" in finding.why
+        assert "2 instances in 2 domains, 2 of them with a single node" in finding.why
         assert [ref.name for ref in finding.objects] == ["a", "b"]
 
     cluster.node("n3", {ZONE: "c"})

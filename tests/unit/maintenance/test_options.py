@@ -28,9 +28,11 @@ def options(**given: t.Any) -> MaintenanceOptions:
         "topology": None,
         "state": "drained",
         "reason": "",
+        "change_id": "",
         "vm_policy": "migrate",
         "reboot_expected": False,
         "max_nodes": 1,
+        "window": None,
         "allow_findings": [],
         "run_timeout": 60,
         "move_timeout": 60,
@@ -62,6 +64,8 @@ def error_of(**given: t.Any) -> str:
         ({"nodes": None, "topology": {"zoen": "a"}}, "is not declared"),
         ({"max_nodes": 0}, "max_nodes: must be at least 1"),
         ({"reason": "x" * 300}, "reason: must have at most 256"),
+        ({"window": {"start": "22", "end": "04:00"}}, "window.start: '22' is no time of day"),
+        ({"change_id": "CHG1"}, "change_id: is recorded with state in_service only"),
     ],
 )
 def test_bad_options_are_named(given: dict[str, t.Any], error: str) -> None:

@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.budgets import (
+    DisruptionBudget,
+    EvictionAnswer,
+)
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import DrainView
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.pods import VM_POLICY
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflight import (
@@ -18,8 +22,6 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflig
     HEALTH_CHECK,
     PREFLIGHT_FINDINGS,
     Automation,
-    DisruptionBudget,
-    EvictionAnswer,
     PreflightInput,
     preflight,
     refusal,
@@ -231,6 +233,28 @@ def test_vm_that_is_not_restarted_is_an_error_under_restart() -> None:
     assert errors(made, vm_policy="stop") == []
 
 
+def test_restart_that_would_apply_other_changes_is_an_error() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    asked = PreflightInput(
+        replace(view(made, policy="restart"), why_no_restart=lambda _vm: "also cpu")
+    )
+    (finding,) = [x for x in preflight(asked) if x.severity == "error"]
+    assert (finding.name, "also cpu" in finding.why) == ("pending_changes", True)
+    allowed = replace(asked, view=replace(asked.view, allowed=frozenset({"pending_changes"})))
+    assert [x.name for x in preflight(allowed) if x.severity == "error"] == []
+
+
+def test_node_that_is_not_ready_is_an_error() -> None:
+    made = web()
+    snapshot = made.snapshot()
+    nodes = tuple(replace(x, ready=x.name != "n1") for x in snapshot.nodes)
+    asked = PreflightInput(DrainView(replace(snapshot, nodes=nodes), frozenset({"n1"}), "migrate"))
+    (finding,) = [x for x in preflight(asked) if x.name == "node_not_ready"]
+    assert finding.severity == "error"
+    assert finding.why.startswith("Node n1 is not Ready: ")
+
+
 def test_instance_of_a_replica_set_is_recreated_and_not_stopped() -> None:
     made = cluster("ab")
     replica_set(made, "mssql", ("n1",), {})
@@ -410,6 +434,7 @@ def test_every_finding_is_an_error_with_something_to_do() -> None:
 
 
 def test_every_finding_is_explained_in_the_runbook() -> None:
-    text = (Path(__file__).resolve().parents[3] / "docs" / "maintenance.md").read_text()
+    page = (Path(__file__).resolve().parents[3] / "docs" / "maintenance.md").read_text()
+    text = page.partition("## Findings")[2]
 
     assert sorted(re.findall(r"^\| `([a-z_]+)` \|", text, re.M)) == sorted(PREFLIGHT_FINDINGS)

@@ -19,8 +19,11 @@ from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
     ServerFault,
     Throttled,
 )
-from ansible_collections.virt.placement.plugins.module_utils.cluster.reading import KUBEVIRT_PATH
+from ansible_collections.virt.placement.plugins.module_utils.cluster.identity import KUBEVIRT_PATH
 from ansible_collections.virt.placement.plugins.module_utils.maintenance import read_preflight
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.budgets import (
+    EvictionAnswer,
+)
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import (
     DrainView,
 )
@@ -28,7 +31,6 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.pods im
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflight import (
     CONFIG_POOL_UPDATING,
     HEALTH_CHECK,
-    EvictionAnswer,
     PreflightInput,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref

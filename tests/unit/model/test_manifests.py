@@ -7,9 +7,12 @@ from __future__ import annotations
 import copy
 import typing as t
 
+from ansible_collections.virt.placement.plugins.module_utils.model import manifests
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     node_from_manifest,
     pod_from_manifest,
+    vmi_from_manifest,
+    workload_from_manifest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     Owner,
@@ -23,6 +26,9 @@ from ansible_collections.virt.placement.plugins.module_utils.model.placement_man
     merge_match_label_keys,
     placement_from_spec,
 )
+
+if t.TYPE_CHECKING:
+    import pytest
 
 JSON = t.Any
 ZONE = "topology.kubernetes.io/zone"
@@ -217,3 +223,71 @@ def test_node_fields_are_read_from_the_manifest() -> None:
     assert (node.unschedulable, node.ready) == (True, False)
     assert node.allocatable == {"cpu": 2000, "pods": 10}
     assert node.labels == {}
+
+
+def vm(name: str) -> JSON:
+    labels = {"group": "g1", "tier": "gold"}
+    domain = {"cpu": {"cores": 2}, "devices": {"disks": [{"name": "root"}]}, "ioThreads": 4}
+    volumes = [{"name": "root", "persistentVolumeClaim": {"claimName": f"{name}-root"}}]
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "shop",
+            "uid": f"uid-{name}",
+            "labels": labels,
+            "annotations": {manifests.LAST_APPLIED: "{}", "note": "mine"},
+            "generation": 70_000,
+            "managedFields": [{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}],
+        },
+        "spec": {
+            "running": True,
+            "template": {
+                "metadata": {"labels": {**labels}},
+                "spec": {"domain": domain, "hostname": name, "networks": [], "volumes": volumes},
+            },
+        },
+        "status": {"conditions": [{"type": "Ready", "status": "True"}], "created": True},
+    }
+
+
+def kept(manifest: JSON) -> JSON:
+    """What a Workload keeps of a manifest."""
+    managers = [{"manager": entry["manager"]} for entry in manifest["metadata"]["managedFields"]]
+    # without the key, a JSON Patch would take an object that has no other annotation for one with none
+    annotations = {manifests.LAST_APPLIED: "", "note": "mine"}
+    metadata = {**manifest["metadata"], "managedFields": managers, "annotations": annotations}
+    return {**manifest, "metadata": metadata}
+
+
+def test_vms_share_what_is_equal_and_differ_in_what_is_not() -> None:
+    first, second = (workload_from_manifest("VirtualMachine", vm(name)) for name in ("a", "b"))
+    assert (first.manifest, second.manifest) == (kept(vm("a")), kept(vm("b")))
+    specs = first.template["spec"], second.template["spec"]
+    assert specs[0]["domain"] is specs[1]["domain"]
+    assert specs[0]["volumes"] != specs[1]["volumes"]
+    assert first.template_labels is second.template_labels is first.labels
+
+
+def test_vm_shares_with_its_vmi() -> None:
+    template = vm("a")["spec"]["template"]
+    running = vmi_from_manifest({"metadata": vm("a")["metadata"], "spec": template["spec"]})
+    declared = workload_from_manifest("VirtualMachine", vm("a")).template["spec"]
+    assert running.spec == declared == template["spec"]
+    for field in ("domain", "volumes"):
+        assert running.spec[field] is declared[field]
+
+
+def test_values_are_the_same_once_the_caches_are_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifests, "_LIMIT", 2)
+    names = ("a", "b", "a")
+    read = [workload_from_manifest("VirtualMachine", vm(name)).manifest for name in names]
+    assert read == [kept(vm(name)) for name in names]
+    pods = [pod_from_manifest(launcher(uid)) for uid in ("uid-a", "uid-b", "uid-a")]
+    assert pods[0] == pods[2]
+
+
+def test_maps_with_one_hash_are_not_mixed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifests, "hash", lambda _value: 1, raising=False)
+    monkeypatch.setattr(manifests, "_shared_maps", {})
+    read = [workload_from_manifest("VirtualMachine", vm(name)).manifest for name in ("a", "b")]
+    assert read == [kept(vm("a")), kept(vm("b"))]

@@ -94,8 +94,8 @@ def test_rules_and_pods_on_the_node(spec: dict[str, t.Any], depends: bool) -> No
     workloads = (_machine(spec),)
     found = _texts(Snapshot(nodes=NODES, workloads=workloads))
     expected = (
-        f"w1 {ZONE}: changing 'a' to 'b': the rules of VirtualMachine shop/db depend on it; move"
-        " them first, or set force"
+        f"w1 {ZONE}: changing 'a' to 'b': the rules of VirtualMachine shop/db depend on the"
+        " label. Remove the rules or move the pods first, or set force"
     )
     assert found == ([expected] if depends else [])
     placement = placement_from_spec(spec)

@@ -87,6 +87,12 @@ def test_an_empty_list_and_zero_are_values() -> None:
             "x: must be a list, or YAML or JSON text of one, but is the text 'shop'."
             " Write it in brackets: [shop].",
         ),
+        (
+            {"type": "list"},
+            "shop\ndefault",
+            "x: must be a list, or YAML or JSON text of one, but is the text 'shop\\ndefault'."
+            " Write it in brackets: [shop, default].",
+        ),
         ({"type": "list"}, {}, "x: must be a list, or YAML or JSON text of one, but is a map."),
         (
             {"type": "dict"},

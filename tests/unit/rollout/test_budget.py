@@ -102,6 +102,13 @@ def test_a_migration_of_a_machine_that_was_not_read_leaves_its_node_all_the_same
     assert limit_reached(move(Method.MIGRATE, "w2"), load, Limits(), snapshot) == ""
 
 
+def test_load_beside_a_restart_counts_one_more_move_and_one_more_unavailable_instance() -> None:
+    load = load_of(Snapshot(), (), ()).beside(move(Method.RESTART))
+    assert (load.ours, load.unavailable, load.migrations) == (1, 1, 0)
+    reached = limit_reached(move(Method.MIGRATE), load, Limits(in_flight=1), Snapshot())
+    assert reached == "1 moves are in flight (max_parallel)"
+
+
 class Machines:
     """An API server with VMIs of which it counts the reads."""
 

@@ -56,7 +56,7 @@ def test_a_move_begun_and_ended() -> None:
 def test_a_successor_is_known_while_other_moves_of_its_workload_are_in_flight() -> None:
     journal = RunJournal("r1", "x").begin(record("a"), ["a", "b"]).begin(record("b"), ["a", "b"])
     ended = journal.end(record("a"), 9.0, outcome=Outcome.MOVED, successor="n")
-    assert digest("n") in ended.known[SET]
+    assert digest("n") in ended.done
 
 
 def test_a_failed_move_is_tried_and_lost_and_not_done() -> None:
@@ -119,6 +119,8 @@ def test_a_task_of_all_instances_goes_on_where_it_stopped() -> None:
         ("[]", "cannot be read"),
         (json.dumps({"version": 1}), "cannot be read (KeyError: 'run')"),
         (json.dumps({"version": 2, "run": "r"}), "has version 2, this release reads 1"),
+        (journals.write(ENDED).replace('"moved":1', '"moved":1e999'), "cannot be read (Overflow"),
+        (journals.write(ENDED).replace('"lost":"', '"lost":"/..'), "cannot be read (ValueError"),
     ],
 )
 def test_a_journal_that_nobody_can_read_is_not_taken_for_none(text: str, told: str) -> None:
@@ -127,14 +129,46 @@ def test_a_journal_that_nobody_can_read_is_not_taken_for_none(text: str, told: s
     assert told in str(raised.value)
 
 
-def test_ten_thousand_moves_fit_into_an_annotation() -> None:
-    uids = [f"{number:036d}" for number in range(10_000)]
-    journal = replace(
-        RunJournal("r1", "x"),
-        tried={digest(uid): 1 for uid in uids[:500]},
-        done=frozenset(map(digest, uids)),
-    )
-    assert len(journals.write(journal)) < 200_000
+ANNOTATIONS = 256 * 1024
+"""Characters that all annotations of an object may have (apimachinery, TotalAnnotationSizeLimitB)."""
+
+
+@pytest.mark.parametrize("method", [Method.MIGRATE, Method.RECREATE])
+def test_ten_thousand_moves_fit_into_an_annotation(method: Method) -> None:
+    """With hundred of them in flight, the longest names and the longest notes."""
+    uids = [f"00000000-0000-0000-0000-{number:012d}" for number in range(10_000)]
+    workload = Ref("Deployment", "n" * 63, "d" * 63)
+    long = [
+        replace(
+            record(uid, method),
+            instance=Ref("Pod", "n" * 63, f"{'p' * 58}{number:05d}"),
+            workload=workload,
+            note="x" * 300,
+        )
+        for number, uid in enumerate(uids)
+    ]
+    journal = RunJournal("r0123abcd", "x")
+    for moving in long[:100]:
+        journal = journal.begin(moving, uids)
+    sizes = [len(journals.write(journal))]
+    others = frozenset(map(digest, uids[100:]))
+    half = replace(journal, done=frozenset(map(digest, uids[100:5000])))
+    sizes.append(len(journals.write(half)))
+    successors = frozenset(map(digest, (f"s-{uid}" for uid in uids[100:])))
+    recreated = successors if method is Method.RECREATE else frozenset()
+    journal = replace(journal, done=others | recreated)
+    known = {ref: digests - journal.done for ref, digests in journal.known.items()}
+    sizes.append(len(journals.write(replace(journal, known=known))))
+    taken = replace(journal, known=known).taken_over("y", keep_done=False)
+    sizes.append(len(journals.write(taken)))
+    assert max(sizes) < ANNOTATIONS, sizes
+
+
+def test_an_instance_that_was_moved_at_once_is_journaled_once() -> None:
+    journal = RunJournal("r1", "x").begin(record("a"), ["a", "b"]).begin(record("b"), ["a", "b"])
+    journal = journal.end(record("a"), 9.0, outcome=Outcome.MOVED, successor="n")
+    assert (dict(journal.tried), journal.attempts("a")) == ({digest("b"): 1}, 1)
+    assert journal.known == {SET: frozenset({digest("b")})}
 
 
 @pytest.mark.parametrize(

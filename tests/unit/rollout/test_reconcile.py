@@ -46,14 +46,17 @@ def record(name: str, method: Method = Method.RECREATE, source: str = "w1") -> M
 
 
 def keeper() -> LeaseKeeper:
-    return LeaseKeeper(NO_API, HeldLease("r1", 1), uptime())
+    return LeaseKeeper(NO_API, HeldLease("r1", 1), uptime(), "")
 
 
 def chosen(
-    journal: RunJournal, clock: float = 100.0, **options: t.Any
+    journal: RunJournal,
+    clock: float = 100.0,
+    retry_at: dict[str, float] | None = None,
+    **options: t.Any,
 ) -> tuple[list[str], Reconciler, Reconciliation]:
     asked = parameters(allow=["recreate"], **options)
-    reconciler = Reconciler(keeper(), asked, journal, StepReport(), clock)
+    reconciler = Reconciler(keeper(), asked, journal, StepReport(), clock, retry_at)
     view = JudgedSnapshot.of(Snapshot(), InstanceSelection(), asked)
     now = Reconciliation(view, Observer(NO_API, view.snapshot, journal), NODES)
     return reconciler.choose(Plan(), now), reconciler, now
@@ -90,6 +93,13 @@ def test_what_may_not_begin_now_is_forgotten(
     assert due == []
     assert reconciler.journal.records == ()
     assert reconciler.report.lines[0] == f"Deployment shop/web (a) is not moved for now: {told}"
+
+
+def test_blocked_request_is_not_sent_before_retry_after() -> None:
+    journal = RunJournal("r1", "x", records=(record("a"), record("b")))
+    due, reconciler, _now = chosen(journal, retry_at={"a": 110.0, "b": 99.0})
+    assert due == ["b"]
+    assert reconciler.journal.records == journal.records
 
 
 def test_who_takes_over_moves_as_many_as_his_canary() -> None:

@@ -6,10 +6,16 @@ from __future__ import annotations
 
 import os
 import typing as t
+from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.compliance.declared import (
+    DeclaredReader,
+    RuleTerms,
+)
 from ansible_collections.virt.placement.plugins.module_utils.compliance.drift import Drift
+from ansible_collections.virt.placement.plugins.module_utils.compliance.terms import Term, TermKind
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import MoveOptions
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import RULES, UNDO
@@ -76,8 +82,8 @@ def test_instance_without_a_node_is_not_called_skipped_while_moves_may_free_one(
     full = "0/3 nodes are available: 3 Insufficient memory"
     left = SkippedInstance(web, "v", web, "w1", full, no_node=True)
     assert progress.plan_lines("run r1", Plan((move,), (left,))) == [
-        "run r1: 1 move planned, 1 without a node yet",
-        f"VirtualMachine shop/web has no node yet, and is tried again after each move: {full}",
+        "run r1: 1 move planned, 1 without a node to move to yet",
+        f"VirtualMachine shop/web (on w1) has no node to move to yet; tried again after each move: {full}",
     ]
     assert progress.plan_lines("run r1", Plan((), (left,)))[1] == (
         f"VirtualMachine shop/web on w1 is skipped: {full}"
@@ -106,12 +112,13 @@ def test_a_move_is_told_when_it_begins() -> None:
 def test_removed_undo_records_are_named() -> None:
     assert progress.undo_notes_removed([], check=False) == []
     assert progress.undo_notes_removed(["Deployment lab/cache"], check=False) == [
-        "1 undo record removed, since all constraints are enforced: Deployment lab/cache"
+        "all declared constraints of Deployment lab/cache are enforced; their undo records"
+        " (annotation placement.virt/undo) removed"
     ]
     many = [f"Deployment lab/d{n}" for n in range(5)]
     assert progress.undo_notes_removed(many, check=True) == [
-        "5 undo records would be removed, since all constraints are enforced: Deployment lab/d0,"
-        " Deployment lab/d1, Deployment lab/d2 and 2 more"
+        "all declared constraints of Deployment lab/d0, Deployment lab/d1, Deployment lab/d2 and 2 more"
+        " are enforced; their undo records (annotation placement.virt/undo) would be removed"
     ]
 
 
@@ -324,6 +331,25 @@ def test_well_placed_instance_says_what_has_to_happen(need: str, event: str) -> 
     assert results.not_enforced([candidate(made)], Plan()) == ()
     left = SkippedInstance(VMI, found.uid, DB, "w1", "it cannot")
     assert results.not_enforced([found], Plan((), (left,))) == ()
+
+
+def test_instance_that_runs_with_a_removed_constraint_is_not_called_enforced() -> None:
+    found = candidate(workload("db"), outdated=True, need="migration")
+    found.drift = Drift(stale=frozenset({Term(TermKind.NODE_SELECTOR, ("disk", "ssd"))}))
+    assert results.well_placed(found, Plan())["reason"] == (
+        "placed correctly; a removed constraint stays in effect until its next migration"
+    )
+
+
+def test_rule_whose_constraint_was_removed_is_named_and_keeps_the_undo_record() -> None:
+    db = workload("db")
+    found, apart = candidate(db), RuleTerms("apart", removed=True)
+    found.declared = replace(DeclaredReader(Snapshot()).declared(db), rules=(apart,))
+    assert results.removed_constraints([candidate(workload("web"))]) == []
+    (warning,) = results.removed_constraints([found])
+    assert "VirtualMachine shop/db (rule apart)" in warning
+    assert clear_undo_notes([found]) == ()
+    assert clear_undo_notes([candidate(workload("db"))])
 
 
 def test_instance_that_is_violated_until_others_have_moved_says_so() -> None:

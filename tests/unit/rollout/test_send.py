@@ -108,6 +108,13 @@ def test_answer_to_a_move(
     assert len(server.seen) == 1
 
 
+def test_eviction_that_is_blocked_says_when_to_retry(
+    server: ScriptedServer, api: ApiClient
+) -> None:
+    server.plays(status(429, "TooManyRequests", "Cannot evict", retry_after=10))
+    assert send(api, CALLS["evict"]) == ApiReply(ReplyStatus.BLOCKED, "Cannot evict", 10.0)
+
+
 @pytest.mark.parametrize("call", ["migrate", "restart", "evict"])
 @pytest.mark.parametrize("reply", [status(500, "InternalError", "x"), RESET], ids=["500", "reset"])
 def test_lost_answer_is_doubtful_and_not_sent_again(

@@ -4,7 +4,11 @@
 
 from __future__ import annotations
 
+import json
+import threading
+import time
 import typing as t
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -19,15 +23,18 @@ from ansible_collections.virt.placement.plugins.module_utils.api.transport impor
 from ansible_collections.virt.placement.plugins.module_utils.cluster import lease
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
+from ansible_collections.virt.placement.plugins.module_utils.rollout import step as steps
+from ansible_collections.virt.placement.plugins.module_utils.rollout import watch
 from ansible_collections.virt.placement.plugins.module_utils.rollout.state import (
     RolloutState,
     StepResult,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.step import rollout_step
-from dev.trace_server import TraceServer
+from dev.trace_server import NAMESPACE, TraceServer
 from tests.unit.rollout.test_gates import parameters
 
 MIGRATIONS = "/apis/kubevirt.io/v1/namespaces/shop/virtualmachineinstancemigrations"
+TOKEN = "s3cret-t0ken"
 JOURNAL = "/metadata/annotations/placement.virt~1journal"
 
 
@@ -40,7 +47,7 @@ def cluster() -> t.Iterator[TraceServer]:
 def step(cluster: TraceServer, state: RolloutState | None = None, **options: t.Any) -> StepResult:
     flags = {name: options.pop(name) for name in ("check", "listening") if name in options}
     with urllib3.PoolManager(maxsize=16) as pool:
-        session = Session(pool, cluster.url, list)
+        session = Session(pool, cluster.url, lambda: [("Authorization", f"Bearer {TOKEN}")])
         api = ApiClient(Transport(lambda: session), Deadline(60))
         asked = replace(parameters(**options), zone_key="topology.kubernetes.io/zone")
         return rollout_step(api, asked, state or RolloutState(), **flags)
@@ -52,6 +59,18 @@ def lease_patches(cluster: TraceServer) -> list[dict[str, t.Any]]:
         for method, path, body in cluster.writes
         if (method, path) == ("PATCH", lease.PATH)
     ]
+
+
+def test_no_credential_is_written_to_the_cluster(cluster: TraceServer) -> None:
+    """To the Lease, an Event, a migration or an annotation."""
+    result = step(cluster)
+    assert {path.rpartition("/")[2] for _method, path, _body in cluster.writes} >= {
+        "virt-placement",
+        "events",
+        "virtualmachineinstancemigrations",
+    }
+    assert TOKEN not in json.dumps(cluster.writes)
+    assert TOKEN not in repr(result)
 
 
 def test_step_migrates_one_vm_and_releases_the_lease(cluster: TraceServer) -> None:
@@ -66,7 +85,7 @@ def test_step_migrates_one_vm_and_releases_the_lease(cluster: TraceServer) -> No
     assert "1 move planned" in result.progress[0]
     assert result.progress[1].startswith("[1/1] migrating")
     assert "migrated: w1 (a) -> w2 (b)" in result.progress[2]
-    journaled, *_renewals, released = lease_patches(cluster)
+    _taken, journaled, *_renewals, released = lease_patches(cluster)
     (record,) = journals.read(journaled[JOURNAL]).records
     assert (record.instance.name, record.source) == (move["instance"], "w1")
     assert (released["/spec/holderIdentity"], released[JOURNAL]) == ("", "")
@@ -101,6 +120,106 @@ def test_scope_outdated_moves_nothing_where_all_run_as_declared(cluster: TraceSe
     result = step(cluster, allow=["restart"], scope="not_enforced")
     assert (result.moves, result.failure) == ([], "")
     assert MIGRATIONS not in {path for _method, path, _body in cluster.writes}
+
+
+def test_step_reads_each_list_once_and_once_more_before_it_ends(cluster: TraceServer) -> None:
+    step(cluster)
+    lists = [read.partition("?")[0] for read in cluster.reads if "limit=" in read]
+    whole = Counter(path for path in lists if path != "/apis/kubevirt.io/v1/kubevirts")
+    assert set(whole.values()) == {2}
+    watches = {read.partition("?")[0] for read in cluster.reads if "watch=true" in read}
+    assert watches == set(whole)
+
+
+@pytest.fixture
+def hanging(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Migrations do not begin."""
+    create = TraceServer.create
+
+    def pending(server: TraceServer, path: str, body: t.Any) -> t.Any:
+        return create(server, path, {**body, "status": {"phase": "Pending"}})
+
+    monkeypatch.setattr(TraceServer, "create", pending)
+    monkeypatch.setattr(TraceServer, "_migrate", lambda _server, _name: None)
+
+
+def test_step_waits_for_a_move_without_reading_the_lists_again(
+    cluster: TraceServer, hanging: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod changes every so often."""
+    monkeypatch.setattr(steps, "STEP_SECONDS", 3.0)
+    monkeypatch.setattr(steps, "REPORT_AFTER", 3.0)
+    pod = f"/api/v1/namespaces/{NAMESPACE}/pods/virt-launcher-db0"
+    over = threading.Event()
+
+    def disturb() -> None:
+        while not over.wait(0.3):
+            item = cluster.objects[pod]
+            node = "w3" if item["spec"]["nodeName"] != "w3" else "w2"
+            cluster.change("MODIFIED", pod, {**item, "spec": {**item["spec"], "nodeName": node}})
+
+    thread = threading.Thread(target=disturb)
+    thread.start()
+    try:
+        result = step(cluster)
+    finally:
+        over.set()
+        thread.join()
+    assert not result.finished
+    looks = sum(read.startswith(f"{MIGRATIONS}/") for read in cluster.reads)
+    assert looks > 3, "it reconciled again with each change"
+    assert sum("limit=" in x and x.startswith("/api/v1/pods?") for x in cluster.reads) == 1
+
+
+def test_watches_that_are_late_cause_no_second_move(
+    cluster: TraceServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the lists as the watches show them, both VMs are still on one node when the move has ended."""
+    monkeypatch.setattr(watch, "SLOW_POLL", 0.1)
+    cluster.lag = 0.8
+    result = step(cluster)
+    assert (result.finished, result.failure) == (True, "")
+    assert [move["state"] for move in result.moves] == ["moved"]
+    assert [path for _method, path, _body in cluster.writes].count(MIGRATIONS) == 1
+
+
+def test_lease_is_renewed_while_a_step_reads_the_cluster(
+    cluster: TraceServer, hanging: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "STEP_SECONDS", 0.5)
+    monkeypatch.setattr(steps, "READINGS", 0.0)
+    first = step(cluster)
+    assert not first.finished
+    monkeypatch.setattr(lease, "RENEW_BESIDE", 0.2)
+    monkeypatch.setattr(lease, "RENEW_PAUSE", 0.05)
+    read = TraceServer.read
+    renewals: list[int] = []
+
+    def slow(server: TraceServer, path: str) -> t.Any:
+        if path == "/api/v1/pods":
+            before = len(lease_patches(server))
+            time.sleep(1.5)
+            renewals.append(len(lease_patches(server)) - before)
+        return read(server, path)
+
+    monkeypatch.setattr(TraceServer, "read", slow)
+    assert not step(cluster, first.state).finished
+    assert renewals[0] >= 2
+
+
+def test_run_with_nothing_to_do_leaves_the_lease_as_it_is(cluster: TraceServer) -> None:
+    """Its holder may be alive and wait: only a run that has to move instances watches it for that."""
+    metadata = {"name": "virt-placement", "namespace": "kube-system", "uid": "lease"}
+    spec = {"holderIdentity": "r-dead", "leaseTransitions": 3}
+    held = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+    cluster.objects[lease.PATH] = {
+        **held,
+        "spec": spec,
+        "metadata": {**metadata, "resourceVersion": "1"},
+    }
+    result = step(cluster, allow=["restart"], scope="not_enforced")
+    assert (result.finished, result.failure) == (True, "")
+    assert cluster.writes == []
 
 
 def test_time_that_is_over_before_the_step(cluster: TraceServer) -> None:

@@ -1,51 +1,25 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A wait ends with a change, and with each change once."""
+"""A wait ends with a change, and no later than the output is read."""
 
 from __future__ import annotations
 
 import threading
-import typing as t
 
-from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
-from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
-    ApiRequest,
-    Gone,
-    Unreachable,
-)
 from ansible_collections.virt.placement.plugins.module_utils.api.transport import Deadline
-from ansible_collections.virt.placement.plugins.module_utils.rollout.watch import SETTLE, Watcher
+from ansible_collections.virt.placement.plugins.module_utils.rollout.watch import SETTLE, wait_for
 from tests.unit.api.conftest import Clock
 
 
-class OneChange:
-    """An API whose watch reports one change, and no other until `over`."""
-
-    def __init__(self) -> None:
-        self.over = threading.Event()
-        self.reads = 0
-
-    def get(self, path: str, _query: t.Mapping[str, str]) -> t.NoReturn:
-        self.reads += 1
-        if self.reads == 1:
-            raise Gone(ApiRequest("GET", path))
-        self.over.wait(10)
-        raise Unreachable(ApiRequest("GET", path))
+def test_wait_ends_with_a_change_and_what_comes_along_with_it(clock: Clock) -> None:
+    changed = threading.Event()
+    until = Deadline(10, clock=clock, sleep=clock.sleep)
+    wait_for(changed, 0.01, until)
+    assert clock.waits == []
+    changed.set()
+    wait_for(changed, 4, until)
+    assert clock.waits == [SETTLE]
 
 
-def test_change_that_is_forgotten_ends_no_later_wait(clock: Clock) -> None:
-    api = OneChange()
-    watcher = Watcher(
-        t.cast(ApiClient, api), Deadline(4 + 2 * SETTLE, clock=clock, sleep=clock.sleep)
-    )
-    watcher.start(["/api/v1/pods"])
-    try:
-        watcher.wait(4)
-        assert clock.waits == [SETTLE]
-        watcher.wait(0.01)
-        assert clock.waits == [SETTLE] * 2, "a change counts until it is forgotten"
-        watcher.forget()
-        watcher.wait(0.01)
-        assert clock.waits == [SETTLE] * 2
-    finally:
-        api.over.set()
+def test_wait_ends_when_no_process_reads_the_output() -> None:
+    wait_for(threading.Event(), 1e9, Deadline(1e9), lambda: False)

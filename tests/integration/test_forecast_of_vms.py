@@ -1,10 +1,10 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Random machines: what is forecast of a start, a migration and a drain is what becomes of it.
+"""Random VMs: what is forecast of a start, a migration and a drain is what becomes of it.
 
 The first test drains nodes under groups with rules, on six nodes in three zones. The second starts, migrates
 and drains VMs with everything that KubeVirt turns into node labels and requests, on nodes of three CPUs.
-PLACEMENT_RANDOM_MACHINES says how many cases (3), PLACEMENT_SEED with which seed the first one is
+PLACEMENT_RANDOM_VMS says how many cases (3), PLACEMENT_SEED with which seed the first one is
 made; each test's name holds its own. A node is drained by eviction, so that KubeVirt migrates.
 """
 
@@ -20,17 +20,18 @@ from sandbox import Sandbox, drain, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
 
-from .chance import FIRST, MACHINES, definite
-from .random_vms import NODES, ZONES, RandomVm, delete_volumes
+from .chance import FIRST, VMS, definite
+from .random_vms import NODES, ZONES, RandomVm, create_network, delete_volumes
 from .test_scenarios import CREATED_BY, HOST, MIGRATION, REQUIRED, ZONE, Stage
 
 JSON = t.Any
+VMI_ID = "vmi.kubevirt.io/id"
 OUTBOUND = 2
-"""Migrations off one node at a time, as KubeVirt ships: no more machines are on the drained one."""
+"""Migrations off one node at a time, as KubeVirt ships: no more VMs are on the drained one."""
 
 
-def machines(chance: random.Random) -> list[JSON]:
-    """Two to eight machines in one or two groups, each group under a rule."""
+def random_vms(chance: random.Random) -> list[JSON]:
+    """Two to eight VMs in one or two groups, each group under a rule."""
     made = []
     for group in "ab"[: chance.randint(1, 2)]:
         placement = _rule(chance, group)
@@ -68,7 +69,7 @@ def _rule(chance: random.Random, group: str) -> JSON:
 
 
 class Drain:
-    """A node is drained; what of its machines moved and what could not."""
+    """A node is drained; which of its VMs moved and which could not."""
 
     def __init__(self, stage: Stage, names: list[str]) -> None:
         self.stage, self.names = stage, names
@@ -82,7 +83,7 @@ class Drain:
         }
 
     def started(self) -> dict[str, str]:
-        """The nodes of the machines that run, once all others were refused."""
+        """The nodes of the VMs that run, once all others were refused."""
         self.stage.placed(len(self.names))
         running = {name: node for name, node in self._nodes().items() if self._has_node(name)}
         return {name: self.stage.node_of(name) for name in running}
@@ -90,7 +91,7 @@ class Drain:
     def _has_node(self, name: str) -> bool:
         pods = self.stage.api.list(self.stage.path("Pod"))
         return any(
-            pod["spec"].get("nodeName") and pod["metadata"]["labels"]["vm.kubevirt.io/name"] == name
+            pod["spec"].get("nodeName") and pod["metadata"]["labels"][VMI_ID] == name
             for pod in pods
         )
 
@@ -108,10 +109,10 @@ class Drain:
         raise AssertionError(f"{here} of {node} neither moved nor have a target that waits")
 
     def _waiting(self) -> set[str]:
-        """The machines that have a pod without a node."""
+        """The VMs that have a pod without a node."""
         pods = self.stage.api.list(self.stage.path("Pod"))
         waiting = (pod for pod in pods if not pod["spec"].get("nodeName"))
-        return {pod["metadata"]["labels"]["vm.kubevirt.io/name"] for pod in waiting}
+        return {pod["metadata"]["labels"][VMI_ID] for pod in waiting}
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +121,7 @@ def answers() -> list[str]:
     return []
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + MACHINES))
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + VMS))
 def test_a_drain_goes_as_forecast(
     six: Sandbox,
     run_module: RunModule,
@@ -129,18 +130,18 @@ def test_a_drain_goes_as_forecast(
     answers: list[str],
 ) -> None:
     chance = random.Random(seed)
-    stage = Stage(six, run_module, namespace(six, "machines"))
-    wanted = machines(chance)
-    for machine in wanted:
-        stage.create(machine)
-    names = [machine["metadata"]["name"] for machine in wanted]
+    stage = Stage(six, run_module, namespace(six, "drain"))
+    wanted = random_vms(chance)
+    for vm in wanted:
+        stage.create(vm)
+    names = [vm["metadata"]["name"] for vm in wanted]
     drained = Drain(stage, names)
     try:
         running = drained.started()
         there = {n: [m for m, node in running.items() if node == n] for n in running.values()}
         few = sorted(node for node, found in there.items() if len(found) <= OUTBOUND)
         if not few:
-            pytest.skip(f"seed {seed}: no node with few enough machines")
+            pytest.skip(f"seed {seed}: no node with few enough VMs")
         lost = chance.choice(few)
 
         found = stage.forecast(unavailable={"nodes": [lost]})
@@ -170,7 +171,7 @@ def test_most_forecasts_of_drains_say_what_will_be(answers: list[str]) -> None:
 
 
 def _may_be_stuck(found: JSON, there: list[str]) -> set[str]:
-    """The machines of which the forecast says that they may have to stay; all of the node where it
+    """The VMs of which the forecast says that they may have to stay; all of the node where it
     gives a reason and no names."""
     named = {each["instance"]["name"] for each in found["not_migratable"]}
     return named & set(there) or set(there)
@@ -188,17 +189,23 @@ class Fleet:
         self.stage, self.chance, self.answers = stage, chance, answers
         self.running: dict[str, str] = {}
         """The node of each VM that runs."""
+        self.run_strategies: dict[str, str] = {}
 
     def start(self, name: str) -> None:
         random_vm = RandomVm(self.chance, name)
         random_vm.create(self.stage)
+        self.run_strategies[name] = random_vm.run_strategy
         self._cordon_some()
         rule = {"name": "all", "workloads": [name], "run_on": {"zone": list(ZONES)}}
         found = self._forecast(namespace=self.stage.namespace, rules=[rule])
         path = self.stage.path("VirtualMachine", name)
-        self.stage.api.patch(path, {"spec": {"runStrategy": random_vm.run_strategy}})
+        random_vm.start(self.stage)
         placed = self._wait_placed(name)
-        self._compare(found, f"start of {random_vm.vm} {random_vm.instance_type}", stuck=not placed)
+        self._compare(
+            found,
+            f"start of {random_vm.vm} {random_vm.instance_type} {random_vm.preference}",
+            stuck=not placed,
+        )
         if placed:
             self.running[name] = self.stage.node_of(name)
             return
@@ -237,14 +244,26 @@ class Fleet:
         self._cordon_some(but=lost)
         found = self._forecast(unavailable={"nodes": [lost]})
         stuck = Drain(self.stage, list(self.running)).run(lost)
-        stuck |= {
-            name for name in self.running if name not in stuck and not self._wait_placed(name)
+        ended = {
+            f["objects"][0].rpartition("/")[2]
+            for f in found["findings"]
+            if f["name"] == "not_recreated"
         }
-        self._compare(found, f"drain of {lost} with {self.running}", stuck=bool(stuck))
+        for name in ended:
+            self._wait_ended(name)
+        stuck |= {
+            name
+            for name in self.running
+            if name not in stuck | ended and not self._wait_placed(name)
+        }
+        what = f"drain of {lost} with {self.running} {self.run_strategies}, {sorted(ended)} end"
+        self._compare(found, what, stuck=bool(stuck))
 
     def _forecast(self, **options: JSON) -> JSON:
         found = self.stage.forecast(**options)
         self.answers.append(found["forecast"])
+        if found["forecast"] not in ("guaranteed", "impossible"):
+            print(f"{found['forecast']}: {found['reasons']}")
         return found
 
     def _compare(self, found: JSON, what: str, *, stuck: bool) -> None:
@@ -261,6 +280,14 @@ class Fleet:
         for node in self.chance.sample(NODES, self.chance.randint(0, 4)):
             if node != but:
                 drain.cordon(self.stage.sandbox, node)
+
+    def _wait_ended(self, name: str) -> None:
+        """Until the VMI has ended, and its VM, ready to be reconciled, has none that follows."""
+        self.stage.api.wait_list(self.stage.path("Pod"), lambda pods: not _pods_of(name, pods))
+        path = self.stage.path("VirtualMachine", name)
+        self.stage.api.wait(
+            lambda vm: vm["status"].get("printableStatus") in ("Stopped", "Failed"), path
+        )
 
     def _wait_placed(self, name: str) -> bool:
         """Whether the VM's only pod has a node, once it has one or was refused."""
@@ -291,7 +318,7 @@ def _pods_of(name: str, pods: t.Iterable[JSON]) -> list[JSON]:
     return [
         pod
         for pod in pods
-        if pod["metadata"]["labels"].get("vm.kubevirt.io/name") == name
+        if pod["metadata"]["labels"].get(VMI_ID) == name
         and "deletionTimestamp" not in pod["metadata"]
         and pod["status"].get("phase") not in ("Succeeded", "Failed")
     ]
@@ -313,7 +340,7 @@ def answers_of_fleets() -> list[str]:
     return []
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + MACHINES))
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + VMS))
 def test_vms_start_migrate_and_leave_as_forecast(
     mixed: Sandbox,
     run_module: RunModule,
@@ -324,6 +351,7 @@ def test_vms_start_migrate_and_leave_as_forecast(
     chance = random.Random(seed)
     stage = Stage(mixed, run_module, namespace(mixed, "fleet"))
     fleet = Fleet(stage, chance, answers_of_fleets)
+    create_network(stage)
     try:
         for number in range(FLEET):
             fleet.start(f"vm{number}")

@@ -1,0 +1,80 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which cluster is this: its uid, its versions and the configuration of KubeVirt?"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ..api.client import METADATA, ApiClient
+from ..api.errors import Forbidden, NotFound
+from ..api.lists import list_all
+from ..model.json_pointer import JSON
+from ..model.kinds import KUBEVIRT_V1
+from ..model.snapshot import Platform, Unreadable
+
+IDENTITY_PATH = "/api/v1/namespaces/kube-system"
+"""Its uid is the cluster's: the namespace is as old as the cluster and cannot be deleted."""
+
+
+def cluster_uid(api: ApiClient) -> str:
+    """The uid of the cluster. Raises ApiError."""
+    return str(api.get(IDENTITY_PATH, accept=METADATA)["metadata"]["uid"])
+
+
+KUBEVIRT_PATH = f"/apis/{KUBEVIRT_V1}/kubevirts"
+
+
+def platform_and_gaps(api: ApiClient) -> tuple[Platform, tuple[Unreadable, ...]]:
+    """The platform, and the objects about it that are forbidden: their fields have KubeVirt's defaults.
+
+    `kubevirt` is None where KubeVirt is not installed, and "" where its version is not known.
+    """
+    gaps: list[Unreadable] = []
+
+    def unless_forbidden(read: t.Callable[[], JSON], otherwise: JSON) -> JSON:
+        try:
+            return read()
+        except Forbidden as error:
+            gaps.append(unreadable(error))
+            return otherwise
+
+    uid = unless_forbidden(lambda: cluster_uid(api), "")
+    version = unless_forbidden(lambda: api.get("/version"), {})
+    try:
+        installed = unless_forbidden(lambda: list_all(api, KUBEVIRT_PATH).items, ({},))
+    except NotFound:
+        installed = ()
+    fields = _kubevirt_fields(installed[0]) if installed else {}
+    platform = Platform(uid=uid, api=api.host, kubernetes=_release(version), **fields)
+    return platform, tuple(gaps)
+
+
+def unreadable(error: Forbidden) -> Unreadable:
+    """The Unreadable entry for a forbidden request."""
+    request = error.request
+    return Unreadable(request.resource, request.namespace, request.verb, error.advise())
+
+
+def _kubevirt_fields(kubevirt: t.Mapping[str, JSON]) -> dict[str, t.Any]:
+    """The fields of a Platform from the KubeVirt object; missing ones have defaults."""
+    configuration = (kubevirt.get("spec") or {}).get("configuration") or {}
+    migrations = configuration.get("migrations") or {}
+    named = {
+        "kubevirt": (kubevirt.get("status") or {}).get("observedKubeVirtVersion") or "",
+        "rollout_strategy": configuration.get("vmRolloutStrategy"),
+        "eviction_strategy": configuration.get("evictionStrategy"),
+        "migrations_per_cluster": migrations.get("parallelMigrationsPerCluster"),
+        "migrations_per_node": migrations.get("parallelOutboundMigrationsPerNode"),
+        "configuration": configuration,
+        "architecture": (kubevirt.get("status") or {}).get("defaultArchitecture"),
+    }
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _release(version: t.Mapping[str, JSON]) -> tuple[int, int]:
+    """(major, minor); providers write minor as `31+`."""
+    parts = [re.match(r"\d+", str(version.get(name) or "")) for name in ("major", "minor")]
+    major, minor = (int(part.group()) if part else 0 for part in parts)
+    return major, minor

@@ -1,0 +1,177 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What holds whatever a tenant writes: each module ends with a result, others get the verdicts that they
+got before, and nothing is written outside of what the task was asked for."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import typing as t
+
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
+from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import RunJournal
+from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord
+
+from . import cluster
+from .cluster import OTHERS, TENANT, Object
+from .mutations import Objects, template_of
+from .server import Server
+from .tasks import Result, run
+
+Task = tuple[str, Result, bool]
+Writes = list[tuple[str, str]]
+
+TASKS: tuple[Task, ...] = (
+    ("placement_info", {"details": "all"}, True),
+    ("placement_info", {"namespaces": [OTHERS], "details": "all"}, True),
+    ("lint_info", {"online": True}, True),
+    ("lint_info", {"online": True, "rules": cluster.RULES, "namespace": OTHERS}, True),
+    ("forecast_info", {"namespace": OTHERS, "rules": cluster.RULES}, True),
+    ("forecast_info", {"namespace": TENANT, "rules": cluster.RULES}, True),
+    ("forecast_info", {"unavailable": {"zone": "a"}}, True),
+    ("forecast_info", {"unavailable": {"nodes": ["w1"]}, "event": "failure"}, True),
+    ("drill_info", {"domains_of": ["node", "zone"]}, True),
+    ("rules", {"namespace": OTHERS, "rules": cluster.RULES, "workload_rollout": "allow"}, True),
+    ("rules", {"namespace": TENANT, "rules": cluster.RULES, "workload_rollout": "allow"}, True),
+    ("rules", {"namespace": TENANT, "prune": True, "workload_rollout": "allow"}, True),
+    ("rules_info", {}, True),
+    ("topology_info", {}, True),
+    ("rollout", {"namespaces": [OTHERS]}, True),
+    ("rollout", {"namespaces": [OTHERS]}, False),
+    (
+        "rollout",
+        {"namespaces": [TENANT], "scope": "all", "allow": list(map(str, Method))[:3]},
+        True,
+    ),
+    ("rollout", {"namespaces": [TENANT], "scope": "not_enforced", "allow": ["restart"]}, False),
+    ("node_maintenance", {"nodes": ["w1"], "state": "drained"}, True),
+    ("node_maintenance", {"nodes": ["w1"], "state": "drained"}, False),
+    ("node_maintenance", {"nodes": ["w1"], "state": "in_service"}, True),
+    ("node_labels", {"per_node": {"w1": {"zone": "b"}}}, True),
+)
+"""Modules with options, and whether they run in check mode."""
+
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+
+
+@functools.cache
+def base() -> Objects:
+    """The cluster with the rules of both namespaces, as KubeVirt has copied them to VMIs and pods. The
+    workloads of the tenant still have undo records."""
+    server = Server(cluster.objects())
+    for namespace in (OTHERS, TENANT):
+        options = {"namespace": namespace, "rules": cluster.RULES, "workload_rollout": "allow"}
+        assert "failed" not in run("rules", server, options)
+    objects = copy.deepcopy(server.objects)
+    for item in objects.values():
+        if item["kind"] == "VirtualMachine":
+            _copy_placement(item, objects)
+    return objects
+
+
+def _copy_placement(vm: Object, objects: Objects) -> None:
+    placement = {
+        name: value
+        for name, value in template_of(vm)["spec"].items()
+        if name in ("affinity", "topologySpreadConstraints")
+    }
+    for item in objects.values():
+        labels = item["metadata"].get("labels") or {}
+        same = item["metadata"].get("namespace") == vm["metadata"]["namespace"]
+        of_vm = vm["metadata"]["name"] in (item["metadata"]["name"], labels.get("vm"))
+        if item["kind"] in ("VirtualMachineInstance", "Pod") and same and of_vm:
+            item["spec"] |= copy.deepcopy(placement)
+
+
+@functools.cache
+def journal() -> str:
+    """The journal of a run that has a migration and a recreation in flight."""
+    vm = Ref("VirtualMachine", OTHERS, "web0")
+    vmi = Ref("VirtualMachineInstance", OTHERS, "web0")
+    pods = Ref("Deployment", OTHERS, "cache"), Ref("Pod", OTHERS, "cache-h1-0")
+    text = RunJournal("r0123456789", "0123456789abcdef", 12.5)
+    for instance, workload, method in (
+        (vmi, vm, Method.MIGRATE),
+        (pods[1], pods[0], Method.RECREATE),
+    ):
+        uid = f"{instance.kind}-{OTHERS}-{instance.name}".lower()
+        record = MoveRecord(instance, uid, workload, method, "w1", 1, 3.0)
+        text = text.begin(record, [uid, "other"])
+    return journals.write(text)
+
+
+MARK = (
+    '{"run":"r0123456789","reason":"firmware","phase":"draining","boot_id":"boot-w1",'
+    '"cordoned":true,"since":"2026-05-01T08:00:00Z"}'
+)
+
+
+def check(task: Task, objects: Objects) -> tuple[Result, Writes]:
+    """Runs a task on these objects. Raises AssertionError and whatever the task raises. A move that the
+    journal has is continued wherever it is: who may write the Lease is trusted."""
+    name, options, check_mode = task
+    server = Server(objects)
+    result = run(name, server, options, check=check_mode)
+    assert not (check_mode and server.writes), server.writes
+    _check_texts(result)
+    return result, server.writes
+
+
+def check_others(task: Task, objects: Objects) -> None:
+    """As `check`, and the verdicts and findings of others are those of the cluster before."""
+    name, options, _check_mode = task
+    result, writes = check(task, objects)
+    if name != "node_maintenance":  # it empties a node, whose ever the pods are
+        _check_writes(options, writes)
+    if name in ("placement_info", "lint_info", "rules_info"):
+        assert _about_others(result) == _about_others(_before(task)), task
+
+
+_results: dict[str, Result] = {}
+
+
+def _before(task: Task) -> Result:
+    key = repr(task)
+    if key not in _results:
+        _results[key], _writes = check(task, copy.deepcopy(base()))
+    return _results[key]
+
+
+def _about_others(result: Result) -> t.Any:
+    """Verdicts of instances, findings and rules of the namespace of the others."""
+    assert "failed" not in result, result["msg"]
+    instances = [
+        {
+            "instance": entry["instance"],
+            "verdict": entry["verdict"],
+            "rules": [(rule["rule"], rule["verdict"], rule["enforced"]) for rule in entry["rules"]],
+        }
+        for entry in result.get("instances") or ()
+        if entry["instance"]["namespace"] == OTHERS
+    ]
+    findings = {
+        (finding["name"], finding["severity"], ref)
+        for finding in result.get("findings") or ()
+        for ref in finding["objects"]
+        if f" {OTHERS}/" in ref
+    }
+    rules = [rule for rule in result.get("rules") or () if rule["namespace"] == OTHERS]
+    return instances, findings, rules
+
+
+def _check_writes(options: Result, writes: Writes) -> None:
+    """Only the Lease, and Events and objects of the namespaces of a task."""
+    inside = tuple(f"/namespaces/{namespace}/" for namespace in options.get("namespaces", ()))
+    for method, path in writes:
+        assert path.startswith(LEASE) or any(part in path for part in inside), (method, path)
+
+
+def _check_texts(result: Result) -> None:
+    """What a console prints has no control characters."""
+    shown = [*result["warnings"], result.get("msg", ""), *result.get("progress", ())]
+    shown += [result.get("table", "")] if isinstance(result.get("table"), str) else []
+    for text in shown:
+        assert all(char.isprintable() or char == "\n" for char in text), ascii(text[:200])

@@ -1,0 +1,115 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Modules in this process, from their options to the result that Ansible would receive."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import signal
+import typing as t
+from unittest import mock
+
+from ansible_collections.virt.placement.plugins.module_utils.cluster.following import (
+    FollowedCluster,
+)
+from ansible_collections.virt.placement.plugins.module_utils.interface import runner
+from ansible_collections.virt.placement.plugins.module_utils.rollout import step
+
+from .server import Server
+
+Result = dict[str, t.Any]
+
+CPU_SECONDS = 10
+"""Processor time of this process after which a task is stuck: most take less than 0.2."""
+
+_MODULES = "ansible_collections.virt.placement.plugins.modules"
+_FLOWS = "ansible_collections.virt.placement.plugins.module_utils.flows"
+
+
+class Ended(BaseException):
+    """A module ended with a result."""
+
+
+class Stuck(BaseException):
+    """A module used more processor time than any result is worth."""
+
+
+class FakeModule:
+    """What modules use of AnsibleModule; `given` are the options of the task."""
+
+    given: t.ClassVar[Result] = {}
+    check_mode = False
+    _verbosity = 0
+    _diff = True
+
+    def __init__(self, argument_spec: t.Mapping[str, t.Any], **_rest: t.Any) -> None:
+        self.params = {name: option.get("default") for name, option in argument_spec.items()}
+        self.params |= self.given
+        for name in ("scale",):
+            for entry in self.params.get(name) or ():
+                entry.setdefault("namespace", None)
+        self.no_log_values: set[str] = set()
+        self.warnings: list[str] = []
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+    def exit_json(self, **result: t.Any) -> None:
+        raise Ended({**result, "warnings": self.warnings})
+
+    def fail_json(self, **result: t.Any) -> None:
+        raise Ended({**result, "failed": True, "warnings": self.warnings})
+
+
+def run(name: str, server: Server, options: Result, *, check: bool = False) -> Result:
+    """The result of a module. Raises what the module does not turn into a result, and Stuck.
+
+    A rollout and a maintenance look at the cluster three times in a step. There are no watches, so that
+    they read it each time.
+    """
+    module = importlib.import_module(f"{_MODULES}.{name}")
+    task = type("Module", (FakeModule,), {"given": dict(options), "check_mode": check})
+    with contextlib.ExitStack() as patches:
+        for where, what, value in (
+            (module, "AnsibleModule", task),
+            (runner, "connect", lambda _module: server.client()),
+            (step, "wait_for", nothing),
+            (FollowedCluster, "follow", nothing),
+        ):
+            patches.enter_context(mock.patch.object(where, what, value))
+        if name in ("rollout", "node_maintenance"):
+            flow = importlib.import_module(f"{_FLOWS}.{name}")
+            patches.enter_context(mock.patch.object(flow, "until_interrupted", _listening))
+        patches.enter_context(_bounded())
+        try:
+            module.main()
+        except Ended as ended:
+            result: Result = ended.args[0]
+            return t.cast(Result, json.loads(json.dumps(result, allow_nan=False)))
+    raise AssertionError("the module ended without a result")
+
+
+def nothing(*_arguments: t.Any) -> None:
+    """Nothing changes but by the run itself."""
+
+
+@contextlib.contextmanager
+def _listening() -> t.Iterator[t.Callable[[], bool]]:
+    looks = iter((True, True))
+    yield lambda: next(looks, False)
+
+
+@contextlib.contextmanager
+def _bounded() -> t.Iterator[None]:
+    def stop(_number: int, _frame: object) -> None:
+        raise Stuck(f"not done within {CPU_SECONDS} s of processor time")
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, CPU_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)

@@ -1,0 +1,239 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""No credential is printed at -vvvv or logged, and no decrypted kubeconfig is left after SIGTERM."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+#: each occurs once in what the plays are given
+SECRETS = {
+    "password in the proxy option": "s3cret-0ption",
+    "password in the proxy of a kubeconfig": "s3cret-pr0xy-url",
+    "password of the proxy headers": "s3cret-headers",
+    "argument of the credential program": "s3cret-argument",
+    "environment of the credential program": "s3cret-environment",
+    "token of the credential program": "s3cret-token",
+    "token in the kubeconfig": "s3cret-kubeconfig",
+    "password of the user": "s3cret-user",
+    "api_key": "s3cret-api-key",
+}
+PROGRAM = """\
+#!/bin/sh
+if [ "$1" = --fail ]; then
+  echo "cannot log in with $* and $LOGIN" >&2
+  exit 1
+fi
+printf '{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": {"token": "%s"}}' \\
+  s3cret-token
+"""
+
+
+class Refusing(http.server.BaseHTTPRequestHandler):
+    """Refuses every request, with the credentials of the request in its answer."""
+
+    def answer(self) -> None:
+        credentials = [self.headers.get("Authorization"), self.headers.get("Proxy-Authorization")]
+        body = f"no entry with {credentials}".encode()
+        self.send_response(403)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST = do_CONNECT = answer  # noqa: N815  names that the base class calls
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture
+def server() -> t.Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as listening:
+        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{listening.server_port}"
+        listening.shutdown()
+
+
+def kubeconfig(server: str, user: dict[str, t.Any], **cluster: str) -> dict[str, t.Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "clusters": [{"name": "here", "cluster": {"server": f"http://{server}", **cluster}}],
+        "users": [{"name": "here", "user": user}],
+        "contexts": [{"name": "here", "context": {"cluster": "here", "user": "here"}}],
+    }
+
+
+def program(folder: Path, first: str) -> dict[str, t.Any]:
+    file = folder / "login"
+    file.write_text(PROGRAM)
+    file.chmod(0o700)
+    return {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": str(file),
+            "args": [first, "--client-secret", SECRETS["argument of the credential program"]],
+            "env": [{"name": "LOGIN", "value": SECRETS["environment of the credential program"]}],
+            "interactiveMode": "Never",
+        }
+    }
+
+
+def options(server: str, folder: Path) -> list[dict[str, t.Any]]:
+    """Ways to give credentials, each of which fails."""
+    proxy = f"http://ann:{SECRETS['password in the proxy of a kubeconfig']}@{server}"
+    configurations = {
+        "fails.yml": kubeconfig(server, program(folder, "--fail")),
+        "logs-in.yml": kubeconfig(server, program(folder, "--login")),
+        "proxy.yml": kubeconfig(
+            server, {"token": SECRETS["token in the kubeconfig"]}, **{"proxy-url": proxy}
+        ),
+    }
+    for name, content in configurations.items():
+        (folder / name).write_text(yaml.safe_dump(content))
+    key = {"host": f"http://{server}", "api_key": SECRETS["api_key"]}
+    headers = {"proxy_basic_auth": f"bob:{SECRETS['password of the proxy headers']}"}
+    through = f"http://bob:{SECRETS['password in the proxy option']}@{server}"
+    return [
+        {"kubeconfig": "fails.yml"},
+        {**key, "proxy": through, "proxy_headers": headers},
+        {"kubeconfig": configurations["fails.yml"]},
+        {"kubeconfig": configurations["logs-in.yml"]},
+        {"kubeconfig": configurations["proxy.yml"]},
+        {
+            "host": f"http://{server}",
+            "username": "carl",
+            "password": SECRETS["password of the user"],
+        },
+    ]
+
+
+def play(tasks: list[dict[str, t.Any]]) -> str:
+    return json.dumps(
+        [
+            {
+                "hosts": "localhost",
+                "connection": "local",
+                "gather_facts": False,
+                "vars": {"ansible_python_interpreter": "{{ ansible_playbook_python }}"},
+                "tasks": tasks,
+            }
+        ]
+    )
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "ANSIBLE_LOG_PATH": str(folder / "log"), "TMPDIR": str(folder)}
+
+
+PLAYBOOK = str(Path(sys.executable).with_name("ansible-playbook"))
+
+
+def test_no_credential_is_printed_or_logged(server: str, tmp_path: Path) -> None:
+    ways = options(server, tmp_path)
+    run = {"namespaces": ["shop"], "run_timeout": 5}
+    tasks: list[dict[str, t.Any]] = [
+        *({"virt.placement.topology_info": {**given, "timeout": 1}} for given in ways),
+        *({"virt.placement.rollout": {**given, **run, "timeout": 1}} for given in ways[:2]),
+    ]
+    tasks = [{**task, "ignore_errors": True} for task in tasks]
+    (tmp_path / "play.yml").write_text(play(tasks))
+
+    done = subprocess.run(
+        [PLAYBOOK, "-vvvv", "play.yml"],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert f"ignored={len(tasks)}" in done.stdout, done.stdout[-3000:]
+    text = done.stdout + done.stderr + (tmp_path / "log").read_text()
+    found = {
+        name: [
+            line[max(0, line.index(secret) - 200) :][:300]
+            for line in text.splitlines()
+            if secret in line
+        ]
+        for name, secret in SECRETS.items()
+    }
+    assert {name: lines[:2] for name, lines in found.items() if lines} == {}
+
+
+class Silent(http.server.BaseHTTPRequestHandler):
+    """Never answers a request."""
+
+    asked = threading.Event()
+
+    def do_GET(self) -> None:
+        self.asked.set()
+        time.sleep(60)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing."""
+
+
+def content_of(file: Path) -> str:
+    """Empty for a folder, and for a file that is gone by now."""
+    try:
+        return file.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+@pytest.mark.parametrize("task", ["topology_info", "rollout"])
+def test_decrypted_kubeconfig_is_removed_on_sigterm(tmp_path: Path, task: str) -> None:
+    copies = tmp_path / "tmp"
+    copies.mkdir()
+    token = SECRETS["token in the kubeconfig"]
+
+    def left() -> list[str]:
+        files = (Path(folder, name) for folder, _dirs, names in os.walk(copies) for name in names)
+        return [file.name for file in files if token in content_of(file)]
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Silent) as listening:
+        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        content = kubeconfig(f"127.0.0.1:{listening.server_port}", {"token": token})
+        (tmp_path / "config.yml").write_text(yaml.safe_dump(content))
+        (tmp_path / "password").write_text("vault\n")
+        vault = [
+            PLAYBOOK.replace("-playbook", "-vault"),
+            "encrypt",
+            "--vault-password-file=password",
+        ]
+        subprocess.run([*vault, "config.yml"], cwd=tmp_path, capture_output=True, check=True)
+        given: dict[str, t.Any] = {"kubeconfig": "config.yml"}
+        more = {"namespaces": ["shop"]} if task == "rollout" else {}
+        (tmp_path / "play.yml").write_text(play([{f"virt.placement.{task}": {**given, **more}}]))
+        Silent.asked.clear()
+        with subprocess.Popen(
+            [PLAYBOOK, "--vault-password-file=password", "play.yml"],
+            cwd=tmp_path,
+            env={**environment(tmp_path), "TMPDIR": str(copies), "ANSIBLE_LOCAL_TEMP": str(copies)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as running:
+            assert Silent.asked.wait(60)
+            assert left(), "the module reads a decrypted copy"
+            os.killpg(running.pid, signal.SIGTERM)
+            running.wait(30)
+        deadline = time.monotonic() + 30
+        while left() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert left() == []
+        listening.shutdown()

@@ -1,0 +1,82 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What forecasts and drills say where a ResourceQuota has no room, or where it is not known."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
+from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import NodeEvent
+from ansible_collections.virt.placement.plugins.module_utils.model.quota import Quota
+from tests.unit.planning.scenes import HOST, Cluster, cluster, deployment, lost, machine
+
+
+def answers(made: Cluster, event: NodeEvent = "drain") -> tuple[str, str, str]:
+    """What a forecast and a drill answer for the loss of n1, and the drill's last reason."""
+    found = lost(made, "n1", event=event)
+    drills = drill(made.snapshot(), [HOST], event=event).drills
+    (node,) = [x for x in drills if x.domain == "n1"]
+    return found.answer.value, node.answer.value, node.reasons[-1] if node.reasons else ""
+
+
+def limited(made: Cluster, used: int = 2, **hard: int) -> Cluster:
+    hard = {name.replace("_", "."): amount for name, amount in hard.items()}
+    made.more["quotas"] = (Quota("shop", "small", hard, {"pods": used}),)
+    return made
+
+
+@pytest.mark.parametrize(("pods", "answer"), [(2, "impossible"), (3, "guaranteed")])
+def test_migration_needs_a_second_pod_in_the_quota(pods: int, answer: str) -> None:
+    made = limited(cluster("ab"), pods=pods)
+    machine(made, "db", "n1")
+    machine(made, "web", "n2")
+
+    *both, reason = answers(made)
+
+    assert both == [answer, answer]
+    refusal = "its live migration needs a second pod, and ResourceQuota shop/small allows 2 pods"
+    assert (refusal in reason) == (answer == "impossible")
+
+
+def test_drill_counts_a_vm_that_a_quota_keeps_from_migrating() -> None:
+    made = limited(cluster("ab"), used=1, pods=1)
+    machine(made, "db", "n1")
+
+    report = drill(made.snapshot(), [HOST], event="drain")
+
+    (node,) = [x for x in report.drills if x.domain == "n1"]
+    assert [ref.name for ref in node.not_migratable] == ["db"]
+    assert (node.pending, node.min_unschedulable) == ((), 0)
+
+
+@pytest.mark.parametrize(("pods", "answer"), [(1, "impossible"), (2, "guaranteed")])
+def test_recreated_pod_takes_the_share_of_the_one_that_ended(pods: int, answer: str) -> None:
+    """The quota was made smaller since: with one pod left it has no room for the second again."""
+    made = limited(cluster("ab"), pods=pods)
+    deployment(made, "web", ["n1", "n2"], {})
+
+    assert answers(made)[:2] == (answer, answer)
+
+
+@pytest.mark.parametrize(("event", "answer"), [("drain", "unknown"), ("failure", "unknown")])
+def test_forecast_is_unknown_where_a_quota_counts_what_is_not_known(
+    event: t.Any, answer: str
+) -> None:
+    made = limited(cluster("ab"), limits_memory=1024**3)
+    machine(made, "db", "n1")
+
+    *both, reason = answers(made, event)
+
+    assert both == [answer, answer]
+    assert "ResourceQuota shop/small may refuse its pod: limits.memory of the next pod" in reason
+
+
+def test_quota_of_another_namespace_is_not_counted() -> None:
+    made = cluster("ab")
+    made.more["quotas"] = (Quota("other", "small", {"pods": 0, "limits.cpu": 0}, {}),)
+    machine(made, "db", "n1")
+
+    assert answers(made) == ("guaranteed", "guaranteed", "")

@@ -1,0 +1,149 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When a drain is over, and what it reports of its nodes on the way."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.api.transport import Deadline
+from ansible_collections.virt.placement.plugins.module_utils.maintenance import drain
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain import (
+    DrainState,
+    DrainStep,
+)
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import DrainView
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark import (
+    MaintenancePhase,
+    Mark,
+    encode,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import JSON
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Plan
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
+from ansible_collections.virt.placement.plugins.module_utils.rollout.report import NodeDescriptions
+from tests.unit.maintenance.test_drain_plan import of_deployment, pod, snapshot
+from tests.unit.maintenance.test_options import options
+
+MARK = Mark("r1", "", MaintenancePhase.DRAINING, "boot", True, "now")
+NODE = Node(
+    "w1", uid="u1", unschedulable=True, annotations={"placement.virt/maintenance": encode(MARK)}
+)
+EMPTY = snapshot()
+
+
+class Step(DrainStep):
+    """A step whose cluster is given by the test."""
+
+    def __init__(self) -> None:
+        api = t.cast(t.Any, SimpleNamespace(deadline=Deadline(60)))
+        api.under = lambda _deadline: api
+        state = DrainState(run="r1", term=1, nodes={"w1": "u1"}, cordoned=True)
+        super().__init__(api, options(), state, lambda: True)
+        self.nodes = (NODE,)
+
+    def reads(self, of: Snapshot) -> bool:
+        """Whether the drain goes on after this reading."""
+        view = DrainView(of, frozenset({"w1"}), "migrate")
+        reconciler = SimpleNamespace(
+            journal=SimpleNamespace(records=()), in_flight=(), failed=False
+        )
+        now = SimpleNamespace(
+            view=view,
+            nodes=NodeDescriptions({"w1": {}}, "zone"),
+            plan=view.plan(self.options),
+            settling=False,
+            waiting="",
+            stop_reason="",
+        )
+        goes_on = self.goes_on(t.cast(t.Any, reconciler), t.cast(t.Any, now))
+        self.waits_for = now.waiting
+        return goes_on
+
+
+@pytest.fixture
+def attachments(monkeypatch: pytest.MonkeyPatch) -> list[JSON]:
+    """What the server lists as VolumeAttachments."""
+    items: list[JSON] = []
+    monkeypatch.setattr(drain, "list_all", lambda *_arguments: SimpleNamespace(items=items))
+    return items
+
+
+@pytest.mark.usefixtures("attachments")
+def test_nodes_are_drained_after_two_empty_readings() -> None:
+    step = Step()
+    assert step.reads(EMPTY)
+    assert not step.reads(EMPTY)
+
+
+@pytest.mark.usefixtures("attachments")
+def test_pod_that_comes_in_between_starts_the_readings_again() -> None:
+    step = Step()
+    assert step.reads(EMPTY)
+    assert step.reads(snapshot(of_deployment("web")))
+    assert step.reads(EMPTY)
+    assert not step.reads(EMPTY)
+
+
+def test_volume_that_is_attached_keeps_the_drain_going(attachments: list[JSON]) -> None:
+    attachments.append({"metadata": {"name": "csi-1"}, "spec": {"nodeName": "w1"}})
+    step = Step()
+    step.reads(EMPTY)
+    assert step.reads(EMPTY)
+    assert step.waits_for == "volumes are still attached: csi-1 to w1"
+    attachments.clear()
+    assert not step.reads(EMPTY)
+
+
+def test_pod_that_never_terminates_is_waited_for() -> None:
+    step = Step()
+    stuck = snapshot(of_deployment("web", terminating=True))
+    assert step.reads(stuck)
+    plan = DrainView(stuck, frozenset({"w1"}), "migrate").plan(step.options)
+    assert "web" in step.undone((), plan, "") and "it is terminating" in step.undone((), plan, "")
+
+
+@pytest.mark.usefixtures("attachments")
+def test_bare_pod_that_is_started_midway_is_not_drained_over() -> None:
+    step = Step()
+    assert step.reads(EMPTY)
+    assert not step.reads(snapshot(pod("lonely", None))), "nothing more can be done: it fails"
+    assert step._empty == 0
+
+
+def test_node_that_is_not_ready_is_named_once_and_again_when_it_is_back() -> None:
+    step = Step()
+    for ready in (True, False, False, True):
+        step.nodes = (replace(NODE, ready=ready),)
+        step._report_not_ready()
+        if not ready:
+            assert "node w1 is not Ready" in step.undone((), Plan(), "waiting")
+    assert step.report.lines == [
+        "node w1 is not Ready: nothing leaves it",
+        "node w1 is Ready again",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("now", "why"),
+    [
+        (None, "was deleted during its maintenance"),
+        (replace(NODE, uid="u2"), "was replaced during its maintenance by another node"),
+        (replace(NODE, unschedulable=False), "was uncordoned during its maintenance"),
+        (replace(NODE, annotations={}), "was put in service, or taken by another run"),
+    ],
+)
+def test_node_that_leaves_the_maintenance_midway_is_named(now: Node | None, why: str) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        Step()._still_ours(Snapshot(nodes=(now,) if now is not None else ()))
+    assert str(raised.value).startswith(f"Node w1: {why}")
+
+
+def test_node_that_is_as_the_run_left_it_is_read() -> None:
+    assert Step()._still_ours(Snapshot(nodes=(NODE,))) == (NODE,)

@@ -1,0 +1,76 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One step of a drain against a server that accepts every write and migrates at once."""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+
+import pytest
+import urllib3
+
+from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
+from ansible_collections.virt.placement.plugins.module_utils.api.transport import (
+    Deadline,
+    Session,
+    Transport,
+)
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain import (
+    DrainState,
+    DrainStep,
+)
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.options import (
+    MaintenanceOptions,
+)
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import MAINTENANCE
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.rollout.step import run_step
+from dev.trace_server import TraceServer
+
+OPTIONS = MaintenanceOptions(
+    nodes=("w1",),
+    label=("", ""),
+    state="drained",
+    reason="",
+    change_id="",
+    vm_policy="migrate",
+    reboot_expected=False,
+    max_nodes=1,
+    allow_findings=frozenset(),
+    run_timeout=60,
+    move_timeout=60,
+    window=None,
+    topology=Topology.of({}),
+)
+
+
+@pytest.fixture
+def cluster() -> t.Iterator[TraceServer]:
+    with TraceServer() as server:
+        yield server
+
+
+def test_drain_reads_its_lists_once_a_step_and_again_before_it_ends(cluster: TraceServer) -> None:
+    state = DrainState()
+    steps = 0
+    while True:
+        steps += 1
+        with urllib3.PoolManager(maxsize=32) as pool:
+            session = Session(pool, cluster.url, list)
+            api = ApiClient(Transport(lambda session=session: session), Deadline(60))  # type: ignore[misc]
+            result = run_step(DrainStep(api, OPTIONS, state, lambda: True), check=False)
+        if result.finished:
+            break
+        assert steps < 10
+        state = t.cast(DrainState, result.state)
+    assert result.failure == ""
+    node = cluster.objects["/api/v1/nodes/w1"]
+    assert node["spec"]["unschedulable"] is True
+    assert '"drained"' in node["metadata"]["annotations"][MAINTENANCE]
+    lists = Counter(read.partition("?")[0] for read in cluster.reads if "limit=" in read)
+    read = lists["/api/v1/pods"]
+    # A step on a slow machine may end between the two readings that show no pod.
+    assert steps + 1 <= read <= steps + 2
+    assert lists["/apis/kubevirt.io/v1/virtualmachineinstances"] == read
+    assert lists["/api/v1/nodes"] == read + 3, "before and after the cordon, and as it was written"

@@ -1,0 +1,262 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A maintenance of three nodes in three zones with twelve VMs is killed at a write, and begun again.
+
+The API server is in this process, and so is what KubeVirt does with migrations: tests/faults does the same
+on a real control plane. The witness shares no code with the collection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import itertools
+import os
+import typing as t
+from unittest import mock
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.cluster.following import (
+    FollowedCluster,
+)
+from ansible_collections.virt.placement.plugins.module_utils.flows import node_maintenance as flow
+from ansible_collections.virt.placement.plugins.module_utils.interface import runner
+from ansible_collections.virt.placement.plugins.module_utils.rollout import step
+from ansible_collections.virt.placement.plugins.modules import node_maintenance
+from tests.fuzz import cluster, tasks
+from tests.fuzz.server import Server
+
+witness = pytest.importorskip("tests.witness", reason="the sandbox's libraries are not installed")
+
+Object = dict[str, t.Any]
+
+ZONES = {"w1": "a", "w2": "a", "w3": "b", "w4": "b", "w5": "c", "w6": "c"}
+SERVICED = ("w1", "w3", "w5")
+KINDS = {
+    "nodes": "Node",
+    "virtualmachineinstances": "VMI",
+    "virtualmachineinstancemigrations": "Migration",
+}
+CHANGE = "CHG0042"
+WRITES = 60
+"""More than a whole maintenance makes."""
+
+EVERY = 1 if os.environ.get("PLACEMENT_EVERY_WRITE") else 6
+"""`make faults` tries every write."""
+
+
+class Killed(BaseException):
+    """The process that sends this request is gone."""
+
+
+class KubeVirt(Server):
+    """Carries out migrations, each some readings after it was made. `kill_at` is the number of the write at
+    which the client is killed, before or after it is done; of a dead client nothing is accepted."""
+
+    def __init__(self, objects: t.Mapping[str, Object]) -> None:
+        super().__init__(objects)
+        self.kill_at, self.after, self.dead = 0, False, False
+        self.changes: list[t.Any] = []
+        self.made: dict[str, int] = {}
+        self.readings = 0
+        self._versions = itertools.count(2)
+
+    def answer(
+        self, method: str, path: str, body: t.Any, content_type: str, *, dry_run: bool = False
+    ) -> tuple[int, Object]:
+        if self.dead:
+            raise Killed
+        if method == "GET" and path.endswith("/nodes"):
+            self._proceed()
+        before = len(self.writes)
+        is_write = method != "GET" and not dry_run and "accessreviews" not in path
+        kills = is_write and before + 1 == self.kill_at
+        if kills and not self.after:
+            self._kill()
+        status, answer = super().answer(method, path, body, content_type, dry_run=dry_run)
+        if is_write and status < 300:
+            self._record(method, path, answer)
+        if kills:
+            self._kill()
+        return status, answer
+
+    def reboot(self, node: str) -> None:
+        path = f"/api/v1/nodes/{node}"
+        info = self.objects[path]["status"]["nodeInfo"]
+        self._change(path, "status", {"nodeInfo": {"bootID": f"{info['bootID']}+"}})
+
+    def of(self, plural: str) -> dict[str, Object]:
+        return {
+            item["metadata"]["name"]: copy.deepcopy(item)
+            for path, item in self.objects.items()
+            if path.split("/")[-2] == plural
+        }
+
+    def _kill(self) -> t.NoReturn:
+        self.kill_at, self.dead = 0, True
+        raise Killed
+
+    def _record(self, method: str, path: str, answer: Object) -> None:
+        if method == "POST" and path.endswith("migrations"):
+            path = f"{path}/{answer['metadata']['name']}"
+            self.objects[path] = {**answer, "status": {"phase": "Scheduling"}}
+            self.made[path] = self.readings
+        kind = {"POST": "ADDED", "DELETE": "DELETED"}.get(method, "MODIFIED")
+        if path in self.objects:
+            self._change(path, "metadata", {"resourceVersion": str(next(self._versions))}, kind)
+
+    def _change(self, path: str, part: str, values: Object, kind: str = "MODIFIED") -> None:
+        item = copy.deepcopy(self.objects[path])
+        item[part] = {**(item.get(part) or {}), **values}
+        version = next(self._versions)
+        item["metadata"]["resourceVersion"] = str(version)
+        self.objects[path] = item
+        plural = path.split("/")[-2]
+        if plural in KINDS:
+            self.changes.append(witness.Change(version, KINDS[plural], kind, item))
+
+    def _proceed(self) -> None:
+        self.readings += 1
+        for path, made in list(self.made.items()):
+            if path not in self.objects:
+                del self.made[path]
+            elif self.readings >= made + 3:
+                del self.made[path]
+                self._migrate(path)
+            elif self.readings == made + 1:
+                self._change(path, "status", {"phase": "Running"})
+
+    def _migrate(self, path: str) -> None:
+        migration = self.objects[path]
+        vmi_name = migration["spec"]["vmiName"]
+        vmis = path.replace("instancemigrations", "instances").rpartition("/")[0]
+        vmi = self.objects[f"{vmis}/{vmi_name}"]
+        source = vmi["status"]["nodeName"]
+        target = next(
+            name
+            for name, node in self.of("nodes").items()
+            if name != source and not node["spec"].get("unschedulable")
+        )
+        old = next(
+            at
+            for at, pod in self.objects.items()
+            if at.split("/")[-2] == "pods" and pod["metadata"]["name"].endswith(f"{vmi_name}-x1")
+        )
+        pod = copy.deepcopy(self.objects[old])
+        pod["metadata"]["uid"] += "+"
+        pod["spec"]["nodeName"] = target
+        self.objects[old] = pod
+        self._change(
+            f"{vmis}/{vmi_name}",
+            "metadata",
+            {"labels": {**vmi["metadata"]["labels"], "kubevirt.io/nodeName": target}},
+        )
+        active = {pod["metadata"]["uid"]: target}
+        self._change(f"{vmis}/{vmi_name}", "status", {"nodeName": target, "activePods": active})
+        self._change(path, "status", {"phase": "Succeeded"})
+
+
+def three_zones() -> KubeVirt:
+    """Four VMs on each node that is to be serviced; w6 is cordoned by another client."""
+    made = list(cluster._platform())
+    made.append(cluster._object("v1", "Namespace", "shop"))
+    for node in cluster._nodes():
+        if node["metadata"]["name"] == "w1":
+            for name, zone in ZONES.items():
+                item = copy.deepcopy(node)
+                labels = {**item["metadata"]["labels"], cluster.HOSTNAME: name, cluster.ZONE: zone}
+                item["metadata"] |= {"name": name, "uid": f"node-{name}", "labels": labels}
+                item["spec"] = {"unschedulable": True} if name == "w6" else {}
+                item["status"]["nodeInfo"] = {"bootID": f"boot-{name}"}
+                made.append(item)
+    for node_name in SERVICED:
+        for number in range(4):
+            made += cluster._virtual_machine("shop", f"{node_name}-{number}", node_name)
+    return KubeVirt({cluster.path_of(item): item for item in copy.deepcopy(made)})
+
+
+def maintain(server: KubeVirt, state: str, node: str, **options: t.Any) -> Object:
+    """Steps until the task has ended. Between two of them the time is over for which a Lease is held."""
+    run: Object = {}
+    for number in range(1, 30):
+        given = {"nodes": [node], "state": state, "_run": run, **options}
+        task = type("Module", (tasks.FakeModule,), {"given": given})
+        with (
+            mock.patch.object(node_maintenance, "AnsibleModule", task),
+            mock.patch.object(runner, "connect", return_value=server.client()),
+            mock.patch.object(step, "wait_for", tasks.nothing),
+            mock.patch.object(FollowedCluster, "follow", tasks.nothing),
+            mock.patch.object(flow, "until_interrupted", _listening),
+            pytest.raises(tasks.Ended) as ended,
+        ):
+            node_maintenance.main()
+        result: Object = ended.value.args[0]
+        if result.get("failed") or result["finished"]:
+            return result
+        run = {**result["_run"], "elapsed": 25.0 * number}
+    raise AssertionError(f"{state} of {node} has not ended: {result['progress']}")
+
+
+@contextlib.contextmanager
+def _listening() -> t.Iterator[t.Callable[[], bool]]:
+    yield lambda: True
+
+
+def service(server: KubeVirt) -> None:
+    """What the role placement_maintenance does: a node in maintenance first, and none that is done."""
+    nodes = server.of("nodes")
+    annotations = {name: nodes[name]["metadata"].get("annotations") or {} for name in SERVICED}
+    todo = [name for name in SERVICED if annotations[name].get(witness.SERVICED) != CHANGE]
+    for name in sorted(todo, key=lambda name: witness.MARK not in annotations[name]):
+        drained = maintain(server, "drained", name)
+        assert not drained.get("failed"), drained["msg"]
+        assert not [
+            vmi for vmi in server.of("virtualmachineinstances").values() if _is_on(vmi, name)
+        ]
+        server.reboot(name)
+        back = maintain(server, "in_service", name, reboot_expected=True, change_id=CHANGE)
+        assert not back.get("failed"), back["msg"]
+
+
+def _is_on(vmi: Object, node: str) -> bool:
+    return bool(vmi["status"]["nodeName"] == node)
+
+
+def writes_of(kill_at: int, *, after: bool) -> int:
+    """A maintenance that is killed at a write and begun again; how many writes were made by the first."""
+    server = three_zones()
+    history = witness.History(
+        server.of("nodes"),
+        server.of("virtualmachines"),
+        server.of("virtualmachineinstances"),
+        server.changes,
+    )
+    boots = {name: node["status"]["nodeInfo"] for name, node in history.nodes.items()}
+    server.kill_at, server.after = kill_at, after
+    with contextlib.suppress(Killed):
+        service(server)
+    first, server.dead = len(server.writes), False
+    service(server)
+
+    assert history.broken(max_nodes=1) == []
+    assert history.broken_at_the_end(server.of("nodes"), server.of("virtualmachines")) == []
+    nodes = server.of("nodes")
+    assert all(nodes[name]["status"]["nodeInfo"] != boots[name] for name in SERVICED)
+    assert [name for name, node in nodes.items() if node["spec"].get("unschedulable")] == ["w6"]
+    (lease,) = server.of("leases").values()
+    assert lease["spec"]["holderIdentity"] == ""
+    done = len(server.writes)
+    service(server)
+    assert len(server.writes) == done, "a second run writes nothing"
+    return first
+
+
+def test_maintenance_that_is_not_killed_makes_fewer_writes_than_the_sweep_has() -> None:
+    assert 40 < writes_of(0, after=False) < WRITES
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("write", range(1, WRITES, EVERY))
+def test_maintenance_killed_at_a_write_and_begun_again(write: int, after: bool) -> None:
+    writes_of(write, after=after)

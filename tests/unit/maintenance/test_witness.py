@@ -1,0 +1,116 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The witness of the fault sweeps sees each broken promise."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+
+witness = pytest.importorskip("tests.witness", reason="the sandbox's libraries are not installed")
+
+Object = dict[str, t.Any]
+
+
+def node(name: str, zone: str = "a", *, cordoned: bool = False, ours: bool | None = None) -> Object:
+    marks = {} if ours is None else {witness.MARK: json.dumps({"cordoned": ours})}
+    metadata = {"name": name, "uid": name, "labels": {witness.ZONE: zone}, "annotations": marks}
+    return {"metadata": metadata, "spec": {"unschedulable": True} if cordoned else {}}
+
+
+def vmi(uid: str = "u1", phase: str = "Running", **status: str) -> Object:
+    return {"metadata": {"name": "db", "uid": uid}, "status": {"phase": phase, **status}}
+
+
+def migration(name: str, phase: str = "Running") -> Object:
+    metadata = {"name": name, "uid": name}
+    return {"metadata": metadata, "spec": {"vmiName": "db"}, "status": {"phase": phase}}
+
+
+def history(*changes: tuple[str, str, Object], nodes: t.Iterable[Object] = ()) -> t.Any:
+    made = nodes or (node("w1"), node("w2", "b"), node("w3", cordoned=True))
+    return witness.History(
+        witness.by_name(made),
+        {"db": {"metadata": {"name": "db"}, "spec": {"x": 1}}},
+        {"db": vmi()},
+        [witness.Change(number, *change) for number, change in enumerate(changes)],
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "broken"),
+    [
+        pytest.param([("Node", "MODIFIED", node("w1", cordoned=True, ours=True))], "", id="ours"),
+        pytest.param([("Node", "MODIFIED", node("w3"))], "not ours, was lifted", id="foreign"),
+        pytest.param(
+            [
+                ("Node", "MODIFIED", node("w1", cordoned=True, ours=False)),
+                ("Node", "MODIFIED", node("w1")),
+            ],
+            "not ours, was lifted",
+            id="foreign with our mark",
+        ),
+        pytest.param(
+            [
+                ("Node", "MODIFIED", node("w1", cordoned=True, ours=True)),
+                ("Node", "MODIFIED", node("w3", cordoned=True, ours=False)),
+            ],
+            "2 nodes in maintenance",
+            id="two nodes",
+        ),
+        pytest.param(
+            [
+                ("Node", "MODIFIED", node("w1", cordoned=True, ours=True)),
+                ("Node", "MODIFIED", node("w2", "b", cordoned=True, ours=True)),
+            ],
+            "nodes of two zones",
+            id="two zones",
+        ),
+        pytest.param([("VMI", "DELETED", vmi())], "VMI db was deleted", id="deleted"),
+        pytest.param([("VMI", "ADDED", vmi("u2"))], "was made anew", id="restarted"),
+        pytest.param([("VMI", "MODIFIED", vmi(phase="Failed"))], "VMI db is Failed", id="failed"),
+        pytest.param(
+            [("Migration", "ADDED", migration("m1")), ("Migration", "ADDED", migration("m2"))],
+            "two migrations at once",
+            id="migrated twice",
+        ),
+        pytest.param(
+            [
+                ("Migration", "ADDED", migration("m1", "Succeeded")),
+                ("Migration", "ADDED", migration("m2")),
+            ],
+            "",
+            id="one after the other",
+        ),
+    ],
+)
+def test_promise_that_is_broken_on_the_way(
+    changes: list[tuple[str, str, Object]], broken: str
+) -> None:
+    found = history(*changes).broken()
+    assert any(broken in text for text in found) if broken else found == []
+
+
+def test_what_is_left_at_the_end() -> None:
+    seen = history(
+        ("VMI", "MODIFIED", vmi(evacuationNodeName="w1")),
+        ("Migration", "ADDED", migration("m1")),
+    )
+    nodes = [node("w1", ours=True), node("w2", "c"), node("w3")]
+    vms = {"db": {"metadata": {"name": "db"}, "spec": {"x": 2}}}
+    assert seen.broken_at_the_end(witness.by_name(nodes), vms) == [
+        "node w1 still has the mark",
+        "node w2 differs in a field that no maintenance may change",
+        "node w3 differs in a field that no maintenance may change",
+        "the spec of VM db was changed",
+        "VMI db still has a mark of evacuation",
+        "migration m1 has not ended",
+    ]
+
+
+def test_untouched_cluster_breaks_nothing() -> None:
+    seen = history()
+    assert seen.broken() == []
+    assert seen.broken_at_the_end(seen.nodes, seen.vms) == []

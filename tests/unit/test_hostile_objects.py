@@ -1,0 +1,107 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whatever a tenant writes into its objects: a result in time, and nothing changes for others.
+
+A sample of what `python -m tests.fuzz --minutes 60` does for long.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+
+import pytest
+
+from tests.fuzz import checks
+from tests.fuzz.cluster import OTHERS, TENANT, ZONE, Object
+from tests.fuzz.examples import Search
+from tests.fuzz.mutations import REQUIRED, Objects
+
+OWNERSHIP = {"version": 1, "created": []}
+VMS = f"/apis/kubevirt.io/v1/namespaces/{TENANT}/virtualmachines"
+
+
+def test_objects_by_chance_end_no_task_and_change_nothing_for_others() -> None:
+    search = Search()
+    search.batch(int(os.environ.get("PLACEMENT_SEED") or random.randrange(10**6)), size=40)
+    assert search.examples >= 40
+    assert not search.faults, "\n".join(search.faults.values())
+
+
+@pytest.fixture
+def objects() -> Objects:
+    return copy.deepcopy(checks.base())
+
+
+def anti_affinity(*terms: Object) -> Object:
+    return {"affinity": {"podAntiAffinity": {REQUIRED: list(terms)}}}
+
+
+def against_others(number: int) -> Object:
+    """A term that each pod of the others matches; no two numbers have an equal one."""
+    expressions = [{"key": f"k{number}", "operator": "DoesNotExist"}]
+    return {
+        "topologyKey": ZONE,
+        "namespaces": [OTHERS],
+        "labelSelector": {"matchExpressions": expressions},
+    }
+
+
+@pytest.mark.parametrize("running", [False, True])
+@pytest.mark.parametrize("terms", [1, 60])
+def test_anti_affinity_to_pods_of_others_violates_and_moves_nothing_of_theirs(
+    objects: Objects, terms: int, running: bool
+) -> None:
+    placement = anti_affinity(*map(against_others, range(terms)))
+    objects[f"{VMS}/web0"]["spec"]["template"]["spec"] |= placement
+    if running:
+        for path, item in objects.items():
+            if path.startswith(f"/api/v1/namespaces/{TENANT}/pods/virt-launcher-web0"):
+                item["spec"] |= placement
+    for task in checks.TASKS:
+        checks.check_others(task, objects)
+    planned, _writes = checks.check(("rollout", {"namespaces": [OTHERS]}, True), objects)
+    assert [move["name"] for move in planned["moves"]] == ["web0"]
+    judged, _writes = checks.check(("placement_info", {}, True), objects)
+    risks = {
+        (r["kind"], r["instance"]["namespace"], r["instance"]["name"]) for r in judged["risks"]
+    }
+    assert ("other_namespace", OTHERS, "db0") in risks
+    assert {(kind, namespace) for kind, namespace, _name in risks} == {("other_namespace", OTHERS)}
+
+
+def test_a_pod_with_many_terms_beside_many_pods_stalls_nothing(objects: Objects) -> None:
+    """Each term matches each pod, and no two are equal: see CPU_SECONDS of tests.fuzz.tasks."""
+    template = objects[f"/api/v1/namespaces/{OTHERS}/pods/cache-h1-0"]
+    for number in range(150):
+        name = f"other-{number}"
+        metadata = {"name": name, "namespace": OTHERS, "uid": name, "labels": {"app": "other"}}
+        spec = {"nodeName": f"w{number % 4 + 1}", "containers": []}
+        pod = {**template, "metadata": metadata, "spec": spec}
+        objects[f"/api/v1/namespaces/{OTHERS}/pods/{name}"] = pod
+    name = f"/api/v1/namespaces/{TENANT}/pods/virt-launcher-web0-x1"
+    objects[name]["spec"] |= anti_affinity(*map(against_others, range(200)))
+    del objects[name]["metadata"]["ownerReferences"]
+    result, _writes = checks.check(("placement_info", {}, True), objects)
+    (found,) = [x for x in result["findings"] if x["name"] == "too_many_terms"]
+    assert found["objects"] == [f"Pod {TENANT}/virt-launcher-web0-x1"]
+    for task in (
+        ("forecast_info", {"unavailable": {"nodes": ["w1"]}}, True),
+        ("drill_info", {"domains_of": ["node"]}, True),
+        ("rollout", {"namespaces": [OTHERS]}, True),
+    ):
+        checks.check(task, objects)
+
+
+def test_an_annotation_with_thousands_of_fingerprints_stalls_nothing(objects: Objects) -> None:
+    vm = objects[f"{VMS}/web0"]
+    marks = [f"node-expression:{number:010x}.000000" for number in range(6000)]
+    text = json.dumps({**OWNERSHIP, "uid": vm["metadata"]["uid"], "rules": {"a/b/c": marks}})
+    vm["metadata"]["annotations"] = {"placement.virt/rules": text}
+    expressions = [{"key": f"k{number}", "operator": "Exists"} for number in range(2000)]
+    terms = [{"matchExpressions": [expression]} for expression in expressions]
+    required = {REQUIRED: {"nodeSelectorTerms": terms}}
+    vm["spec"]["template"]["spec"]["affinity"] = {"nodeAffinity": required}
+    checks.check_others(("placement_info", {}, True), objects)
