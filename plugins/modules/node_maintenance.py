@@ -124,7 +124,7 @@ options:
     default: 600
   timeout:
     description:
-      - Seconds for reading the cluster before the task starts. O(run_timeout) limits the task itself.
+      - Seconds for reading and evaluating the cluster before the task starts. O(run_timeout) limits the task itself.
     type: int
     default: 120
   _run:

@@ -148,7 +148,8 @@ options:
     default: 600
   timeout:
     description:
-      - Seconds for reading the cluster before the rollout starts. O(run_timeout) limits the rollout itself.
+      - Seconds for reading and evaluating the cluster before the rollout starts. O(run_timeout) limits the rollout
+        itself.
     type: int
     default: 120
 requirements:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import math
+import signal
 import threading
 import time
+import types
 import typing as t
 import zlib
 from dataclasses import dataclass
@@ -82,6 +84,53 @@ class Deadline:
     def pause(self, seconds: float) -> None:
         """Sleeps for `seconds`, but not past the end."""
         self._sleep(min(seconds, self.remaining))
+
+
+class ComputingTimeout(Exception):
+    """What was read could not be evaluated in time."""
+
+
+COMPUTING_GRACE = 10.0
+"""Seconds past a deadline: a request that is late fails by itself, with a better message."""
+
+
+@contextlib.contextmanager
+def computing_bounded(
+    deadline: Deadline, message: str, may_end: t.Callable[[types.FrameType | None], bool]
+) -> t.Iterator[None]:
+    """Raises ComputingTimeout inside of it once the deadline is over: any tenant that may create pods decides
+    how much there is to compute. `may_end` says whether that does no harm where it would be raised now."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(_signal: int, frame: types.FrameType | None) -> None:
+        if deadline.remaining:  # pages of a list have put it off
+            signal.setitimer(signal.ITIMER_REAL, deadline.remaining + COMPUTING_GRACE, 1.0)
+        elif may_end(frame):
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise ComputingTimeout(message)
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, deadline.remaining + COMPUTING_GRACE, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+_BOUNDED = frozenset(f"{__name__.rpartition('.api.')[0]}.{layer}" for layer in ("api", "cluster"))
+"""Packages whose functions end by the deadline themselves, and hold locks."""
+
+
+def no_request_under_way(frame: types.FrameType | None) -> bool:
+    """Whether the work that is interrupted in `frame` is nothing but computing."""
+    while frame is not None:
+        if frame.f_globals.get("__package__") in _BOUNDED:
+            return False
+        frame = frame.f_back
+    return True
 
 
 CONNECT_SECONDS = 5.0

@@ -8,8 +8,6 @@ If the options have errors, the cluster is still read, so that all errors are re
 from __future__ import annotations
 
 import contextlib
-import signal
-import threading
 import typing as t
 from dataclasses import replace
 
@@ -24,6 +22,7 @@ from ..api.errors import (
     Throttled,
     Unauthorized,
 )
+from ..api.transport import ComputingTimeout, computing_bounded
 from ..cluster.identity import cluster_uid
 from ..model.findings import GRANT, ErrorType, InputError, InvalidInput, TaskError
 from ..model.gc import collector_spared_at_exit
@@ -96,7 +95,7 @@ def run_task(module: AnsibleModule, run: Run) -> None:
             raise InvalidInput([InputError("timeout", "must be at least 1 second")])
         if module.params["cluster_uid"]:
             cluster.update(_checked(api, module.params["cluster_uid"]))
-        with computing_bounded(module, api):
+        with _computing_bounded(module, api):
             result = run(module, api)
         if not cluster["uid"]:
             cluster.update(_identity(module, api))
@@ -123,40 +122,20 @@ def _count_bytes(module: AnsibleModule, api: ApiClient, cluster: Result) -> None
         cluster["bytes_read"] = api.counts.bytes_read
 
 
-class ComputingTimeout(Exception):
-    """What was read could not be evaluated in time."""
-
-
-COMPUTING_GRACE = 10.0
-"""Seconds past `timeout`: a request that is late fails by itself, with a better message."""
-
-
-@contextlib.contextmanager
-def computing_bounded(module: AnsibleModule, api: ApiClient) -> t.Iterator[None]:
-    """Raises ComputingTimeout inside of it once the time of `timeout` is over and nothing was written:
-    anyone who may create pods decides how much there is to compute. A rollout is bounded by its own
-    options."""
-    if "_run" in module.params or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    seconds = module.params["timeout"]
-
-    def end(_signal: int, _frame: object) -> None:
-        if api.deadline.remaining:  # pages of a list have put it off
-            signal.setitimer(signal.ITIMER_REAL, api.deadline.remaining + COMPUTING_GRACE, 1.0)
-        elif not any(api.counts.by_verb[verb] for verb in ("create", "patch", "update", "delete")):
-            raise ComputingTimeout(
-                f"not done within {seconds} s (timeout): the cluster was read, and evaluating it takes longer;"
-                " name fewer namespaces or workloads, or raise timeout"
-            )
-
-    before = signal.signal(signal.SIGALRM, end)
-    signal.setitimer(signal.ITIMER_REAL, seconds + COMPUTING_GRACE, 1.0)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+def _computing_bounded(
+    module: AnsibleModule, api: ApiClient
+) -> contextlib.AbstractContextManager[None]:
+    """A task that has written reports what it wrote, however long it takes. Each step of a run has its own
+    limit (`rollout/step`)."""
+    if "_run" in module.params:
+        return contextlib.nullcontext()
+    written = ("create", "patch", "update", "delete")
+    return computing_bounded(
+        api.deadline,
+        f"not done within {module.params['timeout']} s (timeout): the cluster was read, and evaluating it takes"
+        " longer; name fewer namespaces or workloads, or raise timeout",
+        lambda _frame: not any(api.counts.by_verb[verb] for verb in written),
+    )
 
 
 def run_offline(module: AnsibleModule, run: t.Callable[[AnsibleModule], Result]) -> None:

@@ -13,7 +13,13 @@ import typing as t
 
 from ..api.client import ApiClient
 from ..api.errors import TRANSIENT_ERRORS, ApiError, Forbidden
-from ..api.transport import Deadline, uptime
+from ..api.transport import (
+    ComputingTimeout,
+    Deadline,
+    computing_bounded,
+    no_request_under_way,
+    uptime,
+)
 from ..cluster import lease
 from ..cluster.access import Right, Role, require_rights
 from ..cluster.following import FollowedCluster
@@ -76,13 +82,13 @@ def rollout_step(
 def run_step(step: RolloutStep, *, check: bool) -> StepResult:
     """As `rollout_step`, for a step that may override methods."""
     try:
-        with contextlib.closing(step.cluster):
+        with contextlib.closing(step.cluster), step.computing_bounded():
             return step.check() if check else step.run()
     except LeaseLost as error:
         return step.failed(str(error))
     except TRANSIENT_ERRORS as error:
         return step.transient_failure(error)
-    except (ApiError, InvalidInput) as error:
+    except (ApiError, InvalidInput, ComputingTimeout) as error:
         return step.final_failure(error)
 
 
@@ -121,6 +127,17 @@ class RolloutStep:
     @property
     def elapsed(self) -> float:
         return self.before + uptime() - self.began
+
+    def computing_bounded(self) -> contextlib.AbstractContextManager[None]:
+        """A step ends in time, however much the tenants of the cluster give it to compute."""
+        deadline = self.api.deadline
+        raising = ", or raise timeout and run_timeout" if self.state.held is None else ""
+        return computing_bounded(
+            deadline,
+            f"not done within {deadline.total:.0f} s: the cluster was read, and evaluating it takes longer;"
+            f" select fewer workloads or nodes{raising}",
+            no_request_under_way,
+        )
 
     def check(self) -> StepResult:
         """Check mode: the plan, and whether a run would be allowed to make it."""
@@ -255,8 +272,9 @@ class RolloutStep:
         self.api.deadline.pause(1.0)
         return self._result(finished=False)
 
-    def final_failure(self, error: ApiError | InvalidInput) -> StepResult:
-        """Rights that were taken away, a workload that was deleted: no later step can go on."""
+    def final_failure(self, error: ApiError | InvalidInput | ComputingTimeout) -> StepResult:
+        """Rights that were taken away, a workload that was deleted, too much to compute: no later step can
+        go on."""
         held = self.state.held
         if held is None:
             raise error

@@ -11,10 +11,10 @@ as documented, not as Kubernetes 1.34 and 1.35 evaluate it (kubernetes issue 141
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from ..model.objects import Labels, Placement, PodTerm
-from .framework import INTER_POD_AFFINITY, Code, FilterReason, FilterStatus, ReasonKind
+from ..model.objects import Labels, Placement, PodTerm, Ref
+from .framework import INTER_POD_AFFINITY, Code, FilterReason, FilterStatus
 from .labels import is_readable_selector
 from .nodes import NodeSet, NodeTable
 from .pod_info import PodInfo
@@ -60,14 +60,14 @@ class AffinityTerms:
 
     `unreadable`: a term that cannot be parsed; the scheduler then rejects every node. `existing`:
     the counters of terms to which a pod belongs while it is placed. `existing_sources`: those of
-    required anti-affinity, each with its term.
+    required anti-affinity, each with its first term and the number of that.
     """
 
     unreadable: PodTerm | None = None
     affinity: RequiredAffinity | None = None
     anti_affinity: tuple[AntiAffinityTerm, ...] = ()
     existing: tuple[ExistingTerms, ...] = ()
-    existing_sources: tuple[tuple[ExistingTerms, PodTerm], ...] = ()
+    existing_sources: t.Mapping[ExistingTerms, tuple[int, PodTerm]] = field(default_factory=dict)
 
 
 _NO_TERMS: t.Final = AffinityTerms()
@@ -94,17 +94,17 @@ def affinity_terms(placement: Placement, namespace: str, selectors: SelectorInde
     if unreadable is None and not any(lists.values()):
         return _NO_TERMS
     affinity, anti_affinity = lists["affinity"].required, lists["anti"].required
-    existing_sources = tuple(
-        (existing, term)
-        for term in anti_affinity
-        if (existing := _existing_terms(term, namespace, selectors, 0)) is not None
-    )
+    existing_sources: dict[ExistingTerms, tuple[int, PodTerm]] = {}
+    for number, term in enumerate(anti_affinity):
+        existing = _existing_terms(term, namespace, selectors, 0)
+        if existing is not None:
+            existing_sources.setdefault(existing, (number, term))
     return AffinityTerms(
         unreadable,
         _required_affinity(affinity, namespace, selectors) if affinity else None,
         tuple(_anti_affinity_terms(anti_affinity, namespace, selectors)),
         (
-            *dict.fromkeys(existing for existing, _term in existing_sources),
+            *existing_sources,
             *_scored_terms(lists, namespace, selectors),
         ),
         existing_sources,
@@ -228,19 +228,15 @@ class InterPodAffinity:
         for term in terms.anti_affinity:
             domain = labels.get(term.key)
             if domain is not None and self._is_matched(pod_info, term, domain):
-                reasons.append(self._conflict("anti", pod_info, term, domain, term.term))
-        existing_reasons: list[FilterReason] = []
+                reasons.append(self._conflict(pod_info, term, domain))
+        existing_reasons: list[tuple[Ref, str, int, FilterReason]] = []
         for selector_count in pod_info.selected_by:
             for existing in selector_count.anti_affinity:
                 domain = labels.get(existing.key)
                 if domain is not None and self._is_repelled(pod_info, existing, domain):
-                    conflict = self._conflict("existing-anti", pod_info, existing, domain)
-                    existing_reasons.append(conflict)
-        if len(existing_reasons) > 1:  # the order of selected_by depends on earlier calls
-            existing_reasons.sort(
-                key=lambda reason: (reason.counterpart, reason.text, repr(reason.term))
-            )
-        return reasons + existing_reasons
+                    existing_reasons.append(self._repulsion(pod_info, existing, domain))
+        existing_reasons.sort()  # the order of selected_by depends on earlier calls
+        return reasons + [reason for *_order, reason in existing_reasons]
 
     def _distances(
         self, pod_info: PodInfo, affinity: RequiredAffinity, n: int
@@ -260,47 +256,49 @@ class InterPodAffinity:
                 text = f"no pod that matches its pod affinity is in {key} '{domain}'"
             yield FilterReason("affinity", text, term, key)
 
-    def _conflict(
-        self,
-        kind: ReasonKind,
-        pod_info: PodInfo,
-        rule: AntiAffinityTerm | ExistingTerms,
-        domain: str,
-        term: PodTerm | None = None,
-    ) -> FilterReason:
-        if isinstance(rule, AntiAffinityTerm):
-            members = rule.selector_count.in_domain(rule.key, domain)
-        else:
-            members = rule.in_domain(domain)
-        label, own = rule.differs_in, pod_info.pod.labels.get(rule.differs_in)
+    def _conflict(self, pod_info: PodInfo, term: AntiAffinityTerm, domain: str) -> FilterReason:
+        """A term of the pod matches placed pods of the domain: the reason names the first of them."""
+        members = term.selector_count.in_domain(term.key, domain)
+        first, more = self._first(pod_info, members, term.differs_in)
+        where = f"in {term.key} '{domain}'"
+        text = f"{first.pod.ref} {where} matches the anti-affinity term{more}"
+        return FilterReason("anti", text, term.term, term.key, first.pod.ref)
+
+    def _repulsion(
+        self, pod_info: PodInfo, terms: ExistingTerms, domain: str
+    ) -> tuple[Ref, str, int, FilterReason]:
+        """The term of placed pods of the domain matches the pod: the reason names the first of them, after
+        what reasons are sorted by."""
+        first, more = self._first(pod_info, terms.in_domain(domain), terms.differs_in)
+        ref = first.pod.ref
+        number, term = first.placement_info.affinity_terms.existing_sources[terms]
+        where = f"in {terms.key} '{domain}'"
+        text = f"{ref} {where} has an anti-affinity term that matches this pod{more}"
+        return ref, text, number, FilterReason("existing-anti", text, term, terms.key, ref)
+
+    def _first(
+        self, pod_info: PodInfo, members: t.Iterable[PodInfo], differs_in: str
+    ) -> tuple[PodInfo, str]:
+        """The first of the members that differ from the pod in a label, those of its namespace before
+        others; and how many more there are, in words."""
+        namespace, own = pod_info.pod.namespace, pod_info.pod.labels.get(differs_in)
         conflicting = [
             placed
             for placed in members
-            if not (label and own is not None and placed.pod.labels.get(label) == own)
+            if not (differs_in and own is not None and placed.pod.labels.get(differs_in) == own)
         ]
-        own_namespace = pod_info.pod.namespace
+        if len(conflicting) == 1:
+            return conflicting[0], ""
         first = min(
             conflicting,
             key=lambda placed: (
-                placed.pod.namespace != own_namespace,
+                placed.pod.namespace != namespace,
                 placed.pod.namespace,
                 placed.pod.name,
                 placed.key,
             ),
         )
-        if term is None:
-            term = next(
-                term
-                for existing, term in first.placement_info.affinity_terms.existing_sources
-                if existing is rule
-            )
-        where = f"in {rule.key} '{domain}'"
-        if kind == "anti":
-            text = f"{first.pod.ref} {where} matches the anti-affinity term"
-        else:
-            text = f"{first.pod.ref} {where} has an anti-affinity term that matches this pod"
-        more = f" (and {len(conflicting) - 1} more)" if len(conflicting) > 1 else ""
-        return FilterReason(kind, text + more, term, rule.key, first.pod.ref)
+        return first, f" (and {len(conflicting) - 1} more)"
 
 
 def _readable_lists(placement: Placement) -> dict[str, _TermList]:

@@ -283,11 +283,13 @@ class SelectorIndex:
                 selecting.append(selector_count)
 
     def _selects(self, selector_count: SelectorCount, namespace: str, labels: Labels) -> bool:
-        return all(
-            scope.covers(namespace, self.namespaces)
-            and all(holds(requirement, labels) for requirement in selector.requirements)
-            for scope, selector in selector_count.parts
-        )
+        for scope, selector in selector_count.parts:
+            if not scope.covers(namespace, self.namespaces):
+                return False
+            for requirement in selector.requirements:
+                if not holds(requirement, labels):
+                    return False
+        return True
 
     def _scope(self, names: frozenset[str], selector: Selector | None) -> NamespaceScope:
         scope = self._scopes.get((names, selector))

@@ -14,12 +14,12 @@ import typing as t
 import pytest
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virt.placement.plugins.module_utils.api import transport
 from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
     ApiError,
     ApiRequest,
     ServerFault,
 )
-from ansible_collections.virt.placement.plugins.module_utils.interface import runner
 from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
     argument_spec,
 )
@@ -288,7 +288,7 @@ def test_a_token_is_blanked_out_of_messages(
 def test_computing_ends_with_the_time_of_the_task(
     ends: t.Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "COMPUTING_GRACE", 0.1)
+    monkeypatch.setattr(transport, "COMPUTING_GRACE", 0.1)
 
     def endless(module: AnsibleModule, api: t.Any) -> dict[str, t.Any]:
         api.get("/api/v1/nodes/w1")
@@ -305,7 +305,7 @@ def test_computing_ends_with_the_time_of_the_task(
 def test_what_was_written_is_reported_however_long_it_takes(
     ends: t.Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "COMPUTING_GRACE", 0.0)
+    monkeypatch.setattr(transport, "COMPUTING_GRACE", 0.0)
 
     def writes(module: AnsibleModule, api: t.Any) -> dict[str, t.Any]:
         api.create("/api/v1/nodes", {})

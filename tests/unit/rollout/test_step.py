@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 import typing as t
@@ -14,11 +15,14 @@ from dataclasses import replace
 import pytest
 import urllib3
 
+from ansible_collections.virt.placement.plugins.module_utils.api import transport
 from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
 from ansible_collections.virt.placement.plugins.module_utils.api.transport import (
+    ComputingTimeout,
     Deadline,
     Session,
     Transport,
+    no_request_under_way,
 )
 from ansible_collections.virt.placement.plugins.module_utils.cluster import lease
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
@@ -30,6 +34,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.state impor
     StepResult,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.step import rollout_step
+from ansible_collections.virt.placement.plugins.module_utils.rollout.view import JudgedSnapshot
 from dev.trace_server import NAMESPACE, TraceServer
 from tests.unit.rollout.test_gates import parameters
 
@@ -232,3 +237,50 @@ def test_unknown_namespace_is_refused_before_the_lease(cluster: TraceServer) -> 
     with pytest.raises(InvalidInput, match="there is no namespace 'shp'"):
         step(cluster, namespaces=["shp"])
     assert cluster.writes == []
+
+
+def endless_from(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Plans do not end from this one on, and a step ends a second after its beginning."""
+    monkeypatch.setattr(transport, "COMPUTING_GRACE", 0.1)
+    monkeypatch.setattr(steps, "OVERTIME", 0.0)
+    plan = JudgedSnapshot.plan
+    plans: list[JudgedSnapshot] = []
+
+    def endless(view: JudgedSnapshot, *arguments: t.Any) -> t.Any:
+        plans.append(view)
+        while len(plans) >= number:
+            sum(range(1000))
+        return plan(view, *arguments)
+
+    monkeypatch.setattr(JudgedSnapshot, "plan", endless)
+
+
+def test_computing_before_the_first_write_is_bounded(
+    cluster: TraceServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endless_from(monkeypatch, 1)
+    with pytest.raises(ComputingTimeout, match="not done within 1 s: the cluster was read"):
+        step(cluster, run_timeout=1)
+    assert cluster.writes == []
+
+
+def test_computing_of_a_run_is_bounded_and_the_lease_given_back(
+    cluster: TraceServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endless_from(monkeypatch, 2)
+    result = step(cluster, run_timeout=1)
+    assert result.finished
+    assert result.failure.startswith("not done within 1 s: the cluster was read")
+    assert lease_patches(cluster)[-1]["/spec/holderIdentity"] == ""
+
+
+def test_no_request_is_taken_for_computing() -> None:
+    seen: list[bool] = []
+
+    def clock() -> float:
+        seen.append(no_request_under_way(sys._getframe()))
+        return 0.0
+
+    clock()
+    Deadline(1.0, clock=clock)
+    assert seen == [True, False]
