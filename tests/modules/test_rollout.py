@@ -200,6 +200,32 @@ def test_vm_that_foreign_node_term_lets_past_its_rule_is_skipped_with_reason(
     assert shop.disruptions(mark) == []
 
 
+def test_vm_with_rule_in_each_of_its_own_node_terms_is_moved_into_the_zone_of_the_rule(
+    shop: Shop, run_module: t.Any
+) -> None:
+    zones = {"key": ZONE, "operator": "In", "values": ["zone1", "zone2", "zone3"]}
+    linux = {"key": "kubernetes.io/os", "operator": "Exists"}
+    terms = [{"matchExpressions": [part]} for part in (zones, linux)]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    machine = objects.virtual_machine("b0", shop.namespace)
+    machine["spec"]["template"]["spec"]["affinity"] = {"nodeAffinity": required}
+    shop.start(machine, nodes=["w1"])
+    other = next(zone for zone in ("zone1", "zone2", "zone3") if zone != shop.zone("w1"))
+    rule = {"name": "on", "workloads": [{"names": ["b0"]}], "run_on": {"zone": other}}
+    mover = str(shop.sandbox.kubeconfig("mover"))
+    written = run_module(
+        rules.main, {"kubeconfig": mover, "namespace": shop.namespace, "rules": [rule]}
+    )
+    assert written["changed"], written
+
+    result = shop.roll()
+
+    assert not result.get("failed"), result.get("msg")
+    assert result["skipped_instances"] == []
+    assert [(move["name"], move["state"]) for move in result["moves"]] == [("b0", "moved")]
+    assert shop.zones() == [other]
+
+
 def test_a_restart_moves_what_cannot_migrate_where_it_is_allowed(shop: Shop) -> None:
     stuck = {"sandbox.virt/not-migratable": "DisksNotLiveMigratable"}
     machines = [

@@ -44,9 +44,9 @@ from .violations import (
     MissingData,
     RuleAttribution,
     Violation,
-    bypassed_rules,
     can_be_bypassed,
     risks_of_node,
+    unmet_rules,
 )
 
 NAMED = 20
@@ -223,7 +223,7 @@ class Judge:
         nodes = self._index.feasible_nodes(instance.as_declared, without=instance.key)
         if can_be_bypassed(instance.as_declared, instance.workload):
             nodes = tuple(
-                node for node in nodes if not bypassed_rules(instance.declared, self._nodes[node])
+                node for node in nodes if not unmet_rules(instance.declared, self._nodes[node])
             )
         return nodes
 

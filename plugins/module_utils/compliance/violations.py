@@ -74,8 +74,8 @@ def violations(
         )
         if reasons:
             violated.append(replace(refusal, reasons=reasons))
-    if not node_affinity and (bypassed := bypassed_rules(declared, node)):
-        violated.append(_bypass_status(bypassed, node))
+    if not node_affinity and (unmet := unmet_rules(declared, node)):
+        violated.append(_bypass_status(unmet, node))
     return tuple(violated)
 
 
@@ -100,15 +100,28 @@ def can_be_bypassed(pod: Pod, workload: Workload | None) -> bool:
     )
 
 
-def bypassed_rules(declared: Declared | None, node: Node) -> list[NodeRule]:
-    """The rules whose node requirements `node` does not satisfy. They are bypassed if the node
-    passes the NodeAffinity filter."""
+def unmet_rules(declared: Declared | None, node: Node) -> list[NodeRule]:
+    """The rules whose node requirements `node` does not satisfy."""
     rules = declared.rules if declared is not None else ()
     return [rule.nodes for rule in rules if rule.nodes is not None and rule.nodes.unmet_by(node)]
 
 
+def bypassed_rules(declared: Declared | None, node: Node) -> list[NodeRule]:
+    """The rules whose node requirements `node` does not satisfy although a node term of the workload
+    lets the node through: they do not keep a pod away from it."""
+    unmet = unmet_rules(declared, node)
+    if not unmet or declared is None:
+        return []
+    return unmet if matches_node(_without_platform(declared.placement), node) else []
+
+
 def bypass_text(rule: NodeRule) -> str:
     """Why nothing enforces a rule's node requirements."""
+    if not rule.bypasses:
+        return (
+            "a node selector term without the rule's expressions lets the node through, and node"
+            " selector terms are OR-ed: the rule is not enforced"
+        )
     terms = ", ".join(f"nodeSelectorTerms[{number}]" for number in rule.bypasses)
     return f"{terms} lacks the rule's expression, and node selector terms are OR-ed: the rule is not enforced"
 
@@ -228,7 +241,7 @@ class RuleAttribution:
         """The rules that the node does not satisfy, and what no rule owns."""
         violated = [
             Violation((rule.rule,), _node_text(rule.unmet_by(node), node))
-            for rule in bypassed_rules(instance.declared, node)
+            for rule in unmet_rules(instance.declared, node)
         ]
         if instance.declared is not None:
             foreign = instance.declared.foreign

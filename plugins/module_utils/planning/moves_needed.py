@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from ..compliance import terms as wording
 from ..compliance.evaluated_instances import EvaluatedInstance
 from ..compliance.terms import Term, TermKind, spread_term
-from ..compliance.violations import Violation, bypassed_rules, can_be_bypassed
+from ..compliance.violations import Violation, can_be_bypassed, unmet_rules
 from ..model.objects import PodTerm, Ref, SpreadConstraint
 from ..model.topology import Topology
 from ..model.verdict import UNCOUNTED, MoveCount
@@ -169,8 +169,7 @@ class _MoveCounter:
             return bool(nodes)
         table = self._index.table
         return any(
-            not bypassed_rules(instance.declared, table.nodes[table.numbers[node]])
-            for node in nodes
+            not unmet_rules(instance.declared, table.nodes[table.numbers[node]]) for node in nodes
         )
 
     def _moves_of_group(self, owners: t.Mapping[str, EvaluatedInstance], term: Term) -> int | None:

@@ -452,9 +452,8 @@ def _cost(penalties: PreferencePenalties, n: int) -> int:
 
 def _why_bypassed(rules: t.Iterable[NodeRule]) -> str:
     """Why a move does not repair rules that another node term bypasses, and what does."""
-    texts = dict.fromkeys(bypass_text(rule) for rule in rules if rule.bypasses)
+    texts = dict.fromkeys(map(bypass_text, rules))
     return (
-        f"{'; '.join(texts) or 'a term of the rule was removed'}, so a move may end on such a"
-        " node again: write the rules again, which puts the expression into every term, or remove"
-        " the other term"
+        f"{'; '.join(texts)}, so a move may end on such a node again: write the rules again, which"
+        " puts the expression into every term, or remove the other term"
     )

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from ..compliance.declared import NodeRule
 from ..compliance.pending import no_good_node_text
-from ..compliance.violations import bypassed_rules, can_be_bypassed, violations
+from ..compliance.violations import bypassed_rules, can_be_bypassed, unmet_rules, violations
 from ..kubevirt.instances import InFlight, in_flight
 from ..kubevirt.labels import carried_labels
 from ..model.gc import collector_paused
@@ -193,7 +193,8 @@ class ClusterSimulation:
         return violations(instance.declared_pod, instance.declared, self._node(uid), failures)
 
     def bypassed(self, uid: Uid) -> list[NodeRule]:
-        """The rules that OR-ed node terms let the instance violate where it is."""
+        """The rules that OR-ed node terms let the instance violate where it is. A move does not repair
+        them for sure: the scheduler may choose such a node again."""
         instance = self.candidates[uid]
         if not can_be_bypassed(instance.declared_pod, instance.workload):
             return []
@@ -222,7 +223,7 @@ class ClusterSimulation:
         if nodes and can_be_bypassed(instance.declared_pod, instance.workload):
             numbers = self.table.numbers
             for node in self.table.nodes:
-                if bypassed_rules(instance.declared, node):
+                if unmet_rules(instance.declared, node):
                     nodes &= ~(1 << numbers[node.name])
         return nodes
 

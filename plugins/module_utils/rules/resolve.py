@@ -126,10 +126,20 @@ def targets_of(rule: Rule) -> list[tuple[str, Target]]:
     """The targets that the rule type names beside the workloads of the rule, with their options."""
     rule_type = rule.rule_type
     if isinstance(rule_type, KeepApart):
-        return [("keep_apart.from", target) for target in rule_type.others]
+        pods = [target for target in rule_type.others if isinstance(target, PodSelector)]
+        workloads = [target for target in rule_type.others if target not in pods]
+        return [*_numbered("keep_apart.from", workloads), *_numbered("keep_apart.pods", pods)]
     if isinstance(rule_type, KeepTogether) and rule_type.target is not None:
-        return [("keep_together.with", rule_type.target)]
+        option = "pods" if isinstance(rule_type.target, PodSelector) else "with"
+        return [(f"keep_together.{option}", rule_type.target)]
     return []
+
+
+def _numbered(option: str, targets: t.Sequence[Target]) -> list[tuple[str, Target]]:
+    """The option of each target: with the number in its list if there are several."""
+    if len(targets) == 1:
+        return [(option, targets[0])]
+    return [(f"{option}[{number}]", target) for number, target in enumerate(targets)]
 
 
 def _resolved_targets(

@@ -95,6 +95,71 @@ def test_no_moves_repair_bypassed_rule_whose_zone_is_closed() -> None:
     assert judge(cluster.snapshot()).moves_needed == {"shop/default/on-a": None}
 
 
+def vm_with_two_own_terms(node: str) -> Cluster:
+    """`db` has two own node terms, for zones a and b and for any node, and the rule `on-a` in both."""
+    cluster = Cluster("aabb")
+    own = ({"matchExpressions": [expression(ZONE, "In", "a", "b")]}, _ANY_NODE)
+    ref = cluster.run("db", node, node_affinity(*own), tier="db")
+    cluster.write(ref, "on-a", IN_ZONE_A)
+    return cluster
+
+
+_ANY_NODE = {"matchExpressions": [expression(HOST, "Exists")]}
+
+
+def test_vm_with_rule_in_each_of_its_own_node_terms_is_violated_and_moved() -> None:
+    cluster = vm_with_two_own_terms("n3")
+    cluster.propagate(Ref("VirtualMachine", "shop", "db"))
+
+    verdicts = judge(cluster.snapshot())
+    plan = plan_of(cluster)
+
+    verdict = rule(verdicts, "db", "shop/default/on-a")
+    assert (verdict.verdict, verdict.better_nodes) == (Verdict.VIOLATED, ("n1", "n2"))
+    assert verdicts.moves_needed == {"shop/default/on-a": 1}
+    assert plan.skipped == ()
+    (move,) = plan.moves
+    assert (move.instance.name, move.targets) == ("db", ("n1", "n2"))
+
+
+def test_vm_on_node_that_each_term_refuses_is_moved_though_another_term_lacks_the_rule() -> None:
+    """The foreign term admits zone b only. The VM is in zone c, which violates each of its terms."""
+    cluster = bypassed("n3")
+    cluster.node("n5", {ZONE: "c"})
+    for pod in cluster.pods.values():
+        pod["spec"]["nodeName"] = "n5"
+    cluster.machines["db"]["status"]["nodeName"] = "n5"
+
+    plan = plan_of(cluster)
+
+    assert plan.skipped == ()
+    (move,) = plan.moves
+    assert move.targets == ("n1", "n2")
+
+
+def test_vm_that_another_term_lets_past_all_terms_of_a_rule_is_skipped_with_that_reason() -> None:
+    """The rule has OR-ed terms of its own, so no term of it can be put into the foreign one."""
+    cluster = Cluster("aabb")
+    ref = cluster.vm("db", tier="db")
+    cluster.write(ref, "on-a", (TermLocation.NODE_TERM, _IN_A_WITH_HOST))
+    (required,) = cluster.template(ref)["spec"]["affinity"]["nodeAffinity"].values()
+    required["nodeSelectorTerms"].append({"matchExpressions": [expression(ZONE, "In", "b")]})
+    cluster.start(ref, "n3")
+
+    plan = plan_of(cluster)
+
+    assert not plan.moves
+    (skipped,) = plan.skipped
+    assert "was removed" not in skipped.reason
+    assert (
+        "a node selector term without the rule's expressions lets the node through"
+        in skipped.reason
+    )
+
+
+_IN_A_WITH_HOST = {"matchExpressions": [expression(ZONE, "In", "a"), expression(HOST, "Exists")]}
+
+
 def vms(cluster: Cluster, homes: str, over: str = ZONE) -> None:
     """VMs db0, db1 ... on these nodes (by number), to be kept apart."""
     for number, node in enumerate(homes):

@@ -34,6 +34,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.state impor
 from ansible_collections.virt.placement.plugins.module_utils.rollout.view import JudgedSnapshot
 from tests.unit.compliance.cluster import anti_affinity, apart
 from tests.unit.planning.scenes import cluster, machine
+from tests.unit.planning.test_plan import SHOP, vm_with_two_own_terms
 from tests.unit.rollout.test_gates import parameters
 
 NO_API = t.cast(t.Any, None)
@@ -191,3 +192,14 @@ def test_a_move_waits_for_the_one_before_it_that_cannot_begin_yet() -> None:
     assert begun_of(held, journal, Plan((first, second))) == [second.instance.name]
     behind = replace(second, after=(first.uid,))
     assert begun_of(held, journal, Plan((first, behind))) == []
+
+
+def test_rollout_moves_vm_with_rule_in_each_of_its_own_node_terms() -> None:
+    snapshot = vm_with_two_own_terms("n3").snapshot()
+    asked = parameters(allow=["migrate"])
+
+    plan = JudgedSnapshot.of(snapshot, SHOP, asked).plan(asked)
+
+    assert plan.skipped == ()
+    (move,) = plan.moves
+    assert (move.method, move.targets) == (Method.MIGRATE, ("n1", "n2"))

@@ -337,6 +337,10 @@ def test_more_findings_can_be_asked_for_before_anything_is_refused() -> None:
     assert not plan_rules(_machines(), allowed, extra_findings=more).refused
 
 
+_PODS: JSON = {"labels": {"x": "y"}, "namespaces": ["no"]}
+_OF_NO: JSON = {"name": "a", "namespace": "no"}
+
+
 def _faults(seen: Snapshot, *rules: JSON, **options: t.Any) -> list[str]:
     """As the module reads them: rules with faults are looked up too."""
     parsed = read_rules(
@@ -397,6 +401,29 @@ def test_a_workload_of_a_kind_that_is_not_supported_is_not_proposed() -> None:
     rule = {"workloads": [{"name": "db"}], "avoid": {"zone": "a"}}
     (fault,) = _faults(snapshot(stateful, vm("a")), rule)
     assert fault.endswith("there is no VirtualMachine 'db' in namespace 'shop'")
+
+
+@pytest.mark.parametrize(
+    ("rule", "option"),
+    [
+        ({"keep_apart": {"topology_key": "zone", "pods": _PODS}}, "keep_apart.pods"),
+        ({"keep_together": {"topology_key": "zone", "pods": _PODS}}, "keep_together.pods"),
+        (
+            {"keep_apart": {"topology_key": "zone", "from": [{"name": "a"}, _OF_NO]}},
+            "keep_apart.from[1]",
+        ),
+        (
+            {"keep_apart": {"topology_key": "zone", "from": {"name": "a"}, "pods": [_PODS]}},
+            "keep_apart.pods",
+        ),
+        ({"keep_together": {"topology_key": "zone", "with": _OF_NO}}, "keep_together.with"),
+    ],
+)
+def test_unknown_namespace_of_target_is_reported_at_the_option_with_it(
+    rule: JSON, option: str
+) -> None:
+    (fault,) = _faults(snapshot(vm("a"), vm("b")), rule)
+    assert fault.startswith(f"rules[0] r0, {option}: there is no namespace 'no'")
 
 
 def test_one_cause_is_told_once_with_each_place() -> None:
