@@ -31,9 +31,12 @@ RARE: t.Mapping[tuple[str, Right], str] = {
     ("reader", Right("get", "", "persistentvolumeclaims")): (
         "VMIs with claims in some namespaces (tests/modules/test_snapshot.py)"
     ),
-    ("mover", Right("patch", "", "pods")): "the fence of a takeover (tests/faults/test_rollout.py)",
-    ("maintainer", Right("patch", "", "pods")): "the fence of a takeover",
-    ("maintainer", Right("patch", _KUBEVIRT, _VMIS)): "the fence of a takeover",
+    (
+        "mover",
+        Right("patch", "", "pods"),
+    ): "annotations at a takeover (tests/faults/test_rollout.py)",
+    ("maintainer", Right("patch", "", "pods")): "annotations at a takeover",
+    ("maintainer", Right("patch", _KUBEVIRT, _VMIS)): "annotations at a takeover",
     ("maintainer", Right("delete", _KUBEVIRT, _VMIS)): (
         "VMIs of a replica set that cannot be migrated, vm_policy restart"
     ),

@@ -121,7 +121,7 @@ class ActionModule(KubeconfigAction):
         """Say what is in flight, and end. A step that did not hear of the interruption is followed by
         one that only gives the Lease back."""
         run = step.get("_run") or run
-        if "errors" not in step and run.get("term") and "interrupted" in run:
+        if "errors" not in step and run.get("transitions") and "interrupted" in run:
             step = self._step({**run, "interrupted": True}, task_vars)
         lines = [*(step.get("progress") or []), str(step.get("msg") or "interrupted")]
         if self._terminal >= 0 and not self._task.no_log:

@@ -64,7 +64,7 @@ def test_the_second_run_moves_nobody_and_writes_nothing(shop: Shop, job: Job) ->
     assert "migrating" not in output
     assert "migrated" not in output
     assert "placed correctly; enforced from its next migration" in output
-    assert '"term"' not in output, "what steps hand to one another is nothing for users"
+    assert '"transitions"' not in output, "what steps hand to one another is nothing for users"
     assert shop.sandbox.audit.writes(since=mark) == []
 
 

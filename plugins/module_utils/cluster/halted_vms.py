@@ -11,7 +11,7 @@ from dataclasses import replace
 from ..api.client import METADATA, ApiClient
 from ..api.errors import Forbidden, NotFound, ServerFault
 from ..kubevirt.launcher import NETWORK_DEVICE, multus_networks
-from ..kubevirt.node_selectors import is_expanded
+from ..kubevirt.node_selectors import needs_expansion
 from ..model import kinds
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
@@ -35,7 +35,9 @@ def with_expanded_templates(
         and workload.ref.kind == kinds.VIRTUAL_MACHINE.name
         and (workload.ref.namespace, workload.ref.name) not in running
     }
-    unread = [ref for ref, vm in halted.items() if is_expanded(vm) and ref not in snapshot.expanded]
+    unread = [
+        ref for ref, vm in halted.items() if needs_expansion(vm) and ref not in snapshot.expanded
+    ]
     with ThreadPoolExecutor(_THREADS, "expand") as pool:
         answers = dict(zip(unread, pool.map(lambda ref: _expanded(api, ref), unread), strict=True))
         expanded = {

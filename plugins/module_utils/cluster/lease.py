@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The one Lease of a cluster: the run that disrupts workloads holds it and keeps its journal there.
 
-A holder is a run id with a term, the Lease's `leaseTransitions` at the time it was taken. Every
-write tests both, so that a process whose Lease was taken writes nothing any more, even if its
-successor continues the same run. A holder is alive if the Lease changes between two readings: clocks
-of two hosts are never compared.
+A holder is a run id with the Lease's `leaseTransitions` at the time it was taken. Every write tests
+both, so that a process whose Lease was taken writes nothing any more, even if its successor continues
+the same run. A holder is alive if the Lease changes between two readings: clocks of two hosts are never
+compared.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ DURATION = 20
 RENEW_AFTER = 5.0
 """Seconds after which the Lease is renewed although there is nothing to write to it."""
 
-RENEW_BESIDE = 6.0
-"""Seconds after which it is renewed beside work that takes long: reading a large cluster, planning."""
+RENEW_IN_BACKGROUND = 6.0
+"""Seconds after which a thread renews it during work that takes long: reading a large cluster, planning."""
 
 RENEW_PAUSE = 1.0
 """Seconds between two such renewals when they fail."""
@@ -42,7 +42,7 @@ PATH = f"/apis/coordination.k8s.io/v1/namespaces/{names.LEASE_NAMESPACE}/leases/
 NAME = f"Lease {names.LEASE_NAMESPACE}/{names.LEASE}"
 
 _HOLDER = Pointer(("spec", "holderIdentity"))
-_TERM = Pointer(("spec", "leaseTransitions"))
+_TRANSITIONS = Pointer(("spec", "leaseTransitions"))
 _RENEWED = Pointer(("spec", "renewTime"))
 _ANNOTATIONS = Pointer(("metadata", "annotations"))
 
@@ -54,7 +54,7 @@ class LeaseReading:
     last, also when it was released."""
 
     holder: str = ""
-    term: int = 0
+    transitions: int = 0
     renewed: str = ""
     journal: str = ""
     resource_version: str = ""
@@ -67,16 +67,16 @@ class LeaseReading:
         return bool(self.resource_version)
 
     @property
-    def mark(self) -> str:
-        """Text that changes with every renewal."""
-        return f"{self.holder}/{self.term}/{self.renewed}"
+    def renewal(self) -> str:
+        """Text that is another one after each renewal."""
+        return f"{self.holder}/{self.transitions}/{self.renewed}"
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseWatch:
-    """A foreign holder's last mark, and since when (on our own clock) it has not changed."""
+    """A foreign holder's last renewal, and since when (on our own clock) it has not changed."""
 
-    mark: str = ""
+    renewal: str = ""
     since: float = 0.0
 
 
@@ -90,26 +90,26 @@ class LeaseState:
     watched: LeaseWatch
 
 
-def judge(
+def lease_state(
     reading: LeaseReading, watched: LeaseWatch, now: float, duration: float = DURATION
 ) -> LeaseState:
     """Whether the Lease may be taken, by comparison with the earlier readings. Pure."""
     if not reading.holder:
         return LeaseState(True, False, LeaseWatch())
-    if watched.mark != reading.mark:
-        return LeaseState(False, bool(watched.mark), LeaseWatch(reading.mark, now))
+    if watched.renewal != reading.renewal:
+        return LeaseState(False, bool(watched.renewal), LeaseWatch(reading.renewal, now))
     return LeaseState(now - watched.since >= duration, False, watched)
 
 
 @dataclass(frozen=True, slots=True)
 class HeldLease:
-    """A Lease that is ours: the run and its term."""
+    """A Lease that is ours: the run, and the Lease's `leaseTransitions` when the run took it."""
 
     run: str
-    term: int
+    transitions: int
 
     def __str__(self) -> str:
-        return f"{self.run}.{self.term}"
+        return f"{self.run}.{self.transitions}"
 
 
 class LeaseLost(Exception):
@@ -120,13 +120,13 @@ class LeaseLost(Exception):
 
     def __init__(self, held: HeldLease, seen: LeaseReading) -> None:
         if seen.holder:
-            state = f"is held by {seen.holder} now (term {seen.term})"
+            state = f"is held by {seen.holder} now (leaseTransitions {seen.transitions})"
         elif seen.last_holder:
             state = f"was taken over by {seen.last_holder}, and released since"
         else:
             state = "has no holder now"
         super().__init__(
-            f"{NAME} {state}: this task, which held it as {held.run} (term {held.term}), stops,"
+            f"{NAME} {state}: this task, which held it as {held.run} (leaseTransitions {held.transitions}), stops,"
             " since it did not renew the Lease in time"
         )
         self.holder = seen.holder
@@ -165,8 +165,12 @@ def take(api: ApiClient, reading: LeaseReading, run: str, journal: str) -> HeldL
         if not error.outcome_unknown:
             raise
         now = read(api)
-        mine = now.holder == run and now.term == reading.term + 1 and now.journal == journal
-        return HeldLease(run, now.term) if mine else None
+        mine = (
+            now.holder == run
+            and now.transitions == reading.transitions + 1
+            and now.journal == journal
+        )
+        return HeldLease(run, now.transitions) if mine else None
 
 
 def renew(api: ApiClient, held: HeldLease, journal: str) -> None:
@@ -202,14 +206,14 @@ class LeaseKeeper:
             self._renew(journal)
 
     @contextlib.contextmanager
-    def renewed_beside(self) -> t.Iterator[None]:
-        """In this context the Lease is renewed, with the journal that is on it, whenever nothing else
+    def renewed_in_background(self) -> t.Iterator[None]:
+        """In this context a thread renews the Lease, with the journal that is on it, whenever nothing else
         has renewed it for some seconds. A renewal that fails shows in `age`."""
 
         def keep() -> None:
-            while not self._over.wait(max(RENEW_PAUSE, RENEW_BESIDE - self.age)):
+            while not self._over.wait(max(RENEW_PAUSE, RENEW_IN_BACKGROUND - self.age)):
                 with self._lock:
-                    if self._over.is_set() or self.age < RENEW_BESIDE:
+                    if self._over.is_set() or self.age < RENEW_IN_BACKGROUND:
                         continue
                     try:
                         self._renew(self.journal)
@@ -246,19 +250,22 @@ def _take(api: ApiClient, reading: LeaseReading, run: str, journal: str) -> Held
     patch = [
         _operation("test", Pointer(("metadata", "resourceVersion")), reading.resource_version),
         _operation("add", _HOLDER, run),
-        _operation("add", _TERM, reading.term + 1),
+        _operation("add", _TRANSITIONS, reading.transitions + 1),
         _operation("add", Pointer(("spec", "leaseDurationSeconds")), DURATION),
         _operation("add", Pointer(("spec", "acquireTime")), _timestamp()),
         *([] if reading.annotated else [_operation("add", _ANNOTATIONS, {})]),
-        _operation("add", _ANNOTATIONS / names.RUN, str(HeldLease(run, reading.term + 1))),
+        _operation("add", _ANNOTATIONS / names.RUN, str(HeldLease(run, reading.transitions + 1))),
         *_renewal(journal),
     ]
     api.patch(PATH, patch)
-    return HeldLease(run, reading.term + 1)
+    return HeldLease(run, reading.transitions + 1)
 
 
 def _write(api: ApiClient, held: HeldLease, operations: list[JSON]) -> None:
-    tests = [_operation("test", _HOLDER, held.run), _operation("test", _TERM, held.term)]
+    tests = [
+        _operation("test", _HOLDER, held.run),
+        _operation("test", _TRANSITIONS, held.transitions),
+    ]
     try:
         api.patch(PATH, tests + operations)
     except (TestFailed, NotFound) as error:
@@ -273,12 +280,12 @@ def _write_again(api: ApiClient, held: HeldLease, patch: list[JSON]) -> None:
     """The answer was lost. Whatever happened, the patch says the same when it is sent again: if
     the release was made and no task has taken the Lease since, nothing is left to do."""
     now = read(api)
-    if now.term == held.term and now.holder == held.run:
+    if now.transitions == held.transitions and now.holder == held.run:
         try:
             api.patch(PATH, patch)
         except TestFailed as error:
             raise LeaseLost(held, read(api)) from error
-    elif now.term != held.term or now.holder:
+    elif now.transitions != held.transitions or now.holder:
         raise LeaseLost(held, now)
 
 
@@ -297,7 +304,7 @@ def _reading(lease: t.Mapping[str, JSON]) -> LeaseReading:
     spec, metadata = lease.get("spec") or {}, lease["metadata"]
     return LeaseReading(
         holder=spec.get("holderIdentity") or "",
-        term=spec.get("leaseTransitions") or 0,
+        transitions=spec.get("leaseTransitions") or 0,
         renewed=spec.get("renewTime") or "",
         journal=(metadata.get("annotations") or {}).get(names.JOURNAL, ""),
         resource_version=metadata["resourceVersion"],

@@ -53,7 +53,7 @@ class RuleResult:
 
     rule: str
     description: str = ""
-    violations: list[str] = field(default_factory=list)
+    violated: list[str] = field(default_factory=list)
     bypassed: list[str] = field(default_factory=list)
     unmet: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -83,8 +83,8 @@ class RuleResult:
     def _verdict(self) -> RuleVerdict:
         enforced = not self.missing
         placed = Verdict.PREFERENCE_NOT_MET if self.unmet else Verdict.SATISFIED
-        reason = self._reason(*self.violations, *self.bypassed, *self.unmet)
-        if self.violations and not (self.unreadable and self.doubtful):
+        reason = self._reason(*self.violated, *self.bypassed, *self.unmet)
+        if self.violated and not (self.unreadable and self.doubtful):
             return RuleVerdict(self.rule, Verdict.VIOLATED, reason, self.better, enforced)
         if self.bypassed:
             return RuleVerdict(self.rule, Verdict.VIOLATED, reason, (), enforced, placed)
@@ -144,7 +144,7 @@ _DOUBTFUL = (TermKind.AFFINITY, TermKind.SPREAD)
 
 
 class RuleEvaluator:
-    """Makes the results of instances. The index must hold the declared world."""
+    """Makes the results of instances. The index must hold the cluster as declared."""
 
     def __init__(
         self, index: Index, topology: Topology, missing: MissingData, platform: Platform
@@ -169,7 +169,7 @@ class RuleEvaluator:
             result = self._result(results, instance, term)
             result.unmet.append(f"not met: {wording.describe(term, self._topology)}")
             result.better = preferences.better_nodes(
-                self._index, instance.as_declared, preference, without=instance.key
+                self._index, instance.declared_pod, preference, without=instance.key
             )
         if instance.drift is not None:
             self._add_drift(results, instance, instance.drift)
@@ -245,13 +245,13 @@ class RuleEvaluator:
         if not violated:
             violated = [results.of("", wording.describe(term, self._topology) if term else "")]
         for result in violated:
-            if violation.reason not in result.violations:
-                result.violations.append(violation.reason)
+            if violation.reason not in result.violated:
+                result.violated.append(violation.reason)
             if term is not None and term.kind in _DOUBTFUL:
                 result.doubtful = True
 
     def _unmet(self, instance: EvaluatedInstance) -> list[tuple[Term, preferences.Preference]]:
-        placement = instance.as_declared.placement
+        placement = instance.declared_pod.placement
         if not (
             placement.preferred_node_terms
             or placement.preferred_affinity
@@ -260,12 +260,12 @@ class RuleEvaluator:
         ):
             return []
         unmet = preferences.unmet(
-            self._index, instance.as_declared, instance.node, without=instance.key
+            self._index, instance.declared_pod, instance.node, without=instance.key
         )
         return [(self._preferred(instance, preference), preference) for preference in unmet]
 
     def _preferred(self, instance: EvaluatedInstance, preference: preferences.Preference) -> Term:
-        labels = instance.as_declared.labels
+        labels = instance.declared_pod.labels
         kind = _PREFERRED_KINDS[preference.kind]
         if kind is TermKind.PREFERRED_SPREAD:
             return spread_term(t.cast(t.Any, preference.term), labels)
@@ -274,7 +274,7 @@ class RuleEvaluator:
             return Term(kind, value, preference.term, preference.weight)
         return next(
             term
-            for term in terms_of(instance.as_declared.placement, labels)
+            for term in terms_of(instance.declared_pod.placement, labels)
             if term.kind is kind
             and term.source == preference.term
             and term.weight == preference.weight

@@ -8,7 +8,7 @@ import contextlib
 import typing as t
 from dataclasses import dataclass
 
-from ..kubevirt.next_pod import as_declared
+from ..kubevirt.next_pod import pod_as_declared
 from ..model.objects import Pod, Ref
 from ..model.snapshot import Instance, Workload
 from ..scheduler.index import Index
@@ -20,12 +20,12 @@ from .drift import Drift, DriftComparison
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedInstance:
-    """`pod` is the running pod. `as_declared` is the pod that would be in its place if what is
+    """`pod` is the running pod. `declared_pod` is the pod that would be in its place if what is
     declared were enforced; it is `pod` itself where that is so."""
 
     instance: Instance
     pod: Pod
-    as_declared: Pod
+    declared_pod: Pod
     workload: Workload | None = None
     declared: Declared | None = None
     drift: Drift | None = None
@@ -78,7 +78,7 @@ def _evaluated(
     drift = comparison.drift(workload, pod, instance.vmi)
     if drift is None:
         return EvaluatedInstance(instance, pod, pod, workload, declared)
-    declared_pod = as_declared(pod, instance.vmi, declared.placement, declared.labels)
+    declared_pod = pod_as_declared(pod, instance.vmi, declared.placement, declared.labels)
     return EvaluatedInstance(instance, pod, declared_pod, workload, declared, drift)
 
 
@@ -104,9 +104,9 @@ def declared_cluster(index: Index, instances: EvaluatedInstances) -> t.Iterator[
                 node = index.node_of(pod_key(pod))
                 reverts.callback(index.place, index.remove(pod_key(pod)), node)
         for instance in instances.placed:
-            if instance.as_declared is not instance.pod:
+            if instance.declared_pod is not instance.pod:
                 reverts.callback(index.place, index.remove(instance.key), instance.node)
-                index.place(instance.as_declared, instance.node)
+                index.place(instance.declared_pod, instance.node)
                 reverts.callback(index.remove, instance.key)
         yield
 

@@ -3,9 +3,9 @@
 """Which instances of a cluster obey their rules where they run?
 
 The scheduler's filters answer for each instance: take it out, may it come back to its node? They are
-asked about the declared world, where every instance has what its workload declares. Whether the
-running pod was scheduled with that is reported beside the verdict. So a rule that was just written
-is violated or satisfied before anything has moved.
+asked about the cluster as declared, where every instance has what its workload declares. Whether
+the running pod was scheduled with that is reported beside the verdict. So a rule that was just
+written is violated or satisfied before anything has moved.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import typing as t
 from dataclasses import replace
 
 from ..kubevirt.moving import why_not_migratable
-from ..kubevirt.next_pod import migrated, restarted
+from ..kubevirt.next_pod import migration_target_pod, pod_after_restart
 from ..model.gc import collector_paused
 from ..model.objects import Node, Ref
 from ..model.snapshot import Instance, Snapshot
@@ -94,7 +94,7 @@ def judge(
             if scope.covers(instance.instance.workload, instance.instance.ref):
                 judge.evaluate(instance)
         if count_moves is not None:
-            moves = count_moves(index, instances.placed, judge.violations, judge.topology)
+            moves = count_moves(index, instances.placed, judge.attributed, judge.topology)
     judge.add_feasible_nodes()
     reasons = PendingReasons(index, judge.topology)
     pending = pending_of(instances, reasons, judge.missing, scope.covers)
@@ -134,7 +134,7 @@ class Judge:
         self.topology = topology
         self.verdicts: list[InstanceVerdict] = []
         self.evaluated: list[EvaluatedInstance] = []
-        self.violations: list[tuple[EvaluatedInstance, Violation]] = []
+        self.attributed: list[tuple[EvaluatedInstance, Violation]] = []
         self.risks: list[Risk] = []
         self.missing = MissingData(snapshot.unreadable)
         self._index = index
@@ -146,13 +146,13 @@ class Judge:
         self._evaluator = RuleEvaluator(index, topology, self.missing, snapshot.platform)
 
     def evaluate(self, instance: EvaluatedInstance) -> None:
-        """Add the verdict of one instance. The index must hold the declared world."""
+        """Add the verdict of one instance. The index must hold the cluster as declared."""
         node = self._nodes[instance.node]
-        refusals = self._index.failures_in_place(instance.key)
+        failures = self._index.failures_in_place(instance.key)
         self.risks += risks_of_node(instance, node)
-        if refusals:
-            self.risks += self._attribution.risks(instance, refusals)
-        rules = self._rules(instance, refusals)
+        if failures:
+            self.risks += self._attribution.risks(instance, failures)
+        rules = self._rules(instance, failures)
         self.evaluated.append(instance)
         self.verdicts.append(
             InstanceVerdict(
@@ -169,7 +169,7 @@ class Judge:
 
     def add_feasible_nodes(self) -> None:
         """Add to the verdicts of violating instances (with details: of all) where they could run
-        now. The index must hold the running world: the scheduler sees what runs."""
+        now. The index must hold the cluster as it runs, which is what the scheduler sees."""
         for number, (verdict, instance) in enumerate(
             zip(self.verdicts, self.evaluated, strict=True)
         ):
@@ -202,17 +202,17 @@ class Judge:
             )
 
     def _rules(
-        self, instance: EvaluatedInstance, refusals: tuple[FilterStatus, ...]
+        self, instance: EvaluatedInstance, failures: tuple[FilterStatus, ...]
     ) -> tuple[RuleVerdict, ...]:
-        violated = self._attribution.violations(instance, refusals)
-        self.violations += [(instance, violation) for violation in violated]
+        violated = self._attribution.attribute(instance, failures)
+        self.attributed += [(instance, violation) for violation in violated]
         results = self._evaluator.results(instance, violated)
         if isinstance(results, tuple):
             return results
         if violated:
             better = self._better_nodes(instance)
             for result in results.each():
-                if result.violations:
+                if result.violated:
                     result.better = better
         for result in results.each():
             result.better = self._named(result.better)
@@ -220,8 +220,8 @@ class Judge:
 
     def _better_nodes(self, instance: EvaluatedInstance) -> tuple[str, ...]:
         """The nodes where the instance would violate nothing."""
-        nodes = self._index.feasible_nodes(instance.as_declared, without=instance.key)
-        if can_be_bypassed(instance.as_declared, instance.workload):
+        nodes = self._index.feasible_nodes(instance.declared_pod, without=instance.key)
+        if can_be_bypassed(instance.declared_pod, instance.workload):
             nodes = tuple(
                 node for node in nodes if not unmet_rules(instance.declared, self._nodes[node])
             )
@@ -230,7 +230,7 @@ class Judge:
     def _if_restarted(self, instance: EvaluatedInstance) -> tuple[str, ...]:
         pod, declared = instance.pod, instance.declared
         if declared is not None:
-            pod = restarted(pod, instance.instance.vmi, declared.placement, declared.labels)
+            pod = pod_after_restart(pod, instance.instance.vmi, declared.placement, declared.labels)
         return self._index.feasible_nodes(pod, without=instance.key)
 
     def _if_migrated(self, instance: EvaluatedInstance) -> tuple[str, ...]:
@@ -238,7 +238,7 @@ class Judge:
         if vmi is None or why_not_migratable(vmi):
             return ()
         placement = self._reader.of_vmi(vmi)
-        target = migrated(instance.pod, vmi, placement, self._nodes.get(instance.node))
+        target = migration_target_pod(instance.pod, vmi, placement, self._nodes.get(instance.node))
         return self._index.feasible_nodes(target, exclude={instance.node})
 
     def _named(self, nodes: tuple[str, ...]) -> tuple[str, ...]:

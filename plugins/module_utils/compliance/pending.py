@@ -88,7 +88,7 @@ def no_node_text(total: int, counts: t.Mapping[str, int]) -> str:
 def refused_text(nodes: t.Iterable[t.Iterable[FilterStatus]], topology: Topology) -> str:
     """The same from the filters' answers for each node. As in kube-scheduler, a node counts for the
     first filter that refuses it: the control plane is one number, whatever else keeps a pod off it."""
-    counts = Counter(_node_text(list(refusals)[:1], topology) for refusals in nodes)
+    counts = Counter(_node_text(list(failures)[:1], topology) for failures in nodes)
     return no_node_text(counts.total(), counts)
 
 
@@ -119,8 +119,8 @@ def no_good_node_text(
     return no_node_text(index.table.all.bit_count(), counts)
 
 
-def _node_text(refusals: t.Iterable[FilterStatus], topology: Topology) -> str:
-    texts = (reason_text(x, topology) for refusal in refusals for x in refusal.reported)
+def _node_text(failures: t.Iterable[FilterStatus], topology: Topology) -> str:
+    texts = (reason_text(x, topology) for failure in failures for x in failure.reported)
     return " and ".join(dict.fromkeys(texts))
 
 

@@ -1,11 +1,12 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Does an instance violate a required constraint? `violations` is the only definition.
+"""Does an instance violate a required constraint on its node? `violations` is the only definition.
 
-Judge, planner and forecast call it. Two more questions belong to it: which rule owns a violated
-constraint (RuleAttribution), and which verdicts are unknown since data is missing (MissingData).
-What is wrong with a node but violates no constraint (a cordon, a taint, too little room) is a
-risk.
+Judge, planner and forecast call it. The reported verdict can be another one (`evaluate`): a rule that a
+node term bypasses is violated wherever the instance runs, and a violation that missing data may
+explain is unknown. RuleAttribution finds the rule that owns a violated constraint, and MissingData the
+data that a verdict lacks. What is wrong with a node but violates no constraint (a cordon, a taint, too
+little room) is a risk.
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ RISKS: t.Mapping[str, str] = {
 
 
 def violations(
-    pod: Pod, declared: Declared | None, node: Node, refusals: t.Iterable[FilterStatus]
+    pod: Pod, declared: Declared | None, node: Node, failures: t.Iterable[FilterStatus]
 ) -> tuple[FilterStatus, ...]:
     """The required constraints that an instance violates on `node`; empty if it obeys them all.
 
     `pod` is the instance's pod as its workload declares it. `declared` is None for an instance
-    without a readable workload. `refusals` are the filters' answers for `pod` on `node` when the
+    without a readable workload. `failures` are the filters' answers for `pod` on `node` when the
     instance itself is away (Index.failures_in_place).
 
     Risks are left out, and so is the anti-affinity of pods in other namespaces: a tenant there would
@@ -62,18 +63,18 @@ def violations(
     """
     violated = []
     node_affinity = False
-    for refusal in refusals:
-        if refusal.plugin == NODE_AFFINITY:
-            if not _violates_node_affinity(pod, declared, node, refusal):
+    for failure in failures:
+        if failure.plugin == NODE_AFFINITY:
+            if not _violates_node_affinity(pod, declared, node, failure):
                 continue
             node_affinity = True
         reasons = tuple(
             reason
-            for reason in refusal.reasons
+            for reason in failure.reasons
             if reason.kind not in RISKS and not is_of_other_namespace(pod, reason)
         )
         if reasons:
-            violated.append(replace(refusal, reasons=reasons))
+            violated.append(replace(failure, reasons=reasons))
     if not node_affinity and (unmet := unmet_rules(declared, node)):
         violated.append(_bypass_status(unmet, node))
     return tuple(violated)
@@ -127,9 +128,9 @@ def bypass_text(rule: NodeRule) -> str:
 
 
 def _violates_node_affinity(
-    pod: Pod, declared: Declared | None, node: Node, refusal: FilterStatus
+    pod: Pod, declared: Declared | None, node: Node, failure: FilterStatus
 ) -> bool:
-    if any(reason.kind != "node-affinity" for reason in refusal.reasons):
+    if any(reason.kind != "node-affinity" for reason in failure.reasons):
         return True
     placement = declared.placement if declared is not None else pod.placement
     return not matches_node(_without_platform(placement), node)
@@ -193,40 +194,40 @@ class RuleAttribution:
         self._nodes = nodes
         self._by_pod = by_pod
 
-    def violations(
-        self, instance: EvaluatedInstance, refusals: t.Sequence[FilterStatus]
+    def attribute(
+        self, instance: EvaluatedInstance, failures: t.Sequence[FilterStatus]
     ) -> list[Violation]:
-        """What `violations` finds for an instance where it runs, each with its rules."""
+        """The violations of an instance where it runs, each with its rules."""
         node = self._nodes[instance.node]
         attributed = []
-        for status in violations(instance.as_declared, instance.declared, node, refusals):
+        for status in violations(instance.declared_pod, instance.declared, node, failures):
             if status.plugin == NODE_AFFINITY:
                 attributed += self._node_violations(instance, node, status)
             else:
                 attributed += [self._violation(instance, reason) for reason in status.reasons]
         return attributed
 
-    def risks(self, instance: EvaluatedInstance, refusals: t.Iterable[FilterStatus]) -> list[Risk]:
+    def risks(self, instance: EvaluatedInstance, failures: t.Iterable[FilterStatus]) -> list[Risk]:
         """What the filters refuse although no constraint is violated."""
         ref, node = instance.instance.ref, instance.node
         risks = [
             Risk(ref, node, RISKS[reason.kind], reason.text)
-            for refusal in refusals
-            for reason in refusal.reasons
+            for failure in failures
+            for reason in failure.reasons
             if reason.kind in RISKS
         ]
-        pod = instance.as_declared
+        pod = instance.declared_pod
         others = [
             reason.text
-            for refusal in refusals
-            for reason in refusal.reasons
+            for failure in failures
+            for reason in failure.reasons
             if is_of_other_namespace(pod, reason)
         ]
         if others:
             more = f", and {len(others) - 1} more terms" if len(others) > 1 else ""
             risks.append(Risk(ref, node, "other_namespace", f"{others[0]}{more}"))
-        if any(refusal.plugin == NODE_AFFINITY for refusal in refusals):
-            placement = instance.as_declared.placement
+        if any(failure.plugin == NODE_AFFINITY for failure in failures):
+            placement = instance.declared_pod.placement
             required = ForeignNodeTerms(placement.node_selector, placement.node_terms)
             missing = required.unmet_by(self._nodes[node])
             parts = [part for part in missing if adds_node_key(part.key)]
@@ -246,7 +247,7 @@ class RuleAttribution:
         if instance.declared is not None:
             foreign = instance.declared.foreign
         else:
-            placement = instance.as_declared.placement
+            placement = instance.declared_pod.placement
             foreign = ForeignNodeTerms(placement.node_selector, placement.node_terms)
         parts = [part for part in foreign.unmet_by(node) if not adds_node_key(part.key)]
         remaining = [reason for reason in status.reasons if reason.kind != "node-affinity"]
@@ -289,7 +290,7 @@ class RuleAttribution:
 
     def _descriptions(self, instance: EvaluatedInstance) -> set[str]:
         """The terms of an instance in words. Two instances with the same term both violate it."""
-        pod = instance.as_declared
+        pod = instance.declared_pod
         return {
             wording.describe(term, self._topology) for term in terms_of(pod.placement, pod.labels)
         }
@@ -301,7 +302,7 @@ def risks_of_node(instance: EvaluatedInstance, node: Node) -> list[Risk]:
     risks = []
     if not node.ready:
         risks.append(Risk(ref, node.name, "not_ready", f"node {node.name} is not Ready"))
-    anti_affinity = instance.as_declared.placement.anti_affinity
+    anti_affinity = instance.declared_pod.placement.anti_affinity
     for key in dict.fromkeys(term.topology_key for term in anti_affinity):
         if key not in node.labels:
             detail = f"node {node.name} has no label {key}, so anti-affinity has no effect there"
@@ -310,7 +311,7 @@ def risks_of_node(instance: EvaluatedInstance, node: Node) -> list[Risk]:
 
 
 def _term_of(reason: FilterReason, owner: EvaluatedInstance | None) -> Term | None:
-    labels = owner.as_declared.labels if owner is not None else {}
+    labels = owner.declared_pod.labels if owner is not None else {}
     if isinstance(reason.term, SpreadConstraint):
         return spread_term(reason.term, labels)
     if isinstance(reason.term, PodTerm):

@@ -16,14 +16,14 @@ from dataclasses import dataclass, replace
 from ..kubevirt.instances import (
     bound_launcher,
     instances,
-    is_fenced,
     launcher_pods,
+    needs_fencing,
     pod_workload,
     settled,
     vmi_workload,
 )
 from ..kubevirt.next_pod import NEXT, controlled_pod, launcher_pod, planned_vmi
-from ..kubevirt.node_selectors import is_expanded
+from ..kubevirt.node_selectors import needs_expansion
 from ..model.json_pointer import JSON
 from ..model.kinds import DEPLOYMENT, VIRTUAL_MACHINE, VMI
 from ..model.objects import Node, Pod, Ref
@@ -292,7 +292,7 @@ def _without(snapshot: Snapshot, removed: t.Sequence[Instance]) -> Snapshot:
 def expanded_template(snapshot: Snapshot, workload: Workload) -> t.Mapping[str, JSON] | None:
     """A workload's template with its instance type and preference: as it was read, or as a running VMI
     shows it. None where nothing is added or known."""
-    if not is_expanded(workload):
+    if not needs_expansion(workload):
         return None
     vmis = (x.vmi for x in _instances_of(snapshot, workload.ref) if x.vmi is not None)
     running = next(({**workload.template, "spec": vmi.spec} for vmi in vmis), None)
@@ -389,11 +389,11 @@ class _LostNodes:
             self._replace_vmi(evicted)
             if (
                 self._event == "failure"
-                and is_fenced(pod)
+                and needs_fencing(pod)
                 and evicted.outcome is DrainOutcome.RECREATED
             ):
                 self.fenced.append(evicted.instance.ref)
-            if self._event == "failure" and not is_fenced(pod):
+            if self._event == "failure" and not needs_fencing(pod):
                 left = (replace(pod, terminating=True, ready=False),)
         if evicted.outcome is DrainOutcome.GONE:
             self.not_recreated.append(evicted)

@@ -12,7 +12,7 @@ import contextlib
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ..kubevirt.instances import bound_launcher, is_fenced, settled
+from ..kubevirt.instances import bound_launcher, needs_fencing, settled
 from ..model.gc import collector_paused
 from ..model.objects import Pod, Ref, Toleration
 from ..model.rendering import columns
@@ -219,7 +219,7 @@ class _Drills:
             self.index.place(pod, pod.node_name)
         for pod in ended:
             self.index.remove(pod_key(pod))
-            if self.event == "failure" and not is_fenced(pod):
+            if self.event == "failure" and not needs_fencing(pod):
                 self.index.place(replace(pod, terminating=True), pod.node_name)
         try:
             yield
@@ -227,7 +227,7 @@ class _Drills:
             for pod in left_over:
                 self.index.remove(pod_key(pod))
             for pod in ended:
-                if self.event == "failure" and not is_fenced(pod):
+                if self.event == "failure" and not needs_fencing(pod):
                     self.index.remove(pod_key(pod))
                 self.index.place(pod, pod.node_name)
 
@@ -238,7 +238,7 @@ class _Drills:
         return [
             pod
             for pod in self.ending
-            if pod.terminating and pod.node_name in names and not is_fenced(pod)
+            if pod.terminating and pod.node_name in names and not needs_fencing(pod)
         ]
 
     def _closed(self, pod: Pod, nodes: NodeSet) -> NodeSet:

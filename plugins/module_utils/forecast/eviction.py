@@ -19,9 +19,9 @@ from ..kubevirt.labels import unbound_labels
 from ..kubevirt.moving import has_unmigratable_name, propagating, run_strategy, why_not_migratable
 from ..kubevirt.next_pod import (
     NEXT,
-    migrated,
+    migration_target_pod,
+    pod_after_restart,
     requested_cpu,
-    restarted,
     with_source_cpu,
     without_migration_cpu,
 )
@@ -142,7 +142,7 @@ class Evictions:
             created = replace(pod, uid="", placement=placement, **_FRESH)
         else:
             declared = self._reader.declared(workload)
-            created = restarted(pod, vmi, declared.placement, declared.labels)
+            created = pod_after_restart(pod, vmi, declared.placement, declared.labels)
             created = replace(created, **_FRESH)
             if created.placement == pod.placement:
                 created = replace(created, placement=pod.placement)
@@ -150,7 +150,7 @@ class Evictions:
             return replace(created, name=name)
         return self.names.unused(created, f"{pod.name}{NEXT}")
 
-    def restarted(self, pod: Pod, vmi: Vmi, workload: Workload | None) -> Pod:
+    def after_restart(self, pod: Pod, vmi: Vmi, workload: Workload | None) -> Pod:
         """The launcher pod of the VMI that comes after `vmi`: another VMI, which its own terms tell
         from the old one."""
         uid = next_uid(vmi.uid)
@@ -159,7 +159,7 @@ class Evictions:
         owner = replace(created.owner, uid=uid) if created.owner is not None else None
         return replace(created, owner=owner)
 
-    def migrated(self, pod: Pod, vmi: Vmi, workload: Workload | None) -> Pod:
+    def migration_target(self, pod: Pod, vmi: Vmi, workload: Workload | None) -> Pod:
         """The target pod of a live migration off a lost node, made from the VMI as it is then. Where
         that equals what runs already, only the node's taint keeps the target off its source's node."""
         name = f"{pod.name}{NEXT}"
@@ -175,7 +175,7 @@ class Evictions:
         placement = self._reader.of_vmi(vmi)
         if workload is not None and propagating(workload, vmi, self._platform):
             placement = self._reader.declared(workload).placement
-        target = migrated(pod, vmi, placement, self._nodes.get(pod.node_name))
+        target = migration_target_pod(pod, vmi, placement, self._nodes.get(pod.node_name))
         return self.names.unused(replace(target, **_FRESH), name)
 
     def _with_source_cpu(self, pod: Pod, vmi: Vmi) -> Placement:
@@ -206,7 +206,7 @@ class Evictions:
             return EvictedInstance(instance, DrainOutcome.BLOCKED, None, reason, certain=False)
         obstacle = why_not_migratable(vmi) if migrates else ""
         if migrates and not obstacle:
-            target = self.migrated(pod, vmi, workload)
+            target = self.migration_target(pod, vmi, workload)
             certain = vmi.live_migratable is True
             return EvictedInstance(instance, DrainOutcome.MIGRATES, target, certain=certain)
         if migrates and (strategy != "LiveMigrateIfPossible" or has_unmigratable_name(vmi)):
@@ -215,7 +215,7 @@ class Evictions:
         gone_reason = why_not_again(vmi, workload)
         if gone_reason:
             return EvictedInstance(instance, DrainOutcome.GONE, None, gone_reason)
-        created = self.restarted(pod, vmi, workload)
+        created = self.after_restart(pod, vmi, workload)
         perhaps = why_perhaps_not_again(workload) if event == "drain" else ""
         return EvictedInstance(
             instance, DrainOutcome.RECREATED, created, perhaps, certain=not perhaps

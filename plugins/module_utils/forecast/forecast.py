@@ -426,7 +426,7 @@ def _without_source(pending: PendingPod, evictions: Evictions) -> PendingPod:
     """The same instance, as if what it replaces were gone."""
     if pending.reason == "migrate" and pending.vmi is not None and pending.replaces is not None:
         workload = evictions.workload(pending.workload)
-        return PendingPod(evictions.restarted(pending.replaces, pending.vmi, workload))
+        return PendingPod(evictions.after_restart(pending.replaces, pending.vmi, workload))
     return replace(pending, reason="start") if pending.source is not None else pending
 
 

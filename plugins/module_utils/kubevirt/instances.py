@@ -203,7 +203,7 @@ def claim_name(volume: t.Mapping[str, JSON]) -> str:
     return str(claim.get("claimName") or (volume.get("dataVolume") or {}).get("name") or "")
 
 
-def is_fenced(pod: Pod) -> bool:
+def needs_fencing(pod: Pod) -> bool:
     """Whether a replacement needs this pod of a failed node to be gone, as for a launcher pod: a VM starts
     again only once its node is fenced. Pods of other controllers are replaced while they terminate.
     Source: KubeVirt, virt-controller/watch/vmi and /vm (a VMI ends with its last pod)."""
@@ -220,7 +220,7 @@ def settled(snapshot: Snapshot, failing: t.Container[str] = ()) -> Snapshot:
     living = {vmi.uid for vmi in snapshot.vmis if not vmi.terminating}
 
     def stays_on_dead_node(pod: Pod) -> bool:
-        fenced = pod.node_name in failing and is_fenced(pod)
+        fenced = pod.node_name in failing and needs_fencing(pod)
         return pod.node_name in dead and not fenced
 
     ending = tuple(

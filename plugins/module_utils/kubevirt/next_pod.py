@@ -57,7 +57,7 @@ from .launcher import (
     why_not_modeled,
 )
 from .moving import PLACEMENT_FIELDS
-from .node_selectors import is_expanded
+from .node_selectors import needs_expansion
 
 Template = t.Mapping[str, JSON]
 
@@ -65,20 +65,20 @@ NEXT = "-next"
 """Suffix of the names of pods that do not exist yet. It is only shown; no code reads it."""
 
 
-def restarted(pod: Pod, vmi: Vmi | None, declared: Placement, labels: Labels) -> Pod:
+def pod_after_restart(pod: Pod, vmi: Vmi | None, declared: Placement, labels: Labels) -> Pod:
     """The pod of the next VirtualMachineInstance, or the one that replaces an evicted pod: made
     from the template, while the old one is gone."""
     created = _next(pod, declared, {**carried_labels(pod.labels), **labels})
     return replace(created, placement=without_migration_cpu(created.placement, vmi))
 
 
-def as_declared(pod: Pod, vmi: Vmi | None, declared: Placement, labels: Labels) -> Pod:
+def pod_as_declared(pod: Pod, vmi: Vmi | None, declared: Placement, labels: Labels) -> Pod:
     """`pod`, on its node, as if it had been made from what its workload declares now."""
-    created = restarted(pod, vmi, declared, labels)
+    created = pod_after_restart(pod, vmi, declared, labels)
     return replace(created, name=pod.name, uid=pod.uid, node_name=pod.node_name)
 
 
-def migrated(pod: Pod, vmi: Vmi, declared: Placement, source: Node | None) -> Pod:
+def migration_target_pod(pod: Pod, vmi: Vmi, declared: Placement, source: Node | None) -> Pod:
     """The target pod of a live migration: made from the VirtualMachineInstance, while the source
     still runs, and kept off its node (virt-controller, watch/migration/migration.go, createTargetPod).
     `source` is the node that it leaves; None where it is not known."""
@@ -298,7 +298,7 @@ def why_estimated(
 ) -> str:
     """Why the launcher pod of a VM without a VMI may be another than `launcher_pod` makes it; empty where
     it is known. `network_devices` is None where they were not read."""
-    if template is None and is_expanded(workload):
+    if template is None and needs_expansion(workload):
         return "its instance type or preference could not be read"
     template = template or workload.template
     networks = multus_networks(template, workload.ref.namespace)

@@ -32,7 +32,7 @@ def vm_spec(workload: Workload) -> t.Mapping[str, JSON]:
     return (spec.get("virtualMachineTemplate") or {}).get("spec") or spec
 
 
-def is_expanded(workload: Workload) -> bool:
+def needs_expansion(workload: Workload) -> bool:
     """Whether an instance type or a preference adds to the template."""
     spec = vm_spec(workload)
     return bool(spec.get("instancetype") or spec.get("preference"))

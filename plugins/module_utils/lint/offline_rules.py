@@ -200,9 +200,9 @@ def _after(scene: LintInput, before: Snapshot, writes: tuple[Write, ...]) -> Lin
 def _others(rules: tuple[Rule, ...], snapshot: Snapshot, scene: LintInput) -> t.Iterator[Finding]:
     """Workloads, VMIs and pods that the selector of a group selects and the rule does not name."""
     inventory = Inventory.of(snapshot)
-    chooser = GroupSelectorBuilder(inventory, read_ownership)
+    selectors = GroupSelectorBuilder(inventory, read_ownership)
     for rule in rules:
-        compiled = compile_rule(resolve(rule, inventory, []), chooser, snapshot.platform)
+        compiled = compile_rule(resolve(rule, inventory, []), selectors, snapshot.platform)
         for selection in compiled.selections:
             members = {workload.ref for workload in selection.members}
             selector = selection.selector()

@@ -283,8 +283,8 @@ class InServiceStep:
         about = [x for x in journal.records if x.source in nodes] if journal is not None else []
         if journal is None or not about:
             return ""
-        judged = lease.judge(reading, self.state.watched, self.elapsed)
-        self.state.mark, self.state.marked = judged.watched.mark, judged.watched.since
+        judged = lease.lease_state(reading, self.state.watched, self.elapsed)
+        self.state.renewal, self.state.renewal_since = judged.watched.renewal, judged.watched.since
         if judged.alive:
             raise InvalidInput(
                 [

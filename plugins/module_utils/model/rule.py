@@ -66,10 +66,10 @@ class Avoid:
 
 @dataclass(frozen=True, slots=True)
 class KeepApart:
-    """No topology domain has two members (`others` empty), or a member and one of the `others`."""
+    """No topology domain has two members (`targets` empty), or a member and one of the `targets`."""
 
     topology_key: str
-    others: tuple[Target, ...] = ()
+    targets: tuple[Target, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class KeepTogether:
 
 
 @dataclass(frozen=True, slots=True)
-class SpreadOver:
+class Spread:
     topology_key: str
     max_skew: int = 1
 
@@ -93,7 +93,7 @@ class RawTerms:
     fields: t.Mapping[str, JSON]
 
 
-RuleType: t.TypeAlias = RunOn | Avoid | KeepApart | KeepTogether | SpreadOver | RawTerms
+RuleType: t.TypeAlias = RunOn | Avoid | KeepApart | KeepTogether | Spread | RawTerms
 
 
 @dataclass(frozen=True, slots=True)

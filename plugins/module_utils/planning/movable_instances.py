@@ -16,7 +16,7 @@ from ..compliance.declared import Declared, DeclaredReader
 from ..compliance.drift import Drift, DriftComparison
 from ..kubevirt.instances import instances
 from ..kubevirt.moving import MoveOptions, can_migrate, move_options, takes_effect
-from ..kubevirt.next_pod import as_declared, migrated, without_migration_cpu
+from ..kubevirt.next_pod import migration_target_pod, pod_as_declared, without_migration_cpu
 from ..model.gc import collector_paused
 from ..model.kinds import DO_NOT_MOVE
 from ..model.objects import Pod, Ref
@@ -44,7 +44,9 @@ class MovableInstance:
         """The running pod (name, uid, node) as the workload declares it; the very `pod` where that
         is how it runs."""
         return (
-            as_declared(self.pod, self.instance.vmi, self.declared.placement, self.declared.labels)
+            pod_as_declared(
+                self.pod, self.instance.vmi, self.declared.placement, self.declared.labels
+            )
             if self.declared is not None
             else self.pod
         )
@@ -86,7 +88,7 @@ class MovableInstance:
         if vmi is None or self.declared is None or not self.can_migrate:
             return None
         source = self._reader.nodes.get(self.node)
-        return migrated(self.pod, vmi, self.declared.placement, source)
+        return migration_target_pod(self.pod, vmi, self.declared.placement, source)
 
     def next_pod(self, method: Method) -> Pod:
         """The pod that the scheduler would have to place for this move."""

@@ -49,8 +49,8 @@ def moves_needed(
     topology: Topology,
 ) -> dict[str, MoveCount]:
     """Each violated rule (or the description of a term that no rule owns) to the fewest moves that
-    repair it; None if no arrangement does, UNCOUNTED beyond the bound on work. `index` is the declared
-    world, where `instances` run.
+    repair it; None if no arrangement does, UNCOUNTED beyond the bound on work. `index` has the
+    cluster as declared, where `instances` run.
 
     The count is exact for a group that one rule keeps apart, or spreads over the same nodes. It is
     a lower bound where two groups keep apart from each other, and where the members of a spread
@@ -164,8 +164,8 @@ class _MoveCounter:
         return f"{instance.instance.workload or instance.instance.ref}: node terms"
 
     def _has_feasible_node(self, instance: EvaluatedInstance) -> bool:
-        nodes = self._index.feasible_nodes(instance.as_declared, without=instance.key)
-        if not can_be_bypassed(instance.as_declared, instance.workload):
+        nodes = self._index.feasible_nodes(instance.declared_pod, without=instance.key)
+        if not can_be_bypassed(instance.declared_pod, instance.workload):
             return bool(nodes)
         table = self._index.table
         return any(
@@ -204,11 +204,11 @@ class _MoveCounter:
         return keep_from(only_repelling, only_repelled, domains, both)
 
     def _constraint(self, owner: EvaluatedInstance, term: Term) -> Constraint | None:
-        labels = owner.as_declared.labels
+        labels = owner.declared_pod.labels
         return next(
             (
                 constraint
-                for constraint in self._index.pod_info(owner.as_declared).constraints
+                for constraint in self._index.pod_info(owner.declared_pod).constraints
                 if spread_term(constraint.source, labels) == term
             ),
             None,
@@ -258,7 +258,7 @@ class _MoveCounter:
         members = {}
         with _away(index, instances):
             for name, instance in instances.items():
-                pod, node = instance.as_declared, instance.node
+                pod, node = instance.declared_pod, instance.node
                 feasible = index.nodes_passing(index.pod_info(pod))
                 if feasible not in domains_of:
                     named = [d for d, nodes in table.domains(key).items() if nodes & feasible]

@@ -34,7 +34,7 @@ from .movable_instances import MovableInstance
 from .node_ranking import NodeRanking
 
 Uid = str
-Refusals = t.Mapping[str, tuple[FilterStatus, ...]]
+FailuresByPod = t.Mapping[str, tuple[FilterStatus, ...]]
 
 MAX_LEAVING = 8
 """Leaving pods that each question sets aside. With more of them the declared cluster gets an index
@@ -44,11 +44,11 @@ of its own."""
 @dataclass(frozen=True, slots=True)
 class VerifiedIndex:
     """The index of a snapshot, and by pod key what the filters say against a placed pod on its node
-    (Index.failures_in_place). `refusals` is None if that was not asked; a plan needs it for its
+    (Index.failures_in_place). `failures` is None if that was not asked; a plan needs it for its
     candidates only."""
 
     index: Index
-    refusals: Refusals | None
+    failures: FailuresByPod | None
 
     @classmethod
     def of(cls, snapshot: Snapshot, candidates: t.Iterable[MovableInstance]) -> VerifiedIndex:
@@ -87,10 +87,10 @@ class ClusterSimulation:
         candidates: t.Iterable[MovableInstance],
         *,
         leaving_keys: tuple[str, ...] = (),
-        failures: Refusals | None = None,
+        failures: FailuresByPod | None = None,
     ) -> None:
         self._leaving = leaving_keys
-        self._known_refusals = failures
+        self._known_failures = failures
         self.running = running
         self.declared = declared
         self.table = running.table
@@ -126,7 +126,7 @@ class ClusterSimulation:
         view = ClusterView(snapshot)
         running = view.index if verified is None else verified.index
         leaving_keys = tuple(uid for uid in leaving if uid in running)
-        failures: Refusals | None = None
+        failures: FailuresByPod | None = None
         declared = running
         if len(leaving_keys) > MAX_LEAVING or any(x.declared_pod is not x.pod for x in candidates):
             declared_pods = {instance.pod.uid: instance.declared_pod for instance in candidates}
@@ -134,7 +134,7 @@ class ClusterSimulation:
             declared = view.index_with(declared_pods.get(pod.uid, pod) for pod in staying)
             leaving_keys = ()
         elif verified is not None:
-            failures = verified.refusals
+            failures = verified.failures
         return cls(
             running,
             declared,
@@ -156,10 +156,10 @@ class ClusterSimulation:
 
     def violating(self) -> list[Uid]:
         """The candidates that violate a constraint, in their order."""
-        refusals = self._known_refusals
-        if refusals is None:
+        failures = self._known_failures
+        if failures is None:
             return [uid for uid in self.candidates if self.violations(uid)]
-        suspects = {self._uids[key] for key in refusals if key in self._uids}
+        suspects = {self._uids[key] for key in failures if key in self._uids}
         suspects |= {
             uid for uid, x in self.candidates.items() if can_be_bypassed(x.declared_pod, x.workload)
         }
@@ -167,7 +167,7 @@ class ClusterSimulation:
             suspects |= self.dependencies.related_to_pod(self.running.placed_info(key))
         return [uid for uid in self.candidates if uid in suspects and self.violations(uid)]
 
-    def refusals(self, uid: Uid, node: str | None = None) -> tuple[FilterStatus, ...]:
+    def failures(self, uid: Uid, node: str | None = None) -> tuple[FilterStatus, ...]:
         """What the filters say against the instance on `node` (None: where it is), as declared."""
         instance = self.candidates[uid]
         with self._without_leaving():
@@ -183,10 +183,10 @@ class ClusterSimulation:
         return violated
 
     def _compute_violations(self, uid: Uid) -> tuple[FilterStatus, ...]:
-        if self._known_refusals is None or self._moves or self._leaving:
-            failures = self.refusals(uid)
+        if self._known_failures is None or self._moves or self._leaving:
+            failures = self.failures(uid)
         else:
-            failures = self._known_refusals.get(self.candidates[uid].pod.uid, ())
+            failures = self._known_failures.get(self.candidates[uid].pod.uid, ())
         instance = self.candidates[uid]
         if not failures and not can_be_bypassed(instance.declared_pod, instance.workload):
             return ()

@@ -6,7 +6,7 @@ The run that held the Lease before may not be dead but frozen, with a request th
 send when it wakes up. What keeps such a request from doing harm:
 
 - It is sent at most some seconds after a renewal of the Lease (`lease.LeaseKeeper`), which fails.
-- A delete or an eviction names the resource version that was read; `fence` changes that.
+- A delete or an eviction names the resource version that was read; `outdate_pending_deletes` changes that.
 - A migration's name follows from run, instance and attempt: the successor's is the same object.
 - A restart has no precondition in KubeVirt (1.8, virt-api rest/lifecycle.go: only "already
   underway" is refused). One that may have been sent is recognized by what is seen (a request queued
@@ -115,9 +115,9 @@ def takeover_lines(unfinished: RunJournal | None, journal: RunJournal) -> list[s
     return [f"taking over the moves in flight of run {journal.run}"]
 
 
-def fence(api: ApiClient, held: HeldLease, journal: RunJournal) -> None:
-    """Mark each instance that the previous holder may be about to end. That changes its resource
-    version, which a delete or eviction that is under way names."""
+def outdate_pending_deletes(api: ApiClient, held: HeldLease, journal: RunJournal) -> None:
+    """Annotate each instance that the previous holder may be about to end. That changes its resource
+    version, so that a delete or eviction that is under way fails with 409."""
     for record in journal.records:
         if record.phase is Phase.INTENDED and record.method is Method.RECREATE:
             body = {"metadata": {"uid": record.uid, "annotations": {names.RUN: str(held)}}}
@@ -130,7 +130,7 @@ def fence(api: ApiClient, held: HeldLease, journal: RunJournal) -> None:
 _ANNOTATIONS = Pointer(("metadata", "annotations"))
 
 
-def clear_undo_notes(candidates: t.Iterable[MovableInstance]) -> tuple[Write, ...]:
+def remove_undo_notes(candidates: t.Iterable[MovableInstance]) -> tuple[Write, ...]:
     """The writes that remove the undo record of each workload whose instances all run as declared and
     which has all constraints of its rules."""
     settled: dict[t.Any, tuple[Workload, bool]] = {}
@@ -158,7 +158,7 @@ def with_undo_note(candidates: t.Iterable[MovableInstance]) -> frozenset[Ref]:
     )
 
 
-def recompute_clearing(write: Write, manifest: t.Mapping[str, JSON]) -> Write | None:
+def recompute_removal(write: Write, manifest: t.Mapping[str, JSON]) -> Write | None:
     """For a workload that was read again: the record goes only if it, the rules and the terms are
     those that were read. New terms leave the record as it is, and need it."""
     same = all(test.pointer.read(manifest, None) == test.value for test in write.tests)
@@ -174,6 +174,6 @@ def _write(workload: Workload) -> Write:
         uid=workload.uid,
         tests=tuple(Operation("test", at, at.read(workload.manifest, None)) for at in pointers),
         operations=(Operation("remove", _ANNOTATIONS / UNDO),),
-        before={"journal": "kept"},
-        after={"journal": "cleared"},
+        before={"undo record": "kept"},
+        after={"undo record": "removed"},
     )

@@ -221,7 +221,7 @@ def needed_rights(disruptions: t.Iterable[Disruption], cleared: t.Iterable[Ref])
 
 def _of_move(method: Method, instance: Ref) -> t.Iterator[Right]:
     """`get` is for the read right before the move (and of what a restart would apply), `patch` for the
-    fence (`handover.fence`), `delete` of a migration to cancel it."""
+    takeover (`handover.outdate_pending_deletes`), `delete` of a migration to cancel it."""
     where = instance.namespace
     machine = instance.kind == VMI
     group, plural = (_KUBEVIRT, VMIS) if machine else ("", "pods")

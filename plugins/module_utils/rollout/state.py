@@ -153,21 +153,21 @@ class RolloutState:
     """`elapsed` are the seconds since the task began, `base` what the run's clock showed then.
 
     `failing_since` is when (in elapsed seconds) the API server stopped answering, -1 while it
-    answers. `waiting` is the reason for waiting that was reported last. `fenced`: what an earlier
-    run may yet send was made void. `total` and `to_come` are those of MoveCount.
+    answers. `waiting` is the reason for waiting that was reported last. `outdated`: a
+    delete or eviction that an earlier run may still send fails. `total` and `to_come` are those of MoveCount.
     `retry_at` is that of the Reconciler. `failures` names the moves that failed so far, with
     their reasons. `interrupted`: this step only gives the Lease back.
     """
 
     run: str = ""
-    term: int = 0
+    transitions: int = 0
     elapsed: float = 0.0
     base: float = 0.0
-    mark: str = ""
-    marked: float = 0.0
+    renewal: str = ""
+    renewal_since: float = 0.0
     failing_since: float = -1.0
     waiting: str = ""
-    fenced: bool = False
+    outdated: bool = False
     changed: bool = False
     total: int = -1
     to_come: dict[str, str] = field(default_factory=dict)
@@ -187,7 +187,7 @@ class RolloutState:
 
     @property
     def held(self) -> HeldLease | None:
-        return HeldLease(self.run, self.term) if self.term else None
+        return HeldLease(self.run, self.transitions) if self.transitions else None
 
     @property
     def count(self) -> MoveCount:
@@ -199,7 +199,7 @@ class RolloutState:
 
     @property
     def watched(self) -> LeaseWatch:
-        return LeaseWatch(self.mark, self.marked)
+        return LeaseWatch(self.renewal, self.renewal_since)
 
 
 @dataclass(slots=True)

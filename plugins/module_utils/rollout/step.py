@@ -159,7 +159,7 @@ class RolloutStep:
 
     def finish_check(self, view: View, plan: Plan, result: StepResult) -> None:
         """Add to a check mode result what `finish` would do."""
-        cleared = [str(write.target) for write in handover.clear_undo_notes(view.candidates)]
+        cleared = [str(write.target) for write in handover.remove_undo_notes(view.candidates)]
         self.report.lines += report.undo_notes_removed(cleared, check=True)
         self._report_not_enforced(result, view, plan)
         result.changed = result.changed or bool(cleared)
@@ -174,8 +174,8 @@ class RolloutStep:
             ours = lease.read(self.api)
             journal = self._journal_of_ours(ours, held)
             keeper = LeaseKeeper(self.api, held, self._renewed, ours.journal)
-            with keeper.renewed_beside():
-                self._fence(held, journal)
+            with keeper.renewed_in_background():
+                self._outdate_pending_deletes(held, journal)
                 return self._reconcile(keeper, journal, self.read_cluster(journal.records))
         if self.elapsed >= self.options.run_timeout:
             return self.failed(
@@ -196,8 +196,8 @@ class RolloutStep:
         if taken is None:
             return self._result(finished=False)
         keeper, journal = taken
-        with keeper.renewed_beside():
-            self._fence(keeper.held, journal)
+        with keeper.renewed_in_background():
+            self._outdate_pending_deletes(keeper.held, journal)
             self._report_plan(f"run {journal.run}", plan)
             return self._reconcile(keeper, journal, view)
 
@@ -228,7 +228,7 @@ class RolloutStep:
     ) -> None:
         """Raises InvalidInput with every right that is missing, or if there is no Lease. Asked once,
         before anything is written: not again while the Lease's holder is waited for."""
-        if self.state.mark:
+        if self.state.renewal:
             return
         moves = [(move.method, move.instance) for move in plan.moves]
         moves += [(record.method, record.instance) for record in records]
@@ -325,7 +325,7 @@ class RolloutStep:
 
     def _journal_of_ours(self, reading: LeaseReading, held: HeldLease) -> RunJournal:
         journal = handover.read_journal(reading)
-        if reading.holder != held.run or reading.term != held.term or journal is None:
+        if reading.holder != held.run or reading.transitions != held.transitions or journal is None:
             raise LeaseLost(held, reading)
         self.journal = journal
         return journal
@@ -335,8 +335,8 @@ class RolloutStep:
     ) -> tuple[LeaseKeeper, RunJournal] | None:
         """The Lease and the journal to go on with; None while it is not known whether the holder
         is alive. Raises InvalidInput where it is."""
-        judged = lease.judge(reading, self.state.watched, self.elapsed)
-        self.state.mark, self.state.marked = judged.watched.mark, judged.watched.since
+        judged = lease.lease_state(reading, self.state.watched, self.elapsed)
+        self.state.renewal, self.state.renewal_since = judged.watched.renewal, judged.watched.since
         if not judged.free:
             self._wait_for(reading, judged.alive)
             return None
@@ -346,18 +346,18 @@ class RolloutStep:
         if held is None:
             return None
         self.journal = journal
-        self.state.run, self.state.term = held.run, held.term
+        self.state.run, self.state.transitions = held.run, held.transitions
         self.state.base = journal.clock - self.elapsed
         self.state.waiting = ""
         self._renewed = uptime()
         self.report.lines += handover.takeover_lines(unfinished, journal)
         return LeaseKeeper(self.api, held, self._renewed, text), journal
 
-    def _fence(self, held: HeldLease, journal: RunJournal) -> None:
+    def _outdate_pending_deletes(self, held: HeldLease, journal: RunJournal) -> None:
         """Once, before anything is sent."""
-        if not self.state.fenced:
-            handover.fence(self.api, held, journal)
-            self.state.fenced = True
+        if not self.state.outdated:
+            handover.outdate_pending_deletes(self.api, held, journal)
+            self.state.outdated = True
 
     def _wait_for(self, reading: LeaseReading, alive: bool) -> None:
         if alive:
@@ -458,8 +458,8 @@ class RolloutStep:
 
     def finish(self, view: View, plan: Plan) -> StepResult:
         """Remove the undo records of what is enforced now, and report what is left."""
-        writes = handover.clear_undo_notes(view.candidates)
-        applied = apply(self.api, writes, recompute=handover.recompute_clearing)
+        writes = handover.remove_undo_notes(view.candidates)
+        applied = apply(self.api, writes, recompute=handover.recompute_removal)
         cleared = [str(write.target) for write in applied.done]
         self.report.lines += report.undo_notes_removed(cleared, check=False)
         self.state.changed = self.state.changed or bool(applied.done)

@@ -40,7 +40,7 @@ def takes_effect(workload: Workload, merged: Merged, inventory: Inventory) -> st
         return NOW
     if workload.ref.kind == DEPLOYMENT.name:
         return OWN_ROLLOUT if workload.replicas else NEXT_START
-    vmis = inventory.machines_of(workload)
+    vmis = inventory.vmis_of(workload)
     if not vmis and inventory.gap(VMIS, workload.ref.namespace) is None:
         return NEXT_START
     if merged.locations == {TermLocation.LABEL}:

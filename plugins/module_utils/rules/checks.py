@@ -13,7 +13,7 @@ import typing as t
 from ..model.findings import Finding
 from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Ref
-from ..model.rule import KeepApart, PodSelector, Rule, SpreadOver
+from ..model.rule import KeepApart, PodSelector, Rule, Spread
 from ..model.snapshot import Unreadable, Workload
 from ..scheduler.labels import matches
 from .compile import Compiled
@@ -147,7 +147,7 @@ def single_workload(rule: Rule) -> t.Iterator[Finding]:
     """A group of one VM, by the rule alone. Labels may select more VMs later, and all workloads with
     the rule's `label` belong to its group, so such rules have no finding."""
     chosen = [*rule.workloads, *(target for _where, target in targets_of(rule))]
-    if not isinstance(rule.rule_type, (KeepApart, SpreadOver)) or rule.label:
+    if not isinstance(rule.rule_type, (KeepApart, Spread)) or rule.label:
         return
     group = set()
     for selector in chosen:
@@ -178,7 +178,7 @@ def _lacking(compiled: Compiled) -> t.Iterator[Finding]:
             "warning" if rule.preferred else "error",
             f"The server does not know {name}, so it was left out: {harm}.",
             "Update Kubernetes and KubeVirt, make the rule preferred, or allow this finding.",
-            tuple(workload.ref for workload in compiled.carriers),
+            tuple(workload.ref for workload in compiled.workloads),
             rule.id.name,
         )
 

@@ -11,7 +11,7 @@
 | keep_together | one podAffinity term                              | weighted                   |
 | spread        | DoNotSchedule, nodeTaintsPolicy Honor             | ScheduleAnyway             |
 
-Among themselves, virtual machines differ in `kubevirt.io/created-by` (mismatchLabelKeys): a
+VMs differ among themselves in `kubevirt.io/created-by` (mismatchLabelKeys): a
 migration's own source pod does not keep the target out of its domain. Pods of a Deployment have
 their revision in common (matchLabelKeys): its old and new pods do not keep each other out.
 """
@@ -26,7 +26,7 @@ from ..model.json_pointer import JSON
 from ..model.kinds import POD_TEMPLATE_HASH, VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.placement_manifests import CREATED_BY
-from ..model.rule import Avoid, KeepApart, KeepTogether, RawTerms, Rule, RunOn, SpreadOver
+from ..model.rule import Avoid, KeepApart, KeepTogether, RawTerms, Rule, RunOn, Spread
 from ..model.snapshot import TAINTS_POLICY_SINCE, Platform, Workload
 from ..scheduler.labels import matches
 from .group_selector import GroupSelectorBuilder, Selection, label_term
@@ -41,15 +41,17 @@ class Compiled:
     the fields that were left out because the server does not know them."""
 
     rule: Rule
-    carriers: tuple[Workload, ...]
+    workloads: tuple[Workload, ...]
     terms: t.Mapping[Ref, tuple[CompiledTerm, ...]]
     selections: tuple[Selection, ...] = ()
     lacking: tuple[str, ...] = ()
 
 
-def compile_rule(resolved: Resolved, chooser: GroupSelectorBuilder, platform: Platform) -> Compiled:
+def compile_rule(
+    resolved: Resolved, selectors: GroupSelectorBuilder, platform: Platform
+) -> Compiled:
     """The terms of one rule, for every workload that gets a term or a label."""
-    compiler = _Compiler(resolved, chooser, platform)
+    compiler = _Compiler(resolved, selectors, platform)
     terms = {workload.ref: compiler.terms_for(workload) for workload in resolved.members.workloads}
     labelled: dict[Ref, tuple[CompiledTerm, ...]] = {}
     for selection in compiler.used:
@@ -71,11 +73,11 @@ class _Compiler:
     """Compiles one rule; `used` are its selections, `lacking` the fields that the server lacks."""
 
     def __init__(
-        self, resolved: Resolved, chooser: GroupSelectorBuilder, platform: Platform
+        self, resolved: Resolved, selectors: GroupSelectorBuilder, platform: Platform
     ) -> None:
         self._rule = resolved.rule
         self._resolved = resolved
-        self._chooser = chooser
+        self._selectors = selectors
         self._platform = platform
         self._selections: dict[str, Selection] = {}
         self.used: list[Selection] = []
@@ -83,20 +85,24 @@ class _Compiler:
         if self._rule.label is not None and resolved.members.workloads:
             self._group()
 
-    def terms_for(self, carrier: Workload) -> tuple[CompiledTerm, ...]:
+    def terms_for(self, workload: Workload) -> tuple[CompiledTerm, ...]:
         rule_type = self._rule.rule_type
         if isinstance(rule_type, RunOn):
             return self._nodes(rule_type.nodes, "In")
         if isinstance(rule_type, Avoid):
             return self._nodes(rule_type.nodes, "NotIn")
         if isinstance(rule_type, KeepApart):
-            return tuple(self._apart(rule_type, carrier))
+            return tuple(self._apart(rule_type, workload))
         if isinstance(rule_type, KeepTogether):
             selection = self._target(0) if rule_type.target is not None else self._group()
             return (self._pod_term(TermLocation.AFFINITY, rule_type.topology_key, selection),)
-        if isinstance(rule_type, SpreadOver):
+        if isinstance(rule_type, Spread):
             return (self._spread(rule_type),)
-        return compile_terms(rule_type.fields) if isinstance(rule_type, RawTerms) else ()
+        if isinstance(rule_type, RawTerms):
+            return compile_terms(rule_type.fields)
+        if rule_type is None:  # the rule sets a label only
+            return ()
+        raise AssertionError(f"{type(rule_type).__name__} compiles to nothing: add it to terms_for")
 
     def _nodes(
         self, nodes: t.Sequence[tuple[str, tuple[str, ...]]], operator: str
@@ -112,38 +118,38 @@ class _Compiler:
         value = {"weight": self._rule.weight, "preference": preference}
         return (CompiledTerm(TermLocation.PREFERRED_NODE, value),)
 
-    def _apart(self, rule_type: KeepApart, carrier: Workload) -> t.Iterator[CompiledTerm]:
-        if rule_type.others:
+    def _apart(self, rule_type: KeepApart, workload: Workload) -> t.Iterator[CompiledTerm]:
+        if rule_type.targets:
             for number in range(len(self._resolved.targets)):
                 selection = self._target(number)
-                keys = self._own_pods_aside(carrier) if _itself(selection, carrier) else {}
+                keys = self._keys_without_own_pods(workload) if _itself(selection, workload) else {}
                 yield self._pod_term(
                     TermLocation.ANTI_AFFINITY, rule_type.topology_key, selection, keys
                 )
             return
         members = self._resolved.members.workloads
-        alone = carrier.kind.virtual_machines or len(members) == 1
-        keys = self._own_pods_aside(carrier)
-        selection = self._group() if alone else self._one(carrier)
+        alone = workload.kind.virtual_machines or len(members) == 1
+        keys = self._keys_without_own_pods(workload)
+        selection = self._group() if alone else self._one(workload)
         yield self._pod_term(TermLocation.ANTI_AFFINITY, rule_type.topology_key, selection, keys)
         if alone:
             return
         # A term with matchLabelKeys sees no pod but those of its own revision, so a Deployment
         # among others needs terms for the others.
-        peers = [peer for peer in members if peer.ref != carrier.ref]
-        machines = tuple(peer for peer in peers if _is_machine(peer))
+        peers = [peer for peer in members if peer.ref != workload.ref]
+        vms = tuple(peer for peer in peers if _is_vm(peer))
         for peer in peers:
-            if not _is_machine(peer):
+            if not _is_vm(peer):
                 yield self._pod_term(
                     TermLocation.ANTI_AFFINITY, rule_type.topology_key, self._one(peer)
                 )
-        if machines:
-            selection = self._choose("machines", Members(machines))
+        if vms:
+            selection = self._choose("vms", Members(vms))
             yield self._pod_term(TermLocation.ANTI_AFFINITY, rule_type.topology_key, selection)
 
-    def _own_pods_aside(self, carrier: Workload) -> dict[str, JSON]:
+    def _keys_without_own_pods(self, workload: Workload) -> dict[str, JSON]:
         """Label keys that exclude an instance's own pods while it is replaced."""
-        if carrier.kind.virtual_machines:
+        if workload.kind.virtual_machines:
             version = self._platform.kubevirt
             supported = version == "" or release(version) >= MISMATCH_SINCE
             if supported and self._platform.merges_match_label_keys:
@@ -174,7 +180,7 @@ class _Compiler:
         value = {"weight": self._rule.weight, "podAffinityTerm": term}
         return CompiledTerm(_PREFERRED[slot], value)
 
-    def _spread(self, rule_type: SpreadOver) -> CompiledTerm:
+    def _spread(self, rule_type: Spread) -> CompiledTerm:
         value: dict[str, JSON] = {
             "maxSkew": rule_type.max_skew,
             "topologyKey": rule_type.topology_key,
@@ -188,12 +194,12 @@ class _Compiler:
         return CompiledTerm(TermLocation.SPREAD, value)
 
     def _group(self) -> Selection:
-        return self._remember("group", lambda: self._chooser.group(self._resolved))
+        return self._remember("group", lambda: self._selectors.group(self._resolved))
 
     def _target(self, number: int) -> Selection:
         role = f"target{number}"
         target = self._resolved.targets[number]
-        return self._remember(role, lambda: self._chooser.target(target, self._rule.id, role))
+        return self._remember(role, lambda: self._selectors.target(target, self._rule.id, role))
 
     def _one(self, workload: Workload) -> Selection:
         """One replica set or Deployment of the group alone."""
@@ -201,7 +207,7 @@ class _Compiler:
 
     def _choose(self, role: str, members: Members) -> Selection:
         rule = self._rule.id
-        return self._remember(role, lambda: self._chooser.of(members, rule, role, rule.namespace))
+        return self._remember(role, lambda: self._selectors.of(members, rule, role, rule.namespace))
 
     def _remember(self, role: str, choose: t.Callable[[], Selection]) -> Selection:
         if role not in self._selections:
@@ -216,14 +222,14 @@ _PREFERRED: t.Mapping[TermLocation, TermLocation] = {
 }
 
 
-def _is_machine(workload: Workload) -> bool:
+def _is_vm(workload: Workload) -> bool:
     return workload.ref.kind == VIRTUAL_MACHINE.name
 
 
-def _itself(selection: Selection, carrier: Workload) -> bool:
-    """Whether a target's selector also selects the carrier's own pods."""
-    if selection.namespace != carrier.ref.namespace:
+def _itself(selection: Selection, workload: Workload) -> bool:
+    """Whether a target's selector also selects the workload's own pods."""
+    if selection.namespace != workload.ref.namespace:
         return False
-    return carrier.ref in {member.ref for member in selection.members} or matches(
-        selection.selector(), carrier.template_labels
+    return workload.ref in {member.ref for member in selection.members} or matches(
+        selection.selector(), workload.template_labels
     )

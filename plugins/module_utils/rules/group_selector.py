@@ -83,42 +83,40 @@ class GroupSelectorBuilder:
         # A group that has a label of ours keeps it, so that no run changes it back and forth.
         if any(self.owned(workload).owned(mark) for workload in workloads):
             return Selection(namespace, _from_labels(dict([label])), workloads, label)
-        machines = all(w.ref.kind == VIRTUAL_MACHINE.name for w in workloads)
-        expressions = self._machines(workloads) if machines else _own_selectors(workloads)
+        vms = all(w.ref.kind == VIRTUAL_MACHINE.name for w in workloads)
+        expressions = self._of_vms(workloads) if vms else _own_selectors(workloads)
         if expressions is None:
             return Selection(namespace, _from_labels(dict([label])), workloads, label)
         return Selection(namespace, expressions, workloads)
 
-    def _machines(self, machines: t.Sequence[Workload]) -> tuple[Expression, ...] | None:
-        ids = {machine.ref: vmi_id(machine.ref.name) for machine in machines}
+    def _of_vms(self, vms: t.Sequence[Workload]) -> tuple[Expression, ...] | None:
+        ids = {vm.ref: vmi_id(vm.ref.name) for vm in vms}
         makes_ids = knows_vmi_id(self.inventory.snapshot.platform.kubevirt)
-        if self._on_pods(machines, VMI_ID, lambda m: ids[m.ref], makes_ids):
+        if self._on_pods(vms, VMI_ID, lambda m: ids[m.ref], makes_ids):
             return (_in(VMI_ID, ids.values()),)
-        if self._own_hostnames(machines) and self._on_pods(machines, VM_HOSTNAME, hostname, True):
-            return (_in(VM_HOSTNAME, map(hostname, machines)),)
+        if self._own_hostnames(vms) and self._on_pods(vms, VM_HOSTNAME, hostname, True):
+            return (_in(VM_HOSTNAME, map(hostname, vms)),)
         return None
 
     def _on_pods(
         self,
-        machines: t.Iterable[Workload],
+        vms: t.Iterable[Workload],
         key: str,
         value: t.Callable[[Workload], str],
         otherwise: bool,
     ) -> bool:
         """Whether each running pod carries the value; `otherwise` where none runs."""
         carried = [
-            pod.labels.get(key) == value(machine)
-            for machine in machines
-            for pod in self.inventory.pods_of(machine)
+            pod.labels.get(key) == value(vm) for vm in vms for pod in self.inventory.pods_of(vm)
         ]
         return all(carried) if carried else otherwise
 
-    def _own_hostnames(self, machines: t.Sequence[Workload]) -> bool:
+    def _own_hostnames(self, vms: t.Sequence[Workload]) -> bool:
         """Whether no other pod or VM of the namespace has, or will have, one of the hostnames."""
-        ours = {machine.ref for machine in machines}
-        pods = {pod.uid for machine in machines for pod in self.inventory.pods_of(machine)}
-        names = Counter(map(hostname, machines))
-        namespaces = {machine.ref.namespace for machine in machines}
+        ours = {vm.ref for vm in vms}
+        pods = {pod.uid for vm in vms for pod in self.inventory.pods_of(vm)}
+        names = Counter(map(hostname, vms))
+        namespaces = {vm.ref.namespace for vm in vms}
         foreign = {
             hostname(vm)
             for vm in self.inventory.workloads.values()

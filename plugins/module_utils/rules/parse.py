@@ -21,7 +21,7 @@ from ..model.rule import (
     RuleId,
     RuleType,
     RunOn,
-    SpreadOver,
+    Spread,
     Target,
     WorkloadSelector,
 )
@@ -92,7 +92,7 @@ def spread(reader: InputReader, value: JSON, context: Context) -> RuleType | Non
     """A topology key, or `{topology_key, max_skew}`."""
     key, given = _keyed(reader, value, ("topology_key", "max_skew"), context)
     skew = reader.at("max_skew").integer(given.get("max_skew", 1), 1)
-    return None if key is None or skew is None else SpreadOver(key, skew)
+    return None if key is None or skew is None else Spread(key, skew)
 
 
 def terms(reader: InputReader, value: JSON, context: Context) -> RuleType | None:
@@ -354,7 +354,7 @@ def _preference(
         reader.at("preferred").error("does not go with terms, which contain their own preferences")
     if preferred and all(left_out(option, given, OPTIONS) for option in RULE_TYPES):
         reader.at("preferred").error("needs a rule type: a label alone prefers nothing")
-    if "weight" in given and isinstance(rule_type, SpreadOver):
+    if "weight" in given and isinstance(rule_type, Spread):
         reader.at("weight").error("does not go with spread: a spread constraint has no weight")
     # A weight beside a misspelled `preferred` is no error of its own.
     elif "weight" in given and (

@@ -147,7 +147,7 @@ def _of_copy(
     return copied_rules(workload, ownership, concerned)
 
 
-def unread_carriers(
+def unread_workloads(
     request: RulesRequest, inventory: Inventory, faults: list[InputError], findings: list[Finding]
 ) -> None:
     """A kind that cannot be listed may hide workloads that carry the rules. That is an error if a
@@ -266,7 +266,7 @@ def plan_rules(
     findings: list[Finding] = []
     compiled = _compile(request, inventory, ownerships, faults, findings)
     requested = requested_rules(request, compiled, inventory, ownerships, faults, findings)
-    unread_carriers(request, inventory, faults, findings)
+    unread_workloads(request, inventory, faults, findings)
     changes = _changes(request, requested, inventory, faults)
     gap = inventory.gap(VMIS, request.namespace)
     if gap is not None and any(change.workload.kind.virtual_machines for change in changes):
@@ -351,9 +351,9 @@ def _compile(
         return []
     for rule in request.broken:
         resolve(rule, inventory, faults)
-    chooser = GroupSelectorBuilder(inventory, ownerships.ownership)
+    selectors = GroupSelectorBuilder(inventory, ownerships.ownership)
     resolved = [resolve(rule, inventory, faults) for rule in request.rules]
-    compiled = [compile_rule(x, chooser, inventory.snapshot.platform) for x in resolved]
+    compiled = [compile_rule(x, selectors, inventory.snapshot.platform) for x in resolved]
     for members, terms in zip(resolved, compiled, strict=True):
         findings += of_rule(members, terms, inventory)
     return compiled

@@ -24,7 +24,7 @@ class Inventory:
     ended."""
 
     tables: ClusterTables
-    machines: t.Mapping[str, tuple[Vmi, ...]]
+    vmis: t.Mapping[str, tuple[Vmi, ...]]
     """Uid of a workload to the VMIs that it owns."""
     plain_pods: t.Mapping[Ref, tuple[Pod, ...]]
     pods: t.Mapping[str, tuple[Pod, ...]]
@@ -32,10 +32,10 @@ class Inventory:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Inventory:
-        machines: dict[str, list[Vmi]] = defaultdict(list)
+        vmis: dict[str, list[Vmi]] = defaultdict(list)
         for vmi in snapshot.vmis:
             if vmi.owner is not None and not vmi.finished:
-                machines[vmi.owner.uid].append(vmi)
+                vmis[vmi.owner.uid].append(vmi)
         plain: dict[Ref, list[Pod]] = defaultdict(list)
         pods: dict[str, list[Pod]] = defaultdict(list)
         for pod in snapshot.pods:
@@ -44,7 +44,7 @@ class Inventory:
             pods[pod.namespace].append(pod)
             if pod.owner is None or pod.owner.kind != VMI:
                 plain[pod_workload(pod, snapshot.controllers)].append(pod)
-        return cls(ClusterTables(snapshot), _frozen(machines), _frozen(plain), _frozen(pods))
+        return cls(ClusterTables(snapshot), _frozen(vmis), _frozen(plain), _frozen(pods))
 
     @property
     def snapshot(self) -> Snapshot:
@@ -58,8 +58,8 @@ class Inventory:
     def namespaces(self) -> t.Collection[str]:
         return self.tables.namespaces.keys()
 
-    def machines_of(self, workload: Workload) -> tuple[Vmi, ...]:
-        return self.machines.get(workload.uid, ())
+    def vmis_of(self, workload: Workload) -> tuple[Vmi, ...]:
+        return self.vmis.get(workload.uid, ())
 
     def pods_of(self, workload: Workload) -> tuple[Pod, ...]:
         """Every pod of the workload that has not ended, migration targets too."""
@@ -67,7 +67,7 @@ class Inventory:
             return self.plain_pods.get(workload.ref, ())
         return tuple(
             pod
-            for vmi in self.machines_of(workload)
+            for vmi in self.vmis_of(workload)
             for pod in self.tables.launcher_pods.get(vmi.uid, ())
         )
 
@@ -126,8 +126,8 @@ def targets_of(rule: Rule) -> list[tuple[str, Target]]:
     """The targets that the rule type names beside the workloads of the rule, with their options."""
     rule_type = rule.rule_type
     if isinstance(rule_type, KeepApart):
-        pods = [target for target in rule_type.others if isinstance(target, PodSelector)]
-        workloads = [target for target in rule_type.others if target not in pods]
+        pods = [target for target in rule_type.targets if isinstance(target, PodSelector)]
+        workloads = [target for target in rule_type.targets if target not in pods]
         return [*_numbered("keep_apart.from", workloads), *_numbered("keep_apart.pods", pods)]
     if isinstance(rule_type, KeepTogether) and rule_type.target is not None:
         option = "pods" if isinstance(rule_type.target, PodSelector) else "with"

@@ -102,7 +102,7 @@ def relabels(
     if not workload.kind.virtual_machines or not (added or marks):
         return ()
     objects: list[tuple[Ref, str, Labels]] = []
-    for vmi in inventory.machines_of(workload):
+    for vmi in inventory.vmis_of(workload):
         if not vmi.terminating:
             objects.append((vmi.ref, vmi.uid, vmi.labels))
     for pod in inventory.pods_of(workload):

@@ -13,47 +13,47 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.lease impor
     LeaseLost,
     LeaseReading,
     LeaseWatch,
-    judge,
+    lease_state,
 )
 
 HELD = LeaseReading("r-other", 3, "2026-06-01T12:00:00.000000Z", resource_version="9")
 
 
 def test_a_lease_that_nobody_holds_is_free() -> None:
-    assert judge(LeaseReading(), LeaseWatch(), 0).free
-    assert judge(replace(HELD, holder=""), LeaseWatch(), 0).free
+    assert lease_state(LeaseReading(), LeaseWatch(), 0).free
+    assert lease_state(replace(HELD, holder=""), LeaseWatch(), 0).free
 
 
 def test_a_holder_who_was_never_seen_before_is_given_time() -> None:
-    judged = judge(HELD, LeaseWatch(), 100)
+    judged = lease_state(HELD, LeaseWatch(), 100)
     assert not judged.free
     assert not judged.alive
     assert judged.watched.since == 100
 
 
 def test_a_holder_who_shows_no_sign_of_life_is_dead_after_the_duration() -> None:
-    watched = judge(HELD, LeaseWatch(), 100).watched
-    assert not judge(HELD, watched, 119.9, duration=20).free
-    assert judge(HELD, watched, 120, duration=20).free
+    watched = lease_state(HELD, LeaseWatch(), 100).watched
+    assert not lease_state(HELD, watched, 119.9, duration=20).free
+    assert lease_state(HELD, watched, 120, duration=20).free
 
 
 def test_a_holder_who_renews_is_alive_whatever_his_clock_says() -> None:
-    watched = judge(HELD, LeaseWatch(), 100).watched
+    watched = lease_state(HELD, LeaseWatch(), 100).watched
     renewed = replace(HELD, renewed="1970-01-01T00:00:00.000000Z")
-    judged = judge(renewed, watched, 300, duration=20)
+    judged = lease_state(renewed, watched, 300, duration=20)
     assert judged.alive
     assert not judged.free
 
 
 def test_the_same_run_in_a_new_term_is_another_holder() -> None:
-    watched = judge(HELD, LeaseWatch(), 100).watched
-    assert judge(replace(HELD, term=4), watched, 300, duration=20).alive
+    watched = lease_state(HELD, LeaseWatch(), 100).watched
+    assert lease_state(replace(HELD, transitions=4), watched, 300, duration=20).alive
 
 
 @pytest.mark.parametrize(
     ("seen", "told"),
     [
-        (HELD, "is held by r-other now (term 3)"),
+        (HELD, "is held by r-other now (leaseTransitions 3)"),
         (
             replace(HELD, holder="", last_holder="r-other.3"),
             "was taken over by r-other.3, and released since",
@@ -64,4 +64,4 @@ def test_the_same_run_in_a_new_term_is_another_holder() -> None:
 def test_who_lost_the_lease_is_told_who_has_it(seen: LeaseReading, told: str) -> None:
     text = str(LeaseLost(HeldLease("r-mine", 2), seen))
     assert text.startswith(f"Lease kube-system/virt-placement {told}")
-    assert "which held it as r-mine (term 2)" in text
+    assert "which held it as r-mine (leaseTransitions 2)" in text

@@ -24,7 +24,7 @@ from tests.unit.api.scripted_server import RESET, Reply, ScriptedServer, answer,
 
 JOURNAL, RUN = "placement.virt/journal", "placement.virt/run"
 HELD = HeldLease("r1", 4)
-FREE = LeaseReading(term=3, resource_version="7")
+FREE = LeaseReading(transitions=3, resource_version="7")
 TAKEN = status(409, "AlreadyExists")
 TEST_FAILED = status(422, "Invalid", "testing value /spec/holderIdentity failed")
 
@@ -64,7 +64,9 @@ def test_free_lease_is_taken_as_it_was_read(server: ScriptedServer, api: ApiClie
 
 def test_lease_without_annotations_gets_some(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(answer({}))
-    lease.take(api, LeaseReading(term=3, resource_version="7", annotated=False), "r1", "text")
+    lease.take(
+        api, LeaseReading(transitions=3, resource_version="7", annotated=False), "r1", "text"
+    )
     assert patched(server)["add /metadata/annotations"] == {}
 
 
@@ -179,7 +181,7 @@ def test_keeper_whose_renewal_fails_is_no_younger(server: ScriptedServer, api: A
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease, "RENEW_BESIDE", 0.05)
+    monkeypatch.setattr(lease, "RENEW_IN_BACKGROUND", 0.05)
     monkeypatch.setattr(lease, "RENEW_PAUSE", 0.01)
 
 
@@ -196,7 +198,7 @@ def test_lease_is_renewed_beside_long_work_with_the_journal_that_is_on_it(
 ) -> None:
     server.plays(answer({}))
     keeper = LeaseKeeper(api, HELD, uptime() - 15, "first")
-    with keeper.renewed_beside():
+    with keeper.renewed_in_background():
         until(lambda: len(server.seen) >= 2)
         assert patched(server)["add /metadata/annotations/placement.virt~1journal"] == "first"
         keeper.renew("second")
@@ -217,7 +219,7 @@ def test_lease_that_is_lost_beside_long_work_grows_old(
 ) -> None:
     server.plays(TEST_FAILED, there("r2", 5))
     keeper = LeaseKeeper(api, HELD, uptime() - 60, "text")
-    with keeper.renewed_beside():
+    with keeper.renewed_in_background():
         until(lambda: len(server.seen) == 2)
         time.sleep(0.1)
     assert len(server.seen) == 2, "it is not tried again"

@@ -110,10 +110,10 @@ def test_a_field_that_only_the_template_has_is_missing() -> None:
     missing = ["nodeSelector", "pod anti-affinity", "pod anti-affinity", "spread", "toleration"]
     assert kinds(case) == (missing, [])
     assert case.drift is not None and not case.drift.reached
-    assert case.as_declared.node_name == "n1"
-    assert case.as_declared.uid == case.pod.uid
-    assert ("kubevirt.io/schedulable", "true") in case.as_declared.placement.node_selector
-    assert case.as_declared.placement.anti_affinity[0].differs_in == "kubevirt.io/created-by"
+    assert case.declared_pod.node_name == "n1"
+    assert case.declared_pod.uid == case.pod.uid
+    assert ("kubevirt.io/schedulable", "true") in case.declared_pod.placement.node_selector
+    assert case.declared_pod.placement.anti_affinity[0].differs_in == "kubevirt.io/created-by"
 
 
 def test_what_live_update_has_brought_to_the_machine_is_reached() -> None:
@@ -196,5 +196,5 @@ def test_labels_that_binding_copied_are_not_those_of_the_next_pod() -> None:
     next(iter(cluster.pods.values()))["metadata"]["labels"][ZONE] = "a"
     cluster.template(ref)["spec"].update(anti_affinity(apart(tier="db")))
 
-    assert ZONE not in case_of(cluster).as_declared.labels
-    assert case_of(cluster).as_declared.labels["tier"] == "db"
+    assert ZONE not in case_of(cluster).declared_pod.labels
+    assert case_of(cluster).declared_pod.labels["tier"] == "db"

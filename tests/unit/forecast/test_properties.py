@@ -184,7 +184,7 @@ def state_of(world: ClusterSimulation) -> t.Any:
     return (
         dict(world.node_of),
         list(world.ranking.loads),
-        {uid: world.refusals(uid) for uid in world.candidates},
+        {uid: world.failures(uid) for uid in world.candidates},
         {
             uid: world.open_set(uid, candidate.move_options.methods[0])
             for uid, candidate in world.candidates.items()

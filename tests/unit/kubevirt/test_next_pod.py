@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.next_pod import (
     launcher_pod,
     planned_vmi,
-    restarted,
+    pod_after_restart,
     why_estimated,
     with_source_cpu,
     without_migration_cpu,
@@ -131,7 +131,7 @@ def test_next_pod_has_node_expressions_of_kubevirt_and_none_that_the_template_lo
 ) -> None:
     pod = Pod("shop", "virt-launcher-db", placement=Placement(node_terms=node_terms(*running)))
 
-    created = restarted(pod, None, Placement(), {})
+    created = pod_after_restart(pod, None, Placement(), {})
 
     assert created.placement.node_terms == (None if kept is None else node_terms(*kept))
 

@@ -11,7 +11,7 @@ from ansible_collections.virt.placement.plugins.module_utils.compliance.declared
 )
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.node_selectors import (
     AddedNodeSelectors,
-    is_expanded,
+    needs_expansion,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
@@ -83,7 +83,7 @@ def test_vm_of_a_pool_has_the_instance_type_of_the_pool() -> None:
         Owner("VirtualMachinePool", "web", "u-pool"),
     )
     snapshot = Snapshot(workloads=(pool, member), vmis=(running(disk="fast"),))
-    assert is_expanded(pool)
+    assert needs_expansion(pool)
     assert AddedNodeSelectors(snapshot).of(pool) == {"disk": "fast"}
 
 

@@ -44,7 +44,7 @@ class Step(DrainStep):
     def __init__(self) -> None:
         api = t.cast(t.Any, SimpleNamespace(deadline=Deadline(60)))
         api.under = lambda _deadline: api
-        state = DrainState(run="r1", term=1, nodes={"w1": "u1"}, cordoned=True)
+        state = DrainState(run="r1", transitions=1, nodes={"w1": "u1"}, cordoned=True)
         super().__init__(api, options(), state, lambda: True)
         self.nodes = (NODE,)
 

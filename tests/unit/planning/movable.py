@@ -27,7 +27,7 @@ class StrictSimulation(ClusterSimulation):
     """Risks (a cordon, a taint, too little room) count as violations, as in the recorded cases."""
 
     def violations(self, uid: Uid) -> tuple[FilterStatus, ...]:
-        return self.refusals(uid)
+        return self.failures(uid)
 
 
 def movable(

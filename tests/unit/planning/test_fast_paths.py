@@ -20,7 +20,9 @@ from ansible_collections.virt.placement.plugins.module_utils.compliance.drift im
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instances import (
     instances,
 )
-from ansible_collections.virt.placement.plugins.module_utils.kubevirt.next_pod import as_declared
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.next_pod import (
+    pod_as_declared,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node, Pod
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Plan
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
@@ -86,9 +88,9 @@ def test_a_verified_index_gives_the_same_plan_and_is_given_back_as_it_was(
     verified = VerifiedIndex.of(snapshot, movable_instances(snapshot, SHOP))
     index = verified.index
     failures = all_failures(index)
-    if verified.refusals is not None:
+    if verified.failures is not None:
         known = {found.pod.uid for found in movable_instances(snapshot, SHOP)}
-        assert verified.refusals == {key: x for key, x in failures.items() if key in known}
+        assert verified.failures == {key: x for key, x in failures.items() if key in known}
 
     assert plan(snapshot, scope, verified) == plan(snapshot, scope)
     assert plan(snapshot, scope, VerifiedIndex(index, failures)) == plan(snapshot, scope)
@@ -120,7 +122,7 @@ def test_what_is_plainly_enforced_has_not_drifted(seed: int) -> None:
             assert (found.uid in drifted) == (found.drift is not None)
             continue
         declared = reader.declared(found.workload)
-        made = as_declared(found.pod, found.instance.vmi, declared.placement, declared.labels)
+        made = pod_as_declared(found.pod, found.instance.vmi, declared.placement, declared.labels)
         assert said(made) == said(found.pod)
         assert found.uid not in drifted
         assert found.drift is None

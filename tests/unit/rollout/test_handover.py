@@ -168,13 +168,15 @@ def test_takeover_counts_its_own_canary() -> None:
     assert settled.barrier == 90.0
 
 
-def test_fence_marks_what_the_previous_run_may_end(server: ScriptedServer, api: ApiClient) -> None:
+def test_takeover_annotates_instances_that_previous_run_may_end(
+    server: ScriptedServer, api: ApiClient
+) -> None:
     intended = replace(RECORD, method=Method.RECREATE)
     begun = replace(intended, uid="u2", phase=Phase.BEGUN)
     migrating = replace(RECORD, uid="u3")
     journal = RunJournal("r1", "x", records=(intended, begun, migrating))
     server.plays(status(409, "Conflict"))
-    handover.fence(api, HeldLease("r1", 4), journal)
+    handover.outdate_pending_deletes(api, HeldLease("r1", 4), journal)
     (sent,) = server.seen
     assert sent.method == "PATCH"
     assert sent.path.startswith("/apis/kubevirt.io/v1/namespaces/shop/virtualmachineinstances/db")

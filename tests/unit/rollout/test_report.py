@@ -43,8 +43,8 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.movable_in
 from ansible_collections.virt.placement.plugins.module_utils.rollout import report as progress
 from ansible_collections.virt.placement.plugins.module_utils.rollout import report as results
 from ansible_collections.virt.placement.plugins.module_utils.rollout.handover import (
-    clear_undo_notes,
-    recompute_clearing,
+    recompute_removal,
+    remove_undo_notes,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.move import (
     MoveRecord,
@@ -196,7 +196,7 @@ def candidate(
 
 def test_an_undo_note_goes_when_every_instance_runs_by_what_is_declared() -> None:
     effective, mixed, waiting = workload("a"), workload("b"), workload("c")
-    writes = clear_undo_notes(
+    writes = remove_undo_notes(
         [
             candidate(effective),
             candidate(effective),
@@ -213,10 +213,10 @@ def test_an_undo_note_goes_when_every_instance_runs_by_what_is_declared() -> Non
 
 
 def test_an_undo_note_that_was_written_anew_stays() -> None:
-    (write,) = clear_undo_notes([candidate(workload("a"))])
-    assert recompute_clearing(write, {"metadata": {"annotations": {UNDO: "before"}}}) is write
-    assert recompute_clearing(write, {"metadata": {"annotations": {UNDO: "newer"}}}) is None
-    assert recompute_clearing(write, {"metadata": {}}) is None
+    (write,) = remove_undo_notes([candidate(workload("a"))])
+    assert recompute_removal(write, {"metadata": {"annotations": {UNDO: "before"}}}) is write
+    assert recompute_removal(write, {"metadata": {"annotations": {UNDO: "newer"}}}) is None
+    assert recompute_removal(write, {"metadata": {}}) is None
 
 
 def test_an_undo_note_stays_where_rules_or_terms_were_written_since() -> None:
@@ -225,7 +225,7 @@ def test_an_undo_note_stays_where_rules_or_terms_were_written_since() -> None:
     spec = {"nodeSelector": {"disk": "ssd"}}
     there.manifest["metadata"]["annotations"][RULES] = "first"
     there.manifest["spec"]["template"]["spec"] = spec
-    (write,) = clear_undo_notes([candidate(there)])
+    (write,) = remove_undo_notes([candidate(there)])
 
     def now(rules: str, **terms: t.Any) -> dict[str, t.Any]:
         return {
@@ -233,10 +233,10 @@ def test_an_undo_note_stays_where_rules_or_terms_were_written_since() -> None:
             "spec": {"template": {"spec": terms}},
         }
 
-    assert recompute_clearing(write, now("first", **spec)) is write
-    assert recompute_clearing(write, now("second", **spec)) is None
-    assert recompute_clearing(write, now("first", nodeSelector={"disk": "hdd"})) is None
-    assert recompute_clearing(write, now("first", **spec, affinity={"nodeAffinity": {}})) is None
+    assert recompute_removal(write, now("first", **spec)) is write
+    assert recompute_removal(write, now("second", **spec)) is None
+    assert recompute_removal(write, now("first", nodeSelector={"disk": "hdd"})) is None
+    assert recompute_removal(write, now("first", **spec, affinity={"nodeAffinity": {}})) is None
     tested = {step["path"]: step["value"] for step in write.patch() if step["op"] == "test"}
     assert tested["/metadata/annotations/placement.virt~1rules"] == "first"
     assert tested["/spec/template/spec/nodeSelector"] == {"disk": "ssd"}
@@ -314,7 +314,10 @@ def test_state_travels_as_json() -> None:
 
 
 def test_only_a_step_that_is_followed_by_another_hands_its_state_on() -> None:
-    assert StepResult(finished=False, state=RolloutState("r1", 3)).as_json()["_run"]["term"] == 3
+    assert (
+        StepResult(finished=False, state=RolloutState("r1", 3)).as_json()["_run"]["transitions"]
+        == 3
+    )
     assert "_run" not in StepResult(finished=True, state=RolloutState("r1", 3)).as_json()
 
 
@@ -348,8 +351,8 @@ def test_rule_whose_constraint_was_removed_is_named_and_keeps_the_undo_record() 
     assert results.removed_constraints([candidate(workload("web"))]) == []
     (warning,) = results.removed_constraints([found])
     assert "VirtualMachine shop/db (rule apart)" in warning
-    assert clear_undo_notes([found]) == ()
-    assert clear_undo_notes([candidate(workload("db"))])
+    assert remove_undo_notes([found]) == ()
+    assert remove_undo_notes([candidate(workload("db"))])
 
 
 def test_instance_that_is_violated_until_others_have_moved_says_so() -> None:

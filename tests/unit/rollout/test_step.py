@@ -195,7 +195,7 @@ def test_lease_is_renewed_while_a_step_reads_the_cluster(
     monkeypatch.setattr(steps, "READINGS", 0.0)
     first = step(cluster)
     assert not first.finished
-    monkeypatch.setattr(lease, "RENEW_BESIDE", 0.2)
+    monkeypatch.setattr(lease, "RENEW_IN_BACKGROUND", 0.2)
     monkeypatch.setattr(lease, "RENEW_PAUSE", 0.05)
     read = TraceServer.read
     renewals: list[int] = []

@@ -17,7 +17,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.rule import (
     RawTerms,
     Rule,
     RunOn,
-    SpreadOver,
+    Spread,
     WorkloadSelector,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
@@ -70,7 +70,7 @@ def _faults(rule: t.Any) -> list[str]:
             {"keep_together": {"topology_key": "zone", "with": "b"}},
             KeepTogether(ZONE, WorkloadSelector(VM, "shop", ("b",))),
         ),
-        ({"spread": "zone"}, SpreadOver(ZONE, 1)),
+        ({"spread": "zone"}, Spread(ZONE, 1)),
         (
             {"keep_apart": {"topology_key": "zone", "from": {"name": "b"}}},
             KeepApart(ZONE, (WorkloadSelector(VM, "shop", ("b",)),)),
@@ -92,7 +92,7 @@ def _faults(rule: t.Any) -> list[str]:
             {"keep_together": {"topology_key": "zone", "with": {"name": "b"}}},
             KeepTogether(ZONE, WorkloadSelector(VM, "shop", ("b",))),
         ),
-        ({"spread": {"topology_key": "zone", "max_skew": "2"}}, SpreadOver(ZONE, 2)),
+        ({"spread": {"topology_key": "zone", "max_skew": "2"}}, Spread(ZONE, 2)),
         (
             {"terms": {"tolerations": [{"key": "a", "operator": "Exists", "value": None}]}},
             RawTerms({"tolerations": [{"key": "a", "operator": "Exists"}]}),
