@@ -16,8 +16,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.journal imp
 from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord
 
 from . import cluster
-from .cluster import OTHERS, TENANT, Object
-from .mutations import Objects, template_of
+from .cluster import OTHERS, TENANT, Object, Objects, template_of
 from .server import Server
 from .tasks import Result, run
 

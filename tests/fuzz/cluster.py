@@ -12,6 +12,8 @@ import copy
 import typing as t
 
 Object = dict[str, t.Any]
+Objects = dict[str, Object]
+"""Objects by path."""
 
 OTHERS, TENANT = "shop", "tenant"
 ZONE = "topology.kubernetes.io/zone"
@@ -53,8 +55,7 @@ def path_of(item: Object) -> str:
     return f"{root}{inside}/{item['kind'].lower()}s/{metadata['name']}"
 
 
-def objects() -> dict[str, Object]:
-    """The objects by path."""
+def objects() -> Objects:
     return {path_of(item): item for item in copy.deepcopy([*_platform(), *_nodes(), *_of_both()])}
 
 
@@ -236,41 +237,30 @@ def _owned_by(owner: Object) -> Object:
     return {"ownerReferences": [reference]}
 
 
+def _replicated(
+    version: str, kind: str, name: str, namespace: str, *, replicas: int = 1, **spec: t.Any
+) -> Object:
+    """A workload that makes its instances from a template in its spec."""
+    spec |= {"replicas": replicas, "selector": {"matchLabels": {"app": name}}}
+    return _object(version, kind, name, namespace, spec=spec, status={"replicas": replicas})
+
+
 def _replicas_of_vms(namespace: str) -> t.Iterator[Object]:
     template = _template("set0")
-    workload = _object(
-        KUBEVIRT,
-        "VirtualMachineInstanceReplicaSet",
-        "set",
-        namespace,
-        spec={
-            "replicas": 1,
-            "selector": {"matchLabels": {"app": "set"}},
-            "template": template,
-        },
-        status={"replicas": 1},
-    )
+    kind = "VirtualMachineInstanceReplicaSet"
+    workload = _replicated(KUBEVIRT, kind, "set", namespace, template=template)
     yield workload
     yield from _vmi(namespace, "set0", "w4", workload, template)
 
 
 def _pool(namespace: str) -> t.Iterator[Object]:
     template = _template("pool0")
-    workload = _object(
-        "pool.kubevirt.io/v1beta1",
-        "VirtualMachinePool",
-        "pool",
-        namespace,
-        spec={
-            "replicas": 1,
-            "selector": {"matchLabels": {"app": "pool"}},
-            "virtualMachineTemplate": {
-                "metadata": {"labels": {"app": "pool"}},
-                "spec": {"runStrategy": "Always", "template": template},
-            },
-        },
-        status={"replicas": 1},
-    )
+    vms = {
+        "metadata": {"labels": {"app": "pool"}},
+        "spec": {"runStrategy": "Always", "template": template},
+    }
+    version, kind = "pool.kubevirt.io/v1beta1", "VirtualMachinePool"
+    workload = _replicated(version, kind, "pool", namespace, virtualMachineTemplate=vms)
     yield workload
     vm, vmi, pod = _virtual_machine(namespace, "pool0", "w4")
     vm["metadata"] |= _owned_by(workload)
@@ -298,20 +288,16 @@ def _pods(namespace: str, owner: Object, name: str, nodes: t.Iterable[str]) -> t
 
 
 def _deployment(namespace: str) -> t.Iterator[Object]:
-    template = _pod_template("cache")
-    deployment = _object(
+    deployment = _replicated(
         "apps/v1",
         "Deployment",
         "cache",
         namespace,
-        spec={
-            "replicas": 2,
-            "selector": {"matchLabels": {"app": "cache"}},
-            "strategy": {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}},
-            "template": template,
-        },
-        status={"replicas": 2, "conditions": [{"type": "Available", "status": "True"}]},
+        replicas=2,
+        strategy={"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}},
+        template=_pod_template("cache"),
     )
+    deployment["status"]["conditions"] = [{"type": "Available", "status": "True"}]
     replica_set = _object(
         "apps/v1",
         "ReplicaSet",
@@ -326,18 +312,13 @@ def _deployment(namespace: str) -> t.Iterator[Object]:
 
 
 def _stateful_set(namespace: str) -> t.Iterator[Object]:
-    stateful_set = _object(
+    stateful_set = _replicated(
         "apps/v1",
         "StatefulSet",
         "queue",
         namespace,
-        spec={
-            "replicas": 1,
-            "selector": {"matchLabels": {"app": "queue"}},
-            "template": _pod_template("queue"),
-            "updateStrategy": {"type": "RollingUpdate"},
-        },
-        status={"replicas": 1},
+        template=_pod_template("queue"),
+        updateStrategy={"type": "RollingUpdate"},
     )
     yield stateful_set
     yield from _pods(namespace, stateful_set, "queue", ("w2",))
@@ -353,3 +334,27 @@ def _migration(namespace: str) -> Object:
         spec={"vmiName": "web0"},
         status={"phase": "Succeeded"},
     )
+
+
+def of_kind(objects: Objects, *kinds: str) -> list[str]:
+    return [
+        path
+        for path, item in objects.items()
+        if item["metadata"].get("namespace") == TENANT and (not kinds or item["kind"] in kinds)
+    ]
+
+
+WORKLOADS = (
+    "VirtualMachine",
+    "VirtualMachineInstanceReplicaSet",
+    "VirtualMachinePool",
+    "Deployment",
+    "StatefulSet",
+)
+
+
+def template_of(item: Object) -> Object:
+    spec = item["spec"]
+    if item["kind"] == "VirtualMachinePool":
+        spec = spec["virtualMachineTemplate"]["spec"]
+    return t.cast(Object, spec["template"])

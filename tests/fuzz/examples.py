@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from . import checks
-from .mutations import Objects, of_platform, of_tenant
+from .cluster import Objects
+from .mutations import of_platform, of_tenant
 from .tasks import Stuck
 
 BATCH = 200

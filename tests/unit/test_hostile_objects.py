@@ -15,9 +15,9 @@ import random
 import pytest
 
 from tests.fuzz import checks
-from tests.fuzz.cluster import OTHERS, TENANT, ZONE, Object
+from tests.fuzz.cluster import OTHERS, TENANT, ZONE, Object, Objects
 from tests.fuzz.examples import Search
-from tests.fuzz.mutations import REQUIRED, Objects
+from tests.fuzz.placements import REQUIRED
 
 OWNERSHIP = {"version": 1, "created": []}
 VMS = f"/apis/kubevirt.io/v1/namespaces/{TENANT}/virtualmachines"

@@ -4,16 +4,16 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import os
 import subprocess
 import sys
-import threading
 import typing as t
 from pathlib import Path
 
 import pytest
+
+from tests.unit.action.plays import Handler, kubeconfig, listening
 
 MODULES = sorted(
     path.stem for path in (Path(__file__).parents[3] / "plugins" / "modules").glob("*.py")
@@ -40,44 +40,22 @@ PLAY = """\
 """
 
 
-class Refusing(http.server.BaseHTTPRequestHandler):
+class Refusing(Handler):
     """Refuses every request and keeps who asked."""
 
     seen: t.ClassVar[list[tuple[str, str | None]]] = []
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802  a name that the base class calls
         self.seen.append((self.path, self.headers.get("Authorization")))
-        body = json.dumps({"kind": "Status", "code": 403, "reason": "Forbidden"}).encode()
-        self.send_response(403)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        status = {"kind": "Status", "code": 403, "reason": "Forbidden"}
+        self.refuse(json.dumps(status), "application/json")
 
 
 @pytest.fixture
 def server() -> t.Iterator[str]:
     Refusing.seen.clear()
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as listening:
-        threading.Thread(target=listening.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{listening.server_port}"
-        listening.shutdown()
-
-
-def kubeconfig(url: str) -> str:
-    return json.dumps(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "here",
-            "clusters": [{"name": "here", "cluster": {"server": url}}],
-            "users": [{"name": "here", "user": {"token": TOKEN}}],
-            "contexts": [{"name": "here", "context": {"cluster": "here", "user": "here"}}],
-        }
-    )
+    with listening(Refusing) as server:
+        yield server
 
 
 def ansible(program: str, *arguments: str, folder: Path) -> str:
@@ -98,7 +76,7 @@ def test_a_vaulted_kubeconfig_from_module_defaults_reaches_our_modules_and_their
     server: str, tmp_path: Path
 ) -> None:
     (tmp_path / "password").write_text("secret\n")
-    (tmp_path / "kubeconfig.yml").write_text(kubeconfig(server))
+    (tmp_path / "kubeconfig.yml").write_text(json.dumps(kubeconfig(server, {"token": TOKEN})))
     (tmp_path / "play.yml").write_text(PLAY)
     password = "--vault-password-file=password"
     ansible("ansible-vault", "encrypt", password, "kubeconfig.yml", folder=tmp_path)
@@ -117,7 +95,7 @@ def test_a_vaulted_kubeconfig_from_module_defaults_reaches_our_modules_and_their
 
 def test_the_steps_of_a_roll_out_have_it_too(server: str, tmp_path: Path) -> None:
     (tmp_path / "password").write_text("secret\n")
-    (tmp_path / "kubeconfig.yml").write_text(kubeconfig(server))
+    (tmp_path / "kubeconfig.yml").write_text(json.dumps(kubeconfig(server, {"token": TOKEN})))
     play = PLAY.replace("topology_info:", "rollout: {namespaces: [shop]}")
     (tmp_path / "play.yml").write_text(play.partition("    - name: Of kubernetes.core")[0])
     password = "--vault-password-file=password"

@@ -4,12 +4,9 @@
 
 from __future__ import annotations
 
-import http.server
-import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 import typing as t
@@ -17,6 +14,17 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+from tests.unit.action.plays import (
+    PLAYBOOK,
+    Handler,
+    Task,
+    environment,
+    kubeconfig,
+    listening,
+    play,
+    played,
+)
 
 #: each occurs once in what the plays are given
 SECRETS = {
@@ -41,40 +49,14 @@ printf '{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v
 """
 
 
-class Refusing(http.server.BaseHTTPRequestHandler):
+class Refusing(Handler):
     """Refuses every request, with the credentials of the request in its answer."""
 
     def answer(self) -> None:
         credentials = [self.headers.get("Authorization"), self.headers.get("Proxy-Authorization")]
-        body = f"no entry with {credentials}".encode()
-        self.send_response(403)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.refuse(f"no entry with {credentials}")
 
     do_GET = do_POST = do_CONNECT = answer  # noqa: N815  names that the base class calls
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Print nothing."""
-
-
-@pytest.fixture
-def server() -> t.Iterator[str]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as listening:
-        threading.Thread(target=listening.serve_forever, daemon=True).start()
-        yield f"127.0.0.1:{listening.server_port}"
-        listening.shutdown()
-
-
-def kubeconfig(server: str, user: dict[str, t.Any], **cluster: str) -> dict[str, t.Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "here",
-        "clusters": [{"name": "here", "cluster": {"server": f"http://{server}", **cluster}}],
-        "users": [{"name": "here", "user": user}],
-        "contexts": [{"name": "here", "context": {"cluster": "here", "user": "here"}}],
-    }
 
 
 def program(folder: Path, first: str) -> dict[str, t.Any]:
@@ -121,45 +103,15 @@ def options(server: str, folder: Path) -> list[dict[str, t.Any]]:
     ]
 
 
-def play(tasks: list[dict[str, t.Any]]) -> str:
-    return json.dumps(
-        [
-            {
-                "hosts": "localhost",
-                "connection": "local",
-                "gather_facts": False,
-                "vars": {"ansible_python_interpreter": "{{ ansible_playbook_python }}"},
-                "tasks": tasks,
-            }
+def test_no_credential_is_printed_or_logged(tmp_path: Path) -> None:
+    with listening(Refusing) as server:
+        ways = options(server, tmp_path)
+        run = {"namespaces": ["shop"], "run_timeout": 5}
+        tasks: list[Task] = [
+            *({"virt.placement.topology_info": {**given, "timeout": 1}} for given in ways),
+            *({"virt.placement.rollout": {**given, **run, "timeout": 1}} for given in ways[:2]),
         ]
-    )
-
-
-def environment(folder: Path) -> dict[str, str]:
-    return {**os.environ, "ANSIBLE_LOG_PATH": str(folder / "log"), "TMPDIR": str(folder)}
-
-
-PLAYBOOK = str(Path(sys.executable).with_name("ansible-playbook"))
-
-
-def test_no_credential_is_printed_or_logged(server: str, tmp_path: Path) -> None:
-    ways = options(server, tmp_path)
-    run = {"namespaces": ["shop"], "run_timeout": 5}
-    tasks: list[dict[str, t.Any]] = [
-        *({"virt.placement.topology_info": {**given, "timeout": 1}} for given in ways),
-        *({"virt.placement.rollout": {**given, **run, "timeout": 1}} for given in ways[:2]),
-    ]
-    tasks = [{**task, "ignore_errors": True} for task in tasks]
-    (tmp_path / "play.yml").write_text(play(tasks))
-
-    done = subprocess.run(
-        [PLAYBOOK, "-vvvv", "play.yml"],
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        done = played(tmp_path, [{**task, "ignore_errors": True} for task in tasks], "-vvvv")
 
     assert f"ignored={len(tasks)}" in done.stdout, done.stdout[-3000:]
     text = done.stdout + done.stderr + (tmp_path / "log").read_text()
@@ -174,17 +126,14 @@ def test_no_credential_is_printed_or_logged(server: str, tmp_path: Path) -> None
     assert {name: lines[:2] for name, lines in found.items() if lines} == {}
 
 
-class Silent(http.server.BaseHTTPRequestHandler):
+class Silent(Handler):
     """Never answers a request."""
 
     asked = threading.Event()
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802  a name that the base class calls
         self.asked.set()
         time.sleep(60)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Print nothing."""
 
 
 def content_of(file: Path) -> str:
@@ -205,9 +154,8 @@ def test_decrypted_kubeconfig_is_removed_on_sigterm(tmp_path: Path, task: str) -
         files = (Path(folder, name) for folder, _dirs, names in os.walk(copies) for name in names)
         return [file.name for file in files if token in content_of(file)]
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Silent) as listening:
-        threading.Thread(target=listening.serve_forever, daemon=True).start()
-        content = kubeconfig(f"127.0.0.1:{listening.server_port}", {"token": token})
+    with listening(Silent) as server:
+        content = kubeconfig(server, {"token": token})
         (tmp_path / "config.yml").write_text(yaml.safe_dump(content))
         (tmp_path / "password").write_text("vault\n")
         vault = [
@@ -236,4 +184,3 @@ def test_decrypted_kubeconfig_is_removed_on_sigterm(tmp_path: Path, task: str) -
         while left() and time.monotonic() < deadline:
             time.sleep(0.1)
         assert left() == []
-        listening.shutdown()

@@ -1,0 +1,85 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plays in a process of their own, against a server that the test plays."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import os
+import subprocess
+import sys
+import threading
+import typing as t
+from pathlib import Path
+
+PLAYBOOK = str(Path(sys.executable).with_name("ansible-playbook"))
+
+Task = dict[str, t.Any]
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Prints nothing."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing."""
+
+    def refuse(self, text: str, content_type: str = "text/plain") -> None:
+        body = text.encode()
+        self.send_response(403)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@contextlib.contextmanager
+def listening(handler: type[Handler]) -> t.Iterator[str]:
+    """Yields host and port of a server."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def kubeconfig(server: str, user: dict[str, t.Any], **cluster: str) -> dict[str, t.Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "clusters": [{"name": "here", "cluster": {"server": f"http://{server}", **cluster}}],
+        "users": [{"name": "here", "user": user}],
+        "contexts": [{"name": "here", "context": {"cluster": "here", "user": "here"}}],
+    }
+
+
+def play(tasks: list[Task]) -> str:
+    return json.dumps(
+        [
+            {
+                "hosts": "localhost",
+                "connection": "local",
+                "gather_facts": False,
+                "vars": {"ansible_python_interpreter": "{{ ansible_playbook_python }}"},
+                "tasks": tasks,
+            }
+        ]
+    )
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "ANSIBLE_LOG_PATH": str(folder / "log"), "TMPDIR": str(folder)}
+
+
+def played(folder: Path, tasks: list[Task], verbosity: str) -> subprocess.CompletedProcess[str]:
+    """The play in `folder` when it has ended; its log is the file `log` there."""
+    (folder / "play.yml").write_text(play(tasks))
+    return subprocess.run(
+        [PLAYBOOK, verbosity, "play.yml"],
+        cwd=folder,
+        env=environment(folder),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
