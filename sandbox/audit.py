@@ -96,6 +96,11 @@ class AuditLog:
         self._catch_up()
         return Mark(self._offset)
 
+    def text(self, since: Mark) -> str:
+        """What the API server has recorded after ``since``, with the bodies of the collection's writes."""
+        self._catch_up()
+        return self._path.read_bytes()[since:].decode()
+
     def requests(self, since: Mark | None = None, user: str | None = None) -> list[AuditEvent]:
         """Requests that ended, and watches that began, after ``since``; of one username or of all."""
         self._catch_up()
@@ -170,6 +175,7 @@ def parse_event(record: t.Mapping[str, t.Any]) -> AuditEvent:
 
 def _is_dry_run(record: t.Mapping[str, t.Any]) -> bool:
     query = urllib.parse.parse_qs(urllib.parse.urlsplit(record["requestURI"]).query)
-    body = record.get("requestObject") or {}  # recorded for deletions and evictions
+    body = record.get("requestObject")  # recorded for deletions and evictions
+    body = body if isinstance(body, dict) else {}  # a JSON patch is a list
     options = body.get("deleteOptions") or {}
     return bool(query.get("dryRun") or body.get("dryRun") or options.get("dryRun"))

@@ -15,6 +15,7 @@ import yaml
 
 from . import identities, processes
 from .admin_api import AdminApi, ApiFailure
+from .audit import COLLECTION
 from .cluster_file import Cluster
 from .layout import HOST, Layout
 
@@ -116,8 +117,10 @@ class ControlPlane:
 def audit_policy() -> Object:
     """Every request of a user is recorded with its query, the control plane's own are not.
 
-    Deletions and evictions are recorded with their body, since it is there that they say dryRun.
+    Deletions and evictions are recorded with their body, since it is there that they say dryRun. So are
+    the writes of the collection, in which a test looks for secrets.
     """
+    users = [identities.IDENTITIES[name].username for name in COLLECTION]
     return {
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
@@ -127,6 +130,7 @@ def audit_policy() -> Object:
             {"level": "None", "userGroups": ["system:nodes"]},
             {"level": "Request", "verbs": ["delete", "deletecollection"]},
             {"level": "Request", "resources": [{"group": "", "resources": ["pods/eviction"]}]},
+            {"level": "Request", "verbs": ["create", "update", "patch"], "users": users},
             {"level": "Metadata"},
         ],
     }
