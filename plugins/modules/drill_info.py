@@ -236,25 +236,28 @@ domains:
       pending:
         - kind: VirtualMachineInstance
           namespace: shop
-          name: web-a
+          name: db1
       at_risk: []
       not_migratable: []
       not_recreated: []
-      down_until_fenced: []
-      reasons: ["VM web-a needs a zone of its own (anti-affinity), and none is feasible"]
+      down_until_fenced:
+        - kind: VirtualMachineInstance
+          namespace: shop
+          name: db1
+      reasons: ["VM db1 needs a zone of its own (anti-affinity), and none is feasible"]
       blocked:
         - instance:
             kind: VirtualMachineInstance
             namespace: shop
-            name: web-a
+            name: db1
           filter: InterPodAffinity
           pod:
             kind: Pod
             namespace: shop
-            name: virt-launcher-web-b-x7k2p
-          rules: [shop/default/web-one-per-zone]
-          reason: "node(s) didn't match pod anti-affinity rules (app In (web) over zone)"
-          message: web-a is blocked by pod shop/virt-launcher-web-b and rule shop/default/web-one-per-zone
+            name: virt-launcher-db2-x7k2p
+          rules: [shop/default/db-one-per-zone]
+          reason: "node(s) didn't match pod anti-affinity rules (app In (db) over zone)"
+          message: db1 is blocked by pod shop/virt-launcher-db2 and rule shop/default/db-one-per-zone
 counts:
   description: Numbers of domains.
   returned: success
@@ -274,10 +277,10 @@ table:
   returned: success
   type: str
   sample: |-
-    FAILURE  INSTANCES  FORECAST    DOWN AFTER FENCING  NOT MIGRATABLE  REASON
-    zone a   3          impossible  1                   0               web-a is blocked by pod shop/virt-launcher-web-b
-    unschedulable if zone a fails: VirtualMachineInstance shop/web-a
-    8 of 9 failures: no impact
+    FAILURE  INSTANCES  FORECAST    DOWN UNTIL FENCED  DOWN AFTER FENCING  REASON
+    zone a   3          impossible  1                  1                   db1 is blocked by pod shop/virt-launcher-db2
+    unschedulable if zone a fails: VirtualMachineInstance shop/db1
+    8 of 9 failures: no impact after fencing. Down until fenced: up to 1 VM, if zone a fails
 findings:
   description:
     - Findings about the rules, as M(virt.placement.rules) reports them, about the workloads after the change, and about

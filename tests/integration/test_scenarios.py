@@ -16,6 +16,7 @@ is what the scheduler then does, and nobody is ever ended to make room.
 | S18, the article's databases without a rule, a node drained | without_a_rule_two_share_a_zone |
 | S22, the same with the rule | with_the_rule_one_waits_for_its_zone |
 | a node that fails, a zone that is drained | test_scenarios_losses.py |
+| VMs of a node that fails, before and after it is fenced | test_fencing.py |
 | S25, a template changed with one copy a host and no host free | a_roll_out_without_room |
 """
 
@@ -26,7 +27,12 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.modules import forecast_info, placement_info, rules
+from ansible_collections.virt.placement.plugins.modules import (
+    drill_info,
+    forecast_info,
+    placement_info,
+    rules,
+)
 from sandbox import Sandbox, drain, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
@@ -53,6 +59,12 @@ class Stage:
         found = self._run(forecast_info.main, params)
         assert not found.get("failed"), found
         return found
+
+    def drill(self, **options: t.Any) -> dict[str, t.Any]:
+        params = {"kubeconfig": str(self.sandbox.kubeconfig("reader")), **options}
+        drilled = self._run(drill_info.main, params)
+        assert not drilled.get("failed"), drilled
+        return drilled
 
     def write(self, *listed: JSON, **options: t.Any) -> dict[str, t.Any]:
         params = {"kubeconfig": str(self.sandbox.kubeconfig("mover")), **options}

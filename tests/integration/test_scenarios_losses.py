@@ -7,7 +7,6 @@ See test_scenarios.py for the other situations.
 
 from __future__ import annotations
 
-import time
 import typing as t
 
 import pytest
@@ -132,52 +131,3 @@ def _spread_over_zones() -> dict[str, t.Any]:
         "labelSelector": {"matchLabels": {"g": "web"}},
     }
     return {"topologySpreadConstraints": [constraint]}
-
-
-@pytest.mark.parametrize("by", ["force", "taint"])
-def test_vm_on_a_failed_node_is_down_until_the_node_is_fenced(
-    three_nodes: Stage, dead_node: str, by: str
-) -> None:
-    three_nodes.machine("db", dead_node, {})
-
-    found = three_nodes.forecast(unavailable={"nodes": [dead_node]}, event="failure")
-
-    assert found["forecast"] == "guaranteed", found
-    assert [ref["name"] for ref in found["down_until_fenced"]] == ["db"]
-    three_nodes.sandbox.node_down(dead_node, without_heartbeat=True)
-    node = three_nodes.api.path("Node", name=dead_node)
-    three_nodes.api.wait(lambda seen: _is_unreachable(seen) and _is_left_by_kubevirt(seen), node)
-    (old,) = three_nodes.api.list(three_nodes.path("Pod"))
-    three_nodes.api.delete(three_nodes.path("Pod", old["metadata"]["name"]))
-    if by == "force":
-        time.sleep(10)
-    assert [pod["metadata"]["uid"] for pod in three_nodes.api.list(three_nodes.path("Pod"))] == [
-        old["metadata"]["uid"]
-    ], "KubeVirt makes no new pod while the old one is there"
-    fence(three_nodes, old, by)
-    (new,) = three_nodes.api.wait_list(
-        three_nodes.path("Pod"),
-        lambda pods: [_node_of(pod) for pod in pods] in (["w1"], ["w2"]),
-        timeout=60,
-    )
-    assert new["metadata"]["uid"] != old["metadata"]["uid"]
-
-
-OUT_OF_SERVICE = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
-"""The garbage collector of kube-controller-manager then deletes the node's pods by force, every 20 s."""
-
-
-def fence(stage: Stage, pod: JSON, by: str) -> None:
-    """What an administrator does once the node is surely off: delete the pod by force, or set the taint."""
-    if by == "force":
-        stage.api.delete(stage.path("Pod", pod["metadata"]["name"]), gracePeriodSeconds=0)
-        return
-    node = stage.api.path("Node", name=_node_of(pod))
-    taints = stage.api.get(node)["spec"].get("taints") or []
-    taint = {**OUT_OF_SERVICE, "value": "nodeshutdown"}
-    stage.api.patch(node, {"spec": {"taints": [*taints, taint]}})
-
-
-def _is_left_by_kubevirt(node: JSON) -> bool:
-    """virt-controller has seen that virt-handler is gone."""
-    return bool(node["metadata"]["labels"].get("kubevirt.io/schedulable") == "false")

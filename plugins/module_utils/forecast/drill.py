@@ -389,24 +389,29 @@ SHOWN_INSTANCES = 5
 
 def table(report: DrillReport, topology: Topology) -> str:
     """The domains whose loss has an impact as text in columns, the worst first, and the instances that
-    are down then; or what could not be read."""
+    are down then; or what could not be read. After a failure VMs are down until their node is fenced, and
+    the forecast is about the time after that."""
     if report.unreadable:
         return "\n".join(f"unknown: {text}" for text in unreadable_texts(report.unreadable))
     impact = [drill for drill in report.drills if drill.has_impact]
     noun, verb = _EVENT_TEXTS[report.event]
-    down = "DOWN AFTER FENCING" if report.event == "failure" else "DOWN"
-    rows = [(noun.upper(), "INSTANCES", "FORECAST", down, "NOT MIGRATABLE", "REASON")]
-    rows += [
-        (
-            f"{topology.name_of(drill.key)} {drill.domain}",
-            str(drill.instances_to_schedule),
-            str(drill.answer),
-            str(drill.min_down),
-            str(len(drill.not_migratable)),
-            counted(drill.blocked) or next(iter(drill.reasons), ""),
+    fails = report.event == "failure"
+    down = ("DOWN UNTIL FENCED", "DOWN AFTER FENCING") if fails else ("DOWN", "NOT MIGRATABLE")
+    rows = [(noun.upper(), "INSTANCES", "FORECAST", *down, "REASON")]
+    for drill in impact[:SHOWN_ROWS]:
+        counts = (drill.min_down, len(drill.not_migratable))
+        if fails:
+            counts = (len(drill.down_until_fenced), drill.min_down)
+        rows.append(
+            (
+                f"{topology.name_of(drill.key)} {drill.domain}",
+                str(drill.instances_to_schedule),
+                str(drill.answer),
+                str(counts[0]),
+                str(counts[1]),
+                counted(drill.blocked) or next(iter(drill.reasons), ""),
+            )
         )
-        for drill in impact[:SHOWN_ROWS]
-    ]
     lines = columns(rows)
     if len(impact) > SHOWN_ROWS:
         lines.append(f"and {len(impact) - SHOWN_ROWS} more with an impact")
@@ -416,10 +421,9 @@ def table(report: DrillReport, topology: Topology) -> str:
     summary = f"{unaffected} of {plural(total, noun)}: no impact"
     worst = max(report.drills, key=lambda drill: len(drill.down_until_fenced), default=None)
     if worst is not None and worst.down_until_fenced:
-        summary += (
-            f". Until failed nodes are fenced, their VMs are down: up to {len(worst.down_until_fenced)}, if"
-            f" {topology.name_of(worst.key)} {worst.domain} fails"
-        )
+        most = plural(len(worst.down_until_fenced), "VM")
+        domain = f"{topology.name_of(worst.key)} {worst.domain}"
+        summary += f" after fencing. Down until fenced: up to {most}, if {domain} fails"
     return "\n".join([*lines, summary] if impact else [summary])
 
 
