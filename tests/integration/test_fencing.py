@@ -118,7 +118,7 @@ def test_vm_is_down_until_its_node_is_fenced_and_then_starts_beside_it(
     assert {ref["name"] for ref in found["down_until_fenced"]} == down
     assert (found["forecast"], found["min_unschedulable"]) == ("impossible", 1), found
     assert [pod["instance"]["name"] for pod in found["pending"]] == ["pinned"]
-    targets = {move["instance"]["name"]: move["targets"] for move in found["moves"]}
+    targets = {move["instance"]: move["targets"] for move in found["moves"]}
     assert targets["web-a"] == [fleet.beside]
     (lost,) = drilled["domains"]
     assert (lost["domain"], lost["forecast"]) == (fleet.node, "impossible")

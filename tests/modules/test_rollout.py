@@ -276,12 +276,13 @@ def test_restart_does_not_apply_what_others_took_out_of_the_template(shop: Shop)
 
 
 def test_restart_does_not_apply_an_exchanged_instance_type_or_preference(shop: Shop) -> None:
-    """`revised` names the revision of its instance type that another VM got after a change of the type."""
+    """`revised` names the revision of its instance type that another VM got after a change of the type. `returned`
+    had another type for a while, and has the changed one since."""
     create_types(shop, "Instancetype", slow=TYPE, fast={**TYPE, "ioThreadsPolicy": "shared"})
     create_types(
         shop, "Preference", tablet={}, fixed={"devices": {"preferredDisableHotplug": True}}
     )
-    vms = {name: typed_vm(shop, name) for name in ("typed", "preferring", "revised")}
+    vms = {name: typed_vm(shop, name) for name in ("typed", "preferring", "revised", "returned")}
     vms["preferring"]["spec"]["preference"] = {"kind": f"{KIND}Preference", "name": "tablet"}
     shop.start(*vms.values(), nodes=["w1"])
     keep_machines_apart(shop, list(vms))
@@ -296,6 +297,11 @@ def test_restart_does_not_apply_an_exchanged_instance_type_or_preference(shop: S
         ("revised", revised),
     ):
         shop.api.patch(paths[name], {"spec": spec})
+    shop.api.patch(paths["returned"], {"spec": {"instancetype": {"name": "fast"}}})
+    shop.api.wait(lambda vm: "-fast-" in revision_of(vm), paths["returned"])
+    shop.api.patch(paths["returned"], {"spec": {"instancetype": {"name": "slow"}}})
+    shop.api.wait(lambda vm: "-slow-" in revision_of(vm), paths["returned"])
+    shop.api.wait(requires_restart, paths["returned"])
     shop.api.wait(requires_restart, paths["typed"])
     shop.api.wait(lambda vm: revision_of(vm) == revision_of(donor), paths["revised"])
     uids, mark = shop.uids(), shop.sandbox.audit.mark()
@@ -307,6 +313,28 @@ def test_restart_does_not_apply_an_exchanged_instance_type_or_preference(shop: S
     assert "other pending changes (instancetype)" in reasons["typed"]
     assert "other pending changes (preference)" in reasons["preferring"]
     assert "other pending changes (instancetype.revisionName)" in reasons["revised"]
+    assert "other pending changes (instancetype.revisionName)" in reasons["returned"]
+
+
+def test_restart_does_not_apply_what_restart_required_stands_for(shop: Shop) -> None:
+    """virt-controller sets it where the template names the eviction strategy that the VMI has from the cluster.
+    The affinity of the rule, the only other change, needs no restart."""
+    stuck = {"sandbox.virt/not-migratable": "DisksNotLiveMigratable"}
+    names = ["b0", "b1"]
+    vms = [objects.virtual_machine(name, shop.namespace, annotations=stuck) for name in names]
+    shop.start(*vms, nodes=["w1"])
+    keep_machines_apart(shop, names)
+    for name in names:
+        shop.patch_template("VirtualMachine", name, {"evictionStrategy": "LiveMigrate"})
+        shop.api.wait(requires_restart, shop.path("VirtualMachine", name))
+    uids, mark = shop.uids(), shop.sandbox.audit.mark()
+
+    result = shop.roll(allow=["migrate", "restart"])
+
+    assert (result["moves"], shop.uids(), shop.disruptions(mark)) == ([], uids, []), result
+    for skipped in result["skipped_instances"]:
+        assert "what the condition RestartRequired stands for" in skipped["reason"]
+    assert len(result["skipped_instances"]) == 2
 
 
 KIND = "VirtualMachine"

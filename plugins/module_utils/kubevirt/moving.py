@@ -295,15 +295,15 @@ _REFERENCES = ("instancetype", "preference")
 
 
 def changes_since_start(
-    started: t.Mapping[str, JSON], workload: Workload, vmi: Vmi
+    started: t.Mapping[str, JSON], workload: Workload, vmi: Vmi, platform: Platform
 ) -> tuple[str, ...]:
     """What a restart would apply beside placement: what differs between the VM's spec and the one
     that the VMI was `started` from, unless the VMI has it already (a live update).
 
     `started` is `data.spec` of the VMI's ControllerRevision (KubeVirt, virt-controller
     pkg/virt-controller/watch/vm, createVMRevision). Labels of rules are placement. The condition
-    RestartRequired without any difference, such as after a change of the instance type itself, is a
-    change without a name.
+    RestartRequired that nothing else explains is a change without a name, also one that the VMI has
+    already. Placement explains it only where it waits for a restart (vm.go, syncRestartRequired).
     """
     spec = workload.manifest.get("spec") or {}
     changed = [name for name in _REFERENCES if _reference(started, name) != _reference(spec, name)]
@@ -322,7 +322,8 @@ def changes_since_start(
         for key in sorted({*old, *new})
         if not key.startswith(PREFIX) and old.get(key) != new.get(key) != vmi.labels.get(key)
     ]
-    placed = any(specs[0].get(name) != specs[1].get(name) for name in PLACEMENT_FIELDS)
+    waiting = (SPREAD_FIELD,) if platform.rollout_strategy == "LiveUpdate" else PLACEMENT_FIELDS
+    placed = any(specs[0].get(name) != specs[1].get(name) for name in waiting)
     if not changed and not placed and workload.condition("RestartRequired"):
         changed.append("what the condition RestartRequired stands for")
     return tuple(changed)
@@ -334,10 +335,14 @@ def _reference(spec: t.Mapping[str, JSON], name: str) -> tuple[JSON, JSON]:
 
 
 def _other_revision(started: t.Mapping[str, JSON], workload: Workload, name: str) -> bool:
-    """Whether the VM names another revision of its instance type or preference since. KubeVirt before 1.5 fills
-    in the one that it has made for the VM (pkg/instancetype/revision, GenerateName)."""
+    """Whether the VM has another revision of its instance type or preference since. KubeVirt before 1.5 fills
+    in the one that it has made for the VM (pkg/instancetype/revision, GenerateName). Later releases have it
+    in the status, and may exchange it for one with the same content there (pkg/instancetype/upgrade)."""
     spec = workload.manifest.get("spec") or {}
     before, now = (_mapping(each.get(name)).get("revisionName") or "" for each in (started, spec))
+    if not now and workload.condition("RestartRequired"):
+        reference = _mapping((workload.manifest.get("status") or {}).get(f"{name}Ref"))
+        now = _mapping(reference.get("controllerRevisionRef")).get("name") or ""
     return (
         bool(now) and now != before and bool(before or not now.startswith(f"{workload.ref.name}-"))
     )

@@ -29,6 +29,7 @@ from ..planning.movable_instances import InstanceSelection, MovableInstance, Mov
 from ..rollout.journal import RunJournal, digest
 from ..rollout.move import MoveRecord, Phase
 from ..rollout.options import RolloutOptions
+from ..rollout.view import WhyNoRestart
 from ..view.tables import ClusterTables
 from .pods import PENDING_CHANGES, VM_POLICIES, PodAction, PodDecision, PodFilter, vm_policy
 
@@ -52,7 +53,7 @@ class DrainView:
     moving: bool = True
     selection: InstanceSelection = _NOT_COUNTED
     candidates: tuple[MovableInstance, ...] = ()
-    why_no_restart: t.Callable[[MovableInstance], str] = lambda _movable: ""
+    why_no_restart: WhyNoRestart = lambda _movable, _platform: ""
 
     def is_about(self, _record: MoveRecord) -> bool:
         return True
@@ -171,7 +172,7 @@ class DrainView:
         movable = self.by_uid.get(vmi.uid)
         if movable is None or PENDING_CHANGES in self.allowed:
             return ""
-        return self.why_no_restart(movable)
+        return self.why_no_restart(movable, self.snapshot.platform)
 
     def policy_of(self, vmi: Vmi) -> str:
         """One of VM_POLICIES, or another text that the label of the VM has."""

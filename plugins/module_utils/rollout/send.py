@@ -28,7 +28,7 @@ from ..model.json_pointer import JSON
 from ..model.kinds import KINDS, MIGRATIONS, VMI, VMIS, instance_path
 from ..model.objects import Ref
 from ..model.plan import Method
-from ..model.snapshot import Vmi
+from ..model.snapshot import Platform, Vmi
 from ..planning.movable_instances import MovableInstance
 from . import migrate, recreate
 from .move import (
@@ -160,7 +160,7 @@ class StartRevisions:
         self._permission = permission
         self._started: dict[tuple[str, str], t.Mapping[str, JSON] | None] = {}
 
-    def why_no_restart(self, movable: MovableInstance) -> str:
+    def why_no_restart(self, movable: MovableInstance, platform: Platform) -> str:
         """Why a restart would apply more than placement; empty where it would not."""
         vmi, workload = movable.instance.vmi, movable.workload
         if vmi is None or workload is None:
@@ -179,7 +179,7 @@ class StartRevisions:
                 "it is unknown what else a restart would apply, since the ControllerRevision"
                 f" {vmi.revision or 'of its start'} is missing: restart it, or {self._permission}"
             )
-        changes = changes_since_start(started, workload, vmi)
+        changes = changes_since_start(started, workload, vmi, platform)
         if not changes:
             return ""
         return (

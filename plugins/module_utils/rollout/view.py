@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from ..model.objects import Ref
 from ..model.plan import Method, Plan
-from ..model.snapshot import Instance, Snapshot
+from ..model.snapshot import Instance, Platform, Snapshot
 from ..planning.movable_instances import (
     InstanceSelection,
     MovableInstance,
@@ -54,6 +54,10 @@ class View(t.Protocol):
         """The moves that are left beside what the journal has in flight."""
 
 
+WhyNoRestart = t.Callable[[MovableInstance, Platform], str]
+"""What else a restart would apply; empty where nothing."""
+
+
 @dataclass(frozen=True)
 class JudgedSnapshot:
     """A snapshot, and what follows from it. `verified` is the scheduler index with the instances
@@ -63,7 +67,7 @@ class JudgedSnapshot:
     selection: InstanceSelection
     candidates: tuple[MovableInstance, ...]
     verified: VerifiedIndex
-    why_no_restart: t.Callable[[MovableInstance], str] = lambda _movable: ""
+    why_no_restart: WhyNoRestart = lambda _movable, _platform: ""
 
     @classmethod
     def of(
@@ -71,7 +75,7 @@ class JudgedSnapshot:
         snapshot: Snapshot,
         wanted: InstanceSelection,
         options: RolloutOptions,
-        why_no_restart: t.Callable[[MovableInstance], str] = lambda _movable: "",
+        why_no_restart: WhyNoRestart = lambda _movable, _platform: "",
     ) -> JudgedSnapshot:
         pending = options.apply_pending_changes
         candidates = movable_instances(snapshot, wanted, apply_pending_changes=pending)
@@ -116,9 +120,12 @@ class JudgedSnapshot:
             plan = plan_moves(self.snapshot, request, self.candidates, verified=self.verified)
             if options.apply_pending_changes:
                 return plan
+            platform = self.snapshot.platform
             restarts = [move.uid for move in plan.moves if move.method is Method.RESTART]
             refused = {
-                uid: why for uid in restarts if (why := self.why_no_restart(self.by_uid[uid]))
+                uid: why
+                for uid in restarts
+                if (why := self.why_no_restart(self.by_uid[uid], platform))
             }
             if not refused:
                 return plan

@@ -391,6 +391,7 @@ def changed_since_start(
     change: t.Callable[[t.Any], None],
     follow: t.Callable[[t.Any], None] = lambda _vmi: None,
     conditions: t.Sequence[t.Any] = (),
+    rollout_strategy: str = "LiveUpdate",
 ) -> tuple[str, ...]:
     """What a restart would apply after `change` to the VM's spec; the VMI followed with `follow`."""
     spec = copy.deepcopy(STARTED)
@@ -407,7 +408,7 @@ def changed_since_start(
         vmi["metadata"]["labels"],
         vmi["spec"],
     )
-    return changes_since_start(STARTED, vm, instance)
+    return changes_since_start(STARTED, vm, instance, Platform(rollout_strategy=rollout_strategy))
 
 
 @pytest.mark.parametrize(
@@ -460,15 +461,26 @@ def test_live_update_that_the_vmi_has_is_no_pending_change() -> None:
     assert changed_since_start(lambda spec: change(spec["template"]), change) == ()
 
 
-@pytest.mark.parametrize("placement", [{}, {"topologySpreadConstraints": SPREAD}])
-def test_restart_required_without_a_difference_is_a_change_of_others(
-    placement: dict[str, t.Any],
+@pytest.mark.parametrize(
+    ("placement", "rollout_strategy", "explained"),
+    [
+        ({}, "LiveUpdate", False),
+        ({"affinity": AFFINITY}, "LiveUpdate", False),
+        ({"topologySpreadConstraints": SPREAD}, "LiveUpdate", True),
+        ({}, "Stage", False),
+        ({"affinity": AFFINITY}, "Stage", True),
+    ],
+)
+def test_restart_required_that_placement_does_not_explain_is_a_change_of_others(
+    placement: dict[str, t.Any], rollout_strategy: str, explained: bool
 ) -> None:
     required = [{"type": "RestartRequired", "status": "True"}]
 
     changes = changed_since_start(
-        lambda spec: spec["template"]["spec"].update(placement), conditions=required
+        lambda spec: spec["template"]["spec"].update(placement),
+        conditions=required,
+        rollout_strategy=rollout_strategy,
     )
 
     unexplained = ("what the condition RestartRequired stands for",)
-    assert changes == (() if placement else unexplained)
+    assert changes == (() if explained else unexplained)

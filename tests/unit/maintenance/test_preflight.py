@@ -237,7 +237,7 @@ def test_restart_that_would_apply_other_changes_is_an_error() -> None:
     made = cluster("ab")
     machine(made, "db", "n1")
     asked = PreflightInput(
-        replace(view(made, policy="restart"), why_no_restart=lambda _vm: "also cpu")
+        replace(view(made, policy="restart"), why_no_restart=lambda _vm, _platform: "also cpu")
     )
     (finding,) = [x for x in preflight(asked) if x.severity == "error"]
     assert (finding.name, "also cpu" in finding.why) == ("pending_changes", True)
