@@ -14,7 +14,7 @@ from demos.stage import Stage
 from sandbox import Sandbox, objects
 
 NAMESPACE = "fleet"
-ON_ALL = {"placement_clusters": "clusters"}
+ON_ALL = {"placement_clusters": ["clusters"]}
 RACK = "example.com/rack"
 LABELS = {"placement_topology_nodes": ["w1"], "placement_topology_labels": {RACK: "r1"}}
 RULE = {
@@ -69,6 +69,19 @@ def test_two_hosts_that_are_one_cluster(stage: Stage, playbook: str) -> None:
         " placement_host, or name only one of them in placement_clusters. Nothing was changed."
     )
     assert stage.sandbox.audit.writes(since=mark) == []
+
+
+@EACH
+def test_a_cluster_that_the_inventory_does_not_have(stage: Stage, playbook: str) -> None:
+    """Ansible skips such a play with rc 0: a mistyped name would verify nothing and succeed."""
+    identity, wanted = PLAYBOOKS[playbook]
+    inventory = fleet(identity, east=stage.sandbox)
+    missing = {"placement_clusters": "esat"}
+
+    result = stage.play(playbook, {**missing, **wanted}, identity=identity, inventory=inventory)
+
+    assert result.rc != 0
+    assert "placement_clusters matches no host of the inventory" in result.stdout
 
 
 def test_two_clusters_and_a_third_host_that_cannot_be_reached(

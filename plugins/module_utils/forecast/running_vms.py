@@ -249,8 +249,8 @@ class ChangedVms:
         if selected_by_terms(cluster.declared, declared_pods, self.after.terminating_pods):
             return "pods that are terminating now still count for the rules"
         for node in cluster.table.names_of(nodes):
-            if not self._satisfied_on(cluster, move.uid, node, concerned, neighbors):
-                return f"a rule is violated if {move.workload} gets node {node}"
+            if violator := self._violator_on(cluster, move.uid, node, concerned, neighbors):
+                return f"{violator} violates a rule if {move.workload} gets node {node}"
         return ""
 
     def _around(self, cluster: ClusterSimulation, uid: str) -> list[str]:
@@ -265,19 +265,22 @@ class ChangedVms:
         )
         return [key for key in near if not _violates(index, key)]
 
-    def _satisfied_on(
+    def _violator_on(
         self,
         cluster: ClusterSimulation,
         uid: str,
         node: str,
         concerned: t.Iterable[str],
         others: t.Iterable[str],
-    ) -> bool:
+    ) -> Ref | None:
+        """What violates a rule once the VM `uid` runs on `node`: the first by name."""
         cluster.move(uid, node)
-        violated = any(cluster.violations(vm_uid) for vm_uid in concerned)
-        violated = violated or any(_violates(cluster.running, key) for key in others)
+        instances = [cluster.candidates[vm].instance for vm in concerned if cluster.violations(vm)]
+        pods = [cluster.running.pod(key) for key in others if _violates(cluster.running, key)]
         cluster.revert()
-        return not violated
+        violators = [instance.workload or instance.ref for instance in instances]
+        violators += [Ref("Pod", pod.namespace, pod.name) for pod in pods]
+        return min(violators, key=str, default=None)
 
     def _by_any_sequence(self, pending: t.Sequence[PendingPod]) -> tuple[ForecastResult, str]:
         """Whether some sequence of single moves repairs all, and why not."""

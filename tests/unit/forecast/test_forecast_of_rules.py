@@ -295,7 +295,7 @@ def test_possible_after_one_move_names_the_node_that_would_not_do() -> None:
 
     assert found.answer is ForecastResult.POSSIBLE
     assert found.reasons == (
-        "not guaranteed: a rule is violated if VirtualMachine shop/web-a gets node n3",
+        "not guaranteed: VirtualMachine shop/db violates a rule if VirtualMachine shop/web-a gets node n3",
     )
 
 
