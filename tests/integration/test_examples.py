@@ -70,7 +70,8 @@ def play_changes_nothing(stage: Stage, name: str) -> None:
 def test_readme_play_places_the_shop_and_a_second_run_writes_nothing(stage: Stage) -> None:
     uids = {name: vmi["metadata"]["uid"] for name, vmi in vmis(stage).items()}
     mark = stage.sandbox.audit.mark()
-    play(stage, "place.yml", check=True)
+    check = play(stage, "place.yml", check=True)
+    assert "Forecast: guaranteed" in check.stdout, check.stdout
     assert stage.sandbox.audit.writes(since=mark) == []
 
     play(stage, "place.yml")
