@@ -51,6 +51,12 @@ def _make_collections_importable() -> None:
     sys.path[:0] = present
 
 
+def _use_own_programs() -> None:
+    """ansible-playbook and the others beside the interpreter that runs the tests come first."""
+    programs = Path(sys.executable).parent
+    os.environ["PATH"] = f"{programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+
+
 def _sandbox_plugins() -> list[str]:
     """The sandbox's fixtures, where its libraries are: unit tests run in bare environments too."""
     if not (CHECKOUT / "sandbox" / "pytest_plugin.py").is_file():
@@ -62,6 +68,7 @@ def _sandbox_plugins() -> list[str]:
 
 _drop_inherited_clusters()
 _make_collections_importable()
+_use_own_programs()
 pytest_plugins = _sandbox_plugins()
 
 
