@@ -387,7 +387,7 @@ findings:
     - name: selector_matches_nothing
       severity: error
       why: >-
-        The pod anti-affinity term over topology.kubernetes.io/zone has no labelSelector, which selects no pod, so it
+        The pod anti-affinity term over zone has no labelSelector, which selects no pod, so it
         has no effect.
       advice: Give it a labelSelector that the labels of the pods' template satisfy.
       objects: [VirtualMachine shop/rke2-pool1-1]

@@ -233,8 +233,8 @@ def test_an_authority_that_is_not_known(shop: Sandbox, ask: Ask, case: Case) -> 
 
     assert "certificate verify failed" in message
     assert message.endswith(
-        "name the file with the certificate of the authority that signed the server's in ca_cert,"
-        " or set validate_certs to false where the identity of the server need not be checked"
+        "set ca_cert to the file with the CA certificate of the API server, or set validate_certs to"
+        " false where the identity of the server need not be checked"
     )
     assert "proxy" not in message
 

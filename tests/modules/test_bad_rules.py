@@ -169,7 +169,7 @@ OF_FORM = [
     ),
     pytest.param(
         {**WHO, "terms": {"affinity": {"podAffinty": {}}}},
-        "terms.affinity: unknown option 'podAffinty'; did you mean 'podAffinity'",
+        "terms.affinity: unknown field 'podAffinty'; did you mean 'podAffinity'",
         id="unknown field of a term",
     ),
     pytest.param(

@@ -150,7 +150,7 @@ def test_a_rule_whose_name_has_no_manifest_is_told_of_with_the_nearest(lint: Lin
 
     (warning,) = found["warnings"]
     assert (
-        "rule apart is judged by itself: no VirtualMachine dbb2 among the manifests;"
+        "rule apart was checked without the manifests of its workloads: no VirtualMachine dbb2 among the manifests;"
         " did you mean 'db2'?"
     ) in str(warning)
     elsewhere = lint(manifests=machines, namespace="web", rules=[rule])

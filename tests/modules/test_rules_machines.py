@@ -316,9 +316,11 @@ def test_machines_that_may_use_one_zone_only_cannot_be_kept_apart(task: RulesTas
         ("unsatisfiable", "pair"),
         ("unsatisfiable", "web"),
     ]
-    assert "2 VMs are to run" in found["msg"]
-    assert "zone1: what they require of nodes leaves out zone2, zone3." in found["msg"]
-    assert "4 instances are to run and must keep apart over zone, and there are 3" in found["msg"]
+    assert (
+        "2 VMs have anti-affinity over zone, but only 1 zone can run them (zone1)." in found["msg"]
+    )
+    assert "Their nodeSelector or node affinity excludes zone2, zone3." in found["msg"]
+    assert "4 instances have anti-affinity over zone, but only 3 zones can run them" in found["msg"]
     assert task.sandbox.audit.writes(since=start) == []
 
 

@@ -188,7 +188,7 @@ class TestFailed(Conflict):
 class UnusablePath(ApiError):
     """A name that is no name of an object would lead to another one. Nothing was sent."""
 
-    advice = "look for the object that holds this name, and remove the name from it"
+    advice = "correct this name in the object that refers to it"
 
 
 class Gone(ApiError):
@@ -254,8 +254,8 @@ class Untrusted(Unreachable):
     (`X509_V_ERR_...`, openssl-verification-options(1))."""
 
     advice = (
-        "name the file with the certificate of the authority that signed the server's in ca_cert,"
-        " or set validate_certs to false where the identity of the server need not be checked"
+        "set ca_cert to the file with the CA certificate of the API server, or set validate_certs to"
+        " false where the identity of the server need not be checked"
     )
 
     def __init__(self, request: ApiRequest, message: str = "", *, code: int = 0) -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 from ..api.yaml_text import NoReader, NoYaml, load_all_yaml
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, warn_unreadable
-from ..lint.manifests import Read, in_namespace, read_manifests
-from ..lint.offline import CARRIERS, lint_manifests, lint_nodes, lint_rules, not_served
-from ..lint.offline_rules import by_themselves
-from ..lint.run import once
+from ..lint.manifests import ReadManifests, in_namespace, read_manifests
+from ..lint.offline import LINTED_KINDS, lint_manifests, lint_nodes, lint_rules, not_served
+from ..lint.offline_rules import checked_without_manifests
+from ..lint.run import without_findings_of_rules
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.rendering import as_json
@@ -62,18 +62,18 @@ def run(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.A
         faults += not_served((*rules, *parsed.broken), manifests, cluster)
     if faults:
         raise InvalidInput(faults)
-    around: dict[str, t.Any] = {
+    context: dict[str, t.Any] = {
         "topology": topology_of(params),
         "platform": platform,
         "cluster": cluster,
     }
     findings = [
         finding
-        for finding in once(
+        for finding in without_findings_of_rules(
             (
-                *lint_manifests(manifests, **around),
-                *lint_rules(rules, manifests=manifests, **around),
-                *lint_nodes(manifests, topology=around["topology"]),
+                *lint_manifests(manifests, **context),
+                *lint_rules(rules, manifests=manifests, **context),
+                *lint_nodes(manifests, topology=context["topology"]),
             )
         )
         if finding.rule
@@ -85,10 +85,10 @@ def run(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.A
         for manifest in manifests
         if manifest["metadata"].get("namespace") not in excluded
     )
-    objects = sum(kinds[kind] for kind in CARRIERS)
+    objects = sum(kinds[kind] for kind in LINTED_KINDS)
     if not objects and not rules:
         module.warn("nothing was checked: the input has no rule, workload, VMI or pod")
-    if alone := by_themselves(rules, manifests):
+    if alone := checked_without_manifests(rules, manifests):
         module.warn("; ".join(alone))
     warn_once(module.warn, findings)
     severities = Counter(finding.severity for finding in findings)
@@ -127,7 +127,7 @@ def _platform_option(params: Params, faults: list[InputError]) -> Platform | Non
     )
 
 
-def _manifests_option(params: Params, faults: list[InputError]) -> Read:
+def _manifests_option(params: Params, faults: list[InputError]) -> ReadManifests:
     """The manifests in the files and in the option."""
     given = params["manifests"]
     if isinstance(given, str):

@@ -16,22 +16,22 @@ from ..model.objects import PodTerm, Ref
 from ..model.placement_manifests import CREATED_BY
 from ..model.topology import HOSTNAME
 from .capacity import to_run
-from .scene import LintedWorkload, LintInput
+from .lint_input import LintedWorkload, LintInput
 
 
-def required_affinity_findings(scene: LintInput) -> t.Iterator[Finding]:
-    needs = {subject.ref: _needed(scene, subject) for subject in scene.all_workloads}
-    for subject in scene.subjects:
+def required_affinity_findings(lint_input: LintInput) -> t.Iterator[Finding]:
+    needs = {subject.ref: _needed(lint_input, subject) for subject in lint_input.all_workloads}
+    for subject in lint_input.subjects:
         for term in subject.terms:
             if term.kind is TermKind.AFFINITY:
-                yield from _of_term(scene, subject, term, needs)
+                yield from _of_term(lint_input, subject, term, needs)
 
 
-def _needed(scene: LintInput, subject: LintedWorkload) -> frozenset[Ref]:
+def _needed(lint_input: LintInput, subject: LintedWorkload) -> frozenset[Ref]:
     """The workloads of which one must run near before a pod of the subject can run: those that all
     its required terms select, since one pod has to match them all."""
     chosen = [
-        {target.ref for target in scene.selected(subject, term) or ()}
+        {target.ref for target in lint_input.selected(subject, term) or ()}
         for term in subject.declared.terms
         if term.kind is TermKind.AFFINITY
     ]
@@ -39,33 +39,42 @@ def _needed(scene: LintInput, subject: LintedWorkload) -> frozenset[Ref]:
 
 
 def _of_term(
-    scene: LintInput, subject: LintedWorkload, term: Term, needs: t.Mapping[Ref, frozenset[Ref]]
+    lint_input: LintInput,
+    subject: LintedWorkload,
+    term: Term,
+    needs: t.Mapping[Ref, frozenset[Ref]],
 ) -> t.Iterator[Finding]:
     leaders = needs[subject.ref]
     partners = sorted(ref for ref in leaders if ref != subject.ref and subject.ref in needs[ref])
     itself = subject.ref in leaders
-    if partners or (itself and (subject.copies or 2) > 1):
-        yield from _mutual(scene, subject, term, partners, itself)
+    if partners or (itself and (subject.replicas or 2) > 1):
+        yield from _mutual(lint_input, subject, term, partners, itself)
     elif leaders - {subject.ref}:
         yield _follower(subject, term, sorted(leaders - {subject.ref}))
 
 
 def _mutual(
-    scene: LintInput, subject: LintedWorkload, term: Term, partners: t.Sequence[Ref], itself: bool
+    lint_input: LintInput,
+    subject: LintedWorkload,
+    term: Term,
+    partners: t.Sequence[Ref],
+    itself: bool,
 ) -> t.Iterator[Finding]:
     key = t.cast(PodTerm, term.source).topology_key
+    over = lint_input.topology.name_of(key)
     group = [str(ref) for ref in sorted({subject.ref, *partners})]
     reason = (
         f"{wording.listed(group)} need one another" if partners else "its replicas need one another"
     )
-    if subject.virtual and _one_node_each(scene, key):
+    if subject.is_vm and _one_node_each(lint_input, key):
         yield subject.finding(
             term,
             "mutual_affinity",
             "error",
             f"The VMs can never be live-migrated: they must share a node, since {reason}.",
-            "Choose one workload for the others to follow (keep_together: {topology_key: node, with:"
-            " db}), or make the term preferred.",
+            _follow_one(over, min(subject.ref, *partners))
+            if partners
+            else "Make the term preferred.",
         )
     elif not itself:
         yield subject.finding(
@@ -75,14 +84,22 @@ def _mutual(
             f"Each can start only after a pod that its affinity selects, and {reason}, so none can be the first.",
             "Remove the term from one of them: the others then follow it.",
         )
-    elif subject.virtual:
+    elif subject.is_vm:
         yield subject.finding(
             term,
             "mutual_affinity",
             "warning",
-            f"The VMs can never leave their domain of {key} by live migration, since {reason}.",
+            f"The VMs can never be live-migrated to another {over}, since {reason}.",
             "Make the term preferred, or let the others follow one workload.",
         )
+
+
+def _follow_one(over: str, leader: Ref) -> str:
+    of_kind = "" if leader.kind == VIRTUAL_MACHINE.name else f"kind: {leader.kind}, "
+    return (
+        f"Let the others follow one of them (keep_together: {{topology_key: {over}, with: {{{of_kind}name:"
+        f" {leader.name}}}}}), or make the term preferred."
+    )
 
 
 def _follower(subject: LintedWorkload, term: Term, leaders: t.Sequence[Ref]) -> Finding:
@@ -92,15 +109,15 @@ def _follower(subject: LintedWorkload, term: Term, leaders: t.Sequence[Ref]) -> 
         "info",
         f"It follows {wording.listed(list(map(str, leaders)))}: it cannot start, or move to"
         " another domain, before these run.",
-        "Nothing, if that is intended; rollouts move the followed workload first.",
+        "No action is needed if this is intended: a rollout moves the followed workload first.",
     )
 
 
-def _one_node_each(scene: LintInput, key: str) -> bool:
+def _one_node_each(lint_input: LintInput, key: str) -> bool:
     """Whether no domain of a key has a second node."""
-    if key == HOSTNAME or scene.nodes is None:
+    if key == HOSTNAME or lint_input.nodes is None:
         return key == HOSTNAME
-    domains = scene.table.domains(key).values()
+    domains = lint_input.table.domains(key).values()
     return bool(domains) and all(nodes & (nodes - 1) == 0 for nodes in domains)
 
 
@@ -110,25 +127,25 @@ NAMED = 7
 _ADVICE = "Remove one of the two terms, or make it preferred."
 
 
-def contradiction_findings(scene: LintInput) -> t.Iterator[Finding]:
-    yield from _led_together(scene)
-    yield from _near_whom_it_avoids(scene)
+def contradiction_findings(lint_input: LintInput) -> t.Iterator[Finding]:
+    yield from _anti_affinity_among_followers(lint_input)
+    yield from _affinity_and_anti_affinity_to_same_vms(lint_input)
 
 
-def _led_together(scene: LintInput) -> t.Iterator[Finding]:
+def _anti_affinity_among_followers(lint_input: LintInput) -> t.Iterator[Finding]:
     """A VM that has affinity to the same leader as another VM, and anti-affinity with that VM or
     with the leader."""
-    leaders = {subject.ref: _leaders(scene, subject) for subject in scene.all_workloads}
+    leaders = {subject.ref: _leaders(lint_input, subject) for subject in lint_input.all_workloads}
     following: dict[tuple[str, Ref], set[Ref]] = defaultdict(set)
     for ref, pairs in leaders.items():
         for near, leader in pairs:
             following[near.source.topology_key, leader] |= {ref, leader}
     cache: dict[t.Hashable, _Refs] = {}
-    for subject in scene.subjects:
+    for subject in lint_input.subjects:
         for near, leader in leaders[subject.ref]:
             key = near.source.topology_key
             for term in _clashing(subject, near):
-                away = scene.selected(subject, term) or ()
+                away = lint_input.selected(subject, term) or ()
                 cache_key = key, leader, id(away)
                 if cache_key not in cache:
                     cache[cache_key] = _Refs(
@@ -138,42 +155,44 @@ def _led_together(scene: LintInput) -> t.Iterator[Finding]:
                     follow = cache[cache_key].but(subject.ref, leader)
                     also = f", like {follow}" if follow else ""
                     yield from _contradiction(
-                        scene, subject, (near, str(leader), also), (term, others)
+                        lint_input, subject, (near, str(leader), also), (term, others)
                     )
 
 
-def _near_whom_it_avoids(scene: LintInput) -> t.Iterator[Finding]:
+def _affinity_and_anti_affinity_to_same_vms(lint_input: LintInput) -> t.Iterator[Finding]:
     """A VM that has affinity to the VMs of its group and anti-affinity with each of them. The first
     of them may run alone (the scheduler admits a first pod that its own term selects), so two that
     are to run are one too many."""
     cache: dict[t.Hashable, _Refs | None] = {}
-    for subject in scene.subjects:
+    for subject in lint_input.subjects:
         for near in subject.terms if _is_vm(subject) and to_run(subject) else ():
-            group = _group(scene, subject, near)
+            group = _group(lint_input, subject, near)
             for term in _clashing(subject, near) if len(group) > 1 else ():
-                away = scene.selected(subject, term) or ()
+                away = lint_input.selected(subject, term) or ()
                 cache_key = id(group), id(away)
                 if cache_key not in cache:
-                    covered = _covers(scene, subject, near, group, away)
+                    covered = _covers(lint_input, subject, near, group, away)
                     cache[cache_key] = (
                         _Refs({x.ref for x in group if to_run(x)}) if covered else None
                     )
                 if others := cache[cache_key]:
                     selected = near, others.but(subject.ref), ""
-                    yield from _contradiction(scene, subject, selected, (term, "the same"))
+                    yield from _contradiction(lint_input, subject, selected, (term, "the same"))
 
 
-def _group(scene: LintInput, subject: LintedWorkload, near: Term) -> tuple[LintedWorkload, ...]:
+def _group(
+    lint_input: LintInput, subject: LintedWorkload, near: Term
+) -> tuple[LintedWorkload, ...]:
     """The workloads that a required affinity term of a subject selects, if the subject is one of
     them; else empty."""
     if near.kind is not TermKind.AFFINITY:
         return ()
-    group = scene.selected(subject, near) or ()
+    group = lint_input.selected(subject, near) or ()
     return group if any(member.ref == subject.ref for member in group) else ()
 
 
 def _covers(
-    scene: LintInput,
+    lint_input: LintInput,
     subject: LintedWorkload,
     near: Term,
     group: tuple[LintedWorkload, ...],
@@ -185,7 +204,7 @@ def _covers(
         all(map(_is_vm, group))
         and {member.ref for member in group} <= {member.ref for member in away}
         and sum(map(to_run, group)) > 1
-        and not _others(scene, subject, near, group)
+        and not _others(lint_input, subject, near, group)
     )
 
 
@@ -217,15 +236,15 @@ def _clashing(subject: LintedWorkload, near: Term) -> t.Iterator[Term]:
                 yield term
 
 
-def _leaders(scene: LintInput, subject: LintedWorkload) -> tuple[tuple[Term, Ref], ...]:
+def _leaders(lint_input: LintInput, subject: LintedWorkload) -> tuple[tuple[Term, Ref], ...]:
     """(term, VM) of each required affinity term that only one other VM meets."""
     leaders = []
-    for term in subject.terms if subject.virtual else ():
+    for term in subject.terms if subject.is_vm else ():
         if term.kind is TermKind.AFFINITY:
-            chosen = scene.selected(subject, term) or ()
+            chosen = lint_input.selected(subject, term) or ()
             if len(chosen) == 1 and _is_vm(chosen[0]):
                 (leader,) = chosen
-                if leader.ref != subject.ref and not _others(scene, subject, term, chosen):
+                if leader.ref != subject.ref and not _others(lint_input, subject, term, chosen):
                     leaders.append((term, leader.ref))
     return tuple(leaders)
 
@@ -235,21 +254,26 @@ def _is_vm(subject: LintedWorkload) -> bool:
 
 
 def _others(
-    scene: LintInput, subject: LintedWorkload, term: Term, expected: t.Iterable[LintedWorkload]
+    lint_input: LintInput, subject: LintedWorkload, term: Term, expected: t.Iterable[LintedWorkload]
 ) -> bool:
     """Whether pods of workloads other than `expected` meet the term, or may."""
-    running = scene.running(subject, term)
+    running = lint_input.running(subject, term)
     own = {vmi.uid for workload in expected for vmi in workload.vmis}
     return running is None or any(pod.labels.get(CREATED_BY, "") not in own for pod in running)
 
 
 def _contradiction(
-    scene: LintInput, subject: LintedWorkload, near: tuple[Term, str, str], away: tuple[Term, str]
+    lint_input: LintInput,
+    subject: LintedWorkload,
+    near: tuple[Term, str, str],
+    away: tuple[Term, str],
 ) -> t.Iterator[Finding]:
     """A finding for each rule concerned. `near` is the affinity term, what it selects in words, and
     the other followers in words; `away` is the anti-affinity term and what it selects in words."""
     (near_term, near_text, also), (away_term, away_text) = near, away
-    over, apart = (scene.topology.name_of(x.source.topology_key) for x in (near_term, away_term))
+    over, apart = (
+        lint_input.topology.name_of(x.source.topology_key) for x in (near_term, away_term)
+    )
     rules = {subject.rule(term): term for term in (near_term, away_term)}
     rule_text = f" (rules {' and '.join(rules)})" if len(rules) > 1 and all(rules) else ""
     why = (

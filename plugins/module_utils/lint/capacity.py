@@ -16,7 +16,7 @@ from ..model.findings import Finding
 from ..model.kinds import POD_TEMPLATE_HASH
 from ..model.objects import Node, PodTerm, Ref, SpreadConstraint
 from ..model.placement_manifests import CREATED_BY
-from .scene import LintedWorkload, LintInput
+from .lint_input import LintedWorkload, LintInput
 
 _TRANSIENT = "node.kubernetes.io/"
 """Prefix of the taints that come and go with a node's state: cordon, not ready, pressure
@@ -28,28 +28,31 @@ Group = list[tuple[LintedWorkload, Term]]
 """Workloads with a term that selects them all, each with its own instance of the term."""
 
 
-def domain_findings(scene: LintInput) -> t.Iterator[Finding]:
-    if scene.nodes:
-        yield from _too_many(scene, replace(scene, nodes=tuple(map(_at_its_best, scene.nodes))))
+def domain_findings(lint_input: LintInput) -> t.Iterator[Finding]:
+    if lint_input.nodes:
+        yield from _too_many(
+            lint_input,
+            replace(lint_input, nodes=tuple(map(_without_transient_taints, lint_input.nodes))),
+        )
 
 
-def _at_its_best(node: Node) -> Node:
+def _without_transient_taints(node: Node) -> Node:
     """A node without its transient taints."""
     return replace(
         node, taints=tuple(taint for taint in node.taints if not taint.key.startswith(_TRANSIENT))
     )
 
 
-def _too_many(scene: LintInput, lasting: LintInput) -> t.Iterator[Finding]:
+def _too_many(lint_input: LintInput, lasting: LintInput) -> t.Iterator[Finding]:
     """More instances with anti-affinity than domains for them: in a whole group, or in the part of
     it that may use only some domains."""
-    looked_at = {subject.ref for subject in scene.subjects}
+    looked_at = {subject.ref for subject in lint_input.subjects}
     places = functools.lru_cache(maxsize=None)(functools.partial(_DomainSets, lasting))
-    for group in _groups_apart(scene):
+    for group in _groups_apart(lint_input):
         reported: set[Ref] = set()
         key = t.cast(PodTerm, group[0][1].source).topology_key
         for crowd in _crowds(places(key), group):
-            why, advice = _no_room(scene, crowd)
+            why, advice = _no_room(lint_input, crowd)
             for subject, term in crowd.members:
                 if subject.ref in looked_at and subject.ref not in reported:
                     yield subject.finding(term, "unsatisfiable", "error", why, advice)
@@ -118,33 +121,35 @@ class _DomainSets:
         return tuple(name for n, (name, _nodes) in enumerate(self._domains) if places >> n & 1)
 
 
-def _no_room(scene: LintInput, crowd: _CrowdedGroup) -> tuple[str, str]:
+def _no_room(lint_input: LintInput, crowd: _CrowdedGroup) -> tuple[str, str]:
     """Why the instances can never all run, and what to do."""
     only_vms = all(subject.ref.kind == "VirtualMachine" for subject, _term in crowd.members)
     noun = "VMs" if only_vms else "instances"
-    over = scene.topology.name_of(t.cast(PodTerm, crowd.members[0][1].source).topology_key)
-    room = len(crowd.domains)
-    there = f"there are {room} domains" if room > 1 else "there is 1 domain"
+    key = t.cast(PodTerm, crowd.members[0][1].source).topology_key
+    over = lint_input.topology.name_of(key)
+    room = lint_input.topology.counted(key, len(crowd.domains))
     why = (
-        f"They can never all run: {crowd.instances} {noun} are to run and must keep apart over"
-        f" {over}, and {there} for them"
+        f"Cannot be satisfied: {crowd.instances} {noun} have anti-affinity over {over}, but only {room}"
+        f" can run them ({wording.listed(crowd.domains)})."
     )
     barred = sorted(set(crowd.open) - set(crowd.domains))
     if barred:
-        left = f"{wording.listed(crowd.domains)}: what they require of nodes leaves out"
         return (
-            f"{why}, {left} {wording.listed(barred)}.",
-            "Let their nodeSelector and node affinity allow more domains, run fewer, or make the"
-            " term preferred.",
+            f"{why} Their nodeSelector or node affinity excludes {wording.listed(barred)}.",
+            f"Let their nodeSelector and node affinity allow more values of {over}, run fewer {noun},"
+            " or make the term preferred.",
         )
-    return f"{why}.", f"Run fewer {noun}, add domains, or make the term preferred."
+    return (
+        why,
+        f"Run fewer {noun}, label nodes with more values of {over}, or make the term preferred.",
+    )
 
 
-def _groups_apart(scene: LintInput) -> t.Iterator[Group]:
+def _groups_apart(lint_input: LintInput) -> t.Iterator[Group]:
     """Workloads of one namespace with the same term, which selects them all; or one with replicas."""
     carriers: dict[t.Hashable, dict[Ref, tuple[LintedWorkload, Term]]] = defaultdict(dict)
-    for subject in scene.all_workloads:
-        for term in () if subject.workload is None and not subject.virtual else subject.terms:
+    for subject in lint_input.all_workloads:
+        for term in () if subject.workload is None and not subject.is_vm else subject.terms:
             pod_term = term.source
             if (
                 term.kind is TermKind.ANTI_AFFINITY
@@ -162,9 +167,9 @@ def _groups_apart(scene: LintInput) -> t.Iterator[Group]:
                 carriers[subject.ref.namespace, key, alone][subject.ref] = subject, term
     for by_ref in carriers.values():
         members = tuple(by_ref.values())
-        chosen = {target.ref for target in scene.selected(*members[0]) or ()}
+        chosen = {target.ref for target in lint_input.selected(*members[0]) or ()}
         group = [(subject, term) for subject, term in members if subject.ref in chosen]
-        if len(group) > 1 or any((subject.copies or 0) > 1 for subject, _term in group):
+        if len(group) > 1 or any((subject.replicas or 0) > 1 for subject, _term in group):
             yield group
 
 
@@ -178,29 +183,31 @@ def _separates_all(term: PodTerm) -> bool:
 def to_run(subject: LintedWorkload) -> int:
     """How many instances are to run."""
     if subject.ref.kind != "VirtualMachine" or subject.workload is None:
-        return subject.copies or 0
+        return subject.replicas or 0
     spec = subject.workload.manifest.get("spec") or {}
     keeps_running = spec.get("runStrategy") in _KEPT_RUNNING or spec.get("running") is True
     return int(keeps_running or bool(subject.vmis))
 
 
-def spread_findings(scene: LintInput) -> t.Iterator[Finding]:
-    for subject in scene.subjects:
+def spread_findings(lint_input: LintInput) -> t.Iterator[Finding]:
+    for subject in lint_input.subjects:
         for term in subject.terms:
             if term.kind is TermKind.SPREAD:
-                yield from _no_maximum(scene, subject, term)
-                yield from _strands(scene, subject, term)
+                yield from _no_maximum(lint_input, subject, term)
+                yield from _spread_blocks_drain(lint_input, subject, term)
 
 
-def _no_maximum(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
+def _no_maximum(lint_input: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
     constraint = t.cast(SpreadConstraint, term.source)
     if constraint.max_skew != 1 or _kept_apart(subject, constraint.topology_key):
         return
-    domains = len(scene.eligible_domains(subject, constraint.topology_key))
-    members = sum(target.copies or 1 for target in scene.selected(subject, term) or (subject,))
-    if scene.nodes is not None and members <= domains:
+    domains = len(lint_input.eligible_domains(subject, constraint.topology_key))
+    members = sum(
+        target.replicas or 1 for target in lint_input.selected(subject, term) or (subject,)
+    )
+    if lint_input.nodes is not None and members <= domains:
         return
-    over = scene.topology.name_of(constraint.topology_key)
+    over = lint_input.topology.name_of(constraint.topology_key)
     yield subject.finding(
         term,
         "max_skew_misread",
@@ -211,11 +218,13 @@ def _no_maximum(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iter
     )
 
 
-def _strands(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
+def _spread_blocks_drain(
+    lint_input: LintInput, subject: LintedWorkload, term: Term
+) -> t.Iterator[Finding]:
     constraint = t.cast(SpreadConstraint, term.source)
     if constraint.node_taints_policy == "Honor":
         return
-    over = scene.topology.name_of(constraint.topology_key)
+    over = lint_input.topology.name_of(constraint.topology_key)
     yield subject.finding(
         term,
         "spread_blocks_drain",

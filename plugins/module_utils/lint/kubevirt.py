@@ -14,64 +14,75 @@ from ..model.objects import PodTerm, Requirement
 from ..model.placement_manifests import CREATED_BY
 from ..model.topology import HOSTNAME
 from ..scheduler.labels import NAME_FIELD
-from .scene import LintedWorkload, LintInput
+from .lint_input import LintedWorkload, LintInput
 
 _SPREADS = (TermKind.SPREAD, TermKind.PREFERRED_SPREAD)
-_NOT_RUNNING = ("", "Stopped", "Paused", "Unknown", "Halted")
+_NOT_RUNNING = ("", "Stopped", "Unknown")
+"""Values of a VM's status.printableStatus without a VMI, or of which that is not known (KubeVirt, api
+core/v1/types.go, VirtualMachinePrintableStatus). A paused VM has a VMI."""
 
 
-def findings(scene: LintInput) -> t.Iterator[Finding]:
+def findings(lint_input: LintInput) -> t.Iterator[Finding]:
     reader = DeclaredReader()
-    for subject in scene.subjects:
-        if not subject.virtual:
+    for subject in lint_input.subjects:
+        if not subject.is_vm:
             continue
         for term in subject.terms:
             if term.kind is TermKind.ANTI_AFFINITY:
-                yield from _own_source(scene, subject, term)
+                yield from _own_source(lint_input, subject, term)
         yield from _pinned(subject)
         if subject.ref.kind == "VirtualMachine":
-            yield from _restart(scene, subject, reader)
+            yield from _restart(lint_input, subject, reader)
 
 
-def _own_source(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
+def _own_source(lint_input: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
     """During a migration the source pod still exists, with the labels of the target."""
     pod_term = t.cast(PodTerm, term.source)
-    if not scene.selects_itself(subject, term):
+    if not lint_input.selects_itself(subject, term):
         return
-    inside = tuple(scene.eligible_domains(subject, pod_term.topology_key).values())
+    inside = tuple(lint_input.eligible_domains(subject, pod_term.topology_key).values())
+    over = lint_input.topology.name_of(pod_term.topology_key)
     aside = CREATED_BY in pod_term.mismatch_label_keys or pod_term.differs_in == CREATED_BY
     if aside or pod_term.topology_key == HOSTNAME or (inside and max(inside) == 1):
-        yield from _all_taken(scene, subject, term, inside)
+        yield from _all_taken(lint_input, subject, term, inside)
         return
     yield subject.finding(
         term,
         "blocks_live_migration",
         "warning",
         f"While a VM migrates, its own source pod matches the {term.kind} term over"
-        f" {scene.topology.name_of(pod_term.topology_key)}, so no node of its own domain is"
-        " feasible for the target.",
+        f" {over}, so no node with the same {over} is feasible for the target.",
         f"Add mismatchLabelKeys: [{CREATED_BY}] to the term, as keep_apart does: a VM then has"
         " anti-affinity to all others and not to itself.",
     )
 
 
 def _all_taken(
-    scene: LintInput, subject: LintedWorkload, term: Term, inside: t.Sequence[int]
+    lint_input: LintInput, subject: LintedWorkload, term: Term, inside: t.Sequence[int]
 ) -> t.Iterator[Finding]:
     """In a domain of one node, a migration needs another domain in which no VM of the group runs."""
-    group = scene.selected(subject, term) or ()
-    members = sum(member.copies or 0 for member in group)
+    group = lint_input.selected(subject, term) or ()
+    members = sum(member.replicas or 0 for member in group)
     single = inside.count(1)
+    key = term.source.topology_key
+    over = lint_input.topology.name_of(key)
     if not single or members < len(inside):
         return
+    room = lint_input.topology.counted(key, len(inside))
+    taken = (
+        f", {single} of these with a single node. While an instance runs in each of them, the one on such"
+        " a node cannot be live-migrated, and the node cannot be drained."
+    )
+    if key == HOSTNAME:
+        taken = (
+            ". While an instance runs on each of these, none can be live-migrated, and the nodes cannot be"
+            " drained."
+        )
     yield subject.finding(
         term,
         "blocks_live_migration",
         "warning",
-        f"The {term.kind} term over {scene.topology.name_of(term.source.topology_key)} selects"
-        f" {members} instances in {len(inside)} domains, {single} of them with a single node that takes"
-        " them. While each domain has an instance, the one on such a node cannot be live-migrated, and"
-        " the node cannot be drained.",
+        f"The {term.kind} term over {over} selects {members} instances, and only {room} can run them{taken}",
         "Add a node, or make the term preferred.",
     )
 
@@ -91,8 +102,8 @@ def _pinned(subject: LintedWorkload) -> t.Iterator[Finding]:
             "warning",
             "Its node terms name a single node, so a migration has no target and a drain of that"
             " node cannot end.",
-            "Ask for a label that several nodes have; to choose the target of one migration, set"
-            " addedNodeSelector of the migration.",
+            "Use a label that several nodes have. To choose the target of one migration, set"
+            " spec.addedNodeSelector of the VirtualMachineInstanceMigration.",
         )
 
 
@@ -102,7 +113,7 @@ def _names_one_node(part: Requirement) -> bool:
 
 
 def _restart(
-    scene: LintInput, subject: LintedWorkload, reader: DeclaredReader
+    lint_input: LintInput, subject: LintedWorkload, reader: DeclaredReader
 ) -> t.Iterator[Finding]:
     declared = [term for term in subject.terms if term.kind in _SPREADS]
     if subject.vmis and subject.workload is not None:
@@ -111,7 +122,7 @@ def _restart(
                 running = reader.placement(vmi.spec)[1].terms
                 missing = next((term for term in declared if term not in running), None)
                 yield _restart_required(subject, missing)
-    elif scene.pods is None and declared and _may_run(subject):
+    elif lint_input.pods is None and declared and _may_run(subject):
         yield _restart_required(subject, declared[0])
 
 
@@ -120,8 +131,8 @@ def _restart_required(subject: LintedWorkload, term: Term | None) -> Finding:
         term,
         "restart_required",
         "warning",
-        "KubeVirt does not carry topologySpreadConstraints over to a VM that runs, and until"
-        " it is restarted no other change of its placement reaches it either.",
+        "KubeVirt does not copy topologySpreadConstraints to a running VMI. Until the VM is"
+        " restarted, no other change of its placement reaches the VMI either.",
         "Restart the VM, or use keep_apart, which takes effect by live migration.",
     )
 

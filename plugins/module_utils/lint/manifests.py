@@ -21,31 +21,31 @@ from ..model.manifests import (
 )
 from ..rules.raw_terms import read_fields, read_selector
 from ..rules.term_slots import FIELDS
-from .offline import AROUND, CARRIERS, named
+from .offline import CONTEXT_KINDS, LINTED_KINDS, named
 
 
 @dataclass(frozen=True)
-class Read:
-    """The manifests that lint can look at, how many others there were, and what is wrong with
-    those that have no such form."""
+class ReadManifests:
+    """The manifests that lint checks or needs, how many documents of other kinds there were, and what is
+    wrong with the form of the rest."""
 
     manifests: tuple[t.Mapping[str, JSON], ...]
     passed_over: int
     faults: tuple[InputError, ...]
 
 
-def read_manifests(items: t.Iterable[tuple[str, JSON]]) -> Read:
-    """`items` are what was found and where. Lists of objects are opened; documents that are empty
-    or no Kubernetes object are passed over, and so are kinds without a placement."""
+def read_manifests(items: t.Iterable[tuple[str, JSON]]) -> ReadManifests:
+    """`items` are documents and where they are. Lists of objects are opened. Empty documents, and objects of
+    other kinds, are passed over. Text, a number or a plain list is an error."""
     faults: list[InputError] = []
     kept: list[t.Mapping[str, JSON]] = []
     ignored = 0
     for where, item in _opened(items, faults):
-        if item.get("kind") not in (*CARRIERS, *AROUND):
+        if item.get("kind") not in (*LINTED_KINDS, *CONTEXT_KINDS):
             ignored += 1
         elif _is_sound(InputReader(where, faults), item):
             kept.append(item)
-    return Read(tuple(kept), ignored, tuple(faults))
+    return ReadManifests(tuple(kept), ignored, tuple(faults))
 
 
 def in_namespace(
@@ -55,7 +55,7 @@ def in_namespace(
     completed: list[t.Mapping[str, JSON]] = []
     for manifest in manifests:
         metadata = manifest["metadata"]
-        inside = manifest["kind"] in CARRIERS and not metadata.get("namespace")
+        inside = manifest["kind"] in LINTED_KINDS and not metadata.get("namespace")
         completed.append(
             {**manifest, "metadata": {**metadata, "namespace": namespace}} if inside else manifest
         )
@@ -94,7 +94,7 @@ def _is_sound(notes: InputReader, item: t.Mapping[str, JSON]) -> bool:
         return False
     if kind in KINDS:
         _check_workload(notes, item, spec)
-    elif kind in CARRIERS:
+    elif kind in LINTED_KINDS:
         _check_spec(notes.at("spec"), spec)
     if len(notes.errors) == before and kind in _READERS:
         try:
@@ -121,8 +121,10 @@ def _check_workload(
     _check_template(notes, item, KINDS[str(item["kind"])].template)
     _map(notes.at("status"), item.get("status"))
     replicas = spec.get("replicas", 1)
-    if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
+    if not isinstance(replicas, int) or isinstance(replicas, bool):
         notes.at("spec.replicas").error(f"must be a whole number, not {shown(replicas)}")
+    elif replicas < 0:
+        notes.at("spec.replicas").error(f"must be 0 or more, not {replicas}")
     if isinstance(spec.get("selector"), dict):
         read_selector(notes.at("spec.selector"), spec["selector"])
     strategy = _map(notes.at("spec.strategy"), spec.get("strategy"))
@@ -145,11 +147,26 @@ def _check_template(notes: InputReader, item: t.Mapping[str, JSON], place: Point
 def _check_spec(notes: InputReader, spec: t.Mapping[str, JSON]) -> None:
     for key in spec:
         if key not in FIELDS and (meant := _meant(str(key))):
-            notes.error(f"unknown option {str(key)!r}; did you mean {meant!r}?")
+            notes.error(f"unknown field {str(key)!r}; did you mean {meant!r}?")
     given = {name: spec[name] for name in FIELDS if name in spec}
     before = len(notes.errors)
-    if read_fields(notes, given) != given and len(notes.errors) == before:
-        notes.error("has a number in quotes in its placement, which the API server refuses")
+    read = read_fields(notes, given)
+    if len(notes.errors) == before:
+        for path, value in _quoted_numbers(read, given):
+            notes.at(path).error(f"must be a number, not {shown(value)}")
+
+
+def _quoted_numbers(read: JSON, given: JSON, path: str = "") -> t.Iterator[tuple[str, JSON]]:
+    """The numbers in quotes, which options may have and manifests may not, each with its path: where what
+    was read differs from what was given."""
+    if isinstance(given, dict) and isinstance(read, dict):
+        for key, value in given.items():
+            yield from _quoted_numbers(read.get(key), value, f"{path}.{key}".lstrip("."))
+    elif isinstance(given, list) and isinstance(read, list):
+        for number, (left, right) in enumerate(zip(read, given, strict=True)):
+            yield from _quoted_numbers(left, right, f"{path}[{number}]")
+    elif read != given:
+        yield path, given
 
 
 def _meant(key: str) -> str:

@@ -13,7 +13,7 @@ from ..kubevirt.labels import adds_node_key
 from ..model.findings import Finding
 from ..model.objects import PodTerm, Requirement, SpreadConstraint
 from ..model.topology import DEPRECATED, HOSTNAME
-from .scene import LintedWorkload, LintInput
+from .lint_input import LintedWorkload, LintInput
 
 REPLACED: t.Mapping[str, str] = {
     **DEPRECATED,
@@ -33,52 +33,52 @@ KNOWN: t.Mapping[str, tuple[str, ...]] = {
 _NEED_THE_KEY = ("In", "Exists", "Gt", "Lt")
 
 
-def findings(scene: LintInput) -> t.Iterator[Finding]:
-    for subject in scene.subjects:
+def findings(lint_input: LintInput) -> t.Iterator[Finding]:
+    for subject in lint_input.subjects:
         for term in subject.terms:
             over = _over(term)
             if over:
-                yield from _of_topology_key(scene, subject, term, over)
+                yield from _of_topology_key(lint_input, subject, term, over)
             for part in requirements_of(term):
-                yield from _of_node_key(scene, subject, term, part)
+                yield from _of_node_key(lint_input, subject, term, part)
 
 
 def _of_topology_key(
-    scene: LintInput, subject: LintedWorkload, term: Term, key: str
+    lint_input: LintInput, subject: LintedWorkload, term: Term, key: str
 ) -> t.Iterator[Finding]:
-    yield from _of_any_key(scene, subject, term, key)
-    if scene.nodes is None:
+    yield from _of_any_key(lint_input, subject, term, key)
+    if lint_input.nodes is None:
         yield from _unheard_of(subject, term, key)
         return
-    if key not in scene.carried_keys:
-        yield _on_no_node(scene, subject, term, key, _void(term))
+    if key not in lint_input.carried_keys:
+        yield _on_no_node(lint_input, subject, term, key, _void(term))
         return
-    yield from _on_some_nodes(scene, subject, term, key)
-    yield from _single_domain(scene, subject, term, key)
+    yield from _on_some_nodes(lint_input, subject, term, key)
+    yield from _single_domain(lint_input, subject, term, key)
 
 
 def _of_node_key(
-    scene: LintInput, subject: LintedWorkload, term: Term, part: Requirement
+    lint_input: LintInput, subject: LintedWorkload, term: Term, part: Requirement
 ) -> t.Iterator[Finding]:
     if adds_node_key(part.key):
         return
-    yield from _of_any_key(scene, subject, term, part.key, part)
-    if scene.nodes is None:
+    yield from _of_any_key(lint_input, subject, term, part.key, part)
+    if lint_input.nodes is None:
         yield from _unheard_of(subject, term, part.key, part)
-    elif part.key not in scene.carried_keys and part.operator != "DoesNotExist":
+    elif part.key not in lint_input.carried_keys and part.operator != "DoesNotExist":
         void = "allows no node" if part.operator in _NEED_THE_KEY else "has no effect"
         if term.preferred:
             void = "has no effect"
-        yield _on_no_node(scene, subject, term, part.key, void, part)
+        yield _on_no_node(lint_input, subject, term, part.key, void, part)
     elif part.operator in ("In", "NotIn"):
-        yield from _of_values(scene, subject, term, part)
+        yield from _of_values(lint_input, subject, term, part)
 
 
 def _of_values(
-    scene: LintInput, subject: LintedWorkload, term: Term, part: Requirement
+    lint_input: LintInput, subject: LintedWorkload, term: Term, part: Requirement
 ) -> t.Iterator[Finding]:
     """Values that no node has. A typo beside valid values has no other symptom."""
-    there = sorted(scene.table.domains(part.key))
+    there = sorted(lint_input.table.domains(part.key))
     for value in sorted(set(part.values).difference(there)):
         useless = "keeps its pods off no node" if part.operator == "NotIn" else "allows no node"
         hint = _nearest(value, there)
@@ -94,7 +94,11 @@ def _of_values(
 
 
 def _of_any_key(
-    scene: LintInput, subject: LintedWorkload, term: Term, key: str, part: Requirement | None = None
+    lint_input: LintInput,
+    subject: LintedWorkload,
+    term: Term,
+    key: str,
+    part: Requirement | None = None,
 ) -> t.Iterator[Finding]:
     if key in REPLACED:
         yield subject.finding(
@@ -106,7 +110,7 @@ def _of_any_key(
             f"Use {REPLACED[key]}, and label nodes that lack it.",
             part,
         )
-    elif "/" not in key and key not in scene.topology.keys.values():
+    elif "/" not in key and key not in lint_input.topology.keys.values():
         yield subject.finding(
             term,
             "unprefixed_label_key",
@@ -118,7 +122,7 @@ def _of_any_key(
 
 
 def _on_no_node(
-    scene: LintInput,
+    lint_input: LintInput,
     subject: LintedWorkload,
     term: Term,
     key: str,
@@ -131,7 +135,7 @@ def _on_no_node(
         "no_node_has_key",
         "error" if needed and not term.preferred else "warning",
         f"No node has the label {key}, so the {term.kind} term {void}.",
-        f"Label the nodes first, or correct the key{_meant(key, scene.carried_keys)}.",
+        f"Label the nodes first, or correct the key{_meant(key, lint_input.carried_keys)}.",
         part,
     )
 
@@ -157,11 +161,11 @@ def _unheard_of(
 
 
 def _on_some_nodes(
-    scene: LintInput, subject: LintedWorkload, term: Term, key: str
+    lint_input: LintInput, subject: LintedWorkload, term: Term, key: str
 ) -> t.Iterator[Finding]:
-    eligible = scene.eligible(subject)
-    without = scene.table.names_of(eligible & ~scene.table.with_key(key))
-    if without and eligible & scene.table.with_key(key):
+    eligible = lint_input.eligible(subject)
+    without = lint_input.table.names_of(eligible & ~lint_input.table.with_key(key))
+    if without and eligible & lint_input.table.with_key(key):
         yield subject.finding(
             term,
             "nodes_lack_key",
@@ -173,14 +177,14 @@ def _on_some_nodes(
 
 
 def _single_domain(
-    scene: LintInput, subject: LintedWorkload, term: Term, key: str
+    lint_input: LintInput, subject: LintedWorkload, term: Term, key: str
 ) -> t.Iterator[Finding]:
     if term.kind in (TermKind.AFFINITY, TermKind.PREFERRED_AFFINITY):
         return
-    domains = list(scene.eligible_domains(subject, key))
-    if len(domains) == 1 and not (key == HOSTNAME and subject.copies == 1):
+    domains = list(lint_input.eligible_domains(subject, key))
+    if len(domains) == 1 and not (key == HOSTNAME and subject.replicas == 1):
         advice = "Use a key with more domains, or label the nodes by where they are."
-        if len(scene.table.domains(key)) > 1:
+        if len(lint_input.table.domains(key)) > 1:
             advice = "Let its node terms and tolerations allow more of them, or use another key."
         yield subject.finding(
             term,

@@ -15,17 +15,17 @@ from ..model.objects import NodeTerm, Placement, PodTerm, Requirement
 from ..model.topology import HOSTNAME
 from ..scheduler.labels import is_readable, parse_integer
 from ..scheduler.node_affinity import nodes_of_placement, nodes_of_term, nodes_of_terms
-from .scene import LintedWorkload, LintInput
+from .lint_input import LintedWorkload, LintInput
 
 
-def findings(scene: LintInput) -> t.Iterator[Finding]:
-    for subject in scene.subjects:
+def findings(lint_input: LintInput) -> t.Iterator[Finding]:
+    for subject in lint_input.subjects:
         yield from _empty_terms(subject)
-        yield from _required(scene, subject)
-        yield from _volumes(scene, subject)
+        yield from _required(lint_input, subject)
+        yield from _volumes(lint_input, subject)
         for term in subject.terms:
             if term.kind is TermKind.PREFERRED_NODE_AFFINITY:
-                yield from _preferred(scene, subject, term)
+                yield from _preferred(lint_input, subject, term)
         yield from _near_and_apart(subject)
 
 
@@ -60,7 +60,7 @@ def _empty_terms(subject: LintedWorkload) -> t.Iterator[Finding]:
             )
 
 
-def _required(scene: LintInput, subject: LintedWorkload) -> t.Iterator[Finding]:
+def _required(lint_input: LintInput, subject: LintedWorkload) -> t.Iterator[Finding]:
     placement = subject.declared.placement
     pairs = tuple(Requirement(key, "In", (value,)) for key, value in placement.node_selector)
     terms = (NodeTerm(),) if placement.node_terms is None else placement.node_terms
@@ -70,25 +70,25 @@ def _required(scene: LintInput, subject: LintedWorkload) -> t.Iterator[Finding]:
         return
     if all(clashes):
         yield _excluded(subject, None, "its node terms ask for", clashes[0], pairs)
-    elif scene.nodes is not None:
-        checkable = _of_known_keys(scene, placement)
+    elif lint_input.nodes is not None:
+        checkable = _of_known_keys(lint_input, placement)
         asks = checkable.node_selector or checkable.node_terms
-        if asks and not nodes_of_placement(checkable, scene.table):
+        if asks and not nodes_of_placement(checkable, lint_input.table):
             selector_texts = [f"{key} In ({value})" for key, value in checkable.node_selector]
             terms_text = " or ".join(map(wording.node_term, checkable.node_terms or ()))
             requirements = " and ".join(filter(None, (*selector_texts, terms_text)))
             yield _never(subject, None, f"no node satisfies {requirements}")
 
 
-def _volumes(scene: LintInput, subject: LintedWorkload) -> t.Iterator[Finding]:
+def _volumes(lint_input: LintInput, subject: LintedWorkload) -> t.Iterator[Finding]:
     """Node terms against the nodes that reach the bound volumes: each has nodes, both have none."""
-    if scene.nodes is None or not scene.claim_terms or subject.spec is None:
+    if lint_input.nodes is None or not lint_input.claim_terms or subject.spec is None:
         return
-    nodes = nodes_of_placement(subject.declared.placement, scene.table)
+    nodes = nodes_of_placement(subject.declared.placement, lint_input.table)
     for claim in filter(None, map(claim_of, subject.spec.get("volumes") or ())):
         name = claim["persistentVolumeClaim"]["claimName"]
-        terms = scene.claim_terms.get((subject.ref.namespace, name))
-        reached = nodes_of_terms(terms, scene.table, with_fields=False) if terms else 0
+        terms = lint_input.claim_terms.get((subject.ref.namespace, name))
+        reached = nodes_of_terms(terms, lint_input.table, with_fields=False) if terms else 0
         if terms and nodes and reached and not nodes & reached:
             where = " or ".join(map(wording.node_term, terms))
             finding = _never(
@@ -98,39 +98,39 @@ def _volumes(scene: LintInput, subject: LintedWorkload) -> t.Iterator[Finding]:
                 " leave these out",
                 "Allow these nodes, or move the volume first.",
             )
-            yield replace(finding, rule=_rule_against(scene, subject, reached) or finding.rule)
+            yield replace(finding, rule=_rule_against(lint_input, subject, reached) or finding.rule)
 
 
-def _rule_against(scene: LintInput, subject: LintedWorkload, reached: int) -> str:
+def _rule_against(lint_input: LintInput, subject: LintedWorkload, reached: int) -> str:
     """The first rule that by itself leaves these nodes out; empty where none does."""
     for rule, parts in subject.node_rules():
-        if not nodes_of_term(NodeTerm(parts), scene.table) & reached:
+        if not nodes_of_term(NodeTerm(parts), lint_input.table) & reached:
             return rule
     return ""
 
 
-def _of_known_keys(scene: LintInput, placement: Placement) -> Placement:
+def _of_known_keys(lint_input: LintInput, placement: Placement) -> Placement:
     """The placement without requirements on keys that no node has: these are another finding,
     no_node_has_key. If no node satisfies this placement, none satisfies the whole one."""
-    selector = tuple(pair for pair in placement.node_selector if pair[0] in scene.carried_keys)
+    selector = tuple(pair for pair in placement.node_selector if pair[0] in lint_input.carried_keys)
     terms = placement.node_terms
     if terms is not None:
-        left = [replace(x, expressions=tuple(_asked(scene, x.expressions))) for x in terms]
+        left = [replace(x, expressions=tuple(_asked(lint_input, x.expressions))) for x in terms]
         open_now = any(_is_empty(x) and not _is_empty(y) for x, y in zip(left, terms, strict=True))
         terms = None if open_now else tuple(left)
     return replace(placement, node_selector=selector, node_terms=terms)
 
 
-def _preferred(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
+def _preferred(lint_input: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
     node_term = t.cast(NodeTerm, term.source)
     if _is_empty(node_term):
         return
     if clash := _contradiction(node_term.expressions):
         yield _excluded(subject, term, "a preferred node term asks for", clash)
     elif (
-        scene.nodes is not None
-        and len(_asked(scene, node_term.expressions)) == len(node_term.expressions)
-        and not nodes_of_term(node_term, scene.table)
+        lint_input.nodes is not None
+        and len(_asked(lint_input, node_term.expressions)) == len(node_term.expressions)
+        and not nodes_of_term(node_term, lint_input.table)
     ):
         yield _never(subject, term, f"no node satisfies {wording.node_term(node_term)}")
 
@@ -240,9 +240,9 @@ def _bounds(parts: t.Sequence[Requirement]) -> tuple[int | None, int | None]:
     return low, min((number for number in below if number is not None), default=None)
 
 
-def _asked(scene: LintInput, parts: t.Iterable[Requirement]) -> list[Requirement]:
+def _asked(lint_input: LintInput, parts: t.Iterable[Requirement]) -> list[Requirement]:
     """The requirements without those that need a key that no node has (finding no_node_has_key)."""
-    carried = scene.carried_keys
+    carried = lint_input.carried_keys
     return [x for x in parts if x.operator in ("NotIn", "DoesNotExist") or x.key in carried]
 
 

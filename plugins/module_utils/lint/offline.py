@@ -32,9 +32,9 @@ from ..rules.checks import single_workload
 from ..rules.ownership import UnreadableAnnotation, read_ownership
 from ..rules.resolve import targets_of
 from ..view.selection import without_kubevirt
+from .lint_input import ANY_VALUE, LintedWorkload, LintInput, lint_input_of
 from .offline_rules import stand_in_workloads, write_into_manifests
-from .run import lint_scene, merged
-from .scene import ANY_VALUE, LintedWorkload, LintInput, lint_input_of
+from .run import all_findings, merged
 from .topology import topology_report
 
 _OF_KUBEVIRT = (*KUBEVIRT_KINDS, VMI)
@@ -64,10 +64,10 @@ def not_served(
 
 Manifest = t.Mapping[str, JSON]
 
-CARRIERS = (*KINDS, VMI, "Pod")
+LINTED_KINDS = (*KINDS, VMI, "Pod")
 """The kinds of manifest that findings are about."""
 
-AROUND = ("Node", "Namespace")
+CONTEXT_KINDS = ("Node", "Namespace")
 """The kinds that are only read as the surroundings of these."""
 
 
@@ -88,7 +88,7 @@ def lint_manifests(
     those of `cluster`, and without one nothing is known about them. What a cluster holds beside
     the manifests may be selected by their terms. Other kinds are passed over.
     """
-    return lint_scene(_scene(manifests, topology or Topology.of(), platform, cluster))
+    return all_findings(_lint_input(manifests, topology or Topology.of(), platform, cluster))
 
 
 def lint_rules(
@@ -103,19 +103,23 @@ def lint_rules(
     by themselves where one of those is not among the manifests. Nodes and Namespaces are known as
     in `lint_manifests`."""
     listed = tuple(rules)
-    around = _scene(manifests, topology or Topology.of(), platform, cluster)
-    placed = write_into_manifests(listed, around)
+    lint_input = _lint_input(manifests, topology or Topology.of(), platform, cluster)
+    placed = write_into_manifests(listed, lint_input)
     reported = {(finding.name, finding.rule) for finding in placed.findings}
     # A manifest does not show whether its VM runs, so the finding restart_required stays.
-    of_manifests = [f for f in _by_themselves(placed.rules, around) if f.name != "restart_required"]
-    more = [f for f in _by_themselves(listed, around) if (f.name, f.rule) not in reported]
+    of_manifests = [
+        f for f in _without_manifests(placed.rules, lint_input) if f.name != "restart_required"
+    ]
+    more = [f for f in _without_manifests(listed, lint_input) if (f.name, f.rule) not in reported]
     return merged((*placed.findings, *_without(more, of_manifests)))
 
 
-def _by_themselves(rules: t.Sequence[Rule], around: LintInput) -> list[Finding]:
+def _without_manifests(rules: t.Sequence[Rule], lint_input: LintInput) -> list[Finding]:
     """The findings about stand-ins: no workload that the rules name is looked up."""
     stand_ins = stand_in_workloads(rules)
-    findings = lint_scene(replace(around, subjects=stand_ins, all_subjects=stand_ins, pods=None))
+    findings = all_findings(
+        replace(lint_input, subjects=stand_ins, all_subjects=stand_ins, pods=None)
+    )
     return [*findings, *(finding for rule in rules for finding in single_workload(rule))]
 
 
@@ -146,7 +150,7 @@ def opened(manifests: t.Iterable[Manifest]) -> t.Iterator[Manifest]:
             yield manifest
 
 
-def _scene(
+def _lint_input(
     manifests: t.Iterable[Manifest],
     topology: Topology,
     platform: Platform | None,
@@ -163,15 +167,15 @@ def _scene(
         workloads=tuple(_workload(kind, m) for kind in KINDS for m in by_kind.get(kind, ())),
         vmis=tuple(map(vmi_from_manifest, by_kind.get(VMI, ()))),
     )
-    scene = lint_input_of(read, topology)
+    lint_input = lint_input_of(read, topology)
     alone = [vmi for vmi in by_kind.get(VMI, ()) if not _owners(vmi)]
     subjects = (
-        *scene.subjects,
+        *lint_input.subjects,
         *(_alone(VMI, vmi) for vmi in alone),
         *(_alone("Pod", pod) for pod in by_kind.get("Pod", ())),
     )
-    scene = replace(
-        scene,
+    lint_input = replace(
+        lint_input,
         subjects=subjects,
         all_subjects=subjects,
         nodes=read.nodes or None,
@@ -179,31 +183,31 @@ def _scene(
         pods=read.pods or None,
         platform=platform,
     )
-    return scene if cluster is None else _on(cluster, scene)
+    return lint_input if cluster is None else _on(cluster, lint_input)
 
 
-def _on(cluster: Snapshot, scene: LintInput) -> LintInput:
+def _on(cluster: Snapshot, lint_input: LintInput) -> LintInput:
     """Manifests as they would be on a cluster: each replaces the object of its name, and has the
     running VMIs of that object."""
-    standing = lint_input_of(cluster, scene.topology)
+    standing = lint_input_of(cluster, lint_input.topology)
     there = {subject.ref: subject for subject in standing.subjects}
     subjects = tuple(
         replace(subject, vmis=subject.vmis or there[subject.ref].vmis)
         if subject.ref in there
         else subject
-        for subject in scene.subjects
+        for subject in lint_input.subjects
     )
     replaced = {subject.ref for subject in subjects}
     unchanged = (subject for ref, subject in there.items() if ref not in replaced)
     return replace(
-        scene,
+        lint_input,
         subjects=subjects,
         all_subjects=(*subjects, *unchanged),
-        nodes=scene.nodes or standing.nodes,
-        namespaces=scene.namespaces or standing.namespaces,
+        nodes=lint_input.nodes or standing.nodes,
+        namespaces=lint_input.namespaces or standing.namespaces,
         pods=standing.pods,
         claim_terms=standing.claim_terms,
-        platform=scene.platform or standing.platform,
+        platform=lint_input.platform or standing.platform,
         unreadable=standing.unreadable,
     )
 
@@ -236,16 +240,16 @@ def _alone(kind: str, manifest: Manifest) -> LintedWorkload:
     metadata = manifest["metadata"]
     placement = placement_from_spec(manifest.get("spec") or {})
     labels = metadata.get("labels") or {}
-    virtual = kind == VMI
-    pod_labels = {**labels, CREATED_BY: ANY_VALUE} if virtual else labels
+    is_vm = kind == VMI
+    pod_labels = {**labels, CREATED_BY: ANY_VALUE} if is_vm else labels
     ref = Ref(kind, metadata["namespace"], metadata["name"])
     declared = Declared(ref, placement, labels, TermSet(placement, labels))
     return LintedWorkload(
         ref,
         declared,
         pod_labels,
-        virtual=virtual,
-        copies=1,
+        is_vm=is_vm,
+        replicas=1,
         spec=manifest.get("spec") or {},
         owned=bool(_owners(manifest)),
     )

@@ -32,8 +32,8 @@ from ..rules.ownership import UnreadableAnnotation, read_ownership, read_undo_no
 from ..rules.plan import RulesRequest, is_named, plan_rules
 from ..rules.resolve import Inventory, resolve, targets_of
 from ..scheduler.labels import matches
+from .lint_input import LintedWorkload, LintInput, linted_workload
 from .run import RULE_CHECKS, findings_about
-from .scene import LintedWorkload, LintInput, linted_workload
 
 NEWEST = Platform(kubernetes=(999, 0), kubevirt="v999.0.0")
 """Knows every field: lint says by itself what a server lacks."""
@@ -48,22 +48,22 @@ class WrittenRules:
     findings: tuple[Finding, ...]
 
 
-def write_into_manifests(rules: t.Iterable[Rule], scene: LintInput) -> WrittenRules:
-    """The rules written into the workloads that `scene` looks at."""
+def write_into_manifests(rules: t.Iterable[Rule], lint_input: LintInput) -> WrittenRules:
+    """The rules written into the workloads that `lint_input` looks at."""
     listed = tuple(rules)
-    workloads = {s.ref: s.workload for s in scene.subjects if s.workload is not None}
+    workloads = {s.ref: s.workload for s in lint_input.subjects if s.workload is not None}
     unreadable = dict(_unreadable(workloads.values()))
     writable = {ref: w for ref, w in workloads.items() if _takes_rules(w, unreadable)}
     placed = tuple(rule for rule in listed if _has_manifests(rule, workloads, writable))
     findings = list(_unreadable_findings(listed, workloads, unreadable))
     if placed:
-        snapshot = _offline_snapshot(tuple(writable.values()), scene.nodes)
-        findings += _planned(placed, snapshot, scene)
-        findings += _others(placed, snapshot, scene)
+        snapshot = _offline_snapshot(tuple(writable.values()), lint_input.nodes)
+        findings += _planned(placed, snapshot, lint_input)
+        findings += _others(placed, snapshot, lint_input)
     return WrittenRules(placed, tuple(findings))
 
 
-def by_themselves(
+def checked_without_manifests(
     rules: t.Iterable[Rule], manifests: t.Iterable[t.Mapping[str, JSON]]
 ) -> tuple[str, ...]:
     """One sentence for each rule that names a workload without a manifest where there are some of
@@ -84,7 +84,9 @@ def by_themselves(
             if name not in names
         ]
         if missing:
-            sentences.append(f"rule {rule.id.name} is judged by itself: {' and '.join(missing)}")
+            sentences.append(
+                f"rule {rule.id.name} was checked without the manifests of its workloads: {' and '.join(missing)}"
+            )
     return tuple(sentences)
 
 
@@ -139,7 +141,7 @@ def _unreadable_findings(
         if not naming and rules:
             yield finding
         for rule in naming:
-            advice = "Until then the rule cannot be put on it."
+            advice = "Repair or remove the annotation. Then write the rule."
             yield replace(finding, severity="error", advice=advice, rule=rule.id.name)
 
 
@@ -165,13 +167,13 @@ def _request(rules: t.Sequence[Rule]) -> RulesRequest:
     )
 
 
-def _planned(rules: tuple[Rule, ...], before: Snapshot, scene: LintInput) -> list[Finding]:
+def _planned(rules: tuple[Rule, ...], before: Snapshot, lint_input: LintInput) -> list[Finding]:
     """What stands against writing the rules, and what lint finds once they are written."""
 
     def afterwards(
         snapshot: Snapshot, written_rules: tuple[Rule, ...], writes: tuple[Write, ...]
     ) -> tuple[Finding, ...]:
-        after = _after(scene, snapshot, writes)
+        after = _after(lint_input, snapshot, writes)
         return findings_about(after, written_rules, RULE_CHECKS)
 
     findings = plan_rules(before, _request(rules), extra_findings=afterwards).findings
@@ -184,20 +186,22 @@ def _planned(rules: tuple[Rule, ...], before: Snapshot, scene: LintInput) -> lis
     ]
 
 
-def _after(scene: LintInput, before: Snapshot, writes: tuple[Write, ...]) -> LintInput:
-    """`scene` with the workloads as the writes leave them."""
-    vmis = {subject.ref: subject.vmis for subject in scene.subjects}
+def _after(lint_input: LintInput, before: Snapshot, writes: tuple[Write, ...]) -> LintInput:
+    """`lint_input` with the workloads as the writes leave them."""
+    vmis = {subject.ref: subject.vmis for subject in lint_input.subjects}
     reader = DeclaredReader()
     subjects = {
         workload.ref: linted_workload(workload, reader, vmis[workload.ref])
         for workload in written(before, writes).workloads
     }
-    unchanged = (subject for subject in scene.all_workloads if subject.ref not in subjects)
+    unchanged = (subject for subject in lint_input.all_workloads if subject.ref not in subjects)
     all_subjects = (*subjects.values(), *unchanged)
-    return replace(scene, subjects=tuple(subjects.values()), all_subjects=all_subjects)
+    return replace(lint_input, subjects=tuple(subjects.values()), all_subjects=all_subjects)
 
 
-def _others(rules: tuple[Rule, ...], snapshot: Snapshot, scene: LintInput) -> t.Iterator[Finding]:
+def _others(
+    rules: tuple[Rule, ...], snapshot: Snapshot, lint_input: LintInput
+) -> t.Iterator[Finding]:
     """Workloads, VMIs and pods that the selector of a group selects and the rule does not name."""
     inventory = Inventory.of(snapshot)
     selectors = GroupSelectorBuilder(inventory, read_ownership)
@@ -208,7 +212,7 @@ def _others(rules: tuple[Rule, ...], snapshot: Snapshot, scene: LintInput) -> t.
             selector = selection.selector()
             other_workloads = dict.fromkeys(
                 subject.ref
-                for subject in scene.all_workloads
+                for subject in lint_input.all_workloads
                 if subject.ref.namespace == selection.namespace
                 and subject.ref not in members
                 and not subject.owned
@@ -237,7 +241,7 @@ def stand_in_workloads(rules: t.Sequence[Rule]) -> tuple[LintedWorkload, ...]:
     subjects = (
         linted_workload(workload, reader) for workload in written(snapshot, plan.writes).workloads
     )
-    return tuple(replace(subject, workload=None, copies=None, spec=None) for subject in subjects)
+    return tuple(replace(subject, workload=None, replicas=None, spec=None) for subject in subjects)
 
 
 def _stand_ins(reference: WorkloadSelector) -> t.Iterator[Workload]:

@@ -22,9 +22,9 @@ from ..model.write import Write
 from .affinity import contradiction_findings, required_affinity_findings
 from .capacity import domain_findings, spread_findings
 from .kubevirt import findings as kubevirt_findings
+from .lint_input import LintInput, lint_input_of
 from .node_keys import findings as node_key_findings
 from .node_terms import findings as node_term_findings
-from .scene import LintInput, lint_input_of
 from .selectors import findings as selector_findings
 from .server import invalid_template_findings, unsupported_field_findings
 from .workloads import count_findings, rollout_findings, too_many_terms, workload_findings
@@ -44,7 +44,7 @@ def merged(findings: t.Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(together, key=lambda x: (_RANK[x.severity], x.name, x.rule, x.why)))
 
 
-def once(findings: t.Iterable[Finding]) -> tuple[Finding, ...]:
+def without_findings_of_rules(findings: t.Iterable[Finding]) -> tuple[Finding, ...]:
     """Findings without those of a manifest that a rule has for the same object: the term is already
     there, and the rule would adopt it."""
     listed = tuple(findings)
@@ -96,24 +96,24 @@ def lint_of_writes(topology: Topology) -> RequestCheck:
 
 
 def findings_about(
-    around: LintInput, rules: t.Iterable[Rule], checks: t.Iterable[Check]
+    lint_input: LintInput, rules: t.Iterable[Rule], checks: t.Iterable[Check]
 ) -> tuple[Finding, ...]:
     """The findings of some families about terms of `rules` on the subjects that carry them."""
     ids = {str(rule.id): rule.id.name for rule in rules}
-    carriers = tuple(
+    carrying = tuple(
         subject
-        for subject in around.subjects
+        for subject in lint_input.subjects
         if any(rule.rule in ids for rule in subject.declared.rules)
     )
-    scene = replace(around, subjects=carriers)
-    findings = merged(finding for check in checks for finding in check(scene))
+    of_rules = replace(lint_input, subjects=carrying)
+    findings = merged(finding for check in checks for finding in check(of_rules))
     return tuple(finding for finding in findings if finding.rule in ids.values())
 
 
 @collector_paused()
-def lint_scene(scene: LintInput) -> tuple[Finding, ...]:
-    """Every finding of a scene, the worst first."""
-    return merged(finding for check in ALL_CHECKS for finding in check(scene))
+def all_findings(lint_input: LintInput) -> tuple[Finding, ...]:
+    """Every finding about the subjects, the worst first."""
+    return merged(finding for check in ALL_CHECKS for finding in check(lint_input))
 
 
 @collector_paused()
@@ -126,7 +126,7 @@ def lint(
 ) -> tuple[Finding, ...]:
     """The findings about `workloads` (None: about all) in `namespaces` (None: in all). What could
     not be read counts as not known, so that a missing right causes no finding."""
-    scene = lint_input_of(
+    lint_input = lint_input_of(
         snapshot, topology or Topology.of(), workloads=workloads, namespaces=namespaces
     )
     of_pods = (
@@ -137,4 +137,4 @@ def lint(
         and (namespaces is None or pod.namespace in namespaces)
         for finding in too_many_terms(pod.ref, pod.placement)
     )
-    return merged((*lint_scene(scene), *of_pods))
+    return merged((*all_findings(lint_input), *of_pods))

@@ -13,46 +13,52 @@ from ..model.json_pointer import JSON
 from ..model.objects import PodTerm, Requirement, Selector, SpreadConstraint
 from ..model.placement_manifests import selector_from_json
 from ..scheduler.labels import matches
-from .scene import LintedWorkload, LintInput
+from .lint_input import LintedWorkload, LintInput
 
 _SPREADS = (TermKind.SPREAD, TermKind.PREFERRED_SPREAD)
 _AFFINITIES = (TermKind.AFFINITY, TermKind.PREFERRED_AFFINITY)
 
 
-def findings(scene: LintInput) -> t.Iterator[Finding]:
-    for subject in scene.subjects:
+def findings(lint_input: LintInput) -> t.Iterator[Finding]:
+    for subject in lint_input.subjects:
         yield from _own_selector(subject)
         for term in subject.terms:
             if isinstance(term.source, (PodTerm, SpreadConstraint)):
-                yield from _of_term(scene, subject, term, term.source.selector)
+                yield from _of_term(lint_input, subject, term, term.source.selector)
             if isinstance(term.source, PodTerm):
-                yield from _namespaces(scene, subject, term, term.source)
+                yield from _namespaces(lint_input, subject, term, term.source)
 
 
 def _of_term(
-    scene: LintInput, subject: LintedWorkload, term: Term, selector: Selector | None
+    lint_input: LintInput, subject: LintedWorkload, term: Term, selector: Selector | None
 ) -> t.Iterator[Finding]:
     if selector is None:
-        yield _nothing(subject, term, "has no labelSelector, which selects no pod", "error")
+        yield _nothing(
+            lint_input, subject, term, "has no labelSelector, which selects no pod", "error"
+        )
     elif contradiction := _contradiction(selector):
-        yield _nothing(subject, term, f"asks for {contradiction}, which no pod has", "error")
+        yield _nothing(
+            lint_input, subject, term, f"asks for {contradiction}, which no pod has", "error"
+        )
     # matchLabelKeys put requirements into an empty selector when a pod is made.
     elif not selector.requirements and not getattr(term.source, "match_label_keys", ()):
-        yield _everything(subject, term)
+        yield _everything(lint_input, subject, term)
     elif term.kind in _SPREADS:
-        if not scene.selects_itself(subject, term):
+        if not lint_input.selects_itself(subject, term):
             yield _counts_others(subject, term, selector)
-    elif scene.selects_any_pod(subject, term) is False:
+    elif lint_input.selects_any_pod(subject, term) is False:
         severity: Severity = "error" if term.kind is TermKind.AFFINITY else "warning"
         problem = (
             f"selects {wording.pods_of(t.cast(PodTerm, term.source))}, and there is no such pod"
         )
-        yield _nothing(subject, term, problem, severity)
-    elif _nearly_itself(scene, subject, term, selector):
+        yield _nothing(lint_input, subject, term, problem, severity)
+    elif _nearly_itself(lint_input, subject, term, selector):
         yield _near_miss(subject, term, selector)
 
 
-def _nothing(subject: LintedWorkload, term: Term, problem: str, severity: Severity) -> Finding:
+def _nothing(
+    lint_input: LintInput, subject: LintedWorkload, term: Term, problem: str, severity: Severity
+) -> Finding:
     harm = "has no effect"
     if term.kind is TermKind.AFFINITY:
         harm = "leaves every pod of it Pending"
@@ -60,12 +66,12 @@ def _nothing(subject: LintedWorkload, term: Term, problem: str, severity: Severi
         term,
         "selector_matches_nothing",
         "warning" if term.preferred else severity,
-        f"The {term.kind} term over {_key(term)} {problem}, so it {harm}.",
+        f"The {term.kind} term over {_over(lint_input, term)} {problem}, so it {harm}.",
         "Give it a labelSelector that the labels of the pods' template satisfy.",
     )
 
 
-def _everything(subject: LintedWorkload, term: Term) -> Finding:
+def _everything(lint_input: LintInput, subject: LintedWorkload, term: Term) -> Finding:
     harm = "any pod of the namespace blocks it"
     if term.kind in _AFFINITIES:
         harm = "any pod of the namespace satisfies it"
@@ -75,7 +81,7 @@ def _everything(subject: LintedWorkload, term: Term) -> Finding:
         term,
         "selector_matches_everything",
         "warning" if term.preferred else "error",
-        f"The {term.kind} term over {_key(term)} has an empty labelSelector: {harm}.",
+        f"The {term.kind} term over {_over(lint_input, term)} has an empty labelSelector: {harm}.",
         "Select the pods by one of their labels.",
     )
 
@@ -96,21 +102,21 @@ def _near_miss(subject: LintedWorkload, term: Term, selector: Selector) -> Findi
         term,
         "template_and_selector_disagree",
         "warning",
-        f"The {term.kind} term asks for {wording.selector(selector)}; its own template has the"
-        " same keys with other values, and no other template fits.",
+        f"The {term.kind} term selects {wording.selector(selector)}. Its own template has the"
+        " same keys with other values, and no other template matches.",
         "If the workload's own pods are meant, make the values equal.",
     )
 
 
 def _nearly_itself(
-    scene: LintInput, subject: LintedWorkload, term: Term, selector: Selector
+    lint_input: LintInput, subject: LintedWorkload, term: Term, selector: Selector
 ) -> bool:
     """Whether no workload is selected and only the values differ from the subject's own labels."""
     own = subject.declared.labels
     return (
         term.kind is not TermKind.AFFINITY
-        and scene.pods is None
-        and scene.selected(subject, term) == ()
+        and lint_input.pods is None
+        and lint_input.selected(subject, term) == ()
         and all(part.operator == "In" and part.key in own for part in selector.requirements)
     )
 
@@ -128,8 +134,8 @@ def _own_selector(subject: LintedWorkload) -> t.Iterator[Finding]:
                 None,
                 "template_and_selector_disagree",
                 "error",
-                f"It finds its own pods by {wording.selector(selector)}, and its template does not"
-                " carry that.",
+                "`selector` does not match template `labels`: it selects"
+                f" {wording.selector(selector)}.",
                 "Make the labels of the template satisfy the selector.",
             )
 
@@ -147,19 +153,19 @@ def _selected_labels(subject: LintedWorkload) -> t.Mapping[str, str] | None:
 
 
 def _namespaces(
-    scene: LintInput, subject: LintedWorkload, term: Term, pod_term: PodTerm
+    lint_input: LintInput, subject: LintedWorkload, term: Term, pod_term: PodTerm
 ) -> t.Iterator[Finding]:
     chosen = pod_term.namespace_selector
     negative = ("NotIn", "DoesNotExist")
     if chosen is None or not any(part.operator in negative for part in chosen.requirements):
         return
-    if scene.platform is None or scene.platform.negative_namespace_selector_fault:
+    if lint_input.platform is None or lint_input.platform.negative_namespace_selector_fault:
         yield subject.finding(
             term,
             "negative_namespace_selector",
             "warning",
-            "From Kubernetes 1.34 on the scheduler takes NotIn and DoesNotExist of a"
-            " namespaceSelector of a new pod for every namespace (kubernetes issue 141526).",
+            "From Kubernetes 1.34 on the scheduler treats a namespaceSelector with NotIn or"
+            " DoesNotExist of a new pod as all namespaces (kubernetes issue 141526).",
             "Name the namespaces, or select them by a label that they have.",
         )
 
@@ -180,5 +186,7 @@ def _contradiction(selector: Selector) -> str:
     return ""
 
 
-def _key(term: Term) -> str:
-    return str(t.cast("PodTerm | SpreadConstraint", term.source).topology_key)
+def _over(lint_input: LintInput, term: Term) -> str:
+    """The name of the term's topology key."""
+    key = t.cast("PodTerm | SpreadConstraint", term.source).topology_key
+    return lint_input.topology.name_of(key)

@@ -18,15 +18,15 @@ from ..model.objects import PodTerm, SpreadConstraint
 from ..model.snapshot import MIN_DOMAINS_SINCE, SPREAD_KEYS_SINCE, TAINTS_POLICY_SINCE, Platform
 from ..rules.term_slots import FIELDS
 from ..scheduler.validation import ValidationError, validate_pod_placement
-from .scene import LintedWorkload, LintInput
+from .lint_input import LintedWorkload, LintInput
 
 
-def unsupported_field_findings(scene: LintInput) -> t.Iterator[Finding]:
-    if scene.platform is None:
+def unsupported_field_findings(lint_input: LintInput) -> t.Iterator[Finding]:
+    if lint_input.platform is None:
         return
-    for subject in scene.subjects:
+    for subject in lint_input.subjects:
         for term in subject.terms:
-            for field, harm in _lacking(scene.platform, subject, term):
+            for field, harm in _lacking(lint_input.platform, subject, term):
                 yield subject.finding(
                     term,
                     "unsupported_by_server",
@@ -43,29 +43,33 @@ def _lacking(
     spec, version = term.source, platform.kubernetes
     if isinstance(spec, PodTerm):
         old_kubevirt = platform.kubevirt and release(platform.kubevirt) < MISMATCH_SINCE
-        old = not platform.merges_match_label_keys or (subject.virtual and old_kubevirt)
+        old = not platform.merges_match_label_keys or (subject.is_vm and old_kubevirt)
         if spec.mismatch_label_keys and old:
-            yield "mismatchLabelKeys", "a VM cannot be live-migrated inside its own domain"
+            yield "mismatchLabelKeys", "a VM cannot be live-migrated inside its own topology domain"
         if spec.match_label_keys and old:
-            yield "matchLabelKeys", "old and new pods keep each other out of their domains"
+            yield "matchLabelKeys", "old and new pods keep each other out of their topology domains"
     elif isinstance(spec, SpreadConstraint):
         if spec.min_domains and version < MIN_DOMAINS_SINCE:
-            yield "minDomains", "the existing domains suffice"
+            fewer = f"fewer than {spec.min_domains} values of {spec.topology_key}"
+            yield "minDomains", f"pods are also placed while there are {fewer}"
         if spec.node_taints_policy == "Honor" and version < TAINTS_POLICY_SINCE:
-            yield "nodeTaintsPolicy", "drained domains still count as empty ones"
+            yield (
+                "nodeTaintsPolicy",
+                "topology domains whose nodes are all drained still count as empty ones",
+            )
         if spec.match_label_keys and version < SPREAD_KEYS_SINCE:
             yield "matchLabelKeys", "pods of all revisions are counted together"
 
 
-_SAID_ELSEWHERE = "nodeSelectorTerms"
+_REPORTED_BY_EMPTY_NODE_TERM = "nodeSelectorTerms"
 """A required node affinity without terms is the finding empty_node_term."""
 
 _SHOWN = 3
 
 
-def invalid_template_findings(scene: LintInput) -> t.Iterator[Finding]:
+def invalid_template_findings(lint_input: LintInput) -> t.Iterator[Finding]:
     errors_by_template: dict[bytes, list[ValidationError]] = {}
-    for subject in scene.subjects:
+    for subject in lint_input.subjects:
         if subject.spec is None:
             continue
         fields = {name: subject.spec.get(name) for name in FIELDS}
@@ -73,7 +77,9 @@ def invalid_template_findings(scene: LintInput) -> t.Iterator[Finding]:
         key = marshal.dumps([fields, dict(labels)], 2)
         if key not in errors_by_template:
             errors = validate_pod_placement(fields, labels)
-            errors_by_template[key] = [e for e in errors if not e.field.endswith(_SAID_ELSEWHERE)]
+            errors_by_template[key] = [
+                e for e in errors if not e.field.endswith(_REPORTED_BY_EMPTY_NODE_TERM)
+            ]
         if errors_by_template[key]:
             yield _invalid(subject, errors_by_template[key])
 
@@ -86,6 +92,6 @@ def _invalid(subject: LintedWorkload, errors: t.Sequence[ValidationError]) -> Fi
         "invalid_placement",
         "error",
         f"The API server refuses pods made from its template: {'; '.join(messages)}{more}.",
-        "Correct the fields; what runs already stays, and can neither restart nor migrate.",
+        "Correct the fields. Running instances keep running, but cannot be restarted or migrated.",
         (subject.ref,),
     )

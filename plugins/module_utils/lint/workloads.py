@@ -12,31 +12,31 @@ from ..model.kinds import POD_TEMPLATE_HASH
 from ..model.objects import Placement, PodTerm, Ref
 from ..model.rule import RuleId
 from ..model.snapshot import managed_by
-from .scene import LintedWorkload, LintInput
+from .lint_input import LintedWorkload, LintInput
 
 
-def rollout_findings(scene: LintInput) -> t.Iterator[Finding]:
-    for subject in scene.subjects:
+def rollout_findings(lint_input: LintInput) -> t.Iterator[Finding]:
+    for subject in lint_input.subjects:
         if subject.ref.kind != "Deployment" or not _waits_for_new_pods(subject):
             continue
         for term in subject.terms:
-            if term.kind is TermKind.ANTI_AFFINITY and scene.selects_itself(subject, term):
-                yield from _deadlock(scene, subject, term)
+            if term.kind is TermKind.ANTI_AFFINITY and lint_input.selects_itself(subject, term):
+                yield from _deadlock(lint_input, subject, term)
 
 
-def _deadlock(scene: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
+def _deadlock(lint_input: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
     pod_term = t.cast(PodTerm, term.source)
     if POD_TEMPLATE_HASH in pod_term.match_label_keys:
         return
-    room = len(scene.eligible_domains(subject, pod_term.topology_key))
-    if scene.nodes is not None and subject.copies is not None and subject.copies < room:
+    room = len(lint_input.eligible_domains(subject, pod_term.topology_key))
+    if lint_input.nodes is not None and subject.replicas is not None and subject.replicas < room:
         return
-    over = scene.topology.name_of(pod_term.topology_key)
-    room_text = f" of which there are {room}" if scene.nodes is not None else ""
+    over = lint_input.topology.name_of(pod_term.topology_key)
+    room_text = f" of which there are {room}" if lint_input.nodes is not None else ""
     yield subject.finding(
         term,
         "rollout_deadlock",
-        "warning" if scene.nodes is None else "error",
+        "warning" if lint_input.nodes is None else "error",
         f"Each old pod keeps the new ones out of its domain of {over},{room_text or ' if all are taken,'}"
         " and none may stop before a new one is Ready: any change of the template, by whatever"
         " client, then waits forever.",
@@ -53,10 +53,10 @@ def _waits_for_new_pods(subject: LintedWorkload) -> bool:
     return room.unavailable == 0 and room.surge > 0
 
 
-def workload_findings(scene: LintInput) -> t.Iterator[Finding]:
+def workload_findings(lint_input: LintInput) -> t.Iterator[Finding]:
     """Findings about the rules on a workload: `bypassed_by_node_term`, `copied_annotation` and
     `externally_managed`."""
-    for subject in scene.subjects:
+    for subject in lint_input.subjects:
         for rule in subject.declared.rules:
             if rule.nodes is not None and rule.nodes.bypasses:
                 yield _bypassed(rule.rule, subject.ref)
@@ -78,9 +78,9 @@ TERMS_LIMIT = 32
 for each rule."""
 
 
-def count_findings(scene: LintInput) -> t.Iterator[Finding]:
+def count_findings(lint_input: LintInput) -> t.Iterator[Finding]:
     """Each term is compared with every pod, by kube-scheduler for each pod that it places, too."""
-    for subject in scene.subjects:
+    for subject in lint_input.subjects:
         yield from too_many_terms(subject.ref, subject.declared.placement)
 
 

@@ -75,15 +75,17 @@ class InputReader:
     def error(self, message: str) -> None:
         self.errors.append(InputError(self.where, message))
 
-    def mapping(self, value: JSON, known: t.Collection[str]) -> dict[str, JSON] | None:
-        """A map with none but the `known` keys; each unknown one is an error."""
+    def mapping(
+        self, value: JSON, known: t.Collection[str], noun: str = "option"
+    ) -> dict[str, JSON] | None:
+        """A map with none but the `known` keys; each unknown one is an error. `noun` is what a key is."""
         if not isinstance(value, dict):
             self.error(f"must be a map of {', '.join(known)}, not {shown(value)}")
             return None
         for key in value:
             if key not in known:
                 hint = nearest(str(key), known) or f"; known are {', '.join(known)}"
-                self.error(f"unknown option {str(key)!r}{hint}")
+                self.error(f"unknown {noun} {str(key)!r}{hint}")
         return {key: value[key] for key in known if key in value}
 
     def sequence(self, value: JSON) -> list[JSON] | None:

@@ -64,3 +64,10 @@ class Topology:
     def name_of(self, key: str) -> str:
         """The short name of a label key, or the key itself: for messages and tables."""
         return next((name for name, full in self.keys.items() if full == key), key)
+
+    def counted(self, key: str, count: int) -> str:
+        """`3 zones`, `1 node`, `2 values of example.com/rack`: for messages."""
+        name, plural = self.name_of(key), "s" if count != 1 else ""
+        if name in ("region", "zone", "node"):
+            return f"{count} {name}{plural}"
+        return f"{count} value{plural} of {name}"

@@ -184,7 +184,7 @@ def _lacking(compiled: Compiled) -> t.Iterator[Finding]:
 
 
 _HARM: t.Mapping[str, str] = {
-    "mismatchLabelKeys": "a VM cannot be live-migrated inside its own domain",
-    "matchLabelKeys": "old and new pods of a rollout keep each other out of their domains",
-    "nodeTaintsPolicy": "domains whose nodes are all drained still count as empty ones",
+    "mismatchLabelKeys": "a VM cannot be live-migrated inside its own topology domain",
+    "matchLabelKeys": "old and new pods of a rollout keep each other out of their topology domains",
+    "nodeTaintsPolicy": "topology domains whose nodes are all drained still count as empty ones",
 }

@@ -89,7 +89,7 @@ _SCHEMA: t.Mapping[str, Schema] = {
 def read_terms(reader: InputReader, value: JSON) -> dict[str, JSON] | None:
     """The fields without nulls and empty lists; None where one of them is not valid."""
     before = len(reader.errors)
-    given = reader.mapping(value, FIELDS)
+    given = reader.mapping(value, FIELDS, "field")
     if given is None:
         return None
     read = read_fields(reader, given)
@@ -150,7 +150,7 @@ def _read(reader: InputReader, value: JSON, schema: Schema) -> JSON:
             reader.error(f"must be a list, not {shown(value)}")
             return None
         return [_read(reader.item(n), item, schema[0]) for n, item in enumerate(value)]
-    fields = reader.mapping(value, tuple(schema)) or {}
+    fields = reader.mapping(value, tuple(schema), "field") or {}
     return {key: _read(reader.at(key), item, schema[key]) for key, item in fields.items()}
 
 

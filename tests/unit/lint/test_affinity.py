@@ -19,6 +19,7 @@ def test_two_machines_that_need_each_other_never_migrate() -> None:
 
     for found in (online(cluster), offline(cluster)):
         assert {name: f.severity for name, f in found.items()} == {"mutual_affinity": "error"}
+        assert "{topology_key: node, with: {name: a}}" in found["mutual_affinity"].advice
 
 
 def test_a_group_with_one_label_needs_each_other_too() -> None:

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Required terms of several machines that cannot all hold at once."""
+"""Required terms of several machines that cannot all hold at without_findings_of_rules."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def never(workloads: t.Sequence[Workload], *rules: JSON, **fields: t.Any) -> lis
 
 
 def sentences(found: t.Iterable[Finding]) -> list[Finding]:
-    """Each once, of whatever rules."""
+    """Each without_findings_of_rules, of whatever rules."""
     return list({finding.why: finding for finding in found}.values())
 
 
@@ -61,7 +61,9 @@ def test_more_machines_than_zones_can_never_all_run() -> None:
     (found,) = never(five, all_apart(five))
 
     assert found.severity == "error"
-    assert "5 VMs are to run and must keep apart over zone, and there are 3" in found.why
+    assert (
+        "5 VMs have anti-affinity over zone, but only 3 zones can run them (a, b, c)." in found.why
+    )
     assert len(found.objects) == 5
 
 
@@ -77,7 +79,7 @@ def test_vms_with_an_equal_plain_term_of_their_own_are_counted_once(
     reported = [f for f in lint(cluster.snapshot()) if f.name == "unsatisfiable"]
 
     assert bool(reported) is crowded
-    assert all("4 VMs are to run" in finding.why for finding in reported)
+    assert all("4 VMs have anti-affinity" in finding.why for finding in reported)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_only_domains_that_they_may_use_count() -> None:
     three = machines(3)
     on_two = {"workloads": [{"names": ["m0", "m1", "m2"]}], "run_on": {"zone": ["a", "b"]}}
 
-    assert "there are 2 domains" in never(three, on_two, all_apart(three))[0].why
+    assert "but only 2 zones can run them (a, b)" in never(three, on_two, all_apart(three))[0].why
     one_of_them = {**on_two, "workloads": [{"name": "m0"}]}
     assert never(three, one_of_them, all_apart(three)) == []
 
@@ -114,7 +116,13 @@ def test_a_node_that_is_cordoned_counts() -> None:
 
     assert "unsatisfiable" not in online(cluster)
     del cluster.nodes["n3"]
-    assert "3 VMs are to run" in online(cluster)["unsatisfiable"].why
+    assert "3 VMs have anti-affinity" in online(cluster)["unsatisfiable"].why
+
+
+def test_values_of_a_key_without_a_short_name_are_counted_as_values() -> None:
+    topology = Topology.of()
+    assert topology.counted("example.com/rack", 2) == "2 values of example.com/rack"
+    assert topology.counted(ZONE, 1) == "1 zone"
 
 
 def test_finding_names_only_workloads_that_were_asked_for() -> None:
@@ -159,7 +167,7 @@ def test_a_deployment_of_more_pods_than_zones() -> None:
 
     (found,) = never([deployment("w", replicas=4)], {**rule, **allowed})
 
-    assert "4 instances are to run and must keep apart over zone, and there are 3" in found.why
+    assert "4 instances have anti-affinity over zone, but only 3 zones can run them" in found.why
     assert never([deployment("w", replicas=3)], {**rule, **allowed}) == []
     assert never([deployment("w", replicas=4)], {**rule, **allowed, "preferred": True}) == []
     one_zone = {"placement": {"nodeSelector": {ZONE: "a"}}}
@@ -181,8 +189,8 @@ def test_two_machines_that_their_own_selectors_keep_in_one_zone(others: int) -> 
     (found,) = never(group, all_apart(group))
 
     assert [ref.name for ref in found.objects] == ["m0", "m1"]
-    assert "2 VMs are to run and must keep apart over zone, and there is 1" in found.why
-    assert "for them, a: what they require of nodes leaves out b, c." in found.why
+    assert "2 VMs have anti-affinity over zone, but only 1 zone can run them (a). " in found.why
+    assert "Their nodeSelector or node affinity excludes b, c." in found.why
     assert "Let their nodeSelector and node affinity allow more" in found.advice
 
 

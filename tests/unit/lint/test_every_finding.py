@@ -1,7 +1,7 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Each finding is found on a cluster and, where it can be, without one; and it is
-gone once mended."""
+gone without_findings_of_rules mended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from ansible_collections.virt.placement.plugins.module_utils.lint.offline import
     lint_nodes,
     lint_rules,
 )
-from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint, once
+from ansible_collections.virt.placement.plugins.module_utils.lint.run import (
+    lint,
+    without_findings_of_rules,
+)
 from ansible_collections.virt.placement.plugins.module_utils.lint.topology import topology_report
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import (
     OF_NODE_LABELS,
@@ -119,7 +122,9 @@ def asked_offline(name: str, request: rule_examples.Ask) -> list[tuple[str, str]
     assert isinstance(request, rule_examples.Asked)
     takes = DOCUMENTED[name].offline
     listed = request.manifests if "manifests" in takes else []
-    found = once((*lint_rules(request.rules, manifests=listed), *lint_manifests(listed)))
+    found = without_findings_of_rules(
+        (*lint_rules(request.rules, manifests=listed), *lint_manifests(listed))
+    )
     for finding in found:
         is_as_documented(finding)
     return [(finding.name, finding.rule) for finding in found if finding.severity != "info"]

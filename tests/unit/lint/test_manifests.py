@@ -72,14 +72,14 @@ def test_lists_are_opened_and_other_documents_passed_over() -> None:
         ),
         pytest.param(
             vm({"affinity": {"podAntiAfinity": {}}}),
-            "spec.template.spec.affinity: unknown option 'podAntiAfinity'; did you mean"
+            "spec.template.spec.affinity: unknown field 'podAntiAfinity'; did you mean"
             " 'podAntiAffinity'",
             id="a field that Kubernetes has not",
         ),
         pytest.param(vm({"nodeSelector": []}), "nodeSelector: must be a map", id="another form"),
         pytest.param(
             vm({"topologySpreadConstraints": [{"maxSkew": "1", "topologyKey": ZONE}]}),
-            "number in quotes",
+            "topologySpreadConstraints[0].maxSkew: must be a number, not '1'",
             id="a quoted number",
         ),
         pytest.param({**vm({}), "spec": []}, "spec: must be a map, not a list", id="no spec"),
@@ -87,6 +87,11 @@ def test_lists_are_opened_and_other_documents_passed_over() -> None:
             {"kind": "Deployment", "metadata": {"name": "x"}, "spec": {"replicas": "three"}},
             "spec.replicas: must be a whole number, not 'three'",
             id="replicas",
+        ),
+        pytest.param(
+            {"kind": "Deployment", "metadata": {"name": "x"}, "spec": {"replicas": -1}},
+            "spec.replicas: must be 0 or more, not -1",
+            id="fewer replicas than none",
         ),
         pytest.param(
             {
@@ -129,7 +134,7 @@ def test_a_misspelt_placement_field_is_no_field_of_somebody_else(key: str, meant
     faults = read_manifests([("m.yml", vm({key: {}})), ("m.yml", pod)]).faults
 
     assert [str(fault) for fault in faults] == [
-        f"m.yml ({where}: unknown option '{key}'; did you mean '{meant}'?"
+        f"m.yml ({where}: unknown field '{key}'; did you mean '{meant}'?"
         for where in ("VirtualMachine db), spec.template.spec", "Pod p), spec")
     ]
 

@@ -44,16 +44,22 @@ def test_terms_that_leave_migration_possible(term: dict[str, object]) -> None:
     assert offline(cluster) == {}
 
 
-@pytest.mark.parametrize("over", [HOST, ZONE])
+@pytest.mark.parametrize(
+    ("over", "expected"),
+    [
+        (HOST, "over node selects 2 instances, and only 2 nodes can run them. While"),
+        (ZONE, "over zone selects 2 instances, and only 2 zones can run them, 2 of these with a"),
+    ],
+)
 @pytest.mark.parametrize("plain", [True, False])
-def test_as_many_machines_as_nodes_leave_no_target(over: str, plain: bool) -> None:
+def test_as_many_machines_as_nodes_leave_no_target(over: str, expected: str, plain: bool) -> None:
     cluster = Cluster("ab")
     for name, node in (("a", "n1"), ("b", "n2")):
         cluster.run(name, node, anti_affinity(apart(over, plain=plain, g="x")), g="x")
 
     for found in (online(cluster), offline(cluster, nodes=True)):
         finding = found["blocks_live_migration"]
-        assert "2 instances in 2 domains, 2 of them with a single node" in finding.why
+        assert expected in finding.why
         assert [ref.name for ref in finding.objects] == ["a", "b"]
 
     cluster.node("n3", {ZONE: "c"})
@@ -109,11 +115,12 @@ def test_a_machine_pinned_to_one_node_has_no_target(spec: dict[str, object]) -> 
         assert "name a single node" in found["blocks_live_migration"].why
 
 
-def test_spread_patched_onto_a_running_machine_wants_a_restart() -> None:
+@pytest.mark.parametrize("status", ["Running", "Paused"])
+def test_spread_patched_onto_a_running_machine_wants_a_restart(status: str) -> None:
     cluster = Cluster()
     ref = cluster.run("web", "n1", tier="web")
     cluster.template(ref)["spec"].update(spread(tier="web"))
-    cluster.workloads[ref]["status"] = {"printableStatus": "Running"}
+    cluster.workloads[ref]["status"] = {"printableStatus": status}
 
     for found in (online(cluster), offline(cluster)):
         assert found["restart_required"].severity == "warning"

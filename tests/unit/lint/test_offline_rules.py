@@ -14,7 +14,9 @@ from ansible_collections.virt.placement.plugins.module_utils.lint.offline import
     lint_manifests,
     lint_rules,
 )
-from ansible_collections.virt.placement.plugins.module_utils.lint.run import once
+from ansible_collections.virt.placement.plugins.module_utils.lint.run import (
+    without_findings_of_rules,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import Finding
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from sandbox import objects
@@ -45,7 +47,7 @@ def lint(listed: t.Sequence[JSON], *rules: JSON) -> tuple[Finding, ...]:
     named = [{"name": f"r{number}", **rule} for number, rule in enumerate(rules)]
     found = lint_rules(parsed(named), manifests=listed)
     assert all(finding.why.endswith(".") and finding.advice.endswith(".") for finding in found)
-    return once((*lint_manifests(listed), *found))
+    return without_findings_of_rules((*lint_manifests(listed), *found))
 
 
 def names(listed: t.Sequence[JSON], *rules: JSON) -> list[tuple[str, str]]:

@@ -38,7 +38,7 @@ def test_the_published_harvester_rule_selects_nothing() -> None:
         finding = found["selector_matches_nothing"]
         assert finding.severity == "error"
         assert finding.why == (
-            "The pod anti-affinity term over topology.kubernetes.io/zone has no labelSelector,"
+            "The pod anti-affinity term over zone has no labelSelector,"
             " which selects no pod, so it has no effect."
         )
         assert [ref.name for ref in finding.objects] == [f"rke2-pool1-{n}" for n in (1, 2, 3)]

@@ -387,7 +387,7 @@ def _node_terms(term: t.Any) -> t.Any:
     ("terms", "fault"),
     [
         ("x", "terms: must be a map of affinity, nodeSelector, tolerations,"),
-        ({"affinty": {}}, "terms: unknown option 'affinty'; did you mean 'affinity'?"),
+        ({"affinty": {}}, "terms: unknown field 'affinty'; did you mean 'affinity'?"),
         ({"nodeSelector": {"a": 1}}, "terms.nodeSelector.a: must be text, not the number 1"),
         ({"tolerations": {}}, "terms.tolerations: must be a list, not a map"),
         (

@@ -87,7 +87,7 @@ ANY_VALUE = "?"
 
 @dataclass(frozen=True, slots=True)
 class LintedWorkload:
-    """A workload, VMI or pod with terms. `labels` are those of its pods; `copies` its number of
+    """A workload, VMI or pod with terms. `labels` are those of its pods; `replicas` its number of
     replicas, None if unknown. `workload` is None for a stand-in of a rule, and for a VMI or pod.
     `spec` is the spec of its pods' template, None for a stand-in. `owned`: the controller of the pod
     or VMI may be a subject, too."""
@@ -95,8 +95,8 @@ class LintedWorkload:
     ref: Ref
     declared: Declared
     labels: Labels
-    virtual: bool
-    copies: int | None = None
+    is_vm: bool
+    replicas: int | None = None
     workload: Workload | None = None
     vmis: tuple[Vmi, ...] = ()
     spec: t.Mapping[str, JSON] | None = None
@@ -169,7 +169,7 @@ class LintInput:
         return self.all_subjects or self.subjects
 
     @cached_property
-    def _carriers(self) -> Population[LintedWorkload]:
+    def _workloads(self) -> Population[LintedWorkload]:
         entries = ((s.ref.namespace, s.labels, s) for s in self.all_workloads)
         return Population(entries, self.namespaces)
 
@@ -181,13 +181,13 @@ class LintInput:
 
     def selected(self, subject: LintedWorkload, term: Term) -> tuple[LintedWorkload, ...] | None:
         """The workloads whose pods a term selects; None if namespaces would have to be known."""
-        return self._carriers.selected(_chosen(term), subject.ref.namespace)
+        return self._workloads.selected(_chosen(term), subject.ref.namespace)
 
     def selects_any_pod(self, subject: LintedWorkload, term: Term) -> bool | None:
         """Whether the term selects the pod of any workload, or any existing pod; None if unknown."""
-        carriers = self.selected(subject, term)
-        if carriers is None or carriers:
-            return None if carriers is None else True
+        selected = self.selected(subject, term)
+        if selected is None or selected:
+            return None if selected is None else True
         if self.pods is None:
             return None
         return bool(self._running.selected(_chosen(term), subject.ref.namespace))
@@ -250,13 +250,13 @@ def linted_workload(
     workload: Workload, reader: DeclaredReader, vmis: tuple[Vmi, ...] = ()
 ) -> LintedWorkload:
     """A workload as lint sees it."""
-    copies = 1 if workload.ref.kind == "VirtualMachine" else workload.replicas
+    replicas = 1 if workload.ref.kind == "VirtualMachine" else workload.replicas
     return LintedWorkload(
         workload.ref,
         reader.declared(workload),
         pod_labels(workload),
         workload.kind.virtual_machines,
-        copies,
+        replicas,
         workload,
         vmis,
         workload.template.get("spec") or {},
