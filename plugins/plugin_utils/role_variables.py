@@ -13,7 +13,7 @@ from pathlib import Path
 from ansible.module_utils.parsing.convert_bool import BOOLEANS, boolean
 
 from ansible_collections.virt.placement.plugins.module_utils.api.yaml_text import (
-    NoYaml,
+    InvalidYaml,
     load_yaml,
 )
 
@@ -192,7 +192,7 @@ def _parsed(path: str, value: t.Any, errors: list[str]) -> t.Any:
     try:
         # the parser refuses the text types of ansible-core, and reads any file
         return load_yaml(io.StringIO(value))
-    except NoYaml as error:
+    except InvalidYaml as error:
         errors.append(f"{path}: not valid YAML: {error}.")
         return value
 

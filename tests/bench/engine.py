@@ -22,8 +22,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.manifests imp
     node_from_manifest,
     pod_from_manifest,
 )
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.framework import pod_key
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.index import Index
-from ansible_collections.virt.placement.plugins.module_utils.scheduler.pod_info import pod_key
 
 from . import judging, planning
 from .generator import generate

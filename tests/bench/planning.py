@@ -43,8 +43,8 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.options imp
     RolloutOptions,
     parse_options,
 )
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.framework import pod_key
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.index import Index
-from ansible_collections.virt.placement.plugins.module_utils.scheduler.pod_info import pod_key
 
 from .generator import HOSTNAME, JSON, ZONE
 from .machines import displaced, machine

@@ -28,6 +28,7 @@ from ansible_collections.virt.placement.plugins.module_utils.scheduler.framework
     NODE_AFFINITY,
     POD_TOPOLOGY_SPREAD,
     TAINT_TOLERATION,
+    PodInfo,
 )
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.index import Index
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.labels import (
@@ -35,7 +36,6 @@ from ansible_collections.virt.placement.plugins.module_utils.scheduler.labels im
     matches_term,
 )
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.nodes import NodeTable
-from ansible_collections.virt.placement.plugins.module_utils.scheduler.pod_info import PodInfo
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.pod_topology_spread import (
     Constraint,
 )

@@ -35,6 +35,7 @@ from ansible_collections.virt.placement.plugins.module_utils.scheduler.framework
     Code,
     FilterReason,
     FilterStatus,
+    PodInfo,
 )
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.index import Index
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.node_affinity import (
@@ -45,7 +46,6 @@ from ansible_collections.virt.placement.plugins.module_utils.scheduler.nodes imp
     NodeSet,
     NodeTable,
 )
-from ansible_collections.virt.placement.plugins.module_utils.scheduler.pod_info import PodInfo
 
 Case = t.Mapping[str, t.Any]
 

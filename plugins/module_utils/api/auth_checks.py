@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_MAP
 
 from .errors import NoConfiguration, cut
-from .yaml_text import NoReader, NoYaml, load_yaml
+from .yaml_text import InvalidYaml, PyYamlMissing, load_yaml
 
 Options = t.Mapping[str, t.Any]
 
@@ -298,9 +298,9 @@ def _read(path: str) -> tuple[t.Mapping[str, t.Any], str]:
         return {}, f"cannot be read ({error.strerror})"
     except UnicodeDecodeError:
         return {}, "is no text"
-    except NoReader as error:
+    except PyYamlMissing as error:
         return {}, f"cannot be read ({error})"
-    except NoYaml as error:
+    except InvalidYaml as error:
         return {}, f"is not YAML (line {error.line})" if error.line else "is not YAML"
     if isinstance(content, dict):
         return content, ""

@@ -112,7 +112,7 @@ def _set(configuration: t.Any, field: str, value: t.Any) -> None:
 
 
 def _value(options: Options, option: str) -> t.Any:
-    """The option, or what its variables say."""
+    """The option, or the value of its K8S_AUTH_ variable."""
     if option == "proxy_headers":
         return options.get(option) or _proxy_headers()
     given = given_as(options, option)
@@ -151,8 +151,8 @@ def auth_argument_spec() -> dict[str, dict[str, t.Any]]:
 
 
 def connect(module: t.Any, policy: RetryPolicy | None = None) -> ApiClient:
-    """The API server that the options of `module` name, under the deadline of its `timeout`. The pages of
-    a long list put it off.
+    """The API server that the options of `module` name, under the deadline of its `timeout`. Each page of
+    a long list extends the deadline.
 
     Nothing is read or sent before the first request, which raises NoConfiguration where the
     options do not lead to a server.
@@ -182,7 +182,7 @@ def open_session(options: t.Mapping[str, t.Any]) -> Session:
             configuration = configuration_of(options)
             configuration.connection_pool_maxsize = POOL_SIZE
             if not configuration.verify_ssl:
-                _warn_no_more()
+                _silence_tls_warnings()
             pool = rest.RESTClientObject(configuration).pool_manager
             headers = _Headers(configuration, headers_of(options))
             anonymous = not headers.token and not configuration.cert_file
@@ -192,7 +192,7 @@ def open_session(options: t.Mapping[str, t.Any]) -> Session:
             raise NoConfiguration(why_unusable(options, message)) from error
     if anonymous and logged:
         raise NoConfiguration(why_unusable(options, logged[-1]))
-    # after the token was read: the client goes back to the kubeconfig's server with it
+    # Only now: reading the token resets configuration.host to the server of the kubeconfig.
     check_host(options, configuration.host)
     check_token(options, "".join(headers.secrets), by_certificate=bool(configuration.cert_file))
     host = configuration.host.rstrip("/")
@@ -244,7 +244,7 @@ def _logged_errors() -> t.Iterator[list[str]]:
         root.removeHandler(handler)
 
 
-def _warn_no_more() -> None:
+def _silence_tls_warnings() -> None:
     """With validate_certs false, no warning for each request, as in kubernetes.core."""
     import urllib3
 

@@ -12,7 +12,7 @@ from ansible.module_utils.common.yaml import HAS_YAML, yaml_load, yaml_load_all
 from ..model.json_pointer import JSON
 
 
-class NoYaml(ValueError):
+class InvalidYaml(ValueError):
     """Text that is no YAML, and why. `line` counts from 1; None where the parser names no place."""
 
     def __init__(self, problem: str, line: int | None = None) -> None:
@@ -20,7 +20,7 @@ class NoYaml(ValueError):
         self.line = line
 
 
-class NoReader(Exception):
+class PyYamlMissing(Exception):
     """There is nothing that could read YAML."""
 
     def __init__(self) -> None:
@@ -28,13 +28,13 @@ class NoReader(Exception):
 
 
 def load_yaml(text: str | t.TextIO) -> JSON:
-    """The one document in `text`. Raises NoYaml, NoReader, and what reading an open file raises."""
+    """The one document in `text`. Raises InvalidYaml, PyYamlMissing, and what reading an open file raises."""
     load: t.Callable[[t.Any], JSON] = yaml_load
     return _loaded(load, text)
 
 
 def load_all_yaml(text: str) -> list[JSON]:
-    """The documents in `text`, empty ones left out. Raises NoYaml and NoReader."""
+    """The documents in `text`, empty ones left out. Raises InvalidYaml and PyYamlMissing."""
     load: t.Callable[[t.Any], t.Iterable[JSON]] = yaml_load_all
     return _loaded(lambda text: [document for document in load(text) if document is not None], text)
 
@@ -44,14 +44,14 @@ _Loaded = t.TypeVar("_Loaded")
 
 def _loaded(load: t.Callable[[t.Any], _Loaded], text: t.Any) -> _Loaded:
     if not HAS_YAML:
-        raise NoReader()
+        raise PyYamlMissing()
     try:
         text = text if isinstance(text, str) else text.read()
         _refuse_depth(text)
         value = load(text)
         _refuse_endless(value)
         return value
-    except NoYaml:
+    except InvalidYaml:
         raise
     except (OSError, UnicodeDecodeError):
         raise
@@ -75,31 +75,31 @@ def _refuse_depth(text: str) -> None:
         depth = depth + 1 if bracket in "[{" else max(0, depth - 1)
         deepest = max(deepest, depth)
     if deepest > MOST_DEPTH or _ENTRIES.search(text):
-        raise NoYaml(f"lists and maps stand more than {MOST_DEPTH:,} deep in each other")
+        raise InvalidYaml(f"lists and maps stand more than {MOST_DEPTH:,} deep in each other")
 
 
 def _refuse_endless(value: JSON) -> None:
-    """Raises NoYaml where aliases make few lines many values, or a value a part of itself."""
+    """Raises InvalidYaml where aliases make few lines many values, or a value a part of itself."""
     waiting, count = [value], 0
     while waiting:
         inner = waiting.pop()
         if isinstance(inner, (dict, list)):
             count += len(inner)
             if count > MOST_VALUES:
-                raise NoYaml(
+                raise InvalidYaml(
                     f"it holds more than {MOST_VALUES:,} values, with its aliases written out: split it, and"
                     " look for an alias inside of its own anchor"
                 )
             waiting.extend(inner.values() if isinstance(inner, dict) else inner)
 
 
-def _syntax_error(error: Exception) -> NoYaml:
+def _syntax_error(error: Exception) -> InvalidYaml:
     """Where it is broken and why, and where that began if that is on another line."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:
-        return NoYaml(next(iter(str(error).splitlines()), type(error).__name__))
+        return InvalidYaml(next(iter(str(error).splitlines()), type(error).__name__))
     context, began = getattr(error, "context", None), getattr(error, "context_mark", None)
     if context and began is not None and began.line != mark.line:
         context = f"{context} from line {began.line + 1}"
     problem = ", ".join(filter(None, (context, getattr(error, "problem", None))))
-    return NoYaml(f"line {mark.line + 1}, column {mark.column + 1}: {problem}", mark.line + 1)
+    return InvalidYaml(f"line {mark.line + 1}, column {mark.column + 1}: {problem}", mark.line + 1)

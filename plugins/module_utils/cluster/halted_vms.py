@@ -5,20 +5,19 @@
 from __future__ import annotations
 
 import typing as t
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 from ..api.client import METADATA, ApiClient
 from ..api.errors import Forbidden, NotFound, ServerFault
+from ..kubevirt.labels import needs_expansion
 from ..kubevirt.launcher import NETWORK_DEVICE, multus_networks
-from ..kubevirt.node_selectors import needs_expansion
 from ..model import kinds
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.snapshot import Snapshot, Unreadable
 from .identity import unreadable
-
-_THREADS = 3
+from .reading import read_together
 
 
 def with_expanded_templates(
@@ -38,20 +37,22 @@ def with_expanded_templates(
     unread = [
         ref for ref, vm in halted.items() if needs_expansion(vm) and ref not in snapshot.expanded
     ]
-    with ThreadPoolExecutor(_THREADS, "expand") as pool:
-        answers = dict(zip(unread, pool.map(lambda ref: _expanded(api, ref), unread), strict=True))
-        expanded = {
-            **snapshot.expanded,
-            **{ref: answer for ref, answer in answers.items() if isinstance(answer, dict)},
-        }
-        networks = {
-            ref: names
-            for ref, vm in halted.items()
-            if ref not in snapshot.network_devices
-            and (names := multus_networks(expanded.get(ref, vm.template), ref.namespace))
-        }
-        named = {name for names in networks.values() for name in names}
-        devices = dict(zip(named, pool.map(lambda name: _device(api, *name), named), strict=True))
+    answers = dict(
+        zip(unread, read_together([partial(_expanded, api, x) for x in unread]), strict=True)
+    )
+    expanded = {
+        **snapshot.expanded,
+        **{ref: answer for ref, answer in answers.items() if isinstance(answer, dict)},
+    }
+    networks = {
+        ref: names
+        for ref, vm in halted.items()
+        if ref not in snapshot.network_devices
+        and (names := multus_networks(expanded.get(ref, vm.template), ref.namespace))
+    }
+    named = {name for names in networks.values() for name in names}
+    found = read_together([partial(_device, api, *name) for name in named])
+    devices = dict(zip(named, found, strict=True))
     if not unread and not networks:
         return snapshot
     gaps = dict.fromkeys(answer for answer in answers.values() if isinstance(answer, Unreadable))

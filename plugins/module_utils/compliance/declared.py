@@ -12,7 +12,7 @@ import marshal
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ..kubevirt.node_selectors import AddedNodeSelectors, cluster_node_selector
+from ..kubevirt.labels import AddedNodeSelectors, cluster_node_selector
 from ..model.json_pointer import JSON
 from ..model.kinds import RULES
 from ..model.objects import Labels, Node, NodeTerm, Placement, Ref, Requirement

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from ..kubevirt.next_pod import pod_as_declared
 from ..model.objects import Pod, Ref
 from ..model.snapshot import Instance, Workload
+from ..scheduler.framework import pod_key
 from ..scheduler.index import Index
-from ..scheduler.pod_info import pod_key
 from ..view.view import ClusterView
 from .declared import Declared, DeclaredReader
 from .drift import Drift, DriftComparison

@@ -27,11 +27,11 @@ from ..scheduler.framework import (
     VOLUME_BINDING,
     FilterReason,
     FilterStatus,
+    PodInfo,
     ReasonKind,
 )
 from ..scheduler.index import Index
 from ..scheduler.nodes import NodeSet
-from ..scheduler.pod_info import PodInfo
 from . import terms as wording
 from .evaluated_instances import EvaluatedInstances
 from .violations import MissingData

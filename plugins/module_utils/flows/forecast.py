@@ -33,7 +33,7 @@ from ..model.findings import Finding, InputError, InvalidInput
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..rules.plan import ExtraFindings, RulesPlan, RulesRequest
-from ..view.assumed_labels import NodeLabels, assumed_node_labels, with_node_labels
+from ..view.label_input import NodeLabels, assumed_node_labels, with_node_labels
 from .rules import forecast_scope, plan_with_instance_types, rules_request, scope_of
 
 if t.TYPE_CHECKING:

@@ -9,7 +9,7 @@ import typing as t
 from collections import Counter
 from pathlib import Path
 
-from ..api.yaml_text import NoReader, NoYaml, load_all_yaml
+from ..api.yaml_text import InvalidYaml, PyYamlMissing, load_all_yaml
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, warn_unreadable
 from ..lint.manifests import ReadManifests, in_namespace, read_manifests
@@ -21,7 +21,7 @@ from ..model.json_pointer import JSON
 from ..model.rendering import as_json
 from ..model.snapshot import Platform, Snapshot
 from ..rules.parse import Parsed, read_rules
-from ..view.assumed_labels import assumed_node_labels, with_node_labels
+from ..view.label_input import assumed_node_labels, with_node_labels
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -197,10 +197,10 @@ def documents_in(text: str, where: str, faults: list[InputError]) -> Documents:
     """The documents of a text, empty ones left out."""
     try:
         documents = load_all_yaml(text)
-    except NoReader as error:
+    except PyYamlMissing as error:
         faults.append(InputError(where, f"is YAML, and {error}"))
         return []
-    except NoYaml as error:
+    except InvalidYaml as error:
         faults.append(InputError(where, f"is not valid YAML: {error}"))
         return []
     if len(documents) == 1:

@@ -24,15 +24,15 @@ if t.TYPE_CHECKING:
 def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     """Raises InvalidInput with every fault of the options and every reason not to begin, PartialFailure
     with what was done before a failure, and ApiError where nothing was begun."""
-    asked = parse_options(module.params, topology_of(module.params))
-    given = module.params["_run"]
+    options = parse_options(module.params, topology_of(module.params))
+    previous_step = module.params["_run"]
     step: DrainStep | InServiceStep
     with until_interrupted() as listening:
-        if asked.state == "in_service":
-            step = InServiceStep(api, asked, ReturnState.read(given), listening)
+        if options.state == "in_service":
+            step = InServiceStep(api, options, ReturnState.read(previous_step), listening)
             result = step.run(check=module.check_mode)
         else:
-            step = DrainStep(api, asked, DrainState.read(given), listening)
+            step = DrainStep(api, options, DrainState.read(previous_step), listening)
             result = run_step(step, check=module.check_mode)
     changes = writes_result(step.writes, diff=module._diff)
     returned = {
@@ -40,7 +40,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         **_as_json(result),
         "changed": bool(result.changed or step.writes),
         "findings": [finding.as_json() for finding in step.findings],
-        "nodes": [node_as_json(node, asked.zone_key) for node in step.nodes],
+        "nodes": [node_as_json(node, options.zone_key) for node in step.nodes],
     }
     if result.failure:
         raise PartialFailure(returned, [result.failure])

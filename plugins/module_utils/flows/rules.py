@@ -37,7 +37,7 @@ from ..model.write import Write
 from ..rules.parse import read_rules
 from ..rules.plan import ExtraFindings, RulesPlan, RulesRequest, plan_rules
 from ..rules.resolve import targets_of
-from ..view.assumed_labels import NO_LABELS, NodeLabels, assumed_node_labels, with_node_labels
+from ..view.label_input import NO_LABELS, NodeLabels, assumed_node_labels, with_node_labels
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule

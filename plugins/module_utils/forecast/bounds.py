@@ -22,9 +22,8 @@ from collections import Counter
 from dataclasses import replace
 
 from ..model.objects import Pod
-from ..scheduler.framework import PLUGINS, POD_TOPOLOGY_SPREAD
+from ..scheduler.framework import PLUGINS, POD_TOPOLOGY_SPREAD, PodInfo
 from ..scheduler.nodes import NodeSet
-from ..scheduler.pod_info import PodInfo
 from ..scheduler.pod_topology_spread import Constraint
 from ..scheduler.selector_index import SelectorCount
 from .simulation import PendingPod, PlacementSimulation

@@ -22,16 +22,15 @@ from ..kubevirt.instances import (
     settled,
     vmi_workload,
 )
+from ..kubevirt.labels import needs_expansion
 from ..kubevirt.next_pod import NEXT, controlled_pod, launcher_pod, planned_vmi
-from ..kubevirt.node_selectors import needs_expansion
 from ..model.json_pointer import JSON
 from ..model.kinds import DEPLOYMENT, VIRTUAL_MACHINE, VMI
 from ..model.objects import Node, Pod, Ref
-from ..model.patched_snapshot import touched, written
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
-from ..model.write import Write
+from ..model.write import Write, touched, written
 from ..rules.change import rolls_itself
-from ..scheduler.pod_info import pod_key
+from ..scheduler.framework import pod_key
 from ..view.view import ClusterView
 from .eviction import (
     CORDON,

@@ -18,8 +18,8 @@ from ..model.objects import Pod, Ref, Toleration
 from ..model.rendering import columns
 from ..model.snapshot import Instance, Snapshot, Unreadable, unreadable_texts
 from ..model.topology import Topology
+from ..scheduler.framework import pod_key
 from ..scheduler.nodes import NodeSet
-from ..scheduler.pod_info import pod_key
 from ..scheduler.taint_toleration import untolerated
 from ..view.view import ClusterView
 from .bounds import reachable_nodes

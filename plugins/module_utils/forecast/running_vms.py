@@ -31,8 +31,8 @@ from ..planning.movable_instances import (
 from ..planning.plan import PlanRequest, plan_moves
 from ..planning.search import shortest_repair
 from ..planning.simulation import ClusterSimulation
+from ..scheduler.framework import PodInfo, pod_key
 from ..scheduler.index import Index
-from ..scheduler.pod_info import PodInfo, pod_key
 from ..view.view import ClusterView
 from .bounds import reachable_nodes
 from .change import ChangedCluster

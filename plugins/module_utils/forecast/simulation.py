@@ -22,9 +22,9 @@ from dataclasses import dataclass, replace
 from ..model.kinds import STATEFUL_SET, VMI
 from ..model.objects import Pod, Ref
 from ..model.snapshot import Vmi
+from ..scheduler.framework import PodInfo, pod_key
 from ..scheduler.index import Index
 from ..scheduler.nodes import NodeSet
-from ..scheduler.pod_info import PodInfo, pod_key
 from ..scheduler.pod_topology_spread import SpreadCount
 from ..scheduler.selector_index import SelectorCount
 

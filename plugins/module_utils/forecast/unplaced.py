@@ -15,9 +15,8 @@ from ..compliance.pending import PendingReasons
 from ..model.objects import Pod, Ref
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
-from ..scheduler.framework import Code
+from ..scheduler.framework import Code, pod_key
 from ..scheduler.index import Index
-from ..scheduler.pod_info import pod_key
 from ..view.view import ClusterView
 from .change import ChangedCluster
 from .eviction import Evictions

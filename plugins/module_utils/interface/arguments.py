@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 
 from ..api.connection import auth_argument_spec
-from ..api.yaml_text import NoReader, NoYaml, load_yaml
+from ..api.yaml_text import InvalidYaml, PyYamlMissing, load_yaml
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.topology import Topology
@@ -101,7 +101,7 @@ def rules_data(value: JSON) -> JSON:
         return value
     try:
         return load_yaml(value)
-    except NoReader as error:
+    except PyYamlMissing as error:
         raise InvalidInput([InputError("rules", f"is text, and {error}")]) from error
-    except NoYaml as error:
+    except InvalidYaml as error:
         raise InvalidInput([InputError("rules", f"is not valid YAML: {error}")]) from error

@@ -17,8 +17,8 @@ from ..model.write import Write
 def writes_result(
     writes: t.Sequence[Write], *, diff: bool, elsewhere: t.Container[Ref] = ()
 ) -> dict[str, JSON]:
-    """`changed` and `writes`; with `diff` also before and after of each object, of nothing but
-    what is ours in it. Another part of the result has the patches of the objects in `elsewhere`:
+    """`changed` and `writes`; with `diff` also before and after of each object, with only the
+    fields that this collection manages. Another part of the result has the patches of the objects in `elsewhere`:
     hundreds of them twice would be most of the result."""
     result: dict[str, JSON] = {
         "changed": bool(writes),

@@ -148,9 +148,8 @@ def _split(
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """`pods` (uids) are leaving; `instances` (uids) migrate to a node that has been found. Both are
-    in the way of the scheduler until they are gone; no other instance has to move because of
-    them."""
+    """`pods` (uids) are leaving; `instances` (uids) migrate to a node that has been found. The
+    scheduler counts both until they are gone; no other instance has to move because of them."""
 
     pods: frozenset[str] = frozenset()
     instances: frozenset[str] = frozenset()

@@ -14,8 +14,15 @@ import typing as t
 from ..model.json_pointer import JSON
 from ..model.quantity import parse_quantity
 from ..model.snapshot import Platform
-from .labels import CPU_FEATURE, CPU_MODEL, HOST_MODEL, MACHINE_TYPE, SCHEDULABLE, release
-from .node_selectors import cluster_node_selector
+from .labels import (
+    CPU_FEATURE,
+    CPU_MODEL,
+    HOST_MODEL,
+    MACHINE_TYPE,
+    SCHEDULABLE,
+    cluster_node_selector,
+    release,
+)
 
 Object = t.Mapping[str, JSON]
 

@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which pod comes next: after a restart or a migration, of a halted VM, of an empty workload?
 
-The pod that follows a running one asks for what that one asks for, with the user's part of the
-placement put in anew: KubeVirt's own node selectors, requests and overhead are on the running pod.
-What a migration asks of its target beside that comes from the CPU of the node that it leaves.
-Where none runs, the pod is made from the template and what its instance type adds, as `launcher` says.
+The pod that follows a running one has its requests, overhead and KubeVirt's node selectors, and the
+placement fields of the template. The target of a migration also requires the CPU of the source node.
+Where no pod runs, the next one is made from the template and what its instance type adds (`launcher`).
 """
 
 from __future__ import annotations
@@ -46,6 +45,7 @@ from .labels import (
     adds_node_key,
     adds_toleration,
     carried_labels,
+    needs_expansion,
     vmi_id,
 )
 from .launcher import (
@@ -57,7 +57,6 @@ from .launcher import (
     why_not_modeled,
 )
 from .moving import PLACEMENT_FIELDS
-from .node_selectors import needs_expansion
 
 Template = t.Mapping[str, JSON]
 
@@ -96,7 +95,7 @@ def with_source_cpu(placement: Placement, vmi: Vmi, source: Node | None) -> Plac
 
     Source: watch/migration/migration.go, createTargetPod, prepareNodeSelectorForHostCpuModel,
     getHostCpuModelFromMap, getCPUVendorLabelKey. A source node without the label of its model adds
-    nothing: createTargetPod loses that error. The vendor is asked for since KubeVirt's pull request 16060,
+    nothing: createTargetPod ignores that error. The vendor is asked for since KubeVirt's pull request 16060,
     also in the newest releases of 1.5 and later; before that, such a migration started and failed.
     The machine type is that of the VMI's status (services/template.go, renderLaunchManifest).
     """

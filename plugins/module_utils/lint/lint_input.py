@@ -37,10 +37,10 @@ from ..model.placement_manifests import CREATED_BY
 from ..model.rule import RuleId
 from ..model.snapshot import Platform, Snapshot, Unreadable, Vmi, Workload
 from ..model.topology import Topology
+from ..scheduler.framework import PlacementInfo, PodInfo
 from ..scheduler.inter_pod_affinity import AffinityTerms
 from ..scheduler.node_affinity import nodes_of_placement
 from ..scheduler.nodes import NodeTable
-from ..scheduler.pod_info import PlacementInfo, PodInfo
 from ..scheduler.selector_index import SelectorCount, SelectorIndex
 from ..scheduler.taint_toleration import TaintToleration
 

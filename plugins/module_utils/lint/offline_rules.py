@@ -20,10 +20,9 @@ from ..model.input import nearest
 from ..model.json_pointer import JSON
 from ..model.kinds import KINDS, RULE_KINDS, RULES, VMIS
 from ..model.objects import Node, Ref
-from ..model.patched_snapshot import written
 from ..model.rule import Rule, WorkloadSelector
 from ..model.snapshot import Platform, Snapshot, Unreadable, Workload
-from ..model.write import Write
+from ..model.write import Write, written
 from ..rules.change import EXTERNALLY_MANAGED, invalid_rules_annotation
 from ..rules.checks import CHECK_SKIPPED, matches_others
 from ..rules.compile import compile_rule

@@ -14,11 +14,10 @@ from dataclasses import replace
 from ..model.findings import Finding
 from ..model.gc import collector_paused
 from ..model.objects import Ref
-from ..model.patched_snapshot import written
 from ..model.rule import Rule
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
-from ..model.write import Write
+from ..model.write import Write, written
 from .affinity import contradiction_findings, required_affinity_findings
 from .capacity import domain_findings, spread_findings
 from .kubevirt import findings as kubevirt_findings

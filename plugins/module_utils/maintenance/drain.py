@@ -26,10 +26,9 @@ from ..model.plan import Plan
 from ..model.snapshot import Snapshot
 from ..model.write import Write
 from ..rollout import report
-from ..rollout.events import record_node_event, timestamp
 from ..rollout.move import MoveRecord, Phase
 from ..rollout.reconcile import Reconciler, Reconciliation
-from ..rollout.send import StartRevisions
+from ..rollout.send import StartRevisions, record_node_event, timestamp
 from ..rollout.state import RolloutState, StepResult
 from ..rollout.step import Listening, RolloutStep
 from ..rollout.view import View

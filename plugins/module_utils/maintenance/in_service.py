@@ -28,7 +28,7 @@ from ..model.objects import Node
 from ..model.write import Write
 from ..rollout import handover
 from ..rollout import journal as journals
-from ..rollout.events import record_node_event
+from ..rollout.send import record_node_event
 from ..rollout.state import RolloutState, StepResult
 from ..rollout.step import OVERTIME, STEP_LIMIT, STEP_SECONDS, Listening
 from .mark import MaintenancePhase, Mark, again, mark_of, unmark_write

@@ -7,6 +7,7 @@ The names are the same in every release; docs/findings.md explains each.
 
 from __future__ import annotations
 
+import difflib
 import typing as t
 from dataclasses import dataclass
 
@@ -161,3 +162,11 @@ ONLY_ON_A_CLUSTER = (
     "starts_workload_rollout",
 )
 FINDING_NAMES = frozenset((*OF_TERMS, *OF_NODE_LABELS, *OF_RULES, *ONLY_ON_A_CLUSTER))
+
+_SHORT = 3
+
+
+def near_names(name: str, known: t.Iterable[str]) -> list[str]:
+    """At most three names, the nearest first. A short name has to be nearer: `hp` is not `shop`."""
+    names = [x for x in known if len(name) > _SHORT or abs(len(x) - len(name)) < 2]
+    return difflib.get_close_matches(name, sorted(names), n=3, cutoff=0.6)

@@ -12,9 +12,8 @@ from __future__ import annotations
 import difflib
 import typing as t
 
-from .findings import InputError
+from .findings import InputError, near_names
 from .json_pointer import JSON
-from .names import near_names
 from .topology import Topology, UndeclaredKey
 
 _TRUE = ("true", "yes", "on", "1", "y", "t")

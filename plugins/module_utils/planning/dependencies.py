@@ -13,9 +13,9 @@ from collections import defaultdict
 
 from ..model.objects import Namespace, Placement, Pod
 from ..model.placement_manifests import with_own_values
+from ..scheduler.framework import PlacementInfo, PodInfo, pod_key
 from ..scheduler.index import Index
 from ..scheduler.inter_pod_affinity import affinity_terms
-from ..scheduler.pod_info import PlacementInfo, PodInfo, pod_key
 from ..scheduler.selector_index import ExistingTerms, SelectorCount, SelectorIndex
 
 Uid = str

@@ -27,9 +27,9 @@ from ..scheduler.framework import (
     NODE_AFFINITY,
     POD_TOPOLOGY_SPREAD,
     VOLUME_BINDING,
+    PodInfo,
 )
 from ..scheduler.index import Index
-from ..scheduler.pod_info import PodInfo
 from ..scheduler.pod_topology_spread import Constraint
 from .matching import Domain, GroupMember, Repair, assign_within_bounds
 

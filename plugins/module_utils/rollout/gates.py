@@ -138,9 +138,9 @@ def load_of(
     """What is going on in this snapshot, beside what `records` are about to do. `workloads` are
     those that the run is about: one that ought to have instances and has none is missing them.
     `sources` are the nodes of migrating VMIs that the snapshot does not hold."""
-    machines = {(m.ref.namespace, m.ref.name): m for m in snapshot.vmis}
-    moving = _migrating(snapshot, machines, records)
-    nodes = {**(sources or {}), **{key: machine.node_name for key, machine in machines.items()}}
+    vmis = {(m.ref.namespace, m.ref.name): m for m in snapshot.vmis}
+    moving = _migrating(snapshot, vmis, records)
+    nodes = {**(sources or {}), **{key: vmi.node_name for key, vmi in vmis.items()}}
     outbound = Counter(nodes[key] for key in moving if key in nodes)
     missing, named = _not_ready(snapshot, records, in_scope, workloads)
     return Load(len(records), len(moving), outbound, missing, named)
@@ -166,11 +166,11 @@ def workloads_of(snapshot: Snapshot, wanted: InstanceSelection) -> list[Ref]:
 
 
 def _migrating(
-    snapshot: Snapshot, machines: t.Mapping[Key, Vmi], records: t.Iterable[MoveRecord]
+    snapshot: Snapshot, vmis: t.Mapping[Key, Vmi], records: t.Iterable[MoveRecord]
 ) -> set[Key]:
     """VMIs that migrate, are marked for evacuation, or are ours and about to."""
     migrating = {(m.ref.namespace, m.instance) for m in snapshot.migrations}
-    migrating |= {key for key, vmi in machines.items() if vmi.evacuation_node_name}
+    migrating |= {key for key, vmi in vmis.items() if vmi.evacuation_node_name}
     migrating |= {
         (record.instance.namespace, record.instance.name)
         for record in records

@@ -25,7 +25,6 @@ from ..planning.dependencies import Dependencies
 from ..planning.movable_instances import MovableInstance
 from . import journal as journals
 from . import migrate, report
-from .events import record_event
 from .gates import (
     Deferral,
     Limits,
@@ -41,7 +40,7 @@ from .journal import RunJournal
 from .move import MoveRecord, MoveResult, MoveSettings, Outcome, Phase, ReplyStatus, Transition
 from .observe import ForeignMigrations, Observer
 from .options import RolloutOptions
-from .send import STATE_MACHINES, read_instance, send, was_sent
+from .send import STATE_MACHINES, read_instance, record_event, send, was_sent
 from .state import StepReport
 from .view import View
 

@@ -14,14 +14,13 @@ import typing as t
 
 from ..model.gc import collector_paused
 from ..model.objects import Namespace, Node, Placement, Pod
-from .framework import FilterStatus
+from .framework import FilterStatus, PlacementInfo, PodInfo, pod_key
 from .inter_pod_affinity import InterPodAffinity, affinity_terms
 from .node_affinity import NodeAffinity, nodes_of_placement
 from .node_ports import NodePorts
 from .node_resources import NodeResourcesFit
 from .node_state import NodeName, NodeUnschedulable
 from .nodes import NodeSet, NodeTable
-from .pod_info import PlacementInfo, PodInfo, pod_key
 from .pod_topology_spread import PodTopologySpread, Tolerates
 from .selector_index import SelectorIndex
 from .taint_toleration import TaintToleration

@@ -14,10 +14,9 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..model.objects import Labels, Placement, PodTerm, Ref
-from .framework import INTER_POD_AFFINITY, Code, FilterReason, FilterStatus
+from .framework import INTER_POD_AFFINITY, Code, FilterReason, FilterStatus, PodInfo
 from .labels import is_readable_selector
 from .nodes import NodeSet, NodeTable
-from .pod_info import PodInfo
 from .selector_index import Counts, ExistingTerms, Part, SelectorCount, SelectorIndex
 
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 import typing as t
 
 from ..model.objects import Node, NodeTerm, Placement, Requirement
-from .framework import NODE_AFFINITY, Code, FilterReason, FilterStatus
+from .framework import NODE_AFFINITY, Code, FilterReason, FilterStatus, PodInfo
 from .labels import NAME_FIELD, field_holds, holds, is_readable_term, matches_terms, parse_integer
 from .nodes import NodeSet, NodeTable
-from .pod_info import PodInfo
 
 
 def nodes_of_term(term: NodeTerm, table: NodeTable, *, with_fields: bool = True) -> NodeSet:

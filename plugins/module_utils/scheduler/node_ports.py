@@ -10,9 +10,8 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 
-from .framework import NODE_PORTS, Code, FilterReason, FilterStatus
+from .framework import NODE_PORTS, Code, FilterReason, FilterStatus, PodInfo
 from .nodes import NodeSet, NodeTable
-from .pod_info import PodInfo
 
 EVERY_ADDRESS = "0.0.0.0"
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from .framework import NODE_RESOURCES_FIT, Code, FilterReason, FilterStatus
+from .framework import NODE_RESOURCES_FIT, Code, FilterReason, FilterStatus, PodInfo
 from .nodes import NodeSet, NodeTable
-from .pod_info import PodInfo
 
 Requests = t.Mapping[str, int]
 

@@ -5,9 +5,8 @@
 from __future__ import annotations
 
 from ..model.objects import Taint
-from .framework import NODE_NAME, NODE_UNSCHEDULABLE, Code, FilterReason, FilterStatus
+from .framework import NODE_NAME, NODE_UNSCHEDULABLE, Code, FilterReason, FilterStatus, PodInfo
 from .nodes import NodeSet, NodeTable
-from .pod_info import PodInfo
 from .taint_toleration import tolerates
 
 UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 
 from ..model.objects import Labels, Pod, SpreadConstraint, Toleration
 from ..model.placement_manifests import with_own_values
-from .framework import POD_TOPOLOGY_SPREAD, Code, FilterReason, FilterStatus
+from .framework import POD_TOPOLOGY_SPREAD, Code, FilterReason, FilterStatus, PlacementInfo, PodInfo
 from .labels import is_readable_selector
 from .nodes import NodeSet, NodeTable
-from .pod_info import PlacementInfo, PodInfo
 from .selector_index import SelectorCount, SelectorIndex
 
 HARD = "DoNotSchedule"

@@ -15,10 +15,10 @@ import typing as t
 from dataclasses import dataclass
 
 from ..model.objects import NodeTerm, Pod, PodTerm, SpreadConstraint
+from .framework import PodInfo
 from .index import Index
 from .node_affinity import nodes_of_term
 from .nodes import NodeSet
-from .pod_info import PodInfo
 from .pod_topology_spread import SOFT, Constraint, spread_terms
 from .selector_index import Counts, SelectorCount, SelectorIndex
 

@@ -15,8 +15,8 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..model.objects import Labels, Namespace, PodTerm, Requirement, Selector
+from .framework import PodInfo
 from .labels import holds, matches
-from .pod_info import PodInfo
 
 if t.TYPE_CHECKING:
     from .pod_topology_spread import SpreadCount

@@ -10,9 +10,8 @@ from __future__ import annotations
 import typing as t
 
 from ..model.objects import Taint, Toleration
-from .framework import TAINT_TOLERATION, Code, FilterReason, FilterStatus
+from .framework import TAINT_TOLERATION, Code, FilterReason, FilterStatus, PodInfo
 from .nodes import NodeSet, NodeTable
-from .pod_info import PodInfo
 
 SCHEDULING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 

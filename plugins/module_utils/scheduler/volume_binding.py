@@ -11,10 +11,9 @@ from __future__ import annotations
 import typing as t
 
 from ..model.objects import NodeTerm
-from .framework import VOLUME_BINDING, Code, FilterReason, FilterStatus
+from .framework import VOLUME_BINDING, Code, FilterReason, FilterStatus, PodInfo
 from .node_affinity import nodes_of_terms
 from .nodes import NodeSet, NodeTable
-from .pod_info import PodInfo
 
 ClaimTerms = t.Mapping[tuple[str, str], tuple[NodeTerm, ...]]
 """(namespace, claim) to the required node terms of the PersistentVolume bound to it."""

@@ -10,8 +10,8 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.api import yaml_text
 from ansible_collections.virt.placement.plugins.module_utils.api.auth_checks import why_unusable
 from ansible_collections.virt.placement.plugins.module_utils.api.yaml_text import (
-    NoReader,
-    NoYaml,
+    InvalidYaml,
+    PyYamlMissing,
     load_all_yaml,
     load_yaml,
 )
@@ -42,7 +42,7 @@ def test_empty_documents_are_left_out() -> None:
 def test_what_is_wrong_and_where(text: str, place: str, line: int | None) -> None:
     # The words are the parser's, and libyaml has others than PyYAML.
     for load in (load_yaml, load_all_yaml):
-        with pytest.raises(NoYaml) as error:
+        with pytest.raises(InvalidYaml) as error:
             load(text)
         assert str(error.value).startswith(place)
         assert len(str(error.value).splitlines()) == 1
@@ -50,13 +50,15 @@ def test_what_is_wrong_and_where(text: str, place: str, line: int | None) -> Non
 
 
 def test_one_document_is_not_two() -> None:
-    with pytest.raises(NoYaml, match=r"line 2, column 1: expected a single document .*another"):
+    with pytest.raises(
+        InvalidYaml, match=r"line 2, column 1: expected a single document .*another"
+    ):
         load_yaml("a: 1\n---\nb: 2\n")
 
 
 def test_where_it_began_is_told_too() -> None:
     with pytest.raises(
-        NoYaml, match=r"^line \d, column 1: while scanning a quoted scalar from line 2,"
+        InvalidYaml, match=r"^line \d, column 1: while scanning a quoted scalar from line 2,"
     ):
         load_yaml('a: 1\nb: "open\nc: 2\n')
 
@@ -66,7 +68,7 @@ def test_an_error_without_words_has_a_name(monkeypatch: pytest.MonkeyPatch) -> N
         raise MemoryError
 
     monkeypatch.setattr(yaml_text, "yaml_load", fail)
-    with pytest.raises(NoYaml, match="MemoryError"):
+    with pytest.raises(InvalidYaml, match="MemoryError"):
         load_yaml("a: 1")
 
 
@@ -74,7 +76,7 @@ def test_a_missing_library_is_named_by_all_who_read_text(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
     monkeypatch.setattr(yaml_text, "HAS_YAML", False)
-    with pytest.raises(NoReader):
+    with pytest.raises(PyYamlMissing):
         load_yaml("a: 1")
     missing = "PyYAML is missing that would read it"
     with pytest.raises(InvalidInput) as refused:
@@ -91,14 +93,14 @@ def test_a_missing_library_is_named_by_all_who_read_text(
 
 def test_aliases_that_make_few_lines_endless_are_refused() -> None:
     levels = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12))
-    with pytest.raises(NoYaml, match="more than 2,000,000 values"):
+    with pytest.raises(InvalidYaml, match="more than 2,000,000 values"):
         load_yaml(f"a0: &a0 [x, x]\n{levels}")
 
 
 def test_a_list_that_contains_itself_is_refused() -> None:
-    with pytest.raises(NoYaml, match="alias inside of its own anchor"):
+    with pytest.raises(InvalidYaml, match="alias inside of its own anchor"):
         load_yaml("a: &a [*a]")
-    with pytest.raises(NoYaml, match="alias inside of its own anchor"):
+    with pytest.raises(InvalidYaml, match="alias inside of its own anchor"):
         load_all_yaml("kind: List\nitems: &a\n- kind: List\n  items: *a\n")
 
 
@@ -108,5 +110,5 @@ def test_anchors_of_ordinary_manifests_are_read() -> None:
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "{a: " * 100_000, "- " * 100_000, "? " * 100_000])
 def test_deep_nesting_is_an_error_of_the_text(text: str) -> None:
-    with pytest.raises(NoYaml, match="more than 2,000 deep"):
+    with pytest.raises(InvalidYaml, match="more than 2,000 deep"):
         load_yaml(text)

@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.compliance import report
+from ansible_collections.virt.placement.plugins.module_utils.flows import placement_info as report
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable

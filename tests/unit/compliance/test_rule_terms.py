@@ -12,8 +12,8 @@ from ansible_collections.virt.placement.plugins.module_utils.compliance.declared
     DeclaredReader,
     RuleTerms,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.patched_snapshot import written
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.model.write import written
 from tests.unit.rules.builders import plan, snapshot, vm
 
 TOLERATION = {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}

@@ -35,8 +35,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.manifests imp
     pod_from_manifest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Pod
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.framework import pod_key
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.index import Index
-from ansible_collections.virt.placement.plugins.module_utils.scheduler.pod_info import pod_key
 from tests.unit.forecast.schedulers import (
     GONE,
     STANDS,

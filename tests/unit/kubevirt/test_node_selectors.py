@@ -9,7 +9,7 @@ import typing as t
 from ansible_collections.virt.placement.plugins.module_utils.compliance.declared import (
     DeclaredReader,
 )
-from ansible_collections.virt.placement.plugins.module_utils.kubevirt.node_selectors import (
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels import (
     AddedNodeSelectors,
     needs_expansion,
 )

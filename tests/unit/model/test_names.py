@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.model.names import near_names
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import near_names
 
 
 @pytest.mark.parametrize(

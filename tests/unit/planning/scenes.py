@@ -13,10 +13,10 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast i
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
-from ansible_collections.virt.placement.plugins.module_utils.model.patched_snapshot import (
+from ansible_collections.virt.placement.plugins.module_utils.model.write import Operation, Write
+from ansible_collections.virt.placement.plugins.module_utils.model.write import (
     written as objects_written,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.write import Operation, Write
 from tests.unit.compliance.cluster import (
     HOST,
     ZONE,

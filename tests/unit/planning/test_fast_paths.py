@@ -42,10 +42,12 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.plan impor
 from ansible_collections.virt.placement.plugins.module_utils.planning.simulation import (
     VerifiedIndex,
 )
-from ansible_collections.virt.placement.plugins.module_utils.scheduler.framework import FilterStatus
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.framework import (
+    FilterStatus,
+    pod_key,
+)
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.index import Index
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.nodes import NodeTable
-from ansible_collections.virt.placement.plugins.module_utils.scheduler.pod_info import pod_key
 
 from .random_clusters import random_cluster
 

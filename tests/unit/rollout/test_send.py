@@ -17,7 +17,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Instance,
     Vmi,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.events import record_event
 from ansible_collections.virt.placement.plugins.module_utils.rollout.move import (
     ApiCall,
     ApiReply,
@@ -30,6 +29,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.move import
 from ansible_collections.virt.placement.plugins.module_utils.rollout.send import (
     CurrentInstance,
     read_instance,
+    record_event,
     send,
     was_sent,
 )

@@ -17,8 +17,8 @@ from ansible_collections.virt.placement.plugins.module_utils.model.manifests imp
     pod_from_manifest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node, Pod
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.framework import pod_key
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.index import Index
-from ansible_collections.virt.placement.plugins.module_utils.scheduler.pod_info import pod_key
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.selector_index import (
     SelectorCount,
 )

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InputError
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import ZONE, Topology
-from ansible_collections.virt.placement.plugins.module_utils.view.assumed_labels import (
+from ansible_collections.virt.placement.plugins.module_utils.view.label_input import (
     assumed_node_labels,
     with_node_labels,
 )
