@@ -243,7 +243,7 @@ def test_a_restart_moves_what_cannot_migrate_where_it_is_allowed(shop: Shop) -> 
 
 
 def test_restart_does_not_apply_what_others_took_out_of_the_template(shop: Shop) -> None:
-    """A lacking grace period and label show in nothing that the VMI has: only in what it was started
+    """A lacking disk, grace period and label show in nothing that the VMI has: only in what it was started
     from."""
     stuck = {"sandbox.virt/not-migratable": "DisksNotLiveMigratable"}
     machines = [
@@ -251,11 +251,20 @@ def test_restart_does_not_apply_what_others_took_out_of_the_template(shop: Shop)
     ]
     for vm in machines:
         vm["spec"]["template"]["metadata"].setdefault("labels", {})["team"] = "blue"
-        vm["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 17
+        spec = vm["spec"]["template"]["spec"]
+        spec["terminationGracePeriodSeconds"] = 17
+        spec["domain"]["devices"]["disks"].append({"name": "scratch", "disk": {"bus": "virtio"}})
+        spec["volumes"].append({"name": "scratch", "emptyDisk": {"capacity": "1Gi"}})
     shop.start(*machines, nodes=["w1"])
     keep_machines_apart(shop, ["b0", "b1"])
     for name in ("b0", "b1"):
-        shop.patch_template("VirtualMachine", name, {"terminationGracePeriodSeconds": None})
+        spec = shop.api.get(shop.path("VirtualMachine", name))["spec"]["template"]["spec"]
+        less: Object = {
+            "domain": {"devices": {"disks": spec["domain"]["devices"]["disks"][:-1]}},
+            "volumes": spec["volumes"][:-1],
+            "terminationGracePeriodSeconds": None,
+        }
+        shop.patch_template("VirtualMachine", name, less)
         labels = {"spec": {"template": {"metadata": {"labels": {"team": None}}}}}
         shop.api.patch(shop.path("VirtualMachine", name), labels)
     uids, mark = shop.uids(), shop.sandbox.audit.mark()
@@ -267,8 +276,8 @@ def test_restart_does_not_apply_what_others_took_out_of_the_template(shop: Shop)
     assert len(result["skipped_instances"]) == 2
     for skipped in result["skipped_instances"]:
         assert (
-            "other pending changes (terminationGracePeriodSeconds, label team)"
-            in (skipped["reason"])
+            "other pending changes (domain.devices.disks[scratch], terminationGracePeriodSeconds,"
+            " volumes[scratch], label team)" in (skipped["reason"])
         )
 
     result = shop.roll(allow=["restart"], apply_pending_changes=True)
