@@ -75,11 +75,12 @@ class Drain:
         self.stage, self.names = stage, names
 
     def _nodes(self) -> dict[str, str]:
+        """The nodes of the VMIs that have not ended: one that stays off keeps its node in its status."""
         found = self.stage.api.list(self.stage.path("VirtualMachineInstance"))
         return {
             vmi["metadata"]["name"]: vmi["status"].get("nodeName", "")
             for vmi in found
-            if "status" in vmi
+            if "status" in vmi and vmi["status"].get("phase") not in ("Succeeded", "Failed")
         }
 
     def started(self) -> dict[str, str]:
