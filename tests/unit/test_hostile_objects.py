@@ -15,9 +15,10 @@ import random
 import pytest
 
 from tests.fuzz import checks
-from tests.fuzz.cluster import OTHERS, TENANT, ZONE, Object, Objects
+from tests.fuzz.cluster import OTHERS, RULES, TENANT, ZONE, Object, Objects
 from tests.fuzz.examples import Search
 from tests.fuzz.placements import REQUIRED
+from tests.fuzz.values import PREFIX
 
 OWNERSHIP = {"version": 1, "created": []}
 VMS = f"/apis/kubevirt.io/v1/namespaces/{TENANT}/virtualmachines"
@@ -88,9 +89,12 @@ def test_a_pod_with_many_terms_beside_many_pods_stalls_nothing(objects: Objects)
     (found,) = [x for x in result["findings"] if x["name"] == "too_many_terms"]
     assert found["objects"] == [f"Pod {TENANT}/virt-launcher-web0-x1"]
     for task in (
+        ("lint_info", {"online": True, "rules": RULES, "namespace": OTHERS}, True),
+        ("rules", {"namespace": OTHERS, "rules": RULES}, True),
         ("forecast_info", {"unavailable": {"nodes": ["w1"]}}, True),
         ("drill_info", {"domains_of": ["node"]}, True),
         ("rollout", {"namespaces": [OTHERS]}, True),
+        ("node_maintenance", {"nodes": ["w1"], "state": "drained"}, True),
     ):
         checks.check(task, objects)
 
@@ -105,3 +109,49 @@ def test_an_annotation_with_thousands_of_fingerprints_stalls_nothing(objects: Ob
     required = {REQUIRED: {"nodeSelectorTerms": terms}}
     vm["spec"]["template"]["spec"]["affinity"] = {"nodeAffinity": required}
     checks.check_others(("placement_info", {}, True), objects)
+
+
+OF_OTHERS: tuple[checks.Task, ...] = (
+    ("placement_info", {"details": "all"}, True),
+    ("lint_info", {"online": True}, True),
+    ("forecast_info", {"namespace": OTHERS, "rules": RULES}, True),
+    ("rules", {"namespace": OTHERS, "rules": RULES, "workload_rollout": "allow"}, True),
+    ("rules_info", {}, True),
+    ("rollout", {"namespaces": [OTHERS]}, False),
+    ("node_maintenance", {"nodes": ["w1"], "state": "drained"}, True),
+    ("node_labels", {"per_node": {"w1": {"zone": "b"}}}, True),
+)
+BOMBS = ("[" * 100_000, '{"version":' * 20_000, "1" * 200_000)
+
+
+@pytest.mark.parametrize("bomb", BOMBS, ids=["lists", "maps", "number"])
+@pytest.mark.parametrize("name", ["rules", "undo"])
+def test_a_damaged_annotation_is_a_finding_on_its_object_alone(
+    objects: Objects, name: str, bomb: str
+) -> None:
+    objects[f"{VMS}/web0"]["metadata"]["annotations"] |= {f"{PREFIX}{name}": bomb}
+    for task in OF_OTHERS:
+        checks.check_others(task, objects)
+    result, _writes = checks.check(("placement_info", {}, True), objects)
+    (found,) = [x for x in result["findings"] if x["name"] == "invalid_rules_annotation"]
+    assert found["objects"] == [f"VirtualMachine {TENANT}/web0"]
+
+
+@pytest.mark.parametrize("bomb", BOMBS, ids=["lists", "maps", "number"])
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        (f"{checks.LEASE}/virt-placement", ("journal", "run")),
+        ("/api/v1/nodes/w1", ("maintenance", "node-labels")),
+    ],
+    ids=["lease", "node"],
+)
+def test_damaged_annotations_of_the_lease_and_of_nodes_end_no_task_with_a_traceback(
+    objects: Objects, path: str, names: tuple[str, ...], bomb: str
+) -> None:
+    annotations = {f"{PREFIX}{name}": bomb for name in names}
+    objects[path]["metadata"]["annotations"] = annotations
+    for task in OF_OTHERS:
+        result, _writes = checks.check(task, objects)
+        reads_them = task[0] in ("rollout", "node_maintenance", "node_labels")
+        assert reads_them or "failed" not in result

@@ -173,6 +173,8 @@ class Transport:
     """Sends requests. Safe for several threads; `open` makes the session when it is needed."""
 
     def __init__(self, open_session: t.Callable[[], Session]) -> None:
+        self.check: t.Callable[[Session], object] = lambda _session: None
+        """Raises an error for a session that must not be used in place of one that was refused."""
         self._open = open_session
         self._session: Session | None = None
         self._lock = threading.Lock()
@@ -208,6 +210,7 @@ class Transport:
                     f"{refused.host} answered 401, and the configuration that was read again {change}: one"
                     " run works on one cluster; run again if the change is meant"
                 )
+            self.check(session)
             self._session = session
 
     def send(

@@ -22,7 +22,7 @@ from ..api.errors import (
     Throttled,
     Unauthorized,
 )
-from ..api.transport import ComputingTimeout, computing_bounded
+from ..api.transport import ComputingTimeout, Transport, computing_bounded
 from ..cluster.identity import cluster_uid
 from ..model.findings import GRANT, ErrorType, InputError, InvalidInput, TaskError
 from ..model.gc import collector_spared_at_exit
@@ -94,7 +94,12 @@ def run_task(module: AnsibleModule, run: Run) -> None:
         if module.params["timeout"] < 1:
             raise InvalidInput([InputError("timeout", "must be at least 1 second")])
         if module.params["cluster_uid"]:
-            cluster.update(_checked(api, module.params["cluster_uid"]))
+            cluster.update(_checked(api, module.params["cluster_uid"], "nothing was done"))
+            api.transport.check = lambda session: _checked(
+                ApiClient(Transport(lambda: session), api.deadline),
+                module.params["cluster_uid"],
+                "another cluster than before an answer 401, so the task ends",
+            )
         with _computing_bounded(module, api):
             result = run(module, api)
         if not cluster["uid"]:
@@ -149,11 +154,11 @@ def run_offline(module: AnsibleModule, run: t.Callable[[AnsibleModule], Result])
     module.exit_json(changed=False, **result, cluster=cluster)
 
 
-def _checked(api: ApiClient, expected: str) -> Result:
+def _checked(api: ApiClient, expected: str, consequence: str) -> Result:
     uid = cluster_uid(api)
     if uid != expected:
         raise WrongCluster(
-            f"{api.host} is cluster {uid}, and cluster_uid says {expected}: nothing was done;"
+            f"{api.host} is cluster {uid}, and cluster_uid says {expected}: {consequence};"
             " check kubeconfig and context, or correct cluster_uid",
             uid,
         )

@@ -11,7 +11,9 @@ from ..model.findings import Finding
 from ..model.kinds import POD_TEMPLATE_HASH
 from ..model.objects import Placement, PodTerm, Ref
 from ..model.rule import RuleId
-from ..model.snapshot import managed_by
+from ..model.snapshot import Workload, managed_by
+from ..rules.change import invalid_rules_annotation
+from ..rules.ownership import UnreadableAnnotation, read_undo_note
 from .lint_input import LintedWorkload, LintInput
 
 
@@ -54,9 +56,11 @@ def _waits_for_new_pods(subject: LintedWorkload) -> bool:
 
 
 def workload_findings(lint_input: LintInput) -> t.Iterator[Finding]:
-    """Findings about the rules on a workload: `bypassed_by_node_term`, `copied_annotation` and
-    `externally_managed`."""
+    """Findings about the rules on a workload: `bypassed_by_node_term`, `copied_annotation`,
+    `invalid_rules_annotation` and `externally_managed`."""
     for subject in lint_input.subjects:
+        if damage := subject.declared.damaged or _damaged_undo_record(subject.workload):
+            yield invalid_rules_annotation(subject.ref, damage)
         for rule in subject.declared.rules:
             if rule.nodes is not None and rule.nodes.bypasses:
                 yield _bypassed(rule.rule, subject.ref)
@@ -105,6 +109,15 @@ def too_many_terms(ref: Ref, placement: Placement) -> t.Iterator[Finding]:
             " one label.",
             (ref,),
         )
+
+
+def _damaged_undo_record(workload: Workload | None) -> str:
+    try:
+        if workload is not None:
+            read_undo_note(workload)
+    except UnreadableAnnotation as error:
+        return str(error)
+    return ""
 
 
 def _bypassed(rule: str, workload: Ref) -> Finding:

@@ -26,7 +26,7 @@ from ..model.write import Write
 from .conflicts import for_rules, label_of_others
 from .draft import RequestedRules
 from .merge import Merged, merge
-from .ownership import Ownership
+from .ownership import Ownership, UnreadableAnnotation
 from .resolve import Inventory
 from .term_slots import TermLocation, pair
 from .write import ANNOTATIONS, Relabel, relabels
@@ -232,12 +232,12 @@ def copied_rules(
     )
 
 
-def invalid_rules_annotation(ref: Ref, error: Exception) -> Finding:
-    """The annotation of an object cannot be read, so the object may carry rules."""
+def invalid_rules_annotation(ref: Ref, error: UnreadableAnnotation | str) -> Finding:
+    """An annotation of an object cannot be read, so the object may carry rules."""
     return Finding(
         INVALID_RULES_ANNOTATION,
         "warning",
         f"{error}.",
-        "It was left as it is, and may carry terms of these rules.",
+        "It is left as it is, and the object may carry terms of rules.",
         (ref,),
     )

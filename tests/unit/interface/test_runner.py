@@ -76,6 +76,20 @@ def test_another_cluster_is_refused_before_anything_is_done(ends: t.Any) -> None
     assert result["cluster"]["uid"] == "cluster-1"
 
 
+def test_after_401_the_cluster_is_compared_again(ends: t.Any, server: ScriptedServer) -> None:
+    other = answer({"metadata": {"name": "kube-system", "uid": "cluster-2"}})
+    server.plays(KUBE_SYSTEM, status(401, "Unauthorized"), other)
+    result = ends(
+        lambda module, api: api.delete("/api/v1/nodes/w1", uid="u"), cluster_uid="cluster-1"
+    )
+    assert result["failed"]
+    assert (
+        "is cluster cluster-2, and cluster_uid says cluster-1: another cluster than"
+        in result["msg"]
+    )
+    assert [request.partition(" ")[0] for request in server.requests] == ["GET", "DELETE", "GET"]
+
+
 def test_the_right_cluster_is_asked_once(ends: t.Any, server: ScriptedServer) -> None:
     ends(lambda module, api: {}, cluster_uid="cluster-1")
     assert server.requests == ["GET /api/v1/namespaces/kube-system"]
