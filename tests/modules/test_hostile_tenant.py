@@ -1,6 +1,7 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A tenant with every right in one namespace, against a rollout of another namespace with the rights of mover."""
+"""A tenant with every right in one namespace, against rules and a rollout of another namespace, with the rights
+of mover."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from ansible_collections.virt.placement.plugins.modules import placement_info
 from sandbox import AdminApi, ApiFailure, Sandbox, objects
 from sandbox.identities import IDENTITIES
 from tests.conftest import RunModule
+from tests.modules.rules_task import RulesTask
 from tests.shop import HOSTNAME, Object, Shop, forget_runs
 from tests.terms import pair_on_one_node
 
@@ -125,7 +127,7 @@ def verdicts(shop: Shop, run_module: RunModule) -> list[t.Any]:
     ]
 
 
-def test_a_tenant_stops_steers_and_widens_no_rollout_of_another_namespace(
+def test_a_tenant_stops_steers_and_widens_no_job_for_another_namespace(
     shop: Shop, namespace: t.Any, run_module: RunModule
 ) -> None:
     names = pair_on_one_node(shop)
@@ -141,6 +143,12 @@ def test_a_tenant_stops_steers_and_widens_no_rollout_of_another_namespace(
         assert verdicts(shop, run_module) == before
         mark = shop.sandbox.audit.mark()
 
+        written = RulesTask(shop.sandbox, run_module, shop.namespace)(
+            {"name": "apart", "workloads": names, "keep_apart": "zone"},
+            {"name": "group", "workloads": names, "label": {"group.example/x": "y"}},
+        )
+        assert not written.get("failed"), written.get("msg")
+        assert written["changed"]
         result = shop.roll()
 
         assert not result.get("failed"), result.get("msg")
