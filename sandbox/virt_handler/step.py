@@ -67,24 +67,24 @@ def step(
     pods: t.Sequence[Object],
     faults: Faults,
     now: datetime.datetime,
-    dead_nodes: t.Container[str] = frozenset(),
+    not_ready_nodes: t.Container[str] = frozenset(),
 ) -> list[Action]:
     """Next actions for ``vmi`` (None when it is gone) and its launcher ``pods``.
 
-    ``now`` is an aware time. ``dead_nodes`` do nothing: neither for the instance that runs there, nor as the
+    ``now`` is an aware time. ``not_ready_nodes`` do nothing: neither for the instance that runs there, nor as the
     target of its migration, nor for their pods.
     """
     pods = [
         pod
         for pod in pods
-        if pod["spec"].get("nodeName") and pod["spec"]["nodeName"] not in dead_nodes
+        if pod["spec"].get("nodeName") and pod["spec"]["nodeName"] not in not_ready_nodes
     ]
     actions = [action for pod in pods for action in _pod_deletion(pod, faults, now)]
-    if vmi is None or vmi.get("status", {}).get("nodeName") in dead_nodes:
+    if vmi is None or vmi.get("status", {}).get("nodeName") in not_ready_nodes:
         return actions
     seen = _Seen(vmi, vmi.get("status", {}), pods, faults, now)
     for stage in (_end_of_guest, _crash, _start, _migration, _migratable):
-        found = stage(seen, dead_nodes)
+        found = stage(seen, not_ready_nodes)
         if found:
             return found + actions
     return actions
@@ -135,7 +135,7 @@ def _pod_gone_at(pod: Object, faults: Faults) -> datetime.datetime:
     return requested + datetime.timedelta(seconds=min(grace, faults.shutdown_seconds))
 
 
-def _end_of_guest(seen: _Seen, dead_nodes: t.Container[str]) -> list[Action]:
+def _end_of_guest(seen: _Seen, not_ready_nodes: t.Container[str]) -> list[Action]:
     """The instance, or the pod that it runs in, was deleted: the guest shuts down."""
     if seen.phase not in ("Scheduled", "Running"):
         return []
@@ -163,7 +163,7 @@ def _slow_deletion(pod: Object) -> bool:
     )
 
 
-def _crash(seen: _Seen, dead_nodes: t.Container[str]) -> list[Action]:
+def _crash(seen: _Seen, not_ready_nodes: t.Container[str]) -> list[Action]:
     """The launcher failed under a running guest, as after a reboot of the node."""
     if seen.phase != "Running":
         return []
@@ -175,7 +175,7 @@ def _crash(seen: _Seen, dead_nodes: t.Container[str]) -> list[Action]:
     return []
 
 
-def _start(seen: _Seen, dead_nodes: t.Container[str]) -> list[Action]:
+def _start(seen: _Seen, not_ready_nodes: t.Container[str]) -> list[Action]:
     if seen.phase != "Scheduled":
         return []
     status = {
@@ -190,7 +190,7 @@ def _start(seen: _Seen, dead_nodes: t.Container[str]) -> list[Action]:
     return [PatchVmi("guest started", {"status": status})]
 
 
-def _migratable(seen: _Seen, dead_nodes: t.Container[str]) -> list[Action]:
+def _migratable(seen: _Seen, not_ready_nodes: t.Container[str]) -> list[Action]:
     if seen.phase != "Running":
         return []
     conditions = _with_migratable(seen)
@@ -235,7 +235,7 @@ def _condition(kind: str, status: str, reason: str, stamp: str) -> dict[str, str
     return condition
 
 
-def _migration(seen: _Seen, dead_nodes: t.Container[str]) -> list[Action]:
+def _migration(seen: _Seen, not_ready_nodes: t.Container[str]) -> list[Action]:
     state = seen.status.get("migrationState") or {}
     if seen.phase != "Running" or not state.get("migrationUid"):
         return []
@@ -246,7 +246,7 @@ def _migration(seen: _Seen, dead_nodes: t.Container[str]) -> list[Action]:
             seen, {"abortStatus": "Succeeded", "failureReason": "migration was aborted"}, {}
         )
     target = state.get("targetNode")
-    if not target or target in dead_nodes:
+    if not target or target in not_ready_nodes:
         return []
     if not state.get("targetNodeAddress"):
         if seen.vmi["metadata"].get("labels", {}).get(TARGET_NODE_LABEL) != target:

@@ -4,7 +4,7 @@
 
 A holder is a run id with the Lease's `leaseTransitions` at the time it was taken. Every write tests
 both, so that a process whose Lease was taken writes nothing any more, even if its successor continues
-the same run. A holder is alive if the Lease changes between two readings: clocks of two hosts are never
+the same run. A holder is running if the Lease changes between two readings: clocks of two hosts are never
 compared.
 """
 
@@ -83,10 +83,10 @@ class LeaseWatch:
 @dataclass(frozen=True, slots=True)
 class LeaseState:
     """`free`: the Lease may be taken. Otherwise `watched` is what to compare with next time, and
-    `alive`: the holder was seen renewing."""
+    `renewing`: the holder was seen renewing."""
 
     free: bool
-    alive: bool
+    renewing: bool
     watched: LeaseWatch
 
 
@@ -174,7 +174,7 @@ def take(api: ApiClient, reading: LeaseReading, run: str, journal: str) -> HeldL
 
 
 def renew(api: ApiClient, held: HeldLease, journal: str) -> None:
-    """Write the journal and show that we are alive, in one patch. Raises LeaseLost."""
+    """Write the journal and renew the Lease, in one patch. Raises LeaseLost."""
     _write(api, held, _renewal(journal))
 
 

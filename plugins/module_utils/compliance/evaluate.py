@@ -21,8 +21,7 @@ from ..scheduler import preferences
 from ..scheduler.index import Index
 from . import terms as wording
 from .declared import RuleTerms
-from .drift import Drift
-from .evaluated_instances import EvaluatedInstance
+from .drift import Drift, EvaluatedInstance
 from .terms import (
     Term,
     TermKind,

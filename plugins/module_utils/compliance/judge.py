@@ -31,14 +31,14 @@ from ..model.verdict import (
 from ..scheduler.framework import FilterStatus
 from ..scheduler.index import Index
 from ..view.view import ClusterView
-from .evaluate import RuleEvaluator, worst
-from .evaluated_instances import (
+from .drift import (
     EvaluatedInstance,
     EvaluatedInstances,
     by_pod,
     declared_cluster,
     evaluated_instances,
 )
+from .evaluate import RuleEvaluator, worst
 from .pending import PendingReasons, pending_of
 from .violations import (
     MissingData,

@@ -33,7 +33,7 @@ from ..scheduler.framework import (
 from ..scheduler.index import Index
 from ..scheduler.nodes import NodeSet
 from . import terms as wording
-from .evaluated_instances import EvaluatedInstances
+from .drift import EvaluatedInstances
 from .violations import MissingData
 
 DEFAULT_SCHEDULER = "default-scheduler"

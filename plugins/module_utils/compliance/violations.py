@@ -33,7 +33,7 @@ from ..scheduler.framework import NODE_AFFINITY, Code, FilterReason, FilterStatu
 from ..scheduler.labels import matches_node
 from . import terms as wording
 from .declared import Declared, ForeignNodeTerms, NodeRule
-from .evaluated_instances import EvaluatedInstance
+from .drift import EvaluatedInstance
 from .terms import Term, TermKind, pod_term, spread_term, terms_of
 
 RISKS: t.Mapping[str, str] = {

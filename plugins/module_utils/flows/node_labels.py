@@ -18,7 +18,7 @@ from ..interface.runner import PartialFailure, task_error, with_errors_of_the_cl
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.write import Write
-from ..node_labels.plan import LabelledNode, LabelPlan, plan_labels, replan_node
+from ..node_labels.plan import LabelledNode, LabelPlan, dependent_faults, plan_labels, replan_node
 from ..node_labels.request import LabelRequest, parse_label_request
 
 if t.TYPE_CHECKING:
@@ -141,7 +141,6 @@ def _dependants(api: ApiClient, request: LabelRequest, plan: LabelPlan) -> tuple
     if request.force or not plan.disturbing:
         return ()
     from ..cluster.reading import ReadScope, read_snapshot
-    from ..node_labels.dependents import dependent_faults
 
     return dependent_faults(
         read_snapshot(api, ReadScope(instances=False, migrations="")), plan.disturbing

@@ -29,7 +29,7 @@ from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Placement, Pod, Ref, Taint
 from ..model.placement_manifests import CREATED_BY
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
-from ..planning.movable_instances import on_dead_node
+from ..planning.movable_instances import node_not_ready_text
 from ..scheduler.taint_toleration import tolerates
 
 NodeEvent = t.Literal["drain", "failure"]
@@ -97,7 +97,7 @@ class Evictions:
     def __init__(self, snapshot: Snapshot) -> None:
         self.names = PodNames(snapshot.pods)
         self._platform = snapshot.platform
-        self._dead = snapshot.dead_nodes
+        self._not_ready = snapshot.not_ready_nodes
         self._workloads = {workload.ref: workload for workload in snapshot.workloads}
         self._nodes = {node.name: node for node in snapshot.nodes}
         self._of_source: dict[t.Hashable, tuple[Placement, Placement]] = {}
@@ -196,8 +196,8 @@ class Evictions:
         workload: Workload | None,
         event: NodeEvent,
     ) -> EvictedInstance:
-        if event == "drain" and pod.node_name in self._dead:
-            reason = on_dead_node(pod.node_name)
+        if event == "drain" and pod.node_name in self._not_ready:
+            reason = node_not_ready_text(pod.node_name)
             return EvictedInstance(instance, DrainOutcome.BLOCKED, None, reason)
         strategy = vmi.eviction_strategy or self._platform.eviction_strategy
         migrates = event == "drain" and strategy not in ENDING_STRATEGIES

@@ -176,15 +176,15 @@ def in_flight(snapshot: Snapshot, namespaces: t.Collection[str] = ()) -> InFligh
         if vmi is not None and vmi.ref.namespace == pod.namespace:
             if vmi.terminating or (vmi.node_name and pod.node_name != vmi.node_name):
                 doubtful.add(owner.uid)
-        elif vmi is None and pod.namespace in namespaces and owner.kind == VMI and _is_alive(pod):
+        elif vmi is None and pod.namespace in namespaces and owner.kind == VMI and _is_placed(pod):
             pods.add(pod.uid)
     instances = set()
     launchers = launcher_pods(snapshot) if doubtful else {}
     for uid in doubtful & launchers.keys():
-        alive = [pod for pod in launchers[uid] if _is_alive(pod)]
+        placed = [pod for pod in launchers[uid] if _is_placed(pod)]
         vmi = vmis[uid]
-        elsewhere = {pod.uid for pod in alive if pod.node_name != vmi.node_name}
-        here = {pod.uid for pod in alive} - elsewhere
+        elsewhere = {pod.uid for pod in placed if pod.node_name != vmi.node_name}
+        here = {pod.uid for pod in placed} - elsewhere
         if vmi.terminating:
             pods |= here | elsewhere
         elif here and elsewhere and (vmi.ref.namespace, vmi.ref.name) in migrating:
@@ -215,24 +215,24 @@ def settled(snapshot: Snapshot, failing: t.Container[str] = ()) -> Snapshot:
     `failing`, but launcher pods leave `failing` nodes, which are fenced; it also stays where its VMI is
     not being deleted."""
     leaving = in_flight(snapshot)
-    dead = {node.name for node in snapshot.nodes if not node.ready or node.name in failing}
-    living = {vmi.uid for vmi in snapshot.vmis if not vmi.terminating}
+    not_ready = {node.name for node in snapshot.nodes if not node.ready or node.name in failing}
+    staying_vmis = {vmi.uid for vmi in snapshot.vmis if not vmi.terminating}
 
-    def stays_on_dead_node(pod: Pod) -> bool:
+    def stays_on_failed_node(pod: Pod) -> bool:
         fenced = pod.node_name in failing and needs_fencing(pod)
-        return pod.node_name in dead and not fenced
+        return pod.node_name in not_ready and not fenced
 
     ending = tuple(
         pod
         for pod in snapshot.pods
         if pod.uid in leaving.pods
-        and not (pod.terminating and (stays_on_dead_node(pod) or _vmi_uid(pod) in living))
+        and not (pod.terminating and (stays_on_failed_node(pod) or _vmi_uid(pod) in staying_vmis))
     )
     if not ending:
         return snapshot
     ending_uids = {pod.uid for pod in ending}
     pods = tuple(pod for pod in snapshot.pods if pod.uid not in ending_uids)
-    moved = {_vmi_uid(x): x for x in pods if _vmi_uid(x) in leaving.instances and _is_alive(x)}
+    moved = {_vmi_uid(x): x for x in pods if _vmi_uid(x) in leaving.instances and _is_placed(x)}
     arrived = {vmi.ref for vmi in snapshot.vmis if vmi.uid in moved}
     return replace(
         snapshot,
@@ -258,5 +258,5 @@ def _vmi_uid(pod: Pod) -> str:
     return owner.uid if owner is not None and owner.kind == VMI else ""
 
 
-def _is_alive(pod: Pod) -> bool:
+def _is_placed(pod: Pod) -> bool:
     return bool(pod.node_name) and not pod.finished

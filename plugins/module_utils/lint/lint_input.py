@@ -175,8 +175,8 @@ class LintInput:
 
     @cached_property
     def _running(self) -> Population[Pod]:
-        alive = (pod for pod in self.pods or () if not pod.finished)
-        entries = ((pod.namespace, pod.labels, pod) for pod in alive)
+        unfinished = (pod for pod in self.pods or () if not pod.finished)
+        entries = ((pod.namespace, pod.labels, pod) for pod in unfinished)
         return Population(entries, self.namespaces)
 
     def selected(self, subject: LintedWorkload, term: Term) -> tuple[LintedWorkload, ...] | None:

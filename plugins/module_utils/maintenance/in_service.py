@@ -285,7 +285,7 @@ class InServiceStep:
             return ""
         judged = lease.lease_state(reading, self.state.watched, self.elapsed)
         self.state.renewal, self.state.renewal_since = judged.watched.renewal, judged.watched.since
-        if judged.alive:
+        if judged.renewing:
             raise InvalidInput(
                 [
                     InputError(

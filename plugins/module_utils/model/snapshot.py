@@ -243,7 +243,7 @@ class Snapshot:
     they end. `pods` does not contain them, or contains them as terminating."""
 
     @property
-    def dead_nodes(self) -> frozenset[str]:
+    def not_ready_nodes(self) -> frozenset[str]:
         """Nodes whose Ready condition is not true. No VM on them can be migrated, and no pod of them
         is seen to end."""
         return frozenset(

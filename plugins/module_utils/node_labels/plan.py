@@ -3,16 +3,19 @@
 """Which node labels change, which must not, and which patches change them?
 
 Two things prevent a change unless it is forced. The kubelet or a cloud controller wrote the value
-last, and would write it again. Or volumes, rules or running instances depend on the value (see
-`dependents`). An annotation of the node records the labels that the module set. To restore one of
-them needs no force.
+last, and would write it again. Or volumes, rules or running instances depend on the value. A required
+node rule depends on it if the node is allowed before and not after, or the other way round. Terms over
+a topology key always do, since the node moves to another domain. Preferences do not count. An annotation
+of the node records the labels that the module set. To restore one of them needs no force.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import typing as t
+from collections import defaultdict
 from dataclasses import dataclass
 
 from ..model import kinds as names
@@ -20,8 +23,11 @@ from ..model.annotation import DamagedAnnotation, read_annotation
 from ..model.findings import InputError, InvalidInput
 from ..model.input import nearest
 from ..model.json_pointer import JSON, Pointer
-from ..model.objects import Labels, Ref
+from ..model.objects import Labels, Node, NodeTerm, Placement, Ref
+from ..model.placement_manifests import placement_from_spec
+from ..model.snapshot import Snapshot
 from ..model.write import Operation, Write
+from ..scheduler.labels import matches_node, matches_terms
 from .request import LabelRequest
 
 _LABELS = Pointer(("metadata", "labels"))
@@ -269,3 +275,110 @@ def _note_operations(
     else:
         change = [] if before is None else [Operation("remove", path)]
     return ([Operation("test", path, before)] if change else []), change
+
+
+_SHOWN = 3
+
+
+def dependent_faults(
+    snapshot: Snapshot, changes: t.Sequence[LabelChange]
+) -> tuple[InputError, ...]:
+    """A fault for each change that something depends on, and for what could not be read.
+
+    `snapshot` has the nodes as they are, workloads and pods of all namespaces, and volumes.
+    """
+    nodes = {node.name: node for node in snapshot.nodes}
+    by_node: dict[str, list[LabelChange]] = defaultdict(list)
+    for change in changes:
+        by_node[change.node].append(change)
+    faults = [
+        InputError(
+            "dependants", f"it is unknown which objects depend on these labels: {gap}; or set force"
+        )
+        for gap in snapshot.unreadable
+        if gap.verb == "list" and gap.resource != "kubevirts"
+    ]
+    rules = _rules(snapshot)
+    for name, mine in by_node.items():
+        if name in nodes:
+            step = _NodeChange(nodes[name], mine)
+            faults += filter(None, (_fault(step, change, rules, snapshot) for change in mine))
+    return tuple(faults)
+
+
+class _NodeChange:
+    """A node before and after all its changes."""
+
+    def __init__(self, node: Node, changes: t.Iterable[LabelChange]) -> None:
+        labels = dict(node.labels)
+        for change in changes:
+            if change.after is None:
+                labels.pop(change.key, None)
+            else:
+                labels[change.key] = change.after
+        self.before = node
+        self.after = dataclasses.replace(node, labels=labels)
+
+    def counts(self, placement: Placement, key: str) -> bool:
+        """Whether a placement depends on the change of `key`."""
+        if key in _topology_keys(placement):
+            return True
+        keys = {selected for selected, _value in placement.node_selector}
+        keys |= _keys_of(placement.node_terms or ())
+        if key not in keys:
+            return False
+        return matches_node(placement, self.before) != matches_node(placement, self.after)
+
+
+def _rules(snapshot: Snapshot) -> list[tuple[str, Placement]]:
+    """Each workload with placement terms, and its placement."""
+    placements = [
+        (str(workload.ref), placement_from_spec(workload.template.get("spec") or {}))
+        for workload in snapshot.workloads
+    ]
+    return [(name, placement) for name, placement in placements if placement != Placement()]
+
+
+def _fault(
+    step: _NodeChange,
+    change: LabelChange,
+    rules: t.Sequence[tuple[str, Placement]],
+    snapshot: Snapshot,
+) -> InputError | None:
+    key = change.key
+    # Volumes first: data on them cannot be reached again by moving anything.
+    dependents = [
+        f"the volume of PersistentVolumeClaim {namespace}/{claim}"
+        for (namespace, claim), terms in sorted(snapshot.claim_terms.items())
+        if key in _keys_of(terms)
+        and matches_terms(terms, step.before) != matches_terms(terms, step.after)
+    ]
+    dependents += [
+        f"the rules of {name}" for name, placement in rules if step.counts(placement, key)
+    ]
+    dependents += [
+        f"{pod.ref} on the node"
+        for pod in snapshot.pods
+        if pod.node_name == change.node and not pod.finished and step.counts(pod.placement, key)
+    ]
+    if not dependents:
+        return None
+    more = f" and {len(dependents) - _SHOWN} more" if len(dependents) > _SHOWN else ""
+    return InputError(
+        f"{change.node} {key}",
+        f"{change}: {', '.join(dependents[:_SHOWN])}{more} depend on the label."
+        " Remove the rules or move the pods first, or set force",
+    )
+
+
+def _topology_keys(placement: Placement) -> set[str]:
+    pods = (*placement.affinity, *placement.anti_affinity)
+    return {term.topology_key for term in pods} | {
+        constraint.topology_key
+        for constraint in placement.spread
+        if constraint.when_unsatisfiable == "DoNotSchedule"
+    }
+
+
+def _keys_of(terms: t.Iterable[NodeTerm]) -> set[str]:
+    return {requirement.key for term in terms for requirement in term.expressions}

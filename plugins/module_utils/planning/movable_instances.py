@@ -125,18 +125,18 @@ class InstanceSelection:
 
 def kept_in_place(snapshot: Snapshot, candidates: t.Iterable[MovableInstance]) -> dict[str, str]:
     """The instances that no rollout moves, by uid, with the reason."""
-    dead = snapshot.dead_nodes
+    not_ready = snapshot.not_ready_nodes
     reasons = {}
     for movable in candidates:
         labels = movable.workload.labels if movable.workload is not None else {}
         if labels.get(DO_NOT_MOVE, "false") != "false":
             reasons[movable.uid] = f"its workload has the label {DO_NOT_MOVE}: remove the label"
-        elif movable.node in dead:
-            reasons[movable.uid] = on_dead_node(movable.node)
+        elif movable.node in not_ready:
+            reasons[movable.uid] = node_not_ready_text(movable.node)
     return reasons
 
 
-def on_dead_node(node: str) -> str:
+def node_not_ready_text(node: str) -> str:
     return f"its node {node} is NotReady: wait until the node is Ready, or fence it"
 
 

@@ -16,7 +16,7 @@ import typing as t
 from collections import Counter, defaultdict
 
 from ..compliance import terms as wording
-from ..compliance.evaluated_instances import EvaluatedInstance
+from ..compliance.drift import EvaluatedInstance
 from ..compliance.terms import Term, TermKind, spread_term
 from ..compliance.violations import Violation, can_be_bypassed, unmet_rules
 from ..model.objects import PodTerm, Ref, SpreadConstraint

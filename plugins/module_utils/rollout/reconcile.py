@@ -162,7 +162,7 @@ class Reconciler:
         return Reconciliation(view, observer, nodes)
 
     def keep_lease(self, *, force: bool = False) -> None:
-        """Write the journal if it must be, or if it is time to show that we are alive."""
+        """Write the journal if it must be, or if it is time to renew the Lease."""
         if force or self.keeper.age >= lease.RENEW_AFTER:
             self.journal = replace(self.journal, clock=self.clock)
             self.keeper.renew(journals.write(self.journal))

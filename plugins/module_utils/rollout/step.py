@@ -3,7 +3,7 @@
 """One bounded step of a run: read, hold the cluster's Lease, reconcile for some seconds, return.
 
 The caller repeats it until `finished`. What a step must know of earlier ones stands in the journal
-on the Lease, so a step that dies at any point is continued by the next one, of this run or another.
+on the Lease, so a step that is killed at any point is continued by the next one, of this run or another.
 """
 
 from __future__ import annotations
@@ -334,11 +334,11 @@ class RolloutStep:
         self, reading: LeaseReading, unfinished: RunJournal | None
     ) -> tuple[LeaseKeeper, RunJournal] | None:
         """The Lease and the journal to go on with; None while it is not known whether the holder
-        is alive. Raises InvalidInput where it is."""
+        is running. Raises InvalidInput where it is."""
         judged = lease.lease_state(reading, self.state.watched, self.elapsed)
         self.state.renewal, self.state.renewal_since = judged.watched.renewal, judged.watched.since
         if not judged.free:
-            self._wait_for(reading, judged.alive)
+            self._wait_for(reading, judged.renewing)
             return None
         journal = handover.continue_or_start(unfinished, self.options)
         text = journals.write(journal)
@@ -359,8 +359,8 @@ class RolloutStep:
             handover.outdate_pending_deletes(self.api, held, journal)
             self.state.outdated = True
 
-    def _wait_for(self, reading: LeaseReading, alive: bool) -> None:
-        if alive:
+    def _wait_for(self, reading: LeaseReading, renewing: bool) -> None:
+        if renewing:
             raise handover.held_by_another(reading)
         self._say_waiting(
             f"waiting up to {lease.DURATION} s to see whether run {reading.holder} still renews"

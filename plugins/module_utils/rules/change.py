@@ -23,7 +23,7 @@ from ..model.objects import Labels, Ref
 from ..model.rule import RuleId
 from ..model.snapshot import Workload, managed_by
 from ..model.write import Write
-from .conflicts import for_rules, label_of_others
+from .conflicts import for_rules, label_conflict
 from .draft import RequestedRules
 from .merge import Merged, merge
 from .ownership import Ownership, UnreadableAnnotation
@@ -31,11 +31,10 @@ from .resolve import Inventory
 from .term_slots import TermLocation, pair
 from .write import ANNOTATIONS, Relabel, relabels
 
-"""If these cannot be read, VMs are assumed to run and to need the most disruptive method."""
-
 
 def takes_effect(workload: Workload, merged: Merged, inventory: Inventory) -> str:
-    """What has to happen to the running instances before the change counts for them."""
+    """What has to happen to the running instances before the change counts for them. If VMIs cannot be read,
+    VMs are assumed to run and to need the most disruptive method."""
     if not merged.locations:
         return NOW
     if workload.ref.kind == DEPLOYMENT.name:
@@ -143,7 +142,7 @@ def _conflicts(
             rules = [
                 rule for rule, terms in sorted(requested.listed.items()) if label in (terms or ())
             ]
-            yield from label_of_others(rules, relabel.target, key, value, wanted_value)
+            yield from label_conflict(rules, relabel.target, key, value, wanted_value)
 
 
 def labels_of_terms(requested: RequestedRules) -> tuple[tuple[str, str], ...]:

@@ -58,7 +58,7 @@ def duplicate_spread(rules: t.Iterable[RuleId], ref: Ref, constraint: JSON) -> l
     )
 
 
-def other_value(
+def value_conflict(
     rules: t.Iterable[RuleId], ref: Ref, name: str, what: str, wanted: JSON, seen: str
 ) -> list[Finding]:
     """A key of a map that already has another value, which no rule set."""
@@ -71,7 +71,7 @@ def other_value(
     )
 
 
-def label_of_others(
+def label_conflict(
     rules: t.Iterable[RuleId], ref: Ref, key: str, seen: str, wanted: str
 ) -> list[Finding]:
     """A label of a running VMI or pod that no rule set."""
@@ -79,12 +79,12 @@ def label_of_others(
         rules,
         ref,
         LABEL_CONFLICT,
-        f"{ref} runs with the label {key}={seen}, which no rule gave it; the rule needs {wanted}.",
-        "Use another label key, or take that label off by hand if nothing depends on it.",
+        f"{ref} runs with the label {key}={seen}, which no rule set; the rule needs {wanted}.",
+        "Use another label key, or remove that label by hand if nothing depends on it.",
     )
 
 
-def node_terms_of_others(rules: t.Iterable[RuleId], ref: Ref) -> list[Finding]:
+def node_terms_conflict(rules: t.Iterable[RuleId], ref: Ref) -> list[Finding]:
     """OR-ed node terms of a rule beside other node terms or expressions."""
     return for_rules(
         rules,
@@ -97,7 +97,7 @@ def node_terms_of_others(rules: t.Iterable[RuleId], ref: Ref) -> list[Finding]:
     )
 
 
-def only_empty_node_terms(rules: t.Iterable[RuleId], ref: Ref) -> list[Finding]:
+def empty_node_terms(rules: t.Iterable[RuleId], ref: Ref) -> list[Finding]:
     """If all required node terms are empty, the pod can run on no node."""
     return for_rules(
         rules,
@@ -110,7 +110,7 @@ def only_empty_node_terms(rules: t.Iterable[RuleId], ref: Ref) -> list[Finding]:
     )
 
 
-def second_affinity(rules: t.Iterable[RuleId], ref: Ref, count: int) -> list[Finding]:
+def multiple_required_affinity(rules: t.Iterable[RuleId], ref: Ref, count: int) -> list[Finding]:
     """kube-scheduler counts only pods that match all required affinity terms at once."""
     return for_rules(
         rules,

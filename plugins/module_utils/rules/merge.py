@@ -133,7 +133,9 @@ def _set_key(
             else (conflicts.NODE_SELECTOR_CONFLICT, "nodeSelector")
         )
         rules = _rules_with(claims, mark)
-        draft.findings += conflicts.other_value(rules, draft.ref, name, field_name, wanted, present)
+        draft.findings += conflicts.value_conflict(
+            rules, draft.ref, name, field_name, wanted, present
+        )
         return
     ensure(draft.root, MAPS[mark.location], {}, draft.created)[key] = value
     draft.touched.add(mark)
@@ -144,7 +146,7 @@ def _check_affinity(draft: TemplateDraft, claims: OwnershipChange) -> None:
     meanings = {Fingerprint.of(TermLocation.AFFINITY, entry).meaning for entry in entries}
     rules = claims.wanted_by.get(TermLocation.AFFINITY, ())
     if rules and len(meanings) > 1:
-        draft.findings += conflicts.second_affinity(rules, draft.ref, len(meanings))
+        draft.findings += conflicts.multiple_required_affinity(rules, draft.ref, len(meanings))
 
 
 def _rules_with(claims: OwnershipChange, mark: Fingerprint) -> list[RuleId]:

@@ -185,7 +185,7 @@ def _put_inside(
         return
     terms = [x for x in NODE_TERMS.read(draft.root, None) or () if not is_empty(x)]
     if not terms:
-        draft.findings += conflicts.only_empty_node_terms(_wanting(claims), draft.ref)
+        draft.findings += conflicts.empty_node_terms(_wanting(claims), draft.ref)
     for term in terms:
         draft.touched |= put(term, wanted, claims.ours, draft.created)
 
@@ -251,4 +251,4 @@ def _wanting(claims: OwnershipChange) -> list[t.Any]:
 
 
 def _refuse_to_mix(draft: TemplateDraft, claims: OwnershipChange) -> None:
-    draft.findings += conflicts.node_terms_of_others(_wanting(claims), draft.ref)
+    draft.findings += conflicts.node_terms_conflict(_wanting(claims), draft.ref)

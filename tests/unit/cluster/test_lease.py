@@ -27,7 +27,7 @@ def test_a_lease_that_nobody_holds_is_free() -> None:
 def test_a_holder_who_was_never_seen_before_is_given_time() -> None:
     judged = lease_state(HELD, LeaseWatch(), 100)
     assert not judged.free
-    assert not judged.alive
+    assert not judged.renewing
     assert judged.watched.since == 100
 
 
@@ -41,13 +41,13 @@ def test_a_holder_who_renews_is_alive_whatever_his_clock_says() -> None:
     watched = lease_state(HELD, LeaseWatch(), 100).watched
     renewed = replace(HELD, renewed="1970-01-01T00:00:00.000000Z")
     judged = lease_state(renewed, watched, 300, duration=20)
-    assert judged.alive
+    assert judged.renewing
     assert not judged.free
 
 
 def test_the_same_run_in_a_new_term_is_another_holder() -> None:
     watched = lease_state(HELD, LeaseWatch(), 100).watched
-    assert lease_state(replace(HELD, transitions=4), watched, 300, duration=20).alive
+    assert lease_state(replace(HELD, transitions=4), watched, 300, duration=20).renewing
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.compliance.evaluated_instances import (
+from ansible_collections.virt.placement.plugins.module_utils.compliance.drift import (
     EvaluatedInstance,
     evaluated_instances,
 )

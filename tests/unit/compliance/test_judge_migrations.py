@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.compliance.evaluated_instances import (
+from ansible_collections.virt.placement.plugins.module_utils.compliance.drift import (
     declared_cluster,
     evaluated_instances,
 )

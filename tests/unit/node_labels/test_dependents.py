@@ -24,10 +24,10 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Snapshot,
     Unreadable,
 )
-from ansible_collections.virt.placement.plugins.module_utils.node_labels.dependents import (
+from ansible_collections.virt.placement.plugins.module_utils.node_labels.plan import (
+    LabelChange,
     dependent_faults,
 )
-from ansible_collections.virt.placement.plugins.module_utils.node_labels.plan import LabelChange
 
 ZONE = "topology.kubernetes.io/zone"
 NODES = (Node("w1", labels={ZONE: "a"}), Node("w2", labels={ZONE: "b"}))
