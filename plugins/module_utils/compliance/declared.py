@@ -19,7 +19,7 @@ from ..model.objects import Labels, Node, NodeTerm, Placement, Ref, Requirement
 from ..model.placement_manifests import node_term_from_json, placement_from_spec
 from ..model.snapshot import Snapshot, Vmi, Workload
 from ..model.topology import Topology
-from ..rules.merge_node_terms import foreign_part, is_empty, standing
+from ..rules.merge_node_terms import entries_of, foreign_part, is_empty
 from ..rules.ownership import (
     Fingerprint,
     Ownership,
@@ -86,7 +86,7 @@ def read_node_rules(ownership: Ownership, template: t.Mapping[str, JSON]) -> tup
     any_of = NODE_TERMS.read(template, None) or []
     selector = MAPS[TermLocation.NODE_SELECTOR].read(template, None) or {}
     terms = _NodeTerms.of(any_of, _inside(ownership))
-    pairs = {_pair_mark(*pair).says: pair for pair in selector.items()}
+    pairs = {_pair_mark(*pair).effect: pair for pair in selector.items()}
     node_rules = (
         _node_rule(str(rule), marks, terms, pairs) for rule, marks in ownership.rules.items()
     )
@@ -113,51 +113,53 @@ def foreign_node_terms(ownership: Ownership, template: t.Mapping[str, JSON]) -> 
     return ForeignNodeTerms(pairs, tuple(node_term_from_json(part) for part in left))
 
 
-Says = tuple[TermLocation, str]
+TermEffect = tuple[TermLocation, str]
 
 
 @dataclass(frozen=True)
 class _NodeTerms:
     """The required node terms of a template, each read once for all rules. By what they say: the entries,
-    and the terms without entries of rules. `entries_of` has the entries of each term that is not empty."""
+    and the terms without entries of rules. `entries_by_term` has the entries of each term that is not empty."""
 
-    entries: t.Mapping[Says, tuple[TermLocation, Requirement]]
-    entries_of: t.Mapping[int, frozenset[Says]]
-    whole: t.Mapping[Says, NodeTerm]
+    entries: t.Mapping[TermEffect, tuple[TermLocation, Requirement]]
+    entries_by_term: t.Mapping[int, frozenset[TermEffect]]
+    whole: t.Mapping[TermEffect, NodeTerm]
 
     @classmethod
-    def of(cls, any_of: t.Sequence[JSONTerm], inside: t.Collection[Says]) -> _NodeTerms:
-        entries: dict[Says, tuple[TermLocation, Requirement]] = {}
-        entries_of, whole = {}, {}
+    def of(cls, any_of: t.Sequence[JSONTerm], inside: t.Collection[TermEffect]) -> _NodeTerms:
+        entries: dict[TermEffect, tuple[TermLocation, Requirement]] = {}
+        entries_by_term, whole = {}, {}
         for number, term in enumerate(any_of):
             marks = []
-            for slot, entry, mark in standing(term):
-                entries[mark.says] = slot, _requirement(entry)
-                marks.append(mark.says)
+            for slot, entry, mark in entries_of(term):
+                entries[mark.effect] = slot, _requirement(entry)
+                marks.append(mark.effect)
             if not is_empty(term):
-                entries_of[number] = frozenset(marks)
+                entries_by_term[number] = frozenset(marks)
             rest = foreign_part(term, inside)
-            whole[Fingerprint.of(TermLocation.NODE_TERM, rest).says] = node_term_from_json(rest)
-        return cls(entries, entries_of, whole)
+            whole[Fingerprint.of(TermLocation.NODE_TERM, rest).effect] = node_term_from_json(rest)
+        return cls(entries, entries_by_term, whole)
 
 
 def _node_rule(
     rule: str,
     marks: t.Collection[Fingerprint],
     terms: _NodeTerms,
-    selector: t.Mapping[Says, tuple[str, str]],
+    selector: t.Mapping[TermEffect, tuple[str, str]],
 ) -> NodeRule | None:
-    own = {mark.says for mark in marks}
-    inside = frozenset(says for says in own if says[0] in IN_NODE_TERM)
-    whole = {says for says in own if says[0] is TermLocation.NODE_TERM}
-    chosen = {says for says in own if says[0] is TermLocation.NODE_SELECTOR}
+    own = {mark.effect for mark in marks}
+    inside = frozenset(effect for effect in own if effect[0] in IN_NODE_TERM)
+    whole = {effect for effect in own if effect[0] is TermLocation.NODE_TERM}
+    chosen = {effect for effect in own if effect[0] is TermLocation.NODE_SELECTOR}
     if not (inside or whole or chosen):
         return None
-    parts = [part for says, part in terms.entries.items() if says in inside]
-    any_of = tuple(term for says, term in terms.whole.items() if says in whole)
-    pairs = tuple(pair for says, pair in selector.items() if says in chosen)
+    parts = [part for effect, part in terms.entries.items() if effect in inside]
+    any_of = tuple(term for effect, term in terms.whole.items() if effect in whole)
+    pairs = tuple(pair for effect, pair in selector.items() if effect in chosen)
     removed = len(parts) + len(any_of) + len(pairs) < len(inside) + len(whole) + len(chosen)
-    bypasses = tuple(number for number, there in terms.entries_of.items() if not inside <= there)
+    bypasses = tuple(
+        number for number, there in terms.entries_by_term.items() if not inside <= there
+    )
     return NodeRule(
         rule,
         NodeTerm(
@@ -171,8 +173,8 @@ def _node_rule(
     )
 
 
-def _inside(ownership: Ownership) -> frozenset[Says]:
-    return frozenset(mark.says for mark in ownership.rules_of if mark.location in IN_NODE_TERM)
+def _inside(ownership: Ownership) -> frozenset[TermEffect]:
+    return frozenset(mark.effect for mark in ownership.rules_of if mark.location in IN_NODE_TERM)
 
 
 def _pair_mark(key: str, value: str) -> Fingerprint:

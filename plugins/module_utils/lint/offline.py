@@ -189,8 +189,8 @@ def _lint_input(
 def _on(cluster: Snapshot, lint_input: LintInput) -> LintInput:
     """Manifests as they would be on a cluster: each replaces the object of its name, and has the
     running VMIs of that object."""
-    standing = lint_input_of(cluster, lint_input.topology)
-    there = {subject.ref: subject for subject in standing.subjects}
+    cluster_input = lint_input_of(cluster, lint_input.topology)
+    there = {subject.ref: subject for subject in cluster_input.subjects}
     subjects = tuple(
         replace(subject, vmis=subject.vmis or there[subject.ref].vmis)
         if subject.ref in there
@@ -203,12 +203,12 @@ def _on(cluster: Snapshot, lint_input: LintInput) -> LintInput:
         lint_input,
         subjects=subjects,
         all_subjects=(*subjects, *unchanged),
-        nodes=lint_input.nodes or standing.nodes,
-        namespaces=lint_input.namespaces or standing.namespaces,
-        pods=standing.pods,
-        claim_terms=standing.claim_terms,
-        platform=lint_input.platform or standing.platform,
-        unreadable=standing.unreadable,
+        nodes=lint_input.nodes or cluster_input.nodes,
+        namespaces=lint_input.namespaces or cluster_input.namespaces,
+        pods=cluster_input.pods,
+        claim_terms=cluster_input.claim_terms,
+        platform=lint_input.platform or cluster_input.platform,
+        unreadable=cluster_input.unreadable,
     )
 
 

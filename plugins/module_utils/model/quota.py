@@ -74,7 +74,7 @@ def quota_from_manifest(manifest: t.Mapping[str, JSON]) -> Quota | None:
     """None for a quota that counts no pod of a workload."""
     spec, status = manifest.get("spec") or {}, manifest.get("status") or {}
     selector = (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
-    scopes = {*(spec.get("scopes") or ()), *(each["scopeName"] for each in selector)}
+    scopes = {*(spec.get("scopes") or ()), *(expression["scopeName"] for expression in selector)}
     if scopes.intersection(_OF_OTHERS):
         return None
     metadata = manifest["metadata"]

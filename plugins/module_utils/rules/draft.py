@@ -64,7 +64,7 @@ class OwnershipChange:
         )
 
     def is_ours(self, mark: Fingerprint) -> bool:
-        return any(own.says_the_same(mark) for own in self.ours)
+        return any(own.has_same_effect(mark) for own in self.ours)
 
 
 def ownership_change(
@@ -73,7 +73,7 @@ def ownership_change(
     """Which rule owns which term after the request. Rules are processed in the order of their ids,
     so that the order of a list never matters."""
     rules = {rule: marks for rule, marks in ownership.rules.items() if wanted.keeps(rule)}
-    standing = _present(template)
+    present_terms = _present(template)
     values: dict[Fingerprint, JSON] = {}
     adopted: set[Fingerprint] = set()
     for rule, terms in sorted(wanted.listed.items()):
@@ -81,10 +81,10 @@ def ownership_change(
             continue
         marks: list[Fingerprint] = []
         for term in terms:
-            mark = _claim(term, ownership, standing, wanted.adopt, adopted)
+            mark = _claim(term, ownership, present_terms, wanted.adopt, adopted)
             if mark is None:
                 continue
-            mark = next((m for m in values if m.says_the_same(mark)), mark)
+            mark = next((m for m in values if m.has_same_effect(mark)), mark)
             values.setdefault(mark, term.value)
             marks.append(mark)
         rules[rule] = tuple(sorted(set(marks)))
@@ -101,7 +101,7 @@ def ownership_change(
 def _claim(
     term: CompiledTerm,
     ownership: Ownership,
-    standing: t.Sequence[Fingerprint],
+    present_terms: t.Sequence[Fingerprint],
     adopt: bool,
     adopted: set[Fingerprint],
 ) -> Fingerprint | None:
@@ -109,7 +109,7 @@ def _claim(
     this value already: no rule set it, so no rule removes it later."""
     mark = Fingerprint.of(term.location, term.value)
     own = ownership.owned(mark)
-    alike = [present for present in standing if present.says_the_same(mark)]
+    alike = [present for present in present_terms if present.has_same_effect(mark)]
     if own is not None:
         # A console may have written ours anew; what no longer stands is added as it is now.
         return own if own in alike else next(iter(alike), mark)

@@ -20,7 +20,7 @@ from ..model.snapshot import Workload
 from ..model.write import Write
 from . import conflicts
 from .draft import OwnershipChange, RequestedRules, TemplateDraft, ownership_change, placement_parts
-from .merge_node_terms import remove_entry, settle_nodes, take_over_selector
+from .merge_node_terms import merge_node_terms, remove_entry, take_over_selector
 from .ownership import Fingerprint, Ownership, read_ownership, read_undo_note, undo_note_of
 from .term_slots import LISTS, MAPS, TermLocation, ensure, tidy
 from .write import build_write
@@ -54,7 +54,7 @@ def merge(workload: Workload, wanted: RequestedRules) -> Merged:
     claims = ownership_change(ownership, wanted, workload.template)
     before = placement_parts(workload)
     draft = TemplateDraft(workload.ref, copy.deepcopy(before), set(ownership.created))
-    settle_nodes(draft, claims)
+    merge_node_terms(draft, claims)
     if wanted.adopt:
         take_over_selector(draft, claims)
     _take_out(draft, claims)
@@ -89,7 +89,9 @@ def _take_out(draft: TemplateDraft, claims: OwnershipChange) -> None:
         elif mark.location in MAPS:
             entries = MAPS[mark.location].read(draft.root, None) or {}
             for key, value in list(entries.items()):
-                if mark.says_the_same(Fingerprint.of(mark.location, {"key": key, "value": value})):
+                if mark.has_same_effect(
+                    Fingerprint.of(mark.location, {"key": key, "value": value})
+                ):
                     del entries[key]
                     draft.touched.add(mark)
 
@@ -104,7 +106,7 @@ def _put_in(draft: TemplateDraft, claims: OwnershipChange) -> None:
 
 def _append(draft: TemplateDraft, claims: OwnershipChange, mark: Fingerprint, value: JSON) -> None:
     entries = LISTS[mark.location].read(draft.root, None) or []
-    alike = any(mark.says_the_same(Fingerprint.of(mark.location, entry)) for entry in entries)
+    alike = any(mark.has_same_effect(Fingerprint.of(mark.location, entry)) for entry in entries)
     if alike and claims.is_ours(mark):
         return
     if mark.location is TermLocation.SPREAD and any(

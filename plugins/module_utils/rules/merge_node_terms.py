@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How do the required node terms of a template change when terms of rules come and go?
+"""How do the required node terms of a template change when terms of rules are added or removed?
 
 The terms of a node selector are OR-ed, the expressions inside a term are AND-ed. So an expression of
 a rule stands in *every* term, or in one new term where there is none. A term without expressions and
@@ -36,7 +36,7 @@ def is_empty(term: t.Mapping[str, JSON]) -> bool:
     return not any(term.get(key) for key in IN_NODE_TERM.values())
 
 
-def standing(term: t.Mapping[str, JSON]) -> t.Iterator[tuple[TermLocation, JSON, Fingerprint]]:
+def entries_of(term: t.Mapping[str, JSON]) -> t.Iterator[tuple[TermLocation, JSON, Fingerprint]]:
     """Each expression and field of a term."""
     for slot, key in IN_NODE_TERM.items():
         for entry in term.get(key) or ():
@@ -44,12 +44,12 @@ def standing(term: t.Mapping[str, JSON]) -> t.Iterator[tuple[TermLocation, JSON,
 
 
 def foreign_part(term: NodeTerm, ours: t.Collection[tuple[TermLocation, str]]) -> NodeTerm:
-    """The term without what says the same as something of ours; a list that is left empty is left out."""
+    """The term without the entries that have the effect of ours; a list that is left empty is left out."""
     rest = {}
     for key, value in term.items():
         if key in IN_NODE_TERM.values():
             slot = next(slot for slot, name in IN_NODE_TERM.items() if name == key)
-            value = [e for e in value or () if Fingerprint.of(slot, e).says not in ours]
+            value = [e for e in value or () if Fingerprint.of(slot, e).effect not in ours]
             if not value:
                 continue
         rest[key] = value
@@ -71,8 +71,8 @@ def put(
     for compiled, mark in zip(wanted, marks, strict=True):
         present = [
             fingerprint
-            for _slot, _entry, fingerprint in standing(term)
-            if fingerprint.says_the_same(mark)
+            for _slot, _entry, fingerprint in entries_of(term)
+            if fingerprint.has_same_effect(mark)
         ]
         if present and _among(mark, ours):
             continue
@@ -88,13 +88,15 @@ def put(
 
 def take_out(
     term: NodeTerm,
-    gone: t.Iterable[Fingerprint],
+    removed: t.Iterable[Fingerprint],
     ours: t.Collection[Fingerprint],
     created: set[str],
 ) -> bool:
-    """Remove one entry for each of `gone`. False if the term has become empty by that."""
-    removed = [remove_entry(term.get(IN_NODE_TERM[mark.location]) or [], mark) for mark in gone]
-    if not any(removed):
+    """Remove one entry for each of `removed`. False if the term has become empty by that."""
+    was_there = [
+        remove_entry(term.get(IN_NODE_TERM[mark.location]) or [], mark) for mark in removed
+    ]
+    if not any(was_there):
         return True
     for key in IN_NODE_TERM.values():
         mark = _list_mark(term, key, ours)
@@ -105,13 +107,13 @@ def take_out(
 
 
 def remove_entry(entries: list[JSON], mark: Fingerprint) -> bool:
-    """Remove the last entry that is written as `mark` says, or else the last that says the same.
+    """Remove the last entry that is written as `mark` has it, or else the last with the same effect.
 
     The last: a term of ours was appended to what stood there.
     """
     marks = [Fingerprint.of(mark.location, entry) for entry in entries]
     same = [i for i, fingerprint in enumerate(marks) if fingerprint == mark]
-    alike = [i for i, fingerprint in enumerate(marks) if fingerprint.says_the_same(mark)]
+    alike = [i for i, fingerprint in enumerate(marks) if fingerprint.has_same_effect(mark)]
     for index in (same or alike)[-1:]:
         del entries[index]
         return True
@@ -119,11 +121,11 @@ def remove_entry(entries: list[JSON], mark: Fingerprint) -> bool:
 
 
 def _among(mark: Fingerprint, ours: t.Collection[Fingerprint]) -> bool:
-    return any(own.says_the_same(mark) for own in ours)
+    return any(own.has_same_effect(mark) for own in ours)
 
 
 def _list_mark(term: NodeTerm, key: str, ours: t.Collection[Fingerprint]) -> str:
-    rest = {k: v for k, v in foreign_part(term, {own.says for own in ours}).items() if k != key}
+    rest = {k: v for k, v in foreign_part(term, {own.effect for own in ours}).items() if k != key}
     return f"{NODE_TERMS}/#{digest(rest, 10)}/{key}"
 
 
@@ -131,7 +133,7 @@ _SLOTS = (*IN_NODE_TERM, TermLocation.NODE_TERM)
 _SELECTOR = MAPS[TermLocation.NODE_SELECTOR]
 
 
-def settle_nodes(draft: TemplateDraft, claims: OwnershipChange) -> None:
+def merge_node_terms(draft: TemplateDraft, claims: OwnershipChange) -> None:
     """Take out what is gone, put in what is wanted; add findings where that cannot be."""
     _take_out(draft, claims)
     inside = claims.of(IN_NODE_TERM)
@@ -157,7 +159,7 @@ def take_over_selector(draft: TemplateDraft, claims: OwnershipChange) -> None:
         same = expression.value["operator"] == "In" and expression.value["values"] == [
             selector.get(key)
         ]
-        if same and not any(map(mark.says_the_same, owned)) and _is_everywhere(draft, expression):
+        if same and not any(map(mark.has_same_effect, owned)) and _is_everywhere(draft, expression):
             del selector[key]
             draft.touched.add(mark)
             if not selector:
@@ -167,10 +169,10 @@ def take_over_selector(draft: TemplateDraft, claims: OwnershipChange) -> None:
 def _is_everywhere(draft: TemplateDraft, wanted: CompiledTerm) -> bool:
     mark = Fingerprint.of(wanted.location, wanted.value)
     terms = NODE_TERMS.read(draft.root, None) or ()
-    speaking = [term for term in terms if not is_empty(term)]
-    return bool(speaking) and all(
-        any(fingerprint.says_the_same(mark) for _slot, _entry, fingerprint in standing(term))
-        for term in speaking
+    nonempty_terms = [term for term in terms if not is_empty(term)]
+    return bool(nonempty_terms) and all(
+        any(fingerprint.has_same_effect(mark) for _slot, _entry, fingerprint in entries_of(term))
+        for term in nonempty_terms
     )
 
 
@@ -185,7 +187,7 @@ def _put_inside(
         return
     terms = [x for x in NODE_TERMS.read(draft.root, None) or () if not is_empty(x)]
     if not terms:
-        draft.findings += conflicts.empty_node_terms(_wanting(claims), draft.ref)
+        draft.findings += conflicts.empty_node_terms(_requesting_rules(claims), draft.ref)
     for term in terms:
         draft.touched |= put(term, wanted, claims.ours, draft.created)
 
@@ -198,13 +200,13 @@ def _put_whole(
     ours = [mark for mark in marks if claims.is_ours(mark)]
     there = NODE_TERMS.read(draft.root, None) or []
     present = [Fingerprint.of(TermLocation.NODE_TERM, term) for term in there]
-    foreign = [mark for mark in present if not any(map(mark.says_the_same, ours))]
+    foreign = [mark for mark in present if not any(map(mark.has_same_effect, ours))]
     if foreign or (not there and NODE_REQUIRED.read(draft.root, None) is not None):
         _refuse_to_mix(draft, claims)
         return
     terms = ensure(draft.root, NODE_TERMS, [], draft.created)
     for term, mark in zip(wanted, marks, strict=True):
-        if not any(map(mark.says_the_same, present)):
+        if not any(map(mark.has_same_effect, present)):
             terms.append(copy.deepcopy(term.value))
             draft.touched.add(mark)
 
@@ -217,13 +219,13 @@ def _take_out(draft: TemplateDraft, claims: OwnershipChange) -> None:
     terms = NODE_TERMS.read(draft.root, None)
     if not terms or not (inside or whole):
         return
-    kept = [term for term in terms if not _goes(draft, term, inside, whole, claims)]
+    kept = [term for term in terms if not _remove_from_term(draft, term, inside, whole, claims)]
     if not kept:
         remove(draft.root, NODE_REQUIRED)
     terms[:] = kept
 
 
-def _goes(
+def _remove_from_term(
     draft: TemplateDraft,
     term: NodeTerm,
     inside: t.Sequence[Fingerprint],
@@ -234,21 +236,21 @@ def _goes(
     if is_empty(term):
         return False
     mark = Fingerprint.of(TermLocation.NODE_TERM, term)
-    same = next((own for own in whole if own.says_the_same(mark)), None)
+    same = next((own for own in whole if own.has_same_effect(mark)), None)
     if same is not None:
         whole.remove(same)
         draft.touched.add(same)
         return True
-    before = len(list(standing(term)))
+    before = len(list(entries_of(term)))
     stays = take_out(term, inside, claims.ours, draft.created)
-    if len(list(standing(term))) < before:
+    if len(list(entries_of(term))) < before:
         draft.touched |= set(inside)
     return not stays
 
 
-def _wanting(claims: OwnershipChange) -> list[t.Any]:
+def _requesting_rules(claims: OwnershipChange) -> list[t.Any]:
     return sorted({rule for slot in _SLOTS for rule in claims.wanted_by.get(slot, ())})
 
 
 def _refuse_to_mix(draft: TemplateDraft, claims: OwnershipChange) -> None:
-    draft.findings += conflicts.node_terms_conflict(_wanting(claims), draft.ref)
+    draft.findings += conflicts.node_terms_conflict(_requesting_rules(claims), draft.ref)

@@ -84,12 +84,12 @@ class Fingerprint:
         return _of(slot, _text(value))
 
     @property
-    def says(self) -> tuple[TermLocation, str]:
-        """Equal for terms that say the same."""
+    def effect(self) -> tuple[TermLocation, str]:
+        """Equal for terms with the same effect."""
         return self.location, self.meaning
 
-    def says_the_same(self, other: Fingerprint) -> bool:
-        return self.says == other.says
+    def has_same_effect(self, other: Fingerprint) -> bool:
+        return self.effect == other.effect
 
 
 @functools.lru_cache(maxsize=4096)
@@ -193,11 +193,11 @@ class Ownership:
     @functools.cached_property
     def _alike(self) -> t.Mapping[tuple[TermLocation, str], Fingerprint]:
         """The first of the fingerprints that say the same."""
-        return {mark.says: mark for mark in sorted(self.rules_of, reverse=True)}
+        return {mark.effect: mark for mark in sorted(self.rules_of, reverse=True)}
 
     def owned(self, mark: Fingerprint) -> Fingerprint | None:
-        """The fingerprint under which a term that says the same as `mark` is ours, if it is."""
-        return mark if mark in self.rules_of else self._alike.get(mark.says)
+        """The fingerprint under which a term with the effect of `mark` is ours, if it is."""
+        return mark if mark in self.rules_of else self._alike.get(mark.effect)
 
     def of_set(self, namespace: str, rule_set: str) -> tuple[RuleId, ...]:
         return tuple(r for r in self.rules if (r.namespace, r.rule_set) == (namespace, rule_set))

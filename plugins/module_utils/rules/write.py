@@ -50,7 +50,7 @@ class Relabel(t.NamedTuple):
         kept = {}
         for key, value in labels.items():
             mark = Fingerprint.of(TermLocation.LABEL, {"key": key, "value": value})
-            if is_reserved(key) or not any(map(mark.says_the_same, self.removed)):
+            if is_reserved(key) or not any(map(mark.has_same_effect, self.removed)):
                 kept[key] = value
         return kept
 

@@ -70,7 +70,7 @@ def test_a_term_belongs_to_its_rules_however_it_is_written() -> None:
 )
 def test_terms_that_say_the_same(one: JSON, other: JSON) -> None:
     marks = [Fingerprint.of(TermLocation.ANTI_AFFINITY, term) for term in (one, other)]
-    assert marks[0].says_the_same(marks[1])
+    assert marks[0].has_same_effect(marks[1])
 
 
 def test_no_selector_and_a_selector_of_everything_say_different_things() -> None:
@@ -78,12 +78,12 @@ def test_no_selector_and_a_selector_of_everything_say_different_things() -> None
         Fingerprint.of(TermLocation.ANTI_AFFINITY, {"topologyKey": "z", **more})
         for more in _SELECTORS
     ]
-    assert not marks[0].says_the_same(marks[1])
+    assert not marks[0].has_same_effect(marks[1])
 
 
 def test_defaults_of_the_api_are_filled_in() -> None:
     short = {"key": "x", "operator": "Equal"}
-    assert Fingerprint.of(TermLocation.TOLERATION, short).says_the_same(
+    assert Fingerprint.of(TermLocation.TOLERATION, short).has_same_effect(
         Fingerprint.of(TermLocation.TOLERATION, {"key": "x", "value": ""})
     )
 
