@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -13,8 +14,14 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Platform,
     Workload,
 )
+from ansible_collections.virt.placement.plugins.module_utils.rules.compile import compile_rule
+from ansible_collections.virt.placement.plugins.module_utils.rules.group_selector import (
+    GroupSelectorBuilder,
+)
+from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import read_ownership
+from ansible_collections.virt.placement.plugins.module_utils.rules.resolve import Inventory, resolve
 
-from .builders import deployment, plan, running, snapshot, vm, vmirs
+from .builders import deployment, plan, request, running, snapshot, vm, vmirs
 
 JSON = t.Any
 ZONE = "topology.kubernetes.io/zone"
@@ -386,3 +393,13 @@ def test_unknown_kubevirt_version_gets_mismatch_label_keys() -> None:
     (change,) = plan(snapshot(vmirs("db"), platform=platform), rule).workloads
     (term,) = change.merged.after["affinity"]["podAntiAffinity"][REQUIRED]
     assert term["mismatchLabelKeys"] == ["kubevirt.io/created-by"]
+
+
+def test_rule_type_without_a_branch_in_terms_for_is_an_error() -> None:
+    seen = snapshot(vm("db"))
+    (rule,) = request({"name": "r", "workloads": [{"name": "db"}], "spread": "zone"}).rules
+    unknown = replace(rule, rule_type=t.cast(t.Any, "unknown"))
+    inventory = Inventory.of(seen)
+    selectors = GroupSelectorBuilder(inventory, read_ownership)
+    with pytest.raises(AssertionError, match="add it to terms_for"):
+        compile_rule(resolve(unknown, inventory, []), selectors, seen.platform)
