@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from sandbox import Sandbox
+from sandbox.identities import shipped
 
 READ = frozenset({"get", "list", "watch"})
 VERBS = (*sorted(READ), "create", "update", "patch", "delete", "deletecollection")
@@ -99,11 +100,13 @@ WRITES: dict[str, dict[str, set[str]]] = {
 WRITES["labeler-mover"] = {**WRITES["labeler"], **WRITES["mover"]}
 
 
-def may(
-    sandbox: Sandbox, identity: str, verb: str, resource: str, namespace: str = "", name: str = ""
-) -> bool:
+REVIEWS = "/apis/authorization.k8s.io/v1"
+
+
+def attributes(verb: str, resource: str, namespace: str, name: str) -> dict[str, str]:
+    """The attributes of a request, as access reviews ask about them."""
     plural, _slash, subresource = resource.partition("/")
-    attributes = {
+    return {
         "verb": verb,
         "group": RESOURCES[resource],
         "resource": plural,
@@ -111,13 +114,14 @@ def may(
         "namespace": namespace,
         "name": name,
     }
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
-    api = sandbox.api_as(identity)
-    answer = api.create(api.path("SelfSubjectAccessReview"), review)
+
+
+def may(
+    sandbox: Sandbox, identity: str, verb: str, resource: str, namespace: str = "", name: str = ""
+) -> bool:
+    spec = {"resourceAttributes": attributes(verb, resource, namespace, name)}
+    path = f"{REVIEWS}/selfsubjectaccessreviews"
+    answer = sandbox.api_as(identity).create(path, {"spec": spec})
     return bool(answer["status"]["allowed"])
 
 
@@ -186,3 +190,36 @@ def test_roles_are_what_a_user_applies(plain: Sandbox) -> None:
     for role in roles:
         for rule in role["rules"]:
             assert "*" not in rule["verbs"] + rule["resources"] + rule["apiGroups"]
+
+
+@pytest.mark.parametrize("example", ["one-namespace", "all-namespaces"])
+def test_example_binds_a_service_account_as_it_says(plain: Sandbox, example: str) -> None:
+    items = shipped(f"examples/{example}.yml")
+    (account,) = [item["metadata"] for item in items if item["kind"] == "ServiceAccount"]
+    user = f"system:serviceaccount:{account['namespace']}:{account['name']}"
+    everywhere = example == "all-namespaces"
+
+    def account_may(verb: str, resource: str, namespace: str, name: str = "") -> bool:
+        asked = {"user": user, "resourceAttributes": attributes(verb, resource, namespace, name)}
+        answer = plain.api.create(f"{REVIEWS}/subjectaccessreviews", {"spec": asked})
+        return bool(answer["status"]["allowed"])
+
+    shop = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    plain.api.apply([shop, *items])
+    try:
+        plain.api.wait_list(
+            plain.api.path("Namespace"),
+            lambda _all: account_may("patch", "virtualmachines", "shop"),
+            10,
+        )
+        assert account_may("patch", "virtualmachines", "default") == everywhere
+        assert account_may("list", "pods", "")
+        assert account_may("patch", "leases", "kube-system", "virt-placement")
+        assert not account_may("patch", "leases", "kube-system", "another")
+        assert not account_may("patch", "nodes", "")
+    finally:
+        paths = [plain.api.path_of(item) for item in (shop, *items)]
+        for path in reversed(paths):
+            plain.api.delete(path)
+        for path in paths:
+            plain.api.wait_gone(path)
