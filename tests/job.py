@@ -7,11 +7,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import typing as t
 from pathlib import Path
 
 import yaml
 
+from sandbox.fault_actions import Freeze
+from sandbox.fault_proxy import Rule
 from tests.shop import Object, Shop
 
 BIN = Path(sys.executable).parent
@@ -76,3 +79,29 @@ class Job:
         process = self.start(*arguments, **options)
         output, _errors = process.communicate(timeout=120)
         return process.returncode, output
+
+    def frozen(
+        self,
+        rule: t.Callable[[Freeze], Rule],
+        take_over: t.Callable[[], Object],
+        *,
+        late: bool = False,
+        **options: t.Any,
+    ) -> tuple[Object, int, str]:
+        """A job that is stopped at a request, until another task has taken over and ended. Returns the result
+        of that, and exit code and output of the job. `late`: the request arrives after all, else it is lost."""
+        arrives = threading.Event()
+        freeze = Freeze(arrives if late else None)
+        with self.shop.sandbox.fault_proxy([rule(freeze)]) as proxy:
+            process = self.start(through=proxy.kubeconfig(self.identity), **options)
+            try:
+                assert freeze.frozen.wait(60)
+                result = take_over()
+                arrives.set()
+                freeze.thaw()
+                output, _errors = process.communicate(timeout=90)
+            finally:
+                freeze.thaw()
+                process.kill()
+                process.wait(10)
+        return result, process.returncode, output

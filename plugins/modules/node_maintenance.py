@@ -83,25 +83,6 @@ options:
       - Times of day between which a maintenance begins. Outside of the window the task ends before it cordons a node,
         and RV(stop_reason) has the reason. A maintenance that has begun continues.
       - The clock of the host that runs the module counts.
-    type: dict
-    suboptions:
-      start:
-        description: Time of day, such as V("22:00"). Quote it, since YAML reads it as a number.
-        type: str
-        required: true
-      end:
-        description: Time of day. A time before O(window.start) is on the next day.
-        type: str
-        required: true
-      days:
-        description: Days on which the window starts. Without this option it starts on every day.
-        type: list
-        elements: str
-        choices: [mon, tue, wed, thu, fri, sat, sun]
-      timezone:
-        description: Name of a time zone, such as V(Europe/Madrid).
-        type: str
-        default: UTC
   allow_findings:
     description:
       - Names of findings that do not refuse the drain. docs/maintenance.md explains each finding.
@@ -144,6 +125,7 @@ seealso:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - virt.placement.placement
+  - virt.placement.window
   - virt.placement.attributes
 attributes:
   check_mode:

@@ -85,28 +85,6 @@ options:
       - Moves start only between these times of day. Outside of the window the rollout ends, and returns the moves that
         it did not start in RV(deferred).
       - The clock of the host that runs the module counts.
-    type: dict
-    suboptions:
-      start:
-        description: Time of day, such as V("22:00"). Quote it, since YAML reads it as a number.
-        type: str
-        required: true
-      end:
-        description: Time of day. A time before O(window.start) is on the next day.
-        type: str
-        required: true
-      days:
-        description:
-          - Days on which the window starts. Without this option it starts on every day.
-          - A window that crosses midnight belongs to the day on which it starts. From V(22:00) to V(04:00) on V(sat)
-            means Saturday evening, and Sunday before 04:00.
-        type: list
-        elements: str
-        choices: [mon, tue, wed, thu, fri, sat, sun]
-      timezone:
-        description: Name of a time zone, such as V(Europe/Madrid).
-        type: str
-        default: UTC
   failures_allowed:
     description:
       - Number of failed moves after which the rollout still continues. With one more, no other move starts, and the
@@ -166,6 +144,7 @@ extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - virt.placement.placement
   - virt.placement.workloads
+  - virt.placement.window
   - virt.placement.attributes
 attributes:
   check_mode:

@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from sandbox import Sandbox, drain, objects
-from sandbox.fault_actions import Freeze
 from sandbox.fault_proxy import WRITE, Rule, reset, sigkill, status
 from tests.job import Job
 from tests.maintenance import Maintenance, maintenance, pods_on, vms
@@ -142,25 +141,17 @@ def test_drain_that_is_frozen_past_its_lease_moves_nothing_when_it_wakes_up(
     uids = shop.uids()
     job = Job(shop, tmp_path, "node_maintenance", shop.identity)
     mark = shop.sandbox.audit.mark()
-    freeze = Freeze()
-    with shop.sandbox.fault_proxy(
-        [Rule("GET", "/virtualmachineinstances/[a-z]", freeze, 1)]
-    ) as proxy:
-        first = job.start(
-            through=proxy.kubeconfig(shop.identity), nodes=["w2"], state="drained", run_timeout=60
-        )
-        try:
-            assert freeze.frozen.wait(60)
-            result = shop.maintain("drained", "w2")
-            freeze.thaw()
-            output, _errors = first.communicate(timeout=90)
-        finally:
-            freeze.thaw()
-            first.kill()
-            first.wait(10)
+
+    result, code, output = job.frozen(
+        lambda freeze: Rule("GET", "/virtualmachineinstances/[a-z]", freeze, 1),
+        lambda: shop.maintain("drained", "w2"),
+        nodes=["w2"],
+        state="drained",
+        run_timeout=60,
+    )
 
     assert not result.get("failed"), result.get("msg")
-    assert first.returncode != 0, output
+    assert code != 0, output
     assert "was taken over by " in output
     assert shop.disruptions(mark, refused=False) == [MIGRATION]
     assert shop.uids() == uids

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import re
-import threading
 import typing as t
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout import jour
 from ansible_collections.virt.placement.plugins.module_utils.rollout import step as rollout
 from ansible_collections.virt.placement.plugins.module_utils.rollout import step as trouble
 from sandbox import Sandbox, objects
-from sandbox.fault_actions import Action, Exchange, Freeze
+from sandbox.fault_actions import Action, Exchange
 from sandbox.fault_proxy import WRITE, Rule, down, gone, lost_answer, reset, sigkill, status
 from tests.job import Job
 from tests.shop import ZONE, Object, Shop, forget_runs
@@ -310,26 +309,19 @@ def test_who_is_frozen_past_his_lease_disrupts_nothing_when_he_wakes_up(
     options = arrange(shop)
     job = Job(shop, tmp_path)
     mark = shop.sandbox.audit.mark()
-    late = threading.Event()
-    freeze = Freeze(late if at == "with it on its way" else None)
     looks = at == "before its last look"
-    rule = Rule("GET", LAST_LOOK, freeze, 1) if looks else Rule("POST|PUT|DELETE", SENT, freeze, 1)
-    with shop.sandbox.fault_proxy([rule]) as proxy:
-        first = job.start(through=proxy.kubeconfig("mover"), **options)
-        try:
-            assert freeze.frozen.wait(60)
-            result = shop.roll(seconds=90, **options)
-            late.set()
-            freeze.thaw()
-            output, _errors = first.communicate(timeout=90)
-        finally:
-            freeze.thaw()
-            first.kill()
-            first.wait(10)
+    method, path = ("GET", LAST_LOOK) if looks else ("POST|PUT|DELETE", SENT)
+
+    result, code, output = job.frozen(
+        lambda freeze: Rule(method, path, freeze, 1),
+        lambda: shop.roll(seconds=90, **options),
+        late=at == "with it on its way",
+        **options,
+    )
 
     assert not result.get("failed"), result.get("msg")
     assert [move["state"] for move in result["moves"]] == ["moved"]
-    assert first.returncode != 0, output
+    assert code != 0, output
     taken_by = shop.lease()["metadata"]["annotations"]["placement.virt/run"]
     assert f"was taken over by {taken_by}, and released since" in output
     assert shop.disruptions(mark, refused=False) == [disruption]

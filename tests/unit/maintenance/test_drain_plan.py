@@ -13,9 +13,6 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_p
     ATTEMPTS,
     DrainView,
 )
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.options import (
-    MaintenanceOptions,
-)
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     pod_from_manifest,
 )
@@ -31,28 +28,14 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Vmi,
     Workload,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import (
     RunJournal,
     digest,
 )
+from tests.unit.maintenance.builders import DRAIN_W1
 
 JSON = dict[str, t.Any]
-OPTIONS = MaintenanceOptions(
-    nodes=("w1",),
-    label=("", ""),
-    state="drained",
-    reason="",
-    change_id="",
-    vm_policy="migrate",
-    reboot_expected=False,
-    max_nodes=1,
-    window=None,
-    allow_findings=frozenset(),
-    run_timeout=60,
-    move_timeout=60,
-    topology=Topology.of({}),
-).as_rollout
+OPTIONS = DRAIN_W1.as_rollout
 
 
 def pod(name: str, owner: Owner | None, near: str = "", **fields: t.Any) -> Pod:

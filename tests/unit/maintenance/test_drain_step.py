@@ -20,29 +20,10 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain i
     DrainState,
     DrainStep,
 )
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.options import (
-    MaintenanceOptions,
-)
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import MAINTENANCE
-from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rollout.step import run_step
 from dev.trace_server import TraceServer
-
-OPTIONS = MaintenanceOptions(
-    nodes=("w1",),
-    label=("", ""),
-    state="drained",
-    reason="",
-    change_id="",
-    vm_policy="migrate",
-    reboot_expected=False,
-    max_nodes=1,
-    allow_findings=frozenset(),
-    run_timeout=60,
-    move_timeout=60,
-    window=None,
-    topology=Topology.of({}),
-)
+from tests.unit.maintenance.builders import DRAIN_W1
 
 
 @pytest.fixture
@@ -59,7 +40,7 @@ def test_drain_reads_its_lists_once_a_step_and_again_before_it_ends(cluster: Tra
         with urllib3.PoolManager(maxsize=32) as pool:
             session = Session(pool, cluster.url, list)
             api = ApiClient(Transport(lambda session=session: session), Deadline(60))  # type: ignore[misc]
-            result = run_step(DrainStep(api, OPTIONS, state, lambda: True), check=False)
+            result = run_step(DrainStep(api, DRAIN_W1, state, lambda: True), check=False)
         if result.finished:
             break
         assert steps < 10
