@@ -55,7 +55,8 @@ Mark = t.NewType("Mark", int)
 class AuditEvent:
     """One request. Fields that do not apply are empty: resource for ``/version``, name for a list.
 
-    ``verb`` is Kubernetes' (list, watch, patch, ...); ``code`` the HTTP status of the answer.
+    ``verb`` is Kubernetes' (list, watch, patch, ...); ``code`` the HTTP status of the answer; ``uid`` that
+    of the object which a deletion or an eviction names as its precondition.
     """
 
     time: datetime.datetime
@@ -69,6 +70,7 @@ class AuditEvent:
     dry_run: bool
     user_agent: str
     uri: str
+    uid: str = ""
 
     @property
     def is_write(self) -> bool:
@@ -170,12 +172,24 @@ def parse_event(record: t.Mapping[str, t.Any]) -> AuditEvent:
         dry_run=_is_dry_run(record),
         user_agent=record.get("userAgent", ""),
         uri=record["requestURI"],
+        uid=_precondition(record),
     )
 
 
 def _is_dry_run(record: t.Mapping[str, t.Any]) -> bool:
     query = urllib.parse.parse_qs(urllib.parse.urlsplit(record["requestURI"]).query)
-    body = record.get("requestObject")  # recorded for deletions and evictions
-    body = body if isinstance(body, dict) else {}  # a JSON patch is a list
+    body = _body(record)
     options = body.get("deleteOptions") or {}
     return bool(query.get("dryRun") or body.get("dryRun") or options.get("dryRun"))
+
+
+def _precondition(record: t.Mapping[str, t.Any]) -> str:
+    body = _body(record)
+    options = body.get("deleteOptions") or body
+    return str((options.get("preconditions") or {}).get("uid") or "")
+
+
+def _body(record: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
+    """What was sent, which is recorded for deletions and evictions. A JSON patch is a list, and not of use here."""
+    body = record.get("requestObject")
+    return body if isinstance(body, dict) else {}

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What happened to a cluster during maintenance, from watches, and which promises that breaks.
+"""What happened to a cluster during maintenance, from watches and the audit log, and which promises that breaks.
 
 Nothing here is imported from the collection: annotations and rules are written down a second time.
 
@@ -11,6 +11,8 @@ Nothing here is imported from the collection: annotations and rules are written 
 | own cordons are lifted, and no others | a cordon of another client goes, or one of ours stays |
 | one topology domain, max_nodes at a time | nodes with a mark in two zones, or too many of them |
 | no migration twice | two unfinished migrations of a VMI, or two of one name |
+| the right object, once | a deletion or an eviction without the UID of its object, or a second one; a restart |
+| jobs report what happened | a migration that is reported and was not, or was and is not; a wrong `changed` |
 | nothing is left | a mark, a mark of evacuation or an unfinished migration at the end |
 """
 
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import threading
 import typing as t
 from collections import Counter
@@ -26,6 +29,7 @@ from dataclasses import dataclass, field
 import requests
 
 from sandbox import Sandbox
+from sandbox.audit import AuditEvent
 
 Object = dict[str, t.Any]
 
@@ -34,11 +38,23 @@ SERVICED = "placement.virt/serviced"
 ZONE = "topology.kubernetes.io/zone"
 PATHS = {
     "Node": "/api/v1/nodes",
+    "Pod": "/api/v1/pods",
     "VMI": "/apis/kubevirt.io/v1/virtualmachineinstances",
     "Migration": "/apis/kubevirt.io/v1/virtualmachineinstancemigrations",
 }
 OF_OTHERS = ("kubevirt.io/", "kwok", "volumes.kubernetes.io/", "node.alpha.kubernetes.io/")
-"""Prefixes of labels and annotations of nodes that virt-handler, KWOK and controllers write."""
+"""Prefixes of labels and annotations that KubeVirt, KWOK and controllers write."""
+
+DELETIONS = {
+    ("create", "pods", "eviction"): "Pod",
+    ("delete", "pods", ""): "Pod",
+    ("delete", "virtualmachineinstances", ""): "VMI",
+    ("delete", "virtualmachineinstancemigrations", ""): "Migration",
+}
+"""Requests that end an object: verb, resource and subresource, and the kind."""
+
+MIGRATED = re.compile(r"\] VirtualMachine (?:\S+/)?(\S+) migrated: ")
+CHANGED = re.compile(r"\bchanged=(\d+)")
 
 
 @dataclass(frozen=True)
@@ -59,6 +75,7 @@ class History:
     vms: dict[str, Object]
     vmis: dict[str, Object]
     changes: list[Change] = field(default_factory=list)
+    pods: dict[str, Object] = field(default_factory=dict)
 
     def broken(self, *, max_nodes: int = 1) -> list[str]:
         """The promises that were broken on the way, in words."""
@@ -80,6 +97,11 @@ class History:
             for name, vm in vms.items()
             if vm["spec"] != self.vms[name]["spec"]
         ]
+        texts += [
+            f"VM {name} has other labels, annotations or owners of fields"
+            for name, vm in vms.items()
+            if _described(vm) | _owners(vm) != _described(self.vms[name]) | _owners(self.vms[name])
+        ]
         for name, vmi in _last(self.changes, "VMI", self.vmis).items():
             if vmi["status"].get("evacuationNodeName"):
                 texts.append(f"VMI {name} still has a mark of evacuation")
@@ -89,6 +111,63 @@ class History:
             if not _ended(migration)
         ]
         return texts
+
+    def wrong_requests(self, requests: t.Iterable[AuditEvent]) -> list[str]:
+        """Of requests that were accepted: what ended an object without its UID, or twice, and restarts."""
+        texts = []
+        ended: set[tuple[str, str]] = set()
+        for request in requests:
+            kind = DELETIONS.get((request.verb, request.resource, request.subresource))
+            name = f"{request.resource} {request.name}"
+            if request.dry_run or request.code >= 300:
+                continue
+            if request.subresource in ("restart", "stop"):
+                texts.append(f"{name}: {request.subresource}")
+            elif kind is not None and not request.uid:
+                texts.append(f"{name} was ended without its UID")
+            elif kind is not None and request.uid not in self._uids(kind, request.name):
+                texts.append(f"{name} was ended by the UID of another object")
+            elif kind is not None and (kind, request.uid) in ended:
+                texts.append(f"{name} was ended twice")
+            elif kind is not None:
+                ended.add((kind, request.uid))
+        return texts
+
+    def untrue(
+        self, outputs: t.Sequence[str], version: int, writes: t.Collection[AuditEvent]
+    ) -> list[str]:
+        """What jobs reported and is not so. `version` is that of the cluster when the last of them began, which
+        ended well, and `writes` are its own."""
+        reported = [Counter(MIGRATED.findall(output)) for output in outputs]
+        succeeded: dict[str, set[str]] = {}
+        made_last: Counter[str] = Counter()
+        for change in self._of("Migration"):
+            vm = change.object["spec"]["vmiName"]
+            if change.type == "ADDED" and change.version > version:
+                made_last[vm] += 1
+            if (change.object.get("status") or {}).get("phase") == "Succeeded":
+                succeeded.setdefault(vm, set()).add(_name(change.object))
+        texts = [
+            f"{vm} is reported as migrated {n} times, and was {len(succeeded.get(vm, ()))} times"
+            for vm, n in sum(reported, Counter()).items()
+            if n > len(succeeded.get(vm, ()))
+        ]
+        texts += [
+            f"the migration of {vm} is not reported"
+            for vm, n in made_last.items()
+            if reported[-1][vm] < n
+        ]
+        changed = any(map(int, CHANGED.findall(outputs[-1])))
+        if changed is not any(write.resource != "leases" for write in writes):
+            texts.append(f"the last job reports changed={changed}, and made {len(writes)} writes")
+        return texts
+
+    def _uids(self, kind: str, name: str) -> set[str]:
+        """The UIDs of all objects of this name that were there."""
+        first = {"Pod": self.pods, "VMI": self.vmis}.get(kind, {})
+        seen = [first[name]] if name in first else []
+        seen += [change.object for change in self._of(kind) if _name(change.object) == name]
+        return {item["metadata"]["uid"] for item in seen}
 
     def _of_nodes(self, max_nodes: int) -> t.Iterator[str]:
         now = dict(self.nodes)
@@ -147,11 +226,8 @@ def watching(sandbox: Sandbox, namespace: str) -> t.Iterator[History]:
     history = History(
         nodes=by_name(lists["Node"]["items"]),
         vms=by_name(vms),
-        vmis={
-            _name(vmi): vmi
-            for vmi in lists["VMI"]["items"]
-            if vmi["metadata"]["namespace"] == namespace
-        },
+        vmis=_in_namespace(lists["VMI"]["items"], namespace),
+        pods=_in_namespace(lists["Pod"]["items"], namespace),
     )
     ended = threading.Event()
     failures: list[BaseException] = []
@@ -211,6 +287,10 @@ def by_name(objects: t.Iterable[Object]) -> dict[str, Object]:
     return {_name(item): item for item in objects}
 
 
+def _in_namespace(items: t.Iterable[Object], namespace: str) -> dict[str, Object]:
+    return by_name(item for item in items if item["metadata"]["namespace"] == namespace)
+
+
 def _name(manifest: Object) -> str:
     return t.cast(str, manifest["metadata"]["name"])
 
@@ -239,16 +319,25 @@ def _annotations(node: Object) -> Object:
     return t.cast(Object, (node.get("metadata") or {}).get("annotations") or {})
 
 
-def _comparable(node: Object) -> Object:
-    """What of a node no maintenance changes. Taints follow the cordon and the node's readiness."""
-    metadata = node["metadata"]
-    kept = {
+def _described(item: Object) -> Object:
+    """Labels and annotations that no maintenance changes."""
+    return {
         kind: {
             key: value
-            for key, value in (metadata.get(kind) or {}).items()
+            for key, value in (item["metadata"].get(kind) or {}).items()
             if not key.startswith((*OF_OTHERS, MARK, SERVICED))
         }
         for kind in ("labels", "annotations")
     }
+
+
+def _owners(vm: Object) -> Object:
+    """The fields that clients own, without those of KubeVirt."""
+    entries = vm["metadata"].get("managedFields") or ()
+    return {x["manager"]: x["fieldsV1"] for x in entries if not x["manager"].startswith("virt-")}
+
+
+def _comparable(node: Object) -> Object:
+    """What of a node no maintenance changes. Taints follow the cordon and the node's readiness."""
     spec = {key: value for key, value in node["spec"].items() if key != "taints"}
-    return {"uid": metadata["uid"], **kept, "spec": spec}
+    return {"uid": node["metadata"]["uid"], **_described(node), "spec": spec}

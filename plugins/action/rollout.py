@@ -10,12 +10,16 @@ kubeconfig on the controller again and leaves no decrypted copy of it.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import shutil
 import signal
+import tempfile
 import threading
 import time
 import typing as t
 
+from ansible import constants as C  # noqa: N812
 from ansible.errors import AnsibleActionFail
 from ansible.utils.display import Display
 
@@ -31,11 +35,48 @@ GOODBYE = 15.0
 """Seconds that an interrupted task has to give the Lease back."""
 
 
+class ProgressPipe:
+    """A named pipe in a directory of its own, and a thread that shows each line that a module writes to it."""
+
+    def __init__(self, show: t.Callable[[str], None]) -> None:
+        self._folder = tempfile.mkdtemp(prefix="virt-placement-", dir=C.DEFAULT_LOCAL_TMP)
+        self.path = os.path.join(self._folder, "progress")
+        os.mkfifo(self.path, 0o600)
+        self._show = show
+        self._file = open(self.path, "r+b", buffering=0)  # noqa: SIM115  read until `remove`
+        self._drained = threading.Event()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def drain(self) -> None:
+        """Wait until all that was written is shown."""
+        self._drained.clear()
+        self._file.write(_DRAINED)
+        self._drained.wait(PARENT_POLL)
+
+    def remove(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _read(self) -> None:
+        rest = b""
+        while True:
+            *lines, rest = (rest + self._file.read(1 << 16)).split(b"\n")
+            for line in lines:
+                if line == _DRAINED.strip():
+                    self._drained.set()
+                else:
+                    self._show(json.loads(line))
+
+
+_DRAINED = b"null\n"
+
+
 class ActionModule(KubeconfigAction):
     """One task of many steps."""
 
     GATHERED: tuple[str, ...] = ("moves", "progress")
     """Lists of which each step returns what is new."""
+
+    _pipe: ProgressPipe | None = None
 
     _supports_async = False
 
@@ -52,7 +93,8 @@ class ActionModule(KubeconfigAction):
         self._end_with_parent()
         self._end_in_order()
         gathered: dict[str, list[t.Any]] = {name: [] for name in self.GATHERED}
-        run: Result = {}
+        pipe = self._pipe = self._open_pipe(host)
+        run: Result = {"pipe": pipe.path} if pipe is not None else {}
         changed = False
         bytes_read = 0
         while True:
@@ -61,11 +103,13 @@ class ActionModule(KubeconfigAction):
             if self._interrupted.is_set():
                 self._leave(host, step, run, task_vars)
             changed = changed or bool(step.get("changed"))
-            self._show(host, step.get("progress") or [])
+            self._show(host, self._unread(step))
             for name in self.GATHERED:
                 gathered[name] += step.get(name) or []
             if step.get("failed") or step.get("finished", True):
                 gathered = {k: v for k, v in gathered.items() if v or k != "diff"}
+                if pipe is not None:
+                    pipe.remove()
                 result = {**_for_users(step), **gathered, "changed": changed}
                 if "bytes_read" in result.get("cluster", {}):
                     result["cluster"]["bytes_read"] = bytes_read
@@ -123,13 +167,25 @@ class ActionModule(KubeconfigAction):
         run = step.get("_run") or run
         if "errors" not in step and run.get("transitions") and "interrupted" in run:
             step = self._step({**run, "interrupted": True}, task_vars)
-        lines = [*(step.get("progress") or []), str(step.get("msg") or "interrupted")]
+        lines = [*self._unread(step), str(step.get("msg") or "interrupted")]
         if self._terminal >= 0 and not self._task.no_log:
             text = "".join(f"[{host}] {line}\n" for line in map(printable, lines))
             with contextlib.suppress(OSError):
                 os.write(self._terminal, text.encode())
         self._loader.cleanup_all_tmp_files()
         os._exit(1)
+
+    def _open_pipe(self, host: str) -> ProgressPipe | None:
+        """None where the module runs elsewhere, or as another user: its lines come when a step has ended."""
+        if self._connection.transport != "local" or self._play_context.become or self._task.no_log:
+            return None
+        return ProgressPipe(lambda line: self._show(host, [line]))
+
+    def _unread(self, step: Result) -> list[str]:
+        """The progress of a step that was not read while it ran. What was, is on the terminal by then."""
+        if self._pipe is not None:
+            self._pipe.drain()
+        return list(step.get("progress") or [])[step.pop("_shown", 0) :]
 
     def _show(self, host: str, lines: t.Iterable[str]) -> None:
         if self._task.no_log:

@@ -110,6 +110,13 @@ options:
       - All possible moves are made in either case. In check mode none are made, and the task fails as well.
     type: bool
     default: false
+  require_rights:
+    description:
+      - In check mode, also fail if a right is missing that a move of any selected instance needs, by the methods in
+        O(allow). By default, the rights for the planned moves are checked.
+      - For a job that will have something to move later. It fails before it has done anything else.
+    type: bool
+    default: false
   _run:
     description: Set by the action plugin. Do not set it.
     type: dict
@@ -498,6 +505,7 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
     "pin_target_zone": {"type": "bool", "default": False},
     "apply_pending_changes": {"type": "bool", "default": False},
     "fail_on_skipped": {"type": "bool", "default": False},
+    "require_rights": {"type": "bool", "default": False},
     "run_timeout": {"type": "int", "default": 3600},
     "move_timeout": {"type": "int", "default": 600},
     "_run": {"type": "dict", "default": {}},

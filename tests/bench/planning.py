@@ -194,6 +194,7 @@ def _parameters(wanted: InstanceSelection) -> RolloutOptions:
         "pin_target_zone": False,
         "apply_pending_changes": False,
         "fail_on_skipped": False,
+        "require_rights": False,
     }
     return parse_options(given | options, ZONE)
 

@@ -206,15 +206,24 @@ def test_whole_maintenance_killed_at_a_write_and_run_again(
     play = whole_maintenance(shop, tmp_path)
     boots = [boot(shop, node) for node in SERVICED]
     rule = Rule(WRITE, "/(?!selfsubject)", sigkill(after=write % 2 == 0), nth=write)
+    outputs = []
+    began = shop.sandbox.audit.mark()
     with watching(shop.sandbox, shop.namespace) as history:
         with shop.sandbox.fault_proxy([rule]) as proxy:
             first = job.start_play(play, through=proxy.kubeconfig(shop.identity))
             output, _errors = first.communicate(timeout=300)
             killed_there = any(seen.action == "sigkill" for seen in proxy.requests)
         assert killed_there == (first.returncode != 0), output
+        outputs.append(output)
+        version = int(
+            shop.api.request("GET", "/api/v1/nodes").json()["metadata"]["resourceVersion"]
+        )
+        mark = shop.sandbox.audit.mark()
         second = job.start_play(play)
         output, _errors = second.communicate(timeout=300)
         assert second.returncode == 0, output
+        outputs.append(output)
+        writes = shop.sandbox.audit.writes(since=mark)
         mark = shop.sandbox.audit.mark()
         third = job.start_play(play)
         again, _errors = third.communicate(timeout=300)
@@ -222,6 +231,8 @@ def test_whole_maintenance_killed_at_a_write_and_run_again(
     assert third.returncode == 0 and "changed=0" in again, again
     assert shop.sandbox.audit.writes(since=mark) == []
     assert history.broken(max_nodes=1) == []
+    assert history.wrong_requests(shop.sandbox.audit.writes(since=began)) == []
+    assert history.untrue(outputs, version, writes) == []
     nodes = by_name(shop.api.list("/api/v1/nodes"))
     machines = by_name(shop.api.list(shop.path("VirtualMachine")))
     assert history.broken_at_the_end(nodes, machines) == []

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import UNDO
 from demos.stage import Stage
 from sandbox import Sandbox, drain, objects
 from tests.maintenance import MARK
@@ -176,6 +177,8 @@ def test_nodes_of_two_zones_are_rebooted_and_vms_return_home(
         if event["event"] == "playbook_on_stats"
     ]
     assert stats["placement_maintenance"] == {"localhost": {"w1": "in_service", "w3": "in_service"}}
+    assert stats["placement_summary"]["localhost"]["violated"] == 0
+    assert "TASK [virt.placement.placement_verify : Show placement]" in result.stdout
     mark = stage.sandbox.audit.mark()
     again = stage.play("maintenance", wanted, identity="maintainer-mover")
     assert (again.rc, again.changed) == (0, 0), again.stdout
@@ -203,6 +206,79 @@ def test_work_that_fails_ends_before_the_next_nodes(stage: Stage, tmp_path: Path
     result = stage.play("maintenance", undo, identity="maintainer-mover")
     assert result.rc == 0, result.stdout
     assert all(in_service(stage, name) for name in names)
+    assert places(stage) == VMS
+
+
+def test_gate_that_fails_ends_before_the_next_nodes(stage: Stage, tmp_path: Path) -> None:
+    gate = tmp_path / "gate.yml"
+    gate.write_text(yaml.safe_dump([{"ansible.builtin.fail": {"msg": "storage is degraded"}}]))
+    wanted = {
+        "placement_maintenance_nodes": ["w2", "w4"],
+        "placement_maintenance_gate_tasks": str(gate),
+        "placement_maintenance_return_home": False,
+    }
+    mark = stage.sandbox.audit.mark()
+
+    result = stage.play("maintenance", wanted, identity="maintainer")
+
+    assert result.rc != 0
+    assert "storage is degraded" in result.stdout
+    patched = [x.name for x in stage.sandbox.audit.writes(since=mark) if x.resource == "nodes"]
+    assert set(patched) == {"w2"}
+    assert in_service(stage, "w2") and in_service(stage, "w4")
+
+
+def test_missing_right_to_return_home_is_named_before_a_node_is_cordoned(stage: Stage) -> None:
+    """The rollout at the end removes undo records, which is a write to the VM."""
+    vm = stage.sandbox.api.path("VirtualMachine", NAMESPACE, "a1")
+    stage.sandbox.api.patch(vm, {"metadata": {"annotations": {UNDO: "what was effective"}}})
+    mark = stage.sandbox.audit.mark()
+    try:
+        selected = {"placement_maintenance_nodes": ["w1"]}
+        result = stage.play("maintenance", selected, identity="maintainer")
+    finally:
+        stage.sandbox.api.patch(vm, {"metadata": {"annotations": {UNDO: None}}})
+
+    assert result.rc != 0
+    assert "this identity may not patch virtualmachines.kubevirt.io" in result.stdout
+    assert "virt-placement-mover" in result.stdout
+    assert stage.sandbox.audit.writes("maintainer", since=mark) == []
+    assert in_service(stage, "w1")
+
+
+def test_moved_vm_that_violates_a_rule_fails_the_job_at_its_end(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """The tasks for the node write a rule that keeps the VM away from home, to a node that is cordoned."""
+    rule = {"name": "moved", "workloads": ["a1"], "run_on": {HOME: "w3"}}
+    task = {"namespace": NAMESPACE, "rule_set": "moved", "rules": [rule], "fail_on_forecast": []}
+    work = tmp_path / "work.yml"
+    work.write_text(yaml.safe_dump([{"name": "Write a rule", "virt.placement.rules": task}]))
+    selected = {"placement_maintenance_nodes": ["w1"], "placement_maintenance_tasks": str(work)}
+    drain.cordon(stage.sandbox, "w3")
+    try:
+        result = stage.play("maintenance", selected, identity="maintainer-mover")
+    finally:
+        drain.uncordon(stage.sandbox, "w3")
+        remove = {
+            "placement_apply_namespace": NAMESPACE,
+            "placement_apply_rule_set": "moved",
+            "placement_apply_prune": True,
+            "placement_apply_rules": [],
+        }
+        removed = stage.play("apply", remove, identity="mover")
+        home = {
+            "placement_rollout_namespaces": [NAMESPACE],
+            "placement_rollout_scope": "preference_not_met",
+        }
+        returned = stage.play("rollout", home, identity="mover")
+
+    assert removed.rc == 0, removed.stdout
+    assert returned.rc == 0, returned.stdout
+    assert result.rc != 0
+    assert "Verification failed: 1 violated." in result.stdout
+    assert f"VirtualMachineInstance {NAMESPACE}/a1 on" in result.stdout
+    assert in_service(stage, "w1"), "the maintenance itself was done"
     assert places(stage) == VMS
 
 

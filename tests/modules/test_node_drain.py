@@ -1,6 +1,25 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""node_maintenance drains nodes, step by step in this process, on a real control plane."""
+"""node_maintenance drains nodes, step by step in this process, on a real control plane.
+
+Where each promise of a maintenance has its test, in `tests`, beside those here:
+
+| promise | test |
+|---|---|
+| survives 5xx, resets, a leader change; a frozen run moves nothing | faults/test_maintenance.py |
+| resume and rollback after SIGKILL at a write | the same, and unit/maintenance/test_kills.py |
+| each pod filter; a bare pod with emptyDir | unit/maintenance/test_pods.py |
+| empty twice; pods that never terminate; volumes; replaced nodes | unit/maintenance/test_drain.py |
+| budgets, capacity, quotas, quorum, other automation | unit/maintenance/test_preflight.py |
+| what each 429 means | unit/maintenance/test_read_preflight.py, unit/rollout/test_send.py |
+| evictions name the UID | unit/rollout/test_send.py, and witness.py in the fault sweeps |
+| proof of reboot, cordons of others, evacuations, max_nodes, one zone, window, Events | test_node_maintenance.py |
+| S10, S11, S15, S18, S22; refused without a trace | test_node_maintenance_preflight.py |
+| S9: the target first | `test_target_of_with_leaves_before_its_followers` |
+| S21, B1 to B9 | demos/article |
+| gates, canary, return home, verdict at the end, canceled and launched again | integration/test_maintenance.py |
+| beside kubectl and kubernetes.core | bench/drain.py |
+"""
 
 from __future__ import annotations
 
@@ -261,7 +280,11 @@ def test_foreign_drain_of_a_target_with_followers_stops_no_vm(shop: Maintenance)
         assert left == []
 
 
-def test_volume_that_is_attached_is_waited_for(shop: Maintenance) -> None:
+ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
+
+
+def attach(shop: Maintenance) -> None:
+    """A volume to w2."""
     attachment = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "VolumeAttachment",
@@ -272,12 +295,52 @@ def test_volume_that_is_attached_is_waited_for(shop: Maintenance) -> None:
             "source": {"persistentVolumeName": "data"},
         },
     }
-    path = "/apis/storage.k8s.io/v1/volumeattachments"
-    shop.api.create(path, attachment)
+    shop.api.create(ATTACHMENTS, attachment)
+
+
+def uids_by_name(shop: Maintenance) -> dict[str, str]:
+    return {name: vmi["metadata"]["uid"] for name, vmi in shop.instances().items()}
+
+
+def test_drain_of_a_slow_node(shop: Maintenance) -> None:
+    """Migrations that take longer than a Lease and several steps last, a guest that uses most of its 60 s to shut
+    down, and a volume that is detached when all have left."""
+    shop.start(*vms(shop, "a", "b", "c", annotations={SECONDS: "25"}), nodes=["w2"])
+    (stuck,) = vms(
+        shop,
+        "stuck",
+        annotations={**STUCK, "sandbox.virt/shutdown-seconds": "40"},
+        placement={"terminationGracePeriodSeconds": 60},
+    )
+    stuck["metadata"]["labels"] = {"placement.virt/vm-policy": "restart"}
+    shop.start(stuck, nodes=["w2"])
+    before = uids_by_name(shop)
+    attach(shop)
+    mark = shop.sandbox.audit.mark()
+
+    with shop.meanwhile(
+        until=lambda: pods_on(shop, "w2") == [],
+        do=lambda: shop.api.delete(f"{ATTACHMENTS}/attached"),
+    ):
+        result = shop.maintain("drained", "w2", run_timeout=280, move_timeout=120, seconds=290)
+
+    assert not result.get("failed"), result.get("msg")
+    after = uids_by_name(shop)
+    assert {name for name in before if after[name] != before[name]} == {"stuck"}
+    assert sorted(shop.disruptions(mark)) == [MIGRATIONS] * 3 + [
+        ("update", "virtualmachines/restart")
+    ]
+    assert {move["state"] for move in result["moves"]} == {"moved"}
+    assert pods_on(shop, "w2") == []
+    assert shop.lease()["spec"]["holderIdentity"] == ""
+
+
+def test_volume_that_is_attached_is_waited_for(shop: Maintenance) -> None:
+    attach(shop)
     try:
         result = shop.maintain("drained", "w2", run_timeout=5)
     finally:
-        shop.api.delete(f"{path}/attached")
+        shop.api.delete(f"{ATTACHMENTS}/attached")
 
     assert result["failed"]
     assert "volumes are still attached: data to w2" in result["msg"]
@@ -432,7 +495,9 @@ def test_task_prints_how_many_are_left(shop: Maintenance, tmp_path: Path) -> Non
     assert "[lab] node w2: cordoned, to be drained" in output
     assert f"migrating VirtualMachine {shop.namespace}/a from w2 ({shop.zone('w2')})" in output
     assert f"[lab] node w2 ({shop.zone('w2')}): 0 of 1 still on the node" in output
-    assert "[lab] node w2: drained" in output
+    lines = [line for line in output.splitlines() if line.startswith("[lab] ")]
+    assert lines[-1] == "[lab] node w2: drained"
+    assert len(set(lines)) == len(lines), "no line is printed twice"
     assert not shop.cordoned("w1")
 
 

@@ -204,13 +204,8 @@ def test_evacuation_is_canceled_when_a_node_goes_in_service(shop: Maintenance) -
     shop.start(*vms(shop, "a", placement={"evictionStrategy": "LiveMigrate"}), nodes=["w2"])
     cordon_others(shop)
     shop.maintain("cordoned", "w2")
-    (pod,) = pods_on(shop, "w2")
-    body = {"metadata": {"name": pod, "namespace": shop.namespace}}
-    with pytest.raises(ApiFailure):
-        shop.api.create(f"{shop.path('Pod', pod)}/eviction", {**EVICTION, **body})
+    evacuate(shop, "a")
     marked = shop.path("VirtualMachineInstance", "a")
-    shop.api.wait(lambda seen: seen["status"].get("evacuationNodeName") == "w2", marked)
-    shop.api.wait_list(shop.path("VirtualMachineInstanceMigration"), bool)
 
     result = shop.maintain("in_service", "w2")
 
@@ -222,6 +217,37 @@ def test_evacuation_is_canceled_when_a_node_goes_in_service(shop: Maintenance) -
     pending = shop.api.list(shop.path("VirtualMachineInstanceMigration"))
     assert not any(map(_pending, pending))
     assert shop.nodes() == {"a": "w2"}
+
+
+def test_evacuation_under_a_foreign_cordon_is_named_and_left(shop: Maintenance) -> None:
+    """The client that cordoned the node may be about to drain it."""
+    shop.start(*vms(shop, "a", placement={"evictionStrategy": "LiveMigrate"}), nodes=["w2"])
+    cordon_others(shop)
+    drain.cordon(shop.sandbox, "w2")
+    shop.maintain("cordoned", "w2")
+    evacuate(shop, "a")
+
+    result = shop.maintain("in_service", "w2")
+
+    assert not result.get("failed"), result.get("msg")
+    assert (
+        f"node w2: evacuation of VMI {shop.namespace}/a is left to the client that cordoned the node"
+        in result["progress"]
+    )
+    seen = shop.api.get(shop.path("VirtualMachineInstance", "a"))
+    assert seen["status"]["evacuationNodeName"] == "w2"
+    assert shop.cordoned("w2") and shop.mark("w2") is None
+
+
+def evacuate(shop: Maintenance, name: str) -> None:
+    """Ask for the eviction of the VM on w2, which KubeVirt answers with an evacuation."""
+    (pod,) = pods_on(shop, "w2")
+    body = {"metadata": {"name": pod, "namespace": shop.namespace}}
+    with pytest.raises(ApiFailure):
+        shop.api.create(f"{shop.path('Pod', pod)}/eviction", {**EVICTION, **body})
+    marked = shop.path("VirtualMachineInstance", name)
+    shop.api.wait(lambda seen: seen["status"].get("evacuationNodeName") == "w2", marked)
+    shop.api.wait_list(shop.path("VirtualMachineInstanceMigration"), bool)
 
 
 def _pending(migration: dict[str, t.Any]) -> bool:

@@ -17,7 +17,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..api.client import ApiClient
-from ..api.errors import ApiError, Conflict, NotFound, TestFailed
+from ..api.errors import ApiError, Conflict, Forbidden, NotFound, TestFailed
 from ..api.transport import uptime
 from ..model import kinds as names
 from ..model.findings import InputError, InvalidInput
@@ -88,6 +88,14 @@ class LeaseState:
     free: bool
     renewing: bool
     watched: LeaseWatch
+
+
+def read_if_allowed(api: ApiClient) -> LeaseReading | None:
+    """None where it may not be read: all missing rights are reported together."""
+    try:
+        return read(api)
+    except Forbidden:
+        return None
 
 
 def lease_state(

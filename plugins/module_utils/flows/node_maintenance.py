@@ -55,6 +55,7 @@ def _as_json(result: StepResult) -> dict[str, t.Any]:
         "deferred",
         "stop_reason",
         "progress",
+        "_shown",
         "_run",
     )
     body = result.as_json()

@@ -30,8 +30,9 @@ from ..rollout.move import MoveRecord, Phase
 from ..rollout.reconcile import Reconciler, Reconciliation
 from ..rollout.send import StartRevisions, record_node_event, timestamp
 from ..rollout.state import RolloutState, StepResult
-from ..rollout.step import Listening, RolloutStep
+from ..rollout.step import RolloutStep
 from ..rollout.view import View
+from ..rollout.watch import Listening
 from .drain_plan import DrainView
 from .mark import DamagedMark, MaintenancePhase, again, begun, is_marked, mark_of, mark_write
 from .options import MaintenanceOptions, check_limits, select

@@ -30,7 +30,7 @@ from ..rollout import handover
 from ..rollout import journal as journals
 from ..rollout.send import record_node_event
 from ..rollout.state import RolloutState, StepResult
-from ..rollout.step import OVERTIME, STEP_LIMIT, STEP_SECONDS, Listening
+from ..rollout.watch import OVERTIME, STEP_LIMIT, STEP_SECONDS, Listening
 from .mark import MaintenancePhase, Mark, again, mark_of, unmark_write
 from .options import MaintenanceOptions, select
 
@@ -215,8 +215,8 @@ class InServiceStep:
         errors: list[InputError] = []
         for node, mark in back:
             vmis = self._list(_VMIS, f"{NODE_NAME}={node.name}")
-            if mark.cordoned:
-                self._each(errors, self._cancel_evacuation, node, vmis)
+            cancel = self._cancel_evacuation if mark.cordoned else self._leave_evacuation
+            self._each(errors, cancel, node, vmis)
             keys = {(x["metadata"]["namespace"], x["metadata"]["name"]) for x in vmis}
             pending = [
                 migration
@@ -228,6 +228,15 @@ class InServiceStep:
             self._each(errors, self._delete_migration, node, pending)
         if errors:
             raise InvalidInput(errors)
+        return ""
+
+    def _leave_evacuation(self, node: Node, vmi: JSON) -> str:
+        """Under the cordon of another client an evacuation is that client's: it is named."""
+        if (vmi.get("status") or {}).get("evacuationNodeName") == node.name:
+            name = f"{vmi['metadata']['namespace']}/{vmi['metadata']['name']}"
+            self.lines.append(
+                f"node {node.name}: evacuation of VMI {name} is left to the client that cordoned the node"
+            )
         return ""
 
     def _each(

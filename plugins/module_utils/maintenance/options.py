@@ -68,6 +68,7 @@ class MaintenanceOptions:
             pin_target_zone=False,
             apply_pending_changes=False,
             fail_on_skipped=False,
+            require_rights=False,
             run_timeout=self.run_timeout,
             move_timeout=self.move_timeout,
             zone_key=self.zone_key,

@@ -24,9 +24,9 @@ import typing as t
 
 from ..api.client import ApiClient
 from ..api.errors import MERGE_PATCH, ApiError, Conflict, NotFound
-from ..api.transport import Deadline
+from ..api.transport import Deadline, uptime
 from ..cluster import lease
-from ..cluster.lease import HeldLease, LeaseLost, LeaseReading
+from ..cluster.lease import HeldLease, LeaseKeeper, LeaseLost, LeaseReading
 from ..model import kinds as names
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON, Pointer
@@ -42,6 +42,10 @@ from . import report
 from .journal import RunJournal, UnreadableJournal
 from .move import Phase
 from .options import RolloutOptions
+from .state import RolloutState
+
+LOOK_AGAIN = 2.0
+"""Seconds between two looks at a Lease of which it is not known whether its holder is running."""
 
 LIMIT = 5.0
 """Seconds that a release may take: a server that does not answer may be why the run ends."""
@@ -75,10 +79,40 @@ def leave(api: ApiClient, held: HeldLease, journal: RunJournal | None) -> str:
     return report.in_flight(text) + release(api, held, text)
 
 
-def held_by_another(reading: LeaseReading) -> InvalidInput:
-    """The error of a run that finds another one at work."""
-    why = f"which is running (renewed {reading.renewed}): wait until it ends"
-    return InvalidInput([InputError(lease.NAME, f"is held by run {reading.holder}, {why}")])
+def why_wait(reading: LeaseReading, state: RolloutState, elapsed: float) -> str:
+    """What a run without the Lease waits for; empty where it may take it. Raises InvalidInput where another
+    run holds it and is running."""
+    judged = lease.lease_state(reading, state.watched, elapsed)
+    state.renewal, state.renewal_since = judged.watched.renewal, judged.watched.since
+    if judged.free:
+        return ""
+    if judged.renewing:
+        why = f"which is running (renewed {reading.renewed}): wait until it ends"
+        raise InvalidInput([InputError(lease.NAME, f"is held by run {reading.holder}, {why}")])
+    return (
+        f"waiting up to {lease.DURATION} s to see whether run {reading.holder} still renews"
+        f" {lease.NAME} (last renewed {reading.renewed})"
+    )
+
+
+def take(
+    api: ApiClient,
+    reading: LeaseReading,
+    unfinished: RunJournal | None,
+    options: RolloutOptions,
+    state: RolloutState,
+    elapsed: float,
+) -> tuple[LeaseKeeper, RunJournal] | None:
+    """Take the Lease, which is free, to continue a run or to start one. None where another run was faster."""
+    journal = continue_or_start(unfinished, options)
+    text = journals.write(journal)
+    held = lease.take(api, reading, journal.run, text)
+    if held is None:
+        return None
+    state.run, state.transitions = held.run, held.transitions
+    state.base = journal.clock - elapsed
+    state.waiting = ""
+    return LeaseKeeper(api, held, uptime(), text), journal
 
 
 def read_journal(reading: LeaseReading) -> RunJournal | None:
@@ -91,6 +125,14 @@ def read_journal(reading: LeaseReading) -> RunJournal | None:
         raise InvalidInput(
             [InputError(f"{lease.NAME}, annotation {names.JOURNAL}", str(error))]
         ) from error
+
+
+def journal_of(reading: LeaseReading, held: HeldLease) -> RunJournal:
+    """The journal of a run that holds the Lease. Raises LeaseLost where another run does, or did since."""
+    journal = read_journal(reading)
+    if reading.holder != held.run or reading.transitions != held.transitions or journal is None:
+        raise LeaseLost(held, reading)
+    return journal
 
 
 def continue_or_start(unfinished: RunJournal | None, options: RolloutOptions) -> RunJournal:

@@ -116,6 +116,7 @@ def _zone(name: str, faults: list[InputError]) -> datetime.tzinfo | None:
         return None
 
 
+FLAGS = ("pin_target_zone", "apply_pending_changes", "fail_on_skipped", "require_rights")
 MAY_BE_ZERO = (
     "max_parallel",
     "canary",
@@ -144,6 +145,7 @@ class RolloutOptions:
     pin_target_zone: bool
     apply_pending_changes: bool
     fail_on_skipped: bool
+    require_rights: bool
     run_timeout: int
     move_timeout: int
     zone_key: str
@@ -179,11 +181,7 @@ def parse_options(given: t.Mapping[str, JSON], zone_key: str) -> RolloutOptions:
         allow=frozenset(map(Method, given["allow"])),
         window=window,
         zone_key=zone_key,
-        **{name: given[name] for name in (*MAY_BE_ZERO, *POSITIVE)},
-        **{
-            name: given[name]
-            for name in ("pin_target_zone", "apply_pending_changes", "fail_on_skipped")
-        },
+        **{name: given[name] for name in (*MAY_BE_ZERO, *POSITIVE, *FLAGS)},
     )
 
 

@@ -107,6 +107,13 @@ class Reconciler:
         """The moves that the run waits for."""
         return tuple(r for r in self.journal.records if r.phase is not Phase.GIVEN_UP)
 
+    def only_young(self, seconds: float) -> bool:
+        """Whether moves are in flight, and all are migrations that began less than so many seconds ago."""
+        return bool(self.in_flight) and all(
+            record.method is Method.MIGRATE and self.clock - record.begun < seconds
+            for record in self.in_flight
+        )
+
     def given_up(self, view: View) -> tuple[MoveRecord, ...]:
         """The moves that the run reports and does not wait for any more."""
         records = self.journal.records

@@ -237,6 +237,18 @@ def needed_rights(disruptions: t.Iterable[Disruption], cleared: t.Iterable[Ref])
     return rights
 
 
+def possible_moves(
+    candidates: t.Iterable[MovableInstance], allow: t.Container[Method]
+) -> list[Disruption]:
+    """Each instance with each method by which it could be moved, and that is allowed."""
+    return [
+        (method, movable.instance.ref)
+        for movable in candidates
+        for method in movable.move_options.methods
+        if method in allow
+    ]
+
+
 def _of_move(method: Method, instance: Ref) -> t.Iterator[Right]:
     """`get` is for the read right before the move (and of what a restart would apply), `patch` for the
     takeover (`handover.outdate_pending_deletes`), `delete` of a migration to cancel it."""

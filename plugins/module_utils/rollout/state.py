@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from ..cluster.lease import HeldLease, LeaseWatch
 from ..model.json_pointer import JSON
 from ..model.plan import Move, Plan
+from ..planning.movable_instances import MovableInstance
 from . import report
 from .journal import RunJournal
 from .move import MoveRecord
@@ -121,7 +122,8 @@ class StepReport:
     """What a step has to report: progress lines, moves that ended, the number of moves.
 
     `saved` is how far the journal on the Lease has it. What goes beyond is taken back where the
-    step cannot go on: the next one observes and reports it again.
+    step cannot go on: the next one observes and reports it again. `shown` is the number of lines that were read
+    while the step runs.
     """
 
     def __init__(self, count: MoveCount = UNCOUNTED) -> None:
@@ -129,6 +131,7 @@ class StepReport:
         self.moves: list[dict[str, JSON]] = []
         self.count = count
         self.changed = False
+        self.shown = 0
         self.saved = self.mark()
 
     def mark(self) -> ReportMark:
@@ -156,7 +159,7 @@ class RolloutState:
     answers. `waiting` is the reason for waiting that was reported last. `outdated`: a
     delete or eviction that an earlier run may still send fails. `total` and `to_come` are those of MoveCount.
     `retry_at` is that of the Reconciler. `failures` names the moves that failed so far, with
-    their reasons. `interrupted`: this step only gives the Lease back.
+    their reasons. `interrupted`: this step only gives the Lease back. `pipe` is the path of a ProgressPipe.
     """
 
     run: str = ""
@@ -174,6 +177,7 @@ class RolloutState:
     retry_at: dict[str, float] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
     interrupted: bool = False
+    pipe: str = ""
 
     @classmethod
     def read(cls: type[AnyState], given: t.Mapping[str, JSON] | None) -> AnyState:
@@ -184,6 +188,12 @@ class RolloutState:
 
     def as_json(self) -> dict[str, JSON]:
         return dataclasses.asdict(self)
+
+    def waits(self, reason: str, report_of_step: StepReport) -> None:
+        """A reason for waiting is reported once, until another takes its place."""
+        if reason and reason != self.waiting:
+            report_of_step.lines.append(reason)
+        self.waiting = reason or self.waiting
 
     @property
     def held(self) -> HeldLease | None:
@@ -218,6 +228,7 @@ class StepResult:
     skipped: list[dict[str, JSON]] = field(default_factory=list)
     not_enforced: list[dict[str, JSON]] = field(default_factory=list)
     progress: list[str] = field(default_factory=list)
+    shown: int = 0
     stop_reason: str = ""
     failure: str = ""
     warnings: list[str] = field(default_factory=list)
@@ -233,5 +244,22 @@ class StepResult:
             "not_enforced": self.not_enforced,
             "stop_reason": self.stop_reason,
             "progress": self.progress,
+            **({"_shown": self.shown} if self.shown else {}),
             **({} if self.finished else {"_run": self.state.as_json()}),
         }
+
+    def judge_skipped(self, plan: Plan, *, fail: bool) -> None:
+        """With `fail` skipped instances are a failure, which names them all; if not, those that still violate
+        a rule are a warning."""
+        if plan.skipped and fail and not self.failure:
+            self.failure = report.not_all_moved(plan.skipped)
+            return
+        violators = [skipped for skipped in plan.skipped if skipped.uid in plan.violated]
+        if violators:
+            self.warnings.append(report.still_violated(violators))
+
+    def report_not_enforced(self, candidates: t.Sequence[MovableInstance], plan: Plan) -> None:
+        placed = report.not_enforced(candidates, plan)
+        self.not_enforced = [report.well_placed(instance, plan) for instance in placed]
+        self.progress += report.well_placed_lines(self.not_enforced)
+        self.warnings += report.removed_constraints(candidates)

@@ -12,20 +12,14 @@ import contextlib
 import typing as t
 
 from ..api.client import ApiClient
-from ..api.errors import TRANSIENT_ERRORS, ApiError, Forbidden
-from ..api.transport import (
-    ComputingTimeout,
-    Deadline,
-    computing_bounded,
-    no_request_under_way,
-    uptime,
-)
+from ..api.errors import TRANSIENT_ERRORS, ApiError
+from ..api.transport import ComputingTimeout, Deadline, uptime
 from ..cluster import lease
 from ..cluster.access import Right, Role, require_rights
 from ..cluster.following import FollowedCluster
 from ..cluster.lease import HeldLease, LeaseKeeper, LeaseLost, LeaseReading
 from ..cluster.patching import apply
-from ..cluster.reading import ListQuery, ReadScope
+from ..cluster.reading import ReadScope
 from ..model.findings import InvalidInput
 from ..model.kinds import WRITABLE_KINDS
 from ..model.plan import Plan, skipped_as_json
@@ -36,30 +30,22 @@ from .journal import RunJournal
 from .move import MoveRecord
 from .options import RolloutOptions, namespaces_of, wanted
 from .reconcile import Reconciler, Reconciliation
-from .send import StartRevisions, needed_rights
+from .send import StartRevisions, needed_rights, possible_moves
 from .state import RolloutState, StepReport, StepResult
 from .view import JudgedSnapshot, View
-from .watch import SETTLE, wait_for
-
-PATIENCE = 300.0
-"""Seconds for which a run that has begun bears them, if no reconcile comes to its end."""
-
-STEP_SECONDS = 10.0
-"""A step begins no reconcile after this, if it has read the cluster in a fraction of it."""
-
-REPORT_AFTER = 2.0
-"""A step with something to report ends after this, so that a line is read soon after it was true."""
-
-READINGS = 3.0
-"""A step lasts that many times as long as its reading of the cluster."""
-
-STEP_LIMIT = 300.0
-"""Nothing in a step takes longer: reading a very large cluster, an API server that is slow."""
-
-OVERTIME = 10.0
-"""Seconds past the run's timeout in which a step may still read, cancel and report."""
-
-Listening = t.Callable[[], bool]
+from .watch import (
+    OVERTIME,
+    PATIENCE,
+    SETTLE,
+    STEP_LIMIT,
+    YOUNG,
+    Listening,
+    ProgressPipe,
+    StepTime,
+    step_bounded,
+    wait_for,
+    wakes_on,
+)
 
 
 def rollout_step(
@@ -82,7 +68,8 @@ def rollout_step(
 def run_step(step: RolloutStep, *, check: bool) -> StepResult:
     """As `rollout_step`, for a step that may override methods."""
     try:
-        with contextlib.closing(step.cluster), step.computing_bounded():
+        deadline, begun = step.api.deadline, step.state.held is not None
+        with contextlib.closing(step.cluster), step_bounded(deadline, begun=begun):
             return step.check() if check else step.run()
     except LeaseLost as error:
         return step.failed(str(error))
@@ -119,8 +106,8 @@ class RolloutStep:
         self.reconciler: Reconciler | None = None
         self.journal: RunJournal | None = None  # as it was when this step came to hold the Lease
         self._failures_before = state.failures
-        self._report_begun = 0.0
-        self._reading = 0.0  # seconds that the first reading of the cluster took
+        self.pipe = ProgressPipe(state.pipe)
+        self.time = StepTime(self.began, self.pipe.open)
         self._view: JudgedSnapshot | None = None
         self._renewed = self.began - lease.DURATION
 
@@ -128,23 +115,12 @@ class RolloutStep:
     def elapsed(self) -> float:
         return self.before + uptime() - self.began
 
-    def computing_bounded(self) -> contextlib.AbstractContextManager[None]:
-        """A step ends in time, however much the tenants of the cluster give it to compute."""
-        deadline = self.api.deadline
-        raising = ", or raise timeout and run_timeout" if self.state.held is None else ""
-        return computing_bounded(
-            deadline,
-            f"not done within {deadline.total:.0f} s: the cluster was read, and evaluating it takes longer;"
-            f" select fewer workloads or nodes{raising}",
-            no_request_under_way,
-        )
-
     def check(self) -> StepResult:
         """Check mode: the plan, and whether a run would be allowed to make it."""
-        reading = self._lease_if_allowed()
+        reading = lease.read_if_allowed(self.api)
         view = self.read_cluster()
         plan = view.plan(self.options)
-        if not self.nothing_to_do(view, plan):
+        if self.options.require_rights or not self.nothing_to_do(view, plan):
             self.refuse(view, plan)
             self._require_rights(reading, (), view, plan)
         self._report_plan("check mode", plan)
@@ -161,9 +137,9 @@ class RolloutStep:
         """Add to a check mode result what `finish` would do."""
         cleared = [str(write.target) for write in handover.remove_undo_notes(view.candidates)]
         self.report.lines += report.undo_notes_removed(cleared, check=True)
-        self._report_not_enforced(result, view, plan)
+        result.report_not_enforced(view.candidates, plan)
         result.changed = result.changed or bool(cleared)
-        self._judge_skipped(result, plan)
+        result.judge_skipped(plan, fail=self.options.fail_on_skipped)
 
     def run(self) -> StepResult:
         held = self.state.held
@@ -172,7 +148,7 @@ class RolloutStep:
             return self._leave(held, reason) if held is not None else self.failed(reason)
         if held is not None:
             ours = lease.read(self.api)
-            journal = self._journal_of_ours(ours, held)
+            journal = self.journal = handover.journal_of(ours, held)
             keeper = LeaseKeeper(self.api, held, self._renewed, ours.journal)
             with keeper.renewed_in_background():
                 self._outdate_pending_deletes(held, journal)
@@ -181,7 +157,7 @@ class RolloutStep:
             return self.failed(
                 f"not done within {self.options.run_timeout} s (run_timeout): {self.state.waiting}"
             )
-        reading = self._lease_if_allowed()
+        reading = lease.read_if_allowed(self.api)
         unfinished = handover.read_journal(reading) if reading is not None else None
         records = unfinished.records if unfinished is not None else ()
         view = self.read_cluster(records)
@@ -212,13 +188,6 @@ class RolloutStep:
         """What each step that holds the Lease does before a move begins."""
         return view
 
-    def _lease_if_allowed(self) -> LeaseReading | None:
-        """None where it may not be read: all missing rights are reported together."""
-        try:
-            return lease.read(self.api)
-        except Forbidden:
-            return None
-
     def _require_rights(
         self,
         reading: LeaseReading | None,
@@ -232,6 +201,8 @@ class RolloutStep:
             return
         moves = [(move.method, move.instance) for move in plan.moves]
         moves += [(record.method, record.instance) for record in records]
+        if self.options.require_rights:
+            moves += possible_moves(view.candidates, self.options.allow)
         rights = needed_rights(moves, handover.with_undo_note(view.candidates))
         require_rights(self.api, rights | self.other_rights(view), role=self.role)
         if reading is not None:
@@ -302,7 +273,7 @@ class RolloutStep:
         """As `FollowedCluster.snapshot`."""
         began = uptime()
         snapshot = self.cluster.snapshot(scope, fresh=fresh, again=again)
-        self._reading = self._reading or uptime() - began
+        self.time.reading = self.time.reading or uptime() - began
         return snapshot
 
     def namespaces(self, records: t.Iterable[MoveRecord]) -> tuple[str, ...]:
@@ -311,47 +282,21 @@ class RolloutStep:
             dict.fromkeys((*namespaces, *(record.workload.namespace for record in records)))
         )
 
-    def wakes(self, records: t.Iterable[MoveRecord]) -> t.Callable[[ListQuery, str], bool]:
-        """Whether a change in a list, of an object of this namespace, is a reason to reconcile: pods and
-        VMIs of the run's namespaces, and migrations."""
-        namespaces = frozenset(self.namespaces(records))
-
-        def wakes(query: ListQuery, namespace: str) -> bool:
-            if query.what in ("pods", "instances"):
-                return not namespaces or namespace in namespaces
-            return query.what == "migrations"
-
-        return wakes
-
-    def _journal_of_ours(self, reading: LeaseReading, held: HeldLease) -> RunJournal:
-        journal = handover.read_journal(reading)
-        if reading.holder != held.run or reading.transitions != held.transitions or journal is None:
-            raise LeaseLost(held, reading)
-        self.journal = journal
-        return journal
-
     def _take(
         self, reading: LeaseReading, unfinished: RunJournal | None
     ) -> tuple[LeaseKeeper, RunJournal] | None:
         """The Lease and the journal to go on with; None while it is not known whether the holder
         is running. Raises InvalidInput where it is."""
-        judged = lease.lease_state(reading, self.state.watched, self.elapsed)
-        self.state.renewal, self.state.renewal_since = judged.watched.renewal, judged.watched.since
-        if not judged.free:
-            self._wait_for(reading, judged.renewing)
+        if waiting := handover.why_wait(reading, self.state, self.elapsed):
+            self.state.waits(waiting, self.report)
+            self.api.deadline.pause(handover.LOOK_AGAIN)
             return None
-        journal = handover.continue_or_start(unfinished, self.options)
-        text = journals.write(journal)
-        held = lease.take(self.api, reading, journal.run, text)
-        if held is None:
-            return None
-        self.journal = journal
-        self.state.run, self.state.transitions = held.run, held.transitions
-        self.state.base = journal.clock - self.elapsed
-        self.state.waiting = ""
-        self._renewed = uptime()
-        self.report.lines += handover.takeover_lines(unfinished, journal)
-        return LeaseKeeper(self.api, held, self._renewed, text), journal
+        taken = handover.take(self.api, reading, unfinished, self.options, self.state, self.elapsed)
+        if taken is not None:
+            keeper, self.journal = taken
+            self._renewed = keeper.renewed
+            self.report.lines += handover.takeover_lines(unfinished, self.journal)
+        return taken
 
     def _outdate_pending_deletes(self, held: HeldLease, journal: RunJournal) -> None:
         """Once, before anything is sent."""
@@ -359,19 +304,10 @@ class RolloutStep:
             handover.outdate_pending_deletes(self.api, held, journal)
             self.state.outdated = True
 
-    def _wait_for(self, reading: LeaseReading, renewing: bool) -> None:
-        if renewing:
-            raise handover.held_by_another(reading)
-        self._say_waiting(
-            f"waiting up to {lease.DURATION} s to see whether run {reading.holder} still renews"
-            f" {lease.NAME} (last renewed {reading.renewed})"
-        )
-        self.api.deadline.pause(min(2.0, STEP_SECONDS))
-
     def _reconcile(self, keeper: LeaseKeeper, journal: RunJournal, view: View) -> StepResult:
         """Reconcile on each change until the run or the time of this step is over. It does not end well by
         the word of watches alone."""
-        self.cluster.follow(self.api.deadline, self.wakes(journal.records))
+        self.cluster.follow(self.api.deadline, wakes_on(self.namespaces(journal.records)))
         view = self.prepare(keeper, view)
         clock = self.state.base + self.elapsed
         reconciler = self.reconciler = Reconciler(
@@ -379,9 +315,7 @@ class RolloutStep:
         )
         waiting = ""
         fresh = True
-        judging = (
-            0.0  # seconds that the last view took: on a large cluster an event is not worth one
-        )
+        judging = 0.0  # seconds of the last view: on a large cluster an event is not worth one
         while True:
             if self.elapsed >= self.options.run_timeout:
                 return self._time_over(reconciler, view, waiting)
@@ -394,15 +328,18 @@ class RolloutStep:
                 view = self.read_cluster(reconciler.journal.records, fresh=True)
                 continue
             waiting = now.waiting or (waiting if now.settling else "")
-            self._say_waiting(f"waiting: {waiting}" if waiting else "")
+            self.state.waits(f"waiting: {waiting}" if waiting else "", self.report)
             if not self.listening():
                 return self._leave(keeper.held, f"the Ansible task of this {self.task} has ended")
-            left = self._time_left()
+            left = self._time_left(reconciler, now)
             if left <= 0:
                 reconciler.keep_lease(force=True)
+                left = self._time_left(reconciler, now)
+            if left <= 0:
                 return self._result(finished=False)
-            seconds, settle = (SETTLE, SETTLE) if now.settling else (left, max(SETTLE, judging))
-            wait_for(self.cluster.changed, seconds, self.api.deadline, self.listening, settle)
+            if not (now.settling and now.touched):  # for what is known, `catch_up` waits
+                seconds, settle = (SETTLE, SETTLE) if now.settling else (left, max(SETTLE, judging))
+                wait_for(self.cluster.changed, seconds, self.api.deadline, self.listening, settle)
             fresh = now.settling and not (reconciler.in_flight or now.plan.moves)
             if not fresh:
                 self.cluster.catch_up(now.touched)
@@ -410,14 +347,12 @@ class RolloutStep:
             view = self.read_cluster(reconciler.journal.records, fresh=fresh)
             judging = uptime() - began
 
-    def _time_left(self) -> float:
-        """Seconds until this step should end."""
-        now = uptime()
-        if self.report.lines and not self._report_begun:
-            self._report_begun = now
-        ends = self.began + max(STEP_SECONDS, READINGS * self._reading)
-        report_ends = self._report_begun + max(REPORT_AFTER, self._reading)
-        return (min(ends, report_ends) if self._report_begun else ends) - now
+    def _time_left(self, reconciler: Reconciler, now: Reconciliation) -> float:
+        """Seconds until this step should end, or until its report is due."""
+        self.pipe.show(self.report, self.api.secrets)
+        young = not now.settling and reconciler.only_young(YOUNG)
+        self.time.report(len(self.report.lines) > self.report.shown, young=young)
+        return self.time.ends - uptime()
 
     def goes_on(self, reconciler: Reconciler, now: Reconciliation) -> bool:
         """Whether a move is in flight, or one may begin later."""
@@ -436,18 +371,17 @@ class RolloutStep:
         journal = reconciler.journal
         text = journals.write(journal) if journal.records else ""
         given_up = reconciler.given_up(now.view)
-        if given_up:
+        failure = report.why_failed(
+            given_up,
+            journal.failed if reconciler.failed else 0,
+            self.options.failures_allowed,
+            self.state.failures,
+        )
+        if failure:
             reconciler.keeper.release(text)
             result = self._result(finished=True, plan=now.plan)
-            result.failure = report.given_up(given_up, self.state.failures)
+            result.failure = failure
             result.skipped += [report.move_in_flight(record) for record in given_up]
-            return result
-        if reconciler.failed:
-            reconciler.keeper.release(text)
-            result = self._result(finished=True, plan=now.plan)
-            result.failure = report.too_many_failed(
-                reconciler.journal.failed, self.options.failures_allowed, self.state.failures
-            )
             return result
         if now.stop_reason:
             self.report.lines.append(report.stopped(now.stop_reason, now.plan.moves))
@@ -464,33 +398,17 @@ class RolloutStep:
         self.report.lines += report.undo_notes_removed(cleared, check=False)
         self.state.changed = self.state.changed or bool(applied.done)
         result = self._result(finished=True, plan=plan)
-        self._report_not_enforced(result, view, plan)
+        result.report_not_enforced(view.candidates, plan)
         if applied.failed:
             errors = "; ".join(str(failure.error) for failure in applied.failed)
             result.failure = f"the undo records of some workloads could not be removed: {errors}"
-        self._judge_skipped(result, plan)
+        result.judge_skipped(plan, fail=self.options.fail_on_skipped)
         return result
 
     def _report_plan(self, run: str, plan: Plan) -> None:
         """With fail_on_skipped the failure names what is skipped."""
         name_skipped = not self.options.fail_on_skipped
         self.report.lines += report.plan_lines(run, plan, name_skipped=name_skipped)
-
-    def _judge_skipped(self, result: StepResult, plan: Plan) -> None:
-        """Whether skipped instances are a failure, which names them all; if not, those that still
-        violate a rule."""
-        if plan.skipped and self.options.fail_on_skipped and not result.failure:
-            result.failure = report.not_all_moved(plan.skipped)
-            return
-        violators = [skipped for skipped in plan.skipped if skipped.uid in plan.violated]
-        if violators:
-            result.warnings.append(report.still_violated(violators))
-
-    def _report_not_enforced(self, result: StepResult, view: View, plan: Plan) -> None:
-        placed = report.not_enforced(view.candidates, plan)
-        result.not_enforced = [report.well_placed(instance, plan) for instance in placed]
-        self.report.lines += report.well_placed_lines(result.not_enforced)
-        result.warnings += report.removed_constraints(view.candidates)
 
     def _time_over(self, reconciler: Reconciler, view: View, waiting: str) -> StepResult:
         reconciler.cancel_all(view)
@@ -510,13 +428,6 @@ class RolloutStep:
         """What a run whose time is over did not do, and why."""
         return report.undone(records, plan, waiting)
 
-    def _say_waiting(self, reason: str) -> None:
-        """A reason for waiting is reported once, until another takes its place."""
-        if reason and reason != self.state.waiting:
-            self.report.lines.append(reason)
-        if reason:
-            self.state.waiting = reason
-
     def _result(self, *, finished: bool, plan: Plan | None = None) -> StepResult:
         self.state.elapsed = self.elapsed
         self.state.changed = self.state.changed or self.report.changed
@@ -531,5 +442,6 @@ class RolloutStep:
             deferred=[report.planned_move(move) for move in moves],
             skipped=[skipped_as_json(instance) for instance in skipped],
             progress=self.report.lines,
+            shown=self.report.shown,
             changed=self.state.changed,
         )

@@ -1,18 +1,124 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Wait for a change that moves in flight may depend on, while a process still reads our output."""
+"""How long a step waits for a change that moves in flight may depend on, and when it ends."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import signal
 import stat
 import threading
 import typing as t
+from dataclasses import dataclass
 
-from ..api.transport import Deadline
+from ..api.transport import Deadline, computing_bounded, no_request_under_way, uptime
+from ..cluster.reading import ListQuery
+from .state import StepReport
+
+STEP_SECONDS = 10.0
+"""A step begins no reconcile after this, if it has read the cluster in a fraction of it."""
+
+LONG_STEP_SECONDS = 60.0
+"""As STEP_SECONDS, for a step whose lines are read while it runs."""
+
+REPORT_AFTER = 2.0
+"""A step with something to report ends after this, so that a line is read soon after it was true."""
+
+YOUNG = 2.0
+"""A migration takes longer than this. A step with something to report ends at once where all moves in flight are
+younger: the next step has begun when they end."""
+
+READINGS = 3.0
+"""A step lasts that many times as long as its reading of the cluster."""
+
+
+PATIENCE = 300.0
+"""Seconds for which a run that has begun bears them, if no reconcile comes to its end."""
+
+STEP_LIMIT = 300.0
+"""Nothing in a step takes longer: reading a very large cluster, an API server that is slow."""
+
+OVERTIME = 10.0
+"""Seconds past the run's timeout in which a step may still read, cancel and report."""
+
+
+@dataclass(slots=True)
+class StepTime:
+    """When a step that began at a time should end. `reading` are the seconds that its first reading of the
+    cluster took."""
+
+    began: float
+    long: bool = False
+    reading: float = 0.0
+    _reports_by: float = 0.0
+
+    def report(self, unread: bool, *, young: bool) -> None:
+        """Whether the step has something to report that was not read. `young`: all moves in flight have just
+        begun."""
+        if not unread:
+            self._reports_by = 0.0
+        elif young and not self.long:
+            self._reports_by = self.began
+        elif not self._reports_by:
+            self._reports_by = uptime() + max(REPORT_AFTER, self.reading)
+
+    @property
+    def ends(self) -> float:
+        seconds = LONG_STEP_SECONDS if self.long else STEP_SECONDS
+        limit = self.began + max(seconds, READINGS * self.reading)
+        return min(limit, self._reports_by) if self._reports_by else limit
+
+
+class ProgressPipe:
+    """The named pipe on which the action plugin reads lines while a step runs; closed where there is none,
+    since the module runs on another host or as another user."""
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = -1
+        with contextlib.suppress(OSError):
+            if path and stat.S_ISFIFO(os.stat(path).st_mode):
+                self._descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+
+    @property
+    def open(self) -> bool:
+        return self._descriptor >= 0
+
+    def show(self, report: StepReport, secrets: t.Iterable[str] = ()) -> None:
+        """Write the lines that the journal on the Lease is as far as. Where one cannot be written, or has a
+        secret, the pipe is closed: the rest comes with the result, which Ansible filters."""
+        for line in report.lines[report.shown : report.saved.lines] if self.open else ():
+            sent = f"{json.dumps(line)}\n".encode()
+            try:
+                if len(sent) > select.PIPE_BUF or any(secret in line for secret in secrets):
+                    raise OSError
+                os.write(self._descriptor, sent)
+            except OSError:
+                self.close()
+                return
+            report.shown += 1
+
+    def close(self) -> None:
+        if self.open:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+Listening = t.Callable[[], bool]
+
+
+def step_bounded(deadline: Deadline, *, begun: bool) -> contextlib.AbstractContextManager[None]:
+    """A step ends in time, however much the tenants of the cluster give it to compute. `begun`: the run holds the
+    Lease."""
+    raising = "" if begun else ", or raise timeout and run_timeout"
+    return computing_bounded(
+        deadline,
+        f"not done within {deadline.total:.0f} s: the cluster was read, and evaluating it takes longer;"
+        f" select fewer workloads or nodes{raising}",
+        no_request_under_way,
+    )
 
 
 def output_is_read(descriptor: int = 1) -> bool:
@@ -48,6 +154,18 @@ def until_interrupted() -> t.Iterator[t.Callable[[], bool]]:
             signal.signal(number, handler)
 
 
+def wakes_on(namespaces: t.Collection[str]) -> t.Callable[[ListQuery, str], bool]:
+    """Whether a change in a list, of an object of a namespace, is a reason to reconcile: pods and VMIs of
+    these namespaces, by default of all, and migrations."""
+
+    def wakes(query: ListQuery, namespace: str) -> bool:
+        if query.what in ("pods", "instances"):
+            return not namespaces or namespace in namespaces
+        return query.what == "migrations"
+
+    return wakes
+
+
 SLOW_POLL = 5.0
 """Seconds after which a run reconciles again although nothing changed: clocks go on."""
 
@@ -59,7 +177,7 @@ def wait_for(
     changed: threading.Event,
     seconds: float,
     until: Deadline,
-    listening: t.Callable[[], bool] = lambda: True,
+    listening: Listening = lambda: True,
     settle: float = SETTLE,
 ) -> None:
     """Until a change and `settle` seconds, at most `seconds` and never past the slow poll, nor much longer

@@ -39,7 +39,7 @@ KINDS = {
     "virtualmachineinstancemigrations": "Migration",
 }
 CHANGE = "CHG0042"
-WRITES = 60
+WRITES = 72
 """More than a whole maintenance makes."""
 
 EVERY = 1 if os.environ.get("PLACEMENT_EVERY_WRITE") else 6

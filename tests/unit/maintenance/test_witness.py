@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import typing as t
 
 import pytest
 
 witness = pytest.importorskip("tests.witness", reason="the sandbox's libraries are not installed")
+audit = pytest.importorskip("sandbox.audit", reason="the sandbox's libraries are not installed")
 
 Object = dict[str, t.Any]
 
@@ -93,18 +95,78 @@ def test_promise_that_is_broken_on_the_way(
     assert any(broken in text for text in found) if broken else found == []
 
 
+def request(verb: str, what: str, name: str, uid: str = "", **fields: t.Any) -> t.Any:
+    resource, _slash, subresource = what.partition("/")
+    now = datetime.datetime.now(datetime.timezone.utc)
+    made = {"code": 201, "dry_run": False, **fields}
+    return audit.AuditEvent(
+        now, "us", verb, resource, subresource, "shop", name, user_agent="", uri="", uid=uid, **made
+    )
+
+
+@pytest.mark.parametrize(
+    ("requests", "wrong"),
+    [
+        pytest.param([request("create", "pods/eviction", "web", "p1")], "", id="right"),
+        pytest.param([request("create", "pods/eviction", "web")], "without its UID", id="none"),
+        pytest.param([request("delete", "pods", "web", "p2")], "of another object", id="other"),
+        pytest.param([request("create", "pods/eviction", "web", "p1")] * 2, "twice", id="twice"),
+        pytest.param(
+            [request("create", "pods/eviction", "web", code=429)], "", id="refused by a budget"
+        ),
+        pytest.param([request("create", "pods/eviction", "web", dry_run=True)], "", id="preflight"),
+        pytest.param(
+            [request("update", "virtualmachines/restart", "db")], "restart", id="restarted"
+        ),
+    ],
+)
+def test_request_that_ends_another_object(requests: list[t.Any], wrong: str) -> None:
+    seen = history()
+    seen.pods["web"] = {"metadata": {"name": "web", "uid": "p1"}}
+    found = seen.wrong_requests(requests)
+    assert any(wrong in text for text in found) if wrong else found == []
+
+
+REPORT = "[lab] [1/1] VirtualMachine shop/db migrated: w1 (a) -> w2 (b) in 4 s"
+PATCH = request("patch", "nodes", "w1")
+
+
+@pytest.mark.parametrize(
+    ("outputs", "writes", "untrue"),
+    [
+        pytest.param([f"{REPORT}\nchanged=1"], [PATCH], "", id="true"),
+        pytest.param(["killed", f"{REPORT}\nchanged=1"], [PATCH], "", id="true, run again"),
+        pytest.param(
+            [REPORT, f"{REPORT}\nchanged=1"], [PATCH], "reported as migrated 2", id="too many"
+        ),
+        pytest.param(["changed=1"], [PATCH], "is not reported", id="too few"),
+        pytest.param([f"{REPORT}\nchanged=0"], [PATCH], "reports changed=False", id="unchanged"),
+        pytest.param([f"{REPORT}\nchanged=1"], [], "reports changed=True", id="changed"),
+    ],
+)
+def test_report_that_is_not_true(outputs: list[str], writes: list[t.Any], untrue: str) -> None:
+    seen = history(
+        ("Migration", "ADDED", migration("m1")),
+        ("Migration", "MODIFIED", migration("m1", "Succeeded")),
+    )
+    found = seen.untrue(outputs, -1, writes)
+    assert any(untrue in text for text in found) if untrue else found == []
+
+
 def test_what_is_left_at_the_end() -> None:
     seen = history(
         ("VMI", "MODIFIED", vmi(evacuationNodeName="w1")),
         ("Migration", "ADDED", migration("m1")),
     )
     nodes = [node("w1", ours=True), node("w2", "c"), node("w3")]
-    vms = {"db": {"metadata": {"name": "db"}, "spec": {"x": 2}}}
+    metadata = {"name": "db", "labels": {"team": "db"}}
+    vms = {"db": {"metadata": metadata, "spec": {"x": 2}}}
     assert seen.broken_at_the_end(witness.by_name(nodes), vms) == [
         "node w1 still has the mark",
         "node w2 differs in a field that no maintenance may change",
         "node w3 differs in a field that no maintenance may change",
         "the spec of VM db was changed",
+        "VM db has other labels, annotations or owners of fields",
         "VMI db still has a mark of evacuation",
         "migration m1 has not ended",
     ]

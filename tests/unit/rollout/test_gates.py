@@ -42,6 +42,7 @@ GIVEN: dict[str, t.Any] = {
     "pin_target_zone": False,
     "apply_pending_changes": False,
     "fail_on_skipped": False,
+    "require_rights": False,
     "run_timeout": 3600,
     "move_timeout": 600,
 }

@@ -49,6 +49,12 @@ def cluster() -> t.Iterator[TraceServer]:
         yield server
 
 
+@pytest.fixture(autouse=True)
+def step_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step does not end because its moves have just begun: here they end at once."""
+    monkeypatch.setattr(steps, "YOUNG", 0.0)
+
+
 def step(cluster: TraceServer, state: RolloutState | None = None, **options: t.Any) -> StepResult:
     flags = {name: options.pop(name) for name in ("check", "listening") if name in options}
     with urllib3.PoolManager(maxsize=16) as pool:
@@ -148,12 +154,28 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TraceServer, "_migrate", lambda _server, _name: None)
 
 
+def test_step_ends_when_its_migration_has_begun(
+    cluster: TraceServer, hanging: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next step begins while the migration runs, and not when it has ended."""
+    monkeypatch.setattr(steps, "YOUNG", 60.0)
+    waits: list[float] = []
+    monkeypatch.setattr(steps, "wait_for", lambda _changed, seconds, *_rest: waits.append(seconds))
+
+    result = step(cluster)
+
+    assert not result.finished
+    assert result.moves == []
+    assert result.progress[-1].startswith("[1/1] migrating")
+    assert waits == []
+
+
 def test_step_waits_for_a_move_without_reading_the_lists_again(
     cluster: TraceServer, hanging: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pod changes every so often."""
-    monkeypatch.setattr(steps, "STEP_SECONDS", 3.0)
-    monkeypatch.setattr(steps, "REPORT_AFTER", 3.0)
+    monkeypatch.setattr(watch, "STEP_SECONDS", 3.0)
+    monkeypatch.setattr(watch, "REPORT_AFTER", 3.0)
     pod = f"/api/v1/namespaces/{NAMESPACE}/pods/virt-launcher-db0"
     over = threading.Event()
 
@@ -191,8 +213,8 @@ def test_watches_that_are_late_cause_no_second_move(
 def test_lease_is_renewed_while_a_step_reads_the_cluster(
     cluster: TraceServer, hanging: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps, "STEP_SECONDS", 0.5)
-    monkeypatch.setattr(steps, "READINGS", 0.0)
+    monkeypatch.setattr(watch, "STEP_SECONDS", 0.5)
+    monkeypatch.setattr(watch, "READINGS", 0.0)
     first = step(cluster)
     assert not first.finished
     monkeypatch.setattr(lease, "RENEW_IN_BACKGROUND", 0.2)
