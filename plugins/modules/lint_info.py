@@ -65,7 +65,7 @@ options:
       - With it, fields that are newer than the server are found, and known errors of its scheduler.
     type: str
   kubevirt_version:
-    description: Version of KubeVirt on the cluster. Without it, the cluster has no KubeVirt.
+    description: Version of KubeVirt on the cluster. Without it, findings that need KubeVirt or its version are left out.
     type: str
   online:
     description:

@@ -64,8 +64,8 @@ options:
         controller wrote last, labels that volumes, required rules of workloads or pods on the node depend on, and
         the labels V(kubevirt.io/schedulable), V(node-role.kubernetes.io/*), V(node-restriction.kubernetes.io/*)
         and V(node.kubernetes.io/*), by which Kubernetes and KubeVirt tell nodes apart.
-      - Adding any other label is always allowed. So is giving it back the value that this module wrote last, also
-        where the kubelet or a cloud controller has overwritten that value.
+      - Adding any other label is always allowed. So is restoring the value that this module wrote last, where the
+        kubelet or a cloud controller has overwritten it.
     type: bool
     default: false
 extends_documentation_fragment:

@@ -17,8 +17,9 @@ description:
     findings about the rules themselves.
   - An instance is a VirtualMachineInstance (VMI) with its launcher pod, or a pod.
   - A verdict is what kube-scheduler would decide for the same node now. All required constraints count, also those
-    that no rule of this collection wrote, and the anti-affinity of other workloads in the same namespace. That of
-    workloads in other namespaces is a risk, since a tenant there would otherwise decide what C(rollout) moves here.
+    that no rule of this collection wrote, and the anti-affinity of other workloads in the same namespace.
+  - Anti-affinity of workloads in other namespaces is reported as a risk only. Otherwise a tenant there could make
+    C(rollout) move VMs here.
   - The verdict is about the constraints that the workload declares. RV(instances[].rules[].enforced) says whether the
     running pod was scheduled with them.
   - Changes nothing.
@@ -27,7 +28,7 @@ options:
     description:
       - Report instances in these namespaces. An empty list selects nothing.
       - Without O(namespaces) and O(workloads), instances in all namespaces are reported.
-      - A single namespace is also the default of O(workloads[].namespace). Then only O(workloads) are reported.
+      - A single namespace is also the default of O(workloads[].namespace). With O(workloads), only those are reported.
     type: list
     elements: str
   exclude_namespaces:

@@ -163,8 +163,9 @@ attributes:
     support: none
     details: Moves change no declared state.
   idempotent:
-    support: full
-    details: If no rule is violated and O(scope) selects nothing else, nothing is written.
+    support: partial
+    details: If no rule is violated and O(scope) selects nothing else, nothing is written. With O(scope=all) each run moves
+      all instances.
 """
 
 EXAMPLES = r"""

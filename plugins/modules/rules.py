@@ -61,7 +61,7 @@ options:
             default: VirtualMachine
           namespace:
             description:
-              - Namespace of the workloads, O(namespace) by default. Only C(from) and C(with) may name another one.
+              - Namespace of the workloads, O(namespace) by default. In C(from) and C(with) it may be another one.
             type: str
           name:
             description: Name of one workload. Each map has one of C(name), C(names) and C(labels).
@@ -209,8 +209,8 @@ options:
   fail_on_forecast:
     description:
       - Forecasts with which the task fails before it writes, as M(virt.placement.forecast_info) returns them.
-      - A forecast that is not worse than that of the cluster as it is does not fail the task. With an empty list no
-        forecast does.
+      - The task fails only if the rules make the forecast worse than it is without them. With an empty list it never
+        fails for a forecast.
     type: list
     elements: str
     choices: [possible, impossible, unknown]

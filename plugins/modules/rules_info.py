@@ -19,7 +19,7 @@ options:
   namespaces:
     description:
       - List rules in these namespaces. An empty list selects nothing. All namespaces without it.
-      - A single namespace is also the default of O(workloads[].namespace). Then only O(workloads) are listed.
+      - A single namespace is also the default of O(workloads[].namespace). With O(workloads), only those are listed.
     type: list
     elements: str
   exclude_namespaces:
