@@ -65,7 +65,9 @@ options:
       - With it, fields that are newer than the server are found, and known errors of its scheduler.
     type: str
   kubevirt_version:
-    description: Version of KubeVirt on the cluster. Without it, findings that need KubeVirt or its version are left out.
+    description:
+      - Version of KubeVirt on the cluster. Needs O(kubernetes_version).
+      - With O(kubernetes_version) alone the cluster counts as one without KubeVirt, so rules for VMs are errors.
     type: str
   online:
     description:
