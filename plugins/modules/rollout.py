@@ -164,8 +164,8 @@ attributes:
     details: Moves change no declared state.
   idempotent:
     support: partial
-    details: If no rule is violated and O(scope) selects nothing else, nothing is written. With O(scope=all) each run moves
-      all instances.
+    details: If no rule is violated and O(scope) selects nothing else, nothing is written. With O(scope=all) each run
+      moves all instances.
 """
 
 EXAMPLES = r"""

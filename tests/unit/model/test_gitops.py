@@ -53,6 +53,10 @@ def _workload(owner: Owner | None = None, **metadata: t.Any) -> Workload:
             _workload(managedFields=[{"manager": "kustomize-controller"}]),
             "Flux (field manager kustomize-controller)",
         ),
+        (
+            _workload(managedFields=[{"manager": "helm-controller"}]),
+            "Flux (field manager helm-controller)",
+        ),
         (_workload(labels={"app.kubernetes.io/instance": "app"}), None),
     ],
 )
