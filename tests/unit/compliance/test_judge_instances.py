@@ -90,6 +90,24 @@ def test_a_node_counts_for_the_first_filter_that_refuses_it() -> None:
     )
 
 
+def test_the_control_plane_is_one_number_whatever_else_keeps_a_pod_off_it() -> None:
+    cluster = Cluster("aab")
+    taint = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
+    for name in ("n1", "n2"):
+        cluster.nodes[name]["spec"] = {"taints": [taint]}
+    cluster.run("other", "n1", app="x")
+    cluster.run("another", "n3", app="x")
+    cluster.start(cluster.vm("db", anti_affinity(apart(ZONE, app="x"))))
+
+    (pending,) = judge(cluster.snapshot()).pending
+
+    assert pending.reason == (
+        "0/3 nodes are available: 2 node(s) had untolerated taint"
+        " {node-role.kubernetes.io/control-plane: },"
+        " 1 node(s) didn't match pod anti-affinity rules (app In (x) over zone)"
+    )
+
+
 def test_replicas_of_a_set_and_pods_of_a_deployment_know_their_workload() -> None:
     cluster = Cluster()
     template = {"metadata": {"labels": {"app": "x"}}, "spec": {}}
