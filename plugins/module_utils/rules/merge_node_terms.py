@@ -66,7 +66,7 @@ def put(
 
     Returns what was missing.
     """
-    added = set()
+    added: set[Fingerprint] = set()
     marks = [Fingerprint.of(compiled.location, compiled.value) for compiled in wanted]
     for compiled, mark in zip(wanted, marks, strict=True):
         present = [
@@ -79,7 +79,7 @@ def put(
         key = IN_NODE_TERM[compiled.location]
         if term.get(key) is None:
             if not is_empty(term):
-                created.add(_list_mark(term, key, {*ours, *marks}))
+                created.add(_list_mark(term, key, {*ours, *added}))
             term[key] = []
         term[key].append(copy.deepcopy(compiled.value))
         added.add(mark)
@@ -88,7 +88,7 @@ def put(
 
 def take_out(
     term: NodeTerm,
-    removed: t.Iterable[Fingerprint],
+    removed: t.Collection[Fingerprint],
     ours: t.Collection[Fingerprint],
     created: set[str],
 ) -> bool:
@@ -98,8 +98,9 @@ def take_out(
     ]
     if not any(was_there):
         return True
+    left = [own for own in ours if own not in removed]
     for key in IN_NODE_TERM.values():
-        mark = _list_mark(term, key, ours)
+        mark = _list_mark(term, key, left)
         if term.get(key) == [] and mark in created:
             created.discard(mark)
             del term[key]
@@ -124,9 +125,14 @@ def _among(mark: Fingerprint, ours: t.Collection[Fingerprint]) -> bool:
     return any(own.has_same_effect(mark) for own in ours)
 
 
-def _list_mark(term: NodeTerm, key: str, ours: t.Collection[Fingerprint]) -> str:
-    rest = {k: v for k, v in foreign_part(term, {own.effect for own in ours}).items() if k != key}
-    return f"{NODE_TERMS}/#{digest(rest, 10)}/{key}"
+def _list_mark(term: NodeTerm, key: str, ours: t.Iterable[Fingerprint]) -> str:
+    """The note that we made the list `key` of a term, recognized by the entries of others in it. One
+    entry for each effect of ours is ours: others may have written the same."""
+    rest = {k: v for k, v in copy.deepcopy(term).items() if k != key}
+    for own in {own.effect: own for own in ours if own.location in IN_NODE_TERM}.values():
+        remove_entry(rest.get(IN_NODE_TERM[own.location]) or [], own)
+    foreign = {k: v for k, v in rest.items() if v or k not in IN_NODE_TERM.values()}
+    return f"{NODE_TERMS}/#{digest(foreign, 10)}/{key}"
 
 
 _SLOTS = (*IN_NODE_TERM, TermLocation.NODE_TERM)

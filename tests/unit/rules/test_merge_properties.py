@@ -177,3 +177,23 @@ def test_changing_rules_is_the_same_as_writing_the_new_ones(
 def _terms(manifest: JSON) -> list[tuple[str, str]]:
     template = manifest["spec"]["template"]
     return sorted((str(s), Fingerprint.of(s, e).meaning) for s, e in terms_of(template))
+
+
+def test_a_list_of_ours_goes_where_others_wrote_the_same_entry_as_a_rule() -> None:
+    field = {"key": "metadata.name", "operator": "In", "values": ["w1"]}
+    expression = {"key": "zone", "operator": "In", "values": ["a"]}
+    required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    node_affinity = {"requiredDuringSchedulingIgnoredDuringExecution": required}
+    before = _object({"spec": {"affinity": {"nodeAffinity": node_affinity}}})
+    first, second = RuleId("shop", "default", "one"), RuleId("shop", "default", "two")
+    own: Rules = {
+        first: (CompiledTerm(TermLocation.NODE_FIELD, field),),
+        second: (CompiledTerm(TermLocation.NODE_EXPRESSION, expression),),
+    }
+    for order in ([first, second], [second, first]):
+        seen = before
+        for listed in (*own.items(), *((rule, None) for rule in order)):
+            write = merge(_workload(seen), RequestedRules(dict([listed]))).write
+            assert write is not None
+            seen = applied(seen, write)
+        assert _placement(seen) == _placement(before)
