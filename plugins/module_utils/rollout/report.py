@@ -357,10 +357,8 @@ def given_up(records: t.Sequence[MoveRecord], failures: t.Sequence[str]) -> str:
 def why_failed(
     left: t.Sequence[MoveRecord], failed: int, allowed: int, messages: t.Sequence[str]
 ) -> str:
-    """Why a run failed that left canceled migrations behind, or in which too many moves failed; else empty."""
-    if left:
-        return given_up(left, messages)
-    return too_many_failed(failed, allowed, messages) if failed else ""
+    """Why a run failed that left canceled migrations behind, or in which too many moves failed."""
+    return given_up(left, messages) if left else too_many_failed(failed, allowed, messages)
 
 
 def ended_of_other_run(record: MoveRecord, end: MoveResult, places: NodeDescriptions) -> str:

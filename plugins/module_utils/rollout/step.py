@@ -371,16 +371,13 @@ class RolloutStep:
         journal = reconciler.journal
         text = journals.write(journal) if journal.records else ""
         given_up = reconciler.given_up(now.view)
-        failure = report.why_failed(
-            given_up,
-            journal.failed if reconciler.failed else 0,
-            self.options.failures_allowed,
-            self.state.failures,
-        )
-        if failure:
+        failed = journal.failed if reconciler.failed else 0
+        if given_up or failed:
             reconciler.keeper.release(text)
             result = self._result(finished=True, plan=now.plan)
-            result.failure = failure
+            result.failure = report.why_failed(
+                given_up, failed, self.options.failures_allowed, self.state.failures
+            )
             result.skipped += [report.move_in_flight(record) for record in given_up]
             return result
         if now.stop_reason:
