@@ -23,7 +23,7 @@ from ansible import constants as C  # noqa: N812
 from ansible.errors import AnsibleActionFail
 from ansible.utils.display import Display
 
-from ansible_collections.virt.placement.plugins.module_utils.model.rendering import printable
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import one_line
 from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import (
     KubeconfigAction,
     Result,
@@ -169,7 +169,7 @@ class ActionModule(KubeconfigAction):
             step = self._step({**run, "interrupted": True}, task_vars)
         lines = [*self._unread(step), str(step.get("msg") or "interrupted")]
         if self._terminal >= 0 and not self._task.no_log:
-            text = "".join(f"[{host}] {line}\n" for line in map(printable, lines))
+            text = "".join(f"[{host}] {line}\n" for line in map(one_line, lines))
             with contextlib.suppress(OSError):
                 os.write(self._terminal, text.encode())
         self._loader.cleanup_all_tmp_files()
@@ -191,7 +191,7 @@ class ActionModule(KubeconfigAction):
         if self._task.no_log:
             return
         for line in lines:
-            Display().display(printable(f"[{host}] {line}" if host else line))
+            Display().display(one_line(f"[{host}] {line}" if host else line))
 
 
 def _for_users(step: Result) -> Result:

@@ -31,6 +31,7 @@ from .reading import (
     list_queries,
     read_together,
     snapshot_of,
+    without_foreign_owners,
 )
 
 GRACE = 3.0
@@ -321,7 +322,8 @@ class FollowedCluster:
         if self._last is None or self._last[0] != changes:
             results = [followed.result() for followed in self._lists]
             platform, gaps = self._platform or platform_and_gaps(self._api)
-            self._last = (changes, snapshot_of(self._scope, platform, gaps, results))
+            snapshot = snapshot_of(self._scope, platform, gaps, results)
+            self._last = (changes, without_foreign_owners(snapshot))
         return self._last[1]
 
     def follow(self, until: Deadline, wakes: t.Callable[[ListQuery, str], bool]) -> None:

@@ -32,7 +32,7 @@ from ..model.manifests import (
     vmi_from_manifest,
     workload_from_manifest,
 )
-from ..model.objects import NodeTerm, Ref
+from ..model.objects import NodeTerm, Pod, Ref
 from ..model.placement_manifests import node_term_from_json, placement_from_spec
 from ..model.quota import quota_from_manifest
 from ..model.snapshot import Platform, Snapshot, Unreadable, Workload
@@ -141,6 +141,7 @@ def read_more(api: ApiClient, snapshot: Snapshot, had: ReadScope, scope: ReadSco
 
 def _followed_up(api: ApiClient, scope: ReadScope, snapshot: Snapshot) -> Snapshot:
     """The snapshot with what is only known to be needed once the lists are there."""
+    snapshot = without_foreign_owners(snapshot)
     if scope.migrations == "moving":
         snapshot = _with_moving(api, snapshot)
     if scope.volumes == "claimed":
@@ -150,6 +151,21 @@ def _followed_up(api: ApiClient, scope: ReadScope, snapshot: Snapshot) -> Snapsh
         if namespaces is not None:
             return with_claim_terms(api, snapshot, claims_in(snapshot, namespaces))
     return snapshot
+
+
+def without_foreign_owners(snapshot: Snapshot) -> Snapshot:
+    """The snapshot in which no pod is owned by a VMI of another namespace. Whoever may create pods in one
+    namespace may write any owner reference; owners are of the same namespace (Kubernetes, Owners and Dependents)."""
+    namespaces = {vmi.uid: vmi.ref.namespace for vmi in snapshot.vmis}
+
+    def is_foreign(pod: Pod) -> bool:
+        owner = pod.owner
+        return owner is not None and namespaces.get(owner.uid, pod.namespace) != pod.namespace
+
+    if not any(map(is_foreign, snapshot.pods)):
+        return snapshot
+    pods = (replace(pod, owner=None) if is_foreign(pod) else pod for pod in snapshot.pods)
+    return replace(snapshot, pods=tuple(pods))
 
 
 def _with_moving(api: ApiClient, snapshot: Snapshot) -> Snapshot:

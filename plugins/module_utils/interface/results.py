@@ -9,7 +9,7 @@ import typing as t
 from ..model.findings import Finding, sentence
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
-from ..model.rendering import printable
+from ..model.rendering import one_line
 from ..model.snapshot import Unreadable, unreadable_texts
 from ..model.write import Write
 
@@ -52,7 +52,7 @@ def warn_once(warn: t.Callable[[str], None], findings: t.Iterable[Finding]) -> N
             by_name.setdefault(finding.name, []).append(finding)
     for same in by_name.values():
         more = f" (and {len(same) - 1} more)" if len(same) > 1 else ""
-        warn(printable(sentence(same[:1]) + more))
+        warn(one_line(sentence(same[:1]) + more))
 
 
 def warn_unreadable(warn: t.Callable[[str], None], gaps: t.Iterable[Unreadable]) -> None:

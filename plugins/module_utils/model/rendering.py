@@ -36,3 +36,8 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+
+
+def one_line(text: str) -> str:
+    """As `printable`, in one line: a line of its own could pass for output of Ansible."""
+    return printable(" ".join(text.splitlines()))

@@ -7,6 +7,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.rendering import one_line
 from tests.unit.action.plays import Handler, Task, listening, played
 
 FORGED = "{{ lookup('pipe', 'touch forged') }}\x1b[2J\r\nok: [localhost] => forged"
@@ -42,3 +45,8 @@ def test_message_of_a_server_is_no_template_and_forges_no_line(tmp_path: Path) -
     assert not [
         line for line in done.stdout.splitlines() if line.startswith("ok: [localhost] => forged")
     ]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\v", "\x85", "\u2028"])
+def test_a_progress_line_is_one_line(end: str) -> None:
+    assert one_line(f"VM db: x{end}ok: [localhost]") == "VM db: x ok: [localhost]"

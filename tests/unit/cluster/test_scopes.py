@@ -385,3 +385,27 @@ def test_all_volumes_are_read_where_claims_cannot_be() -> None:
     server.forbidden = {CLAIMS, VOLUMES}
     (gap,) = server.read(ReadScope(("a",), migrations="", volumes="claimed")).unreadable
     assert gap.resource == "persistentvolumes"
+
+
+def test_a_pod_is_owned_by_no_vmi_of_another_namespace() -> None:
+    """A tenant may write any owner reference into its pods, such as one that names the VMI of another."""
+    server = Server(random_lists(random.Random(7)))
+    victim = server.lists[f"{KUBEVIRT}/virtualmachineinstances"][0]
+    namespace = next(x for x in NAMESPACES if x != victim["metadata"]["namespace"])
+    owner = {
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachineInstance",
+        "name": victim["metadata"]["name"],
+        "uid": victim["metadata"]["uid"],
+        "controller": True,
+    }
+    metadata = {"name": "evil", "namespace": namespace, "uid": "evil", "ownerReferences": [owner]}
+    spec = {"nodeSelector": {"no": "node"}, "containers": [{"name": "c"}]}
+    before = server.read(EVERYTHING)
+    server.lists[PODS].append({"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
+
+    after = server.read(EVERYTHING)
+
+    (evil,) = (pod for pod in after.pods if pod.uid == "evil")
+    assert evil.owner is None
+    assert after.pods[: len(before.pods)] == before.pods
