@@ -27,11 +27,11 @@ class Forging(Handler):
 
 def test_message_of_a_server_is_no_template_and_forges_no_line(tmp_path: Path) -> None:
     with listening(Forging) as server:
-        given = {"host": f"http://{server}", "api_key": "x", "timeout": 5}
+        given = {"host": f"http://{server}", "api_key": "x", "timeout": 60}
         tasks: list[Task] = []
         for task in (
             {"virt.placement.topology_info": given},
-            {"virt.placement.rollout": {**given, "namespaces": ["shop"], "run_timeout": 5}},
+            {"virt.placement.rollout": {**given, "namespaces": ["shop"], "run_timeout": 60}},
         ):
             text = {"ansible.builtin.set_fact": {"text": "{{ result.msg }}"}}
             shown = {"ansible.builtin.debug": {"msg": "{{ text }} {{ result.errors }}"}}

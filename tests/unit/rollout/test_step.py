@@ -205,8 +205,12 @@ def test_watches_that_are_late_cause_no_second_move(
     monkeypatch.setattr(watch, "SLOW_POLL", 0.1)
     cluster.lag = 0.8
     result = step(cluster)
-    assert (result.finished, result.failure) == (True, "")
-    assert [move["state"] for move in result.moves] == ["moved"]
+    moves = list(result.moves)
+    while not result.finished:  # on a busy machine the first step may end before its move
+        result = step(cluster, result.state)
+        moves += result.moves
+    assert result.failure == ""
+    assert [move["state"] for move in moves] == ["moved"]
     assert [path for _method, path, _body in cluster.writes].count(MIGRATIONS) == 1
 
 
