@@ -209,8 +209,9 @@ options:
   fail_on_forecast:
     description:
       - Forecasts with which the task fails before it writes, as M(virt.placement.forecast_info) returns them.
-      - The task fails only if the rules make the forecast worse than it is without them. With an empty list it never
-        fails for a forecast.
+      - The task fails only if the rules make the forecast worse than it is without them. The role
+        C(placement_apply) also fails where it is as bad without them.
+      - A forecast reads all pods of the cluster. With an empty list no forecast is made.
     type: list
     elements: str
     choices: [possible, impossible, unknown]
