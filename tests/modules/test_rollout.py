@@ -284,6 +284,39 @@ def test_restart_does_not_apply_what_others_took_out_of_the_template(shop: Shop)
     assert [move["state"] for move in result["moves"]] == ["moved"]
 
 
+def test_restart_does_not_apply_staged_annotations_and_labels(shop: Shop) -> None:
+    """virt-controller sets RestartRequired for none of them, and the VMI of a restart has them all."""
+    stuck = {"sandbox.virt/not-migratable": "DisksNotLiveMigratable"}
+    names = ["b0", "b1"]
+    vms = [
+        objects.virtual_machine(name, shop.namespace, annotations={**stuck, "backup": "daily"})
+        for name in names
+    ]
+    shop.start(*vms, nodes=["w1"])
+    keep_machines_apart(shop, names)
+    staged = {"annotations": {SIDECARS: "[]", "backup": None}, "labels": {"team": "blue"}}
+    for name in names:
+        path = shop.path("VirtualMachine", name)
+        shop.api.patch(path, {"spec": {"template": {"metadata": staged}}})
+    uids, mark = shop.uids(), shop.sandbox.audit.mark()
+
+    result = shop.roll(allow=["migrate", "restart"])
+
+    assert (result["moves"], shop.uids(), shop.disruptions(mark)) == ([], uids, []), result
+    named = f"(label team, annotation backup, annotation {SIDECARS})"
+    assert [named in x["reason"] for x in result["skipped_instances"]] == [True, True], result
+    assert not any(map(requires_restart, shop.api.list(shop.path("VirtualMachine"))))
+
+    (move,) = shop.roll(allow=["restart"], apply_pending_changes=True)["moves"]
+    vmi = shop.api.get(shop.path("VirtualMachineInstance", move["name"]))
+    assert vmi["metadata"]["annotations"][SIDECARS] == "[]"
+    assert vmi["metadata"]["labels"]["team"] == "blue"
+    assert "backup" not in vmi["metadata"]["annotations"]
+
+
+SIDECARS = "hooks.kubevirt.io/hookSidecars"
+
+
 def test_restart_does_not_apply_an_exchanged_instance_type_or_preference(shop: Shop) -> None:
     """`revised` names the revision of its instance type that another VM got after a change of the type. `returned`
     had another type for a while, and has the changed one since."""

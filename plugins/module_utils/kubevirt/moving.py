@@ -300,8 +300,9 @@ def changes_since_start(
     """What a restart would apply beside placement: what differs between the VM's spec and the one
     that the VMI was `started` from, unless the VMI has it already (a live update).
 
-    `started` is `data.spec` of the VMI's ControllerRevision (KubeVirt, virt-controller
-    pkg/virt-controller/watch/vm, createVMRevision). Labels of rules are placement. The condition
+    `started` is `data.spec` of the VMI's ControllerRevision (KubeVirt, pkg/virt-controller/watch/vm/vm.go,
+    createVMRevision). A VMI is created with all labels and annotations of the template (SetupVMIFromVM), and
+    KubeVirt sets RestartRequired for none of them. Labels of rules are placement. The condition
     RestartRequired that nothing else explains is a change without a name, also one that the VMI has
     already. Placement explains it only where it waits for a restart (vm.go, syncRestartRequired).
     """
@@ -316,12 +317,13 @@ def changes_since_start(
     specs = [_mapping(template.get("spec")) for template in (before, now)]
     for name in sorted({*specs[0], *specs[1]} - set(PLACEMENT_FIELDS)):
         changed += _changes((specs[0].get(name), specs[1].get(name), vmi.spec.get(name)), name)
-    old, new = (_mapping(_mapping(each.get("metadata")).get("labels")) for each in (before, now))
-    changed += [
-        f"label {key}"
-        for key in sorted({*old, *new})
-        if not key.startswith(PREFIX) and old.get(key) != new.get(key) != vmi.labels.get(key)
-    ]
+    for kind, running in (("labels", vmi.labels), ("annotations", vmi.annotations)):
+        old, new = (_mapping(_mapping(each.get("metadata")).get(kind)) for each in (before, now))
+        changed += [
+            f"{kind[:-1]} {key}"
+            for key in sorted({*old, *new})
+            if not key.startswith(PREFIX) and old.get(key) != new.get(key) != running.get(key)
+        ]
     waiting = (SPREAD_FIELD,) if platform.rollout_strategy == "LiveUpdate" else PLACEMENT_FIELDS
     placed = any(specs[0].get(name) != specs[1].get(name) for name in waiting)
     if not changed and not placed and workload.condition("RestartRequired"):

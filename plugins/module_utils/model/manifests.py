@@ -110,6 +110,7 @@ def vmi_from_manifest(manifest: t.Mapping[str, JSON]) -> Vmi:
         terminating=bool(metadata.get("deletionTimestamp")),
         revision=status.get("virtualMachineRevisionName") or "",
         machine_type=sys.intern((status.get("machine") or {}).get("type") or ""),
+        annotations=_shared(metadata.get("annotations") or _NONE, 1),
     )
 
 

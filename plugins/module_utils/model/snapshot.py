@@ -140,6 +140,7 @@ class Vmi:
     """The ControllerRevision with the spec of the VirtualMachine that it was started from."""
     machine_type: str = ""
     """The machine type with which the guest runs; empty where it is not known."""
+    annotations: Labels = field(default_factory=dict)
 
     @property
     def finished(self) -> bool:

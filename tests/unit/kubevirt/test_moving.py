@@ -377,7 +377,10 @@ STARTED = {
     "runStrategy": "Always",
     "instancetype": {"kind": "VirtualMachineInstancetype", "name": "small"},
     "template": {
-        "metadata": {"labels": {"tier": "db"}},
+        "metadata": {
+            "labels": {"tier": "db"},
+            "annotations": {"hooks.kubevirt.io/hookSidecars": "[]"},
+        },
         "spec": {
             "terminationGracePeriodSeconds": 180,
             "domain": {"cpu": {"sockets": 1}, "devices": {"disks": [{"name": "a"}, {"name": "b"}]}},
@@ -407,6 +410,7 @@ def changed_since_start(
         "w1",
         vmi["metadata"]["labels"],
         vmi["spec"],
+        annotations=vmi["metadata"]["annotations"],
     )
     return changes_since_start(STARTED, vm, instance, Platform(rollout_strategy=rollout_strategy))
 
@@ -424,6 +428,16 @@ def changed_since_start(
             ("terminationGracePeriodSeconds",),
         ),
         (lambda spec: spec["template"]["metadata"]["labels"].clear(), ("label tier",)),
+        (
+            lambda spec: spec["template"]["metadata"]["annotations"].clear(),
+            ("annotation hooks.kubevirt.io/hookSidecars",),
+        ),
+        (
+            lambda spec: spec["template"]["metadata"]["annotations"].update(
+                {"hooks.kubevirt.io/hookSidecars": "[{}]", "team.example/any": "1"}
+            ),
+            ("annotation hooks.kubevirt.io/hookSidecars", "annotation team.example/any"),
+        ),
         (lambda spec: spec["instancetype"].update(name="large"), ("instancetype",)),
         (lambda spec: spec.update(preference={"name": "fedora"}), ("preference",)),
         (
@@ -457,6 +471,7 @@ def test_live_update_that_the_vmi_has_is_no_pending_change() -> None:
     def change(template: t.Any) -> None:
         template["spec"]["domain"]["cpu"]["sockets"] = 4
         template["metadata"]["labels"]["team"] = "a"
+        template["metadata"]["annotations"]["descheduler.alpha.kubernetes.io/evict"] = ""
 
     assert changed_since_start(lambda spec: change(spec["template"]), change) == ()
 
