@@ -42,7 +42,7 @@ class RandomVm:
             ["Always", "Always", "RerunOnFailure", "Manual", "Manual", "Once"]
         )
         self.eviction = chance.choice(
-            ["LiveMigrate", "LiveMigrate", "LiveMigrateIfPossible", "None", ""]
+            [*2 * ["LiveMigrate", "LiveMigrate", "LiveMigrateIfPossible", "None", ""], "External"]
         )
         self.by_subresource = self.run_strategy == "Manual" or (
             self.run_strategy == "Always" and self._at(50)

@@ -97,13 +97,14 @@ class Drain:
         )
 
     def run(self, node: str) -> set[str]:
-        """Evict until each has left the node or has a target that was refused; the latter."""
+        """Evict until each has left the node, has a target that was refused, or waits for another
+        controller; the latter two."""
         for _attempt in range(8):
             try:
                 drain.drain(self.stage.sandbox, node, timeout=5)
             except TimeoutError:
                 here = {name for name, where in self._nodes().items() if where == node}
-                if here <= self._waiting():
+                if here <= self._waiting() | self._left_to_others(node):
                     return here
             else:
                 return set()
@@ -114,6 +115,22 @@ class Drain:
         pods = self.stage.api.list(self.stage.path("Pod"))
         waiting = (pod for pod in pods if not pod["spec"].get("nodeName"))
         return {pod["metadata"]["labels"][VMI_ID] for pod in waiting}
+
+    def _left_to_others(self, node: str) -> set[str]:
+        """The VMs that KubeVirt has marked for another controller, and does not migrate."""
+        marked = {
+            vmi["metadata"]["name"]
+            for vmi in self.stage.api.list(self.stage.path("VirtualMachineInstance"))
+            if vmi["spec"].get("evictionStrategy") == "External"
+            and vmi["status"].get("evacuationNodeName") == node
+        }
+        migrations = self.stage.api.list(self.stage.path(MIGRATION))
+        assert not marked & {
+            each["spec"]["vmiName"]
+            for each in migrations
+            if (each.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+        }
+        return marked
 
 
 @pytest.fixture(scope="module")
