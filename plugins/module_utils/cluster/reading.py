@@ -10,6 +10,7 @@ serves another version of it than the one that is read here.
 from __future__ import annotations
 
 import functools
+import operator
 import typing as t
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -35,8 +36,10 @@ from ..model.manifests import (
 from ..model.objects import NodeTerm, Pod, Ref
 from ..model.placement_manifests import node_term_from_json, placement_from_spec
 from ..model.quota import quota_from_manifest
-from ..model.snapshot import Platform, Snapshot, Unreadable, Workload
+from ..model.snapshot import Platform, Snapshot, Unreadable, Vmi, Workload
 from .identity import platform_and_gaps, unreadable
+
+_Owned = t.TypeVar("_Owned", Pod, Vmi)
 
 _THREADS = 3
 
@@ -154,18 +157,37 @@ def _followed_up(api: ApiClient, scope: ReadScope, snapshot: Snapshot) -> Snapsh
 
 
 def without_foreign_owners(snapshot: Snapshot) -> Snapshot:
-    """The snapshot in which no pod is owned by a VMI of another namespace. Whoever may create pods in one
-    namespace may write any owner reference; owners are of the same namespace (Kubernetes, Owners and Dependents)."""
-    namespaces = {vmi.uid: vmi.ref.namespace for vmi in snapshot.vmis}
-
-    def is_foreign(pod: Pod) -> bool:
-        owner = pod.owner
-        return owner is not None and namespaces.get(owner.uid, pod.namespace) != pod.namespace
-
-    if not any(map(is_foreign, snapshot.pods)):
+    """The snapshot in which no pod and no VMI is owned by an object of another namespace. Whoever may
+    create pods in one namespace may write any owner reference; owners are of the same namespace
+    (Kubernetes, Owners and Dependents)."""
+    namespaces = {uid: ref.namespace for uid, ref in snapshot.controllers.items()}
+    namespaces.update((vmi.uid, vmi.ref.namespace) for vmi in snapshot.vmis)
+    namespaces.update((workload.uid, workload.ref.namespace) for workload in snapshot.workloads)
+    pods = _with_own_owners(snapshot.pods, operator.attrgetter("namespace"), namespaces)
+    vmis = _with_own_owners(snapshot.vmis, operator.attrgetter("ref.namespace"), namespaces)
+    if pods is snapshot.pods and vmis is snapshot.vmis:
         return snapshot
-    pods = (replace(pod, owner=None) if is_foreign(pod) else pod for pod in snapshot.pods)
-    return replace(snapshot, pods=tuple(pods))
+    return replace(snapshot, pods=pods, vmis=vmis)
+
+
+def _with_own_owners(
+    items: tuple[_Owned, ...],
+    namespace_of: t.Callable[[_Owned], str],
+    namespaces: t.Mapping[str, str],
+) -> tuple[_Owned, ...]:
+    """The items without the owners that are in another namespace; `namespaces` are those of owners, by uid.
+    The same tuple where there are none."""
+    foreign = {
+        place
+        for place, item in enumerate(items)
+        if item.owner is not None
+        and namespaces.get(item.owner.uid, own := namespace_of(item)) != own
+    }
+    if not foreign:
+        return items
+    return tuple(
+        replace(item, owner=None) if place in foreign else item for place, item in enumerate(items)
+    )
 
 
 def _with_moving(api: ApiClient, snapshot: Snapshot) -> Snapshot:

@@ -125,21 +125,14 @@ class _VmiWorkloads:
 def _split(
     snapshot: Snapshot, namespaces: t.Container[str] | None = None
 ) -> tuple[dict[str, list[Pod]], list[Pod]]:
-    """Unfinished pods: launcher pods by the uid of their VMI, and all others. An owner is in the namespace
-    of its dependants (Kubernetes, owners and dependents): a pod of another namespace that names the uid
-    of a VMI is no launcher pod of it."""
+    """Unfinished pods: launcher pods by the uid of their VMI, and all others."""
     launchers: dict[str, list[Pod]] = defaultdict(list)
     plain_pods = []
-    namespace_of = {vmi.uid: vmi.ref.namespace for vmi in snapshot.vmis}
     for pod in snapshot.pods:
         if pod.finished or (namespaces is not None and pod.namespace not in namespaces):
             continue
         owner = pod.owner
-        if (
-            owner is not None
-            and owner.kind == VMI
-            and namespace_of.get(owner.uid, pod.namespace) == pod.namespace
-        ):
+        if owner is not None and owner.kind == VMI:
             launchers[owner.uid].append(pod)
         else:
             plain_pods.append(pod)
@@ -173,10 +166,10 @@ def in_flight(snapshot: Snapshot, namespaces: t.Collection[str] = ()) -> InFligh
         if owner is None:
             continue
         vmi = vmis.get(owner.uid)
-        if vmi is not None and vmi.ref.namespace == pod.namespace:
+        if vmi is not None:
             if vmi.terminating or (vmi.node_name and pod.node_name != vmi.node_name):
                 doubtful.add(owner.uid)
-        elif vmi is None and pod.namespace in namespaces and owner.kind == VMI and _is_placed(pod):
+        elif pod.namespace in namespaces and owner.kind == VMI and _is_placed(pod):
             pods.add(pod.uid)
     instances = set()
     launchers = launcher_pods(snapshot) if doubtful else {}

@@ -387,25 +387,40 @@ def test_all_volumes_are_read_where_claims_cannot_be() -> None:
     assert gap.resource == "persistentvolumes"
 
 
-def test_a_pod_is_owned_by_no_vmi_of_another_namespace() -> None:
-    """A tenant may write any owner reference into its pods, such as one that names the VMI of another."""
+@pytest.mark.parametrize("kind", ["VirtualMachineInstance", "ReplicaSet", "VirtualMachine"])
+def test_nothing_is_owned_by_an_object_of_another_namespace(kind: str) -> None:
+    """A tenant may write any owner reference, such as one that names an object of another."""
     server = Server(random_lists(random.Random(7)))
-    victim = server.lists[f"{KUBEVIRT}/virtualmachineinstances"][0]
-    namespace = next(x for x in NAMESPACES if x != victim["metadata"]["namespace"])
+    vmis = server.lists[f"{KUBEVIRT}/virtualmachineinstances"]
+    deployment = {"kind": "Deployment", "name": "cache", "uid": "cache", "controller": True}
+    metadata = {"name": "cache-1", "namespace": "a", "uid": "cache-1"}
+    replica_set = {"metadata": {**metadata, "ownerReferences": [deployment]}}
+    server.lists["/apis/apps/v1/replicasets"] = [replica_set]
     owner = {
-        "apiVersion": "kubevirt.io/v1",
-        "kind": "VirtualMachineInstance",
-        "name": victim["metadata"]["name"],
-        "uid": victim["metadata"]["uid"],
-        "controller": True,
+        "VirtualMachineInstance": vmis[0],
+        "ReplicaSet": replica_set,
+        "VirtualMachine": server.lists[f"{KUBEVIRT}/virtualmachines"][0],
+    }[kind]["metadata"]
+    namespace = next(x for x in NAMESPACES if x != owner["namespace"])
+    evil = {
+        "name": owner["name"],
+        "namespace": namespace,
+        "uid": "evil",
+        "ownerReferences": [
+            {"kind": kind, "name": owner["name"], "uid": owner["uid"], "controller": True}
+        ],
     }
-    metadata = {"name": "evil", "namespace": namespace, "uid": "evil", "ownerReferences": [owner]}
-    spec = {"nodeSelector": {"no": "node"}, "containers": [{"name": "c"}]}
     before = server.read(EVERYTHING)
-    server.lists[PODS].append({"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
+    if kind == "VirtualMachine":
+        vmis.append({**vmis[0], "metadata": evil})
+    else:
+        spec = {"nodeSelector": {"no": "node"}, "containers": [{"name": "c"}]}
+        pod = {"metadata": evil, "spec": spec, "status": {"phase": "Pending"}}
+        server.lists[PODS].append(pod)
 
     after = server.read(EVERYTHING)
 
-    (evil,) = (pod for pod in after.pods if pod.uid == "evil")
-    assert evil.owner is None
+    owners = {x.uid: x.owner for x in after.pods} | {x.uid: x.owner for x in after.vmis}
+    assert owners["evil"] is None
     assert after.pods[: len(before.pods)] == before.pods
+    assert after.vmis[: len(before.vmis)] == before.vmis

@@ -9,6 +9,9 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.cluster.reading import (
+    without_foreign_owners,
+)
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instances import (
     InFlight,
     active_pod,
@@ -181,7 +184,9 @@ def test_instances_of_some_namespaces_are_those_of_all_that_are_in_them() -> Non
 def test_a_pod_of_another_namespace_is_no_launcher_pod() -> None:
     running, pod = vmi("db"), launcher("db")
     forged = launcher("db", node="w9", suffix="2", namespace="tenant")
-    snapshot = Snapshot(pods=(forged, pod), workloads=(vm("db"),), vmis=(running,))
+    snapshot = without_foreign_owners(
+        Snapshot(pods=(forged, pod), workloads=(vm("db"),), vmis=(running,))
+    )
 
     assert launcher_pods(snapshot) == {"u-db": [pod]}
     assert [i.pod for i in instances(snapshot, {"shop"})] == [pod]
