@@ -9,6 +9,7 @@ No decision is made here: a request comes to a Response, to Unreachable (not sen
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import math
 import signal
 import threading
@@ -158,6 +159,26 @@ class Session:
     trust: str = ""
     compress: bool = False
 
+    @property
+    def server(self) -> dict[str, str]:
+        """Digests of the host and of what is trusted, by which another process knows both again."""
+        return {"host": _digest(self.host), "trust": _digest(self.trust)}
+
+    def require(self, server: t.Mapping[str, str], when: str) -> None:
+        """Raises NoConfiguration where this session leads to another server than one before, whose
+        `server` is given: what was read of that one must not be written to this one."""
+        if self.server != server:
+            other_host = self.server["host"] != server["host"]
+            change = f"names {self.host}" if other_host else "trusts another certificate authority"
+            raise NoConfiguration(
+                f"{when}, and the configuration that was read again {change}: one run works on one"
+                " cluster; run again if the change is meant"
+            )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
 
 @dataclass(frozen=True)
 class Response:
@@ -194,22 +215,12 @@ class Transport:
     def renew(self, refused: Session) -> None:
         """Reads the configuration again, unless another thread has done so since `refused`.
 
-        Raises NoConfiguration where it leads to another server by now: what was read of the first one
-        must not be written to that."""
+        Raises NoConfiguration where it leads to another server by now."""
         with self._lock:
             if self._session is not refused:
                 return
             session = self._open()
-            if (session.host, session.trust) != (refused.host, refused.trust):
-                change = (
-                    f"names {session.host}"
-                    if session.host != refused.host
-                    else "trusts another certificate authority"
-                )
-                raise NoConfiguration(
-                    f"{refused.host} answered 401, and the configuration that was read again {change}: one"
-                    " run works on one cluster; run again if the change is meant"
-                )
+            session.require(refused.server, f"{refused.host} answered 401")
             self.check(session)
             self._session = session
 

@@ -76,6 +76,9 @@ LAST_QUESTION = 2.0
 """Seconds for which a module that failed may still read the uid of the cluster."""
 
 
+SERVER = "server"
+"""Where in `_run` the digests of the API server are."""
+
 READER = "the ClusterRole virt-placement-reader (rbac/reader.yml) has every right to list"
 
 
@@ -84,7 +87,8 @@ def run_task(module: AnsibleModule, run: Run) -> None:
 
     The result contains `cluster`, also after a failure. Its uid is None if the server received no
     request, or if it is the server that failed. With the option `cluster_uid` the cluster is checked
-    before anything else. If `run` refuses its input before its first request, no server is needed.
+    before anything else. A step of a run ends where the steps before it had another server. If `run`
+    refuses its input before its first request, no server is needed.
     """
     collector_spared_at_exit()
     api = connect(module)
@@ -100,8 +104,12 @@ def run_task(module: AnsibleModule, run: Run) -> None:
                 module.params["cluster_uid"],
                 "another cluster than before an answer 401, so the task ends",
             )
+        if previous_server := module.params.get("_run", {}).get(SERVER):
+            api.transport.session.require(previous_server, "a step of this run has ended")
         with _computing_bounded(module, api):
             result = run(module, api)
+        if "_run" in result:
+            result["_run"][SERVER] = api.transport.session.server
         if not cluster["uid"]:
             cluster.update(_identity(module, api))
     except InvalidInput as error:

@@ -15,6 +15,7 @@ import pytest
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virt.placement.plugins.module_utils.api import transport
+from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
 from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
     ApiError,
     ApiRequest,
@@ -47,6 +48,19 @@ def ends(run_module: RunModule, server: ScriptedServer) -> t.Any:
         auth = {"host": server.url, "api_key": "secret-token"}
         given = params if "kubeconfig" in params else {**auth, **params}
         return run_module(lambda: run_task(AnsibleModule(argument_spec()), run), given)
+
+    return call
+
+
+@pytest.fixture
+def stepped(run_module: RunModule, server: ScriptedServer) -> t.Any:
+    """Runs a step of a run against the scripted server."""
+    server.plays(*[KUBE_SYSTEM] * 9)
+    spec = {**argument_spec(), "_run": {"type": "dict", "default": {}}}
+
+    def call(run: Run, **params: t.Any) -> dict[str, t.Any]:
+        given = {"host": server.url, "api_key": "secret-token", **params}
+        return run_module(lambda: run_task(AnsibleModule(spec), run), given)
 
     return call
 
@@ -88,6 +102,42 @@ def test_after_401_the_cluster_is_compared_again(ends: t.Any, server: ScriptedSe
         in result["msg"]
     )
     assert [request.partition(" ")[0] for request in server.requests] == ["GET", "DELETE", "GET"]
+
+
+def step(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
+    api.get("/api/v1/namespaces/kube-system")
+    return {"_run": {"run": "r1"}}
+
+
+def test_a_step_goes_on_with_the_server_of_the_step_before(
+    stepped: t.Any, server: ScriptedServer
+) -> None:
+    handed_on = stepped(step)["_run"]
+    assert handed_on.keys() == {"run", "server"}
+    assert not stepped(step, _run=handed_on).get("failed")
+    assert server.url not in json.dumps(handed_on)
+
+
+@pytest.mark.parametrize("changed", ["host", "certificates"])
+def test_a_step_ends_the_run_where_host_or_certificates_changed_since_the_one_before(
+    stepped: t.Any, server: ScriptedServer, changed: str
+) -> None:
+    handed_on = stepped(step)["_run"]
+    before = list(server.requests)
+    other: dict[str, t.Any]
+    if changed == "host":
+        other = {"host": server.url.replace("127.0.0.1", "localhost")}
+        message = "names http://localhost"
+    else:
+        other = {"validate_certs": False}
+        message = "trusts another certificate authority"
+    result = stepped(lambda module, api: pytest.fail("must not run"), _run=handed_on, **other)
+    assert result["failed"]
+    assert (
+        f"a step of this run has ended, and the configuration that was read again {message}"
+        in (result["msg"])
+    )
+    assert server.requests == before
 
 
 def test_the_right_cluster_is_asked_once(ends: t.Any, server: ScriptedServer) -> None:
