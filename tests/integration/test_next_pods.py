@@ -324,7 +324,17 @@ def test_launcher_pod_of_a_halted_vm_is_the_one_that_virt_controller_creates(
 
 
 @pytest.mark.parametrize(
-    "name", ["hugepages of the request", "dedicated CPUs", "SEV", "GPUs", "typed", "network"]
+    "name",
+    [
+        "hugepages of the request",
+        "CPU model",
+        "dedicated CPUs",
+        "SEV",
+        "GPUs",
+        "host device",
+        "typed",
+        "network",
+    ],
 )
 def test_halted_vm_without_a_node_of_its_kind_is_unschedulable_as_forecast(
     stage: Stage, name: str
@@ -342,7 +352,7 @@ def test_halted_vm_without_a_node_of_its_kind_is_unschedulable_as_forecast(
         domain = vm["spec"]["template"]["spec"]["domain"]
         devices = {**domain["devices"], **DOMAINS[name].get("devices", {})}
         domain |= {**DOMAINS[name], "devices": devices}
-        open_nodes(stage, "old1", "old2")
+        open_nodes(stage, *(NODES[4:] if name == "CPU model" else NODES[:2]))
     stage.create(vm)
     rule = {"name": "anywhere", "workloads": ["db"], "run_on": {"zone": ["zone1", "zone2"]}}
 
@@ -353,5 +363,11 @@ def test_halted_vm_without_a_node_of_its_kind_is_unschedulable_as_forecast(
     stage.api.patch(stage.path("VirtualMachine", "db"), {"spec": {"runStrategy": "Always"}})
     assert stage.placed(1) == [""]
     stage.sandbox.restore_nodes()
-    places = {"GPUs": NODES[2:4], "typed": ("new1", "amd1"), "network": NODES[:2]}
+    places = {
+        "CPU model": NODES[:4],
+        "GPUs": NODES[2:4],
+        "host device": NODES[2:],
+        "typed": ("new1", "amd1"),
+        "network": NODES[:2],
+    }
     assert stage.node_of("db") in places.get(name, NODES)

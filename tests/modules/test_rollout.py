@@ -294,7 +294,7 @@ def test_restart_does_not_apply_staged_annotations_and_labels(shop: Shop) -> Non
     ]
     shop.start(*vms, nodes=["w1"])
     keep_machines_apart(shop, names)
-    staged = {"annotations": {SIDECARS: "[]", "backup": None}, "labels": {"team": "blue"}}
+    staged = {"annotations": {KEPT: "true", "backup": None}, "labels": {"team": "blue"}}
     for name in names:
         path = shop.path("VirtualMachine", name)
         shop.api.patch(path, {"spec": {"template": {"metadata": staged}}})
@@ -303,18 +303,18 @@ def test_restart_does_not_apply_staged_annotations_and_labels(shop: Shop) -> Non
     result = shop.roll(allow=["migrate", "restart"])
 
     assert (result["moves"], shop.uids(), shop.disruptions(mark)) == ([], uids, []), result
-    named = f"(label team, annotation backup, annotation {SIDECARS})"
+    named = f"(label team, annotation backup, annotation {KEPT})"
     assert [named in x["reason"] for x in result["skipped_instances"]] == [True, True], result
     assert not any(map(requires_restart, shop.api.list(shop.path("VirtualMachine"))))
 
     (move,) = shop.roll(allow=["restart"], apply_pending_changes=True)["moves"]
     vmi = shop.api.get(shop.path("VirtualMachineInstance", move["name"]))
-    assert vmi["metadata"]["annotations"][SIDECARS] == "[]"
+    assert vmi["metadata"]["annotations"][KEPT] == "true"
     assert vmi["metadata"]["labels"]["team"] == "blue"
     assert "backup" not in vmi["metadata"]["annotations"]
 
 
-SIDECARS = "hooks.kubevirt.io/hookSidecars"
+KEPT = "kubevirt.io/keep-launcher-alive-after-failure"
 
 
 def test_restart_does_not_apply_an_exchanged_instance_type_or_preference(shop: Shop) -> None:

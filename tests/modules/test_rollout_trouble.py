@@ -172,7 +172,11 @@ def test_a_canceled_migration_that_does_not_end_holds_up_no_other_vm(
 
     assert result["failed"]
     assert "1 canceled migration did not end" in result["msg"]
-    assert "its migration was canceled and is still Running" in result["msg"]
+    assert re.search(
+        rf"VirtualMachineInstance {shop.namespace}/p\d on w1: its migration was canceled and is still"
+        " Running",
+        result["msg"],
+    )
     assert [(move["instance"][0], move["state"]) for move in result["moves"]] == [("q", "moved")]
     assert [skipped["instance"][0] for skipped in result["skipped_instances"]] == ["p"]
     assert lease["spec"]["holderIdentity"] == ""
@@ -183,14 +187,26 @@ def test_a_canceled_migration_that_does_not_end_holds_up_no_other_vm(
 
 
 def test_a_run_whose_time_is_over_says_which_migrations_go_on(shop: Shop) -> None:
+    """Another pair stays where it is: the list of skipped instances has all that the message names."""
     pair_on_one_node(shop, faults={"sandbox.virt/migration-seconds": "25"})
+    stays = {"placement.virt/do-not-move": "true"}
+    kept = [objects.virtual_machine(name, shop.namespace) for name in ("k0", "k1")]
+    for vm in kept:
+        vm["metadata"]["labels"] = stays
+    shop.start(*kept, nodes=["w3"])
+    keep_machines_apart(shop, ["k0", "k1"])
 
     result = shop.roll(run_timeout=10, move_timeout=40)
 
     assert result["failed"]
     assert "goes on without this task, and the next one continues it: Virtual" in result["msg"]
-    assert [skipped["method"] for skipped in result["skipped_instances"]] == ["migrate"]
-    assert result["skipped_instances"][0]["reason"].startswith("goes on without this task")
+    skipped = {x["instance"]: x for x in result["skipped_instances"]}
+    assert set(re.findall(rf"VirtualMachineInstance {shop.namespace}/(\w+)", result["msg"])) == set(
+        skipped
+    )
+    (moving,) = (x for name, x in skipped.items() if name not in ("k0", "k1"))
+    assert moving["method"] == "migrate"
+    assert moving["reason"].startswith("goes on without this task")
     again = shop.roll(move_timeout=60, run_timeout=90, seconds=90)
     assert [move["state"] for move in again["moves"]] == ["moved"]
 
@@ -216,6 +232,14 @@ def test_two_vms_that_block_each_other_are_named_with_the_way_out(shop: Shop) ->
     reasons = {skipped["name"]: skipped["reason"] for skipped in result["skipped_instances"]}
     assert f"it and VirtualMachineInstance {shop.namespace}/m2 on w2 block" in reasons["m1"]
     assert f"it and VirtualMachineInstance {shop.namespace}/m1 on w1 block" in reasons["m2"]
+    assert "Add a node that one of them may use, or stop m1, move m2, and start m1" in reasons["m1"]
+    path = shop.path("VirtualMachine", "m1")
+    shop.api.patch(path, {"spec": {"runStrategy": "Halted"}})
+    shop.api.wait_gone(shop.path("VirtualMachineInstance", "m1"))
+    assert [move["name"] for move in shop.roll()["moves"]] == ["m2"]
+    shop.api.patch(path, {"spec": {"runStrategy": "Always"}})
+    shop.wait_ready(2)
+    assert shop.nodes() == {"m1": "w2", "m2": "w1"}
 
 
 def test_a_quota_that_holds_a_migration_is_named_at_once(shop: Shop) -> None:
