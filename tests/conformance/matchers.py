@@ -23,13 +23,13 @@ from ansible_collections.virt.placement.plugins.module_utils.scheduler.labels im
     matches_node,
     matches_terms,
 )
-from ansible_collections.virt.placement.plugins.module_utils.scheduler.preferences import (
-    scored_terms,
-)
-from ansible_collections.virt.placement.plugins.module_utils.scheduler.taint_toleration import (
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.node_state import (
     SCHEDULING_EFFECTS,
     tolerates,
     untolerated,
+)
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.preferences import (
+    scored_terms,
 )
 
 from .scorers import node_affinity_scores

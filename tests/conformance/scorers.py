@@ -35,6 +35,9 @@ from ansible_collections.virt.placement.plugins.module_utils.scheduler.labels im
     is_readable_term,
     matches_term,
 )
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.node_state import (
+    untolerated,
+)
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.nodes import NodeTable
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.pod_topology_spread import (
     Constraint,
@@ -49,9 +52,6 @@ from ansible_collections.virt.placement.plugins.module_utils.scheduler.selector_
     Counts,
     ExistingTerms,
     SelectorIndex,
-)
-from ansible_collections.virt.placement.plugins.module_utils.scheduler.taint_toleration import (
-    untolerated,
 )
 
 from .world import has_system_constraints

@@ -35,8 +35,7 @@ from ..model.manifests import (
 )
 from ..model.objects import NodeTerm, Pod, Ref
 from ..model.placement_manifests import node_term_from_json, placement_from_spec
-from ..model.quota import quota_from_manifest
-from ..model.snapshot import Platform, Snapshot, Unreadable, Vmi, Workload
+from ..model.snapshot import Platform, Snapshot, Unreadable, Vmi, Workload, quota_from_manifest
 from .identity import platform_and_gaps, unreadable
 
 _Owned = t.TypeVar("_Owned", Pod, Vmi)

@@ -7,10 +7,14 @@ from __future__ import annotations
 import typing as t
 
 from ..api.client import ApiClient
-from ..forecast.drill import drill
-from ..forecast.report import drills_as_json
+from ..forecast.decide import ForecastResult, worst_of
+from ..forecast.drill import Drill, DrillReport, drill, table
 from ..interface.arguments import topology_of
 from ..interface.results import warn_unreadable
+from ..model.json_pointer import JSON
+from ..model.rendering import as_json
+from ..model.snapshot import unreadable_texts
+from ..model.topology import Topology
 from .forecast import read_question
 
 if t.TYPE_CHECKING:
@@ -26,4 +30,28 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         question.change().after, request.domains_of, event=request.event, topology=topology
     )
     warn_unreadable(module.warn, report.unreadable)
-    return {**drills_as_json(report, topology), **question.findings_as_json(module.warn)}
+    return {**_drills_as_json(report, topology), **question.findings_as_json(module.warn)}
+
+
+def _drills_as_json(report: DrillReport, topology: Topology) -> dict[str, JSON]:
+    """Only the domains whose loss has an impact are listed."""
+    impact = [drill for drill in report.drills if drill.has_impact]
+    worst = worst_of(drill.answer for drill in report.drills)
+    return {
+        "forecast": str(ForecastResult.UNKNOWN if report.unreadable else worst),
+        "reasons": [f"unknown: {text}" for text in unreadable_texts(report.unreadable)],
+        "domains": [_drill(drill) for drill in impact],
+        "counts": {"domains": len(report.drills), "impact": len(impact)},
+        "table": table(report, topology),
+        "permission_gaps": as_json(report.unreadable),
+    }
+
+
+def _drill(drill: Drill) -> dict[str, JSON]:
+    result: dict[str, JSON] = as_json(drill)
+    result["topology_key"] = result.pop("key")
+    result["forecast"] = result.pop("answer")
+    for entry, blocked in zip(result["blocked"], drill.blocked, strict=True):
+        del entry["own"]
+        entry["message"] = blocked.message
+    return result

@@ -14,9 +14,8 @@ from ..forecast.change import (
     Scale,
     what_if,
 )
-from ..forecast.eviction import ENDING_STRATEGIES
+from ..forecast.eviction import ENDING_STRATEGIES, NodeEvent
 from ..forecast.forecast import estimates, forecast
-from ..forecast.report import forecast_as_json
 from ..forecast.result import Forecast
 from ..forecast.unplaced import pending_now
 from ..interface.arguments import rules_data, topology_of
@@ -24,24 +23,20 @@ from ..interface.results import warn_once, warn_unreadable
 from ..interface.runner import with_errors_of_the_cluster
 from ..lint.run import lint_of_writes
 from ..model.findings import Finding, InputError, InvalidInput
-from ..model.snapshot import Snapshot
-from ..model.topology import Topology
-from ..rules.plan import ExtraFindings, RulesPlan, RulesRequest
-from ..view.label_input import NodeLabels, assumed_node_labels, with_node_labels
-from .rules import forecast_scope, plan_with_instance_types, rules_request, scope_of
-
-if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
-
-import typing as t
-
-from ..forecast.eviction import NodeEvent
 from ..model.input import InputReader, by_likeness, nearest
 from ..model.json_pointer import JSON
 from ..model.kinds import KINDS, SCALABLE_KINDS
 from ..model.objects import Ref
-from ..model.topology import UndeclaredKey
-from ..view.label_input import label_key
+from ..model.plan import move_as_json, skipped_as_json
+from ..model.rendering import as_json
+from ..model.snapshot import Snapshot
+from ..model.topology import Topology, UndeclaredKey
+from ..rules.plan import ExtraFindings, RulesPlan, RulesRequest
+from ..view.label_input import NodeLabels, assumed_node_labels, label_key, with_node_labels
+from .rules import forecast_scope, plan_with_instance_types, rules_request, scope_of
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
 
 
 def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
@@ -50,7 +45,29 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     question = read_question(module.params, api, topology)
     result = _forecast(question, topology)
     warn_unreadable(module.warn, result.unreadable)
-    return {**forecast_as_json(result), **question.findings_as_json(module.warn, result.findings)}
+    return {**_forecast_as_json(result), **question.findings_as_json(module.warn, result.findings)}
+
+
+def _forecast_as_json(forecast: Forecast) -> dict[str, JSON]:
+    result = {
+        name: as_json(getattr(forecast, name))
+        for name in (
+            "reasons",
+            "instances_to_schedule",
+            "min_unschedulable",
+            "down_until_fenced",
+            "pending",
+            "not_migratable",
+            "deadlock",
+        )
+    }
+    return {
+        **result,
+        "forecast": str(forecast.answer),
+        "moves": [move_as_json(move) for move in forecast.moves],
+        "skipped_instances": [skipped_as_json(skipped) for skipped in forecast.skipped],
+        "permission_gaps": as_json(forecast.unreadable),
+    }
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from ..model.rendering import columns
 from ..model.snapshot import Instance, Snapshot, Unreadable, unreadable_texts
 from ..model.topology import Topology
 from ..scheduler.framework import pod_key
+from ..scheduler.node_state import untolerated
 from ..scheduler.nodes import NodeSet
-from ..scheduler.taint_toleration import untolerated
 from ..view.view import ClusterView
 from .bounds import reachable_nodes
 from .decide import (

@@ -30,7 +30,7 @@ from ..model.objects import Placement, Pod, Ref, Taint
 from ..model.placement_manifests import CREATED_BY
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 from ..planning.movable_instances import node_not_ready_text
-from ..scheduler.taint_toleration import tolerates
+from ..scheduler.node_state import tolerates
 
 NodeEvent = t.Literal["drain", "failure"]
 NODE_EVENTS: tuple[NodeEvent, ...] = ("drain", "failure")

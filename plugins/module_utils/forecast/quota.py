@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from ..model.objects import Pod, Ref
 from ..model.plan import Method
-from ..model.quota import Quota, charged
+from ..model.snapshot import Quota, charged
 from .change import ChangedCluster
 from .decide import ForecastResult, worst_of
 from .result import Forecast, NotMigratableInstance, UnschedulableInstance

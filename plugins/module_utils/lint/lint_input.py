@@ -40,9 +40,9 @@ from ..model.topology import Topology
 from ..scheduler.framework import PlacementInfo, PodInfo
 from ..scheduler.inter_pod_affinity import AffinityTerms
 from ..scheduler.node_affinity import nodes_of_placement
+from ..scheduler.node_state import TaintToleration
 from ..scheduler.nodes import NodeTable
 from ..scheduler.selector_index import SelectorCount, SelectorIndex
-from ..scheduler.taint_toleration import TaintToleration
 
 _Member = t.TypeVar("_Member")
 _NO_TERMS = PlacementInfo(Placement(), 0, 0, AffinityTerms())

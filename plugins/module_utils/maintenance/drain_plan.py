@@ -30,7 +30,7 @@ from ..rollout.journal import RunJournal, digest
 from ..rollout.move import MoveRecord, Phase
 from ..rollout.options import RolloutOptions
 from ..rollout.view import WhyNoRestart
-from ..view.tables import ClusterTables
+from ..view.view import ClusterView
 from .pods import PENDING_CHANGES, VM_POLICIES, PodAction, PodDecision, PodFilter, vm_policy
 
 ATTEMPTS = 3
@@ -64,7 +64,7 @@ class DrainView:
         if not self.moving:
             return ()
         daemonsets = {x.uid for x in self.snapshot.workloads if x.ref.kind == "DaemonSet"}
-        pod_filter = PodFilter(self._tables.vmis, daemonsets, self.allowed)
+        pod_filter = PodFilter(self._view.vmis, daemonsets, self.allowed)
         pods = (pod for pod in self.snapshot.pods if pod.node_name in self.nodes)
         decisions = map(pod_filter.decide, pods)
         return tuple(x for x in decisions if x.action is not PodAction.LEAVE)
@@ -117,15 +117,15 @@ class DrainView:
         return Plan(tuple(moves), tuple(skipped))
 
     @cached_property
-    def _tables(self) -> ClusterTables:
-        return ClusterTables(self.snapshot)
+    def _view(self) -> ClusterView:
+        return ClusterView(self.snapshot)
 
     def _uid(self, decision: PodDecision) -> str:
         return decision.vmi.uid if decision.vmi is not None else decision.pod.uid
 
     def _instance(self, decision: PodDecision) -> tuple[Instance, Workload | None]:
         pod, vmi = decision.pod, decision.vmi
-        workloads = self._tables.workloads
+        workloads = self._view.workloads
         if vmi is not None:
             ref = vmi_workload(vmi, workloads)
             return Instance(vmi.ref, vmi.uid, ref, pod, vmi), workloads.get(ref)
@@ -145,7 +145,7 @@ class DrainView:
 
     def method_of_vm(self, vmi: Vmi) -> tuple[Method | None, str, bool]:
         """How a VM leaves; or why it does not, and whether that ends by itself."""
-        workload, policy = self._tables.workloads.get(self._owner(vmi)), self.policy_of(vmi)
+        workload, policy = self._view.workloads.get(self._owner(vmi)), self.policy_of(vmi)
         kind = workload.ref.kind if workload is not None else ""
         if policy not in VM_POLICIES or policy == "refuse":
             return None, f"its vm_policy is '{policy}'", False
@@ -176,7 +176,7 @@ class DrainView:
 
     def policy_of(self, vmi: Vmi) -> str:
         """One of VM_POLICIES, or another text that the label of the VM has."""
-        return vm_policy(vmi, self._tables.workloads.get(self._owner(vmi)), self.policy)
+        return vm_policy(vmi, self._view.workloads.get(self._owner(vmi)), self.policy)
 
     @property
     def for_forecast(self) -> Snapshot:

@@ -26,9 +26,19 @@ from ..model.plan import Method, Move
 from ..model.snapshot import Unreadable
 from ..model.topology import Topology
 from ..scheduler.nodes import takes_pods
-from .budgets import OF_BUDGETS, DisruptionBudget, EvictionAnswer, budget_findings, drain_finding
 from .drain_plan import DrainView
-from .pods import OF_PODS, PENDING_CHANGES, VM_POLICIES, VM_POLICY, PodAction
+from .pods import (
+    OF_BUDGETS,
+    OF_PODS,
+    PENDING_CHANGES,
+    VM_POLICIES,
+    VM_POLICY,
+    DisruptionBudget,
+    EvictionAnswer,
+    PodAction,
+    budget_findings,
+    drain_finding,
+)
 
 NO_PLACE = "no_place"
 PLACE_UNKNOWN = "place_unknown"

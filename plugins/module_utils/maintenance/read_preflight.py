@@ -25,9 +25,8 @@ from ..model.placement_manifests import selector_from_json
 from ..model.snapshot import Unreadable
 from ..model.topology import Topology
 from ..scheduler.labels import matches
-from .budgets import DisruptionBudget, EvictionAnswer
 from .drain_plan import DrainView
-from .pods import PodAction
+from .pods import DisruptionBudget, EvictionAnswer, PodAction
 from .preflight import CONFIG_POOL_UPDATING, HEALTH_CHECK, Automation, PreflightInput
 
 Object = t.Mapping[str, JSON]

@@ -22,9 +22,8 @@ from ..model.kinds import VIRTUAL_MACHINE, VMI, instance_path, instances_path
 from ..model.manifests import vmi_from_manifest
 from ..model.objects import Ref
 from ..model.plan import WITHOUT_SUCCESSOR, Method
-from ..model.quota import quota_from_manifest
-from ..model.snapshot import Instance, Migration, Snapshot, Vmi
-from ..view.tables import ClusterTables
+from ..model.snapshot import Instance, Migration, Snapshot, Vmi, quota_from_manifest
+from ..view.view import ClusterView
 from .gates import Key
 from .journal import RunJournal, digest
 from .migrate import migration_path
@@ -76,7 +75,7 @@ class Observer:
         self._api = api
         self._snapshot = snapshot
         self._journal = journal
-        self._tables = ClusterTables(snapshot)
+        self._tables = ClusterView(snapshot)
         self.instances = self._tables.instances
         self.successors = self._match_successors()
 

@@ -27,7 +27,7 @@ from ..planning.movable_instances import InstanceSelection
 from ..planning.plan import Scope
 from ..view import selection as references
 from ..view.selection import WorkloadLookup
-from ..view.tables import ClusterTables
+from ..view.view import ClusterView
 
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 
@@ -213,7 +213,7 @@ def wanted(options: RolloutOptions, snapshot: Snapshot) -> InstanceSelection:
     """Raises InvalidInput for namespaces and workloads that do not exist, and where something that
     is needed could not be read: with an incomplete view nothing may move."""
     faults = _unreadable([gap for gap in snapshot.unreadable if gap.resource != POOL.plural])
-    lookup = WorkloadLookup(ClusterTables(snapshot), faults)
+    lookup = WorkloadLookup(ClusterView(snapshot), faults)
     for namespace in namespaces_of(options) if not faults else ():
         lookup.check_namespace(namespace, "namespaces")
     refs: set[Ref] = set()

@@ -15,7 +15,7 @@ from ..model.objects import Labels, Pod, Ref
 from ..model.rule import KeepApart, KeepTogether, PodSelector, Rule, Target, WorkloadSelector
 from ..model.snapshot import Snapshot, Unreadable, Vmi, Workload
 from ..view.selection import WorkloadLookup
-from ..view.tables import ClusterTables
+from ..view.view import ClusterView
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Inventory:
     """The tables of a cluster, with what runs of each workload. VMIs and pods are those that have not
     ended."""
 
-    tables: ClusterTables
+    tables: ClusterView
     vmis: t.Mapping[str, tuple[Vmi, ...]]
     """Uid of a workload to the VMIs that it owns."""
     plain_pods: t.Mapping[Ref, tuple[Pod, ...]]
@@ -44,7 +44,7 @@ class Inventory:
             pods[pod.namespace].append(pod)
             if pod.owner is None or pod.owner.kind != VMI:
                 plain[pod_workload(pod, snapshot.controllers)].append(pod)
-        return cls(ClusterTables(snapshot), _frozen(vmis), _frozen(plain), _frozen(pods))
+        return cls(ClusterView(snapshot), _frozen(vmis), _frozen(plain), _frozen(pods))
 
     @property
     def snapshot(self) -> Snapshot:

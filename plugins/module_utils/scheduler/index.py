@@ -19,11 +19,10 @@ from .inter_pod_affinity import InterPodAffinity, affinity_terms
 from .node_affinity import NodeAffinity, nodes_of_placement
 from .node_ports import NodePorts
 from .node_resources import NodeResourcesFit
-from .node_state import NodeName, NodeUnschedulable
+from .node_state import NodeName, NodeUnschedulable, TaintToleration
 from .nodes import NodeSet, NodeTable
 from .pod_topology_spread import PodTopologySpread, Tolerates
 from .selector_index import SelectorIndex
-from .taint_toleration import TaintToleration
 from .volume_binding import ClaimTerms, VolumeBinding
 
 POD_INFOS_KEPT = 4096

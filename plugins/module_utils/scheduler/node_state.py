@@ -1,13 +1,26 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""NodeName and NodeUnschedulable: is the pod bound to another node, is the node cordoned?"""
+"""NodeName, NodeUnschedulable and TaintToleration: is the pod bound to another node, is the node cordoned,
+which of its taints does the pod not tolerate?
+
+Source of tolerations: api core/v1 Toleration.ToleratesTaint, component-helpers FindMatchingUntoleratedTaint.
+"""
 
 from __future__ import annotations
 
-from ..model.objects import Taint
-from .framework import NODE_NAME, NODE_UNSCHEDULABLE, Code, FilterReason, FilterStatus, PodInfo
+import typing as t
+
+from ..model.objects import Taint, Toleration
+from .framework import (
+    NODE_NAME,
+    NODE_UNSCHEDULABLE,
+    TAINT_TOLERATION,
+    Code,
+    FilterReason,
+    FilterStatus,
+    PodInfo,
+)
 from .nodes import NodeSet, NodeTable
-from .taint_toleration import tolerates
 
 UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
@@ -59,3 +72,72 @@ class NodeUnschedulable:
             tolerates(toleration, UNSCHEDULABLE_TAINT)
             for toleration in pod_info.pod.placement.tolerations
         )
+
+
+SCHEDULING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether one toleration covers one taint; tolerationSeconds is ignored. The operators Gt and Lt
+    (alpha in Kubernetes 1.35) cover none."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator in ("Equal", ""):
+        return toleration.value == taint.value
+    return toleration.operator == "Exists"
+
+
+def untolerated(
+    taints: t.Iterable[Taint],
+    tolerations: t.Sequence[Toleration],
+    *,
+    effects: frozenset[str] = SCHEDULING_EFFECTS,
+) -> t.Iterator[Taint]:
+    """The taints with one of `effects` that no toleration covers, in their order on the node."""
+    for taint in taints:
+        if taint.effect in effects and not any(
+            tolerates(toleration, taint) for toleration in tolerations
+        ):
+            yield taint
+
+
+class TaintToleration:
+    """The filter."""
+
+    name = TAINT_TOLERATION
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._tolerated: dict[tuple[Toleration, ...], NodeSet] = {}
+
+    def tolerated_nodes(self, tolerations: tuple[Toleration, ...]) -> NodeSet:
+        """The nodes without a scheduling taint that the tolerations do not cover."""
+        tolerated = self._tolerated.get(tolerations)
+        if tolerated is None:
+            tolerated = 0
+            for taints, nodes in self._table.by_taints.items():
+                if next(untolerated(taints, tolerations), None) is None:
+                    tolerated |= nodes
+            self._tolerated[tolerations] = tolerated
+        return tolerated
+
+    def nodes(self, pod_info: PodInfo) -> NodeSet:
+        return pod_info.placement_info.tolerated_nodes
+
+    def failure(self, pod_info: PodInfo, n: int) -> FilterStatus | None:
+        if pod_info.placement_info.tolerated_nodes >> n & 1:
+            return None
+        node = self._table.nodes[n]
+        tolerations = pod_info.pod.placement.tolerations
+        reasons = tuple(
+            FilterReason(
+                "taint",
+                f"node {node.name} has the taint {taint.key}={taint.value}:{taint.effect},"
+                " which the pod does not tolerate",
+                taint,
+            )
+            for taint in untolerated(node.taints, tolerations)
+        )
+        return FilterStatus(self.name, Code.UNRESOLVABLE, reasons)

@@ -20,7 +20,7 @@ from ..model.objects import Ref
 from ..model.rule import PodSelector, WorkloadSelector
 from ..model.snapshot import Snapshot
 from .label_input import labels
-from .tables import ClusterTables
+from .view import ClusterView
 
 _OF_PODS = ("labels", "namespaces")
 _WAYS = ("name", "names", "labels")
@@ -203,7 +203,7 @@ def look_up(query: WorkloadQuery, snapshot: Snapshot) -> SelectedWorkloads:
     """The workloads that a query names. Raises InvalidInput for each workload, and each namespace,
     that does not exist."""
     errors: list[InputError] = []
-    lookup = WorkloadLookup(ClusterTables(snapshot), errors)
+    lookup = WorkloadLookup(ClusterView(snapshot), errors)
     for namespace in (*(query.namespaces or ()), *(query.read or ())):
         lookup.check_namespace(namespace, "namespaces")
     for namespace in query.excluded:
@@ -231,14 +231,14 @@ def _namespaces(snapshot: Snapshot) -> list[str]:
     """Every namespace that has something in it or could be read."""
     refs = (*(x.ref for x in snapshot.workloads), *(x.ref for x in snapshot.vmis))
     names = {ref.namespace for ref in refs} | {pod.namespace for pod in snapshot.pods}
-    return sorted(names | ClusterTables(snapshot).namespaces.keys())
+    return sorted(names | ClusterView(snapshot).namespaces.keys())
 
 
 class WorkloadLookup:
     """Finds the workloads that selectors name. What is not found is added to `errors`, with the
     nearest names."""
 
-    def __init__(self, tables: ClusterTables, errors: list[InputError]) -> None:
+    def __init__(self, tables: ClusterView, errors: list[InputError]) -> None:
         self._tables = tables
         self._snapshot = tables.snapshot
         self._errors = errors

@@ -1,19 +1,102 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One reading of a cluster: its tables, and the scheduler's index of it."""
+"""One reading of a cluster: its objects by reference, uid and name, and the scheduler's index of it."""
 
 from __future__ import annotations
 
 import typing as t
+from collections import defaultdict
 from functools import cached_property
 
-from ..model.objects import Pod
+from ..kubevirt.instances import InFlight, in_flight, instances, launcher_pods
+from ..model.objects import Labels, Namespace, Node, Pod, Ref
+from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 from ..scheduler.index import Index
-from .tables import ClusterTables
 
 
-class ClusterView(ClusterTables):
-    """A snapshot with its tables and its index. The index has the scheduler's default configuration."""
+class ClusterView:
+    """A snapshot with its tables and its index, each built when it is first used. The index has the scheduler's
+    default configuration."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+
+    @cached_property
+    def nodes(self) -> dict[str, Node]:
+        """Nodes by name."""
+        return {node.name: node for node in self.snapshot.nodes}
+
+    @cached_property
+    def namespaces(self) -> dict[str, Namespace]:
+        """Namespaces by name."""
+        return {namespace.name: namespace for namespace in self.snapshot.namespaces}
+
+    @cached_property
+    def workloads(self) -> dict[Ref, Workload]:
+        return {workload.ref: workload for workload in self.snapshot.workloads}
+
+    @cached_property
+    def _names(self) -> dict[tuple[str, str], dict[str, Labels]]:
+        """(kind, namespace) to the names of its objects with their labels."""
+        names: dict[tuple[str, str], dict[str, Labels]] = defaultdict(dict)
+        for workload in self.snapshot.workloads:
+            ref = workload.ref
+            names[ref.kind, ref.namespace][ref.name] = workload.template_labels
+        for pod in self.snapshot.pods:
+            if pod.owner is None and not pod.finished:
+                names["Pod", pod.namespace][pod.name] = pod.labels
+        return dict(names)
+
+    def labels_by_name(self, kind: str, namespace: str) -> t.Mapping[str, Labels]:
+        """The workloads of one kind in one namespace with the labels of their templates; bare pods
+        with their own."""
+        return self._names.get((kind, namespace), {})
+
+    @cached_property
+    def pods(self) -> dict[str, Pod]:
+        """Pods by uid."""
+        return {pod.uid: pod for pod in self.snapshot.pods}
+
+    @cached_property
+    def vmis(self) -> dict[str, Vmi]:
+        """Virtual machine instances by uid, also those that have ended."""
+        return {vmi.uid: vmi for vmi in self.snapshot.vmis}
+
+    @cached_property
+    def launcher_pods(self) -> dict[str, list[Pod]]:
+        """Uid of each VMI to its launcher pods that have not finished, migration targets too."""
+        return launcher_pods(self.snapshot)
+
+    @cached_property
+    def instances(self) -> tuple[Instance, ...]:
+        """The running and the waiting instances (see `kubevirt/instances`)."""
+        return instances(self.snapshot)
+
+    @cached_property
+    def instances_by_workload(self) -> dict[Ref, list[Instance]]:
+        """The instances of each workload that has any; those of unknown workloads are left out."""
+        instances_by_workload: dict[Ref, list[Instance]] = defaultdict(list)
+        for instance in self.instances:
+            if instance.workload is not None:
+                instances_by_workload[instance.workload].append(instance)
+        return dict(instances_by_workload)
+
+    @cached_property
+    def instances_by_pod(self) -> dict[Ref, Instance]:
+        """The instance of each pod. The target pod of a migration has no instance yet."""
+        return {x.pod.ref: x for x in self.instances if x.pod is not None}
+
+    @cached_property
+    def in_flight(self) -> InFlight:
+        """Pods that are leaving, and instances that are migrating."""
+        return in_flight(self.snapshot)
+
+    def instances_of(self, workload: Ref) -> t.Sequence[Instance]:
+        return self.instances_by_workload.get(workload, ())
+
+    def workload_of(self, instance: Instance) -> Workload | None:
+        """The workload of an instance, None if there is none or it could not be read."""
+        return self.workloads.get(instance.workload) if instance.workload is not None else None
 
     @cached_property
     def index(self) -> Index:

@@ -10,7 +10,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
 from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import NodeEvent
-from ansible_collections.virt.placement.plugins.module_utils.model.quota import Quota
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Quota
 from tests.unit.planning.scenes import HOST, Cluster, cluster, deployment, lost, machine
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.budgets import (
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import DrainView
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.pods import (
+    VM_POLICY,
     DisruptionBudget,
     EvictionAnswer,
 )
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import DrainView
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.pods import VM_POLICY
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflight import (
     CONFIG_POOL_UPDATING,
     HEALTH_CHECK,
@@ -33,8 +33,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Requirement,
     Selector,
 )
-from ansible_collections.virt.placement.plugins.module_utils.model.quota import Quota
-from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Quota, Unreadable
 from tests.unit.planning.scenes import (
     Cluster,
     cluster,

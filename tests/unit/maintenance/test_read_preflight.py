@@ -21,13 +21,13 @@ from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
 )
 from ansible_collections.virt.placement.plugins.module_utils.cluster.identity import KUBEVIRT_PATH
 from ansible_collections.virt.placement.plugins.module_utils.maintenance import read_preflight
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.budgets import (
-    EvictionAnswer,
-)
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import (
     DrainView,
 )
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.pods import OF_PODS
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.pods import (
+    OF_PODS,
+    EvictionAnswer,
+)
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflight import (
     CONFIG_POOL_UPDATING,
     HEALTH_CHECK,

@@ -12,7 +12,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.manifests imp
     pod_from_manifest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
-from ansible_collections.virt.placement.plugins.module_utils.model.quota import (
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
     Quota,
     charged,
     quota_from_manifest,

@@ -27,10 +27,10 @@ from ansible_collections.virt.placement.plugins.module_utils.scheduler.labels im
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.node_affinity import (
     nodes_of_term,
 )
-from ansible_collections.virt.placement.plugins.module_utils.scheduler.nodes import NodeTable
-from ansible_collections.virt.placement.plugins.module_utils.scheduler.taint_toleration import (
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.node_state import (
     tolerates,
 )
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.nodes import NodeTable
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.validation import (
     validate_pod_placement,
 )

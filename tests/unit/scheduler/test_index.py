@@ -14,10 +14,10 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 from ansible_collections.virt.placement.plugins.module_utils.model.placement_manifests import (
     node_term_from_json,
 )
-from ansible_collections.virt.placement.plugins.module_utils.scheduler.nodes import NodeTable
-from ansible_collections.virt.placement.plugins.module_utils.scheduler.taint_toleration import (
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.node_state import (
     tolerates,
 )
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.nodes import NodeTable
 
 from .builders import HOST, ZONE, apart, index, node, pod
 
