@@ -19,11 +19,13 @@ from ..model.objects import Labels, Node, NodeTerm, Placement, Ref, Requirement
 from ..model.placement_manifests import node_term_from_json, placement_from_spec
 from ..model.snapshot import Snapshot, Vmi, Workload
 from ..model.topology import Topology
-from ..rules.merge_node_terms import entries_of, foreign_part, is_empty
 from ..rules.ownership import (
     Fingerprint,
     Ownership,
     UnreadableAnnotation,
+    entries_of,
+    foreign_part,
+    is_empty,
     read_ownership,
     rules_of_term,
 )

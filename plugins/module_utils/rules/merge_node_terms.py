@@ -16,7 +16,7 @@ import typing as t
 from ..model.json_pointer import JSON
 from . import conflicts
 from .draft import OwnershipChange, TemplateDraft
-from .ownership import Fingerprint, digest
+from .ownership import Fingerprint, NodeTerm, digest, entries_of, is_empty
 from .term_slots import (
     IN_NODE_TERM,
     MAPS,
@@ -27,33 +27,6 @@ from .term_slots import (
     ensure,
     remove,
 )
-
-NodeTerm = dict[str, JSON]
-
-
-def is_empty(term: t.Mapping[str, JSON]) -> bool:
-    """Whether a term has neither expressions nor fields, so that it matches no node."""
-    return not any(term.get(key) for key in IN_NODE_TERM.values())
-
-
-def entries_of(term: t.Mapping[str, JSON]) -> t.Iterator[tuple[TermLocation, JSON, Fingerprint]]:
-    """Each expression and field of a term."""
-    for slot, key in IN_NODE_TERM.items():
-        for entry in term.get(key) or ():
-            yield slot, entry, Fingerprint.of(slot, entry)
-
-
-def foreign_part(term: NodeTerm, ours: t.Collection[tuple[TermLocation, str]]) -> NodeTerm:
-    """The term without the entries that have the effect of ours; a list that is left empty is left out."""
-    rest = {}
-    for key, value in term.items():
-        if key in IN_NODE_TERM.values():
-            slot = next(slot for slot, name in IN_NODE_TERM.items() if name == key)
-            value = [e for e in value or () if Fingerprint.of(slot, e).effect not in ours]
-            if not value:
-                continue
-        rest[key] = value
-    return rest
 
 
 def put(

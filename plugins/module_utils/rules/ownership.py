@@ -50,7 +50,9 @@ from ..model.kinds import RULES, UNDO
 from ..model.objects import Labels
 from ..model.rule import RuleId
 from ..model.snapshot import Workload
-from .term_slots import FIELDS, TermLocation
+from .term_slots import FIELDS, IN_NODE_TERM, TermLocation
+
+NodeTerm = dict[str, JSON]
 
 _SETS = ("values", "namespaces", "matchLabelKeys", "mismatchLabelKeys")
 _CONJUNCTIONS = ("matchExpressions", "matchFields")
@@ -304,3 +306,28 @@ def read_undo_note(workload: Workload) -> UndoNote | None:
             " there in their types): remove it if nothing has to be undone, and write the rules again"
         )
     return UndoNote(uid, placement, labels, rules) if uid == workload.uid else None
+
+
+def is_empty(term: t.Mapping[str, JSON]) -> bool:
+    """Whether a term has neither expressions nor fields, so that it matches no node."""
+    return not any(term.get(key) for key in IN_NODE_TERM.values())
+
+
+def entries_of(term: t.Mapping[str, JSON]) -> t.Iterator[tuple[TermLocation, JSON, Fingerprint]]:
+    """Each expression and field of a term."""
+    for slot, key in IN_NODE_TERM.items():
+        for entry in term.get(key) or ():
+            yield slot, entry, Fingerprint.of(slot, entry)
+
+
+def foreign_part(term: NodeTerm, ours: t.Collection[tuple[TermLocation, str]]) -> NodeTerm:
+    """The term without the entries that have the effect of ours; a list that is left empty is left out."""
+    rest = {}
+    for key, value in term.items():
+        if key in IN_NODE_TERM.values():
+            slot = next(slot for slot, name in IN_NODE_TERM.items() if name == key)
+            value = [e for e in value or () if Fingerprint.of(slot, e).effect not in ours]
+            if not value:
+                continue
+        rest[key] = value
+    return rest
