@@ -66,7 +66,7 @@ bench: prepare ## time the modules and the engine beside their peers
 
 .PHONY: sandbox-up
 sandbox-up: prepare ## start a control plane to play with
-	@echo "sandbox-up: starting a control plane on loopback"
+	@echo "sandbox-up: a control plane on loopback"
 	@$(RUN) -m sandbox up
 	@echo "export ANSIBLE_COLLECTIONS_PATH='$(ANSIBLE_COLLECTIONS_PATH)'"
 	@echo 'export PATH="$(CURDIR)/.venv/bin:$$PATH"'

@@ -66,9 +66,13 @@ def _all_taken(
     single = inside.count(1)
     key = term.source.topology_key
     over = lint_input.topology.name_of(key)
-    if not single or members < len(inside):
+    if sum(inside) == 1 < len(lint_input.nodes or ()):
+        yield _one_node(subject, "Only one node takes its pods")
         return
-    room = lint_input.topology.counted(key, len(inside))
+    domains = len(lint_input.shared_domains(subject, term, key))
+    if not single or members < domains:
+        return
+    room = lint_input.topology.counted(key, domains)
     taken = (
         f", {single} of these with a single node. While an instance runs in each of them, the one on such"
         " a node cannot be live-migrated, and the node cannot be drained."
@@ -96,15 +100,18 @@ def _pinned(subject: LintedWorkload) -> t.Iterator[Finding]:
         _names_one_node(part) for part in (*terms[0].expressions, *terms[0].fields)
     )
     if by_selector or by_terms:
-        yield subject.finding(
-            None,
-            "blocks_live_migration",
-            "warning",
-            "Its node terms name a single node, so a migration has no target and a drain of that"
-            " node cannot end.",
-            "Use a label that several nodes have. To choose the target of one migration, set"
-            " spec.addedNodeSelector of the VirtualMachineInstanceMigration.",
-        )
+        yield _one_node(subject, "Its node terms name a single node")
+
+
+def _one_node(subject: LintedWorkload, why: str) -> Finding:
+    return subject.finding(
+        None,
+        "blocks_live_migration",
+        "warning",
+        f"{why}, so a migration has no target and a drain of that node cannot end.",
+        "Use a label that several nodes have. To choose the target of one migration, set"
+        " spec.addedNodeSelector of the VirtualMachineInstanceMigration.",
+    )
 
 
 def _names_one_node(part: Requirement) -> bool:

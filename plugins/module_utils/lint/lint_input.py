@@ -240,6 +240,21 @@ class LintInput:
         """The results of `eligible_domains` by nodes and label key."""
         return {}
 
+    def shared_domains(self, subject: LintedWorkload, term: Term, key: str) -> t.Collection[str]:
+        """The domains of a key that take the subject's pods, or pods of a workload that the term selects."""
+        selected = self.selected(subject, term) or ()
+        known = id(selected), key  # the tuples are kept by `_workloads`
+        if known not in self._shared_domains:
+            self._shared_domains[known] = frozenset(
+                name for workload in selected for name in self.eligible_domains(workload, key)
+            )
+        return self._shared_domains[known].union(self.eligible_domains(subject, key))
+
+    @cached_property
+    def _shared_domains(self) -> dict[tuple[int, str], frozenset[str]]:
+        """The domains of all workloads that a term selects, by these and label key."""
+        return {}
+
     @cached_property
     def carried_keys(self) -> frozenset[str]:
         """The label keys that some node has."""

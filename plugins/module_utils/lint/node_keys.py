@@ -182,6 +182,9 @@ def _single_domain(
     if term.kind in (TermKind.AFFINITY, TermKind.PREFERRED_AFFINITY):
         return
     domains = list(lint_input.eligible_domains(subject, key))
+    anti_affinity = term.kind in (TermKind.ANTI_AFFINITY, TermKind.PREFERRED_ANTI_AFFINITY)
+    if anti_affinity and len(lint_input.shared_domains(subject, term, key)) > 1:
+        return  # others can be in another domain
     if len(domains) == 1 and not (key == HOSTNAME and subject.replicas == 1):
         advice = "Use a key with more domains, or label the nodes by where they are."
         if len(lint_input.table.domains(key)) > 1:

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint
 from tests.unit.compliance.cluster import (
     HOST,
     ZONE,
     Cluster,
     anti_affinity,
     apart,
+    expression,
     node_affinity,
     spread,
 )
@@ -65,6 +67,24 @@ def test_as_many_machines_as_nodes_leave_no_target(over: str, expected: str, pla
     cluster.node("n3", {ZONE: "c"})
     assert online(cluster) == {}
     assert offline(cluster, nodes=True) == {}
+
+
+def test_a_vm_with_one_node_is_blocked_by_its_node_terms() -> None:
+    cluster = Cluster("abc")
+    in_zone_a = node_affinity({"matchExpressions": [expression(ZONE, "In", "a")]})
+    one = {**anti_affinity(apart(ZONE, g="x"))["affinity"], **in_zone_a["affinity"]}
+    cluster.run("a", "n1", {"affinity": one}, g="x")
+    for name, node in (("b", "n2"), ("c", "n3")):
+        cluster.run(name, node, anti_affinity(apart(ZONE, g="x")), g="x")
+
+    whys = {
+        ref.name: finding.why
+        for finding in lint(cluster.snapshot())
+        if finding.name == "blocks_live_migration"
+        for ref in finding.objects
+    }
+    assert whys["a"].startswith("Only one node takes its pods, so a migration has no target")
+    assert "selects 3 instances, and only 3 zones can run them" in whys["b"]
 
 
 @pytest.mark.parametrize(("zones", "stays"), [("aabb", True), ("abb", False), ("abbc", True)])

@@ -151,6 +151,17 @@ def test_a_key_with_one_domain_keeps_nothing_apart(spec: dict[str, object]) -> N
     assert "single_domain" not in offline(cluster)
 
 
+def test_a_vm_of_one_domain_is_kept_apart_from_others_elsewhere() -> None:
+    cluster = Cluster("abc")
+    in_zone_a = node_affinity({"matchExpressions": [expression(ZONE, "In", "a")]})
+    one = {**anti_affinity(apart(app="web"))["affinity"], **in_zone_a["affinity"]}
+    cluster.run("web-1", "n1", {"affinity": one}, app="web")
+    cluster.run("web-2", "n2", anti_affinity(apart(app="web")), app="web")
+
+    assert "single_domain" not in online(cluster)
+    assert "single_domain" not in offline(cluster, nodes=True)
+
+
 @pytest.mark.parametrize(
     ("operator", "useless"),
     [("NotIn", "keeps its pods off no node"), ("In", "allows no node")],
