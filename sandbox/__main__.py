@@ -56,7 +56,10 @@ def _directory(arguments: argparse.Namespace) -> Path:
 def _up(arguments: argparse.Namespace) -> None:
     started, directory = time.monotonic(), _directory(arguments)
     if processes.running(directory):
-        print(f"{directory}: runs already; to start anew, end it first: make sandbox-down", file=sys.stderr)
+        print(
+            f"{directory}: runs already; to start anew, end it first: make sandbox-down",
+            file=sys.stderr,
+        )
         _print_exports(Sandbox.attach(directory))
         return
     sandbox = Sandbox.start(arguments.cluster, directory, detached=True)
