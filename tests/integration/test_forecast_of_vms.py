@@ -317,15 +317,17 @@ class Fleet:
         return all(pod["spec"].get("nodeName") for pod in _pods_of(name, pods))
 
     def _wait_migrated(self, name: str) -> bool:
-        """Whether the target of the VM's migration was refused, once that is known."""
+        """Whether the target of the VM's migration was refused, once that is known, and virt-controller knows
+        of the target: of a migration that is deleted before, it leaves the target (kubevirt/kubevirt#7787)."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             migration = self.stage.api.get(self.stage.path(MIGRATION, f"{name}-off"))
-            if (migration.get("status") or {}).get("phase") == "Succeeded":
+            phase = (migration.get("status") or {}).get("phase")
+            if phase == "Succeeded":
                 return False
             pods = _pods_of(name, self.stage.api.list(self.stage.path("Pod")))
             waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
-            if waiting and all(map(_is_decided, waiting)):
+            if waiting and all(map(_is_decided, waiting)) and phase == "Scheduling":
                 return True
             time.sleep(0.2)
         raise AssertionError(f"the migration of {name} neither ended nor was refused: {migration}")
