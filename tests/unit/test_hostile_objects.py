@@ -8,16 +8,18 @@ A sample of what `python -m tests.fuzz --minutes 60` does for long.
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import os
 import random
+import typing as t
 
 import pytest
 
 from tests.fuzz import checks
 from tests.fuzz.cluster import OTHERS, RULES, TENANT, ZONE, Object, Objects
 from tests.fuzz.examples import Search
-from tests.fuzz.placements import REQUIRED
+from tests.fuzz.placements import PREFERRED, REQUIRED
 from tests.fuzz.values import PREFIX
 
 OWNERSHIP = {"version": 1, "created": []}
@@ -97,6 +99,51 @@ def test_a_pod_with_many_terms_beside_many_pods_stalls_nothing(objects: Objects)
         ("node_maintenance", {"nodes": ["w1"], "state": "drained"}, True),
     ):
         checks.check(task, objects)
+
+
+def own(number: int) -> Object:
+    """A term that each pod of the tenant matches; no two numbers have an equal one."""
+    expressions = [{"key": f"k{number}", "operator": "DoesNotExist"}]
+    return {"topologyKey": ZONE, "labelSelector": {"matchExpressions": expressions}}
+
+
+def preferred(*terms: Object) -> Object:
+    weighted = [{"weight": 1, "podAffinityTerm": term} for term in terms]
+    return {"affinity": {"podAntiAffinity": {PREFERRED: weighted}}}
+
+
+def spread(*terms: Object, action: str) -> Object:
+    constraint = {"maxSkew": 1, "whenUnsatisfiable": action}
+    return {"topologySpreadConstraints": [{**constraint, **term} for term in terms]}
+
+
+@pytest.mark.parametrize(
+    "placement",
+    [
+        anti_affinity,
+        preferred,
+        functools.partial(spread, action="ScheduleAnyway"),
+    ],
+    ids=["anti-affinity", "preferred", "soft spread"],
+)
+def test_many_pods_with_many_terms_stall_nothing(
+    objects: Objects, placement: t.Callable[..., Object]
+) -> None:
+    """No two terms are equal, and each matches each pod: see CPU_SECONDS of tests.fuzz.tasks."""
+    template = objects[f"/api/v1/namespaces/{OTHERS}/pods/cache-h1-0"]
+    pods, terms = 30, 100
+    for pod in range(pods):
+        name = f"own-{pod}"
+        metadata = {"name": name, "namespace": TENANT, "uid": name, "labels": {"app": "own"}}
+        spec = {"nodeName": f"w{pod % 4 + 1}", "containers": []}
+        spec |= placement(*(own(pod * terms + number) for number in range(terms)))
+        objects[f"/api/v1/namespaces/{TENANT}/pods/{name}"] = {
+            **template,
+            "metadata": metadata,
+            "spec": spec,
+        }
+    checks.check(("placement_info", {}, True), objects)
+    checks.check(("forecast_info", {"unavailable": {"nodes": ["w1"]}}, True), objects)
 
 
 def test_an_annotation_with_thousands_of_fingerprints_stalls_nothing(objects: Objects) -> None:

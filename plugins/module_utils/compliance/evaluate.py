@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 
 from ..kubevirt.moving import MIGRATION, RECREATION, RESTART, most_disruptive, takes_effect
 from ..model.kinds import VIRTUAL_MACHINE
-from ..model.objects import PodTerm
 from ..model.snapshot import Platform
 from ..model.topology import Topology
 from ..model.verdict import RuleVerdict, Verdict
@@ -26,8 +25,6 @@ from .terms import (
     Term,
     TermKind,
     added_by_platform,
-    pod_term,
-    spread_term,
     terms_of,
     without_platform,
 )
@@ -164,12 +161,10 @@ class RuleEvaluator:
         results = self._applicable(instance)
         for violation in violations:
             self._add_violation(results, violation)
-        for term, preference in unmet:
+        for term, better in unmet:
             result = self._result(results, instance, term)
             result.unmet.append(f"not met: {wording.describe(term, self._topology)}")
-            result.better = preferences.better_nodes(
-                self._index, instance.declared_pod, preference, without=instance.key
-            )
+            result.better = better
         if instance.drift is not None:
             self._add_drift(results, instance, instance.drift)
         if self._missing:
@@ -249,8 +244,9 @@ class RuleEvaluator:
             if term is not None and term.kind in _DOUBTFUL:
                 result.doubtful = True
 
-    def _unmet(self, instance: EvaluatedInstance) -> list[tuple[Term, preferences.Preference]]:
-        placement = instance.declared_pod.placement
+    def _unmet(self, instance: EvaluatedInstance) -> list[tuple[Term, tuple[str, ...]]]:
+        """The preferred terms that the node does not meet, each with the feasible nodes that meet it."""
+        placement, labels = instance.declared_pod.placement, instance.declared_pod.labels
         if not (
             placement.preferred_node_terms
             or placement.preferred_affinity
@@ -261,23 +257,15 @@ class RuleEvaluator:
         unmet = preferences.unmet(
             self._index, instance.declared_pod, instance.node, without=instance.key
         )
-        return [(self._preferred(instance, preference), preference) for preference in unmet]
-
-    def _preferred(self, instance: EvaluatedInstance, preference: preferences.Preference) -> Term:
-        labels = instance.declared_pod.labels
-        kind = _PREFERRED_KINDS[preference.kind]
-        if kind is TermKind.PREFERRED_SPREAD:
-            return spread_term(t.cast(t.Any, preference.term), labels)
-        if isinstance(preference.term, PodTerm):
-            value = pod_term(preference.term, labels)
-            return Term(kind, value, preference.term, preference.weight)
-        return next(
-            term
-            for term in terms_of(instance.declared_pod.placement, labels)
-            if term.kind is kind
-            and term.source == preference.term
-            and term.weight == preference.weight
-        )
+        if not unmet:
+            return []
+        by_source = {
+            (term.kind, term.source, term.weight): term for term in terms_of(placement, labels)
+        }
+        return [
+            (by_source[_PREFERRED_KINDS[missed.kind], missed.term, missed.weight], better)
+            for missed, better in unmet
+        ]
 
     def _add_drift(self, results: RuleResults, instance: EvaluatedInstance, gap: Drift) -> None:
         effect = self._takes_effect(instance) if gap.missing or gap.stale else ""

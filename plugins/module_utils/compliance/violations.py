@@ -193,6 +193,7 @@ class RuleAttribution:
         self._topology = topology
         self._nodes = nodes
         self._by_pod = by_pod
+        self._described: dict[str, set[str]] = {}
 
     def attribute(
         self, instance: EvaluatedInstance, failures: t.Sequence[FilterStatus]
@@ -290,10 +291,14 @@ class RuleAttribution:
 
     def _descriptions(self, instance: EvaluatedInstance) -> set[str]:
         """The terms of an instance in words. Two instances with the same term both violate it."""
-        pod = instance.declared_pod
-        return {
-            wording.describe(term, self._topology) for term in terms_of(pod.placement, pod.labels)
-        }
+        described = self._described.get(instance.key)
+        if described is None:
+            pod = instance.declared_pod
+            described = self._described[instance.key] = {
+                wording.describe(term, self._topology)
+                for term in terms_of(pod.placement, pod.labels)
+            }
+        return described
 
 
 def risks_of_node(instance: EvaluatedInstance, node: Node) -> list[Risk]:

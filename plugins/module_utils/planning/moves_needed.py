@@ -34,9 +34,9 @@ from ..scheduler.pod_topology_spread import Constraint
 from .matching import Domain, GroupMember, Repair, assign_within_bounds
 
 WORK_BASE, WORK_PER_INSTANCE = 5_000, 5
-"""How often an instance may be taken away and put back, in all and for each instance of the cluster. An
-instance is a member of a few groups; a pod with hundreds of terms, each about all pods of another
-tenant, would make counting endless."""
+"""How many members the groups may have together, in all and for each instance of the cluster. An instance
+is a member of a few groups; a pod with hundreds of terms, each about all pods of another tenant, would
+make counting endless."""
 
 RULE_PLUGINS = frozenset({NODE_AFFINITY, VOLUME_BINDING, POD_TOPOLOGY_SPREAD, INTER_POD_AFFINITY})
 """Filters that check rules; the others report risks, under which an instance may stay."""
@@ -242,11 +242,11 @@ class _MoveCounter:
     ) -> dict[str, GroupMember]:
         """Where each instance may stay or move while all of them are away. A node without the
         key is a domain of its own."""
+        self._budget -= len(instances)
+        if self._budget < 0:
+            raise _TooMuchWork
         group = frozenset(instances), key
         if group not in self._counted:
-            self._budget -= len(instances)
-            if self._budget < 0:
-                raise _TooMuchWork
             self._counted[group] = self._find_members(instances, key)
         return self._counted[group]
 

@@ -144,7 +144,7 @@ class PodInfo:
     key: str
     pod: Pod
     placement_info: PlacementInfo
-    selected_by: tuple[SelectorCount, ...] = ()
+    selected_by: list[SelectorCount] = field(default_factory=list)
     generation: int = -1
     """The generation of the SelectorIndex that `selected_by` belongs to."""
     constraints: tuple[Constraint, ...] = ()

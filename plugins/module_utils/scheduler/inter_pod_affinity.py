@@ -241,10 +241,11 @@ class InterPodAffinity:
         self, pod_info: PodInfo, affinity: RequiredAffinity, n: int
     ) -> t.Iterator[FilterReason]:
         node = self._table.nodes[n]
+        counts_by_key = dict(affinity.counts_by_key)
         for term in affinity.terms:
             key = term.topology_key
             domain = node.labels.get(key)
-            counts = dict(affinity.counts_by_key)[key]
+            counts = counts_by_key[key]
             if domain is None:
                 text = f"node {node.name} has no label {key}, so no pod affinity matches there"
             elif domain in counts and self._any_differs(

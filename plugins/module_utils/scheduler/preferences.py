@@ -61,14 +61,19 @@ def scored_terms(terms: t.Iterable[WeightedNodeTerm]) -> tuple[WeightedNodeTerm,
 
 def unmet(
     index: Index, pod: Pod, node_name: str, *, without: str | None = None
-) -> tuple[Preference, ...]:
-    """The preferred terms of the pod that the node does not meet.
+) -> tuple[tuple[Preference, tuple[str, ...]], ...]:
+    """The preferred terms of the pod that the node does not meet, each with the names of the feasible
+    nodes that meet it.
 
     `without`: see Index.failures. Raises KeyError for an unknown node.
     """
     n = index.table.numbers[node_name]
-    by_preference = meeting_nodes(index, pod, without=without)
-    return tuple(preference for preference, nodes in by_preference if not nodes >> n & 1)
+    with index.without(without):
+        missed = [entry for entry in meeting_nodes(index, pod) if not entry[1] >> n & 1]
+        feasible = index.nodes_passing(index.pod_info(pod)) if missed else 0
+    return tuple(
+        (preference, index.table.names_of(nodes & feasible)) for preference, nodes in missed
+    )
 
 
 def meeting_nodes(
@@ -81,16 +86,6 @@ def meeting_nodes(
             (preference, _nodes_meeting(index, pod_info, preference))
             for preference in preferences(pod)
         )
-
-
-def better_nodes(
-    index: Index, pod: Pod, preference: Preference, *, without: str | None = None
-) -> tuple[str, ...]:
-    """The names of the feasible nodes that meet a preferred term."""
-    with index.without(without):
-        pod_info = index.pod_info(pod)
-        nodes = index.nodes_passing(pod_info) & _nodes_meeting(index, pod_info, preference)
-    return index.table.names_of(nodes)
 
 
 def soft_constraints(index: Index, pod_info: PodInfo) -> tuple[Constraint, ...]:

@@ -216,7 +216,7 @@ class SelectorIndex:
             (selector_count.weighted if weight else selector_count.anti_affinity).append(existing)
         return existing
 
-    def selecting(self, namespace: str, labels: Labels) -> tuple[SelectorCount, ...]:
+    def selecting(self, namespace: str, labels: Labels) -> list[SelectorCount]:
         """The SelectorCounts that select a pod with these labels."""
         selecting: list[SelectorCount] = []
         for where in (namespace, None):
@@ -229,7 +229,7 @@ class SelectorIndex:
                         self._keep(by_value.get(value), namespace, labels, selecting)
                         self._keep(by_value.get(ANY), namespace, labels, selecting)
             self._keep(self._loose.get(where), namespace, labels, selecting)
-        return tuple(selecting)
+        return selecting
 
     def update_selected_by(self, pod_info: PodInfo) -> None:
         """Bring `selected_by` of a pod up to date."""
@@ -323,7 +323,7 @@ class SelectorIndex:
             pod_infos = set().union(*(posting.get(value, ()) for value in values))
         for pod_info in pod_infos:
             if self._selects(selector_count, pod_info.pod.namespace, pod_info.pod.labels):
-                pod_info.selected_by = (*pod_info.selected_by, selector_count)
+                pod_info.selected_by.append(selector_count)
                 selector_count.members.add(pod_info)
 
     def _posting(self, key: str) -> dict[str, set[PodInfo]]:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.preferences import (
-    better_nodes,
     preferences,
     unmet,
 )
@@ -24,9 +23,8 @@ def prefer(field: str, key: str = ZONE, weight: int = 10) -> dict[str, object]:
 def test_unmet_anti_affinity_preference_names_better_nodes() -> None:
     running = pod("w2", "n2", labels=WEB, affinity=prefer("podAntiAffinity"))
     cluster = index(NODES, [pod("w1", "n1", labels=WEB), running])
-    (missed,) = unmet(cluster, running, "n2", without="shop/w2")
-    assert (missed.kind, missed.weight) == ("anti", 10)
-    assert better_nodes(cluster, running, missed, without="shop/w2") == ("n3",)
+    ((missed, better_nodes),) = unmet(cluster, running, "n2", without="shop/w2")
+    assert (missed.kind, missed.weight, better_nodes) == ("anti", 10, ("n3",))
     assert unmet(cluster, running, "n3", without="shop/w2") == ()
 
 
@@ -40,8 +38,8 @@ def test_running_pod_counts_against_its_own_preference_unless_excluded() -> None
 def test_unmet_affinity_preference_names_nodes_with_matched_pods() -> None:
     follower = pod("f", "n3", affinity=prefer("podAffinity", HOST))
     cluster = index(NODES, [pod("w1", "n1", labels=WEB), follower])
-    (missed,) = unmet(cluster, follower, "n3", without="shop/f")
-    assert better_nodes(cluster, follower, missed, without="shop/f") == ("n1",)
+    ((_missed, better_nodes),) = unmet(cluster, follower, "n3", without="shop/f")
+    assert better_nodes == ("n1",)
 
 
 def test_unmet_node_term_and_soft_spread_name_better_nodes() -> None:
@@ -69,9 +67,10 @@ def test_unmet_node_term_and_soft_spread_name_better_nodes() -> None:
         "skew",
     ]
     missed = unmet(cluster, running, "n2", without="shop/w2")
-    assert [preference.kind for preference in missed] == ["node-affinity", "skew"]
-    for preference in missed:
-        assert better_nodes(cluster, running, preference, without="shop/w2") == ("n3",)
+    assert [(preference.kind, better_nodes) for preference, better_nodes in missed] == [
+        ("node-affinity", ("n3",)),
+        ("skew", ("n3",)),
+    ]
 
 
 def test_unreadable_preference_fails_scoring_and_filters_nothing() -> None:
