@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import typing as t
@@ -146,11 +147,12 @@ def watch(
             events = _stretch(
                 api, request, resource_version, until, params or {}, accept, connection
             )
-            for event in events:
-                attempt, failing_since, renewed = 0, until.now(), False
-                resource_version = event.object["metadata"]["resourceVersion"]
-                if event.type != "BOOKMARK":
-                    yield event
+            with contextlib.closing(events):
+                for event in events:
+                    attempt, failing_since, renewed = 0, until.now(), False
+                    resource_version = event.object["metadata"]["resourceVersion"]
+                    if event.type != "BOOKMARK":
+                        yield event
             attempt, failing_since = 0, until.now()
             if until.now() - began < _SHORT:
                 until.pause(_SHORT)
@@ -177,7 +179,7 @@ def _stretch(
     params: Params,
     accept: str,
     connection: t.Callable[[t.Any], None],
-) -> t.Iterator[Event]:
+) -> t.Generator[Event, None, None]:
     """The events of one connection."""
     bounded = until.within(min(_STRETCH, api.deadline.remaining))
     query = {

@@ -105,3 +105,19 @@ def test_a_real_silence_ends_in_time(server: ScriptedServer, api: ApiClient) -> 
     real = type(api.deadline)(0.3)
     assert list(watch(api, NODES, "3", until=real)) == []
     assert real.expired
+
+
+def test_what_the_end_of_a_connection_raises_comes_out_of_the_watch(
+    server: ScriptedServer, api: ApiClient
+) -> None:
+    server.plays(_stream(_event("ADDED", "w1", 5)))
+    ended = InterruptedError()
+
+    def connection(response: t.Any) -> None:
+        if response is None:
+            raise ended
+
+    events = watch(api, NODES, "1", until=api.deadline, connection=connection)
+    assert next(events).object["metadata"]["name"] == "w1"
+    with pytest.raises(InterruptedError):
+        events.close()
