@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import copy
 import functools
+import json
 import typing as t
 
+from ansible_collections.virt.placement.plugins.module_utils.interface.runner import READER
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
@@ -119,7 +121,7 @@ def check(task: Task, objects: Objects) -> tuple[Result, Writes]:
     return result, server.writes
 
 
-def check_others(task: Task, objects: Objects) -> None:
+def check_others(task: Task, objects: Objects) -> Result:
     """As `check`, and the verdicts and findings of others are those of the cluster before."""
     name, options, _check_mode = task
     result, writes = check(task, objects)
@@ -127,6 +129,24 @@ def check_others(task: Task, objects: Objects) -> None:
         _check_writes(options, writes)
     if name in ("placement_info", "lint_info", "rules_info"):
         assert _about_others(result) == _about_others(_before(task)), task
+    return result
+
+
+def check_apart(task: Task, objects: Objects) -> None:
+    """As `check_others`, and so are forecasts and plans: what the tenant has changed takes no room and has no
+    terms about pods of others."""
+    name, options, check_mode = task
+    result = check_others(task, objects)
+    assert not any(f" {OTHERS}/" in error["object"] for error in result.get("errors", ())), task
+    if TENANT in (options.get("namespace"), *options.get("namespaces", ())) or not check_mode:
+        return
+    refused = "failed" in result
+    if refused and name == "node_maintenance":  # since the tenant has pods on the node, too
+        return
+    before = _before(task)
+    assert refused == ("failed" in before), result["msg"]
+    changed = _entries_of_others(result) ^ _entries_of_others(before)
+    assert not changed, (task, changed)
 
 
 _results: dict[str, Result] = {}
@@ -161,6 +181,39 @@ def _about_others(result: Result) -> t.Any:
     return instances, findings, rules
 
 
+_CHOSEN = {"to_node", "after"}
+"""Of a move: one of its targets, which the pods of all tenants decide, and which moves come first."""
+
+
+def _entries_of_others(result: Result) -> set[tuple[str, str, str]]:
+    """The entries of all lists of a result, and of its failure domains, that are about an instance of the
+    others. What is down until its node is fenced makes no domain one with an impact."""
+    domains = [part for part in result.get("domains") or () if isinstance(part, dict)]
+    return {
+        (part.get("domain", ""), name, json.dumps(kept, sort_keys=True))
+        for part in (result, *domains)
+        for name, listed in part.items()
+        if isinstance(listed, list) and name != "down_until_fenced"
+        for entry in listed
+        if isinstance(entry, dict) and _namespace(entry) == OTHERS
+        for kept in [{key: _unordered(entry[key]) for key in entry.keys() - _CHOSEN}]
+    }
+
+
+def _unordered(value: t.Any) -> t.Any:
+    return (
+        sorted(value)
+        if isinstance(value, list) and all(isinstance(x, str) for x in value)
+        else value
+    )
+
+
+def _namespace(entry: Result) -> str:
+    instance = entry.get("instance")
+    about = instance if isinstance(instance, dict) else entry
+    return str(about.get("namespace", ""))
+
+
 def _check_writes(options: Result, writes: Writes) -> None:
     """Only the Lease, and Events and objects of the namespaces of a task."""
     inside = tuple(f"/namespaces/{namespace}/" for namespace in options.get("namespaces", ()))
@@ -169,8 +222,16 @@ def _check_writes(options: Result, writes: Writes) -> None:
 
 
 def _check_texts(result: Result) -> None:
-    """What a console prints has no control characters."""
-    shown = [*result["warnings"], result.get("msg", ""), *result.get("progress", ())]
-    shown += [result.get("table", "")] if isinstance(result.get("table"), str) else []
-    for text in shown:
-        assert all(char.isprintable() or char == "\n" for char in text), ascii(text[:200])
+    """What a console prints has no control characters. A table has several lines, as has a message with
+    several errors, of which each is on lines of its own."""
+    shown = [*result["warnings"], *result.get("progress", ())]
+    lists = [line for text in (result.get("msg", ""), _table(result)) for line in text.split("\n")]
+    for text in (*shown, *lists):
+        assert text.isprintable(), ascii(text[:200])
+    for line in result.get("msg", "").split("\n")[1:]:
+        assert line.startswith("- ") or line == READER, ascii(line[:200])
+
+
+def _table(result: Result) -> str:
+    table = result.get("table")
+    return table if isinstance(table, str) else ""

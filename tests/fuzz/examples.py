@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from . import checks
+from . import checks, mutations
 from .cluster import Objects
 from .mutations import of_platform, of_tenant
 from .tasks import Stuck
@@ -38,9 +38,11 @@ class Altered(dict[str, t.Any]):
 Check = t.Callable[[checks.Task, Objects], object]
 
 TENANT = st.builds(Altered, of_tenant(checks.base()))
+APART = st.builds(Altered, of_tenant(checks.base(), mutations.APART))
 PLATFORM = st.builds(Altered, of_platform(checks.base(), checks.journal(), checks.MARK))
 PROPERTIES: t.Mapping[str, tuple[st.SearchStrategy[Altered], Check]] = {
     "tenant": (TENANT, checks.check_others),
+    "apart": (APART, checks.check_apart),
     "platform": (PLATFORM, checks.check),
 }
 """What is changed, and what holds all the same."""

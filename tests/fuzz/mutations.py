@@ -9,9 +9,9 @@ import typing as t
 
 from hypothesis import strategies as st
 
-from .cluster import OTHERS, TENANT, WORKLOADS, Objects, of_kind, path_of, template_of
-from .placements import placements
-from .specs import spec_changes
+from .cluster import OTHERS, TENANT, WORKLOADS, Object, Objects, of_kind, path_of, template_of
+from .placements import own_placements, placements
+from .specs import some, spec_changes
 from .values import PREFIX, labels, mutated_text, names, texts
 
 
@@ -53,12 +53,20 @@ def label_changes(draw: t.Any, objects: Objects) -> None:
         where["labels"] = {**(where.get("labels") or {}), **draw(labels)}
 
 
+def term_changes(objects: Objects) -> st.SearchStrategy[None]:
+    return _term_changes(objects, placements)
+
+
+def own_term_changes(objects: Objects) -> st.SearchStrategy[None]:
+    return _term_changes(objects, own_placements)
+
+
 @st.composite
-def term_changes(draw: t.Any, objects: Objects) -> None:
+def _term_changes(draw: t.Any, objects: Objects, chosen: st.SearchStrategy[Object]) -> None:
     path = draw(st.sampled_from(of_kind(objects, *WORKLOADS, "Pod", "VirtualMachineInstance")))
     item = objects[path]
     spec = template_of(item)["spec"] if item["kind"] in WORKLOADS else item["spec"]
-    spec.update(draw(placements))
+    spec.update(draw(chosen))
 
 
 @st.composite
@@ -119,29 +127,20 @@ def condition_changes(draw: t.Any, objects: Objects) -> None:
 
 @st.composite
 def owner_changes(draw: t.Any, objects: Objects) -> None:
+    """The owner is any object, of others too, and in part something else than that."""
     item = objects[draw(st.sampled_from(of_kind(objects)))]
-    uids = sorted(x["metadata"]["uid"] for x in objects.values())
-    item["metadata"]["ownerReferences"] = [
-        {
-            "apiVersion": "v1",
-            "kind": draw(
-                st.sampled_from(
-                    [
-                        "VirtualMachine",
-                        "VirtualMachineInstance",
-                        "VirtualMachinePool",
-                        "ReplicaSet",
-                        "DaemonSet",
-                        "Job",
-                        "Deployment",
-                    ]
-                )
-            ),
-            "name": draw(names),
-            "uid": draw(st.sampled_from([*uids, "none"])),
-            "controller": draw(st.booleans()),
-        }
-    ]
+    owner = objects[draw(st.sampled_from(sorted(objects)))]
+    kinds = ["VirtualMachine", "VirtualMachineInstance", "ReplicaSet", "DaemonSet", "Job"]
+    reference = {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": draw(st.integers(0, 3)) > 0,
+    }
+    if draw(st.booleans()):
+        reference |= draw(some(kind=st.sampled_from(kinds), name=names, uid=st.just("none")))
+    item["metadata"]["ownerReferences"] = [reference]
 
 
 @st.composite
@@ -172,26 +171,29 @@ def lifecycle_changes(draw: t.Any, objects: Objects) -> None:
                 del other["spec"]["nodeName"]
 
 
-CHANGES: t.Sequence[t.Callable[[Objects], st.SearchStrategy[None]]] = (
+Change = t.Callable[[Objects], st.SearchStrategy[None]]
+
+APART: t.Sequence[Change] = (
     annotation_changes,
     annotation_changes,
     label_changes,
-    term_changes,
-    term_changes,
+    own_term_changes,
+    own_term_changes,
     condition_changes,
     owner_changes,
     lifecycle_changes,
-    spec_changes,
-    spec_changes,
 )
+"""Changes after which kube-scheduler decides about pods of others as before."""
+
+CHANGES: t.Sequence[Change] = (*APART, term_changes, term_changes, spec_changes, spec_changes)
 
 
 @st.composite
-def of_tenant(draw: t.Any, base: Objects) -> Objects:
+def of_tenant(draw: t.Any, base: Objects, changes: t.Sequence[Change] = CHANGES) -> Objects:
     """The objects after one to four changes of the tenant's."""
     objects = copy.deepcopy(base)
     for _change in range(draw(st.integers(1, 4))):
-        draw(draw(st.sampled_from(CHANGES))(objects))
+        draw(draw(st.sampled_from(changes))(objects))
     return objects
 
 

@@ -122,14 +122,6 @@ _node_affinity = st.fixed_dictionaries(
         ),
     },
 )
-_affinity = st.fixed_dictionaries(
-    {},
-    optional={
-        "nodeAffinity": _node_affinity,
-        "podAffinity": _required(_pod_terms),
-        "podAntiAffinity": _required(_pod_terms),
-    },
-)
 _spread = st.fixed_dictionaries(
     {
         "maxSkew": st.sampled_from([1, 2, 2**31 - 1]),
@@ -153,12 +145,28 @@ _tolerations = st.fixed_dictionaries(
         "effect": st.sampled_from(["", "NoSchedule", "NoExecute", "PreferNoSchedule"]),
     },
 )
-placements = st.fixed_dictionaries(
-    {},
-    optional={
-        "affinity": _affinity,
-        "topologySpreadConstraints": st.lists(_spread, max_size=3),
-        "nodeSelector": labels,
-        "tolerations": st.lists(_tolerations, max_size=3),
-    },
-)
+
+
+def _placements(pod_terms: st.SearchStrategy[Object]) -> st.SearchStrategy[Object]:
+    affinity = st.fixed_dictionaries(
+        {},
+        optional={
+            "nodeAffinity": _node_affinity,
+            "podAffinity": _required(pod_terms),
+            "podAntiAffinity": _required(pod_terms),
+        },
+    )
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "affinity": affinity,
+            "topologySpreadConstraints": st.lists(_spread, max_size=3),
+            "nodeSelector": labels,
+            "tolerations": st.lists(_tolerations, max_size=3),
+        },
+    )
+
+
+placements = _placements(_pod_terms)
+own_placements = _placements(_own_pod_terms)
+"""Without terms about pods of other namespaces."""

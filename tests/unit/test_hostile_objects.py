@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import json
 import os
 import random
@@ -17,7 +18,7 @@ import typing as t
 import pytest
 
 from tests.fuzz import checks
-from tests.fuzz.cluster import OTHERS, RULES, TENANT, ZONE, Object, Objects
+from tests.fuzz.cluster import OTHERS, RULES, TENANT, ZONE, Object, Objects, of_kind
 from tests.fuzz.examples import Search
 from tests.fuzz.placements import PREFERRED, REQUIRED
 from tests.fuzz.values import PREFIX
@@ -156,6 +157,32 @@ def test_an_annotation_with_thousands_of_fingerprints_stalls_nothing(objects: Ob
     required = {REQUIRED: {"nodeSelectorTerms": terms}}
     vm["spec"]["template"]["spec"]["affinity"] = {"nodeAffinity": required}
     checks.check_others(("placement_info", {}, True), objects)
+
+
+@pytest.mark.parametrize(
+    ("kind", "owner"),
+    [
+        ("Pod", "VirtualMachineInstance"),
+        ("Pod", "ReplicaSet"),
+        ("Pod", "StatefulSet"),
+        ("VirtualMachineInstance", "VirtualMachine"),
+        ("VirtualMachineInstance", "VirtualMachineInstanceReplicaSet"),
+    ],
+)
+def test_objects_of_others_as_owners_change_nothing_for_them(
+    objects: Objects, kind: str, owner: str
+) -> None:
+    of_others = (
+        item
+        for item in objects.values()
+        if (item["kind"], item["metadata"].get("namespace")) == (owner, OTHERS)
+    )
+    for path, target in zip(of_kind(objects, kind), itertools.cycle(list(of_others)), strict=False):
+        reference = {name: target["metadata"][name] for name in ("name", "uid")}
+        reference |= {"apiVersion": target["apiVersion"], "kind": owner, "controller": True}
+        objects[path]["metadata"]["ownerReferences"] = [reference]
+    for task in checks.TASKS:
+        checks.check_apart(task, objects)
 
 
 OF_OTHERS: tuple[checks.Task, ...] = (
