@@ -14,10 +14,11 @@ import json
 import os
 import random
 import typing as t
+from unittest import mock
 
 import pytest
 
-from tests.fuzz import checks
+from tests.fuzz import checks, server
 from tests.fuzz.cluster import OTHERS, RULES, TENANT, ZONE, Object, Objects, of_kind
 from tests.fuzz.examples import Search
 from tests.fuzz.placements import PREFERRED, REQUIRED
@@ -145,6 +146,29 @@ def test_many_pods_with_many_terms_stall_nothing(
         }
     checks.check(("placement_info", {}, True), objects)
     checks.check(("forecast_info", {"unavailable": {"nodes": ["w1"]}}, True), objects)
+
+
+@pytest.mark.parametrize("depth", [500, 2500, 9000])
+def test_deep_json_in_an_unknown_field_is_lost_alone(objects: Objects, depth: int) -> None:
+    """The API server keeps unknown fields of a template's metadata, up to 10,000 maps and lists deep."""
+    pools = f"/apis/pool.kubevirt.io/v1beta1/namespaces/{TENANT}/virtualmachinepools"
+    (pool,) = [path for path in objects if path.startswith(pools)]
+    objects[pool]["spec"]["virtualMachineTemplate"]["metadata"]["deep"] = "DEEP"
+    objects[f"{VMS}/web0"]["spec"]["template"]["metadata"]["deep"] = "DEEP"
+
+    def dumped(value: t.Any) -> str:
+        lists = depth // 2
+        deep = "[" * lists + '{"a": ' * lists + '"]"' + "}" * lists + "]" * lists
+        return encoded(value).replace('"DEEP"', deep)
+
+    encoded = json.dumps
+    with mock.patch.object(server, "json", mock.Mock(dumps=dumped, loads=json.loads)):
+        for task in OF_OTHERS:
+            checks.check_others(task, objects)
+        rules = [{"name": "apart", "workloads": ["web0", "web1"], "keep_apart": "zone"}]
+        checks.check(("rules", {"namespace": TENANT, "rules": rules}, True), objects)
+        result, _writes = checks.check(("placement_info", {"details": "all"}, True), objects)
+    assert result["permission_gaps"] == []
 
 
 def test_an_annotation_with_thousands_of_fingerprints_stalls_nothing(objects: Objects) -> None:

@@ -26,6 +26,7 @@ from urllib.parse import quote, urlencode
 
 from ..model.json_pointer import JSON
 from ..model.kinds import FIELD_MANAGER
+from ..model.nesting import decoded
 from .errors import (
     JSON_PATCH,
     TWO_BUDGETS,
@@ -261,20 +262,20 @@ class ApiClient:
             self._met = self._met or error.is_status
             raise error
         try:
-            decoded = json.loads(answer.body) if answer.body or request.reads else {}
-        except (ValueError, RecursionError) as error:
+            value = decoded(answer.body) if answer.body or request.reads else {}
+        except ValueError as error:
             text = answer.body[:60].decode("utf-8", "replace")
             raise BadAnswer(
                 request,
                 f"the answer is not JSON, and begins with {text!r}",
                 status=answer.status,
             ) from error
-        if not isinstance(decoded, dict):
+        if not isinstance(value, dict):
             raise BadAnswer(request, "the answer is not a JSON object", status=answer.status)
         self._met = True
         if request.verb == "list":
             self.deadline.progress()
-        return decoded
+        return value
 
 
 def target(path: str, params: Params | None = None) -> str:

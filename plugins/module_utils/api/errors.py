@@ -9,11 +9,11 @@ and no secret inside one ends up in a log.
 
 from __future__ import annotations
 
-import json
 import typing as t
 from dataclasses import dataclass
 
 from ..model.findings import GRANT
+from ..model.nesting import decoded
 from ..model.rendering import printable
 
 JSON_PATCH = "application/json-patch+json"
@@ -356,7 +356,7 @@ def _by_class(status: int) -> type[ApiError]:
 
 def _status_object(body: bytes) -> dict[str, t.Any]:
     try:
-        value = json.loads(body)
+        value = decoded(body)
     except ValueError:
         return {}
     return value if isinstance(value, dict) and value.get("kind") == "Status" else {}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ..model.gc import collector_paused
 from ..model.json_pointer import JSON
+from ..model.nesting import decoded
 from .client import METADATA, METADATA_LIST, PLAIN, ApiClient, Params, target
 from .errors import (
     AnswerLost,
@@ -225,7 +226,7 @@ def _lines(request: ApiRequest, response: t.Any) -> t.Iterator[bytes]:
 
 def _event(request: ApiRequest, line: bytes) -> Event:
     try:
-        event = json.loads(line)
+        event = decoded(line)
         kind, body = event["type"], event["object"]
     except (ValueError, KeyError, TypeError) as error:
         raise AnswerLost(request, "a line of the watch is no event") from error

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 
 from .json_pointer import JSON
+from .nesting import is_deeper
 
 SIZE_LIMIT = 256 * 1024
 """Characters. The API server takes no more in all annotations of an object
@@ -32,20 +33,6 @@ def read_annotation(text: str) -> dict[str, JSON]:
         raise DamagedAnnotation(str(error)) from error
     if not isinstance(content, dict):
         raise DamagedAnnotation("it is no JSON object")
-    if text.count("{") + text.count("[") > DEPTH_LIMIT and _deeper_than(content, DEPTH_LIMIT):
+    if text.count("{") + text.count("[") > DEPTH_LIMIT and is_deeper(content, DEPTH_LIMIT):
         raise DamagedAnnotation("its JSON is nested too deeply")
     return content
-
-
-def _deeper_than(value: JSON, limit: int) -> bool:
-    level = [value]
-    for _depth in range(limit):
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, (dict, list))
-        ]
-        if not level:
-            return False
-    return True

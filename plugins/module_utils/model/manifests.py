@@ -16,6 +16,7 @@ import typing as t
 
 from .json_pointer import JSON
 from .kinds import KINDS, VMI
+from .nesting import shallow
 from .objects import Labels, Namespace, Node, Owner, Placement, Pod, Ref, Taint
 from .placement_manifests import (
     CREATED_BY,
@@ -406,7 +407,11 @@ def _shared(value: JSON, depth: int = 0) -> JSON:
     if not depth or not isinstance(value, dict):
         if not value or not isinstance(value, (dict, list)):
             return value
-        return _remembered(_shared_values, _digest(marshal.dumps(value, 2)), value)
+        try:
+            key = _digest(marshal.dumps(value, 2))
+        except ValueError:  # some 2,000 deep
+            return shallow(value)
+        return _shared_values.get(key) or _remembered(_shared_values, key, shallow(value))
     inner = {}
     for key, item in value.items():
         kind = type(item)
