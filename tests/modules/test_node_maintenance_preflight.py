@@ -1,6 +1,8 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Drains that cannot end are refused before the cordon and leave no trace: scenarios S10, S11, S15, S18, S22."""
+"""Drains that cannot end are refused before the cordon and leave no trace: scenarios S10, S11, S15, S18, S22.
+
+Each scenario goes on to its end state: what runs where after the drain, and after the node is back."""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.modules import placement_info, rules
 from sandbox import Sandbox, drain, objects
 from tests.maintenance import Maintenance, maintenance
 from tests.shop import HOSTNAME, ZONE, Object
@@ -138,7 +141,16 @@ def test_s11_one_vm_a_zone(scene: Maintenance) -> None:
     result = scene.maintain("drained", "w1")
 
     assert not result.get("failed"), result.get("msg")
-    assert scene.nodes() == {"d0": "w2", "d1": "w3", "d2": "w5"}
+    placed = {"d0": "w2", "d1": "w3", "d2": "w5"}
+    assert scene.nodes() == placed
+    assert not scene.maintain("in_service", "w1").get("failed")
+    fourth = {"affinity": apart_over_zone((*names, "d3"))}
+    scene.api.create(
+        scene.path("VirtualMachine"),
+        objects.virtual_machine("d3", scene.namespace, placement=fourth),
+    )
+    scene.api.wait_list(scene.path("Pod"), lambda items: sum(map(unschedulable, items)) == 1, 30)
+    assert scene.nodes() == {**placed, "d3": ""}
 
 
 @pytest.mark.parametrize("policy", ["Ignore", "Honor"])
@@ -165,11 +177,17 @@ def test_s15_only_node_of_a_rack(scene: Maintenance, policy: str) -> None:
         result = scene.maintain("drained", "w5", allow_findings=allowed)
 
         assert not result.get("failed"), result.get("msg")
-        placed = sorted(racks.get(p["spec"].get("nodeName", ""), "") for p in pods(scene))
-        if policy == "Ignore":
-            assert placed == ["", "r1", "r2"]
-        else:
-            assert len(set(placed)) == 2 and "" not in placed
+        expected = [["", "r1", "r2"]]
+        if policy == "Honor":
+            expected = [["r1", "r1", "r2"], ["r1", "r2", "r2"]]
+        assert placed_in(scene, racks) in expected
+        assert not scene.maintain("in_service", "w5").get("failed")
+        if policy == "Honor":
+            assert placed_in(scene, racks) in expected, "nothing moves by itself"
+            rolled = scene.roll(allow=["recreate"])
+            assert [move["state"] for move in rolled["moves"]] == ["moved"], rolled
+        scene.wait_ready(3)
+        assert placed_in(scene, racks) == ["r1", "r2", "r3"]
 
 
 def test_s18_two_in_one_zone_is_a_warning(scene: Maintenance) -> None:
@@ -183,7 +201,17 @@ def test_s18_two_in_one_zone_is_a_warning(scene: Maintenance) -> None:
         finding = shared[0]
         assert "mssql will have 2 in one zone" in finding["why"]
         assert any("shared_domain" in line for line in result["progress"])
-        assert len(set(scene.zones())) == 2
+        scene.wait_ready(3)
+        nodes = sorted(scene.nodes().values())
+        assert nodes in (["w3", "w3", "w5"], ["w3", "w5", "w5"])
+        assert not scene.maintain("in_service", "w1").get("failed")
+        assert sorted(scene.nodes().values()) == nodes, "nothing moves by itself"
+        workload = {"kind": "VirtualMachineInstanceReplicaSet", "name": "mssql"}
+        apart = {"name": "one-a-zone", "workloads": [workload], "keep_apart": "zone"}
+        written = scene.task(rules.main, "mover", namespace=scene.namespace, rules=[apart])
+        assert written["changed"], written
+        verified = scene.task(placement_info.main, "reader", namespaces=[scene.namespace])
+        assert verified["summary"]["violated"] == 2, verified["summary"]
 
 
 def test_s22_one_would_be_unschedulable(scene: Maintenance) -> None:
@@ -200,10 +228,18 @@ def test_s22_one_would_be_unschedulable(scene: Maintenance) -> None:
         for name in list(scene.instances()):
             scene.api.delete(scene.path("VirtualMachineInstance", name))
         scene.wait_ready(3)
-        refused = Refused(scene, "w1")
+        refused = Refused(scene, "w1", vm_policy="restart")
+        assert refused.names == ["no_place"]
+        assert "1 of 1 instances of node w1 would have no node" in refused.message
 
-    assert refused.names == ["no_place"]
-    assert "1 of 1 instances of node w1 would have no node" in refused.message
+        allowed = {"allow_findings": ["no_place"], "vm_policy": "restart", "move_timeout": 5}
+        result = scene.maintain("drained", "w1", **allowed)
+
+        assert not result.get("failed"), result.get("msg")
+        assert sorted(scene.nodes().values()) == ["", "w3", "w5"]
+        assert not scene.maintain("in_service", "w1").get("failed")
+        scene.wait_ready(3)
+        assert sorted(scene.nodes().values()) == ["w1", "w3", "w5"]
 
 
 def test_pods_that_would_be_lost_are_named_together(scene: Maintenance) -> None:
@@ -266,3 +302,13 @@ def databases(scene: Maintenance) -> None:
 def pods(scene: Maintenance) -> list[Object]:
     found = scene.api.list(scene.path("Pod"))
     return [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
+
+
+def placed_in(scene: Maintenance, racks: t.Mapping[str, str]) -> list[str]:
+    """The rack of each pod; empty for one without a node."""
+    return sorted(racks.get(pod["spec"].get("nodeName", ""), "") for pod in pods(scene))
+
+
+def unschedulable(pod: Object) -> bool:
+    conditions = pod["status"].get("conditions") or []
+    return any(x.get("reason") == "Unschedulable" for x in conditions)
