@@ -12,13 +12,18 @@ from tests.shop import ZONE, Object, Shop
 
 def apart_over_zone(names: t.Sequence[str]) -> Object:
     """The required term that keeps VMs apart and lets them migrate inside their zone."""
+    return apart_over(ZONE, names)
+
+
+def apart_over(key: str, names: t.Sequence[str]) -> Object:
+    """As `apart_over_zone`, over another topology key."""
     term = {
         "labelSelector": {
             "matchExpressions": [
                 {"key": "vmi.kubevirt.io/id", "operator": "In", "values": list(names)}
             ]
         },
-        "topologyKey": ZONE,
+        "topologyKey": key,
         "mismatchLabelKeys": ["kubevirt.io/created-by"],
     }
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}

@@ -7,17 +7,23 @@ Where each promise of a maintenance has its test, in `tests`, beside those here:
 | promise | test |
 |---|---|
 | survives 5xx, resets, a leader change; a frozen run moves nothing | faults/test_maintenance.py |
-| resume and rollback after SIGKILL at a write | the same, and unit/maintenance/test_kills.py |
+| resume and rollback after SIGKILL at a write; I1 to I8 | the same, with witness.py; unit/maintenance/test_kills.py |
+| the slow world | `test_drain_of_a_slow_node`; three zones of it: faults/test_maintenance.py |
+| stops when the cordon fails | `test_cordon_that_is_refused_ends_the_drain` |
 | each pod filter; a bare pod with emptyDir | unit/maintenance/test_pods.py |
-| empty twice; pods that never terminate; volumes; replaced nodes | unit/maintenance/test_drain.py |
+| empty twice; volumes; replaced nodes; limits under the Lease | unit/maintenance/test_drain.py |
+| an evicted pod that never leaves is an error | `test_evicted_pod_that_never_leaves_is_a_failure_that_names_it` |
 | budgets, capacity, quotas, quorum, other automation | unit/maintenance/test_preflight.py |
-| what each 429 means | unit/maintenance/test_read_preflight.py, unit/rollout/test_send.py |
-| evictions name the UID | unit/rollout/test_send.py, and witness.py in the fault sweeps |
-| proof of reboot, cordons of others, evacuations, max_nodes, one zone, window, Events | test_node_maintenance.py |
+| the plan asks the server | `test_pod_of_two_pdbs_is_a_failure_that_names_it`, unit/maintenance |
+| what each 429 means, Retry-After | unit/rollout/test_send.py, unit/rollout/test_reconcile.py |
+| evictions name the UID | unit/rollout/test_state_machines.py, and witness.py in the fault sweeps |
+| when a node is back: Ready, virt-handler, KVM, a new bootID | unit/maintenance/test_in_service.py |
+| cordons of others, evacuations, max_nodes, one zone, window, Events | test_node_maintenance.py |
 | S10, S11, S15, S18, S22; refused without a trace | test_node_maintenance_preflight.py |
-| S9: the target first | `test_target_of_with_leaves_before_its_followers` |
-| S21, B1 to B9 | demos/article |
+| S9 | `test_s9_target_of_with_leaves_before_its_followers` |
+| S21, B1 to B9 | demos/article, run by integration/test_article.py |
 | gates, canary, return home, verdict at the end, canceled and launched again | integration/test_maintenance.py |
+| each message of the runbook | unit/maintenance/test_runbook.py |
 | beside kubectl and kubernetes.core | bench/drain.py |
 """
 
@@ -36,7 +42,9 @@ from sandbox import Sandbox, drain, node_faults, objects
 from sandbox.fault_proxy import Rule, status
 from tests.job import Job
 from tests.maintenance import Maintenance, maintenance, pods_on, vms
-from tests.terms import pair_on_one_node
+from tests.shop import HOSTNAME
+from tests.terms import apart_over, pair_on_one_node
+from tests.witness import watching
 
 MIGRATIONS = ("create", "virtualmachineinstancemigrations")
 EVICTION = ("create", "pods/eviction")
@@ -92,15 +100,27 @@ def target_with_followers(shop: Maintenance, *followers: str) -> None:
     assert set(shop.nodes().values()) == {"w2"}
 
 
-def test_target_of_with_leaves_before_its_followers(shop: Maintenance) -> None:
+def test_s9_target_of_with_leaves_before_its_followers(shop: Maintenance) -> None:
     target_with_followers(shop, "app1", "app2")
+    before = shop.uids()
+    for name in ("w3", "w4", "w5", "w6"):
+        drain.cordon(shop.sandbox, name)
 
     result = shop.maintain("drained", "w2")
 
     assert not result.get("failed"), result.get("msg")
     assert result["moves"][0]["name"] == "db"
     assert {move["state"] for move in result["moves"]} == {"moved"}
-    assert len(set(shop.nodes().values())) == 1 and "w2" not in shop.nodes().values()
+    assert shop.nodes() == {"db": "w1", "app1": "w1", "app2": "w1"}
+    assert shop.uids() == before
+    made = {x["spec"]["vmiName"]: x for x in migrations(shop)}
+    assert len(made) == len(migrations(shop)) == 3
+    assert {x["status"]["phase"] for x in made.values()} == {"Succeeded"}
+    bound = ended(made["db"])
+    assert all(bound <= created(made[name]) for name in ("app1", "app2"))
+    assert not shop.maintain("in_service", "w2").get("failed")
+    assert not shop.cordoned("w2")
+    assert set(shop.nodes().values()) == {"w1"}
 
 
 @pytest.mark.parametrize("strategy", ["None", "LiveMigrateIfPossible", "LiveMigrate"])
@@ -171,15 +191,38 @@ def test_drain_waits_for_pdb_and_names_it(shop: Maintenance) -> None:
     assert pods_on(shop, "w2") == []
 
 
+def test_evicted_pod_that_never_leaves_is_a_failure_that_names_it(shop: Maintenance) -> None:
+    """kubernetes.core's drain reports success there, with a warning."""
+    shop.start(objects.deployment("web", shop.namespace, replicas=1), nodes=["w2"])
+    (name,) = pods_on(shop, "w2")
+    pod = shop.path("Pod", name)
+    shop.api.patch(pod, {"metadata": {"finalizers": ["example.com/hold"]}})
+    mark = shop.sandbox.audit.mark()
+    try:
+        result = shop.maintain("drained", "w2", run_timeout=8)
+    finally:
+        shop.api.patch(pod, {"metadata": {"finalizers": None}})
+
+    assert result["failed"]
+    assert result["msg"].startswith(
+        f"not done within 8 s (run_timeout). Pod {shop.namespace}/{name} "
+    )
+    assert "has not terminated yet" in result["msg"]
+    assert shop.disruptions(mark) == [EVICTION]
+    assert not shop.maintain("drained", "w2").get("failed")
+
+
 def test_pod_of_two_pdbs_is_a_failure_that_names_it(shop: Maintenance) -> None:
     shop.start(objects.deployment("web", shop.namespace, replicas=1), nodes=["w2"])
     for name in ("one", "two"):
         budget = objects.disruption_budget(name, shop.namespace, labels={"app": "web"})
         shop.api.create(shop.api.collection_of(budget), budget)
 
-    refused = shop.maintain("drained", "w2")
-    assert refused["failed"] and refused["msg"].startswith("pdb_impossible: ")
-    assert not shop.cordoned("w2")
+    mark = shop.sandbox.audit.mark()
+    for check in (True, False):
+        refused = shop.maintain("drained", "w2", check=check)
+        assert refused["failed"] and refused["msg"].startswith("pdb_impossible: ")
+    assert shop.sandbox.audit.writes(since=mark) == []
     result = shop.maintain("drained", "w2", allow_findings=["pdb_impossible", "eviction_fails"])
 
     assert result["failed"]
@@ -378,6 +421,22 @@ def test_two_nodes_of_a_zone_are_drained_at_once(shop: Maintenance) -> None:
     assert [node["state"] for node in result["nodes"]] == ["in_service"] * len(nodes)
 
 
+def test_vms_that_are_kept_apart_leave_one_after_the_other(shop: Maintenance) -> None:
+    """Although both nodes of the zone are drained, and KubeVirt would migrate both VMs at once."""
+    names = ("d1", "d2")
+    for name, node in zip(names, ("w1", "w2"), strict=True):
+        shop.start(
+            *vms(shop, name, placement={"affinity": apart_over(HOSTNAME, names)}), nodes=[node]
+        )
+
+    with watching(shop.sandbox, shop.namespace) as history:
+        result = shop.maintain("drained", "w1", "w2", max_nodes=2)
+
+    assert not result.get("failed"), result.get("msg")
+    assert len(migrations(shop)) == 2
+    assert history.broken(max_nodes=2) == []
+
+
 def test_drains_started_at_once_are_one_drain(shop: Maintenance) -> None:
     shop.start(*vms(shop, "a", annotations=SLOW), nodes=["w2"])
     mark = shop.sandbox.audit.mark()
@@ -465,20 +524,25 @@ def test_drain_keeps_the_limits_of_kubevirt_busy(shop: Maintenance) -> None:
 
     assert not result.get("failed"), result.get("msg")
     assert shop.uids() == before
-    made = shop.api.list(shop.path("VirtualMachineInstanceMigration"))
-    times = [
-        (
-            _time(migration["metadata"]["creationTimestamp"]),
-            _time(migration["status"]["migrationState"]["endTimestamp"]),
-        )
-        for migration in made
-    ]
+    times = [(created(migration), ended(migration)) for migration in migrations(shop)]
     assert len(times) == 11
     seconds = sorted(end - begin for begin, end in times)[5]
     whole = max(end for _begin, end in times) - min(begin for begin, _end in times)
     assert whole <= 1.3 * 6 * seconds, (whole, seconds)
     moments = [begin for begin, _end in times]
     assert max(sum(b <= at < e for b, e in times) for at in moments) <= 2
+
+
+def migrations(shop: Maintenance) -> list[dict[str, t.Any]]:
+    return shop.api.list(shop.path("VirtualMachineInstanceMigration"))
+
+
+def created(migration: dict[str, t.Any]) -> float:
+    return _time(migration["metadata"]["creationTimestamp"])
+
+
+def ended(migration: dict[str, t.Any]) -> float:
+    return _time(migration["status"]["migrationState"]["endTimestamp"])
 
 
 def _time(text: str) -> float:

@@ -35,9 +35,7 @@ def test_node_is_cordoned_with_mark_and_put_in_service(shop: Maintenance) -> Non
     assert mark["boot_id"] == shop.node("w2")["status"]["nodeInfo"]["bootID"]
     (node,) = result["nodes"]
     assert (node["name"], node["state"], node["ours"]) == ("w2", "cordoned", True)
-    events = shop.api.list("/api/v1/namespaces/default/events")
-    messages = [x["message"] for x in events if x["involvedObject"].get("uid") == uid]
-    assert "maintenance: cordoned (firmware)" in messages
+    assert "maintenance: cordoned (firmware)" in messages_about(shop, uid)
     assert shop.lease()["spec"]["holderIdentity"] == ""
 
     result = shop.maintain("in_service", "w2")
@@ -46,6 +44,13 @@ def test_node_is_cordoned_with_mark_and_put_in_service(shop: Maintenance) -> Non
     assert result["changed"] is True
     assert not shop.cordoned("w2")
     assert shop.mark("w2") is None
+    assert "maintenance: in_service" in messages_about(shop, uid)
+
+
+def messages_about(shop: Maintenance, uid: str) -> list[str]:
+    """Of the Events about a node."""
+    events = shop.api.list("/api/v1/namespaces/default/events")
+    return [x["message"] for x in events if x["involvedObject"].get("uid") == uid]
 
 
 @pytest.mark.parametrize("state", ["cordoned", "in_service"])

@@ -24,7 +24,7 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark im
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import JSON
-from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node, Owner
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Plan
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
 from ansible_collections.virt.placement.plugins.module_utils.rollout.report import NodeDescriptions
@@ -101,6 +101,18 @@ def test_volume_that_is_attached_keeps_the_drain_going(attachments: list[JSON]) 
     assert not step.reads(EMPTY)
 
 
+def test_volume_of_a_pod_that_belongs_to_the_node_stays_attached(
+    attachments: list[JSON], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for volume in ("logs", "data"):
+        spec = {"nodeName": "w1", "source": {"persistentVolumeName": volume}}
+        attachments.append({"metadata": {"name": f"csi-{volume}"}, "spec": spec})
+    step = Step()
+    monkeypatch.setattr(step, "_claim", lambda volume: ("shop", f"{volume}-claim"))
+    agent = pod("agent", Owner("DaemonSet", "agent", "u-set"), claims=("logs-claim",))
+    assert step._attached(snapshot(agent)) == "volumes are still attached: data to w1"
+
+
 def test_pod_that_never_terminates_is_waited_for() -> None:
     step = Step()
     stuck = snapshot(of_deployment("web", terminating=True))
@@ -128,6 +140,27 @@ def test_node_that_is_not_ready_is_named_once_and_again_when_it_is_back() -> Non
         "node w1 is not Ready: nothing leaves it",
         "node w1 is Ready again",
     ]
+
+
+def test_limits_hold_for_what_began_before_the_lease_was_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    zone = "topology.kubernetes.io/zone"
+    selected = Node("w1", uid="u1", labels={zone: "a"})
+    other = replace(NODE, name="w3", uid="u3", labels={zone: "b"})
+    step = Step()
+    step.drain.cordoned = False
+    step.nodes, step._all_nodes = (selected,), (selected,)
+
+    def read(*_records: t.Any, **_options: t.Any) -> None:
+        step._all_nodes = (selected, other)
+
+    monkeypatch.setattr(step, "read_cluster", read)
+    with pytest.raises(
+        InvalidInput, match=r"in 2 topology domains .*w3 \(b, in maintenance already"
+    ):
+        step.prepare(t.cast(t.Any, None), t.cast(t.Any, None))
+    assert step.writes == []
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,9 @@ from __future__ import annotations
 
 import json
 import typing as t
-from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.maintenance.in_service import (
-    why_not_back,
-)
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark import (
     DamagedMark,
     MaintenancePhase,
@@ -135,12 +131,3 @@ def test_cordon_that_was_lifted_since_is_made_again_and_ours() -> None:
     foreign = Mark("r1", "", MaintenancePhase.CORDONED, "boot", False, "now")
     marked = node(mark=encode(foreign))
     assert start(marked, foreign).cordoned is True
-
-
-@pytest.mark.parametrize("phase", MaintenancePhase)
-def test_node_whose_drain_has_not_ended_needs_no_reboot(phase: MaintenancePhase) -> None:
-    mark = Mark("r1", "firmware", phase, "boot", True, "2026-11-22T19:00:00Z")
-    ready = replace(node(), ready=True)
-    lacks = why_not_back(ready, mark, [ready], reboot_expected=True)
-    assert ("was not rebooted" in lacks) is (phase is not MaintenancePhase.DRAINING)
-    assert why_not_back(ready, mark, [ready], reboot_expected=False) == ""

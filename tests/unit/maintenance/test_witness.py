@@ -26,9 +26,24 @@ def vmi(uid: str = "u1", phase: str = "Running", **status: str) -> Object:
     return {"metadata": {"name": "db", "uid": uid}, "status": {"phase": phase, **status}}
 
 
-def migration(name: str, phase: str = "Running") -> Object:
+def migration(name: str, phase: str = "Running", of: str = "db") -> Object:
     metadata = {"name": name, "uid": name}
-    return {"metadata": metadata, "spec": {"vmiName": "db"}, "status": {"phase": phase}}
+    return {"metadata": metadata, "spec": {"vmiName": of}, "status": {"phase": phase}}
+
+
+def begun(*vmis: str) -> list[tuple[str, str, Object]]:
+    """A migration of each of these VMIs, one beside the other."""
+    return [("Migration", "ADDED", migration(f"m-{name}", of=name)) for name in vmis]
+
+
+def kept_apart(name: str, other: str) -> Object:
+    """A VMI with a required anti-affinity to another."""
+    expression = {"key": "vmi.kubevirt.io/id", "operator": "In", "values": [other]}
+    term = {"labelSelector": {"matchExpressions": [expression]}, "topologyKey": witness.ZONE}
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    made = vmi(name)
+    made["metadata"]["name"] = name
+    return {**made, "spec": {"affinity": {"podAntiAffinity": terms}}}
 
 
 def history(*changes: tuple[str, str, Object], nodes: t.Iterable[Object] = ()) -> t.Any:
@@ -36,7 +51,7 @@ def history(*changes: tuple[str, str, Object], nodes: t.Iterable[Object] = ()) -
     return witness.History(
         witness.by_name(made),
         {"db": {"metadata": {"name": "db"}, "spec": {"x": 1}}},
-        {"db": vmi()},
+        witness.by_name([vmi(), kept_apart("db2", "web"), kept_apart("web", "nothing")]),
         [witness.Change(number, *change) for number, change in enumerate(changes)],
     )
 
@@ -86,6 +101,9 @@ def history(*changes: tuple[str, str, Object], nodes: t.Iterable[Object] = ()) -
             "",
             id="one after the other",
         ),
+        pytest.param(begun("db", "web"), "", id="two at once"),
+        pytest.param(begun("db", "web", "app"), "3 migrations at once", id="too many at once"),
+        pytest.param(begun("web", "db2"), "are kept apart", id="kept apart"),
     ],
 )
 def test_promise_that_is_broken_on_the_way(

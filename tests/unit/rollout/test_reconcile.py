@@ -22,9 +22,16 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
     InstanceSelection,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout import report
+from ansible_collections.virt.placement.plugins.module_utils.rollout import reconcile, report
 from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import RunJournal
-from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord, Phase
+from ansible_collections.virt.placement.plugins.module_utils.rollout.move import (
+    ApiCall,
+    ApiReply,
+    MoveRecord,
+    Phase,
+    ReplyStatus,
+    Transition,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rollout.observe import Observer
 from ansible_collections.virt.placement.plugins.module_utils.rollout.reconcile import (
     Reconciler,
@@ -101,6 +108,16 @@ def test_blocked_request_is_not_sent_before_retry_after() -> None:
     due, reconciler, _now = chosen(journal, retry_at={"a": 110.0, "b": 99.0})
     assert due == ["b"]
     assert reconciler.journal.records == journal.records
+
+
+def test_retry_after_of_a_blocked_request_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    _due, reconciler, now = chosen(RunJournal("r1", "x", records=(record("a"),)))
+    reply = ApiReply(ReplyStatus.BLOCKED, "web needs 2", 600.0)
+    monkeypatch.setattr(reconcile, "send", lambda _api, _request: reply)
+    monkeypatch.setattr(reconciler.keeper, "api_while_ours", lambda: NO_API)
+    reconciler._follow(Transition(record("a"), ApiCall("create", "/eviction", {})), now)
+    assert 700.0 <= reconciler.retry_at["a"] < 1300.0
+    assert [kept.note for kept in reconciler.journal.records] == ["web needs 2"]
 
 
 def test_who_takes_over_moves_as_many_as_his_canary() -> None:

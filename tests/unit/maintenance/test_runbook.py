@@ -1,0 +1,52 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""docs/maintenance.md explains the findings that there are, and messages that the code has."""
+
+from __future__ import annotations
+
+import ast
+import re
+import typing as t
+from pathlib import Path
+
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflight import (
+    PREFLIGHT_FINDINGS,
+)
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+PAGE = (CHECKOUT / "docs" / "maintenance.md").read_text()
+STOPS = PAGE.partition("## What each stop means")[2].partition("\n## ")[0]
+VALUE = re.compile(
+    r"\.\.\.|\bN\b|NODE|REASON|\b\d+\b|\bviolated\b|\bmigrate\b|max_nodes:|\S*(?:kubevirt\.io|placement\.virt)/\S*"
+)
+"""What stands for a value in a message of the page."""
+
+
+def texts_of_the_code() -> t.Iterator[str]:
+    """Each string of the plugins, with a gap where an f-string has a value, and the files of the role."""
+    for path in (CHECKOUT / "plugins").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                yield "".join(
+                    str(x.value) if isinstance(x, ast.Constant) else "\0" for x in node.values
+                )
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+    for path in (CHECKOUT / "roles").rglob("*.yml"):
+        yield path.read_text()
+
+
+def test_every_message_of_the_runbook_is_one_of_the_code() -> None:
+    cells = re.findall(r"^\| (.*?) \|", STOPS, re.M)[2:]
+    messages = [message for cell in cells for message in re.findall(r"`(.*?)`", cell)]
+    pieces = [piece.strip(" :.,()") for message in messages for piece in VALUE.split(message)]
+    code = "\n".join(texts_of_the_code())
+
+    assert len(messages) > 20
+    assert [piece for piece in pieces if piece not in code] == []
+
+
+def test_every_finding_is_explained_in_the_runbook() -> None:
+    text = PAGE.partition("## Findings")[2]
+
+    assert sorted(re.findall(r"^\| `([a-z_]+)` \|", text, re.M)) == sorted(PREFLIGHT_FINDINGS)
