@@ -43,6 +43,13 @@ def nodes_of(sandbox: Sandbox, namespace: str, workload: str) -> list[str]:
     return sorted(s.node for s in seats(sandbox, namespace) if s.workload == workload)
 
 
+def without_node(sandbox: Sandbox, namespace: str) -> list[str]:
+    """Names of the pods that wait for a node."""
+    pods = sandbox.api.list(f"/api/v1/namespaces/{namespace}/pods")
+    waiting = [pod for pod in pods if _stays(pod) and not pod["spec"].get("nodeName")]
+    return sorted(pod["metadata"]["name"] for pod in waiting)
+
+
 def draw(sandbox: Sandbox, namespace: str) -> str:
     """A table: zone, node, what runs on it."""
     by_node: dict[str, list[str]] = defaultdict(list)

@@ -197,9 +197,16 @@ def put_it_back_in_service(stage: Stage) -> None:
 
 
 def return_home(stage: Stage) -> None:
-    """B8: the pair returns, the cache first. A second run moves nothing."""
+    """B8: the pair returns by two evictions, the cache first. A second run moves nothing."""
     wanted = maintain(SLOW[0], state="in_service", return_home_allow=["migrate", "recreate"])
+    mark = stage.sandbox.audit.mark()
     stage.play_twice("maintenance", wanted, identity=MAINTAINER)
+    ended = [
+        event.resource
+        for event in stage.sandbox.audit.writes(since=mark)
+        if event.subresource == "eviction" or event.verb == "delete"
+    ]
+    check(ended == ["pods", "virtualmachineinstances"], f"what was ended, in this order: {ended}")
     for workload, nodes in HOME.items():
         expect(stage, workload, nodes)
 
@@ -222,10 +229,15 @@ def drain_the_only_fast_node_of_a_zone(stage: Stage) -> None:
     check(result.rc == 0, f"maintenance ended with rc {result.rc}")
     for workload, nodes in {**HOME, "mssql2016": FAST[1:]}.items():
         expect(stage, workload, nodes)
+    pending = board.without_node(stage.sandbox, NAMESPACE)
+    check(len(pending) == 1, f"exactly 1 is Pending (it is {pending})")
     result = stage.play("maintenance", maintain(FAST[0], state="in_service"), identity=MAINTAINER)
     check(result.rc == 0, f"maintenance ended with rc {result.rc}")
     for workload, nodes in HOME.items():
         expect(stage, workload, nodes)
+    for node in SLOW + FAST:
+        seen = stage.sandbox.api.get(f"/api/v1/nodes/{node}")
+        check(not seen["spec"].get("unschedulable"), f"{node} is cordoned at the end")
 
 
 def _labels(stage: Stage, node: str) -> dict[str, str]:

@@ -1,6 +1,7 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The article from B1 to B8 by the collection's playbooks, in one story on one control plane."""
+"""The article from B1 to B9 by the collection's playbooks, in one story on one control plane. Then B6 to B8
+again, with a plain drain and the playbook rollout."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def stage() -> t.Iterator[Stage]:
 
 
 @pytest.mark.parametrize("step", steps.STEPS, ids=lambda step: step.__name__)
-def test_b1_to_b5(stage: Stage, step: t.Callable[[Stage], None]) -> None:
+def test_b1_to_b9(stage: Stage, step: t.Callable[[Stage], None]) -> None:
     """Each step asserts by itself: sets of nodes, writes in the audit log, the second run."""
     step(stage)
 

@@ -9,6 +9,7 @@ Where each promise of a maintenance has its test, in `tests`, beside those here:
 | survives 5xx, resets, a leader change; a frozen run moves nothing | faults/test_maintenance.py |
 | resume and rollback after SIGKILL at a write; I1 to I8 | the same, with witness.py; unit/maintenance/test_kills.py |
 | the slow world | `test_drain_of_a_slow_node`; three zones of it: faults/test_maintenance.py |
+| waits for a 429 in one run | `test_eviction_that_is_refused_twice_is_made_in_the_same_run` |
 | stops when the cordon fails | `test_cordon_that_is_refused_ends_the_drain` |
 | each pod filter; a bare pod with emptyDir | unit/maintenance/test_pods.py |
 | empty twice; volumes; replaced nodes; limits under the Lease | unit/maintenance/test_drain.py |
@@ -188,6 +189,22 @@ def test_drain_waits_for_pdb_and_names_it(shop: Maintenance) -> None:
 
     assert not result.get("failed"), result.get("msg")
     assert [move["method"] for move in result["moves"]] == ["evict"]
+    assert pods_on(shop, "w2") == []
+
+
+def test_eviction_that_is_refused_twice_is_made_in_the_same_run(shop: Maintenance) -> None:
+    """kubernetes.core's drain fails at the first refusal."""
+    shop.start(objects.deployment("web", shop.namespace, replicas=1), nodes=["w2"])
+    full = status(429, message="Cannot evict pod", retry_after=1)
+    after_preflight = Rule("POST", "/eviction", full, nth=range(2, 4))
+    with shop.sandbox.fault_proxy([after_preflight]) as proxy:
+        kubeconfig = str(proxy.kubeconfig(shop.identity))
+        result = shop.maintain("drained", "w2", kubeconfig=kubeconfig)
+        answers = [seen.status for seen in proxy.requests if "/eviction" in seen.path]
+
+    assert not result.get("failed"), result.get("msg")
+    assert answers == [201, 429, 429, 201]
+    assert any("waiting: Pod " in line and "Cannot evict" in line for line in result["progress"])
     assert pods_on(shop, "w2") == []
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from sandbox import Sandbox, drain, node_faults
 from sandbox.admin_api import ApiFailure
+from sandbox.fault_proxy import Rule, status
 from tests.maintenance import MARK, Maintenance, maintenance, pods_on, vms
 
 EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction"}
@@ -222,6 +223,24 @@ def test_evacuation_is_canceled_when_a_node_goes_in_service(shop: Maintenance) -
     pending = shop.api.list(shop.path("VirtualMachineInstanceMigration"))
     assert not any(map(_pending, pending))
     assert shop.nodes() == {"a": "w2"}
+
+
+def test_what_could_not_be_undone_is_named_and_the_node_stays_cordoned(shop: Maintenance) -> None:
+    shop.start(*vms(shop, "a", placement={"evictionStrategy": "LiveMigrate"}), nodes=["w2"])
+    cordon_others(shop)
+    shop.maintain("cordoned", "w2")
+    evacuate(shop, "a")
+    with shop.sandbox.fault_proxy([Rule("PUT", "/evacuate/cancel", status(403))]) as proxy:
+        kubeconfig = str(proxy.kubeconfig(shop.identity))
+        result = shop.maintain("in_service", "w2", kubeconfig=kubeconfig)
+
+    assert result["failed"]
+    assert (
+        f"Node w2: VirtualMachineInstance {shop.namespace}/a could not be undone" in result["msg"]
+    )
+    assert shop.cordoned("w2") and shop.mark("w2") is not None
+    assert not shop.maintain("in_service", "w2").get("failed")
+    assert not shop.cordoned("w2")
 
 
 def test_evacuation_under_a_foreign_cordon_is_named_and_left(shop: Maintenance) -> None:
