@@ -232,7 +232,11 @@ def test_s22_one_would_be_unschedulable(scene: Maintenance) -> None:
         assert refused.names == ["no_place"]
         assert "1 of 1 instances of node w1 would have no node" in refused.message
 
-        allowed = {"allow_findings": ["no_place"], "vm_policy": "restart", "move_timeout": 5}
+        allowed: Object = {
+            "allow_findings": ["no_place"],
+            "vm_policy": "restart",
+            "move_timeout": 5,
+        }
         result = scene.maintain("drained", "w1", **allowed)
 
         assert not result.get("failed"), result.get("msg")
