@@ -148,6 +148,27 @@ def test_many_pods_with_many_terms_stall_nothing(
     checks.check(("forecast_info", {"unavailable": {"nodes": ["w1"]}}, True), objects)
 
 
+@pytest.mark.parametrize("name", ["..", ".", "", "../x", "a/b", "a/../../b", "a,b=c"])
+def test_names_that_no_object_can_have_are_not_found(objects: Objects, name: str) -> None:
+    for path, item in list(objects.items()):
+        if path.startswith(f"/api/v1/namespaces/{TENANT}/pods/"):
+            claim = {"name": "root", "persistentVolumeClaim": {"claimName": name}}
+            item["spec"]["volumes"] = [*(item["spec"].get("volumes") or ()), claim]
+        if path.startswith(f"{VMS}/"):
+            networks = [{"name": "other", "multus": {"networkName": name}}]
+            claim = {"name": "root", "persistentVolumeClaim": {"claimName": name}}
+            item["spec"]["template"]["spec"] |= {"networks": networks, "volumes": [claim]}
+    vms = [{"name": "fast", "workloads": ["web0", "off0"], "run_on": {"performance": "high"}}]
+    for task in (
+        ("rollout", {"namespaces": [OTHERS]}, True),
+        ("rollout", {"namespaces": [TENANT]}, True),
+        ("rules", {"namespace": TENANT, "rules": vms}, True),
+        ("forecast_info", {"namespace": TENANT, "rules": vms}, True),
+    ):
+        result, _writes = checks.check(task, objects)
+        assert "failed" not in result, result
+
+
 @pytest.mark.parametrize("depth", [500, 2500, 9000])
 def test_deep_json_in_an_unknown_field_is_lost_alone(objects: Objects, depth: int) -> None:
     """The API server keeps unknown fields of a template's metadata, up to 10,000 maps and lists deep."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import threading
 import typing as t
 from collections import Counter
@@ -278,12 +279,19 @@ class ApiClient:
         return value
 
 
+_OBJECTS = re.compile(
+    r"/version|/(?:api/[^/]+|apis/[^/]+/[^/]+)(?:/namespaces/[^/]+)?/[^/]+"
+    r"(?:/[^/]+(?:/(?:eviction|evacuate/cancel|expand-spec|restart))?)?"
+)
+"""Every path that requests go to: a list, an object or a subresource. A slash in a name would make another."""
+
+
 def target(path: str, params: Params | None = None) -> str:
     """Path and query, encoded. Raises UnusablePath for a segment that a client or a proxy takes for a step
     to another path: names come from objects that anyone may have written."""
-    if any(segment in ("", ".", "..") for segment in path.split("/")[1:]):
+    if any(segment in (".", "..") for segment in path.split("/")) or not _OBJECTS.fullmatch(path):
         raise UnusablePath(
-            ApiRequest("GET", "/"), f"the path {path!r} has an empty or a dot segment"
+            ApiRequest("GET", "/"), f"a name in the path {path!r} is empty, a dot or has a slash"
         )
     where = quote(path)
     return f"{where}?{urlencode(params)}" if params else where

@@ -156,6 +156,12 @@ class NotFound(ApiError):
     advice = "check the name and the namespace, and that the cluster serves this kind"
 
 
+class UnusablePath(NotFound):
+    """A name that no object can have, since it would lead to another path. Nothing was sent."""
+
+    advice = "correct this name in the object that refers to it"
+
+
 class Forbidden(ApiError):
     """403: RBAC or an admission policy refused it."""
 
@@ -183,12 +189,6 @@ class TestFailed(Conflict):
 
     __test__ = False
     advice = "it is no longer as it was read: run again"
-
-
-class UnusablePath(ApiError):
-    """A name that is no name of an object would lead to another one. Nothing was sent."""
-
-    advice = "correct this name in the object that refers to it"
 
 
 class Gone(ApiError):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import re
 import typing as t
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -238,7 +239,7 @@ def with_claim_terms(api: ApiClient, snapshot: Snapshot, claims: t.Collection[Cl
         names = read_together(reads)
         if None not in names:
             queries = [
-                ListQuery("volumes", _VOLUMES, field_selector=f"metadata.name={name}")
+                ListQuery("volumes", _VOLUMES, field_selector=f"metadata.name={_escaped(name)}")
                 for name in sorted(set(filter(None, names)))
             ]
     return _with_volumes(api, snapshot, queries)
@@ -255,6 +256,11 @@ def _bound_volume(api: ApiClient, claim: Claim) -> str | None:
     except Forbidden:
         return None
     return str(answer["spec"].get("volumeName") or "")
+
+
+def _escaped(value: str) -> str:
+    """A value of a field selector (apimachinery, pkg/fields: EscapeValue)."""
+    return re.sub(r"([\\,=])", r"\\\1", value)
 
 
 def _with_volumes(api: ApiClient, snapshot: Snapshot, queries: t.Sequence[ListQuery]) -> Snapshot:

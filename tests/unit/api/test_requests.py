@@ -305,7 +305,9 @@ def _api_at(
 
 
 @pytest.mark.parametrize(
-    "name", ["..", ".", "", "x/../../secrets/y", "a/./b"], ids=["up", "here", "empty", "far", "dot"]
+    "name",
+    ["..", ".", "", "x/../../secrets/y", "a/./b", "a/b", "a/log", "a/eviction/b"],
+    ids=["up", "here", "empty", "far", "dot", "slash", "subresource", "below"],
 )
 def test_a_name_that_leads_to_another_path_is_not_sent(
     server: ScriptedServer, api: ApiClient, name: str
