@@ -5,6 +5,7 @@ cordon of others is lifted. The audit log is the witness, and for the whole main
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import typing as t
 from pathlib import Path
@@ -183,12 +184,59 @@ def whole_maintenance(shop: Maintenance, folder: Path) -> Path:
         "placement_maintenance_reboot_expected": True,
         "placement_maintenance_change_id": shop.namespace,
         "placement_maintenance_return_home": False,
-        "placement_maintenance_run_timeout": 120,
+        "placement_maintenance_run_timeout": 240,
     }
     roles = [{"role": "virt.placement.placement_maintenance", "vars": variables}]
     play = {"hosts": "cluster", "gather_facts": False, "roles": roles}
     (folder / "whole.yml").write_text(yaml.safe_dump([play]))
     return folder / "whole.yml"
+
+
+class Whole:
+    """A maintenance that is killed at a write and run again, twice, with all that the witness saw."""
+
+    def __init__(self, shop: Maintenance, folder: Path, write: int, *, seconds: int = 300) -> None:
+        job = Job(shop, folder, "node_maintenance", shop.identity)
+        play = whole_maintenance(shop, folder)
+        self.shop = shop
+        boots = [boot(shop, node) for node in SERVICED]
+        rule = Rule(WRITE, "/(?!selfsubject)", sigkill(after=write % 2 == 0), nth=write)
+        outputs = []
+        began = shop.sandbox.audit.mark()
+        with watching(shop.sandbox, shop.namespace) as history:
+            with shop.sandbox.fault_proxy([rule]) as proxy:
+                first = job.start_play(play, through=proxy.kubeconfig(shop.identity))
+                output, _errors = first.communicate(timeout=seconds)
+                killed_there = any(seen.action == "sigkill" for seen in proxy.requests)
+            assert killed_there == (first.returncode != 0), output
+            outputs.append(output)
+            version = int(
+                shop.api.request("GET", "/api/v1/nodes").json()["metadata"]["resourceVersion"]
+            )
+            mark = shop.sandbox.audit.mark()
+            second = job.start_play(play)
+            output, _errors = second.communicate(timeout=seconds)
+            assert second.returncode == 0, output
+            outputs.append(output)
+            writes = shop.sandbox.audit.writes(since=mark)
+            mark = shop.sandbox.audit.mark()
+            third = job.start_play(play)
+            again, _errors = third.communicate(timeout=seconds)
+
+        assert third.returncode == 0 and "changed=0" in again, again
+        assert shop.sandbox.audit.writes(since=mark) == []
+        assert all(boot(shop, node) != old for node, old in zip(SERVICED, boots, strict=True))
+        assert shop.cordoned("w6") and not any(map(shop.cordoned, SERVICED))
+        assert shop.lease()["spec"]["holderIdentity"] == ""
+        nodes = by_name(shop.api.list("/api/v1/nodes"))
+        machines = by_name(shop.api.list(shop.path("VirtualMachine")))
+        self.history = history
+        self.broken = [
+            *history.broken(max_nodes=1),
+            *history.wrong_requests(shop.sandbox.audit.writes(since=began)),
+            *history.untrue(outputs, version, writes),
+            *history.broken_at_the_end(nodes, machines),
+        ]
 
 
 @pytest.mark.long_fault
@@ -202,43 +250,60 @@ def test_whole_maintenance_killed_at_a_write_and_run_again(
         shop.start(*vms(shop, *names, cpu="100m", annotations=slow), nodes=[node])
     shop.start(objects.deployment("web", shop.namespace, replicas=2), nodes=["w5"])
     drain.cordon(shop.sandbox, "w6")
-    job = Job(shop, tmp_path, "node_maintenance", shop.identity)
-    play = whole_maintenance(shop, tmp_path)
-    boots = [boot(shop, node) for node in SERVICED]
-    rule = Rule(WRITE, "/(?!selfsubject)", sigkill(after=write % 2 == 0), nth=write)
-    outputs = []
-    began = shop.sandbox.audit.mark()
-    with watching(shop.sandbox, shop.namespace) as history:
-        with shop.sandbox.fault_proxy([rule]) as proxy:
-            first = job.start_play(play, through=proxy.kubeconfig(shop.identity))
-            output, _errors = first.communicate(timeout=300)
-            killed_there = any(seen.action == "sigkill" for seen in proxy.requests)
-        assert killed_there == (first.returncode != 0), output
-        outputs.append(output)
-        version = int(
-            shop.api.request("GET", "/api/v1/nodes").json()["metadata"]["resourceVersion"]
-        )
-        mark = shop.sandbox.audit.mark()
-        second = job.start_play(play)
-        output, _errors = second.communicate(timeout=300)
-        assert second.returncode == 0, output
-        outputs.append(output)
-        writes = shop.sandbox.audit.writes(since=mark)
-        mark = shop.sandbox.audit.mark()
-        third = job.start_play(play)
-        again, _errors = third.communicate(timeout=300)
 
-    assert third.returncode == 0 and "changed=0" in again, again
-    assert shop.sandbox.audit.writes(since=mark) == []
-    assert history.broken(max_nodes=1) == []
-    assert history.wrong_requests(shop.sandbox.audit.writes(since=began)) == []
-    assert history.untrue(outputs, version, writes) == []
-    nodes = by_name(shop.api.list("/api/v1/nodes"))
-    machines = by_name(shop.api.list(shop.path("VirtualMachine")))
-    assert history.broken_at_the_end(nodes, machines) == []
-    assert all(boot(shop, node) != old for node, old in zip(SERVICED, boots, strict=True))
-    assert shop.cordoned("w6") and not any(map(shop.cordoned, SERVICED))
-    assert shop.lease()["spec"]["holderIdentity"] == ""
+    assert Whole(shop, tmp_path, write).broken == []
+
+
+@pytest.mark.long_fault
+def test_whole_maintenance_in_the_slow_world(shop: Maintenance, tmp_path: Path) -> None:
+    """Migrations longer than a Lease and than several steps, a VM that cannot be migrated and uses most of its 60 s to
+    shut down, a volume on each node that is detached a moment after the last pod has left. The job is killed while VMs
+    of the first node migrate."""
+    slow = {"sandbox.virt/migration-seconds": "22"}
+    for node in SERVICED:
+        names = [f"{node}-{number}" for number in range(4 if node != "w5" else 3)]
+        shop.start(*vms(shop, *names, cpu="100m", annotations=slow), nodes=[node])
+    faults = {
+        "sandbox.virt/not-migratable": "DisksNotLiveMigratable",
+        "sandbox.virt/shutdown-seconds": "40",
+    }
+    grace = {"terminationGracePeriodSeconds": 60}
+    (stuck,) = vms(shop, "stuck", cpu="100m", annotations=faults, placement=grace)
+    stuck["metadata"]["labels"] = {"placement.virt/vm-policy": "restart"}
+    shop.start(stuck, nodes=["w5"])
+    drain.cordon(shop.sandbox, "w6")
+
+    with contextlib.ExitStack() as volumes:
+        for node in SERVICED:
+            volumes.enter_context(attached(shop, node))
+        whole = Whole(shop, tmp_path, write=5, seconds=560)
+
+    about_restarted = [text for text in whole.broken if "stuck" in text]
+    assert [text for text in whole.broken if text not in about_restarted] == []
+    assert about_restarted.count("virtualmachines stuck: restart") == 1, about_restarted
+    assert about_restarted.count("VMI stuck was deleted") == 1, about_restarted
+
+
+@contextlib.contextmanager
+def attached(shop: Maintenance, node: str) -> t.Iterator[None]:
+    """A volume that is detached when no pod is left on the node."""
+    attachments = "/apis/storage.k8s.io/v1/volumeattachments"
+    manifest = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "VolumeAttachment",
+        "metadata": {"name": f"of-{node}"},
+        "spec": {
+            "attacher": "csi.example.com",
+            "nodeName": node,
+            "source": {"persistentVolumeName": f"data-{node}"},
+        },
+    }
+    shop.api.create(attachments, manifest)
+    with shop.meanwhile(
+        until=lambda: pods_on(shop, node) == [],
+        do=lambda: shop.api.delete(f"{attachments}/of-{node}"),
+    ):
+        yield
 
 
 def boot(shop: Maintenance, node: str) -> str:
