@@ -63,7 +63,7 @@ options:
       - Change and remove labels that are refused otherwise. These are labels that the kubelet or a cloud
         controller wrote last, labels that volumes, required rules of workloads or pods on the node depend on, and
         the labels V(kubevirt.io/schedulable), V(node-role.kubernetes.io/*), V(node-restriction.kubernetes.io/*)
-        and V(node.kubernetes.io/*), by which Kubernetes and KubeVirt tell nodes apart.
+        and V(node.kubernetes.io/*), also of subdomains, by which Kubernetes and KubeVirt tell nodes apart.
       - Adding any other label is always allowed. So is restoring the value that this module wrote last, where the
         kubelet or a cloud controller has overwritten it.
     type: bool

@@ -41,11 +41,12 @@ kubernetes/cloud-provider and its out-of-tree forms go by the name of their prog
 in one process. virt-handler writes the labels of KubeVirt's node labeller."""
 
 _RESERVED = re.compile(
-    r"kubevirt\.io/schedulable|node-role\.kubernetes\.io/.*|node-restriction\.kubernetes\.io/.*"
-    r"|node\.kubernetes\.io/.*"
+    r"kubevirt\.io/schedulable|node-role\.kubernetes\.io/.*"
+    r"|(?:.*\.)?(?:node-restriction|node)\.kubernetes\.io/.*"
 )
 """Labels by which controllers and administrators tell nodes apart: which nodes run VMs, are control
-plane, are isolated (Kubernetes: Well-Known Labels, NodeRestriction; KubeVirt: NodeSchedulable)."""
+plane, are isolated (Kubernetes: Well-Known Labels, and plugin/pkg/admission/noderestriction, for which a
+subdomain is as its domain; KubeVirt: NodeSchedulable)."""
 
 
 @dataclass(frozen=True)

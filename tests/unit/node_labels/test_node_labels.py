@@ -361,6 +361,8 @@ class TestOwners:
             "kubevirt.io/schedulable",
             "node-role.kubernetes.io/control-plane",
             "node-restriction.kubernetes.io/team",
+            "shop.node-restriction.kubernetes.io/team",
+            "shop.node.kubernetes.io/team",
             "node.kubernetes.io/exclude-from-external-load-balancers",
         ],
     )
