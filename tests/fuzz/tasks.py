@@ -82,7 +82,7 @@ def run(name: str, server: Server, options: Result, *, check: bool = False) -> R
         if name in ("rollout", "node_maintenance"):
             flow = importlib.import_module(f"{_FLOWS}.{name}")
             patches.enter_context(mock.patch.object(flow, "until_interrupted", _listening))
-        patches.enter_context(_bounded())
+        patches.enter_context(bounded())
         try:
             module.main()
         except Ended as ended:
@@ -102,7 +102,9 @@ def _listening() -> t.Iterator[t.Callable[[], bool]]:
 
 
 @contextlib.contextmanager
-def _bounded() -> t.Iterator[None]:
+def bounded() -> t.Iterator[None]:
+    """Raises Stuck inside of it once it has used more processor time than any result is worth."""
+
     def stop(_number: int, _frame: object) -> None:
         raise Stuck(f"not done within {CPU_SECONDS} s of processor time")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible.module_utils.common.yaml import HAS_YAML, yaml_load, yaml_load_all
+from ansible.module_utils.common.yaml import HAS_YAML, SafeLoader, yaml_load, yaml_load_all
 
 from ..model.json_pointer import JSON
 
@@ -27,16 +27,39 @@ class PyYamlMissing(Exception):
         super().__init__("PyYAML is missing that would read it")
 
 
+MOST_VALUES = 2_000_000
+"""Values of one text, counted as often as aliases repeat them: the manifests of some 20,000 VMs."""
+
+_TOO_MANY = (
+    f"it holds more than {MOST_VALUES:,} values, with its aliases written out: split it, and"
+)
+
+
+class _Loader(SafeLoader):  # type: ignore[misc]
+    """The loader of ansible-core. Merge keys (`<<`) copy the entries of maps while they are read."""
+
+    _merged = 0
+
+    def flatten_mapping(self, node: t.Any) -> None:
+        super().flatten_mapping(node)
+        self._merged += len(node.value)
+        if self._merged > MOST_VALUES:
+            raise InvalidYaml(f"{_TOO_MANY} look for merge keys (<<) that merge one another")
+
+
 def load_yaml(text: str | t.TextIO) -> JSON:
     """The one document in `text`. Raises InvalidYaml, PyYamlMissing, and what reading an open file raises."""
-    load: t.Callable[[t.Any], JSON] = yaml_load
-    return _loaded(load, text)
+    return _loaded(lambda text: yaml_load(text, Loader=_Loader), text)
 
 
 def load_all_yaml(text: str) -> list[JSON]:
     """The documents in `text`, empty ones left out. Raises InvalidYaml and PyYamlMissing."""
-    load: t.Callable[[t.Any], t.Iterable[JSON]] = yaml_load_all
-    return _loaded(lambda text: [document for document in load(text) if document is not None], text)
+
+    def load(text: str) -> list[JSON]:
+        documents = yaml_load_all(text, Loader=_Loader)
+        return [document for document in documents if document is not None]
+
+    return _loaded(load, text)
 
 
 _Loaded = t.TypeVar("_Loaded")
@@ -59,14 +82,11 @@ def _loaded(load: t.Callable[[t.Any], _Loaded], text: t.Any) -> _Loaded:
         raise _syntax_error(error) from error
 
 
-MOST_VALUES = 2_000_000
-"""Values of one text, counted as often as aliases repeat them: the manifests of some 20,000 VMs."""
-
-
 MOST_DEPTH = 2_000
 """Lists and maps inside each other. libyaml's composer recurses: at some 30,000 the process ends."""
 
-_ENTRIES = re.compile(rf"(?:[-?:][ \t]+){{{MOST_DEPTH}}}")
+_ENTRIES = re.compile(r"(?:[-?:][ \t]+)+")
+"""Entries inside each other on one line."""
 
 
 def _refuse_depth(text: str) -> None:
@@ -74,7 +94,9 @@ def _refuse_depth(text: str) -> None:
     for bracket in re.sub(r"[^][{}]+", "", text):
         depth = depth + 1 if bracket in "[{" else max(0, depth - 1)
         deepest = max(deepest, depth)
-    if deepest > MOST_DEPTH or _ENTRIES.search(text):
+    for entries in _ENTRIES.finditer(text):
+        deepest = max(deepest, sum(map(entries[0].count, "-?:")))
+    if deepest > MOST_DEPTH:
         raise InvalidYaml(f"lists and maps stand more than {MOST_DEPTH:,} deep in each other")
 
 
@@ -86,10 +108,7 @@ def _refuse_endless(value: JSON) -> None:
         if isinstance(inner, (dict, list)):
             count += len(inner)
             if count > MOST_VALUES:
-                raise InvalidYaml(
-                    f"it holds more than {MOST_VALUES:,} values, with its aliases written out: split it, and"
-                    " look for an alias inside of its own anchor"
-                )
+                raise InvalidYaml(f"{_TOO_MANY} look for an alias inside of its own anchor")
             waiting.extend(inner.values() if isinstance(inner, dict) else inner)
 
 

@@ -21,6 +21,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
     InputError,
     InvalidInput,
 )
+from tests.fuzz.tasks import bounded
 
 
 def test_json_is_yaml_too() -> None:
@@ -64,7 +65,7 @@ def test_where_it_began_is_told_too() -> None:
 
 
 def test_an_error_without_words_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_text: str) -> None:
+    def fail(_text: str, **_options: object) -> None:
         raise MemoryError
 
     monkeypatch.setattr(yaml_text, "yaml_load", fail)
@@ -111,4 +112,24 @@ def test_anchors_of_ordinary_manifests_are_read() -> None:
 @pytest.mark.parametrize("text", ["[" * 100_000, "{a: " * 100_000, "- " * 100_000, "? " * 100_000])
 def test_deep_nesting_is_an_error_of_the_text(text: str) -> None:
     with pytest.raises(InvalidYaml, match="more than 2,000 deep"):
+        load_yaml(text)
+
+
+def test_merge_keys_that_merge_one_another_are_refused() -> None:
+    levels = "\n".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}" for n in range(1, 60))
+    with bounded(), pytest.raises(InvalidYaml, match="look for merge keys"):
+        load_yaml(f"a0: &a0 {{x: 1}}\n{levels}")
+
+
+def test_merge_keys_of_ordinary_manifests_are_read() -> None:
+    text = "a: &a {x: 1, y: 1}\nb: &b {<<: *a, y: 2}\nc: {<<: [*b, *a], z: 3}\n"
+    assert load_yaml(text)["c"] == {"x": 1, "y": 2, "z": 3}
+
+
+@pytest.mark.parametrize("entry", ["- ", "? ", "-\t", "-          "])
+def test_a_long_line_of_entries_is_refused_in_time(entry: str) -> None:
+    """Each run of entries is short of the bound, but for the last one."""
+    run = entry * 1999 + "x"
+    text = run * (1_000_000 // len(run)) + entry * 2001
+    with bounded(), pytest.raises(InvalidYaml, match="more than 2,000 deep"):
         load_yaml(text)
