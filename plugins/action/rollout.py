@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import tempfile
 import threading
@@ -36,14 +35,15 @@ GOODBYE = 15.0
 
 
 class ProgressPipe:
-    """A named pipe in a directory of its own, and a thread that shows each line that a module writes to it."""
+    """A named pipe, and a thread that shows each line that a module writes to it. Ansible removes its folder
+    at the end of the play."""
 
     def __init__(self, show: t.Callable[[str], None]) -> None:
-        self._folder = tempfile.mkdtemp(prefix="virt-placement-", dir=C.DEFAULT_LOCAL_TMP)
-        self.path = os.path.join(self._folder, "progress")
+        folder = tempfile.mkdtemp(prefix="virt-placement-", dir=C.DEFAULT_LOCAL_TMP)
+        self.path = os.path.join(folder, "progress")
         os.mkfifo(self.path, 0o600)
         self._show = show
-        self._file = open(self.path, "r+b", buffering=0)  # noqa: SIM115  read until `remove`
+        self._file = open(self.path, "r+b", buffering=0)  # noqa: SIM115  read until the worker ends
         self._drained = threading.Event()
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -52,9 +52,6 @@ class ProgressPipe:
         self._drained.clear()
         self._file.write(_DRAINED)
         self._drained.wait(PARENT_POLL)
-
-    def remove(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _read(self) -> None:
         rest = b""
@@ -93,8 +90,8 @@ class ActionModule(KubeconfigAction):
         self._end_with_parent()
         self._end_in_order()
         gathered: dict[str, list[t.Any]] = {name: [] for name in self.GATHERED}
-        pipe = self._pipe = self._open_pipe(host)
-        run: Result = {"pipe": pipe.path} if pipe is not None else {}
+        self._pipe = self._open_pipe(host)
+        run: Result = {"pipe": self._pipe.path} if self._pipe is not None else {}
         changed = False
         bytes_read = 0
         while True:
@@ -108,8 +105,6 @@ class ActionModule(KubeconfigAction):
                 gathered[name] += step.get(name) or []
             if step.get("failed") or step.get("finished", True):
                 gathered = {k: v for k, v in gathered.items() if v or k != "diff"}
-                if pipe is not None:
-                    pipe.remove()
                 result = {**_for_users(step), **gathered, "changed": changed}
                 if "bytes_read" in result.get("cluster", {}):
                     result["cluster"]["bytes_read"] = bytes_read
