@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from ..api.client import ApiClient
 from ..api.errors import TRANSIENT_ERRORS, ApiError, NotFound
 from ..api.lists import list_all
-from ..api.transport import Deadline, uptime
+from ..api.transport import ComputingTimeout, Deadline, uptime
 from ..cluster import lease
 from ..cluster.access import Right, require_rights
 from ..cluster.following import FollowedCluster
@@ -30,7 +30,7 @@ from ..rollout import handover
 from ..rollout import journal as journals
 from ..rollout.send import record_node_event
 from ..rollout.state import RolloutState, StepResult
-from ..rollout.watch import OVERTIME, STEP_LIMIT, STEP_SECONDS, Listening
+from ..rollout.watch import OVERTIME, STEP_LIMIT, STEP_SECONDS, Listening, step_bounded
 from .mark import MaintenancePhase, Mark, again, mark_of, unmark_write
 from .options import MaintenanceOptions, select
 
@@ -114,9 +114,17 @@ class InServiceStep:
         return self.before + uptime() - self.began
 
     def run(self, *, check: bool) -> StepResult:
-        """Raises InvalidInput, and ApiError where nothing was begun."""
-        with contextlib.closing(self.cluster):
-            return self._run(check=check)
+        """Raises InvalidInput, and ApiError and ComputingTimeout where nothing was begun."""
+        begun = self.before > 0
+        try:
+            with contextlib.closing(self.cluster), step_bounded(self.api.deadline, begun=begun):
+                return self._run(check=check)
+        except ComputingTimeout as error:
+            if not (begun or self.writes or self.state.undone):
+                raise
+            result = self._result(finished=True)
+            result.failure = str(error)
+            return result
 
     def _run(self, *, check: bool) -> StepResult:
         while True:

@@ -8,6 +8,11 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.api import transport
+from ansible_collections.virt.placement.plugins.module_utils.maintenance import (
+    in_service,
+    options,
+)
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.in_service import (
     why_not_back,
 )
@@ -16,6 +21,9 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark im
     Mark,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node
+from tests.fuzz.cluster import objects
+from tests.fuzz.server import Server
+from tests.fuzz.tasks import run
 
 SCHEDULABLE = "kubevirt.io/schedulable"
 KVM, VHOST = "devices.kubevirt.io/kvm", "devices.kubevirt.io/vhost-net"
@@ -71,3 +79,30 @@ def test_new_boot_id_is_a_reboot() -> None:
     mark = Mark("r1", "firmware", MaintenancePhase.DRAINED, "boot", True, "2026-11-22T19:00:00Z")
     assert lacks(node(), mark, reboot_expected=True) == "was not rebooted (bootID is still boot)"
     assert lacks(node(boot_id="boot2"), mark, reboot_expected=True) == ""
+
+
+@pytest.mark.parametrize("endless_from", [1, 2])
+def test_computing_of_a_step_is_bounded(monkeypatch: pytest.MonkeyPatch, endless_from: int) -> None:
+    """The nodes are selected before the first write, and again after it."""
+    server = Server(objects())
+    assert "failed" not in run(
+        "node_maintenance", server, {"nodes": ["w1"], "state": "cordoned", "reason": "test"}
+    )
+    calls: list[t.Any] = []
+    select = options.select
+
+    def endless(*arguments: t.Any) -> t.Any:
+        calls.append(arguments)
+        while len(calls) >= endless_from:
+            sum(range(1000))
+        return select(*arguments)
+
+    monkeypatch.setattr(transport, "COMPUTING_GRACE", 0.1)
+    monkeypatch.setattr(in_service, "OVERTIME", 0.0)
+    monkeypatch.setattr(in_service, "select", endless)
+    result = run(
+        "node_maintenance", server, {"nodes": ["w1"], "state": "in_service", "run_timeout": 1}
+    )
+    assert result["failed"]
+    assert "not done within 1 s: the cluster was read" in str(result["errors"])
+    assert len(result.get("writes", ())) == endless_from - 1
