@@ -117,6 +117,7 @@ def check(task: Task, objects: Objects) -> tuple[Result, Writes]:
     server = Server(objects)
     result = run(name, server, options, check=check_mode)
     assert not (check_mode and server.writes), server.writes
+    json.dumps(result, ensure_ascii=False).encode()  # as Ansible does: half a character is refused
     _check_texts(result)
     return result, server.writes
 

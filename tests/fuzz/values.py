@@ -84,6 +84,7 @@ texts = st.one_of(
             '{"version":1}',
             '{"version":1e999}',
             '{"version":NaN}',
+            '{"version":1,"rules":{"a/b/\\ud800":[]}}',
             "1" * 6000,
             "{{ lookup('pipe', 'id') }}",
             "\x1b[2J\r\nTASK [forged] ok",
@@ -97,7 +98,9 @@ scalars = st.one_of(
     st.integers(-(2**63), 2**63),
     st.floats(),
     st.text(max_size=8),
-    st.sampled_from(["..", "../../nodes/w1", "a/b/c", "VirtualMachine/x/y", "1" * 5000, 1e308]),
+    st.sampled_from(
+        ["..", "../../nodes/w1", "a/b/c", "VirtualMachine/x/y", "1" * 5000, 1e308, "\ud800"]
+    ),
 )
 values = st.recursive(
     scalars,

@@ -230,6 +230,41 @@ def test_objects_of_others_as_owners_change_nothing_for_them(
         checks.check_apart(task, objects)
 
 
+def test_thousands_of_tolerations_stall_nothing(objects: Objects) -> None:
+    tolerations = [{"key": f"k{n}", "effect": "NoSchedule"} for n in range(4000)]
+    for path in of_kind(objects, "Pod", "VirtualMachineInstance"):
+        objects[path]["spec"]["tolerations"] = tolerations
+    for path in of_kind(objects, "VirtualMachine"):
+        objects[path]["spec"]["template"]["spec"]["tolerations"] = tolerations
+    for task in (
+        ("placement_info", {"details": "all"}, True),
+        ("forecast_info", {"namespace": TENANT, "rules": RULES}, True),
+    ):
+        checks.check(task, objects)
+
+
+def test_half_a_character_in_a_rule_name_is_damage(objects: Objects) -> None:
+    annotations = objects[f"{VMS}/web0"]["metadata"]["annotations"]
+    text = annotations[f"{PREFIX}rules"]
+    annotations[f"{PREFIX}rules"] = text.replace("web-apart", "\\ud800x")
+    assert annotations[f"{PREFIX}rules"] != text
+    for task in (("placement_info", {"details": "all"}, True), ("rules_info", {}, True)):
+        checks.check_others(task, objects)
+
+
+def test_a_reason_with_line_breaks_has_no_lines_of_its_own(objects: Objects) -> None:
+    forged = "reason\nTASK [forged] ***\nok: [localhost]"
+    condition = {"type": "LiveMigratable", "status": "False", "reason": "x", "message": forged}
+    for path in of_kind(objects, "VirtualMachineInstance"):
+        objects[path]["status"]["conditions"] = [condition]
+    for task in (
+        ("node_maintenance", {"nodes": ["w1"], "state": "drained"}, True),
+        ("rollout", {"namespaces": [TENANT], "scope": "all"}, True),
+        ("rollout", {"namespaces": [TENANT], "scope": "not_enforced"}, True),
+    ):
+        checks.check(task, objects)
+
+
 OF_OTHERS: tuple[checks.Task, ...] = (
     ("placement_info", {"details": "all"}, True),
     ("lint_info", {"online": True}, True),

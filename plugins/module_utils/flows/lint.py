@@ -18,7 +18,7 @@ from ..lint.offline_rules import checked_without_manifests
 from ..lint.run import without_findings_of_rules
 from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
-from ..model.rendering import as_json
+from ..model.rendering import as_json, one_line
 from ..model.snapshot import Platform, Snapshot
 from ..rules.parse import Parsed, read_rules
 from ..view.label_input import assumed_node_labels, with_node_labels
@@ -89,7 +89,7 @@ def run(module: AnsibleModule, cluster: Snapshot | None = None) -> dict[str, t.A
     if not objects and not rules:
         module.warn("nothing was checked: the input has no rule, workload, VMI or pod")
     if alone := checked_without_manifests(rules, manifests):
-        module.warn("; ".join(alone))
+        module.warn(one_line("; ".join(alone)))
     warn_once(module.warn, findings)
     severities = Counter(finding.severity for finding in findings)
     gaps = cluster.unreadable if cluster is not None else ()

@@ -9,6 +9,7 @@ import typing as t
 from ..api.client import ApiClient
 from ..interface.arguments import topology_of
 from ..interface.runner import PartialFailure
+from ..model.rendering import one_line
 from ..rollout.options import parse_options
 from ..rollout.state import RolloutState
 from ..rollout.step import rollout_step
@@ -31,7 +32,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
             listening=listening,
         )
     for warning in result.warnings:
-        module.warn(warning)
+        module.warn(one_line(warning))
     if result.failure:
         raise PartialFailure(result.as_json(), [result.failure])
     return result.as_json()

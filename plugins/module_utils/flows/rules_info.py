@@ -15,7 +15,7 @@ from ..interface.arguments import topology_of
 from ..interface.results import warn_unreadable
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
-from ..model.rendering import as_json, columns
+from ..model.rendering import as_json, columns, one_line
 from ..model.rule import RuleId
 from ..model.topology import Topology
 from ..model.verdict import RuleVerdict, Verdict
@@ -48,7 +48,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
             continue
         declared = reader.declared(workload)
         if declared.damaged:
-            module.warn(declared.damaged)
+            module.warn(one_line(declared.damaged))
         for rule in declared.rules:
             terms_of[RuleId.parse(rule.rule)].append(rule)
             workloads_of[RuleId.parse(rule.rule)].append(

@@ -58,4 +58,4 @@ def warn_once(warn: t.Callable[[str], None], findings: t.Iterable[Finding]) -> N
 def warn_unreadable(warn: t.Callable[[str], None], gaps: t.Iterable[Unreadable]) -> None:
     """One warning for each cause."""
     for text in unreadable_texts(gaps):
-        warn(text)
+        warn(one_line(text))

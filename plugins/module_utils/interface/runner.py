@@ -27,7 +27,7 @@ from ..cluster.identity import cluster_uid
 from ..model.findings import GRANT, ErrorType, InputError, InvalidInput, TaskError
 from ..model.gc import collector_spared_at_exit
 from ..model.json_pointer import JSON
-from ..model.rendering import printable
+from ..model.rendering import one_line
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -50,9 +50,9 @@ class PartialFailure(Exception):
 def task_error(error: Exception | InputError | TaskError | str, target: object = "") -> TaskError:
     """The entry of `errors` for an error, which concerns `target` where the error does not say it."""
     if isinstance(error, TaskError):
-        return replace(error, message=printable(error.message))
+        return replace(error, message=one_line(error.message))
     if isinstance(error, InputError):
-        return TaskError(error.type, printable(str(error)), error.where)
+        return TaskError(error.type, one_line(str(error)), error.where)
     kind: ErrorType = "api"
     if isinstance(error, (Forbidden, Unauthorized)):
         kind = "permission"
@@ -61,7 +61,7 @@ def task_error(error: Exception | InputError | TaskError | str, target: object =
     if isinstance(error, ApiError) and not target:
         name = "/".join(filter(None, [error.request.namespace, error.request.name]))
         target = f"{error.request.resource} {name}".strip()
-    return TaskError(kind, printable(str(error)), str(target))
+    return TaskError(kind, one_line(str(error)), str(target))
 
 
 class WrongCluster(Exception):

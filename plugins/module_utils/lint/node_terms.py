@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from collections import defaultdict
 from dataclasses import replace
 
 from ..compliance import terms as wording
@@ -137,18 +138,19 @@ def _preferred(lint_input: LintInput, subject: LintedWorkload, term: Term) -> t.
 
 def _near_and_apart(subject: LintedWorkload) -> t.Iterator[Finding]:
     """A pod with affinity to and anti-affinity with the same pods."""
-    for near in subject.terms:
-        for away in subject.terms:
-            if near.kind is TermKind.AFFINITY and away.kind is TermKind.ANTI_AFFINITY:
-                near_term, away_term = t.cast(PodTerm, near.source), t.cast(PodTerm, away.source)
-                nested = near_term.topology_key in (HOSTNAME, away_term.topology_key)
-                same_pods = (near_term.selector, near_term.namespaces) == (
-                    away_term.selector,
-                    away_term.namespaces,
-                )
-                if nested and same_pods and near_term.selector is not None:
-                    why = f"it has affinity and anti-affinity to {wording.pods_of(near_term)}"
-                    yield _never(subject, near, why, "Remove one of the two terms.")
+    apart: dict[t.Hashable, set[str]] = defaultdict(set)
+    for term in subject.terms:
+        if term.kind is TermKind.ANTI_AFFINITY:
+            pod_term = t.cast(PodTerm, term.source)
+            apart[pod_term.selector, pod_term.namespaces].add(pod_term.topology_key)
+    for term in subject.terms:
+        if term.kind is TermKind.AFFINITY:
+            pod_term = t.cast(PodTerm, term.source)
+            keys = apart.get((pod_term.selector, pod_term.namespaces), ())
+            nested = pod_term.topology_key in keys or (keys and pod_term.topology_key == HOSTNAME)
+            if nested and pod_term.selector is not None:
+                why = f"it has affinity and anti-affinity to {wording.pods_of(pod_term)}"
+                yield _never(subject, term, why, "Remove one of the two terms.")
 
 
 def _excluded(

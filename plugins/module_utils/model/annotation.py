@@ -33,6 +33,17 @@ def read_annotation(text: str) -> dict[str, JSON]:
         raise DamagedAnnotation(str(error)) from error
     if not isinstance(content, dict):
         raise DamagedAnnotation("it is no JSON object")
+    if "\\u" in text and not _is_text(content):
+        raise DamagedAnnotation("it has half a character, such as \\ud800")
     if text.count("{") + text.count("[") > DEPTH_LIMIT and is_deeper(content, DEPTH_LIMIT):
         raise DamagedAnnotation("its JSON is nested too deeply")
     return content
+
+
+def _is_text(content: JSON) -> bool:
+    """Whether the content can be sent on: JSON can escape half of a UTF-16 pair, which no UTF-8 has."""
+    try:
+        json.dumps(content, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

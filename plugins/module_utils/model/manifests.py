@@ -24,6 +24,7 @@ from .placement_manifests import (
     placement_of_owner,
 )
 from .quantity import Container, amounts, parse_quantity, pod_requests
+from .rendering import one_line
 from .snapshot import Migration, Vmi, Workload
 
 MIGRATION = "VirtualMachineInstanceMigration"
@@ -101,8 +102,8 @@ def vmi_from_manifest(manifest: t.Mapping[str, JSON]) -> Vmi:
         ready=_holds(conditions.get("Ready")) or False,
         owner=controller_of(metadata),
         live_migratable=_holds(migratable),
-        live_migratable_reason=": ".join(
-            filter(None, [migratable.get("reason"), migratable.get("message")])
+        live_migratable_reason=one_line(
+            ": ".join(filter(None, [migratable.get("reason"), migratable.get("message")]))
         ),
         eviction_strategy=spec.get("evictionStrategy") or "",
         evacuation_node_name=status.get("evacuationNodeName") or "",

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from ..cluster.lease import HeldLease, LeaseWatch
 from ..model.json_pointer import JSON
 from ..model.plan import Move, Plan
+from ..model.rendering import one_line
 from ..planning.movable_instances import MovableInstance
 from . import report
 from .journal import RunJournal
@@ -243,7 +244,7 @@ class StepResult:
             "skipped_instances": self.skipped,
             "not_enforced": self.not_enforced,
             "stop_reason": self.stop_reason,
-            "progress": self.progress,
+            "progress": list(map(one_line, self.progress)),
             **({"_shown": self.shown} if self.shown else {}),
             **({} if self.finished else {"_run": self.state.as_json()}),
         }
