@@ -34,17 +34,38 @@ _TOO_MANY = (
     f"it holds more than {MOST_VALUES:,} values, with its aliases written out: split it, and"
 )
 
+_MOST_BITS = 64
+"""Of an integer; those of Kubernetes have as many."""
+
+_LONGEST_INTEGER = 100
+"""Characters. Reading integers of base 60 (`1:30`) takes quadratic time."""
+
 
 class _Loader(SafeLoader):  # type: ignore[misc]
-    """The loader of ansible-core. Merge keys (`<<`) copy the entries of maps while they are read."""
+    """The loader of ansible-core. Merge keys (`<<`) copy the entries of maps while they are read. Large
+    integers can have one hash: as keys they take quadratic time."""
 
     _merged = 0
+
+    def construct_yaml_int(self, node: t.Any) -> int:
+        if len(node.value) <= _LONGEST_INTEGER:
+            value: int = super().construct_yaml_int(node)
+            if value.bit_length() <= _MOST_BITS:
+                return value
+        line = node.start_mark.line + 1
+        raise InvalidYaml(
+            f"line {line}: an integer of more than {_MOST_BITS} bits: quote it if it is text", line
+        )
 
     def flatten_mapping(self, node: t.Any) -> None:
         super().flatten_mapping(node)
         self._merged += len(node.value)
         if self._merged > MOST_VALUES:
             raise InvalidYaml(f"{_TOO_MANY} look for merge keys (<<) that merge one another")
+
+
+if HAS_YAML:
+    _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 
 
 def load_yaml(text: str | t.TextIO) -> JSON:
@@ -82,8 +103,14 @@ def _loaded(load: t.Callable[[t.Any], _Loaded], text: t.Any) -> _Loaded:
         raise _syntax_error(error) from error
 
 
-MOST_DEPTH = 2_000
-"""Lists and maps inside each other. libyaml's composer recurses: at some 30,000 the process ends."""
+MOST_DEPTH = 200
+"""Lists and maps inside each other. Manifests have some 60; at 1,000 Python's recursion ends."""
+
+_MOST_OPEN = 2_000
+"""Brackets without an end, those in texts too. libyaml's composer recurses: at some 30,000 the process
+ends."""
+
+_TOO_DEEP = f"lists and maps stand more than {MOST_DEPTH} deep in each other"
 
 _ENTRIES = re.compile(r"(?:[-?:][ \t]+)+")
 """Entries inside each other on one line."""
@@ -96,20 +123,27 @@ def _refuse_depth(text: str) -> None:
         deepest = max(deepest, depth)
     for entries in _ENTRIES.finditer(text):
         deepest = max(deepest, sum(map(entries[0].count, "-?:")))
-    if deepest > MOST_DEPTH:
-        raise InvalidYaml(f"lists and maps stand more than {MOST_DEPTH:,} deep in each other")
+    if deepest > _MOST_OPEN:
+        raise InvalidYaml(_TOO_DEEP)
 
 
 def _refuse_endless(value: JSON) -> None:
-    """Raises InvalidYaml where aliases make few lines many values, or a value a part of itself."""
-    waiting, count = [value], 0
-    while waiting:
-        inner = waiting.pop()
-        if isinstance(inner, (dict, list)):
-            count += len(inner)
-            if count > MOST_VALUES:
-                raise InvalidYaml(f"{_TOO_MANY} look for an alias inside of its own anchor")
-            waiting.extend(inner.values() if isinstance(inner, dict) else inner)
+    """Raises InvalidYaml for values that are too deep or too many: aliases make few lines many values, or a
+    value a part of itself."""
+    level, count = [value], 0
+    for _depth in range(MOST_DEPTH + 1):
+        level = [outer for outer in level if isinstance(outer, (dict, list))]
+        if not level:
+            return
+        count += sum(map(len, level))
+        if count > MOST_VALUES:
+            raise InvalidYaml(f"{_TOO_MANY} look for an alias inside of its own anchor")
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    raise InvalidYaml(f"{_TOO_DEEP}: look for an alias inside of its own anchor")
 
 
 def _syntax_error(error: Exception) -> InvalidYaml:

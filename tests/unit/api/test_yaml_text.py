@@ -111,8 +111,24 @@ def test_anchors_of_ordinary_manifests_are_read() -> None:
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "{a: " * 100_000, "- " * 100_000, "? " * 100_000])
 def test_deep_nesting_is_an_error_of_the_text(text: str) -> None:
-    with pytest.raises(InvalidYaml, match="more than 2,000 deep"):
+    with pytest.raises(InvalidYaml, match="more than 200 deep"):
         load_yaml(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{kind: List, items: [" * 999 + "]}" * 999, "kind: " + "[" * 1_900 + "]" * 1_900, "- " * 300],
+)
+def test_values_deeper_than_lint_can_read_are_an_error_of_the_text(text: str) -> None:
+    faults: list[InputError] = []
+    assert documents_in(text, "file", faults) == []
+    assert "more than 200 deep" in str(faults)
+
+
+def test_brackets_in_text_are_no_depth() -> None:
+    """Colours of a terminal in the scripts of cloud-init open brackets and close none."""
+    script = "  echo '\\e[31mfailed\\e[0m'\n" * 500
+    assert load_yaml(f"script: |\n{script}")
 
 
 def test_merge_keys_that_merge_one_another_are_refused() -> None:
@@ -131,5 +147,29 @@ def test_a_long_line_of_entries_is_refused_in_time(entry: str) -> None:
     """Each run of entries is short of the bound, but for the last one."""
     run = entry * 1999 + "x"
     text = run * (1_000_000 // len(run)) + entry * 2001
-    with bounded(), pytest.raises(InvalidYaml, match="more than 2,000 deep"):
+    with bounded(), pytest.raises(InvalidYaml, match="more than 200 deep"):
         load_yaml(text)
+
+
+_PRIME = 2**61 - 1
+"""Python hashes an integer to its remainder by this one."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x: 1" + ":1" * 1_000_000,
+        "".join(f"{number * _PRIME}: 1\n" for number in range(1, 100_000)),
+        "x: 0x" + "f" * 5_000,
+        f"x: -{2**64}",
+    ],
+    ids=["base-60", "keys-of-one-hash", "hexadecimal", "one-too-many"],
+)
+def test_integers_of_more_than_64_bits_are_refused_in_time(text: str) -> None:
+    with bounded(), pytest.raises(InvalidYaml, match=r"line \d+: an integer of more than 64 bits"):
+        load_yaml(text)
+
+
+def test_other_integers_are_read() -> None:
+    text = f"[{2**64 - 1}, -{2**63}, 0x1F, 0b{'1' * 64}, 1_000, 017, 1:30]"
+    assert load_yaml(text) == [2**64 - 1, -(2**63), 31, 2**64 - 1, 1000, 15, 90]
