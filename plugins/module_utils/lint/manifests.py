@@ -14,6 +14,7 @@ from ..model.input import InputReader, shown
 from ..model.json_pointer import JSON, Pointer
 from ..model.kinds import KINDS, VMI
 from ..model.manifests import (
+    controller_of,
     namespace_from_manifest,
     node_from_manifest,
     pod_from_manifest,
@@ -96,9 +97,11 @@ def _is_sound(notes: InputReader, item: t.Mapping[str, JSON]) -> bool:
         _check_workload(notes, item, spec)
     elif kind in LINTED_KINDS:
         _check_spec(notes.at("spec"), spec)
-    if len(notes.errors) == before and kind in _READERS:
+    if len(notes.errors) == before:
         try:
-            _READERS[kind](named(item))
+            controller_of(metadata)
+            if kind in _READERS:
+                _READERS[kind](named(item))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             notes.error(f"cannot be read as a {kind}: {error!r}")
     return len(notes.errors) == before

@@ -376,7 +376,10 @@ def _is_true(status: t.Mapping[str, JSON], condition: str) -> bool:
 
 
 def _taint(taint: t.Mapping[str, JSON]) -> Taint:
-    return Taint(taint.get("key") or "", taint.get("value") or "", taint.get("effect") or "")
+    key, value, effect = (
+        sys.intern(taint.get(field) or "") for field in ("key", "value", "effect")
+    )
+    return Taint(key, value, effect)
 
 
 _Value = t.TypeVar("_Value")

@@ -107,6 +107,16 @@ def test_lists_are_opened_and_other_documents_passed_over() -> None:
             "cannot be read as a Node",
             id="a quantity",
         ),
+        pytest.param(
+            {"kind": "Node", "metadata": {"name": "x"}, "spec": {"taints": [{"key": ["a"]}]}},
+            "cannot be read as a Node",
+            id="a taint",
+        ),
+        pytest.param(
+            {"kind": "Deployment", "metadata": {"name": "x", "ownerReferences": {"kind": "y"}}},
+            "cannot be read as a Deployment",
+            id="owners",
+        ),
     ],
 )
 def test_what_has_another_form_is_refused_with_its_place(item: JSON, said: str) -> None:
