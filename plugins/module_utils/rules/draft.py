@@ -8,7 +8,7 @@ of the template, is the only value in a merge that changes in place.
 
 from __future__ import annotations
 
-import copy
+import json
 import typing as t
 from dataclasses import dataclass, field
 
@@ -155,10 +155,11 @@ class TemplateDraft:
 
 
 def placement_parts(workload: Workload) -> dict[str, JSON]:
-    """The parts of the template that a merge may change: what is absent there is absent here."""
+    """The parts of the template that a merge may change: what is absent there is absent here. No two of them
+    are one object, as equal parts of what was read are (model/manifests), also after copy.deepcopy."""
     template = workload.template
     spec = template.get("spec") or {}
     parts: dict[str, JSON] = {"spec": {name: spec[name] for name in FIELDS if name in spec}}
     if template.get("metadata") is not None:
         parts["metadata"] = template["metadata"]
-    return copy.deepcopy(parts)
+    return t.cast(dict[str, JSON], json.loads(json.dumps(parts)))

@@ -14,7 +14,9 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels imp
 )
 from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint_of_writes
 from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
-from ansible_collections.virt.placement.plugins.module_utils.model.manifests import controller_of
+from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
+    workload_from_manifest,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import (
     Namespace,
     Node,
@@ -49,8 +51,7 @@ def workload(manifest: Object, uid: str = "") -> Workload:
     metadata = manifest["metadata"]
     metadata.setdefault("namespace", NAMESPACE)
     metadata.setdefault("uid", uid or f"uid-{metadata['name']}")
-    ref = Ref(manifest["kind"], metadata["namespace"], metadata["name"])
-    return Workload(ref, metadata["uid"], manifest, controller_of(metadata))
+    return workload_from_manifest(manifest["kind"], manifest)
 
 
 def vm(name: str, **options: t.Any) -> Workload:

@@ -56,6 +56,29 @@ def test_node_selector_that_says_the_same_is_taken_over_and_reported() -> None:
     assert second.locations == {TermLocation.NODE_SELECTOR}
 
 
+def test_empty_fields_that_consoles_leave_are_written_one_by_one() -> None:
+    manifest = dict(vm("db").manifest)
+    spec_of(manifest).update({"affinity": {}, "nodeSelector": {}, "tolerations": []})
+
+    spec = spec_of(after(workload(manifest), {**DB, "run_on": {"zone": "a"}}))
+
+    assert spec["affinity"] == node_affinity(in_zones("a"))["affinity"]
+    assert spec["nodeSelector"] == {}
+
+
+def test_equal_terms_in_two_fields_are_taken_out_of_one() -> None:
+    term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "cache"}}}
+    near = {"affinity": {"podAffinity": {REQUIRED: [term]}}}
+    manifest = after(vm("db"), {**DB, "terms": near})
+    spec_of(manifest)["affinity"]["podAntiAffinity"] = {REQUIRED: [term]}
+
+    write = merged(workload(manifest), prune=True).write
+    assert write is not None
+    spec = spec_of(applied(manifest, write))
+
+    assert spec["affinity"] == {"podAntiAffinity": {REQUIRED: [term]}}
+
+
 def test_one_of_two_equal_node_terms_stays_when_the_rule_is_taken_out() -> None:
     manifest = after(vm("db"), {**DB, "terms": node_affinity(in_zones("a", "b"))})
     terms = spec_of(manifest)["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
