@@ -185,6 +185,9 @@ def _about_others(result: Result) -> t.Any:
 _CHOSEN = {"to_node", "after"}
 """Of a move: one of its targets, which the pods of all tenants decide, and which moves come first."""
 
+_ONE_OF_SEVERAL = {"name", "instance", "pod", "message"}
+"""Of what stays without a node: which of several alike, and beside which other one."""
+
 
 def _entries_of_others(result: Result) -> set[tuple[str, str, str]]:
     """The entries of all lists of a result, and of its failure domains, that are about an instance of the
@@ -197,7 +200,8 @@ def _entries_of_others(result: Result) -> set[tuple[str, str, str]]:
         if isinstance(listed, list) and name != "down_until_fenced"
         for entry in listed
         if isinstance(entry, dict) and _namespace(entry) == OTHERS
-        for kept in [{key: _unordered(entry[key]) for key in entry.keys() - _CHOSEN}]
+        for chosen in [_ONE_OF_SEVERAL if name in ("pending", "blocked") else _CHOSEN]
+        for kept in [{key: _unordered(entry[key]) for key in entry.keys() - chosen}]
     }
 
 
