@@ -104,7 +104,7 @@ forecast:
     - V(guaranteed) means that all instances are schedulable, whichever nodes the scheduler chooses.
     - V(possible) means that they are schedulable with some choices of nodes. RV(reasons) says on what it depends.
     - V(impossible) means that at least one instance is unschedulable, whichever nodes the scheduler chooses.
-    - V(unknown) means that neither was shown. RV(reasons) says why.
+    - V(unknown) means that none of these could be shown. RV(reasons) says why.
   returned: success
   type: str
   sample: impossible

@@ -14,8 +14,8 @@ description:
   - Reports affinity, anti-affinity, node affinity and topology spread constraints that have no effect, can never be
     satisfied, or block live migration. Input is manifests, rules of M(virt.placement.rules), or both.
   - Needs no cluster, so that a pipeline can check every commit.
-  - Node and Namespace manifests among the input are all nodes and namespaces that there are. With them, keys and values
-    that no node has are found too.
+  - If the input has Node or Namespace manifests, these count as the complete list. With them, keys and values that no
+    node has are found too.
   - With O(online) the input is checked as if it were on a cluster. Its nodes, namespaces, pods and workloads are read.
   - M(virt.placement.placement_info) has the findings for objects that are on a cluster already.
   - Changes nothing, and does not fail because of findings. Use RV(ok) to stop a pipeline.

@@ -18,8 +18,8 @@ description:
   - An instance is a VirtualMachineInstance (VMI) with its launcher pod, or a pod.
   - A verdict is what kube-scheduler would decide for the same node now. All required constraints count, also those
     that no rule of this collection wrote, and the anti-affinity of other workloads in the same namespace.
-  - Anti-affinity of workloads in other namespaces is reported as a risk only. Otherwise a tenant there could make
-    C(rollout) move VMs here.
+  - In contrast to kube-scheduler, anti-affinity of workloads in other namespaces is reported as a risk only.
+    Otherwise a tenant there could make C(rollout) move VMs here.
   - The verdict is about the constraints that the workload declares. RV(instances[].rules[].enforced) says whether the
     running pod was scheduled with them.
   - Changes nothing.

@@ -136,7 +136,7 @@ options:
                 type: dict
                 required: true
               namespaces:
-                description: The namespace of the pods, O(namespace) by default.
+                description: The namespace of the pods, exactly one, O(namespace) by default.
                 type: list
                 elements: str
       spread:
@@ -210,7 +210,7 @@ options:
     description:
       - Forecasts with which the task fails before it writes, as M(virt.placement.forecast_info) returns them.
       - The task fails only if the rules make the forecast worse than it is without them. The role
-        C(placement_apply) also fails where it is as bad without them.
+        C(placement_apply) also fails if the forecast is that bad without the rules.
       - A forecast reads all pods of the cluster. With an empty list no forecast is made.
     type: list
     elements: str
@@ -242,7 +242,7 @@ notes:
   - Rules for a C(StatefulSet), C(VirtualMachinePool), C(DaemonSet) or C(Pod) are refused.
   - The workload's annotations C(placement.virt/rules) and C(placement.virt/undo) record which rule owns which term
     and what was enforced before the change.
-  - docs/findings.md in the collection lists all findings. C(duplicate_spread), C(label_conflict),
+  - docs/findings.md in the collection lists all findings about rules. C(duplicate_spread), C(label_conflict),
     C(node_selector_conflict) and C(node_terms_conflict) cannot be allowed, because such a term cannot be written.
 seealso:
   - module: virt.placement.node_labels

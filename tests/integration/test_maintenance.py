@@ -287,6 +287,7 @@ def test_enter_and_exit_maintenance_mode(stage: Stage) -> None:
         "placement_maintenance_topology": {"zone": "zone1"},
         "placement_maintenance_max_nodes": 2,
     }
+    change = {"placement_maintenance_change_id": "CHG-7"}
     drained = {**selected, "placement_maintenance_state": "drained"}
 
     result = stage.play("maintenance", drained, identity="maintainer")
@@ -299,11 +300,16 @@ def test_enter_and_exit_maintenance_mode(stage: Stage) -> None:
     assert set(places(stage).values()) & {"w1", "w2"} == set()
     stage.play_twice(
         "maintenance",
-        {**selected, "placement_maintenance_state": "in_service"},
+        {**selected, **change, "placement_maintenance_state": "in_service"},
         identity="maintainer-mover",
     )
     assert in_service(stage, "w1") and in_service(stage, "w2")
     assert places(stage) == VMS
+
+    mark = stage.sandbox.audit.mark()
+    result = stage.play("maintenance", {**selected, **change}, identity="maintainer-mover")
+    assert (result.rc, result.changed) == (0, 0), result.stdout
+    assert stage.sandbox.audit.writes(since=mark) == []
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
@@ -195,31 +196,61 @@ def test_roles_are_what_a_user_applies(plain: Sandbox) -> None:
 @pytest.mark.parametrize("example", ["one-namespace", "all-namespaces"])
 def test_example_binds_a_service_account_as_it_says(plain: Sandbox, example: str) -> None:
     items = shipped(f"examples/{example}.yml")
-    (account,) = [item["metadata"] for item in items if item["kind"] == "ServiceAccount"]
-    user = f"system:serviceaccount:{account['namespace']}:{account['name']}"
-    everywhere = example == "all-namespaces"
-
-    def account_may(verb: str, resource: str, namespace: str, name: str = "") -> bool:
-        asked = {"user": user, "resourceAttributes": attributes(verb, resource, namespace, name)}
-        answer = plain.api.create(f"{REVIEWS}/subjectaccessreviews", {"spec": asked})
-        return bool(answer["status"]["allowed"])
-
+    (account,) = [item["metadata"]["name"] for item in items if item["kind"] == "ServiceAccount"]
     shop = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
-    plain.api.apply([shop, *items])
+    with applied(plain, [shop, *items]):
+        wait_for_right(plain, account, "patch", "virtualmachines", "shop")
+        everywhere = account_may(plain, account, "patch", "virtualmachines", "default")
+        assert everywhere == (example == "all-namespaces")
+        assert account_may(plain, account, "list", "pods", "")
+        assert account_may(plain, account, "patch", "leases", "kube-system", "virt-placement")
+        assert not account_may(plain, account, "patch", "leases", "kube-system", "another")
+        assert not account_may(plain, account, "patch", "nodes", "")
+
+
+def test_example_binds_a_service_account_for_each_other_job(plain: Sandbox) -> None:
+    jobs = {"verify": set(), "topology": {"nodes"}, "maintenance": {"nodes", "leases"}}
+    with applied(plain, shipped("examples/other-jobs.yml")):
+        for account, patched in jobs.items():
+            wait_for_right(plain, account, "list", "pods", "")
+            for resource, namespace, name in (
+                ("nodes", "", ""),
+                ("leases", "kube-system", "virt-placement"),
+            ):
+                may_patch = account_may(plain, account, "patch", resource, namespace, name)
+                assert may_patch == (resource in patched), (account, resource)
+        assert account_may(plain, "maintenance", "create", "pods/eviction", "shop")
+        assert account_may(plain, "maintenance", "patch", "virtualmachines", "shop")
+        assert not account_may(plain, "topology", "patch", "virtualmachines", "shop")
+
+
+@contextlib.contextmanager
+def applied(plain: Sandbox, items: list[dict[str, t.Any]]) -> t.Iterator[None]:
+    plain.api.apply(items)
     try:
-        plain.api.wait_list(
-            plain.api.path("Namespace"),
-            lambda _all: account_may("patch", "virtualmachines", "shop"),
-            10,
-        )
-        assert account_may("patch", "virtualmachines", "default") == everywhere
-        assert account_may("list", "pods", "")
-        assert account_may("patch", "leases", "kube-system", "virt-placement")
-        assert not account_may("patch", "leases", "kube-system", "another")
-        assert not account_may("patch", "nodes", "")
+        yield
     finally:
-        paths = [plain.api.path_of(item) for item in (shop, *items)]
+        paths = [plain.api.path_of(item) for item in items]
         for path in reversed(paths):
             plain.api.delete(path)
         for path in paths:
             plain.api.wait_gone(path)
+
+
+def account_may(
+    plain: Sandbox, account: str, verb: str, resource: str, namespace: str, name: str = ""
+) -> bool:
+    """Whether a service account of the examples has the right."""
+    user = f"system:serviceaccount:virt-placement:{account}"
+    asked = {"user": user, "resourceAttributes": attributes(verb, resource, namespace, name)}
+    answer = plain.api.create(f"{REVIEWS}/subjectaccessreviews", {"spec": asked})
+    return bool(answer["status"]["allowed"])
+
+
+def wait_for_right(plain: Sandbox, account: str, verb: str, resource: str, namespace: str) -> None:
+    """The API server takes a moment to see new bindings."""
+    plain.api.wait_list(
+        plain.api.path("Namespace"),
+        lambda _all: account_may(plain, account, verb, resource, namespace),
+        10,
+    )

@@ -30,7 +30,7 @@ NOT_ALL_TRIED = (
 
 class ForecastResult(str, enum.Enum):
     """GUARANTEED: whatever the scheduler chooses, in whatever order. POSSIBLE: some sequence places
-    all, and not every one was shown to. IMPOSSIBLE: none does. UNKNOWN: neither was shown."""
+    all, and not every one was shown to. IMPOSSIBLE: none does. UNKNOWN: none of these could be shown."""
 
     GUARANTEED = "guaranteed"
     POSSIBLE = "possible"

@@ -5,7 +5,7 @@
 The terms are the pod's affinity and anti-affinity, and the anti-affinity of placed pods.
 
 Source: scheduler plugin interpodaffinity. A negative namespaceSelector of the incoming pod is read
-as documented, not as Kubernetes 1.34 and 1.35 evaluate it (kubernetes issue 141526).
+as documented, not as Kubernetes from 1.34 on evaluates it (kubernetes issue 141526).
 """
 
 from __future__ import annotations

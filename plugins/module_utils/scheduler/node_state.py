@@ -1,7 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""NodeName, NodeUnschedulable and TaintToleration: is the pod bound to another node, is the node cordoned,
-which of its taints does the pod not tolerate?
+"""NodeName, NodeUnschedulable, TaintToleration: a bound pod, a cordoned node, a taint that is not tolerated.
 
 Source of tolerations: api core/v1 Toleration.ToleratesTaint, component-helpers FindMatchingUntoleratedTaint.
 """
