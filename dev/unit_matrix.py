@@ -47,6 +47,7 @@ def check(prepared: matrix.Prepared, pytest_arguments: list[str]) -> Outcome:
         "pytest",
         "-q",
         "--tb=short",
+        "--override-ini=faulthandler_timeout=300",
     ]
     arguments += swept
     arguments += ["-p", "no:cacheprovider", f"--junitxml={REPORTS / f'unit-{release.core}.xml'}"]

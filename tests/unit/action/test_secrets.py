@@ -137,9 +137,9 @@ class Silent(Handler):
 
 
 def content_of(file: Path) -> str:
-    """Empty for a folder, and for a file that is gone by now."""
+    """Empty for a file that is gone by now, and for a named pipe, which would wait for a writer."""
     try:
-        return file.read_text(errors="replace")
+        return file.read_text(errors="replace") if file.is_file() else ""
     except OSError:
         return ""
 
