@@ -281,7 +281,7 @@ class ApiClient:
 
 _OBJECTS = re.compile(
     r"/version|/(?:api/[^/]+|apis/[^/]+/[^/]+)(?:/namespaces/[^/]+)?/[^/]+"
-    r"(?:/[^/]+(?:/(?:eviction|evacuate/cancel|expand-spec|restart))?)?"
+    r"(?:/[^/]+(?:/(?:eviction|evacuate/cancel|expand-spec|restart|stop))?)?"
 )
 """Every path that requests go to: a list, an object or a subresource. A slash in a name would make another."""
 

@@ -101,12 +101,12 @@ def begun(
     node: Node, mark: Mark | None, *, run: str, phase: MaintenancePhase, reason: str, now: str
 ) -> Mark:
     """The mark of a node when a run begins with it. What an earlier run wrote about the beginning of
-    the maintenance stays; a cordon that was lifted since is made by us."""
-    if mark is None:
+    the maintenance stays while the node is cordoned: with the cordon the maintenance was ended."""
+    if mark is None or not node.unschedulable:
         return Mark(run, reason, phase, node.boot_id, not node.unschedulable, now)
     if phase is MaintenancePhase.CORDONED:
         run, phase = mark.run, mark.phase
-    return replace(mark, run=run, phase=phase, cordoned=mark.cordoned or not node.unschedulable)
+    return replace(mark, run=run, phase=phase)
 
 
 def mark_write(node: Node, mark: Mark) -> Write | None:
@@ -121,9 +121,10 @@ def mark_write(node: Node, mark: Mark) -> Write | None:
 
 
 def unmark_write(node: Node, mark: Mark, change_id: str = "") -> Write | None:
-    """The write that removes the mark, and the cordon if it is ours. It records the change that was done."""
+    """The write that removes the mark, and the cordon if it is ours. It records the change, unless the
+    node was never empty: the change was not done then."""
     operations = [Operation("remove", _MARK)]
-    if change_id:
+    if change_id and mark.phase is not MaintenancePhase.DRAINING:
         operations.append(Operation("add", _SERVICED, change_id))
     if mark.cordoned and node.unschedulable:
         operations.append(Operation("remove", _UNSCHEDULABLE))

@@ -137,9 +137,9 @@ class Reconciler:
         for record in self.journal.records:
             self._observe_move(record, now)
         plan = view.plan(self.options, self.journal)
-        planned = {move.uid for move in plan.moves}
+        planned = {(move.uid, move.method) for move in plan.moves}
         for record in self.journal.records:
-            if record.phase is Phase.INTENDED and record.uid not in planned:
+            if record.phase is Phase.INTENDED and (record.uid, record.method) not in planned:
                 self._defer(record, counted=view.is_about(record))
         now.settling = now.settling or len(self.report.moves) > moves_before
         journal, mark = self.journal, self.report.mark()

@@ -52,11 +52,14 @@ class Killed(BaseException):
 
 class KubeVirt(Server):
     """Carries out migrations, each some readings after it was made. `kill_at` is the number of the write at
-    which the client is killed, before or after it is done; of a dead client nothing is accepted."""
+    which the client is killed, before or after it is done; of a dead client nothing is accepted.
+    `loses_puts`: the client is killed when it asks for a subresource, and the request is lost."""
 
     def __init__(self, objects: t.Mapping[str, Object]) -> None:
         super().__init__(objects)
         self.kill_at, self.after, self.dead = 0, False, False
+        self.puts: list[str] = []
+        self.loses_puts = False
         self.changes: list[t.Any] = []
         self.made: dict[str, int] = {}
         self.readings = 0
@@ -69,6 +72,10 @@ class KubeVirt(Server):
             raise Killed
         if method == "GET" and path.endswith("/nodes"):
             self._proceed()
+        if method == "PUT" and not dry_run:
+            self.puts.append(path)
+            if self.loses_puts:
+                self._kill()
         before = len(self.writes)
         is_write = method != "GET" and not dry_run and "accessreviews" not in path
         kills = is_write and before + 1 == self.kill_at
@@ -260,3 +267,21 @@ def test_maintenance_that_is_not_killed_makes_fewer_writes_than_the_sweep_has() 
 @pytest.mark.parametrize("write", range(1, WRITES, EVERY))
 def test_maintenance_killed_at_a_write_and_begun_again(write: int, after: bool) -> None:
     writes_of(write, after=after)
+
+
+@pytest.mark.parametrize("policy", ["restart", "stop"])
+def test_move_that_was_not_sent_is_not_made_by_a_method_that_the_next_run_does_not_allow(
+    policy: str,
+) -> None:
+    """The journal has the move; the request of the killed run did not arrive."""
+    server = three_zones()
+    server.loses_puts = True
+    with contextlib.suppress(Killed):
+        maintain(server, "drained", "w1", vm_policy=policy, allow_findings=["pending_changes"])
+    assert server.puts, "the first run asked for a restart or a stop"
+
+    server.dead, server.loses_puts, server.puts = False, False, []
+    drained = maintain(server, "drained", "w1", vm_policy="migrate")
+    assert not drained.get("failed"), drained["msg"]
+    assert server.puts == []
+    assert not [vmi for vmi in server.of("virtualmachineinstances").values() if _is_on(vmi, "w1")]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -109,7 +110,7 @@ def test_own_cordon_goes_with_the_mark() -> None:
 
 def test_change_that_was_done_is_recorded_when_the_mark_goes() -> None:
     marked = node(unschedulable=True, mark=encode(MARK))
-    write = unmark_write(marked, MARK, "CHG1")
+    write = unmark_write(marked, replace(MARK, phase=MaintenancePhase.DRAINED), "CHG1")
     assert write is not None
     annotations = patched(manifest(marked), write.operations)["metadata"]["annotations"]
     assert annotations == {"placement.virt/serviced": "CHG1"}
@@ -131,3 +132,16 @@ def test_cordon_that_was_lifted_since_is_made_again_and_ours() -> None:
     foreign = Mark("r1", "", MaintenancePhase.CORDONED, "boot", False, "now")
     marked = node(mark=encode(foreign))
     assert start(marked, foreign).cordoned is True
+
+
+def test_lifted_cordon_ended_the_maintenance_so_a_later_reboot_has_to_be_proved() -> None:
+    before = replace(MARK, boot_id="boot before")
+    mark = start(node(mark=encode(before)), before)
+    assert mark == Mark("r2", "disk", MaintenancePhase.DRAINING, "boot", True, "now")
+
+
+def test_change_is_not_recorded_of_a_node_that_was_never_empty() -> None:
+    marked = node(unschedulable=True, mark=encode(MARK))
+    write = unmark_write(marked, MARK, "CHG1")
+    assert write is not None
+    assert patched(manifest(marked), write.operations)["metadata"]["annotations"] == {}
