@@ -100,8 +100,9 @@ options:
     default: false
   apply_pending_changes:
     description:
-      - A restart also applies other pending changes of a VirtualMachine, such as a new disk. By default, VMs with such
-        changes are not restarted. They are returned in RV(skipped_instances), with the changes.
+      - A restart also applies other pending changes of a VirtualMachine, such as a new disk. So does the recreation
+        of a VMI of a replica set. By default, VMs with such changes are not restarted or recreated. They are returned
+        in RV(skipped_instances), with the changes.
     type: bool
     default: false
   fail_on_skipped:

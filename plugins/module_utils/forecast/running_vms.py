@@ -210,7 +210,8 @@ class ChangedVms:
         refs = frozenset(ref for ref in concerned if workloads[ref].kind.virtual_machines)
         if not refs:
             return ()
-        movable = movable_instances(self.after, InstanceSelection(workloads=refs))
+        wanted = InstanceSelection(workloads=refs)
+        movable = movable_instances(self.after, wanted, apply_pending_changes=True)
         return tuple(vm for vm in movable if vm.node and vm.uid not in evicted)
 
     def _plan(self) -> Plan:

@@ -213,6 +213,8 @@ def why_not_modeled(spec: Object, annotations: Object, platform: Platform) -> st
         ),
         "the cluster has a runtime class for VMs": bool(configuration.get("defaultRuntimeClass")),
         "images are mounted as volumes": "ImageVolume" in gates,
+        "the cluster has another hypervisor than KVM": "ConfigurableHypervisor" in gates
+        and any(x.get("name") != "kvm" for x in configuration.get("hypervisors") or ()),
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
 

@@ -96,6 +96,8 @@ PLACEMENT_FIELDS = (*LIVE_FIELDS, SPREAD_FIELD)
 RESTARTABLE = ("Always", "Manual", "RerunOnFailure")
 """Run strategies under which KubeVirt restarts a running VM (virt-api, rest/lifecycle.go)."""
 
+_PERMISSION = "set apply_pending_changes"
+
 EASE = (Method.MIGRATE, Method.RESTART, Method.RECREATE)
 """Methods, the least disruptive first."""
 
@@ -105,13 +107,15 @@ class MoveOptions:
     """How an instance can move so that it runs with its declared placement afterwards.
 
     `methods` are those that KubeVirt or Kubernetes would carry out, the least disruptive first;
-    empty where there is none. `reason` says why a less disruptive one is missing. `temporary`: the
-    obstacle goes away by itself (another migration, a start).
+    empty where there is none. `reason` says why a less disruptive one is missing, `refusal` why the VM
+    that can migrate is not restarted. `temporary`: the obstacle goes away by itself (another migration, a
+    start).
     """
 
     methods: tuple[Method, ...]
     reason: str = ""
     temporary: bool = False
+    refusal: str = ""
 
     def allowed(self, allow: t.Container[Method]) -> Method | None:
         return next((method for method in self.methods if method in allow), None)
@@ -133,7 +137,7 @@ def move_options(
     if workload is None:
         return MoveOptions((), "no controller would recreate it")
     if workload.ref.kind == REPLICA_SET.name:
-        return _of_replica(workload, vmi)
+        return _of_replica(workload, vmi, apply_pending_changes)
     if workload.ref.kind == VIRTUAL_MACHINE.name:
         return _of_vm(workload, vmi, platform, apply_pending_changes)
     return MoveOptions((), f"moving instances of a {workload.ref.kind} is not supported yet")
@@ -168,7 +172,7 @@ def _of_pod(workload: Workload | None, instance: Instance) -> MoveOptions:
     return MoveOptions((), "the rollout of its workload is in progress", temporary=True)
 
 
-def _of_replica(workload: Workload, vmi: Vmi) -> MoveOptions:
+def _of_replica(workload: Workload, vmi: Vmi, apply_pending_changes: bool = False) -> MoveOptions:
     behind = lagging_fields(workload, vmi)
     if behind:
         reason = f"{_listed(behind)} of the instance is fixed when the VMI is created"
@@ -176,9 +180,27 @@ def _of_replica(workload: Workload, vmi: Vmi) -> MoveOptions:
         reason = f"the instance is {vmi.phase or 'not started'}"
     else:
         reason = why_not_migratable(vmi)
+    refusal = "" if apply_pending_changes else why_not_recreated(workload, vmi)
     if not reason:
-        return MoveOptions((Method.MIGRATE, Method.RECREATE))
+        recreate = () if refusal else (Method.RECREATE,)
+        return MoveOptions((Method.MIGRATE, *recreate), refusal=refusal)
+    if refusal:
+        return MoveOptions((), f"{reason}; {refusal}")
     return MoveOptions((Method.RECREATE,), reason)
+
+
+def why_not_recreated(workload: Workload, vmi: Vmi, permission: str = _PERMISSION) -> str:
+    """Why another VMI of a replica set would have more than the declared placement; empty where it would
+    not. A replica set makes each VMI from its template as it is then (watch/replicaset/replicaset.go)."""
+    changes = staged_changes(workload, vmi)
+    return _applies_more("recreating the VMI", changes, permission) if changes else ""
+
+
+def _applies_more(action: str, changes: t.Sequence[str], permission: str) -> str:
+    return (
+        f"{action} would also apply other pending changes ({_listed(changes)}): apply them, or"
+        f" {permission}"
+    )
 
 
 def _of_vm(
@@ -189,7 +211,7 @@ def _of_vm(
     obstacle = _obstacle(workload, vmi, platform)
     restart, refusal = _restart(workload, vmi, apply_pending_changes)
     if not obstacle:
-        return MoveOptions((Method.MIGRATE, *restart))
+        return MoveOptions((Method.MIGRATE, *restart), refusal=refusal)
     if not restart:
         return MoveOptions((), f"{obstacle}; {refusal}")
     return MoveOptions(restart, obstacle)
@@ -204,10 +226,7 @@ def _restart(
     if workload.condition("VolumesChange"):
         return (), "KubeVirt refuses a restart while volumes are being changed"
     if not apply_pending_changes and (foreign := staged_changes(workload, vmi)):
-        return (), (
-            f"a restart would also apply other pending changes ({_listed(foreign)}): apply them, or"
-            " set apply_pending_changes"
-        )
+        return (), _applies_more("a restart", foreign, _PERMISSION)
     return (Method.RESTART,), ""
 
 

@@ -289,6 +289,11 @@ def launcher_pod(
     return replace(pod, placement=replace(pod.placement, node_terms=terms))
 
 
+_TRACKED = ("Initializing", "Enabled")
+"""States of changed block tracking with a state volume (pkg/storage/cbt, IsBackendStorageNeeded in
+pkg/storage/backend-storage)."""
+
+
 def why_estimated(
     workload: Workload,
     template: Template | None,
@@ -299,6 +304,9 @@ def why_estimated(
     it is known. `network_devices` is None where they were not read."""
     if template is None and needs_expansion(workload):
         return "its instance type or preference could not be read"
+    tracking = (workload.manifest.get("status") or {}).get("changedBlockTracking") or {}
+    if tracking.get("state") in _TRACKED:
+        return "its changed block tracking has a volume that KubeVirt chooses"
     template = template or workload.template
     networks = multus_networks(template, workload.ref.namespace)
     if networks and network_devices is None:

@@ -13,7 +13,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ..kubevirt.instances import pod_workload, vmi_workload
-from ..kubevirt.moving import RESTARTABLE, run_strategy, why_not_migratable
+from ..kubevirt.moving import (
+    RESTARTABLE,
+    run_strategy,
+    why_not_migratable,
+    why_not_recreated,
+)
 from ..model.kinds import (
     DEPLOYMENT,
     REPLICA_SET,
@@ -155,7 +160,8 @@ class DrainView:
             obstacle = why_not_migratable(vmi)
             return (None, obstacle, False) if obstacle else (Method.MIGRATE, "", False)
         if policy == "restart" and kind == REPLICA_SET.name:
-            return Method.RECREATE, "", False
+            why = self.pending_changes(vmi)
+            return (None, why, False) if why else (Method.RECREATE, "", False)
         if kind != VIRTUAL_MACHINE.name or workload is None:
             return None, f"no VirtualMachine owns it, which its vm_policy '{policy}' needs", False
         if policy == "stop":
@@ -172,6 +178,9 @@ class DrainView:
         movable = self.by_uid.get(vmi.uid)
         if movable is None or PENDING_CHANGES in self.allowed:
             return ""
+        if movable.workload is not None and movable.workload.ref.kind == REPLICA_SET.name:
+            permission = f"allow the finding {PENDING_CHANGES}"
+            return why_not_recreated(movable.workload, vmi, permission)
         return self.why_no_restart(movable, self.snapshot.platform)
 
     def policy_of(self, vmi: Vmi) -> str:

@@ -387,15 +387,19 @@ class _Planner:
             return self.request.not_movable[movable.uid]
         if movable.uid in self.request.kept:
             return self.request.kept[movable.uid]
-        if not movable.move_options.methods:
-            return movable.move_options.reason
+        options = movable.move_options
+        if not options.methods:
+            return options.reason
         if movable.uid in self.request.no_restart and Method.RESTART in self.request.allow:
-            obstacle = f"{movable.move_options.reason}; " if movable.move_options.reason else ""
+            obstacle = f"{options.reason}; " if options.reason else ""
             return obstacle + self.request.no_restart[movable.uid]
-        needs = " or ".join(str(method) for method in movable.move_options.methods)
+        needs = " or ".join(str(method) for method in options.methods)
         allowed = ", ".join(sorted(map(str, self.request.allow))) or "nothing"
-        because = f" ({movable.move_options.reason})" if movable.move_options.reason else ""
-        return f"a move needs {needs}{because}, but allow is {allowed}: add {needs} to allow"
+        because = f" ({options.reason})" if options.reason else ""
+        text = f"a move needs {needs}{because}, but allow is {allowed}: add {needs} to allow"
+        if options.refusal and {Method.RESTART, Method.RECREATE} & self.request.allow:
+            text += f"; {options.refusal}"
+        return text
 
     def _proof(self, uid: Uid) -> str:
         """Why the group of an instance has too few topology domains; empty if that is unknown."""

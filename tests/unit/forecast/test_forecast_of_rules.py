@@ -314,3 +314,12 @@ def test_possible_by_an_unfavorable_choice_says_how_many_are_unschedulable() -> 
     assert found.reasons == (
         "not guaranteed: after an unfavorable choice of nodes 1 of 2 is unschedulable (narrow)",
     )
+
+
+def test_staged_change_does_not_make_a_rule_impossible() -> None:
+    made = cluster("ab")
+    ref = machine(made, "db", "n1")
+    made.machines["db"]["status"]["conditions"] = [{"type": "LiveMigratable", "status": "False"}]
+    made.template(ref)["spec"]["domain"] = {"memory": {"guest": "1Gi"}}
+
+    assert scenes.written(made, scenes.pinned(ref, "b")).answer is not ForecastResult.IMPOSSIBLE

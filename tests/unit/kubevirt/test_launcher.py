@@ -137,6 +137,15 @@ def test_cpus_that_the_kubevirt_object_may_complete_to_pairs_are_not_modeled() -
     assert why_not_modeled(isolated, {EVEN_PARITY: ""}, platform) == ""
 
 
+def test_other_hypervisor_than_kvm_is_not_modeled() -> None:
+    configuration = {
+        "hypervisors": [{"name": "hyperv-direct"}],
+        "developerConfiguration": {"featureGates": ["ConfigurableHypervisor"]},
+    }
+    platform = Platform(kubevirt="v1.8.4", configuration=configuration)
+    assert why_not_modeled(spec(), {}, platform) == "the cluster has another hypervisor than KVM"
+
+
 def test_hooks_are_not_modeled() -> None:
     annotations = {"hooks.kubevirt.io/hookSidecars": "[]"}
     assert why_not_modeled(spec(), annotations, KUBEVIRT) == "hooks run beside it"

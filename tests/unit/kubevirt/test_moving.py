@@ -182,6 +182,20 @@ def test_a_replica_keeps_the_spec_it_was_made_with() -> None:
     assert waiting.methods == (Method.RECREATE,)
 
 
+def test_replica_with_other_staged_changes_is_not_recreated() -> None:
+    ref = Ref("VirtualMachineInstanceReplicaSet", "shop", "web")
+    spec = {"domain": {"memory": {"guest": "8Gi"}}}
+    workload = Workload(ref, "u", {"metadata": {}, "spec": {"template": {"spec": spec}}})
+
+    current = effect(workload, running())
+    assert current.methods == (Method.MIGRATE,)
+    assert "domain.memory.guest" in current.refusal
+    fixed = effect(workload, running(live_migratable=False))
+    assert (fixed.methods, "domain.memory.guest" in fixed.reason) == ((), True)
+    asked = effect(workload, running(), apply_pending_changes=True)
+    assert asked.methods == (Method.MIGRATE, Method.RECREATE)
+
+
 def deployment(**status: t.Any) -> Workload:
     manifest = {
         "metadata": {"generation": 2},

@@ -93,6 +93,13 @@ def test_next_pod_of_a_halted_vm_is_known_where_kubevirt_adds_only_what_is_model
     assert why_estimated(workload, expanded, KUBEVIRT) == reason
 
 
+def test_state_volume_of_changed_block_tracking_is_not_modeled() -> None:
+    workload = vm(REQUESTS)
+    workload.manifest["status"] = {"changedBlockTracking": {"state": "Enabled"}}
+    reason = "its changed block tracking has a volume that KubeVirt chooses"
+    assert why_estimated(workload, None, KUBEVIRT) == reason
+
+
 def test_vmi_of_a_vm_with_instance_type_has_its_node_selector_and_the_placement_of_the_template() -> (
     None
 ):

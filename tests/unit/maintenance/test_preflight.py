@@ -242,6 +242,13 @@ def test_restart_that_would_apply_other_changes_is_an_error() -> None:
     assert [x.name for x in preflight(allowed) if x.severity == "error"] == []
 
 
+def test_instance_of_a_replica_set_with_other_staged_changes_is_not_recreated() -> None:
+    made = cluster("ab")
+    ref = replica_set(made, "mssql", ("n1",), {})
+    made.template(ref)["spec"]["domain"] = {"memory": {"guest": "8Gi"}}
+    assert errors(made, vm_policy="restart") == ["pending_changes"]
+
+
 def test_node_that_is_not_ready_is_an_error() -> None:
     made = web()
     snapshot = made.snapshot()

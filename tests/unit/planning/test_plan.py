@@ -385,3 +385,16 @@ def test_vm_that_may_not_be_restarted_is_skipped_with_the_reason() -> None:
 
     assert plan.moves == ()
     assert [skipped.reason.rpartition("; ")[2] for skipped in plan.skipped] == [*why.values()]
+
+
+def test_reason_names_the_staged_change_that_holds_a_restart_back() -> None:
+    cluster = Cluster("ab")
+    ref = cluster.run("db", "n2", tier="db")
+    cluster.workloads[ref]["spec"]["runStrategy"] = "Always"
+    cluster.write(ref, "on-a", IN_ZONE_A)
+    cluster.template(ref)["spec"]["domain"] = {"memory": {"guest": "1Gi"}}
+
+    (skipped,) = plan_of(cluster, Method.RESTART).skipped
+
+    assert "add migrate to allow" in skipped.reason
+    assert "domain.memory.guest" in skipped.reason
