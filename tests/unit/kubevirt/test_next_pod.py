@@ -94,8 +94,9 @@ def test_next_pod_of_a_halted_vm_is_known_where_kubevirt_adds_only_what_is_model
 
 
 def test_state_volume_of_changed_block_tracking_is_not_modeled() -> None:
+    status = {"changedBlockTracking": {"state": "Enabled"}}
     workload = vm(REQUESTS)
-    workload.manifest["status"] = {"changedBlockTracking": {"state": "Enabled"}}
+    workload = replace(workload, manifest={**workload.manifest, "status": status})
     reason = "its changed block tracking has a volume that KubeVirt chooses"
     assert why_estimated(workload, None, KUBEVIRT) == reason
 
