@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
 from ..model.json_pointer import JSON
+from ..model.json_text import decoded
 from ..model.kinds import FIELD_MANAGER
-from ..model.nesting import decoded
 from .errors import (
     JSON_PATCH,
     TWO_BUDGETS,

@@ -13,7 +13,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..model.findings import GRANT
-from ..model.nesting import decoded
+from ..model.json_text import decoded
 from ..model.rendering import printable
 
 JSON_PATCH = "application/json-patch+json"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..model.gc import collector_paused
 from ..model.json_pointer import JSON
-from ..model.nesting import decoded
+from ..model.json_text import decoded
 from .client import METADATA, METADATA_LIST, PLAIN, ApiClient, Params, target
 from .errors import (
     AnswerLost,

@@ -13,8 +13,8 @@ import json
 import typing as t
 from dataclasses import asdict, dataclass, replace
 
-from ..model.annotation import DamagedAnnotation, read_annotation
 from ..model.json_pointer import JSON, Pointer
+from ..model.json_text import DamagedAnnotation, read_annotation
 from ..model.kinds import MAINTENANCE, SERVICED
 from ..model.manifests import node_from_manifest
 from ..model.objects import Node

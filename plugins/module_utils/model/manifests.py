@@ -15,8 +15,8 @@ import sys
 import typing as t
 
 from .json_pointer import JSON
+from .json_text import shallow
 from .kinds import KINDS, VMI
-from .nesting import shallow
 from .objects import Labels, Namespace, Node, Owner, Placement, Pod, Ref, Taint
 from .placement_manifests import (
     CREATED_BY,

@@ -19,10 +19,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from ..model import kinds as names
-from ..model.annotation import DamagedAnnotation, read_annotation
 from ..model.findings import InputError, InvalidInput
 from ..model.input import nearest
 from ..model.json_pointer import JSON, Pointer
+from ..model.json_text import DamagedAnnotation, read_annotation
 from ..model.objects import Labels, Node, NodeTerm, Placement, Ref
 from ..model.placement_manifests import placement_from_spec
 from ..model.snapshot import Snapshot

@@ -16,8 +16,8 @@ import re
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ..model.annotation import read_annotation
 from ..model.json_pointer import JSON
+from ..model.json_text import read_annotation
 from ..model.kinds import VMI
 from ..model.objects import Ref
 from ..model.plan import Method

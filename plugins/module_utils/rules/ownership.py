@@ -44,8 +44,8 @@ import json
 import typing as t
 from dataclasses import dataclass, field
 
-from ..model.annotation import DamagedAnnotation, read_annotation
 from ..model.json_pointer import JSON
+from ..model.json_text import DamagedAnnotation, read_annotation
 from ..model.kinds import RULES, UNDO
 from ..model.objects import Labels
 from ..model.rule import RuleId

@@ -1,6 +1,7 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""JSON that is nested deeper than anything that is read: only the part that is too deep is lost.
+"""JSON texts that others wrote: a part of an object that is nested too deeply is lost alone, and an annotation
+is read in full or not at all.
 
 The API server takes some 10,000 maps and lists inside each other in a field whose unknown fields are kept
 (x-kubernetes-preserve-unknown-fields), such as the metadata of a VM's template. Python's decoder, marshal and
@@ -20,7 +21,41 @@ DEPTH_LIMIT = 100
 TOO_DEEP = f"(nested more than {DEPTH_LIMIT} deep: not read)"
 """Stands for a value that is too deep."""
 
+ANNOTATION_SIZE_LIMIT = 256 * 1024
+"""Characters. The API server takes no more in all annotations of an object
+(apimachinery, pkg/api/validation: TotalAnnotationSizeLimitB)."""
+
+ANNOTATION_DEPTH_LIMIT = 32
+"""Maps and lists inside each other. The deepest that is written here is the affinity of an undo record: 11."""
+
 _TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+
+
+class DamagedAnnotation(ValueError):
+    """The text is no JSON object, or one that the collection cannot have written."""
+
+
+def read_annotation(text: str) -> dict[str, JSON]:
+    """The JSON object in an annotation. Raises DamagedAnnotation, which says what is wrong with it."""
+    if len(text) > ANNOTATION_SIZE_LIMIT:
+        raise DamagedAnnotation(
+            f"it has {len(text)} characters, at most {ANNOTATION_SIZE_LIMIT} are allowed"
+        )
+    try:
+        content = json.loads(text)
+    except RecursionError:
+        raise DamagedAnnotation("its JSON is nested too deeply") from None
+    except ValueError as error:
+        raise DamagedAnnotation(str(error)) from error
+    if not isinstance(content, dict):
+        raise DamagedAnnotation("it is no JSON object")
+    if "\\u" in text and not _is_text(content):
+        raise DamagedAnnotation("it has half a character, such as \\ud800")
+    if text.count("{") + text.count("[") > ANNOTATION_DEPTH_LIMIT and _is_deeper(
+        content, ANNOTATION_DEPTH_LIMIT
+    ):
+        raise DamagedAnnotation("its JSON is nested too deeply")
+    return content
 
 
 def decoded(text: bytes) -> JSON:
@@ -33,10 +68,10 @@ def decoded(text: bytes) -> JSON:
 
 def shallow(value: JSON) -> JSON:
     """The value with TOO_DEEP for each part that is too deep; the value itself where there is none."""
-    return _cut(value, DEPTH_LIMIT) if is_deeper(value, DEPTH_LIMIT) else value
+    return _cut(value, DEPTH_LIMIT) if _is_deeper(value, DEPTH_LIMIT) else value
 
 
-def is_deeper(value: JSON, limit: int) -> bool:
+def _is_deeper(value: JSON, limit: int) -> bool:
     """Whether more than `limit` maps and lists stand inside each other."""
     level = [value]
     for _depth in range(limit):
@@ -48,6 +83,15 @@ def is_deeper(value: JSON, limit: int) -> bool:
         ]
         if not level:
             return False
+    return True
+
+
+def _is_text(content: JSON) -> bool:
+    """Whether the content can be sent on: JSON can escape half of a UTF-16 pair, which no UTF-8 has."""
+    try:
+        json.dumps(content, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
     return True
 
 
