@@ -3,7 +3,8 @@
 """Which instances exist, of which workload, in which pod; and which of them are in flight.
 
 A virtual machine instance (VMI) with its launcher pod is one instance, as is a plain pod. An object
-that has ended or is being deleted is not an instance: it takes room while it exists, and is not placed.
+that has ended or is being deleted is not an instance: it takes room while it exists, and is not placed. Nor is
+a pod that attaches a volume to a VM.
 """
 
 from __future__ import annotations
@@ -16,6 +17,18 @@ from ..model.json_pointer import JSON
 from ..model.kinds import POOL, VMI
 from ..model.objects import Pod, Ref
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
+
+HOTPLUG = ("kubevirt.io", "hotplug-disk")
+"""Label of a pod that attaches a volume to a running VM."""
+
+
+def attaches_volume(pod: Pod) -> bool:
+    """Whether KubeVirt runs this pod beside a launcher pod, which owns it, to attach a volume. It ends with
+    that pod, KubeVirt refuses its eviction, and a migration's target gets one of its own (services/template.go,
+    RenderHotplugAttachmentPodTemplate; admitters/pod-eviction-admitter.go, admitHotplugPod)."""
+    return pod.labels.get(HOTPLUG[0]) == HOTPLUG[1] and (
+        pod.owner is not None and pod.owner.kind == "Pod"
+    )
 
 
 def instances(
@@ -43,7 +56,7 @@ def instances(
                 existing.append(Instance(ref, pod.owner.uid, None, pod))
     controllers = snapshot.controllers
     for pod in plain_pods:
-        if not pod.terminating:
+        if not pod.terminating and not attaches_volume(pod):
             existing.append(Instance(pod.ref, pod.uid, pod_workload(pod, controllers), pod))
     return tuple(existing)
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from ..forecast.eviction import CORDON
 from ..forecast.explain import listed
-from ..kubevirt.labels import LAUNCHER_LABEL
+from ..kubevirt.instances import attaches_volume
 from ..model.findings import Finding, Severity
 from ..model.kinds import PREFIX, VMI
 from ..model.manifests import MIRROR
@@ -52,9 +52,6 @@ def vm_policy(vmi: Vmi, workload: Workload | None, default: str) -> str:
     own = workload.labels.get(VM_POLICY) if workload is not None else None
     return own or vmi.labels.get(VM_POLICY) or default
 
-
-HOTPLUG = (LAUNCHER_LABEL[0], "hotplug-disk")
-"""Label of a pod that attaches a volume to a running VM (KubeVirt, services/template.go)."""
 
 NOT_STARTED = ("", "Pending", "Scheduling", "Scheduled")
 """Phases of a VMI whose guest does not run yet."""
@@ -110,7 +107,7 @@ class PodFilter:
         owner = pod.owner
         if owner is not None and owner.kind == VMI:
             return self._launcher(pod, owner.uid)
-        if pod.labels.get(HOTPLUG[0]) == HOTPLUG[1]:
+        if attaches_volume(pod):
             return PodDecision(
                 pod, PodAction.WAIT, "it attaches a volume to a VM and leaves with that VM"
             )

@@ -13,6 +13,11 @@ from hypothesis import strategies as st
 
 from ansible_collections.virt.placement.plugins.module_utils.compliance.judge import judge
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import Scale, what_if
+from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import (
+    NODE_EVENTS,
+    NodeEvent,
+)
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instances import HOTPLUG
 from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
@@ -21,6 +26,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.write import 
     PatchTestFailed,
     patched,
 )
+from tests.unit.compliance.cluster import HOST, expression, node_affinity
 from tests.unit.planning import scenes
 from tests.unit.planning.scenes import cluster, deployment, keep_apart, machine
 
@@ -122,6 +128,22 @@ def test_failure_leaves_no_launcher_pod_once_its_node_is_fenced() -> None:
     assert new.node_name == ""
     assert old.labels["kubevirt.io/created-by"] != new.labels["kubevirt.io/created-by"]
     assert [ref.name for ref in change.fenced] == ["db"]
+
+
+@pytest.mark.parametrize("event", NODE_EVENTS)
+def test_pod_that_attaches_a_volume_of_a_vm_is_not_to_be_placed(event: NodeEvent) -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    host = expression(HOST, "In", "n1")
+    attachment = made.bare_pod("hp", "n1", node_affinity({"matchExpressions": [host]}))
+    attachment["metadata"]["labels"] = dict([HOTPLUG])
+    launcher = {"kind": "Pod", "name": "virt-launcher-db", "uid": "u-l", "controller": True}
+    attachment["metadata"]["ownerReferences"] = [launcher]
+
+    change = what_if(made.snapshot(), lost_nodes=["n1"], event=event)
+
+    assert [pending.instance.name for pending in change.pending] == ["db"]
+    assert not change.blocked and not change.not_recreated
 
 
 @pytest.mark.parametrize(("replicas", "pods"), [(0, 0), (1, 1), (2, 2), (5, 5)])

@@ -13,6 +13,7 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.reading imp
     without_foreign_owners,
 )
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instances import (
+    HOTPLUG,
     InFlight,
     active_pod,
     in_flight,
@@ -168,6 +169,13 @@ def test_pods_belong_to_the_controller_behind_their_owner() -> None:
         (of_set.ref, Ref("StatefulSet", "shop", "db")),
         (bare.ref, bare.ref),
     ]
+
+
+def test_pod_that_attaches_a_volume_is_no_instance() -> None:
+    attachment = Pod("shop", "hp", "p2", labels=dict([HOTPLUG]), owner=Owner("Pod", "x", "p-db-1"))
+    snapshot = Snapshot(pods=(launcher("db"), attachment), vmis=(vmi("db"),))
+
+    assert [instance.ref.name for instance in instances(snapshot)] == ["db"]
 
 
 def test_instances_of_some_namespaces_are_those_of_all_that_are_in_them() -> None:

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instances import HOTPLUG
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.pods import (
-    HOTPLUG,
     VM_POLICY,
     PodAction,
     PodDecision,
