@@ -15,7 +15,8 @@ description:
   - Cordons nodes, moves all VMs and pods away from them, and puts the nodes back in service.
   - Migrates VMs live. A VM is never evicted, so an eviction strategy that would stop the VM has no effect.
   - Evicts pods through the eviction API, and waits for PodDisruptionBudgets.
-  - Refuses a drain before it cordons, if a VM or pod could not leave.
+  - Refuses a drain before it cordons, if a VM or pod could not leave. A drain that continues names at its end what
+    stays, and is refused only for other reasons, such as the quorum of the control plane.
   - Puts nodes of one topology domain (zone) at a time into maintenance, and not more than O(max_nodes).
   - Uncordons only nodes that this module cordoned. A cordon of another client stays.
   - After a task was killed, the next one continues. O(state=in_service) undoes a drain that did not end.

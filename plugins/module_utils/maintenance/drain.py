@@ -159,8 +159,17 @@ class DrainStep(RolloutStep):
         if reason := self._outside_of_window():
             raise InvalidInput([InputError("window", f"{reason}: no node was cordoned")])
         check_limits(self.asked, self.nodes, self._all_nodes)
-        if self.asked.state != "drained" or self.drain.checked or not isinstance(view, DrainView):
+        if self.asked.state != "drained" or self.drain.checked:
             return
+        self.findings = self._preflight(view)
+        self.drain.checked = True
+        shown = (finding for finding in self.findings if finding.severity != "info")
+        self.report.lines += [f"warning: {text}" for _finding, text in sentences(shown)]
+
+    def _preflight(self, view: View) -> tuple[Finding, ...]:
+        """The findings. Raises InvalidInput for those that refuse the drain."""
+        if not isinstance(view, DrainView):
+            return ()
         findings = preflight(
             read_preflight(
                 self.api,
@@ -169,16 +178,12 @@ class DrainStep(RolloutStep):
                 topology=self.asked.topology,
             )
         )
-        refused = refusing(findings, self.asked.allow_findings)
-        if refused and not self._continues():
+        if refused := refusing(findings, self.asked.allow_findings, continues=self._continues()):
             raise refusal(refused)
-        self.drain.checked = True
-        self.findings = findings
-        shown = (finding for finding in findings if finding.severity != "info")
-        self.report.lines += [f"warning: {text}" for _finding, text in sentences(shown)]
+        return findings
 
     def _continues(self) -> bool:
-        """Whether an earlier run has begun to drain the nodes. What stays is named at the end."""
+        """Whether an earlier run has begun to drain the nodes."""
         marks = [mark_of(node) for node in self.nodes]
         return all(
             mark is not None and mark.phase is not MaintenancePhase.CORDONED for mark in marks
@@ -235,6 +240,8 @@ class DrainStep(RolloutStep):
             self._write(self.api, MaintenancePhase.DRAINED, self.state.run)
             self.nodes = self._still_ours(read_snapshot(self.api, NODES_ONLY))
             result.changed = self.state.changed = result.changed or self.report.changed
+        elif self.asked.state == "drained" and self.nodes:
+            self._preflight(view)  # the nodes were drained before: work on them may follow
         return result
 
     def _report_not_begun(self, result: StepResult, reason: str) -> None:

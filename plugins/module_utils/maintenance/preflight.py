@@ -82,6 +82,16 @@ PREFLIGHT_FINDINGS = frozenset(
 )
 """All names, which `allow_findings` may contain."""
 
+_REFUSE_CONTINUED = (
+    CONTROL_PLANE_QUORUM,
+    JOB_ON_NODE,
+    HEALTH_CHECK,
+    CONFIG_POOL_UPDATING,
+    KUBEVIRT_UPDATING,
+)
+"""What also refuses a drain that continues: all but findings about pods, VMs, and the way they leave. A drain
+names at its end what stays."""
+
 ETCD = "node-role.kubernetes.io/etcd"
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
@@ -120,9 +130,17 @@ def preflight(inputs: PreflightInput) -> tuple[Finding, ...]:
     return tuple(sorted(checks.findings(), key=lambda finding: rank.index(finding.severity)))
 
 
-def refusing(findings: t.Iterable[Finding], allowed: t.Container[str]) -> tuple[Finding, ...]:
-    """The findings that refuse a drain."""
-    return tuple(x for x in findings if x.severity == "error" and x.name not in allowed)
+def refusing(
+    findings: t.Iterable[Finding], allowed: t.Container[str], *, continues: bool = False
+) -> tuple[Finding, ...]:
+    """The findings that refuse a drain, or one that `continues`."""
+    return tuple(
+        finding
+        for finding in findings
+        if finding.severity == "error"
+        and finding.name not in allowed
+        and (not continues or finding.name in _REFUSE_CONTINUED)
+    )
 
 
 def refusal(findings: t.Sequence[Finding]) -> InvalidInput:
