@@ -202,10 +202,15 @@ def in_flight(snapshot: Snapshot, namespaces: t.Collection[str] = ()) -> InFligh
 
 
 def claim_name(volume: t.Mapping[str, JSON]) -> str:
-    """The PersistentVolumeClaim of a volume of a VMI or a pod; empty if it has none. The claim of a
-    DataVolume has its name."""
-    claim = volume.get("persistentVolumeClaim") or {}
-    return str(claim.get("claimName") or (volume.get("dataVolume") or {}).get("name") or "")
+    """The PersistentVolumeClaim that a pod mounts for a volume of a VMI or a pod; empty if it mounts none. The
+    claim of a DataVolume has its name, and the image of an ephemeral volume is on a claim. A hotpluggable
+    volume has a pod of its own (services/rendervolumes.go, withVMIVolumes, hotplugVolumes)."""
+    image = volume.get("ephemeral") or {}
+    claim = volume.get("persistentVolumeClaim") or image.get("persistentVolumeClaim") or {}
+    data_volume = volume.get("dataVolume") or {}
+    if claim.get("hotpluggable") or data_volume.get("hotpluggable"):
+        return ""
+    return str(claim.get("claimName") or data_volume.get("name") or "")
 
 
 def needs_fencing(pod: Pod) -> bool:

@@ -50,6 +50,9 @@ def test_launcher_pod_of_a_halted_vm_has_its_labels_volumes_and_node_selector() 
             {"name": "a", "persistentVolumeClaim": {"claimName": "data"}},
             {"name": "b", "dataVolume": {"name": "log"}},
             {"name": "c", "cloudInitNoCloud": {}},
+            {"name": "d", "ephemeral": {"persistentVolumeClaim": {"claimName": "image"}}},
+            {"name": "e", "persistentVolumeClaim": {"claimName": "x", "hotpluggable": True}},
+            {"name": "f", "dataVolume": {"name": "y", "hotpluggable": True}},
         ],
     }
 
@@ -58,7 +61,7 @@ def test_launcher_pod_of_a_halted_vm_has_its_labels_volumes_and_node_selector() 
     assert pod.labels["vm.kubevirt.io/name"] == "database"
     assert pod.labels["vmi.kubevirt.io/id"] == "db"
     assert pod.labels["app"] == "db"
-    assert sorted(pod.claims) == ["data", "log"]
+    assert sorted(pod.claims) == ["data", "image", "log"]
     assert dict(pod.placement.node_selector) == {
         "disk": "fast",
         "kubernetes.io/arch": "amd64",
