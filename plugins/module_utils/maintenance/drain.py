@@ -21,7 +21,7 @@ from ..cluster.reading import NODES_ONLY, ReadScope, read_snapshot
 from ..model.findings import Finding, InputError, InvalidInput, sentences
 from ..model.json_pointer import JSON
 from ..model.kinds import POOL, SERVICED
-from ..model.objects import Node
+from ..model.objects import Node, Ref
 from ..model.plan import Plan
 from ..model.snapshot import Snapshot
 from ..model.write import Write
@@ -51,7 +51,8 @@ _ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
 class DrainState(RolloutState):
     """`nodes` are those of the run, with their uids. `checked`: the findings about them were reported.
     `cordoned`: this run has cordoned them. `totals` and `left` are the numbers of pods on each node at the
-    beginning, and as they were reported last. `not_ready` are the nodes that were reported so."""
+    beginning, and as they were reported last. `not_ready` are the nodes that were reported so. `restarts`
+    says, by kind/namespace/name of the workload, why a restart or a recreation failed."""
 
     nodes: dict[str, str] = field(default_factory=dict)
     checked: bool = False
@@ -59,6 +60,7 @@ class DrainState(RolloutState):
     totals: dict[str, int] = field(default_factory=dict)
     left: dict[str, int] = field(default_factory=dict)
     not_ready: list[str] = field(default_factory=list)
+    restarts: dict[str, str] = field(default_factory=dict)
 
 
 class DrainStep(RolloutStep):
@@ -226,8 +228,8 @@ class DrainStep(RolloutStep):
         return bool(now.waiting)
 
     def finish(self, view: View, plan: Plan) -> StepResult:
-        """The nodes are drained, or what stays is named."""
-        result = self._result(finished=True, plan=plan)
+        """The nodes are drained, or what stays is named, and what was restarted and does not run."""
+        result = self.result(finished=True, plan=plan)
         if reason := self._outside_of_window():
             self._report_not_begun(result, reason)
             return result
@@ -236,6 +238,8 @@ class DrainStep(RolloutStep):
                 f". Failed moves: {'; '.join(self.state.failures)}" if self.state.failures else ""
             )
             result.failure = f"not drained: {'; '.join(_stays(plan))}{failed}. {self._undo_hint()}"
+        elif down := self._not_running(view):
+            result.failure = f"not running after the drain: {'; '.join(down)}. {self._undo_hint()}"
         elif self.asked.state == "drained" and self.drain.cordoned:
             self._write(self.api, MaintenancePhase.DRAINED, self.state.run)
             self.nodes = self._still_ours(read_snapshot(self.api, NODES_ONLY))
@@ -243,6 +247,23 @@ class DrainStep(RolloutStep):
         elif self.asked.state == "drained" and self.nodes:
             self._preflight(view)  # the nodes were drained before: work on them may follow
         return result
+
+    def result(self, *, finished: bool, plan: Plan | None = None) -> StepResult:
+        self.drain.restarts |= {
+            f"{move['kind']}/{move['namespace']}/{move['name']}": move["reason"]
+            for move in self.report.moves
+            if move["state"] == "failed" and move["method"] in ("restart", "recreate")
+        }
+        return super().result(finished=finished, plan=plan)
+
+    def _not_running(self, view: View) -> list[str]:
+        """The workloads that have no new instance after a restart, with the reasons."""
+        workloads = {Ref(*key.split("/")): why for key, why in self.drain.restarts.items()}
+        return [
+            f"{workload}: {why}"
+            for workload, why in workloads.items()
+            if isinstance(view, DrainView) and not view.runs(workload)
+        ]
 
     def _report_not_begun(self, result: StepResult, reason: str) -> None:
         self.report.lines.append(f"{', '.join(self.drain.nodes)}: not begun, {reason}")

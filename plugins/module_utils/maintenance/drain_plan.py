@@ -32,7 +32,7 @@ from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 from ..planning.dependencies import Dependencies
 from ..planning.movable_instances import InstanceSelection, MovableInstance, MovableReader
 from ..rollout.journal import RunJournal, digest
-from ..rollout.move import MoveRecord, Phase
+from ..rollout.move import MoveRecord, Phase, ready
 from ..rollout.options import RolloutOptions
 from ..rollout.view import WhyNoRestart
 from ..view.view import ClusterView
@@ -120,6 +120,11 @@ class DrainView:
         ]
         moves.sort(key=lambda move: (move.method is not Method.MIGRATE, len(move.after)))
         return Plan(tuple(moves), tuple(skipped))
+
+    def runs(self, workload: Ref) -> bool:
+        """Whether all instances of the workload are Ready, and it has any."""
+        instances = self._view.instances_of(workload)
+        return bool(instances) and all(map(ready, instances))
 
     @cached_property
     def _view(self) -> ClusterView:

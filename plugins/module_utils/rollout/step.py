@@ -126,7 +126,7 @@ class RolloutStep:
         self._report_plan("check mode", plan)
         nodes = report.NodeDescriptions.of(view.snapshot, self.options.zone_key)
         self.report.lines += report.planned_lines(plan.moves, nodes)
-        result = self._result(finished=True)
+        result = self.result(finished=True)
         result.moves = [report.planned_move(move) for move in plan.moves]
         result.skipped = [skipped_as_json(instance) for instance in plan.skipped]
         result.changed = bool(plan.moves)
@@ -170,7 +170,7 @@ class RolloutStep:
         self._require_rights(reading, records, view, plan)
         taken = self._take(reading or lease.read(self.api), unfinished)
         if taken is None:
-            return self._result(finished=False)
+            return self.result(finished=False)
         keeper, journal = taken
         with keeper.renewed_in_background():
             self._outdate_pending_deletes(keeper.held, journal)
@@ -213,7 +213,7 @@ class RolloutStep:
         return set()
 
     def failed(self, reason: str) -> StepResult:
-        result = self._result(finished=True)
+        result = self.result(finished=True)
         result.failure = reason
         return result
 
@@ -241,7 +241,7 @@ class RolloutStep:
         if begins:
             self.report.lines.append(f"waiting for the API server: {error}")
         self.api.deadline.pause(1.0)
-        return self._result(finished=False)
+        return self.result(finished=False)
 
     def final_failure(self, error: ApiError | InvalidInput | ComputingTimeout) -> StepResult:
         """Rights that were taken away, a workload that was deleted, too much to compute: no later step can
@@ -336,7 +336,7 @@ class RolloutStep:
                 reconciler.keep_lease(force=True)
                 left = self._time_left(reconciler, now)
             if left <= 0:
-                return self._result(finished=False)
+                return self.result(finished=False)
             if not (now.settling and now.touched):  # for what is known, `catch_up` waits
                 seconds, settle = (SETTLE, SETTLE) if now.settling else (left, max(SETTLE, judging))
                 wait_for(self.cluster.changed, seconds, self.api.deadline, self.listening, settle)
@@ -374,7 +374,7 @@ class RolloutStep:
         failed = journal.failed if reconciler.failed else 0
         if given_up or failed:
             reconciler.keeper.release(text)
-            result = self._result(finished=True, plan=now.plan)
+            result = self.result(finished=True, plan=now.plan)
             result.failure = report.why_failed(
                 given_up, failed, self.options.failures_allowed, self.state.failures
             )
@@ -394,7 +394,7 @@ class RolloutStep:
         cleared = [str(write.target) for write in applied.done]
         self.report.lines += report.undo_notes_removed(cleared, check=False)
         self.state.changed = self.state.changed or bool(applied.done)
-        result = self._result(finished=True, plan=plan)
+        result = self.result(finished=True, plan=plan)
         result.report_not_enforced(view.candidates, plan)
         if applied.failed:
             errors = "; ".join(str(failure.error) for failure in applied.failed)
@@ -414,7 +414,7 @@ class RolloutStep:
         undone = self.undone(journal.records, plan, waiting)
         text = journals.write(journal) if journal.records else ""
         kept = handover.release(self.api, reconciler.keeper.held, text)
-        result = self._result(finished=True, plan=plan)
+        result = self.result(finished=True, plan=plan)
         result.failure = (
             f"not done within {self.options.run_timeout} s (run_timeout). {undone}{kept}"
         )
@@ -425,7 +425,8 @@ class RolloutStep:
         """What a run whose time is over did not do, and why."""
         return report.undone(records, plan, waiting)
 
-    def _result(self, *, finished: bool, plan: Plan | None = None) -> StepResult:
+    def result(self, *, finished: bool, plan: Plan | None = None) -> StepResult:
+        """What the step returns."""
         self.state.elapsed = self.elapsed
         self.state.changed = self.state.changed or self.report.changed
         self.state.count = self.report.count

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import typing as t
 
 import pytest
@@ -13,6 +14,7 @@ from tests.unit.maintenance.test_kills import Killed, KubeVirt, maintain, three_
 
 Object = dict[str, t.Any]
 MARK = "placement.virt/maintenance"
+VMIS = "/apis/kubevirt.io/v1/namespaces/shop/virtualmachineinstances"
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 FIRST_MIGRATION = 8
 """The write of a drain that makes its first migration: what comes before cordons the node."""
@@ -60,11 +62,47 @@ def test_drain_that_continues_is_not_refused_for_its_vms() -> None:
     """The drain says at its end which of them stay."""
     server = three_zones()
     begun(server)
-    vmi = "/apis/kubevirt.io/v1/namespaces/shop/virtualmachineinstances/w1-3"
     condition = {"type": "LiveMigratable", "status": "False", "reason": "DisksNotLiveMigratable"}
-    server._change(vmi, "status", {"conditions": [condition]})
+    server._change(f"{VMIS}/w1-3", "status", {"conditions": [condition]})
 
     drained = maintain(server, "drained", "w1")
     assert drained["msg"].startswith("not drained: VirtualMachine shop/w1-3 on w1: ")
     vmis = server.of("virtualmachineinstances")
     assert [name for name, x in vmis.items() if x["status"]["nodeName"] == "w1"] == ["w1-3"]
+
+
+class Restarts(KubeVirt):
+    """Restarts VMs at once. The new pods find no node."""
+
+    def answer(
+        self, method: str, path: str, body: t.Any, content_type: str, *, dry_run: bool = False
+    ) -> tuple[int, Object]:
+        answer = super().answer(method, path, body, content_type, dry_run=dry_run)
+        if method == "PUT" and path.endswith("/restart"):
+            self._restart(path.split("/")[-2])
+        return answer
+
+    def _restart(self, name: str) -> None:
+        vmi = copy.deepcopy(self.objects[f"{VMIS}/{name}"])
+        vmi["metadata"]["uid"] += "+"
+        vmi["metadata"]["labels"].pop("kubevirt.io/nodeName")
+        self.objects[f"{VMIS}/{name}"] = {**vmi, "status": {"phase": "Scheduling"}}
+        for path, pod in self.objects.items():
+            if path.split("/")[-2] == "pods" and pod["metadata"]["name"].endswith(f"{name}-x1"):
+                pod["metadata"]["uid"] += "+"
+                pod["metadata"]["labels"]["kubevirt.io/created-by"] = vmi["metadata"]["uid"]
+                pod["metadata"]["ownerReferences"][0]["uid"] = vmi["metadata"]["uid"]
+                del pod["spec"]["nodeName"]
+                condition = {"type": "PodScheduled", "status": "False", "message": "0/6 nodes"}
+                pod["status"] = {"phase": "Pending", "conditions": [condition]}
+
+
+def test_vm_that_was_restarted_and_stays_pending_is_a_failure() -> None:
+    server = Restarts(three_zones().objects)
+    options = {"vm_policy": "restart", "allow_findings": ["pending_changes"], "move_timeout": 1}
+    drained = maintain(server, "drained", "w1", **options)
+    assert drained["msg"].startswith("not running after the drain: VirtualMachine shop/w1-0: ")
+    assert (
+        "VirtualMachineInstance shop/w1-3 is Pending: 0/6 nodes. The cordon of w1" in drained["msg"]
+    )
+    assert [node["state"] for node in drained["nodes"]] == ["draining"]
