@@ -10,6 +10,10 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.changed_pods import (
+    ChangedPod,
+    changed_by_restart,
+)
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.next_pod import (
     launcher_pod,
     planned_vmi,
@@ -17,6 +21,7 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.next_pod i
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     pod_from_manifest,
+    vmi_from_manifest,
     workload_from_manifest,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
@@ -321,6 +326,36 @@ def test_launcher_pod_of_a_halted_vm_is_the_one_that_virt_controller_creates(
     assert planned.requests == created.requests
     assert dict(planned.placement.node_selector) == dict(created.placement.node_selector)
     assert planned.placement.node_terms == created.placement.node_terms
+    vmi = vmi_from_manifest(stage.api.get(stage.path("VirtualMachineInstance", "db")))
+    assert changed_by_restart(workload, vmi, "next", None, platform) == ChangedPod()
+
+
+@pytest.mark.parametrize(
+    ("domain", "nodes"),
+    [
+        ({"devices": GPU}, NODES[2:]),
+        ({"cpu": {"model": "Haswell-noTSX"}}, NODES[:4]),
+        ({"resources": {"requests": {"cpu": "900"}}}, ()),
+    ],
+    ids=["GPU", "CPU model", "CPUs"],
+)
+def test_vm_that_a_drain_ends_comes_again_as_its_template_is_now(
+    stage: Stage, domain: JSON, nodes: t.Collection[str]
+) -> None:
+    start(stage, "amd1", placement={"evictionStrategy": "None"})
+    path = stage.path("VirtualMachine", "db")
+    stage.api.patch(path, {"spec": {"template": {"spec": {"domain": domain}}}})
+    stage.sandbox.restore_nodes()
+
+    answer, targets = forecast_of_drain(stage, "amd1")
+
+    drain.drain(stage.sandbox, "amd1", timeout=60)
+    assert (answer, bool(targets)) == (("guaranteed", True) if nodes else ("impossible", False))
+    assert set(targets) <= set(nodes)
+    if nodes:
+        assert stage.node_of("db") in nodes
+    else:
+        assert stage.placed(1) == [""]
 
 
 @pytest.mark.parametrize(

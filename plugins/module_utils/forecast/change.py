@@ -61,7 +61,8 @@ class ChangedCluster:
     `touched` are the workloads whose templates the change replaces, `affected` are these and the members
     of the question: their VMs have to move where they violate what is declared. `pending` are all pods
     of `after` that need a node. Of the instances on `lost_nodes`, `blocked` cannot leave, `not_recreated` are
-    not created again, and `fenced` are created again only once their failed node is fenced.
+    not created again, `estimated` leave or are created again in a way that is not certain, and `fenced` are
+    created again only once their failed node is fenced.
     """
 
     before: Snapshot
@@ -74,6 +75,7 @@ class ChangedCluster:
     blocked: tuple[EvictedInstance, ...] = ()
     not_recreated: tuple[EvictedInstance, ...] = ()
     fenced: tuple[Ref, ...] = ()
+    estimated: tuple[EvictedInstance, ...] = ()
 
 
 def what_if(
@@ -106,6 +108,7 @@ def what_if(
     blocked: tuple[EvictedInstance, ...] = ()
     not_recreated: tuple[EvictedInstance, ...] = ()
     fenced: tuple[Ref, ...] = ()
+    estimated: tuple[EvictedInstance, ...] = ()
     if lost:
         loss = _LostNodes(changed, lost, event, replaced)
         changed, blocked, not_recreated = (
@@ -113,7 +116,7 @@ def what_if(
             tuple(loss.blocked),
             tuple(loss.not_recreated),
         )
-        fenced = tuple(loss.fenced)
+        fenced, estimated = tuple(loss.fenced), tuple(loss.estimated)
     affected = touched(snapshot, changed).union(members)
     concerned = affected.union(entry.workload for entry in scale)
     return ChangedCluster(
@@ -127,6 +130,7 @@ def what_if(
         blocked,
         not_recreated,
         fenced,
+        estimated,
     )
 
 
@@ -343,6 +347,7 @@ class _LostNodes:
             raise KeyError(f"there is no node {', '.join(sorted(unknown))}")
         self.blocked: list[EvictedInstance] = []
         self.not_recreated: list[EvictedInstance] = []
+        self.estimated: list[EvictedInstance] = []
         self._before = before
         self._lost = lost
         self._event = event
@@ -381,6 +386,8 @@ class _LostNodes:
         )
 
     def _evict(self, evicted: EvictedInstance, pod: Pod) -> None:
+        if evicted.reason and not evicted.certain:
+            self.estimated.append(evicted)
         migrates = evicted.outcome is DrainOutcome.MIGRATES
         left: tuple[Pod, ...] = (pod,) if migrates else ()
         if not migrates:

@@ -262,12 +262,10 @@ class _Drills:
         simulation: PlacementSimulation,
         decision: Decision,
     ) -> Drill:
-        perhaps_off = any(
-            x.outcome is DrainOutcome.RECREATED and not x.certain for x in loss.evicted
-        )
+        estimated = any(x.reason and not x.certain for x in loss.evicted)
         impossible = decision.answer is ForecastResult.IMPOSSIBLE
         external = any(not eviction.certain for eviction in loss.blocked) or (
-            impossible and perhaps_off
+            impossible and estimated
         )
         refused = tuple(self._refused_by_quotas(loss))
         if external:
@@ -362,7 +360,7 @@ class _Drills:
         if unknown and decision.answer in (ForecastResult.GUARANTEED, ForecastResult.POSSIBLE):
             yield f"whether these can be live-migrated is not known: {listed(unknown)}"
         for eviction in [x for x in uncertain if x.reason][:SHOWN]:
-            yield f"{eviction.instance.ref.name} may stay off: {eviction.reason}"
+            yield f"{eviction.instance.ref.name} {eviction.reason}"
         for eviction in loss.blocked[:SHOWN]:
             until = "" if eviction.certain else UNTIL_MOVED
             yield f"{eviction.instance.ref.name} blocks the drain{until}: {eviction.reason}"

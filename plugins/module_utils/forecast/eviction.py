@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from ..compliance.declared import DeclaredReader
 from ..compliance.drift import TemplateMatcher
+from ..kubevirt.changed_pods import ChangedPod, changed_by_restart
 from ..kubevirt.labels import unbound_labels
 from ..kubevirt.moving import has_unmigratable_name, propagating, run_strategy, why_not_migratable
 from ..kubevirt.next_pod import (
@@ -25,7 +26,7 @@ from ..kubevirt.next_pod import (
     with_source_cpu,
     without_migration_cpu,
 )
-from ..model.kinds import VIRTUAL_MACHINE
+from ..model.kinds import REPLICA_SET, VIRTUAL_MACHINE
 from ..model.objects import Placement, Pod, Ref, Taint
 from ..model.placement_manifests import CREATED_BY
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
@@ -43,6 +44,9 @@ UNREACHABLE = (
 
 NODE_BOUND_OWNERS = ("DaemonSet", "Node")
 """Owners whose pods belong to their node and are never placed elsewhere."""
+
+MADE_FROM_TEMPLATE = (VIRTUAL_MACHINE.name, REPLICA_SET.name)
+"""Kinds with VMIs that are made from their own templates: those of a pool are made from its VMs'."""
 
 NOT_STARTED_AGAIN = ("Manual", "Halted", "Once")
 """Run strategies under which a VM without its VMI is not started again."""
@@ -63,8 +67,9 @@ class DrainOutcome(str, enum.Enum):
 @dataclass(frozen=True, slots=True)
 class EvictedInstance:
     """`next_pod` needs a node where the outcome is to migrate or to be recreated. `certain` is false
-    where it is not known whether the VMI is live-migratable or the VM is started again, or where another
-    controller has to move it. `reason` says why it is blocked, gone, or perhaps not started again."""
+    where it is not known whether the VMI is live-migratable, the VM is started again, or what its next pod
+    asks for, or where another controller has to move it. `reason` says why it is blocked or gone, or what is
+    not certain; it is empty where only that it is live-migratable is not known."""
 
     instance: Instance
     outcome: DrainOutcome
@@ -99,6 +104,8 @@ class Evictions:
         self._platform = snapshot.platform
         self._not_ready = snapshot.not_ready_nodes
         self._workloads = {workload.ref: workload for workload in snapshot.workloads}
+        self._expanded = snapshot.expanded
+        self._changed_pods: dict[str, ChangedPod] = {}
         self._nodes = {node.name: node for node in snapshot.nodes}
         self._of_source: dict[t.Hashable, tuple[Placement, Placement]] = {}
         self._reader = DeclaredReader(snapshot)
@@ -150,14 +157,28 @@ class Evictions:
             return replace(created, name=name)
         return self.names.unused(created, f"{pod.name}{NEXT}")
 
-    def after_restart(self, pod: Pod, vmi: Vmi, workload: Workload | None) -> Pod:
-        """The launcher pod of the VMI that comes after `vmi`: another VMI, which its own terms tell
-        from the old one."""
+    def restarted(self, pod: Pod, vmi: Vmi, workload: Workload | None) -> tuple[Pod, str]:
+        """The launcher pod of the VMI that comes after `vmi`, and why it may be another; empty where it is
+        known. It is another VMI, which its own terms tell from the old one."""
         uid = next_uid(vmi.uid)
+        changed = self.changed_by_restart(vmi, workload)
+        if changed.pod is not None:
+            return self.names.unused(changed.pod, f"{pod.name}{NEXT}"), changed.reason
         labels = {**pod.labels, CREATED_BY: uid} if CREATED_BY in pod.labels else pod.labels
         created = self.recreated(replace(pod, labels=labels), workload, vmi=vmi)
         owner = replace(created.owner, uid=uid) if created.owner is not None else None
-        return replace(created, owner=owner)
+        return replace(created, owner=owner), changed.reason
+
+    def changed_by_restart(self, vmi: Vmi, workload: Workload | None) -> ChangedPod:
+        """What changes by a restart beside placement. Read once for each VMI."""
+        if workload is None or workload.ref.kind not in MADE_FROM_TEMPLATE:
+            return ChangedPod()
+        changed = self._changed_pods.get(vmi.uid)
+        if changed is None:
+            uid, expanded = next_uid(vmi.uid), self._expanded.get(workload.ref)
+            changed = changed_by_restart(workload, vmi, uid, expanded, self._platform)
+            self._changed_pods[vmi.uid] = changed
+        return changed
 
     def migration_target(self, pod: Pod, vmi: Vmi, workload: Workload | None) -> Pod:
         """The target pod of a live migration off a lost node, made from the VMI as it is then. Where
@@ -215,10 +236,12 @@ class Evictions:
         gone_reason = why_not_again(vmi, workload)
         if gone_reason:
             return EvictedInstance(instance, DrainOutcome.GONE, None, gone_reason)
-        created = self.after_restart(pod, vmi, workload)
-        perhaps = why_perhaps_not_again(workload) if event == "drain" else ""
+        created, estimated = self.restarted(pod, vmi, workload)
+        reason = f"has a next pod that is an estimate: {estimated}" if estimated else ""
+        if perhaps := why_perhaps_not_again(workload) if event == "drain" else "":
+            reason = f"may stay off: {perhaps}"
         return EvictedInstance(
-            instance, DrainOutcome.RECREATED, created, perhaps, certain=not perhaps
+            instance, DrainOutcome.RECREATED, created, reason, certain=not reason
         )
 
 

@@ -33,7 +33,7 @@ from .decide import (
     evaluate,
     worst_of,
 )
-from .eviction import Evictions, NodeEvent, why_perhaps_not_again
+from .eviction import Evictions, NodeEvent
 from .explain import ProofWords, listed
 from .quota import within_quotas
 from .result import (
@@ -89,8 +89,9 @@ def forecast(
     if gaps:
         reasons = tuple(f"unknown: {text}" for text in unreadable_texts(gaps))
         return Forecast(ForecastResult.UNKNOWN, reasons, unreadable=gaps)
-    result = _Forecaster(change, topology or Topology.of(), limit).forecast()
-    return _qualified(within_quotas(result, change), assumed, estimated)
+    forecaster = _Forecaster(change, topology or Topology.of(), limit)
+    result = within_quotas(forecaster.forecast(), change)
+    return _qualified(result, assumed, (*estimated, *forecaster.restarts_estimated()))
 
 
 _LESS_SURE: t.Final = {
@@ -102,12 +103,9 @@ _LESS_SURE: t.Final = {
 def _qualified(result: Forecast, assumed: t.Sequence[str], estimated: t.Sequence[str]) -> Forecast:
     """The forecast with no more claimed than its assumptions allow."""
     guaranteed = result.answer is ForecastResult.GUARANTEED
+    nothing_placed = result.instances_to_schedule == 0 and not result.moves
     why = [*estimated, *(assumed if guaranteed else ())]
-    if (
-        not why
-        or result.answer not in _LESS_SURE
-        or (result.instances_to_schedule == 0 and guaranteed)
-    ):
+    if not why or result.answer not in _LESS_SURE or (nothing_placed and guaranteed):
         return result
     answer, words = _LESS_SURE[result.answer]
     return replace(
@@ -132,21 +130,11 @@ def estimates(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> t.Iterat
             devices = change.before.network_devices.get(ref)
             if why := why_estimated(workload, expanded, change.before.platform, devices):
                 yield f"the next pod of {ref} is an estimate: {why}"
-    if change.event == "drain":
-        yield from _perhaps_not_again(change)
+    for evicted in change.estimated:
+        yield f"{evicted.instance.ref} {evicted.reason}"
     for entry in scale:
         if surplus_is_free(change.before, entry):
             yield f"the controller chooses which instances of {entry.workload} end"
-
-
-def _perhaps_not_again(change: ChangedCluster) -> t.Iterator[str]:
-    workloads = {workload.ref: workload for workload in change.after.workloads}
-    for pending in change.pending:
-        source, workload = pending.replaces, pending.workload
-        ends = source is not None and source.node_name in change.lost_nodes
-        vm = workloads.get(workload) if workload is not None and ends else None
-        if pending.reason == "recreate" and (why := why_perhaps_not_again(vm)):
-            yield f"{pending.instance} ends with its node: {why}"
 
 
 def blind_spots(snapshot: Snapshot) -> tuple[Unreadable, ...]:
@@ -226,6 +214,21 @@ class _Forecaster:
             down_until_fenced=self.change.fenced,
             min_unschedulable=min(decision.least_without(migrating), len(unplaced)),
         )
+
+    def restarts_estimated(self) -> t.Iterator[str]:
+        """VMs that the rules restart, or would, and that then get a pod that asks for other things: here they
+        are taken to ask for the same."""
+        skipped = {left.instance for left in self.plan.skipped}
+        restarted = {move.uid for move in self.plan.moves if move.method is not Method.MIGRATE}
+        evictions = Evictions(self.change.after)
+        for vm in self.changed.candidates:
+            vmi, ref = vm.instance.vmi, vm.instance.ref
+            if vmi is None or not (vm.uid in restarted or (ref in skipped and not vm.can_migrate)):
+                continue
+            changed = evictions.changed_by_restart(vmi, vm.workload)
+            if changed.pod is not None or changed.reason:
+                why = changed.reason or "its template was changed"
+                yield f"{ref} has a next pod that is an estimate: {why}"
 
     def _competing(self) -> tuple[PendingPod, ...]:
         """The required pods, and of the others those that could ever be placed."""
@@ -426,7 +429,8 @@ def _without_source(pending: PendingPod, evictions: Evictions) -> PendingPod:
     """The same instance, as if what it replaces were gone."""
     if pending.reason == "migrate" and pending.vmi is not None and pending.replaces is not None:
         workload = evictions.workload(pending.workload)
-        return PendingPod(evictions.after_restart(pending.replaces, pending.vmi, workload))
+        pod, _why = evictions.restarted(pending.replaces, pending.vmi, workload)
+        return PendingPod(pod)
     return replace(pending, reason="start") if pending.source is not None else pending
 
 

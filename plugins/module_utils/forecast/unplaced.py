@@ -141,7 +141,7 @@ class Unplaced:
         if pending.vmi is None or pending.replaces is None:
             return ()
         workload = self._evictions.workload(pending.workload)
-        pod = self._evictions.after_restart(pending.replaces, pending.vmi, workload)
+        pod, _why = self._evictions.restarted(pending.replaces, pending.vmi, workload)
         return self._index.feasible_nodes(pod, without=pending.source)[:NAMED]
 
     def _may_preempt(self, pending: PendingPod, kind: int) -> tuple[Ref, ...]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from ..forecast.change import what_if
 from ..forecast.decide import ForecastResult
 from ..forecast.explain import listed
-from ..forecast.forecast import forecast
+from ..forecast.forecast import estimates, forecast
 from ..forecast.result import NAMED, Forecast
 from ..kubevirt.instances import instances
 from ..model.findings import Finding, InputError, InvalidInput
@@ -241,7 +241,8 @@ class _Checks:
 
     def _places(self) -> t.Iterator[Finding]:
         change = what_if(self.view.for_forecast, lost_nodes=self.drained)
-        result = forecast(change, topology=self.inputs.topology)
+        estimated = tuple(estimates(change))
+        result = forecast(change, topology=self.inputs.topology, estimated=estimated)
         nodes = _nodes_text(sorted(self.drained))
         why = "; ".join(result.reasons)
         if result.answer is ForecastResult.IMPOSSIBLE:
