@@ -7,13 +7,15 @@ A drain is a run of the rollout's engine. What is planned, and when it is over, 
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import typing as t
 from dataclasses import dataclass, field
 
 from ..api.client import ApiClient
-from ..api.errors import NotFound
+from ..api.errors import ApiError, NotFound
 from ..api.lists import list_all
+from ..api.transport import ComputingTimeout
 from ..cluster.access import Right, Role
 from ..cluster.lease import LeaseKeeper
 from ..cluster.patching import apply
@@ -286,8 +288,17 @@ class DrainStep(RolloutStep):
     def _waits(self, plan: Plan) -> bool:
         return bool(plan.moves) or any(skipped.temporary for skipped in plan.skipped)
 
-    def _undo_hint(self) -> str:
-        names = ", ".join(self.drain.nodes)
+    def final_failure(self, error: ApiError | InvalidInput | ComputingTimeout) -> StepResult:
+        """Also names the nodes that are in maintenance now."""
+        result = super().final_failure(error)
+        with contextlib.suppress(ApiError, InvalidInput):
+            self.nodes = select(self.asked, read_snapshot(self.api, NODES_ONLY).nodes)
+            if cordoned := [x.name for x in self.nodes if x.unschedulable and self._is_ours(x)]:
+                result.failure += f". {self._undo_hint(cordoned)}"
+        return result
+
+    def _undo_hint(self, nodes: t.Iterable[str] = ()) -> str:
+        names = ", ".join(nodes or self.drain.nodes)
         return f"The cordon of {names} stays: run again to continue, or set state in_service to undo it"
 
     def _report_left(self, view: DrainView, places: report.NodeDescriptions) -> None:

@@ -106,3 +106,41 @@ def test_vm_that_was_restarted_and_stays_pending_is_a_failure() -> None:
         "VirtualMachineInstance shop/w1-3 is Pending: 0/6 nodes. The cordon of w1" in drained["msg"]
     )
     assert [node["state"] for node in drained["nodes"]] == ["draining"]
+
+
+class Refuses(KubeVirt):
+    """Answers the requests that `refused` names, by method and end of path, with these codes."""
+
+    refused: t.ClassVar[dict[tuple[str, str], int]] = {}
+
+    def answer(
+        self, method: str, path: str, body: t.Any, content_type: str, *, dry_run: bool = False
+    ) -> tuple[int, Object]:
+        for (verb, end), code in self.refused.items():
+            if method == verb and path.endswith(end) and not dry_run:
+                return code, {"kind": "Status", "code": code, "message": "refused"}
+        return super().answer(method, path, body, content_type, dry_run=dry_run)
+
+
+def refusing(refused: dict[tuple[str, str], int], *marked: str) -> Refuses:
+    """A server that refuses these requests, once `marked` are drained."""
+    server = Refuses(three_zones().objects)
+    if marked:
+        drained = maintain(server, "drained", "", nodes=[*marked], max_nodes=len(marked))
+        assert not drained.get("failed"), drained["msg"]
+    server.refused = refused  # type: ignore[misc]
+    return server
+
+
+TWO: t.Final = {"nodes": ["w1", "w2"], "max_nodes": 2}
+
+
+def test_cordon_of_the_second_node_that_is_refused_says_what_was_done() -> None:
+    server = refusing({("PATCH", "nodes/w2"): 403})
+    drained = maintain(server, "drained", "", **TWO)
+    assert "cannot patch nodes w2: 403" in drained["msg"]
+    assert drained["msg"].endswith(
+        ". The cordon of w1 stays: run again to continue, or set state in_service to undo it"
+    )
+    assert [node["state"] for node in drained["nodes"]] == ["draining", "in_service"]
+    assert drained["changed"]
