@@ -183,7 +183,8 @@ class DrainStep(RolloutStep):
             )
         )
         if refused := refusing(findings, self.asked.allow_findings, continues=self._continues()):
-            raise refusal(refused)
+            marked = [node.name for node in self.nodes if is_marked(node)]
+            raise refusal(refused, self._undo_hint(marked)) if marked else refusal(refused)
         return findings
 
     def _continues(self) -> bool:

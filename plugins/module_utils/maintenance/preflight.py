@@ -143,14 +143,16 @@ def refusing(
     )
 
 
-def refusal(findings: t.Sequence[Finding]) -> InvalidInput:
-    """The error for findings that refuse a drain."""
+def refusal(
+    findings: t.Sequence[Finding], consequence: str = "No node was cordoned."
+) -> InvalidInput:
+    """The error for findings that refuse a drain. `consequence` is its last sentence."""
     errors = [
         InputError(finding.name, f"{finding.why} {finding.advice}", "finding")
         for finding in findings
     ]
     last = errors[-1]
-    errors[-1] = replace(last, message=f"{last.message} No node was cordoned.")
+    errors[-1] = replace(last, message=f"{last.message} {consequence}")
     return InvalidInput(errors)
 
 

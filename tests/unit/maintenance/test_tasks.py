@@ -144,3 +144,15 @@ def test_cordon_of_the_second_node_that_is_refused_says_what_was_done() -> None:
     )
     assert [node["state"] for node in drained["nodes"]] == ["draining", "in_service"]
     assert drained["changed"]
+
+
+def test_refusal_names_the_nodes_that_an_earlier_run_has_cordoned() -> None:
+    server = refusing({("PATCH", "nodes/w2"): 403})
+    maintain(server, "drained", "", **TWO)
+    condition = {"type": "LiveMigratable", "status": "False", "reason": "DisksNotLiveMigratable"}
+    server._change(f"{VMIS}/w1-3", "status", {"conditions": [condition]})
+
+    drained = maintain(server, "drained", "", **TWO)
+    assert [error["object"] for error in drained["errors"]] == ["not_migratable"]
+    assert "No node was cordoned" not in drained["msg"]
+    assert "The cordon of w1 stays: run again to continue" in drained["msg"]
