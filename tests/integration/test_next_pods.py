@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.changed_pods import (
     ChangedPod,
+    changed_by_migration,
     changed_by_restart,
 )
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.next_pod import (
@@ -356,6 +357,32 @@ def test_vm_that_a_drain_ends_comes_again_as_its_template_is_now(
         assert stage.node_of("db") in nodes
     else:
         assert stage.placed(1) == [""]
+
+
+def test_target_of_a_migration_asks_for_the_cpus_that_were_added_since(stage: Stage) -> None:
+    vm = objects.virtual_machine("db")
+    domain = vm["spec"]["template"]["spec"]["domain"]
+    domain |= {"cpu": {"sockets": 1}, "memory": {"guest": "1Gi"}}
+    del domain["resources"]
+    stage.create(vm)
+    stage.node_of("db")
+    (running,) = map(pod_from_manifest, stage.api.list(stage.path("Pod")))
+    change = {"cpu": {"sockets": 4}}
+    path = stage.path("VirtualMachine", "db")
+    stage.api.patch(path, {"spec": {"template": {"spec": {"domain": change}}}})
+    path = stage.path("VirtualMachineInstance", "db")
+    vmi = vmi_from_manifest(stage.api.wait(lambda found: vmi_from_manifest(found).resized, path))
+    platform = Platform(kubevirt="v1.8.4", configuration=stage.sandbox.cluster.configuration)
+
+    target, why = changed_by_migration(running, vmi, platform)
+
+    assert why == "CPUs or memory of the VMI were changed since its pod was made"
+    assert target.requests != running.requests
+    stage.create(objects.migration("db", name="db-more"))
+    pods = stage.api.wait_list(stage.path("Pod"), lambda pods: len(pods) == 2, timeout=60)
+    created = {pod.uid: pod for pod in map(pod_from_manifest, pods)}
+    del created[running.uid]
+    assert [pod.requests for pod in created.values()] == [target.requests]
 
 
 @pytest.mark.parametrize(

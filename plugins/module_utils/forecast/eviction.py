@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from ..compliance.declared import DeclaredReader
 from ..compliance.drift import TemplateMatcher
-from ..kubevirt.changed_pods import ChangedPod, changed_by_restart
+from ..kubevirt.changed_pods import ChangedPod, changed_by_migration, changed_by_restart
 from ..kubevirt.labels import unbound_labels
 from ..kubevirt.moving import has_unmigratable_name, propagating, run_strategy, why_not_migratable
 from ..kubevirt.next_pod import (
@@ -228,8 +228,10 @@ class Evictions:
         obstacle = why_not_migratable(vmi) if migrates else ""
         if migrates and not obstacle:
             target = self.migration_target(pod, vmi, workload)
-            certain = vmi.live_migratable is True
-            return EvictedInstance(instance, DrainOutcome.MIGRATES, target, certain=certain)
+            target, why = changed_by_migration(target, vmi, self._platform)
+            reason = f"{ESTIMATED}: {why}" if why else ""
+            certain = vmi.live_migratable is True and not reason
+            return EvictedInstance(instance, DrainOutcome.MIGRATES, target, reason, certain)
         if migrates and (strategy != "LiveMigrateIfPossible" or has_unmigratable_name(vmi)):
             reason = f"its eviction strategy is {strategy}, and {obstacle}"
             return EvictedInstance(instance, DrainOutcome.BLOCKED, None, reason)
@@ -237,13 +239,15 @@ class Evictions:
         if gone_reason:
             return EvictedInstance(instance, DrainOutcome.GONE, None, gone_reason)
         created, estimated = self.restarted(pod, vmi, workload)
-        reason = f"has a next pod that is an estimate: {estimated}" if estimated else ""
+        reason = f"{ESTIMATED}: {estimated}" if estimated else ""
         if perhaps := why_perhaps_not_again(workload) if event == "drain" else "":
             reason = f"may stay off: {perhaps}"
         return EvictedInstance(
             instance, DrainOutcome.RECREATED, created, reason, certain=not reason
         )
 
+
+ESTIMATED = "has a next pod that is an estimate"
 
 ENDING_STRATEGIES = ("None", "")
 """Eviction strategies under which a drain ends a VMI, whether or not it could migrate."""

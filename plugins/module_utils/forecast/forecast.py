@@ -13,6 +13,7 @@ import typing as t
 from dataclasses import replace
 
 from ..compliance.pending import PendingReasons
+from ..kubevirt.changed_pods import changed_by_migration
 from ..kubevirt.next_pod import why_estimated
 from ..model.findings import Finding
 from ..model.kinds import VIRTUAL_MACHINE
@@ -33,7 +34,7 @@ from .decide import (
     evaluate,
     worst_of,
 )
-from .eviction import Evictions, NodeEvent
+from .eviction import ESTIMATED, Evictions, NodeEvent
 from .explain import ProofWords, listed
 from .quota import within_quotas
 from .result import (
@@ -91,7 +92,7 @@ def forecast(
         return Forecast(ForecastResult.UNKNOWN, reasons, unreadable=gaps)
     forecaster = _Forecaster(change, topology or Topology.of(), limit)
     result = within_quotas(forecaster.forecast(), change)
-    return _qualified(result, assumed, (*estimated, *forecaster.restarts_estimated()))
+    return _qualified(result, assumed, (*estimated, *forecaster.moves_estimated()))
 
 
 _LESS_SURE: t.Final = {
@@ -215,20 +216,22 @@ class _Forecaster:
             min_unschedulable=min(decision.least_without(migrating), len(unplaced)),
         )
 
-    def restarts_estimated(self) -> t.Iterator[str]:
-        """VMs that the rules restart, or would, and that then get a pod that asks for other things: here they
-        are taken to ask for the same."""
+    def moves_estimated(self) -> t.Iterator[str]:
+        """VMs that the rules move, or would, and that then get a pod that may ask for other things."""
         skipped = {left.instance for left in self.plan.skipped}
-        restarted = {move.uid for move in self.plan.moves if move.method is not Method.MIGRATE}
-        evictions = Evictions(self.change.after)
+        methods = {move.uid: move.method for move in self.plan.moves}
+        evictions, platform = Evictions(self.change.after), self.change.after.platform
         for vm in self.changed.candidates:
             vmi, ref = vm.instance.vmi, vm.instance.ref
-            if vmi is None or not (vm.uid in restarted or (ref in skipped and not vm.can_migrate)):
+            if vmi is None or (vm.uid not in methods and ref not in skipped):
                 continue
-            changed = evictions.changed_by_restart(vmi, vm.workload)
-            if changed.pod is not None or changed.reason:
-                why = changed.reason or "its template was changed"
-                yield f"{ref} has a next pod that is an estimate: {why}"
+            if methods.get(vm.uid) is Method.MIGRATE or (vm.uid not in methods and vm.can_migrate):
+                why = changed_by_migration(vm.pod, vmi, platform)[1]
+            else:
+                changed = evictions.changed_by_restart(vmi, vm.workload)
+                why = changed.reason or ("its template was changed" if changed.pod else "")
+            if why:
+                yield f"{ref} {ESTIMATED}: {why}"
 
     def _competing(self) -> tuple[PendingPod, ...]:
         """The required pods, and of the others those that could ever be placed."""

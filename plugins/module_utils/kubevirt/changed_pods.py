@@ -4,7 +4,8 @@
 
 A restart makes the VMI from the template as it is then (KubeVirt, watch/vm/vm.go, setupVMIFromVM). A migration makes
 its target from the VMI as it is then (services/template.go, RenderMigrationManifest), of which CPUs and memory may
-have been changed since its pod was made.
+have been changed since its pod was made. State that is on no shared volume is copied to another volume
+(pkg/storage/backend-storage, CreatePVCForMigrationTarget).
 """
 
 from __future__ import annotations
@@ -48,10 +49,27 @@ def changed_by_restart(
     following = replace(planned_vmi(workload, vmi.ref.name, expanded), uid=uid)
     annotations = (template.get("metadata") or {}).get("annotations") or {}
     now = _asked(vmi.spec, platform, vmi.annotations)
-    if now == _asked(following.spec, platform, annotations):
+    if now == _asked(following.spec, platform, annotations) and not vmi.resized:
         return ChangedPod()
     pod = launcher_pod(following, platform, template)
     return ChangedPod(pod, why_estimated(workload, expanded, platform))
+
+
+_STATE = "persistent-state-for"
+"""How names of claims begin that KubeVirt makes for the state of a VM (pkg/storage/backend-storage)."""
+
+
+def changed_by_migration(target: Pod, vmi: Vmi, platform: Platform) -> tuple[Pod, str]:
+    """`target`, a migration's target that asks for what the running pod does, with what it asks for itself; and
+    why that is an estimate, empty where it is known."""
+    claims = tuple(claim for claim in target.claims if not claim.startswith(_STATE))
+    if vmi.resized:
+        made = launcher_pod(vmi, platform, {"metadata": {"annotations": vmi.annotations}})
+        target = replace(target, claims=claims, requests={**target.requests, **made.requests})
+        return target, "CPUs or memory of the VMI were changed since its pod was made"
+    if claims != target.claims:
+        return replace(target, claims=claims), "its state may be copied to another volume"
+    return target, ""
 
 
 def _staged(workload: Workload, vmi: Vmi) -> list[str]:

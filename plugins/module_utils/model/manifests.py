@@ -113,7 +113,13 @@ def vmi_from_manifest(manifest: t.Mapping[str, JSON]) -> Vmi:
         revision=status.get("virtualMachineRevisionName") or "",
         machine_type=sys.intern((status.get("machine") or {}).get("type") or ""),
         annotations=_shared(metadata.get("annotations") or _NONE, 1),
+        resized=not _RESIZED.isdisjoint(conditions),
     )
+
+
+_RESIZED = frozenset({"HotVCPUChange", "HotMemoryChange"})
+"""Conditions of a VMI from a change of its CPUs or memory until a migration that applies it, or for good if that
+failed (KubeVirt, watch/vmi/lifecycle.go, syncHotplugCondition; virt-handler/migration-target.go)."""
 
 
 def migration_from_manifest(manifest: t.Mapping[str, JSON]) -> Migration | None:

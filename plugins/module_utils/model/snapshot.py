@@ -141,6 +141,8 @@ class Vmi:
     machine_type: str = ""
     """The machine type with which the guest runs; empty where it is not known."""
     annotations: Labels = field(default_factory=dict)
+    resized: bool = False
+    """Its CPUs or memory were changed since its launcher pod was made."""
 
     @property
     def finished(self) -> bool:

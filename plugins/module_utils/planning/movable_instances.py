@@ -14,6 +14,7 @@ from functools import cached_property
 
 from ..compliance.declared import Declared, DeclaredReader
 from ..compliance.drift import Drift, DriftComparison
+from ..kubevirt.changed_pods import changed_by_migration
 from ..kubevirt.instances import instances
 from ..kubevirt.moving import MoveOptions, can_migrate, move_options, takes_effect
 from ..kubevirt.next_pod import migration_target_pod, pod_as_declared, without_migration_cpu
@@ -88,7 +89,8 @@ class MovableInstance:
         if vmi is None or self.declared is None or not self.can_migrate:
             return None
         source = self._reader.nodes.get(self.node)
-        return migration_target_pod(self.pod, vmi, self.declared.placement, source)
+        target = migration_target_pod(self.pod, vmi, self.declared.placement, source)
+        return changed_by_migration(target, vmi, self._reader.snapshot.platform)[0]
 
     def next_pod(self, method: Method) -> Pod:
         """The pod that the scheduler would have to place for this move."""

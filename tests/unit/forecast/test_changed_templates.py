@@ -20,6 +20,10 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast i
     forecast,
 )
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
+from ansible_collections.virt.placement.plugins.module_utils.model.placement_manifests import (
+    node_term_from_json,
+)
+from tests.unit.compliance.cluster import ZONE, expression
 from tests.unit.planning.scenes import HOST, Cluster, cluster, machine, pinned
 
 JSON = t.Any
@@ -103,6 +107,50 @@ def test_change_of_a_vm_with_an_instance_type_is_an_estimate(
         return
     assert found.answer is POSSIBLE
     assert f"is an estimate: its template was changed ({changed})" in found.reasons[-1]
+
+
+def migrating(made: Cluster) -> Cluster:
+    made.machines["db"]["spec"]["evictionStrategy"] = "LiveMigrate"
+    return made
+
+
+@pytest.mark.parametrize("condition", ["HotVCPUChange", "HotMemoryChange"])
+@pytest.mark.parametrize(("cores", "answer"), [(1, POSSIBLE), (900, UNKNOWN)])
+def test_target_of_a_migration_is_made_from_the_vmi_as_it_is(
+    condition: str, cores: int, answer: ForecastResult
+) -> None:
+    made = migrating(changed_to({"cpu": {"cores": cores}}))
+    made.machines["db"]["spec"]["domain"] = {"cpu": {"cores": cores}}
+    change = {"type": condition, "status": "True"}
+    made.machines["db"]["status"]["conditions"].append(change)
+
+    found = loss(made)
+
+    assert found.answer is answer
+    assert "CPUs or memory of the VMI were changed" in found.reasons[-1]
+    assert drill(made.snapshot(), [HOST], event="drain").drills[0].answer is answer
+    (ref,) = made.workloads
+    moved = forecast(what_if(made.snapshot(), writes=[pinned(ref, "b")]))
+    assert moved.answer is POSSIBLE
+    assert "is an estimate" in moved.reasons[-1]
+    made.machines["db"]["spec"]["evictionStrategy"] = "None"
+    assert loss(made).answer is (GUARANTEED if answer is POSSIBLE else IMPOSSIBLE)
+
+
+def test_state_of_a_vm_does_not_bind_its_migration_to_its_volume() -> None:
+    made = migrating(changed_to({}))
+    (pod,) = made.pods.values()
+    claim = {"claimName": "persistent-state-for-db-x"}
+    pod["spec"]["volumes"] = [{"name": "vm-state", "persistentVolumeClaim": claim}]
+    zone = node_term_from_json({"matchExpressions": [expression(ZONE, "In", "a")]})
+    made.more["claim_terms"] = {("shop", claim["claimName"]): (zone,)}
+
+    found = loss(made)
+
+    assert found.answer is POSSIBLE
+    assert "its state may be copied to another volume" in found.reasons[-1]
+    made.machines["db"]["spec"]["evictionStrategy"] = "None"
+    assert loss(made).answer is IMPOSSIBLE
 
 
 def test_rule_that_restarts_a_vm_with_a_changed_template_is_an_estimate() -> None:
