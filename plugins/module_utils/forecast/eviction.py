@@ -26,7 +26,7 @@ from ..kubevirt.next_pod import (
     with_source_cpu,
     without_migration_cpu,
 )
-from ..model.kinds import REPLICA_SET, VIRTUAL_MACHINE
+from ..model.kinds import POOL, REPLICA_SET, VIRTUAL_MACHINE
 from ..model.objects import Placement, Pod, Ref, Taint
 from ..model.placement_manifests import CREATED_BY
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
@@ -46,7 +46,7 @@ NODE_BOUND_OWNERS = ("DaemonSet", "Node")
 """Owners whose pods belong to their node and are never placed elsewhere."""
 
 MADE_FROM_TEMPLATE = (VIRTUAL_MACHINE.name, REPLICA_SET.name)
-"""Kinds with VMIs that are made from their own templates: those of a pool are made from its VMs'."""
+"""Kinds with VMIs that are made from their own templates."""
 
 NOT_STARTED_AGAIN = ("Manual", "Halted", "Once")
 """Run strategies under which a VM without its VMI is not started again."""
@@ -135,6 +135,13 @@ class Evictions:
         """The workload of an instance; None where it is not known."""
         return self._workloads.get(ref) if ref is not None else None
 
+    def _starting(self, vmi: Vmi, workload: Workload | None) -> Workload | None:
+        """What starts the VMI again: of a pool, its VirtualMachine, by the run strategy that this has (KubeVirt,
+        watch/pool/pool.go makes VMs, watch/vm/vm.go starts them)."""
+        if workload is None or workload.ref.kind != POOL.name or vmi.owner is None:
+            return workload
+        return self.workload(Ref(vmi.owner.kind, vmi.ref.namespace, vmi.owner.name)) or workload
+
     def recreated(
         self, pod: Pod, workload: Workload | None, name: str = "", vmi: Vmi | None = None
     ) -> Pod:
@@ -160,6 +167,7 @@ class Evictions:
     def restarted(self, pod: Pod, vmi: Vmi, workload: Workload | None) -> tuple[Pod, str]:
         """The launcher pod of the VMI that comes after `vmi`, and why it may be another; empty where it is
         known. It is another VMI, which its own terms tell from the old one."""
+        workload = self._starting(vmi, workload)
         uid = next_uid(vmi.uid)
         changed = self.changed_by_restart(vmi, workload)
         if changed.pod is not None:
@@ -217,6 +225,7 @@ class Evictions:
         workload: Workload | None,
         event: NodeEvent,
     ) -> EvictedInstance:
+        workload = self._starting(vmi, workload)
         if event == "drain" and pod.node_name in self._not_ready:
             reason = node_not_ready_text(pod.node_name)
             return EvictedInstance(instance, DrainOutcome.BLOCKED, None, reason)

@@ -485,6 +485,35 @@ def test_drain_ends_a_vmi_without_owner_that_may_not_migrate() -> None:
     assert "ends with its node: no controller recreates this instance" in finding.why
 
 
+@pytest.mark.parametrize(
+    ("run_strategy", "answer", "placed"),
+    [
+        ("Always", ForecastResult.GUARANTEED, 1),
+        ("Manual", ForecastResult.GUARANTEED, 0),
+        ("RerunOnFailure", ForecastResult.POSSIBLE, 1),
+    ],
+)
+def test_vm_of_a_pool_starts_again_by_its_own_run_strategy(
+    run_strategy: str, answer: ForecastResult, placed: int
+) -> None:
+    made = cluster("ab", migrates=False)
+    vm = machine(made, "pool-0", "n1", {"domain": {}})
+    template = made.workloads[vm]["spec"]["template"]
+    pool = made.workload(
+        "VirtualMachinePool", "pool", {"virtualMachineTemplate": {"spec": {"template": template}}}
+    )
+    uid = made.workloads[pool]["metadata"]["uid"]
+    owner = {"kind": pool.kind, "name": pool.name, "uid": uid, "controller": True}
+    made.workloads[vm]["metadata"]["ownerReferences"] = [owner]
+    made.workloads[vm]["spec"]["runStrategy"] = run_strategy
+    change = what_if(made.snapshot(), lost_nodes=["n1"])
+
+    found = forecast(change, estimated=tuple(estimates(change)))
+
+    assert (found.answer, found.instances_to_schedule) == (answer, placed)
+    assert [each.name for each in found.findings] == ["not_recreated"] * (1 - placed)
+
+
 def test_proof_of_a_blocked_drain_names_the_group_and_its_scarce_resource() -> None:
     made = cluster("ab", migrates=False)
     made.nodes["n2"]["status"]["allocatable"]["cpu"] = "2"
