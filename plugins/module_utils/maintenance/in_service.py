@@ -114,13 +114,14 @@ class InServiceStep:
         return self.before + uptime() - self.began
 
     def run(self, *, check: bool) -> StepResult:
-        """Raises InvalidInput, and ApiError and ComputingTimeout where nothing was begun."""
+        """Raises InvalidInput, ApiError and ComputingTimeout where nothing was done."""
         begun = self.before > 0
         try:
             with contextlib.closing(self.cluster), step_bounded(self.api.deadline, begun=begun):
                 return self._run(check=check)
-        except ComputingTimeout as error:
-            if not (begun or self.writes or self.state.undone):
+        except (ApiError, ComputingTimeout, InvalidInput) as error:
+            timed_out = isinstance(error, ComputingTimeout)
+            if not (self.writes or self.state.undone or (begun and timed_out)):
                 raise
             result = self._result(finished=True)
             result.failure = str(error)
@@ -201,18 +202,18 @@ class InServiceStep:
             )
             self.lines.append(f"node {write.target.name}: {state}")
             record_node_event(self.api, runs[write.target.name], write, "in_service", "")
-        if applied.failed:
-            raise InvalidInput(
-                [InputError(str(x.write.target), str(x.error), "api") for x in applied.failed]
-            )
+        errors = [InputError(str(x.write.target), str(x.error), "api") for x in applied.failed]
         names = {write.target.name for write in applied.done}
-        fresh = read_snapshot(self.api, NODES_ONLY).nodes  # read back
-        self.nodes = select(self.asked, fresh)
-        wrong = [x.name for x in self.nodes if x.name in names and mark_of(x) is not None]
-        if wrong:
-            raise InvalidInput(
-                [InputError(f"Node {name}", "was put into maintenance again") for name in wrong]
-            )
+        if applied.done or applied.unchanged:
+            fresh = read_snapshot(self.api, NODES_ONLY).nodes  # read back
+            self.nodes = select(self.asked, fresh)
+        errors += [
+            InputError(f"Node {node.name}", "was put into maintenance again")
+            for node in self.nodes
+            if node.name in names and mark_of(node) is not None
+        ]
+        if errors:
+            raise InvalidInput(errors)
 
     def _undo(self, back: t.Sequence[tuple[Node, Mark]]) -> str:
         """Undo what an unfinished drain of these nodes left: its journal, its pending migrations, marks

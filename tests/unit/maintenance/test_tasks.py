@@ -156,3 +156,26 @@ def test_refusal_names_the_nodes_that_an_earlier_run_has_cordoned() -> None:
     assert [error["object"] for error in drained["errors"]] == ["not_migratable"]
     assert "No node was cordoned" not in drained["msg"]
     assert "The cordon of w1 stays: run again to continue" in drained["msg"]
+
+
+def test_node_that_could_not_be_uncordoned_beside_one_that_was() -> None:
+    server = refusing({("PATCH", "nodes/w2"): 403}, "w1", "w2")
+    back = maintain(server, "in_service", "", **TWO)
+    assert "cannot patch nodes w2: 403" in back["msg"]
+    assert [write["name"] for write in back["writes"]] == ["w1"]
+    assert back["progress"] == ["node w1: in service"]
+    assert [node["state"] for node in back["nodes"]] == ["in_service", "drained"]
+    assert back["changed"]
+
+
+def test_what_was_undone_is_returned_beside_what_could_not_be() -> None:
+    server = refusing({}, "w1")
+    for name in ("w3-0", "w3-1"):
+        vmi = server.objects[f"{VMIS}/{name}"]
+        vmi["metadata"]["labels"]["kubevirt.io/nodeName"] = "w1"
+        server._change(f"{VMIS}/{name}", "status", {"evacuationNodeName": "w1"})
+    server.refused = {("PUT", "w3-1/evacuate/cancel"): 403}  # type: ignore[misc]
+    back = maintain(server, "in_service", "w1")
+    assert "shop/w3-1 could not be undone" in back["msg"]
+    assert back["progress"] == ["node w1: evacuation of VMI shop/w3-0 canceled"]
+    assert back["changed"]
