@@ -13,7 +13,7 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from ..api.client import ApiClient
-from ..api.errors import TRANSIENT_ERRORS, ApiError, NotFound
+from ..api.errors import TRANSIENT_ERRORS, ApiError, BadAnswer, NotFound, Unreachable
 from ..api.lists import list_all
 from ..api.transport import ComputingTimeout, Deadline, uptime
 from ..cluster import lease
@@ -49,6 +49,9 @@ _KVM = f"{_DEVICES}kvm"
 _VMIS = f"/apis/{KUBEVIRT_V1}/{VMIS}"
 _MIGRATIONS = f"/apis/{KUBEVIRT_V1}/{MIGRATIONS}"
 _SUBRESOURCES = "/apis/subresources.kubevirt.io/v1/namespaces"
+_NO_SERVER = (BadAnswer, Unreachable)
+"""At first contact a wrong address more often than an outage (`api.client.RetryPolicy`)."""
+
 _COPYING = ("Running", "Succeeded", "Failed")
 """Phases of a migration that is not canceled any more."""
 
@@ -87,8 +90,9 @@ def _of_drain(migration: JSON, node: Node, mark: Mark) -> bool:
 
 @dataclass(slots=True)
 class ReturnState(RolloutState):
-    """`writes` and `undone` count what earlier steps did."""
+    """`undone` are lines about what earlier steps did. `checked`: the rights were."""
 
+    checked: bool = False
     undone: list[str] = field(default_factory=list)
 
 
@@ -132,7 +136,7 @@ class InServiceStep:
             try:
                 waiting = self._advance(check=check)
             except TRANSIENT_ERRORS as error:
-                if check or self.before == 0:
+                if check or (not self.before and not self.nodes and isinstance(error, _NO_SERVER)):
                     raise
                 waiting = f"waiting for the API server: {error}"
             if not waiting or check:
@@ -157,8 +161,9 @@ class InServiceStep:
         self.cluster.follow(self.api.deadline, lambda _query, _namespace: False)
         self.nodes = select(self.asked, all_nodes)
         marked = {node.name: (node, mark) for node in self.nodes if (mark := mark_of(node))}
-        if self.before == 0 and marked:
+        if marked and not self.state.checked:
             self._require_rights(marked)
+            self.state.checked = True
         reboot = self.asked.reboot_expected
         lacks = {
             node.name: why

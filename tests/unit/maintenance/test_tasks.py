@@ -10,6 +10,10 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.api.client import (
+    ApiClient,
+    RetryPolicy,
+)
 from tests.unit.maintenance.test_kills import Killed, KubeVirt, maintain, three_zones
 
 Object = dict[str, t.Any]
@@ -179,3 +183,42 @@ def test_what_was_undone_is_returned_beside_what_could_not_be() -> None:
     assert "shop/w3-1 could not be undone" in back["msg"]
     assert back["progress"] == ["node w1: evacuation of VMI shop/w3-0 canceled"]
     assert back["changed"]
+
+
+def impatient(server: Refuses, *, answers_from: int = 1000) -> list[ApiClient]:
+    """The clients of the steps to come, which repeat no request. The server refuses nothing from this one
+    on."""
+    connect, steps = server.client, list[ApiClient]()
+
+    def client() -> ApiClient:
+        steps.append(connect())
+        steps[-1].policy = RetryPolicy(patience=0, first_contact=0)
+        if len(steps) >= answers_from:
+            server.refused = {}  # type: ignore[misc]
+        return steps[-1]
+
+    server.client = client  # type: ignore[method-assign]
+    return steps
+
+
+def test_in_service_waits_for_an_api_server_that_fails_at_first() -> None:
+    server = refusing({("GET", "/nodes"): 503}, "w1")
+    steps = impatient(server, answers_from=2)
+    back = maintain(server, "in_service", "w1")
+    assert not back.get("failed"), back["msg"]
+    assert back["progress"] == ["node w1: in service"]
+    assert len(steps) == 2
+
+
+def test_in_service_without_an_answer_ends_at_run_timeout() -> None:
+    server = refusing({("GET", "/nodes"): 503}, "w1")
+    impatient(server)
+    back = maintain(server, "in_service", "w1", run_timeout=1)
+    assert "not back within 1 s (run_timeout): waiting for the API server: " in back["msg"]
+
+
+def test_rights_are_checked_once_the_api_server_answers() -> None:
+    server = refusing({("GET", "/nodes"): 503}, "w1")
+    steps = impatient(server, answers_from=2)
+    maintain(server, "in_service", "w1")
+    assert steps[-1].counts.by_verb["create"] == 2, "an access review and an Event"
