@@ -16,10 +16,17 @@ from dataclasses import dataclass, replace
 from ..model.json_pointer import JSON
 from ..model.objects import Pod
 from ..model.snapshot import Platform, Vmi, Workload
-from .labels import needs_expansion
+from .labels import MACHINE_TYPE_SINCE, needs_expansion, release
 from .launcher import launcher_containers, launcher_node_expressions, launcher_node_selector
 from .moving import staged_changes
-from .next_pod import Template, claim_of, launcher_pod, planned_vmi, why_estimated
+from .next_pod import (
+    Template,
+    claim_of,
+    launcher_pod,
+    planned_vmi,
+    why_estimated,
+    with_machine_type,
+)
 
 _OF_POD = ("domain", "networks", "volumes")
 """Fields of a template's spec that a launcher pod is made from, beside placement."""
@@ -62,6 +69,9 @@ _STATE = "persistent-state-for"
 def changed_by_migration(target: Pod, vmi: Vmi, platform: Platform) -> tuple[Pod, str]:
     """`target`, a migration's target that asks for what the running pod does, with what it asks for itself; and
     why that is an estimate, empty where it is known."""
+    if release(platform.kubevirt) >= MACHINE_TYPE_SINCE:
+        placement = with_machine_type(target.placement, vmi.machine_type)
+        target = replace(target, placement=placement)
     claims = tuple(claim for claim in target.claims if not claim.startswith(_STATE))
     if vmi.resized:
         made = launcher_pod(vmi, platform, {"metadata": {"annotations": vmi.annotations}})

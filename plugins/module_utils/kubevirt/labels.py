@@ -94,6 +94,10 @@ MACHINE_TYPE = "machine-type.node.kubevirt.io/"
 and the features that belong to it, models that a VM can migrate to it with, its features, its vendor,
 models that a VM can start with, and types of virtual machines."""
 
+MACHINE_TYPE_SINCE = (1, 6)
+"""First KubeVirt whose launcher pods ask for the machine type (services/nodeselectorrenderer.go, WithMachineType;
+not in v1.5.0)."""
+
 HOST_MODEL = "host-model"
 """The CPU model of a VM that does not ask for one: the model of the node on which it starts."""
 

@@ -19,6 +19,7 @@ from .labels import (
     CPU_MODEL,
     HOST_MODEL,
     MACHINE_TYPE,
+    MACHINE_TYPE_SINCE,
     SCHEDULABLE,
     cluster_node_selector,
     release,
@@ -54,7 +55,7 @@ def launcher_node_selector(spec: Object, platform: Platform) -> dict[str, str]:
         asked.append(CPU_MANAGER if new else CPU_MANAGER_BEFORE_1_8)
     if (model := _model(spec, platform)) not in _HOST_MODELS:
         asked.append(CPU_MODEL + model)
-    if release(platform.kubevirt) >= (1, 8):
+    if release(platform.kubevirt) >= MACHINE_TYPE_SINCE:
         asked.append(MACHINE_TYPE + _machine_type(spec, platform))
     asked += [CPU_FEATURE + name for name in _features(spec, "require")]
     if cpu.get("realtime") is not None:

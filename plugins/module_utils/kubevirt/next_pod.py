@@ -116,6 +116,15 @@ def _with_machine_type(selector: dict[str, str], machine_type: str) -> dict[str,
     return {**others, f"{MACHINE_TYPE}{machine_type}": "true"}
 
 
+def with_machine_type(placement: Placement, machine_type: str) -> Placement:
+    """The placement of a migration's target, where a KubeVirt that asks for no machine type made the running
+    pod, and the one that makes the target does."""
+    selector = placement.node_selector
+    if not machine_type or any(key.startswith(MACHINE_TYPE) for key, _value in selector):
+        return placement
+    return replace(placement, node_selector=(*selector, (f"{MACHINE_TYPE}{machine_type}", "true")))
+
+
 def _with_cpu(running: dict[str, str], vmi: Vmi, source: Node) -> dict[str, str]:
     model, required = requested_cpu(vmi.spec)
     selector = {k: v for k, v in running.items() if k in required or not k.startswith(_OF_CPU)}

@@ -9,6 +9,9 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.changed_pods import (
+    changed_by_migration,
+)
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.next_pod import (
     launcher_pod,
     planned_vmi,
@@ -217,6 +220,20 @@ def test_restart_asks_for_cpu_of_its_spec_only() -> None:
     assert plain.node_selector == (SCHEDULABLE,)
     assert requested.node_selector == (SCHEDULABLE, (f"{FEATURE}vme", "true"))
     assert enlightened.node_selector == (SCHEDULABLE, (INTEL, "true"))
+
+
+@pytest.mark.parametrize(("version", "asks"), [("v1.5.2", False), ("v1.6.0", True)])
+def test_release_that_makes_the_target_decides_whether_it_asks_for_a_machine_type(
+    version: str, asks: bool
+) -> None:
+    vmi = Vmi(Ref("VirtualMachineInstance", "shop", "db"), "u", "Running", "n1", {}, {})
+    vmi = replace(vmi, machine_type="pc-q35-rhel9.2.0")
+
+    target, why = changed_by_migration(Pod("shop", "db"), vmi, Platform(kubevirt=version))
+
+    key = "machine-type.node.kubevirt.io/pc-q35-rhel9.2.0"
+    assert dict(target.placement.node_selector) == ({key: "true"} if asks else {})
+    assert why == ""
 
 
 def test_migration_asks_for_the_machine_type_of_the_guest_and_restart_for_that_of_the_spec() -> (
