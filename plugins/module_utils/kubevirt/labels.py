@@ -47,7 +47,8 @@ VMI_ID = "vmi.kubevirt.io/id"
 MISMATCH_SINCE = (1, 3)
 """First KubeVirt whose templates have mismatchLabelKeys in pod terms."""
 
-MACHINE_ID_SINCE = (1, 8)
+VMI_ID_SINCE = (1, 7)
+"""First KubeVirt whose launcher pods have the label VMI_ID (services/template.go of v1.7.0, podLabels)."""
 
 VM_HOSTNAME = "vm.kubevirt.io/name"
 """Pod label: the guest's hostname, whatever the key says. Several VMs may share it."""
@@ -71,7 +72,7 @@ def hostname(vm: Workload) -> str:
 
 def knows_vmi_id(kubevirt: str | None) -> bool:
     """Whether this release of KubeVirt gives launcher pods the label VMI_ID."""
-    return release(kubevirt) >= MACHINE_ID_SINCE
+    return release(kubevirt) >= VMI_ID_SINCE
 
 
 def release(version: str | None) -> tuple[int, int]:
