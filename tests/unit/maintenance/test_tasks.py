@@ -222,3 +222,21 @@ def test_rights_are_checked_once_the_api_server_answers() -> None:
     steps = impatient(server, answers_from=2)
     maintain(server, "in_service", "w1")
     assert steps[-1].counts.by_verb["create"] == 2, "an access review and an Event"
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["marked", "gone"])
+def test_vm_that_stays_marked_for_evacuation_is_named(there: bool) -> None:
+    """An older virt-api does not serve the subresource."""
+    server = refusing({}, "w1")
+    path = f"{VMIS}/w3-0"
+    server.objects[path]["metadata"]["labels"]["kubevirt.io/nodeName"] = "w1"
+    server._change(path, "status", {"evacuationNodeName": "w1"})
+    server.refused = {("PUT", "evacuate/cancel"): 404}  # type: ignore[misc]
+    if not there:
+        server.refused[("GET", "virtualmachineinstances/w3-0")] = 404
+    back = maintain(server, "in_service", "w1")
+    assert not back.get("failed"), back["msg"]
+    named = [
+        line for line in back["progress"] if "VMI shop/w3-0 stays marked for evacuation" in line
+    ]
+    assert len(named) == there
