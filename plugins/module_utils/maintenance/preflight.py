@@ -54,6 +54,7 @@ HEALTH_CHECK = "health_check"
 CONFIG_POOL_UPDATING = "config_pool_updating"
 KUBEVIRT_UPDATING = "kubevirt_updating"
 NODE_NOT_READY = "node_not_ready"
+OTHER_ZONE_NOT_READY = "other_zone_not_ready"
 TOLERATES_CORDON = "tolerates_cordon"
 NOT_CHECKED = "not_checked"
 
@@ -63,6 +64,7 @@ PREFLIGHT_FINDINGS = frozenset(
         *OF_BUDGETS,
         PENDING_CHANGES,
         NODE_NOT_READY,
+        OTHER_ZONE_NOT_READY,
         NO_PLACE,
         PLACE_UNKNOWN,
         SHARED_DOMAIN,
@@ -318,6 +320,7 @@ class _Checks:
 
     def _nodes(self) -> t.Iterator[Finding]:
         yield from self._quorum()
+        yield from self._other_zones()
         for node in self.snapshot.nodes:
             if node.name in self.drained and not node.ready:
                 yield drain_finding(
@@ -346,6 +349,28 @@ class _Checks:
                         f"Drain the other nodes of {name} {value} at another time.",
                         *(Ref("Node", "", each) for each in sorted(names)),
                     )
+
+    def _other_zones(self) -> t.Iterator[Finding]:
+        """Nodes that are down in other zones, such as one that was replaced in its maintenance: the new
+        Node object has no mark."""
+        key = self.inputs.topology.resolve("zone")
+        nodes = self.snapshot.nodes
+        zones = {node.labels.get(key, "") for node in nodes if node.name in self.drained}
+        down = [
+            node
+            for node in nodes
+            if not node.ready and node.labels.get(key, "") not in {"", *zones}
+        ]
+        if down:
+            named = listed([f"{node.name} ({node.labels[key]})" for node in down])
+            yield drain_finding(
+                OTHER_ZONE_NOT_READY,
+                "warning",
+                f"Nodes of other zones are not Ready: {named}. With {_nodes_text(sorted(self.drained))},"
+                " nodes of more than one zone would be out of service.",
+                "Bring them back first, unless they are down for good.",
+                *(node.ref for node in down),
+            )
 
     def _quorum(self) -> t.Iterator[Finding]:
         members = [node for node in self.snapshot.nodes if ETCD in node.labels] or [

@@ -259,6 +259,20 @@ def test_node_that_is_not_ready_is_an_error() -> None:
     assert finding.why.startswith("Node n1 is not Ready: ")
 
 
+def test_node_of_another_zone_that_is_not_ready_is_a_warning() -> None:
+    snapshot = cluster("aab").snapshot()
+    nodes = tuple(replace(x, ready=x.name == "n2") for x in snapshot.nodes)
+
+    def findings(node: str) -> list[Finding]:
+        asked = DrainView(replace(snapshot, nodes=nodes), frozenset({node}), "migrate")
+        return [x for x in preflight(PreflightInput(asked)) if x.name == "other_zone_not_ready"]
+
+    (finding,) = findings("n2")
+    assert (finding.severity, finding.objects) == ("warning", (Ref("Node", "", "n3"),))
+    assert finding.why.startswith("Nodes of other zones are not Ready: n3 (b). With node n2, ")
+    assert [x.objects for x in findings("n3")] == [(Ref("Node", "", "n1"),)]
+
+
 def test_instance_of_a_replica_set_is_recreated_and_not_stopped() -> None:
     made = cluster("ab")
     replica_set(made, "mssql", ("n1",), {})

@@ -14,6 +14,7 @@ from ansible_collections.virt.placement.plugins.module_utils.api.client import (
     ApiClient,
     RetryPolicy,
 )
+from tests.fuzz.tasks import run
 from tests.unit.maintenance.test_kills import Killed, KubeVirt, maintain, three_zones
 
 Object = dict[str, t.Any]
@@ -240,3 +241,18 @@ def test_vm_that_stays_marked_for_evacuation_is_named(there: bool) -> None:
         line for line in back["progress"] if "VMI shop/w3-0 stays marked for evacuation" in line
     ]
     assert len(named) == there
+
+
+def test_node_that_was_replaced_in_its_maintenance_is_named_before_another_zone_is_drained() -> (
+    None
+):
+    """The new Node object has no mark, and is not Ready yet."""
+    server = refusing({}, "w1")
+    node = copy.deepcopy(server.objects[at("w1")])
+    node["metadata"] |= {"annotations": {}, "uid": "new"}
+    node["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    server.objects[at("w1")] = {**node, "spec": {}}
+    asked = {"nodes": ["w3"], "state": "drained"}
+    findings = run("node_maintenance", server, asked, check=True)["findings"]
+    (finding,) = [x for x in findings if x["name"] == "other_zone_not_ready"]
+    assert finding["objects"] == ["Node w1"]
