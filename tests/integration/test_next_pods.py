@@ -229,6 +229,10 @@ DOMAINS: dict[str, JSON] = {
         "resources": {"requests": {"cpu": "1500m", "memory": "1Gi", "ephemeral-storage": "1G"}}
     },
     "limits": {"resources": {"limits": {"cpu": "3", "memory": "2Gi"}}},
+    "no CPU request": {
+        "cpu": {"cores": 100},
+        "resources": {"requests": {"cpu": "0", "memory": "1Gi"}},
+    },
     "guest memory": {
         "memory": {"guest": "3Gi"},
         "resources": AUTO,

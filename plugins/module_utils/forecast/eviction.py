@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from ..compliance.declared import DeclaredReader
 from ..compliance.drift import TemplateMatcher
 from ..kubevirt.changed_pods import ChangedPod, changed_by_migration, changed_by_restart
-from ..kubevirt.labels import unbound_labels
+from ..kubevirt.labels import SCHEDULABLE, unbound_labels
 from ..kubevirt.moving import has_unmigratable_name, propagating, run_strategy, why_not_migratable
 from ..kubevirt.next_pod import (
     NEXT,
@@ -217,6 +217,15 @@ class Evictions:
             self._of_source[key] = entry
         return entry[1]
 
+    def _why_not_migrated(self, name: str) -> str:
+        """Why virt-handler may not migrate VMs off a node. virt-controller sets the label where it has seen no
+        heartbeat for five minutes, and virt-handler where devices are missing (KubeVirt, watch/node/node.go,
+        pkg/virt-handler/heartbeat)."""
+        node = self._nodes.get(name)
+        if node is None or node.labels.get(SCHEDULABLE) != "false":
+            return ""
+        return f"may not migrate: node {name} has the label {SCHEDULABLE}=false, so its virt-handler may not run"
+
     def _vmi(
         self,
         instance: Instance,
@@ -238,10 +247,11 @@ class Evictions:
         if migrates and not obstacle:
             target = self.migration_target(pod, vmi, workload)
             target, why = changed_by_migration(target, vmi, self._platform)
-            reason = f"{ESTIMATED}: {why}" if why else ""
+            reason = f"{ESTIMATED}: {why}" if why else self._why_not_migrated(pod.node_name)
             certain = vmi.live_migratable is True and not reason
             return EvictedInstance(instance, DrainOutcome.MIGRATES, target, reason, certain)
-        if migrates and (strategy != "LiveMigrateIfPossible" or has_unmigratable_name(vmi)):
+        marked = vmi.live_migratable is not False and has_unmigratable_name(vmi)
+        if migrates and (strategy != "LiveMigrateIfPossible" or marked):
             reason = f"its eviction strategy is {strategy}, and {obstacle}"
             return EvictedInstance(instance, DrainOutcome.BLOCKED, None, reason)
         gone_reason = why_not_again(vmi, workload)

@@ -229,7 +229,8 @@ def _cpu_request(spec: Object, platform: Platform, annotations: t.Container[str]
         return (total + _emulator_cpus(spec, total, annotations)) * _NANO
     limits, requests = _amounts(resources.get("limits")), _amounts(resources.get("requests"))
     configured = platform.configuration.get("cpuRequest")
-    if asked := requests.get("cpu") or limits.get("cpu"):
+    asked = requests.get("cpu") or limits.get("cpu", requests.get("cpu"))
+    if asked is not None:
         return asked
     if configured and parse_quantity(configured) != parse_quantity("100m"):
         return parse_quantity(configured)

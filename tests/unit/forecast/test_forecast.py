@@ -425,6 +425,35 @@ def test_a_name_too_long_for_a_migration_holds_up_a_drain_and_no_failure() -> No
     assert lost(made, "n1", event="failure").answer == "guaranteed"
 
 
+@pytest.mark.parametrize(
+    ("strategy", "answer"), [("LiveMigrateIfPossible", "guaranteed"), ("LiveMigrate", "impossible")]
+)
+def test_a_long_name_holds_nothing_up_that_is_not_migrated(strategy: str, answer: str) -> None:
+    made = cluster("ab")
+    machine(made, "x" * 64, "n1", {"evictionStrategy": strategy})
+    vmi = made.machines["x" * 64]
+    vmi["status"]["conditions"] = [{"type": "LiveMigratable", "status": "False", "reason": "Disks"}]
+
+    assert lost(made, "n1").answer == answer
+
+
+def test_vm_on_a_node_without_virt_handler_may_not_migrate() -> None:
+    made = cluster("abc")
+    machine(made, "db", "n1")
+    made.nodes["n1"]["metadata"]["labels"]["kubevirt.io/schedulable"] = "false"
+    made.nodes["n2"]["metadata"]["labels"]["kubevirt.io/schedulable"] = "false"
+    change = what_if(made.snapshot(), lost_nodes=["n1"])
+
+    found = forecast(change, estimated=tuple(estimates(change)))
+
+    assert found.answer == "possible"
+    assert found.reasons == (
+        "not guaranteed, since VirtualMachineInstance shop/db may not migrate: node n1 has the label"
+        " kubevirt.io/schedulable=false, so its virt-handler may not run",
+    )
+    assert [move.targets for move in found.moves] == [("n3",)]
+
+
 def test_deployment_scaled_from_zero_has_the_requests_and_rules_of_its_template() -> None:
     made = cluster("abc")
     container = {

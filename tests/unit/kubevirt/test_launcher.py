@@ -63,6 +63,13 @@ def test_cpu_request_follows_the_allocation_ratio_of_the_cluster() -> None:
     assert compute_requests(spec({"cpu": "3"}), platform)["cpu"] == 3 * 10**9
 
 
+@pytest.mark.parametrize(("limits", "expected"), [({}, 0), ({"cpu": "3"}, 3 * 10**9)])
+def test_cpu_request_of_zero_is_one_unless_there_is_a_limit(limits: JSON, expected: int) -> None:
+    resources = {"requests": {"cpu": "0"}, "limits": limits}
+    vmi_spec = {"domain": {"cpu": {"cores": 8}, "resources": resources}}
+    assert compute_requests(vmi_spec, KUBEVIRT)["cpu"] == expected
+
+
 def test_emulated_vms_need_no_kvm() -> None:
     emulated = {"developerConfiguration": {"useEmulation": True}}
     requests = compute_requests(spec(), Platform(kubevirt="v1.8.4", configuration=emulated))
