@@ -385,7 +385,7 @@ deferred:
       elements: str
 findings:
   description:
-    - What stood against the drain when it began. Findings of severity V(error) were allowed.
+    - The findings of the preflight. Those of severity V(error) were accepted by O(allow_findings).
     - Empty for other states, and where nothing had to be done.
     - docs/maintenance.md explains each.
   returned: always, unless the task could not start
@@ -394,8 +394,8 @@ findings:
   sample:
     - name: last_node_of_domain
       severity: warning
-      why: "node worker2 is all that takes pods in zone a: nothing is scheduled there during the maintenance."
-      advice: Drain the other nodes of zone a at another time.
+      why: "No node but worker2 takes pods in zone a: nothing is scheduled there during the maintenance."
+      advice: If other nodes of zone a are cordoned, put them in service first.
       objects: [Node worker2]
       rule: ""
   contains:

@@ -115,7 +115,7 @@ options:
       keep_together:
         description:
           - Instances run in one topology domain. A topology key alone is short for a map with that C(topology_key).
-          - With C(with) or C(pods) the workloads follow the target, which gets no term itself. Without them all
+          - With C(with) or C(pods) the workloads follow the target. The target itself is not changed. Without them all
             workloads of the rule follow each other; over V(node) VMs could then never be migrated, which is the
             finding C(mutual_affinity).
         type: raw
@@ -209,8 +209,7 @@ options:
   fail_on_forecast:
     description:
       - Forecasts with which the task fails before it writes, as M(virt.placement.forecast_info) returns them.
-      - The task fails only if the rules make the forecast worse than it is without them. The role
-        C(placement_apply) also fails if the forecast is that bad without the rules.
+      - The task ignores what is as bad without the rules. The role C(placement_apply) fails then, too.
       - A forecast reads all pods of the cluster. With an empty list no forecast is made.
     type: list
     elements: str

@@ -329,6 +329,13 @@ def test_enter_and_exit_maintenance_mode(stage: Stage) -> None:
         ),
         ({"placement_maintenance_nodes": ["w9"]}, "there is no node 'w9'"),
         (
+            {
+                "placement_maintenance_nodes": ["w1", "w2"],
+                "placement_maintenance_state": "drained",
+            },
+            "max_nodes: is 1, and 2 nodes would be in maintenance",
+        ),
+        (
             {"placement_maintenance_node": ["w9"], "placement_maintenance_nodez": []},
             "unknown variable",
         ),

@@ -344,9 +344,9 @@ class _Checks:
                     yield drain_finding(
                         LAST_NODE_OF_DOMAIN,
                         "warning",
-                        f"{_nodes_text(sorted(names))} is all that takes pods in {name} {value}:"
-                        f" nothing is scheduled there during the maintenance.",
-                        f"Drain the other nodes of {name} {value} at another time.",
+                        f"No node but {listed(sorted(names))} takes pods in {name} {value}: nothing is"
+                        " scheduled there during the maintenance.",
+                        f"If other nodes of {name} {value} are cordoned, put them in service first.",
                         *(Ref("Node", "", each) for each in sorted(names)),
                     )
 

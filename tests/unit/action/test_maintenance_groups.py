@@ -35,6 +35,12 @@ CASES: dict[str, tuple[dict[str, t.Any], list[dict[str, t.Any]], list[str]]] = {
         [node("w1", "a"), node("w2", "a"), node("w3", "a"), node("w4", "b")],
         ["w1", "w2,w3", "w4"],
     ),
+    "all together where they stay in maintenance": (
+        {"state": "drained", "canary": 1},
+        [node("w1", "a"), node("w3", "b"), node("w2", "a")],
+        ["w1,w3,w2"],
+    ),
+    "nothing to drain": ({"state": "drained"}, [], []),
     "not what the change has serviced": (
         {"change_id": "CHG1"},
         [node("w1", "a", change_id="CHG1"), node("w2", "a", change_id="CHG0")],

@@ -406,7 +406,7 @@ def test_last_node_of_a_domain_is_a_warning() -> None:
     assert "last_node_of_domain" not in check(made, "n1")
     finding = check(made, "n3")["last_node_of_domain"]
     assert (finding.severity, finding.objects) == ("warning", (Ref("Node", "", "n3"),))
-    assert "is all that takes pods in zone b" in finding.why
+    assert "takes pods in zone b: nothing is scheduled" in finding.why
     made.nodes["n2"]["spec"]["unschedulable"] = True
     assert "zone a" in check(made, "n1")["last_node_of_domain"].why
 
