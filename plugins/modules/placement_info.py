@@ -124,7 +124,8 @@ summary:
       type: int
     violated:
       description:
-        - Instances on a node that does not satisfy a required rule, or whose own node terms are OR-ed with a rule, so that it may be ignored.
+        - Instances on a node that does not satisfy a required rule, or whose own node terms are OR-ed with a
+          rule, so that it may be ignored.
       type: int
     misplaced:
       description: Instances that have to move, since their node does not satisfy a required rule.
