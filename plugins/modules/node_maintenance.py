@@ -385,7 +385,8 @@ deferred:
       elements: str
 findings:
   description:
-    - The findings of the preflight. Those of severity V(error) were accepted by O(allow_findings).
+    - The findings of the preflight. Those of severity V(error) were accepted by O(allow_findings), or are about VMs and
+      pods of a drain that continues.
     - Empty for other states, and where nothing had to be done.
     - docs/maintenance.md explains each.
   returned: always, unless the task could not start

@@ -293,9 +293,11 @@ class DrainStep(RolloutStep):
         """Also names the nodes that are in maintenance now."""
         result = super().final_failure(error)
         with contextlib.suppress(ApiError, InvalidInput):
-            self.nodes = select(self.asked, read_snapshot(self.api, NODES_ONLY).nodes)
-            if cordoned := [x.name for x in self.nodes if x.unschedulable and self._is_ours(x)]:
+            nodes = read_snapshot(self.api, NODES_ONLY).nodes
+            ours = [x for x in nodes if x.name in self.drain.nodes and self._is_ours(x)]
+            if cordoned := [node.name for node in ours if node.unschedulable]:
                 result.failure += f". {self._undo_hint(cordoned)}"
+            self.nodes = select(self.asked, nodes)
         return result
 
     def _undo_hint(self, nodes: t.Iterable[str] = ()) -> str:

@@ -256,3 +256,15 @@ def test_node_that_was_replaced_in_its_maintenance_is_named_before_another_zone_
     findings = run("node_maintenance", server, asked, check=True)["findings"]
     (finding,) = [x for x in findings if x["name"] == "other_zone_not_ready"]
     assert finding["objects"] == ["Node w1"]
+
+
+def test_other_nodes_are_named_when_one_is_deleted_in_its_maintenance() -> None:
+    class Loses(KubeVirt):
+        def _proceed(self) -> None:
+            super()._proceed()
+            if self.objects[at("w1")]["spec"].get("unschedulable"):
+                self.objects.pop(at("w2"), None)
+
+    drained = maintain(Loses(three_zones().objects), "drained", "", **TWO)
+    assert "Node w2: was deleted during its maintenance" in drained["msg"]
+    assert "The cordon of w1 stays: run again to continue" in drained["msg"]
