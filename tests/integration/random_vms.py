@@ -5,8 +5,8 @@
 CPU models and features, dedicated CPUs with emulator threads, NUMA and realtime, huge pages, over-commit, I/O
 threads, memory encryption, GPUs and host devices, in the template or in an instance type. Preferences
 with CPU topologies, devices, machine types and Hyper-V features. Hostnames, one node or one zone by
-nodeSelector, networks with a device, volumes bound to a zone, rules of their own, eviction strategies, and
-every run strategy.
+nodeSelector, networks with a device, volumes bound to a zone and ephemeral ones on such, rules of their own, eviction
+strategies, and every run strategy.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ START = "/apis/subresources.kubevirt.io/v1/namespaces/{}/virtualmachines/{}/star
 EVEN_PARITY = "alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity"
 MACHINE_TYPE = "pc-q35-rhel9.6.0"
 """A machine type of which the nodes `new` have the label."""
+VOLUMES = ("persistent", "ephemeral")
+"""Kinds of volumes. The nodes of a sandbox attach no hotpluggable one."""
 GPU = {"name": "g", "deviceName": "example.com/gpu"}
 
 
@@ -35,7 +37,7 @@ class RandomVm:
     def __init__(self, chance: random.Random, name: str) -> None:
         self.chance, self.name = chance, name
         self.zone = chance.choice([*ZONES, "", "", ""])
-        self.has_volume = self._at(20)
+        self.volume = chance.choice(VOLUMES) if self._at(20) else ""
         self.instance_type = self._instance_type() if self._at(45) else None
         self.preference = self._preference() if self._at(40) else None
         self.run_strategy = chance.choice(
@@ -62,8 +64,8 @@ class RandomVm:
                 made: JSON = {"apiVersion": "instancetype.kubevirt.io/v1beta1", "kind": kind}
                 made |= {"metadata": {"name": self.name}, "spec": spec}
                 stage.api.create(TYPES.format(stage.namespace, plural), made)
-        if self.has_volume:
-            _bound_claim(stage, self.name, self.zone or ZONES[0])
+        if self.volume:
+            bound_claim(stage, self.name, self.zone or ZONES[0])
         stage.create(self.vm)
 
     def start(self, stage: Stage) -> None:
@@ -221,10 +223,9 @@ class RandomVm:
             domain["firmware"] = {"bootloader": {"efi": {"secureBoot": False}}}
         if self._at(10):
             on_network(spec)
-        if self.has_volume:
-            domain["devices"]["disks"].append({"name": "data", "disk": {"bus": "virtio"}})
-            claim = {"claimName": self.name}
-            spec["volumes"].append({"name": "data", "persistentVolumeClaim": claim})
+        if self.volume:
+            domain["devices"]["disks"].append({"name": "data", "disk": {"bus": "scsi"}})
+            spec["volumes"].append({"name": "data", **volume_on(self.name, self.volume)})
         if self._at(30):
             term: JSON = {"labelSelector": {"matchLabels": {"fleet": "a"}}, "topologyKey": HOST}
             spec["affinity"] = {"podAntiAffinity": {REQUIRED: [term]}}
@@ -302,7 +303,17 @@ def on_network(spec: JSON) -> None:
     spec["domain"]["devices"]["interfaces"].append({"name": "data", "bridge": {}})
 
 
-def _bound_claim(stage: Stage, name: str, zone: str) -> None:
+def volume_on(claim: str, kind: str) -> JSON:
+    """The source of a VM's volume of this kind, or "hotpluggable", on a claim."""
+    source: JSON = {"persistentVolumeClaim": {"claimName": claim}}
+    if kind == "ephemeral":
+        return {"ephemeral": source}
+    if kind == "hotpluggable":
+        source["persistentVolumeClaim"]["hotpluggable"] = True
+    return source
+
+
+def bound_claim(stage: Stage, name: str, zone: str) -> None:
     """A claim with a volume that only nodes of the zone reach."""
     expression = {"key": ZONE, "operator": "In", "values": [zone]}
     size, modes = {"storage": "1Gi"}, ["ReadWriteMany"]
