@@ -21,7 +21,7 @@ from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
 
 from .chance import FIRST, VMS, definite
-from .random_vms import NODES, ZONES, RandomVm, create_network, delete_volumes
+from .random_vms import GPU, NODES, ZONES, RandomVm, create_network, delete_volumes
 from .test_scenarios import CREATED_BY, HOST, MIGRATION, REQUIRED, ZONE, Stage
 
 JSON = t.Any
@@ -208,11 +208,15 @@ class Fleet:
         self.running: dict[str, str] = {}
         """The node of each VM that runs."""
         self.run_strategies: dict[str, str] = {}
+        self.changeable: set[str] = set()
+        """VMs without an instance type, of which a template may have any domain."""
 
     def start(self, name: str) -> None:
         random_vm = RandomVm(self.chance, name)
         random_vm.create(self.stage)
         self.run_strategies[name] = random_vm.run_strategy
+        if random_vm.instance_type is None:
+            self.changeable.add(name)
         self._cordon_some()
         rule = {"name": "all", "workloads": [name], "run_on": {"zone": list(ZONES)}}
         found = self._forecast(namespace=self.stage.namespace, rules=[rule])
@@ -259,6 +263,7 @@ class Fleet:
         if not nodes:
             return
         lost = self.chance.choice(sorted(nodes))
+        changed = self._change_some(lost)
         self._cordon_some(but=lost)
         found = self._forecast(unavailable={"nodes": [lost]})
         stuck = Drain(self.stage, list(self.running)).run(lost)
@@ -274,8 +279,30 @@ class Fleet:
             for name in self.running
             if name not in stuck | ended and not self._wait_placed(name)
         }
-        what = f"drain of {lost} with {self.running} {self.run_strategies}, {sorted(ended)} end"
+        what = (
+            f"drain of {lost} with {self.running} {self.run_strategies}, {sorted(ended)} end, {changed}"
+            " in templates"
+        )
         self._compare(found, what, stuck=bool(stuck))
+
+    def _change_some(self, node: str) -> dict[str, JSON]:
+        """Changes of templates that wait for a restart, of some VMs on the node."""
+        changes: dict[str, JSON] = {}
+        for name in sorted(self.changeable & self.running.keys()):
+            if self.running[name] == node and self.chance.random() < 0.4:
+                changes[name] = self.chance.choice(
+                    [
+                        {"devices": {"gpus": [GPU], "hostDevices": []}},
+                        {"devices": {"gpus": [], "hostDevices": []}},
+                        {"cpu": {"model": "Cascadelake-Server"}},
+                        {"cpu": {"model": "host-model"}},
+                    ]
+                )
+                path = self.stage.path("VirtualMachine", name)
+                self.stage.api.patch(
+                    path, {"spec": {"template": {"spec": {"domain": changes[name]}}}}
+                )
+        return changes
 
     def _forecast(self, **options: JSON) -> JSON:
         found = self.stage.forecast(**options)
