@@ -8,6 +8,7 @@ Prints the number of examples, and each fault with its seed and its first exampl
 from __future__ import annotations
 
 import argparse
+import gc
 import random
 import sys
 import time
@@ -33,6 +34,7 @@ def main() -> int:
             print(f"fuzz: --seed {seed}: {place}\n{text}", flush=True)
         shown = len(search.faults)
         seed += 1
+        gc.collect()  # tasks pause the collector, for a process that ends with them
     print(f"fuzz: {search.examples} examples, {shown} faults", flush=True)
     return 1 if search.faults else 0
 
