@@ -15,9 +15,6 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.changed_po
     changed_by_migration,
     changed_by_restart,
 )
-from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instances import (
-    attaches_volume,
-)
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.next_pod import (
     launcher_pod,
     planned_vmi,
@@ -33,14 +30,7 @@ from sandbox import Sandbox, drain, objects
 from sandbox.pytest_plugin import MakeNamespace
 from tests.conftest import RunModule
 
-from .random_vms import (
-    EVEN_PARITY,
-    bound_claim,
-    create_network,
-    delete_volumes,
-    on_network,
-    volume_on,
-)
+from .random_vms import EVEN_PARITY, create_network, on_network
 from .test_scenarios import MIGRATION, ZONE, Stage
 
 JSON = t.Any
@@ -343,31 +333,6 @@ def test_launcher_pod_of_a_halted_vm_is_the_one_that_virt_controller_creates(
     assert planned.placement.node_terms == created.placement.node_terms
     vmi = vmi_from_manifest(stage.api.get(stage.path("VirtualMachineInstance", "db")))
     assert changed_by_restart(workload, vmi, "next", None, platform) == ChangedPod()
-
-
-@pytest.mark.parametrize("kind", ["persistent", "ephemeral", "hotpluggable"])
-def test_claim_of_a_volume_binds_its_vm_unless_it_is_hotpluggable(stage: Stage, kind: str) -> None:
-    vm = objects.virtual_machine("db", run_strategy="Halted")
-    spec = vm["spec"]["template"]["spec"]
-    spec["domain"]["devices"]["disks"].append({"name": "data", "disk": {"bus": "scsi"}})
-    spec["volumes"].append({"name": "data", **volume_on("db", kind)})
-    stage.create(vm)
-    bound_claim(stage, "db", "zone1")
-    open_nodes(stage, "old2", "new2")
-    rule = {"name": "anywhere", "workloads": ["db"], "run_on": {"zone": ["zone1", "zone2"]}}
-    try:
-        found = stage.forecast(namespace=stage.namespace, rules=[rule])
-
-        stage.api.patch(stage.path("VirtualMachine", "db"), {"spec": {"runStrategy": "Always"}})
-        if kind != "hotpluggable":
-            assert found["forecast"] == "impossible", found
-            assert stage.placed(1) == [""]
-            return
-        assert found["forecast"] == "guaranteed", found
-        pods = stage.api.wait_list(stage.path("Pod"), lambda pods: len(pods) == 2, timeout=60)
-        assert [attaches_volume(pod_from_manifest(pod)) for pod in pods].count(True) == 1
-    finally:
-        delete_volumes(stage)
 
 
 @pytest.mark.parametrize(

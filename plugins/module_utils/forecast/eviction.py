@@ -26,7 +26,7 @@ from ..kubevirt.next_pod import (
     with_source_cpu,
     without_migration_cpu,
 )
-from ..model.kinds import POOL, REPLICA_SET, VIRTUAL_MACHINE
+from ..model.kinds import REPLICA_SET, VIRTUAL_MACHINE
 from ..model.objects import Placement, Pod, Ref, Taint
 from ..model.placement_manifests import CREATED_BY
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
@@ -136,9 +136,9 @@ class Evictions:
         return self._workloads.get(ref) if ref is not None else None
 
     def _starting(self, vmi: Vmi, workload: Workload | None) -> Workload | None:
-        """What starts the VMI again: of a pool, its VirtualMachine, by the run strategy that this has (KubeVirt,
+        """What starts the VMI again: its VirtualMachine, also of a pool, which may not have been read (KubeVirt,
         watch/pool/pool.go makes VMs, watch/vm/vm.go starts them)."""
-        if workload is None or workload.ref.kind != POOL.name or vmi.owner is None:
+        if vmi.owner is None:
             return workload
         return self.workload(Ref(vmi.owner.kind, vmi.ref.namespace, vmi.owner.name)) or workload
 

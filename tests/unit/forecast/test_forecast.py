@@ -514,6 +514,7 @@ def test_drain_ends_a_vmi_without_owner_that_may_not_migrate() -> None:
     assert "ends with its node: no controller recreates this instance" in finding.why
 
 
+@pytest.mark.parametrize("is_read", [True, False])
 @pytest.mark.parametrize(
     ("run_strategy", "answer", "placed"),
     [
@@ -523,7 +524,7 @@ def test_drain_ends_a_vmi_without_owner_that_may_not_migrate() -> None:
     ],
 )
 def test_vm_of_a_pool_starts_again_by_its_own_run_strategy(
-    run_strategy: str, answer: ForecastResult, placed: int
+    run_strategy: str, answer: ForecastResult, placed: int, is_read: bool
 ) -> None:
     made = cluster("ab", migrates=False)
     vm = machine(made, "pool-0", "n1", {"domain": {}})
@@ -535,6 +536,8 @@ def test_vm_of_a_pool_starts_again_by_its_own_run_strategy(
     owner = {"kind": pool.kind, "name": pool.name, "uid": uid, "controller": True}
     made.workloads[vm]["metadata"]["ownerReferences"] = [owner]
     made.workloads[vm]["spec"]["runStrategy"] = run_strategy
+    if not is_read:
+        del made.workloads[pool]
     change = what_if(made.snapshot(), lost_nodes=["n1"])
 
     found = forecast(change, estimated=tuple(estimates(change)))
