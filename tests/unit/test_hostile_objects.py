@@ -14,11 +14,12 @@ import json
 import os
 import random
 import typing as t
+from operator import itemgetter
 from unittest import mock
 
 import pytest
 
-from tests.fuzz import checks, server
+from tests.fuzz import checks, server, tasks
 from tests.fuzz.cluster import OTHERS, RULES, TENANT, ZONE, Object, Objects, of_kind
 from tests.fuzz.examples import Search
 from tests.fuzz.placements import PREFERRED, REQUIRED
@@ -228,6 +229,44 @@ def test_objects_of_others_as_owners_change_nothing_for_them(
         objects[path]["metadata"]["ownerReferences"] = [reference]
     for task in checks.TASKS:
         checks.check_apart(task, objects)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("Widget", "My_Widget"), ("Widget", "a/b"), ("Wid get", "x"), ("Widget", "x" * 300_000)],
+    ids=["capitals", "slash", "space", "long"],
+)
+def test_owners_that_cannot_be_do_not_keep_the_journal_from_being_read(
+    objects: Objects, kind: str, name: str
+) -> None:
+    owner = {"apiVersion": "example.com/v1", "kind": kind, "name": name, "uid": "u1"}
+    for path in of_kind(objects, "Pod"):
+        if path.startswith(f"/api/v1/namespaces/{TENANT}/"):
+            objects[path]["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    drain = {"nodes": ["w1"], "state": "drained", "allow_findings": ["bare_pod", "no_place"]}
+    cluster = server.Server(objects)
+    assert "journal" not in str(tasks.run("node_maintenance", cluster, drain).get("errors"))
+    assert [path for _method, path in map(itemgetter(0, 1), cluster.writes) if "eviction" in path]
+    again = tasks.run("rollout", cluster, {"namespaces": [OTHERS]})
+    assert "journal" not in str(again.get("errors"))
+
+
+@pytest.mark.parametrize(
+    "data", [{"spec": "text"}, {"spec": {"template": "text"}}, {"spec": {"template": ["x"]}}]
+)
+def test_a_revision_of_another_form_ends_no_task(objects: Objects, data: Object) -> None:
+    name = "revision-start-vm-x-1"
+    vmi = objects[f"{VMS.replace('machines', 'machineinstances')}/web0"]
+    vmi["status"]["virtualMachineRevisionName"] = name
+    vmi["status"]["conditions"] = [{"type": "LiveMigratable", "status": "False"}]
+    metadata = {"name": name, "namespace": TENANT, "uid": "r1"}
+    path = f"/apis/apps/v1/namespaces/{TENANT}/controllerrevisions/{name}"
+    objects[path] = {"kind": "ControllerRevision", "metadata": metadata, "data": data}
+    rollout = {"namespaces": [TENANT, OTHERS], "allow": ["restart"], "scope": "all"}
+    checks.check(("rollout", rollout, True), objects)
+    drain = {"nodes": ["w1"], "state": "drained", "vm_policy": "restart"}
+    result, _writes = checks.check(("node_maintenance", drain, True), objects)
+    assert "missing or damaged" in result["msg"]
 
 
 def test_thousands_of_tolerations_stall_nothing(objects: Objects) -> None:

@@ -17,7 +17,7 @@ import typing as t
 from .json_pointer import JSON
 from .json_text import shallow
 from .kinds import KINDS, VMI
-from .objects import Labels, Namespace, Node, Owner, Placement, Pod, Ref, Taint
+from .objects import Labels, Namespace, Node, Owner, Placement, Pod, Ref, Taint, is_object_name
 from .placement_manifests import (
     CREATED_BY,
     placement_from_spec,
@@ -52,11 +52,14 @@ def reference(kind: str, metadata: t.Mapping[str, JSON]) -> Ref:
 
 
 def controller_of(metadata: t.Mapping[str, JSON]) -> Owner | None:
-    """The owner that controls the object: of several owners at most one does."""
+    """The owner that controls the object: of several owners at most one does. One with a name or a kind
+    that no object can have is none: the API server checks neither (apimachinery, pkg/api/validation)."""
     for owner in metadata.get("ownerReferences") or ():
         if owner.get("controller"):
-            name, uid = sys.intern(owner["name"]), sys.intern(owner.get("uid") or "")
-            return Owner(sys.intern(owner["kind"]), name, uid)
+            name, kind = owner["name"], owner["kind"]
+            if not (is_object_name(name) and is_object_name(kind.lower())):
+                return None
+            return Owner(sys.intern(kind), sys.intern(name), sys.intern(owner.get("uid") or ""))
     return None
 
 

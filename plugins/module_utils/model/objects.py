@@ -8,10 +8,20 @@ Quantities are integers: cpu in millicores, everything else in its base unit (by
 
 from __future__ import annotations
 
+import re
 import typing as t
 from dataclasses import dataclass, field
 
 Labels = t.Mapping[str, str]
+
+_OBJECT_NAME = re.compile(
+    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII
+)
+
+
+def is_object_name(text: str) -> bool:
+    """Whether the text has the form of an object's name (RFC 1123 subdomain)."""
+    return len(text) <= 253 and _OBJECT_NAME.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from ..model.json_pointer import JSON
 from ..model.json_text import read_annotation
 from ..model.kinds import VMI
-from ..model.objects import Ref
+from ..model.objects import Ref, is_object_name
 from ..model.plan import Method
 from .move import MoveRecord, Outcome, Phase
 
@@ -27,6 +27,10 @@ VERSION = 1
 
 NOTE_LIMIT = 300
 """Characters that are kept of what holds a move up."""
+
+
+_ROOM = 200 * 1024
+"""Characters within which new moves begin: results and notes of those in flight come to the text later."""
 
 
 class UnreadableJournal(ValueError):
@@ -185,6 +189,12 @@ def write(journal: RunJournal) -> str:
     return json.dumps(body, separators=(",", ":"))
 
 
+def has_room(journal: RunJournal) -> bool:
+    """Whether the text has room for one more move, also when all that are in flight have their longest notes."""
+    bare = replace(journal, records=tuple(replace(x, note="") for x in journal.records))
+    return len(write(bare)) + NOTE_LIMIT * len(journal.records) < _ROOM
+
+
 def read(text: str) -> RunJournal:
     """Raises UnreadableJournal, which says what to do. What a name in it could lead to is checked: whoever
     may write the Lease may have written the journal."""
@@ -285,8 +295,8 @@ def _ref(text: str) -> Ref:
 
 
 def _name(text: str) -> str:
-    """The text if it has the form of an object's name (RFC 1123 subdomain). Raises ValueError."""
-    if not isinstance(text, str) or len(text) > 253 or not _NAME.fullmatch(text):
+    """The text if it has the form of an object's name. Raises ValueError."""
+    if not isinstance(text, str) or not is_object_name(text):
         raise ValueError(f"{text!r:.60} is no name of an object")
     return text
 
@@ -295,6 +305,3 @@ def _uid(text: str) -> str:
     if not isinstance(text, str) or not re.fullmatch(r"[-0-9A-Za-z]{1,64}", text):
         raise ValueError(f"{text!r:.60} is no uid")
     return text
-
-
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")

@@ -270,6 +270,11 @@ class Reconciler:
             if reason:
                 now.waiting = now.waiting or reason
                 continue
+            if not journals.has_room(self.journal):
+                now.waiting = (
+                    now.waiting or "so many moves are in flight that their journal is full"
+                )
+                break
             load = load.beside(move)
             self._journal_move(move, now)
             due.append(move.uid)

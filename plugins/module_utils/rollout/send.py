@@ -195,7 +195,8 @@ class StartRevisions:
         if started is None:
             return (
                 "it is unknown what else a restart would apply, since the ControllerRevision"
-                f" {vmi.revision or 'of its start'} is missing: restart it, or {self._permission}"
+                f" {vmi.revision or 'of its start'} is missing or damaged: restart it, or"
+                f" {self._permission}"
             )
         changes = changes_since_start(started, workload, vmi, platform)
         if not changes:
@@ -213,7 +214,10 @@ class StartRevisions:
             manifest = self._api.get(path)
         except NotFound:
             return None
-        return t.cast("t.Mapping[str, JSON]", (manifest.get("data") or {}).get("spec") or {})
+        data = manifest.get("data")
+        spec = data.get("spec") if isinstance(data, dict) else None
+        damaged = not isinstance(spec, dict) or not isinstance(spec.get("template", {}), dict)
+        return None if damaged else spec
 
 
 _KUBEVIRT = "kubevirt.io"

@@ -201,3 +201,16 @@ def test_the_move_of_a_pending_instance_has_no_source() -> None:
 def test_a_journal_that_is_nested_too_deeply_is_refused(text: str) -> None:
     with pytest.raises(UnreadableJournal, match="nested too deeply"):
         journals.read(text)
+
+
+def test_moves_wait_while_the_journal_is_full() -> None:
+    """An annotation has at most 256 KiB, and a pod of a tenant a name of 253 characters."""
+    journal = RunJournal("r1", "x")
+    while journals.has_room(journal):
+        name = f"{len(journal.records):0253}"
+        pod = Ref("Pod", "shop" * 15, name)
+        one = replace(record(name[-60:], Method.EVICT), instance=pod, workload=pod)
+        journal = journal.begin(one, [one.uid])
+    noted = replace(journal, records=tuple(replace(x, note="n" * 300) for x in journal.records))
+    assert len(noted.records) > 100
+    assert len(journals.write(noted)) < 256 * 1024
