@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from ..compliance.declared import DeclaredReader
 from ..compliance.drift import TemplateMatcher
 from ..kubevirt.changed_pods import ChangedPod, changed_by_migration, changed_by_restart
+from ..kubevirt.instances import hotplugged_claims
 from ..kubevirt.labels import SCHEDULABLE, unbound_labels
 from ..kubevirt.moving import has_unmigratable_name, propagating, run_strategy, why_not_migratable
 from ..kubevirt.next_pod import (
@@ -104,6 +105,7 @@ class Evictions:
         self._platform = snapshot.platform
         self._not_ready = snapshot.not_ready_nodes
         self._workloads = {workload.ref: workload for workload in snapshot.workloads}
+        self._claim_terms = snapshot.claim_terms
         self._expanded = snapshot.expanded
         self._changed_pods: dict[str, ChangedPod] = {}
         self._nodes = {node.name: node for node in snapshot.nodes}
@@ -207,6 +209,15 @@ class Evictions:
         target = migration_target_pod(pod, vmi, placement, self._nodes.get(pod.node_name))
         return self.names.unused(replace(target, **_FRESH), name)
 
+    def migrated(self, target: Pod, vmi: Vmi) -> tuple[Pod, str]:
+        """`changed_by_migration`. A volume that only some nodes reach is attached once the target has a node,
+        which the scheduler chooses without it (KubeVirt, watch/migration/migration.go, createAttachmentPod)."""
+        target, why = changed_by_migration(target, vmi, self._platform)
+        for claim in hotplugged_claims(vmi):
+            if not why and (vmi.ref.namespace, claim) in self._claim_terms:
+                why = f"its volume {claim}, which only some nodes reach, is attached afterwards"
+        return target, why
+
     def _with_source_cpu(self, pod: Pod, vmi: Vmi) -> Placement:
         """`with_source_cpu`, one object for pods that share a placement, a node and a CPU."""
         key = id(pod.placement), pod.node_name, requested_cpu(vmi.spec), vmi.machine_type
@@ -246,7 +257,7 @@ class Evictions:
         obstacle = why_not_migratable(vmi) if migrates else ""
         if migrates and not obstacle:
             target = self.migration_target(pod, vmi, workload)
-            target, why = changed_by_migration(target, vmi, self._platform)
+            target, why = self.migrated(target, vmi)
             reason = f"{ESTIMATED}: {why}" if why else self._why_not_migrated(pod.node_name)
             certain = vmi.live_migratable is True and not reason
             return EvictedInstance(instance, DrainOutcome.MIGRATES, target, reason, certain)

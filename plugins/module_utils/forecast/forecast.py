@@ -13,7 +13,6 @@ import typing as t
 from dataclasses import replace
 
 from ..compliance.pending import PendingReasons
-from ..kubevirt.changed_pods import changed_by_migration
 from ..kubevirt.next_pod import why_estimated
 from ..model.findings import Finding
 from ..model.kinds import VIRTUAL_MACHINE
@@ -220,13 +219,13 @@ class _Forecaster:
         """VMs that the rules move, or would, and that then get a pod that may ask for other things."""
         skipped = {left.instance for left in self.plan.skipped}
         methods = {move.uid: move.method for move in self.plan.moves}
-        evictions, platform = Evictions(self.change.after), self.change.after.platform
+        evictions = Evictions(self.change.after)
         for vm in self.changed.candidates:
             vmi, ref = vm.instance.vmi, vm.instance.ref
             if vmi is None or (vm.uid not in methods and ref not in skipped):
                 continue
             if methods.get(vm.uid) is Method.MIGRATE or (vm.uid not in methods and vm.can_migrate):
-                why = changed_by_migration(vm.pod, vmi, platform)[1]
+                why = evictions.migrated(vm.pod, vmi)[1]
             else:
                 changed = evictions.changed_by_restart(vmi, vm.workload)
                 why = changed.reason or ("its template was changed" if changed.pod else "")

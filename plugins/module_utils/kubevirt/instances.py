@@ -205,12 +205,25 @@ def claim_name(volume: t.Mapping[str, JSON]) -> str:
     """The PersistentVolumeClaim that a pod mounts for a volume of a VMI or a pod; empty if it mounts none. The
     claim of a DataVolume has its name, and the image of an ephemeral volume is on a claim. A hotpluggable
     volume has a pod of its own (services/rendervolumes.go, withVMIVolumes, hotplugVolumes)."""
+    return "" if is_hotpluggable(volume) else _named_claim(volume)
+
+
+def hotplugged_claims(vmi: Vmi) -> list[str]:
+    """The claims that pods beside the launcher pod mount."""
+    volumes = vmi.spec.get("volumes") or ()
+    return [_named_claim(volume) for volume in volumes if is_hotpluggable(volume)]
+
+
+def is_hotpluggable(volume: t.Mapping[str, JSON]) -> bool:
+    """Whether a volume of a VMI can be attached while the VMI runs (pkg/storage/types/volume.go)."""
+    sources = (volume.get(name) or {} for name in ("persistentVolumeClaim", "dataVolume"))
+    return any(source.get("hotpluggable") for source in sources)
+
+
+def _named_claim(volume: t.Mapping[str, JSON]) -> str:
     image = volume.get("ephemeral") or {}
     claim = volume.get("persistentVolumeClaim") or image.get("persistentVolumeClaim") or {}
-    data_volume = volume.get("dataVolume") or {}
-    if claim.get("hotpluggable") or data_volume.get("hotpluggable"):
-        return ""
-    return str(claim.get("claimName") or data_volume.get("name") or "")
+    return str(claim.get("claimName") or (volume.get("dataVolume") or {}).get("name") or "")
 
 
 def needs_fencing(pod: Pod) -> bool:

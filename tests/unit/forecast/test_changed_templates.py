@@ -153,6 +153,23 @@ def test_state_of_a_vm_does_not_bind_its_migration_to_its_volume() -> None:
     assert loss(made).answer is IMPOSSIBLE
 
 
+def test_hotplugged_volume_of_a_zone_makes_a_migration_uncertain() -> None:
+    made = migrating(changed_to({}))
+    source = {"claimName": "data", "hotpluggable": True}
+    made.machines["db"]["spec"]["volumes"] = [{"name": "d", "persistentVolumeClaim": source}]
+    assert loss(made).answer is GUARANTEED
+    zone = node_term_from_json({"matchExpressions": [expression(ZONE, "In", "a")]})
+    made.more["claim_terms"] = {("shop", "data"): (zone,)}
+
+    found = loss(made)
+
+    assert found.answer is POSSIBLE
+    assert "its volume data, which only some nodes reach" in found.reasons[-1]
+    (ref,) = made.workloads
+    moved = forecast(what_if(made.snapshot(), writes=[pinned(ref, "b")]))
+    assert moved.answer is POSSIBLE
+
+
 def test_rule_that_restarts_a_vm_with_a_changed_template_is_an_estimate() -> None:
     made = changed_to({"memory": {"guest": "900Gi"}})
     refusal = {"type": "LiveMigratable", "status": "False", "reason": "Disks"}
