@@ -11,6 +11,7 @@ import json
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.interface.runner import READER
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import JOURNAL
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
@@ -119,7 +120,14 @@ def check(task: Task, objects: Objects) -> tuple[Result, Writes]:
     assert not (check_mode and server.writes), server.writes
     json.dumps(result, ensure_ascii=False).encode()  # as Ansible does: half a character is refused
     _check_texts(result)
+    if not _journal_of(objects) and (text := _journal_of(server.objects)):
+        journals.read(text)  # the next run can go on with it
     return result, server.writes
+
+
+def _journal_of(objects: Objects) -> str:
+    metadata = objects.get(f"{LEASE}/virt-placement", {}).get("metadata") or {}
+    return str((metadata.get("annotations") or {}).get(JOURNAL, ""))
 
 
 def check_others(task: Task, objects: Objects) -> Result:

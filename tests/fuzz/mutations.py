@@ -139,7 +139,9 @@ def owner_changes(draw: t.Any, objects: Objects) -> None:
         "controller": draw(st.integers(0, 3)) > 0,
     }
     if draw(st.booleans()):
-        reference |= draw(some(kind=st.sampled_from(kinds), name=names, uid=st.just("none")))
+        odd = st.sampled_from(["My_Widget", "a/b", "x y"])
+        kind, name = st.one_of(st.sampled_from(kinds), odd), st.one_of(names, odd)
+        reference |= draw(some(kind=kind, name=name, uid=st.just("none")))
     item["metadata"]["ownerReferences"] = [reference]
 
 
