@@ -152,7 +152,9 @@ class Reconciler:
             raise
         for uid in due:
             self._send_first(uid, now)
-        started = {r.uid for r in self.journal.records} | {m["uid"] for m in self.report.moves}
+        ended = {move["uid"] for move in self.report.moves[moves_before:]}
+        now.settling = now.settling or bool(ended)
+        started = {record.uid for record in self.journal.records} | ended
         left = [move for move in plan.moves if move.uid not in started]
         held = [
             SkippedInstance(m.instance, m.uid, m.workload, m.source, now.held[m.uid])

@@ -113,6 +113,27 @@ def test_vm_that_was_restarted_and_stays_pending_is_a_failure() -> None:
     assert [node["state"] for node in drained["nodes"]] == ["draining"]
 
 
+class OneRefused(KubeVirt):
+    """Does not migrate w1-3: `refusal` is the answer to the migration."""
+
+    refusal: t.ClassVar[Object] = {"kind": "Status", "code": 422, "message": "not this one"}
+
+    def answer(
+        self, method: str, path: str, body: t.Any, content_type: str, *, dry_run: bool = False
+    ) -> tuple[int, Object]:
+        if method == "POST" and path.endswith("migrations") and body["spec"]["vmiName"] == "w1-3":
+            return self.refusal["code"], self.refusal
+        return super().answer(method, path, body, content_type, dry_run=dry_run)
+
+
+def test_drain_that_allows_failures_is_not_done_while_a_migration_is_refused() -> None:
+    server = OneRefused(three_zones().objects)
+    drained = maintain(server, "drained", "w1", failures_allowed=100)
+    assert drained["msg"].startswith("not drained: VirtualMachine shop/w1-3 on w1: its migrate")
+    vmis = server.of("virtualmachineinstances")
+    assert [name for name, x in vmis.items() if x["status"]["nodeName"] == "w1"] == ["w1-3"]
+
+
 class Refuses(KubeVirt):
     """Answers the requests that `refused` names, by method and end of path, with these codes."""
 
