@@ -14,6 +14,7 @@ from ansible_collections.virt.placement.plugins.module_utils.api.client import (
     ApiClient,
     RetryPolicy,
 )
+from tests.fuzz import cluster
 from tests.fuzz.tasks import run
 from tests.unit.maintenance.test_kills import Killed, KubeVirt, maintain, three_zones
 
@@ -114,24 +115,26 @@ def test_vm_that_was_restarted_and_stays_pending_is_a_failure() -> None:
 
 
 class OneRefused(KubeVirt):
-    """Does not migrate w1-3: `refusal` is the answer to the migration."""
+    """Does not migrate w1-4: `refusal` is the answer to the migration."""
 
     refusal: t.ClassVar[Object] = {"kind": "Status", "code": 422, "message": "not this one"}
 
     def answer(
         self, method: str, path: str, body: t.Any, content_type: str, *, dry_run: bool = False
     ) -> tuple[int, Object]:
-        if method == "POST" and path.endswith("migrations") and body["spec"]["vmiName"] == "w1-3":
+        if method == "POST" and path.endswith("migrations") and body["spec"]["vmiName"] == "w1-4":
             return self.refusal["code"], self.refusal
         return super().answer(method, path, body, content_type, dry_run=dry_run)
 
 
 def test_drain_that_allows_failures_is_not_done_while_a_migration_is_refused() -> None:
-    server = OneRefused(three_zones().objects)
+    fifth = copy.deepcopy(list(cluster._virtual_machine("shop", "w1-4", "w1")))
+    objects = {cluster.path_of(item): item for item in fifth}
+    server = OneRefused({**three_zones().objects, **objects})
     drained = maintain(server, "drained", "w1", failures_allowed=100)
-    assert drained["msg"].startswith("not drained: VirtualMachine shop/w1-3 on w1: its migrate")
+    assert drained["msg"].startswith("not drained: VirtualMachine shop/w1-4 on w1: its migrate")
     vmis = server.of("virtualmachineinstances")
-    assert [name for name, x in vmis.items() if x["status"]["nodeName"] == "w1"] == ["w1-3"]
+    assert [name for name, x in vmis.items() if x["status"]["nodeName"] == "w1"] == ["w1-4"]
 
 
 class Refuses(KubeVirt):
