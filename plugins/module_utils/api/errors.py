@@ -151,6 +151,11 @@ class ApiError(Exception):
     def advise(self) -> str:
         return self.advice
 
+    @property
+    def refuses_request(self) -> bool:
+        """4xx: the server refuses this request. It may accept the next one of this identity."""
+        return 400 <= self.status < 500
+
 
 class NotFound(ApiError):
     advice = "check the name and the namespace, and that the cluster serves this kind"
@@ -163,9 +168,18 @@ class UnusablePath(NotFound):
 
 
 class Forbidden(ApiError):
-    """403: RBAC or an admission policy refused it."""
+    """403: RBAC or an admission policy refused it, or the state of the namespace."""
+
+    @property
+    def refuses_request(self) -> bool:
+        """Whether the namespace refuses it, which is being deleted or has a ResourceQuota that is used up.
+        Every tenant can cause that (apiserver admission/plugin/namespace/lifecycle, .../resourcequota)."""
+        terminating = any(cause.reason == "NamespaceTerminating" for cause in self.causes)
+        return terminating or any(text in self.message for text in _QUOTA_REFUSALS)
 
     def advise(self) -> str:
+        if self.refuses_request:
+            return "raise the ResourceQuota, or leave out the namespace that is being deleted"
         if "ValidatingAdmissionPolicy" in self.message:
             return "an admission policy refused it: request what it allows, or extend the policy"
         group = f" of API group {self.request.group}" if self.request.group else ""
@@ -176,6 +190,7 @@ class Forbidden(ApiError):
 
 class Unauthorized(ApiError):
     advice = "the credentials were refused: renew the token or the certificate and run again"
+    refuses_request = False
 
 
 class Conflict(ApiError):
@@ -288,6 +303,10 @@ class DeadlineExceeded(ApiError):
         self.message += f"; {items}{more} items had arrived"
         return self
 
+
+_QUOTA_REFUSALS = tuple(
+    f" is forbidden: {text} quota" for text in ("exceeded", "insufficient", "status unknown for")
+)
 
 TWO_BUDGETS = "more than one PodDisruptionBudget"
 """In the 500 to an eviction that can never be accepted (kubernetes, registry/core/pod/rest/eviction.go)."""

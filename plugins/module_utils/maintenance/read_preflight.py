@@ -113,7 +113,7 @@ def _dry_run(api: ApiClient, pod: Pod) -> EvictionAnswer | None:
     try:
         api.create(path, body, dry_run=True)
     except (NotFound, Forbidden) as error:
-        if isinstance(error, NotFound) or _is_terminating(error):
+        if isinstance(error, NotFound) or error.refuses_request:
             return None
         raise
     except Throttled as error:
@@ -125,14 +125,10 @@ def _dry_run(api: ApiClient, pod: Pod) -> EvictionAnswer | None:
     except ApiError as error:
         if error.status == 409:
             return None
-        if 400 <= error.status < 500:
+        if error.refuses_request:
             return EvictionAnswer(error.message, False)
         raise
     return None
-
-
-def _is_terminating(error: Forbidden) -> bool:
-    return any(cause.reason == "NamespaceTerminating" for cause in error.causes)
 
 
 def job_pod() -> tuple[str, str] | None:

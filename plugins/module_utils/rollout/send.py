@@ -24,7 +24,6 @@ from ..api.errors import (
     Forbidden,
     NotFound,
     Throttled,
-    Unauthorized,
 )
 from ..cluster.access import Right
 from ..kubevirt.moving import changes_since_start
@@ -74,19 +73,15 @@ def send(api: ApiClient, request: ApiCall) -> ApiReply:
         _request(api, request)
     except NotFound as error:
         return ApiReply(ReplyStatus.GONE, error.message)
-    except (Forbidden, Unauthorized):
-        raise
     except Conflict as error:
         return _conflict(request, error)
     except Throttled as error:
         return ApiReply(ReplyStatus.BLOCKED, _reason_to_wait(error), error.retry_after or 0.0)
     except ApiError as error:
-        if TWO_BUDGETS in error.message:
+        if TWO_BUDGETS in error.message or error.refuses_request:
             return ApiReply(ReplyStatus.REFUSED, error.message)
         if error.outcome_unknown:
             return ApiReply(ReplyStatus.DOUBTFUL, str(error))
-        if 400 <= error.status < 500:
-            return ApiReply(ReplyStatus.REFUSED, error.message)
         raise
     return ApiReply(ReplyStatus.ACCEPTED)
 

@@ -117,7 +117,7 @@ def test_vm_that_was_restarted_and_stays_pending_is_a_failure() -> None:
 class OneRefused(KubeVirt):
     """Does not migrate w1-4: `refusal` is the answer to the migration."""
 
-    refusal: t.ClassVar[Object] = {"kind": "Status", "code": 422, "message": "not this one"}
+    refusal: t.ClassVar[Object] = {}
 
     def answer(
         self, method: str, path: str, body: t.Any, content_type: str, *, dry_run: bool = False
@@ -127,12 +127,20 @@ class OneRefused(KubeVirt):
         return super().answer(method, path, body, content_type, dry_run=dry_run)
 
 
-def test_drain_that_allows_failures_is_not_done_while_a_migration_is_refused() -> None:
+QUOTA = 'migrations "x" is forbidden: exceeded quota: none'
+
+
+@pytest.mark.parametrize(("code", "message"), [(422, "not this one"), (403, QUOTA)])
+def test_drain_that_allows_failures_is_not_done_while_a_migration_is_refused(
+    code: int, message: str
+) -> None:
     fifth = copy.deepcopy(list(cluster._virtual_machine("shop", "w1-4", "w1")))
     objects = {cluster.path_of(item): item for item in fifth}
     server = OneRefused({**three_zones().objects, **objects})
+    server.refusal = {"kind": "Status", "code": code, "message": message}  # type: ignore[misc]
     drained = maintain(server, "drained", "w1", failures_allowed=100)
     assert drained["msg"].startswith("not drained: VirtualMachine shop/w1-4 on w1: its migrate")
+    assert message in drained["msg"]
     vmis = server.of("virtualmachineinstances")
     assert [name for name, x in vmis.items() if x["status"]["nodeName"] == "w1"] == ["w1-4"]
 

@@ -56,6 +56,12 @@ EVICT = ApiCall("create", "/api/v1/namespaces/shop/pods/web-1/eviction", {})
 CALLS = {"migrate": MIGRATE, "delete": DELETE, "restart": RESTART, "evict": EVICT}
 
 BUDGET = {"causes": [{"reason": "DisruptionBudget", "message": "The budget web needs 2 pods"}]}
+ENDING = {"causes": [{"reason": "NamespaceTerminating", "message": "shop is being terminated"}]}
+QUOTA = 'migrations "x" is forbidden: exceeded quota: q, requested: count/migrations=1'
+NEW_QUOTA = 'migrations "x" is forbidden: status unknown for quota: q'
+RBAC = 'migrations is forbidden: User "exceeded quota" cannot create resource "migrations"'
+POLICY = """migrations "x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: quota"""
+WEBHOOK = 'admission webhook "w" denied the request: exceeded quota'
 CHANGED = "it changed at the same time"
 
 
@@ -79,6 +85,14 @@ def test_accepted_request(server: ScriptedServer, api: ApiClient, call: str) -> 
         ("migrate", status(422, "Invalid", "no"), (ReplyStatus.REFUSED, "no")),
         ("migrate", status(400, "BadRequest", "no"), (ReplyStatus.REFUSED, "no")),
         ("delete", status(422, "Invalid", "no"), (ReplyStatus.REFUSED, "no")),
+        ("migrate", status(403, "Forbidden", QUOTA), (ReplyStatus.REFUSED, QUOTA)),
+        ("migrate", status(403, "Forbidden", NEW_QUOTA), (ReplyStatus.REFUSED, NEW_QUOTA)),
+        (
+            "migrate",
+            status(403, "Forbidden", "ends", details=ENDING),
+            (ReplyStatus.REFUSED, "ends"),
+        ),
+        ("evict", status(403, "Forbidden", "ends", details=ENDING), (ReplyStatus.REFUSED, "ends")),
         (
             "evict",
             status(429, "TooManyRequests", "Cannot evict", details=BUDGET),
@@ -152,7 +166,9 @@ def test_server_that_throttles_for_too_long_is_no_answer(
 @pytest.mark.parametrize(
     ("reply", "error"),
     [
-        (status(403, "Forbidden", "no"), errors.Forbidden),
+        (status(403, "Forbidden", RBAC), errors.Forbidden),
+        (status(403, "Forbidden", POLICY), errors.Forbidden),
+        (status(403, "Forbidden", WEBHOOK), errors.Forbidden),
         (status(401, "Unauthorized", "no"), errors.Unauthorized),
     ],
 )
