@@ -99,7 +99,8 @@ class Quotas:
     def _sum(self, pods: t.Iterable[Pod]) -> Used:
         used: Used = defaultdict(Counter)
         for pod in pods:
-            if pod.namespace in self._of and not pod.finished and not pod.terminating:
+            leaves = pod.finished or (pod.terminating and not pod.lingers)
+            if pod.namespace in self._of and not leaves:
                 self.add(pod, used)
         return used
 

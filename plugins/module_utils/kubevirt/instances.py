@@ -164,6 +164,7 @@ class InFlight:
 def in_flight(snapshot: Snapshot, namespaces: t.Collection[str] = ()) -> InFlight:
     """Leaving are pods that are being deleted, the pods of VMIs that are being deleted or are gone,
     a migration's source once its target has a node, and what an ended migration has left behind.
+    A pod that may terminate for hours is not, unless its VMI lives on: its guest may have moved.
 
     The lists of a snapshot are not of one moment: where a VMI runs on another node than its pod,
     the list of pods is the older one. `namespaces` are those whose VMIs were read, so that a
@@ -198,6 +199,8 @@ def in_flight(snapshot: Snapshot, namespaces: t.Collection[str] = ()) -> InFligh
             pods |= here
         else:
             pods |= elsewhere
+    staying_vmis = {vmi.uid for vmi in snapshot.vmis if not vmi.terminating}
+    pods -= {pod.uid for pod in snapshot.pods if pod.lingers and _vmi_uid(pod) not in staying_vmis}
     return InFlight(frozenset(pods), frozenset(instances))
 
 
@@ -235,23 +238,23 @@ def needs_fencing(pod: Pod) -> bool:
 
 def settled(snapshot: Snapshot, failing: t.Container[str] = ()) -> Snapshot:
     """The snapshot once migrations that have found their nodes have ended and leaving pods are gone
-    (`terminating_pods` has them). A terminating pod never leaves a node that is not ready or is one of
-    `failing`, but launcher pods leave `failing` nodes, which are fenced; it also stays where its VMI is
-    not being deleted."""
+    (`terminating_pods` has them; see `in_flight`). A terminating pod never leaves a node that is not ready
+    or is one of `failing`, but launcher pods leave `failing` nodes, which are fenced; it also stays where
+    its VMI is not being deleted."""
     leaving = in_flight(snapshot)
     not_ready = {node.name for node in snapshot.nodes if not node.ready or node.name in failing}
     staying_vmis = {vmi.uid for vmi in snapshot.vmis if not vmi.terminating}
 
-    def stays_on_failed_node(pod: Pod) -> bool:
-        fenced = pod.node_name in failing and needs_fencing(pod)
-        return pod.node_name in not_ready and not fenced
+    def ends(pod: Pod) -> bool:
+        if not pod.terminating:
+            return pod.uid in leaving.pods
+        if _vmi_uid(pod) in staying_vmis:
+            return False
+        if pod.node_name in failing and needs_fencing(pod):
+            return True
+        return pod.uid in leaving.pods and pod.node_name not in not_ready
 
-    ending = tuple(
-        pod
-        for pod in snapshot.pods
-        if pod.uid in leaving.pods
-        and not (pod.terminating and (stays_on_failed_node(pod) or _vmi_uid(pod) in staying_vmis))
-    )
+    ending = tuple(pod for pod in snapshot.pods if ends(pod))
     if not ending:
         return snapshot
     ending_uids = {pod.uid for pod in ending}

@@ -155,6 +155,7 @@ def pod_from_manifest(manifest: t.Mapping[str, JSON]) -> Pod:
         node_name=sys.intern(spec.get("nodeName") or ""),
         phase=sys.intern(status.get("phase") or ""),
         terminating=metadata.get("deletionTimestamp") is not None,
+        deletion_grace=metadata.get("deletionGracePeriodSeconds") or 0,
         ready=_is_true(status, "Ready"),
         placement=_placement(spec, labels),
         requests=_pod_requests(spec, status),

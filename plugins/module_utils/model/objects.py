@@ -14,6 +14,10 @@ from dataclasses import dataclass, field
 
 Labels = t.Mapping[str, str]
 
+LONG_GRACE = 2 * 3600
+"""Seconds. A VM with a grace period of an hour, usual for Windows, has a launcher pod with 30 s more (KubeVirt,
+services/template.go, gracePeriodKillAfter)."""
+
 _OBJECT_NAME = re.compile(
     r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII
 )
@@ -149,6 +153,8 @@ class Pod:
     node_name: str = ""
     phase: str = ""
     terminating: bool = False
+    deletion_grace: int = 0
+    """Seconds that a terminating pod has until it is killed."""
     ready: bool = False
     placement: Placement = Placement()
     requests: t.Mapping[str, int] = field(default_factory=dict)
@@ -177,6 +183,11 @@ class Pod:
     @property
     def finished(self) -> bool:
         return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def lingers(self) -> bool:
+        """Whether it may terminate for hours. kube-scheduler counts it on its node until it has ended."""
+        return self.terminating and self.deletion_grace > LONG_GRACE
 
 
 @dataclass(frozen=True, slots=True)

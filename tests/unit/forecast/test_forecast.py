@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import Scale, what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
+from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import NodeEvent
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import (
     estimates,
     forecast,
@@ -329,6 +330,24 @@ def test_pod_of_a_failed_node_keeps_its_replacement_out_of_its_zone() -> None:
 
     assert (failed.answer, failed.down_until_fenced) == (ForecastResult.IMPOSSIBLE, ())
     assert failed.min_unschedulable == 1
+
+
+@pytest.mark.parametrize(("grace", "answer"), [(3630, "guaranteed"), (315360000, "impossible")])
+@pytest.mark.parametrize("event", ["drain", "failure"])
+def test_pod_that_terminates_for_hours_keeps_its_room(
+    grace: int, answer: str, event: NodeEvent
+) -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    pod = made.bare_pod("slow", "n2", namespace="other")
+    pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "16"
+    pod["metadata"].update(
+        deletionTimestamp="2036-01-01T00:00:00Z", deletionGracePeriodSeconds=grace
+    )
+
+    (drilled,) = [x for x in drill(made.snapshot(), [HOST], event=event).drills if x.domain == "n1"]
+
+    assert (lost(made, "n1", event=event).answer.value, drilled.answer.value) == (answer, answer)
 
 
 def without_n1(snapshot: Snapshot, **more: t.Any) -> Forecast:

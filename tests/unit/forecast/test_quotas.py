@@ -52,6 +52,18 @@ def test_drill_counts_a_vm_that_a_quota_keeps_from_migrating() -> None:
     assert (node.pending, node.min_unschedulable) == ((), 0)
 
 
+@pytest.mark.parametrize(("grace", "answer"), [(30, "guaranteed"), (315360000, "impossible")])
+def test_pod_that_terminates_for_hours_keeps_its_share(grace: int, answer: str) -> None:
+    made = limited(cluster("ab"), pods=2)
+    machine(made, "db", "n1")
+    pod = made.bare_pod("slow", "n2")
+    pod["metadata"].update(
+        deletionTimestamp="2036-01-01T00:00:00Z", deletionGracePeriodSeconds=grace
+    )
+
+    assert answers(made)[:2] == (answer, answer)
+
+
 @pytest.mark.parametrize(("pods", "answer"), [(1, "impossible"), (2, "guaranteed")])
 def test_recreated_pod_takes_the_share_of_the_one_that_ended(pods: int, answer: str) -> None:
     """The quota was made smaller since: with one pod left it has no room for the second again."""

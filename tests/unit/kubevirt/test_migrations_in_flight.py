@@ -165,6 +165,30 @@ def test_what_terminates_will_be_gone_unless_its_node_does_not_answer() -> None:
     assert settled(silent) is silent
 
 
+def test_what_terminates_for_hours_stays() -> None:
+    pod = replace(launcher("x", "w3", terminating=True, deletion_grace=3630), owner=None)
+    slow = replace(pod, name="slow", uid="slow", deletion_grace=10 * 365 * 86400)
+    found = snapshot(pod, slow, machines=())
+
+    later = settled(found)
+
+    assert in_flight(found) == InFlight(frozenset({pod.uid}))
+    assert (later.pods, later.terminating_pods) == ((slow,), (pod,))
+
+
+def test_launcher_pod_that_terminates_for_hours_stays_unless_its_vm_has_moved_or_is_fenced() -> (
+    None
+):
+    pod = launcher("a", "w1", terminating=True, deletion_grace=86400)
+    ends = snapshot(pod, machines=(machine("a", "w1", terminating=True),))
+    moved = snapshot(pod, launcher("a", "w2", "2"), machines=(machine("a", "w2"),))
+
+    assert settled(ends) is ends
+    assert settled(ends, failing=("w1",)).terminating_pods == (pod,)
+    assert in_flight(ends) == InFlight()
+    assert in_flight(moved) == InFlight(frozenset({pod.uid}))
+
+
 def test_launcher_pod_leaves_a_failing_node_that_is_fenced_and_another_pod_does_not() -> None:
     vm_pod = launcher("x", "w3", terminating=True)
     web_pod = replace(vm_pod, name="web", uid="web", owner=Owner("ReplicaSet", "web", "web"))

@@ -152,6 +152,7 @@ def test_pod_fields_are_read_from_the_manifest() -> None:
                 "namespace": "shop",
                 "uid": "u",
                 "deletionTimestamp": "2026-01-01T00:00:00Z",
+                "deletionGracePeriodSeconds": 7201,
                 "ownerReferences": [
                     {"kind": "Node", "name": "x"},
                     {
@@ -190,6 +191,7 @@ def test_pod_fields_are_read_from_the_manifest() -> None:
         }
     )
     assert (pod.terminating, pod.ready, pod.finished, pod.may_preempt) == (True, True, False, False)
+    assert (pod.deletion_grace, pod.lingers) == (7201, True)
     assert pod.owner == Owner("VirtualMachineInstance", "vm", "v")
     assert pod.host_ports == (("TCP", "0.0.0.0", 80), ("UDP", "10.0.0.1", 82))
     assert pod.claims == ("disk", "p-b")
