@@ -220,6 +220,7 @@ class Throttled(ApiError):
     """429: too many requests, or an eviction that may not be made now."""
 
     advice = "try again later"
+    refuses_request = False
 
     @property
     def budgets(self) -> str:
@@ -310,6 +311,9 @@ _QUOTA_REFUSALS = tuple(
 
 TWO_BUDGETS = "more than one PodDisruptionBudget"
 """In the 500 to an eviction that can never be accepted (kubernetes, registry/core/pod/rest/eviction.go)."""
+
+TOO_LARGE = "request is too large"
+"""In the 500 to a write of an object that is too large for etcd (etcd, api/v3/v3rpc/rpctypes/error.go)."""
 
 TRANSIENT_ERRORS = (AnswerLost, BadAnswer, DeadlineExceeded, ServerFault, Throttled, Unreachable)
 """The API server does not answer now. A run that has begun waits for it."""

@@ -7,6 +7,9 @@ send when it wakes up. What keeps such a request from doing harm:
 
 - It is sent at most some seconds after a renewal of the Lease (`lease.LeaseKeeper`), which fails.
 - A delete or an eviction names the resource version that was read; `outdate_pending_deletes` changes that.
+  Where the server refuses the annotation, as on an object that is full, the uid in the request is what
+  is left: it ends that very instance, once. The move is named, and kept for the duration of a Lease since
+  it began. Then it is sent again or deferred like others. Other moves do not wait.
 - A migration's name follows from run, instance and attempt: the successor's is the same object.
 - A restart has no precondition in KubeVirt (1.8, virt-api rest/lifecycle.go: only "already
   underway" is refused). One that may have been sent is recognized by what is seen (a request queued
@@ -23,7 +26,7 @@ import secrets
 import typing as t
 
 from ..api.client import ApiClient
-from ..api.errors import MERGE_PATCH, ApiError, Conflict, NotFound
+from ..api.errors import MERGE_PATCH, TOO_LARGE, ApiError, Conflict, NotFound
 from ..api.transport import Deadline, uptime
 from ..cluster import lease
 from ..cluster.lease import HeldLease, LeaseKeeper, LeaseLost, LeaseReading
@@ -40,7 +43,7 @@ from ..rules.term_slots import FIELDS
 from . import journal as journals
 from . import report
 from .journal import RunJournal, UnreadableJournal
-from .move import Phase
+from .move import MoveRecord, Phase
 from .options import RolloutOptions
 from .state import RolloutState
 
@@ -157,9 +160,15 @@ def takeover_lines(unfinished: RunJournal | None, journal: RunJournal) -> list[s
     return [f"taking over the moves in flight of run {journal.run}"]
 
 
-def outdate_pending_deletes(api: ApiClient, held: HeldLease, journal: RunJournal) -> None:
+def outdate_pending_deletes(
+    api: ApiClient, held: HeldLease, journal: RunJournal
+) -> list[tuple[MoveRecord, str]]:
     """Annotate each instance that the previous holder may be about to end. That changes its resource
-    version, so that a delete or eviction that is under way fails with 409."""
+    version, so that a delete or eviction that is under way fails with 409.
+
+    Returns the moves whose instance the server refuses to annotate, with its message: the request of
+    such a move may still arrive. Every tenant can cause that, so it does not end the run."""
+    refused = []
     for record in journal.records:
         if record.phase is Phase.INTENDED and record.method is Method.RECREATE:
             body = {"metadata": {"uid": record.uid, "annotations": {names.RUN: str(held)}}}
@@ -167,6 +176,11 @@ def outdate_pending_deletes(api: ApiClient, held: HeldLease, journal: RunJournal
                 api.patch(instance_path(record.instance), body, content_type=MERGE_PATCH)
             except (NotFound, Conflict):
                 continue  # it is gone, or another one has its name: nothing to protect
+            except ApiError as error:
+                if not error.refuses_request and TOO_LARGE not in error.message:
+                    raise
+                refused.append((record, error.message))
+    return refused
 
 
 _ANNOTATIONS = Pointer(("metadata", "annotations"))

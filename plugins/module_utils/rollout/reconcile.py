@@ -71,7 +71,8 @@ class Reconciliation:
 
 class Reconciler:
     """Reconciles one step's share of a run. `clock` is the run's clock now, in seconds. `retry_at` says, by
-    the uid of an instance, when on that clock a blocked request may be sent again."""
+    the uid of an instance, when on that clock a blocked request may be sent again. `not_outdated` are uids
+    of instances that a process of an earlier run may still end (`handover.outdate_pending_deletes`)."""
 
     def __init__(
         self,
@@ -81,7 +82,9 @@ class Reconciler:
         report_of_step: StepReport,
         clock: float,
         retry_at: dict[str, float] | None = None,
+        not_outdated: t.Collection[str] = (),
     ) -> None:
+        self.not_outdated = not_outdated
         self.retry_at = retry_at if retry_at is not None else {}
         self.keeper = keeper
         self.options = options
@@ -140,6 +143,8 @@ class Reconciler:
         planned = {(move.uid, move.method) for move in plan.moves}
         for record in self.journal.records:
             if record.phase is Phase.INTENDED and (record.uid, record.method) not in planned:
+                if record.uid in self.not_outdated and self._may_be_queued(record, now):
+                    continue
                 self._defer(record, counted=view.is_about(record))
         now.settling = now.settling or len(self.report.moves) > moves_before
         journal, mark = self.journal, self.report.mark()
@@ -303,12 +308,15 @@ class Reconciler:
         return self.clock < self.retry_at.get(record.uid, 0.0) or self._may_be_queued(record, now)
 
     def _may_be_queued(self, record: MoveRecord, now: Reconciliation) -> bool:
-        """Whether a restart that may have been sent could still arrive: nothing of it is seen, and
-        the duration of a Lease is not over. It has no precondition, so two would restart twice."""
+        """Whether a request that may have been sent could still arrive: nothing of it is seen, and the
+        duration of a Lease is not over. A restart has no precondition, so two would restart twice."""
         left = record.begun + lease.DURATION - self.clock
-        if record.method is not Method.RESTART or left <= 0:
+        may_arrive = record.method is Method.RESTART or record.uid in self.not_outdated
+        if not may_arrive or left <= 0:
             return False
-        now.waiting = f"a restart of {record.instance} may be on its way: watched for {left:.0f} s"
+        now.waiting = (
+            f"the {record.method} of {record.instance} may be on its way: watched for {left:.0f} s"
+        )
         return True
 
     def _why_wait(

@@ -138,6 +138,12 @@ def deferred(name: str, reason: str) -> str:
     return f"{name} is not moved for now: {reason}"
 
 
+def may_still_end(record: MoveRecord, why: str) -> str:
+    """About a move of a run before whose request cannot be outdated."""
+    name = short(record.workload, record.instance)
+    return f"a process of an earlier run may still {record.method} {name}, which cannot be annotated: {why}"
+
+
 def held(name: str, reason: str) -> str:
     return f"the migration of {name} waits: {reason}"
 

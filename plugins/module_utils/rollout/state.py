@@ -159,7 +159,7 @@ class RolloutState:
     `failing_since` is when (in elapsed seconds) the API server stopped answering, -1 while it
     answers. `waiting` is the reason for waiting that was reported last. `outdated`: a
     delete or eviction that an earlier run may still send fails. `total` and `to_come` are those of MoveCount.
-    `retry_at` is that of the Reconciler. `failures` names the moves that failed so far, with
+    `retry_at` and `not_outdated` are those of the Reconciler. `failures` names the moves that failed so far, with
     their reasons. `interrupted`: this step only gives the Lease back. `pipe` is the path of a ProgressPipe.
     """
 
@@ -176,6 +176,7 @@ class RolloutState:
     total: int = -1
     to_come: dict[str, str] = field(default_factory=dict)
     retry_at: dict[str, float] = field(default_factory=dict)
+    not_outdated: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     interrupted: bool = False
     pipe: str = ""

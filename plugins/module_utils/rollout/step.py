@@ -301,17 +301,19 @@ class RolloutStep:
     def _outdate_pending_deletes(self, held: HeldLease, journal: RunJournal) -> None:
         """Once, before anything is sent."""
         if not self.state.outdated:
-            handover.outdate_pending_deletes(self.api, held, journal)
+            refused = handover.outdate_pending_deletes(self.api, held, journal)
             self.state.outdated = True
+            self.state.not_outdated = [record.uid for record, _message in refused]
+            self.report.lines += [report.may_still_end(*pair) for pair in refused]
 
     def _reconcile(self, keeper: LeaseKeeper, journal: RunJournal, view: View) -> StepResult:
         """Reconcile on each change until the run or the time of this step is over. It does not end well by
         the word of watches alone."""
         self.cluster.follow(self.api.deadline, wakes_on(self.namespaces(journal.records)))
         view = self.prepare(keeper, view)
-        clock = self.state.base + self.elapsed
+        state, clock = self.state, self.state.base + self.elapsed
         reconciler = self.reconciler = Reconciler(
-            keeper, self.options, journal, self.report, clock, self.state.retry_at
+            keeper, self.options, journal, self.report, clock, state.retry_at, state.not_outdated
         )
         waiting = ""
         fresh = True

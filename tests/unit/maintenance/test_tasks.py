@@ -14,7 +14,12 @@ from ansible_collections.virt.placement.plugins.module_utils.api.client import (
     ApiClient,
     RetryPolicy,
 )
-from tests.fuzz import cluster
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
+from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import RunJournal
+from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord
+from tests.fuzz import checks, cluster
 from tests.fuzz.tasks import run
 from tests.unit.maintenance.test_kills import Killed, KubeVirt, maintain, three_zones
 
@@ -143,6 +148,33 @@ def test_drain_that_allows_failures_is_not_done_while_a_migration_is_refused(
     assert message in drained["msg"]
     vmis = server.of("virtualmachineinstances")
     assert [name for name, x in vmis.items() if x["status"]["nodeName"] == "w1"] == ["w1-4"]
+
+
+def test_drain_goes_on_beside_an_instance_with_full_annotations() -> None:
+    """A killed run has left the recreation of its VMI in the journal."""
+    server = Refuses(three_zones().objects)
+    server.refused = {("PATCH", "virtualmachineinstances/w1-0"): 422}  # type: ignore[misc]
+    vmi = server.objects[f"{VMIS}/w1-0"]["metadata"]
+    move = MoveRecord(
+        Ref("VirtualMachineInstance", "shop", "w1-0"),
+        vmi["uid"],
+        Ref("VirtualMachine", "shop", "w1-0"),
+        Method.RECREATE,
+        "w1",
+        1,
+        3.0,
+    )
+    journal = RunJournal("r0123456789", "0123456789abcdef", 12.5).begin(move, [vmi["uid"]])
+    lease = server.objects[f"{checks.LEASE}/virt-placement"]["metadata"]
+    lease["annotations"] = {"placement.virt/journal": journals.write(journal)}
+
+    drained = maintain(server, "drained", "w1")
+    assert not drained.get("failed"), drained["msg"]
+    assert not [
+        name
+        for name, x in server.of("virtualmachineinstances").items()
+        if x["status"]["nodeName"] == "w1"
+    ]
 
 
 class Refuses(KubeVirt):

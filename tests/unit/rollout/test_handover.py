@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
+from ansible_collections.virt.placement.plugins.module_utils.api.errors import ApiError
 from ansible_collections.virt.placement.plugins.module_utils.cluster.lease import HeldLease
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
@@ -26,7 +27,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.move import
     Phase,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.send import needed_rights
-from tests.unit.api.scripted_server import ScriptedServer, status
+from tests.unit.api.scripted_server import Reply, ScriptedServer, answer, status
 from tests.unit.rollout.test_gates import NOON, parameters
 
 VMI = Ref("VirtualMachineInstance", "shop", "db")
@@ -166,6 +167,43 @@ def test_takeover_counts_its_own_canary() -> None:
     assert why_defer(asked, taken, "a", 70.0, NOON).reason == "the canary has not ended yet"
     settled = after_end(asked, taken.end(RECORD, 60.0, outcome=Outcome.MOVED), 60.0)
     assert settled.barrier == 90.0
+
+
+FULL = "metadata.annotations: Too long: may not be more than 262144 bytes"
+ETCD = "etcdserver: request is too large"
+QUOTA = "pods is forbidden: exceeded quota: q"
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (status(422, "Invalid", FULL), FULL),
+        (status(413, "RequestEntityTooLarge", "limit is 3145728"), "limit is 3145728"),
+        (status(403, "Forbidden", QUOTA), QUOTA),
+        (status(500, "", ETCD), ETCD),
+    ],
+)
+def test_takeover_goes_on_where_an_annotation_is_refused(
+    server: ScriptedServer, api: ApiClient, reply: Reply, message: str
+) -> None:
+    full = replace(RECORD, method=Method.RECREATE)
+    other = replace(full, uid="u2")
+    server.plays(reply, answer({}))
+    refused = handover.outdate_pending_deletes(
+        api, HeldLease("r1", 4), RunJournal("r1", "x", records=(full, other))
+    )
+    assert refused == [(full, message)]
+    assert [sent.body["metadata"]["uid"] for sent in server.seen] == ["u1", "u2"]
+
+
+@pytest.mark.parametrize("code", [401, 403, 500])
+def test_takeover_ends_where_no_annotation_is_possible(
+    server: ScriptedServer, api: ApiClient, code: int
+) -> None:
+    journal = RunJournal("r1", "x", records=(replace(RECORD, method=Method.RECREATE),))
+    server.plays(status(code, ""))
+    with pytest.raises(ApiError):
+        handover.outdate_pending_deletes(api, HeldLease("r1", 4), journal)
 
 
 def test_takeover_annotates_instances_that_previous_run_may_end(

@@ -61,10 +61,11 @@ def chosen(
     journal: RunJournal,
     clock: float = 100.0,
     retry_at: dict[str, float] | None = None,
+    not_outdated: t.Collection[str] = (),
     **options: t.Any,
 ) -> tuple[list[str], Reconciler, Reconciliation]:
     asked = parameters(allow=["recreate"], **options)
-    reconciler = Reconciler(keeper(), asked, journal, StepReport(), clock, retry_at)
+    reconciler = Reconciler(keeper(), asked, journal, StepReport(), clock, retry_at, not_outdated)
     view = JudgedSnapshot.of(Snapshot(), InstanceSelection(), asked)
     now = Reconciliation(view, Observer(NO_API, view.snapshot, journal), NODES)
     return reconciler.choose(Plan(), now), reconciler, now
@@ -143,6 +144,16 @@ def test_a_restart_that_may_be_queued_is_looked_for_before_it_is_forgotten() -> 
     assert "may be on its way" in now.waiting
     due, reconciler, _now = chosen(journal, clock=lease.DURATION + 1.0)
     assert (due, reconciler.journal.records) == ([], ())
+
+
+def test_deletion_that_may_arrive_is_kept_until_no_earlier_process_sends_it() -> None:
+    journal = RunJournal("r1", "x", records=(record("a"), record("b")), failed=1)
+    due, reconciler, now = chosen(journal, clock=5.0, not_outdated=["a"])
+    assert due == []
+    assert reconciler.journal.records == (record("a"),)
+    assert "the recreate of Pod shop/a may be on its way" in now.waiting
+    _due, reconciler, _now = chosen(journal, clock=lease.DURATION + 1.0, not_outdated=["a"])
+    assert reconciler.journal.records == ()
 
 
 def two_groups() -> Snapshot:
