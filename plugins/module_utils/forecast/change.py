@@ -143,7 +143,7 @@ def _pending(
     before: Snapshot, after: Snapshot, replaced: Replaced, concerned: t.Collection[Ref]
 ) -> tuple[PendingPod, ...]:
     """The pods of `after` that need a node. A pod that waited before is required only where its
-    workload is among those `concerned`."""
+    workload is among those `concerned`, and left out otherwise if it has scheduling gates."""
     view = ClusterView(after)
     running = {pod_key(pod) for pod in after.pods if pod.node_name and not pod.terminating}
     waited = {pod_key(pod) for pod in before.pods if not pod.node_name}
@@ -166,7 +166,8 @@ def _pending(
                 _rollout_reason(view.workloads[workload]) if pod_key(old) in running else "recreate"
             )
         required = pod_key(pod) not in waited or workload in concerned
-        pending_pods.append(PendingPod(pod, old, reason, required, workload, vmi))
+        if required or not pod.gated:
+            pending_pods.append(PendingPod(pod, old, reason, required, workload, vmi))
     return tuple(pending_pods)
 
 

@@ -369,11 +369,11 @@ class _Drills:
 
 
 def _waiting(view: ClusterView) -> list[PendingPod]:
-    """The pods that need a node already; a launcher pod beside a running one is a migration target."""
+    """The pods that need a node already, and may get one; a launcher pod beside a running one is a migration target."""
     launchers = view.launcher_pods
     waiting = []
     for pod in view.snapshot.pods:
-        if not pod.node_name and not pod.finished and not pod.terminating:
+        if not (pod.node_name or pod.finished or pod.terminating or pod.gated):
             owner = pod.owner
             source = bound_launcher(launchers.get(owner.uid, ())) if owner is not None else None
             reason: Reason = "start" if source is None else "migrate"

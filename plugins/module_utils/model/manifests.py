@@ -165,6 +165,7 @@ def pod_from_manifest(manifest: t.Mapping[str, JSON]) -> Pod:
         empty_dirs=_empty_dirs(spec),
         priority=spec.get("priority") or 0,
         scheduler_name=sys.intern(spec.get("schedulerName") or "default-scheduler"),
+        gated=bool(spec.get("schedulingGates")),
         owner=controller_of(metadata),
         may_preempt=spec.get("preemptionPolicy") != "Never",
         nominated_node_name=status.get("nominatedNodeName") or "",

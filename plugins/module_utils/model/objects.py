@@ -168,6 +168,9 @@ class Pod:
     """Names of its emptyDir volumes: their data ends with the pod."""
     priority: int = 0
     scheduler_name: str = "default-scheduler"
+    gated: bool = False
+    """It has scheduling gates: kube-scheduler places it only once they are removed (pkg/scheduler/framework/plugins/
+    schedulinggates)."""
     required_node_name: str = ""
     """spec.nodeName of a pod that is to be checked (the NodeName filter)."""
     owner: Owner | None = None

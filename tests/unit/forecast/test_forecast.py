@@ -35,6 +35,7 @@ from tests.unit.compliance.cluster import affinity, expression, node_affinity, s
 from tests.unit.planning import scenes
 from tests.unit.planning.scenes import (
     HOST,
+    JSON,
     ZONE,
     Cluster,
     cluster,
@@ -348,6 +349,30 @@ def test_pod_that_terminates_for_hours_keeps_its_room(
     (drilled,) = [x for x in drill(made.snapshot(), [HOST], event=event).drills if x.domain == "n1"]
 
     assert (lost(made, "n1", event=event).answer.value, drilled.answer.value) == (answer, answer)
+
+
+@pytest.mark.parametrize(
+    ("gates", "answer"), [([], "possible"), ([{"name": "a.b/c"}], "guaranteed")]
+)
+def test_waiting_pod_with_scheduling_gates_takes_no_room(gates: list[JSON], answer: str) -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    pod = made.bare_pod("waits", "", {"schedulingGates": gates}, namespace="other")
+    pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "16"
+
+    drills = drill(made.snapshot(), [HOST], event="drain").drills
+    (drilled,) = [x for x in drills if x.domain == "n1"]
+
+    assert (lost(made, "n1").answer.value, drilled.answer.value) == (answer, answer)
+
+
+def test_pod_with_scheduling_gates_counts_where_its_workload_is_in_question() -> None:
+    made = cluster("ab")
+    ref = deployment(made, "web", ["n1", ""], {"schedulingGates": [{"name": "a.b/c"}]})
+
+    found = forecast(what_if(made.snapshot(), scale=[Scale(ref, 2)]))
+
+    assert found.instances_to_schedule == 1
 
 
 def without_n1(snapshot: Snapshot, **more: t.Any) -> Forecast:
