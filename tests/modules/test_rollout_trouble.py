@@ -244,7 +244,7 @@ def test_two_vms_that_block_each_other_are_named_with_the_way_out(shop: Shop) ->
 
 def test_a_quota_that_holds_a_migration_is_named_at_once(shop: Shop) -> None:
     pair_on_one_node(shop)
-    limit_pods(shop, 2)
+    limit(shop, "pods", 2)
 
     result = shop.roll(move_timeout=25)
 
@@ -261,7 +261,7 @@ def test_a_quota_that_holds_a_migration_is_named_at_once(shop: Shop) -> None:
 def test_a_migration_that_a_quota_holds_goes_on_after_the_one_before(shop: Shop) -> None:
     """Three VMs in one zone need two migrations, and the quota has room for one at a time."""
     three_in_one_zone(shop, SLOW)
-    limit_pods(shop, 4)
+    limit(shop, "pods", 4)
 
     result = shop.roll(max_parallel=2)
 
@@ -269,12 +269,28 @@ def test_a_migration_that_a_quota_holds_goes_on_after_the_one_before(shop: Shop)
     assert [move["state"] for move in result["moves"]] == ["moved", "moved"]
 
 
-def limit_pods(shop: Shop, count: int) -> None:
+def test_quota_that_refuses_migrations_fails_each_move_alone(shop: Shop) -> None:
+    """Of the pair one has to move. The other one is tried too."""
+    names = pair_on_one_node(shop)
+    counted = f"count/{MIGRATIONS}.kubevirt.io"
+    limit(shop, counted, 0)
+
+    result = shop.roll(failures_allowed=2)
+
+    assert sorted(move["name"] for move in result["moves"]) == sorted(names), result
+    refusal = f"is forbidden: exceeded quota: compute, requested: {counted}=1"
+    assert all(refusal in move["reason"] for move in result["moves"])
+    assert "in flight" not in result.get("msg", "")
+
+
+def limit(shop: Shop, resource: str, count: int) -> None:
     metadata = {"name": "compute", "namespace": shop.namespace}
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata}
     path = shop.api.path("ResourceQuota", shop.namespace)
-    shop.api.create(path, {**quota, "spec": {"hard": {"pods": str(count)}}})
-    shop.api.wait(lambda q: (q.get("status") or {}).get("used", {}).get("pods"), f"{path}/compute")
+    shop.api.create(path, {**quota, "spec": {"hard": {resource: str(count)}}})
+    shop.api.wait(
+        lambda q: (q.get("status") or {}).get("used", {}).get(resource), f"{path}/compute"
+    )
 
 
 def stopped_in_flight(shop: Shop) -> list[str]:
