@@ -28,6 +28,7 @@ class Dependencies:
     """The dependencies among `pods` (by uid) by their placement. `of` takes the pods of an index.
 
     An owner's own value (PodTerm.differs_in) is ignored: at worst that relates two pods too many.
+    Preferred terms count in the namespace of their pod only.
     """
 
     def __init__(self, pods: t.Mapping[Uid, Pod], namespaces: t.Iterable[Namespace] = ()) -> None:
@@ -68,13 +69,15 @@ class Dependencies:
 
     def affinity_targets(self, uid: Uid) -> Uids:
         """The instances that the pod's affinity selects, required or preferred."""
-        selected = (owned.selector_count.members for owned in self._owned(uid) if owned.weight > 0)
+        pod = self._candidate_of(uid)
+        selected = (_selected(pod, owned) for owned in _owned(pod) if owned.weight > 0)
         return self._named(selected) - {uid}
 
     def anti_affinity_peers(self, uid: Uid) -> Uids:
         """The instances in anti-affinity with it, by its terms or by theirs."""
-        selected = (owned.selector_count.members for owned in self._owned(uid) if owned.weight <= 0)
-        selecting = (owners.owners for owners in self._selecting(uid) if owners.weight <= 0)
+        pod = self._candidate_of(uid)
+        selected = (_selected(pod, owned) for owned in _owned(pod) if owned.weight <= 0)
+        selecting = (_owners(pod, terms) for terms in self._selecting(pod) if terms.weight <= 0)
         return (self._named(selected) | self._named(selecting)) - {uid}
 
     def related(self, uid: Uid) -> Uids:
@@ -86,27 +89,20 @@ class Dependencies:
 
     def related_to_pod(self, candidate: PodInfo) -> Uids:
         """The same for any pod that the index has as a candidate."""
-        self._matching.update_selected_by(candidate)
         spreading = self._spreads()
         members = [
-            *(
-                owned.selector_count.members
-                for owned in candidate.placement_info.affinity_terms.existing
-            ),
-            *(owners.owners for match in candidate.selected_by for owners in _all_owners(match)),
+            *(_selected(candidate, owned) for owned in _owned(candidate)),
+            *(_owners(candidate, terms) for terms in self._selecting(candidate)),
             *(match.members for match in self._spread_matches(candidate.pod)),
         ]
         owning = (spreading.get(match, ()) for match in candidate.selected_by)
         return self._named(members).union(*owning)
 
-    def _owned(self, uid: Uid) -> tuple[ExistingTerms, ...]:
-        return self._candidate_of(uid).placement_info.affinity_terms.existing
-
-    def _selecting(self, uid: Uid) -> t.Iterator[ExistingTerms]:
-        candidate = self._candidate_of(uid)
+    def _selecting(self, candidate: PodInfo) -> t.Iterator[ExistingTerms]:
         self._matching.update_selected_by(candidate)
         for match in candidate.selected_by:
-            yield from _all_owners(match)
+            yield from match.anti_affinity
+            yield from match.weighted
 
     def _named(self, members: t.Iterable[t.Iterable[PodInfo]]) -> Uids:
         uids = self._uids
@@ -135,9 +131,24 @@ class Dependencies:
                 )
 
 
-def _all_owners(match: SelectorCount) -> t.Iterator[ExistingTerms]:
-    yield from match.anti_affinity
-    yield from match.weighted
+def _owned(pod: PodInfo) -> tuple[ExistingTerms, ...]:
+    return pod.placement_info.affinity_terms.existing
+
+
+def _selected(pod: PodInfo, owned: ExistingTerms) -> t.Iterable[PodInfo]:
+    return _bound(pod, owned, owned.selector_count.members)
+
+
+def _owners(pod: PodInfo, selecting: ExistingTerms) -> t.Iterable[PodInfo]:
+    return _bound(pod, selecting, selecting.owners)
+
+
+def _bound(pod: PodInfo, terms: ExistingTerms, others: t.Iterable[PodInfo]) -> t.Iterable[PodInfo]:
+    """Those that the terms relate to the pod: preferred ones relate nobody to a pod of another namespace,
+    whose moves they would hold."""
+    if not terms.preferred:
+        return others
+    return [other for other in others if other.pod.namespace == pod.pod.namespace]
 
 
 def _candidate(pod: Pod, matching: SelectorIndex) -> PodInfo:

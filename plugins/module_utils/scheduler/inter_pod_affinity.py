@@ -345,13 +345,22 @@ def _anti_affinity_terms(
 
 
 def _existing_terms(
-    term: PodTerm, namespace: str, selectors: SelectorIndex, weight: int
+    term: PodTerm,
+    namespace: str,
+    selectors: SelectorIndex,
+    weight: int,
+    *,
+    preferred: bool = False,
 ) -> ExistingTerms | None:
     part = selectors.part_for_placed(term, namespace)
     if part is None:
         return None
     return selectors.existing_terms(
-        selectors.selector_count([part]), term.topology_key, term.differs_in, weight
+        selectors.selector_count([part]),
+        term.topology_key,
+        term.differs_in,
+        weight,
+        preferred=preferred,
     )
 
 
@@ -361,12 +370,12 @@ def _scored_terms(
     """The terms that draw pods near, or away: a required affinity term weighs 1 there
     (InterPodAffinityArgs.hardPodAffinityWeight)."""
     weighted = [
-        *((1, term) for term in lists["affinity"].required),
-        *lists["preferred"].weighted,
-        *((-weight, term) for weight, term in lists["preferred-anti"].weighted),
+        *((1, term, False) for term in lists["affinity"].required),
+        *((weight, term, True) for weight, term in lists["preferred"].weighted),
+        *((-weight, term, True) for weight, term in lists["preferred-anti"].weighted),
     ]
-    for weight, term in weighted:
+    for weight, term, preferred in weighted:
         if weight:
-            existing = _existing_terms(term, namespace, selectors, weight)
+            existing = _existing_terms(term, namespace, selectors, weight, preferred=preferred)
             if existing is not None:
                 yield existing

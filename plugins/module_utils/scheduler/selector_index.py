@@ -121,13 +121,15 @@ class SelectorCount:
 class ExistingTerms:
     """The placed pods that own one term (or equal ones) about `selector_count`, by domain of its key.
 
-    `differs_in`: see PodTerm. `weight` 0 is a required anti-affinity term.
+    `differs_in`: see PodTerm. `weight` 0 is a required anti-affinity term, and a required affinity term
+    has a weight, too.
     """
 
     selector_count: SelectorCount
     key: str
     differs_in: str
     weight: int
+    preferred: bool
     counts: Counts = field(default_factory=dict)
     owners: set[PodInfo] = field(default_factory=set)
     owners_by_domain: Located | None = None
@@ -162,7 +164,7 @@ class SelectorIndex:
         """The number of SelectorCounts. A PodInfo with a lower number has an outdated `selected_by`."""
         self._scopes: dict[tuple[frozenset[str], Selector | None], NamespaceScope] = {}
         self._selector_counts: dict[frozenset[Part], SelectorCount] = {}
-        self._existing_terms: dict[tuple[SelectorCount, str, str, int], ExistingTerms] = {}
+        self._existing_terms: dict[tuple[SelectorCount, str, str, int, bool], ExistingTerms] = {}
         self._anchored: dict[str | None, dict[str, dict[str, list[SelectorCount]]]] = {}
         self._loose: dict[str | None, list[SelectorCount]] = {}
         self._placed: set[PodInfo] = set()
@@ -205,14 +207,19 @@ class SelectorIndex:
         return count
 
     def existing_terms(
-        self, selector_count: SelectorCount, key: str, differs_in: str, weight: int
+        self,
+        selector_count: SelectorCount,
+        key: str,
+        differs_in: str,
+        weight: int,
+        *,
+        preferred: bool = False,
     ) -> ExistingTerms:
         """The ExistingTerms of a term; without owners where it is new."""
-        existing = self._existing_terms.get((selector_count, key, differs_in, weight))
+        identity = selector_count, key, differs_in, weight, preferred
+        existing = self._existing_terms.get(identity)
         if existing is None:
-            existing = self._existing_terms[selector_count, key, differs_in, weight] = (
-                ExistingTerms(selector_count, key, differs_in, weight)
-            )
+            existing = self._existing_terms[identity] = ExistingTerms(*identity)
             (selector_count.weighted if weight else selector_count.anti_affinity).append(existing)
         return existing
 

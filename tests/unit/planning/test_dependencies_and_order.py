@@ -80,6 +80,24 @@ def test_terms_end_at_their_namespaces() -> None:
     assert links(by_label, there).anti_affinity_peers("a") == frozenset()
 
 
+@pytest.mark.parametrize("kind", ["affinity", "anti_affinity"])
+@pytest.mark.parametrize("namespace", ["shop", "other"])
+def test_preferred_terms_link_nobody_in_another_namespace(kind: str, namespace: str) -> None:
+    term = to("web", namespaces=("shop",))
+    required = pod("a", "a", Placement(**{kind: (term,)}), namespace)  # type: ignore[arg-type]
+    soft = {f"preferred_{kind}": ((1, term),)}
+    preferred = pod("b", "b", Placement(**soft), namespace)  # type: ignore[arg-type]
+
+    found = links(required, preferred, pod("c", "web"))
+
+    linked = {"a", "b"} if namespace == "shop" else {"a"}
+    assert found.related("c") == linked
+    assert [found.related(uid) for uid in "ab"] == [{"c"}, {"c"} if "b" in linked else set()]
+    assert {
+        uid for uid in "ab" if found.affinity_targets(uid) | found.anti_affinity_peers(uid)
+    } == linked
+
+
 def test_spread_links_its_group() -> None:
     spread = Placement(spread=(SpreadConstraint("zone", 1, "DoNotSchedule", selecting("web")),))
     found = links(pod("a", "web", spread), pod("b", "web", spread), pod("c", "db"))
