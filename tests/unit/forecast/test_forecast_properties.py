@@ -167,7 +167,7 @@ def filling_of(game: Game, index: Index) -> PlacementSimulation:
     return PlacementSimulation(index, pending, ended=ended.values())
 
 
-@pytest.mark.parametrize("limit", [2000, 1], ids=["every course tried", "arguments only"])
+@pytest.mark.parametrize("limit", [20_000, 1], ids=["every course tried", "arguments only"])
 @thorough
 @given(game=games())
 def test_brute_force_contradicts_no_answer(limit: int, game: Game) -> None:
