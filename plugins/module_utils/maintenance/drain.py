@@ -39,7 +39,7 @@ from .drain_plan import DrainView
 from .mark import DamagedMark, MaintenancePhase, again, begun, is_marked, mark_of, mark_write
 from .options import MaintenanceOptions, check_limits, select
 from .pods import PENDING_CHANGES
-from .preflight import preflight, refusal, refusing
+from .preflight import NO_PLACE, preflight, refusal, refusing
 from .read_preflight import read_preflight
 
 EMPTY = 2
@@ -241,7 +241,7 @@ class DrainStep(RolloutStep):
                 f". Failed moves: {'; '.join(self.state.failures)}" if self.state.failures else ""
             )
             result.failure = f"not drained: {'; '.join(_stays(plan))}{failed}. {self._undo_hint()}"
-        elif down := self._not_running(view):
+        elif (down := self._not_running(view)) and NO_PLACE not in self.asked.allow_findings:
             result.failure = f"not running after the drain: {'; '.join(down)}. {self._undo_hint()}"
         elif self.asked.state == "drained" and self.drain.cordoned:
             self._write(self.api, MaintenancePhase.DRAINED, self.state.run)

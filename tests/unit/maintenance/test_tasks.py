@@ -119,6 +119,15 @@ def test_vm_that_was_restarted_and_stays_pending_is_a_failure() -> None:
     assert [node["state"] for node in drained["nodes"]] == ["draining"]
 
 
+def test_vm_that_stays_pending_is_no_failure_where_no_place_is_allowed() -> None:
+    allowed = {"allow_findings": ["pending_changes", "no_place"], "move_timeout": 1}
+    server = Restarts(three_zones().objects)
+    drained = maintain(server, "drained", "w1", vm_policy="restart", **allowed)
+    assert not drained.get("failed"), drained["msg"]
+    assert [node["state"] for node in drained["nodes"]] == ["drained"]
+    assert any("VirtualMachineInstance shop/w1-3 is Pending" in x for x in drained["progress"])
+
+
 class OneRefused(KubeVirt):
     """Does not migrate w1-4: `refusal` is the answer to the migration."""
 
