@@ -192,7 +192,9 @@ def test_undoing_a_drain_that_was_killed_deletes_its_pending_migration(
     allowed = ["no_place", "last_node_of_domain"]
     shop.maintain_one_step("drained", "w2", allow_findings=allowed, move_timeout=600)
     kind = shop.path("VirtualMachineInstanceMigration")
-    assert [x["status"].get("phase") for x in shop.api.list(kind)] == ["Scheduling"]
+    shop.api.wait_list(
+        kind, lambda seen: [(x.get("status") or {}).get("phase") for x in seen] == ["Scheduling"]
+    )
 
     result = shop.maintain("in_service", "w2")
 
