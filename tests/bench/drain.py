@@ -13,6 +13,7 @@ What is compared, all in the same run, on the same VMs, which are brought back e
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import time
@@ -30,6 +31,8 @@ PER_NODE = 2
 
 SECONDS = "sandbox.virt/migration-seconds"
 ENDED = ("Succeeded", "Failed")
+
+_numbers = itertools.count()
 
 
 def rows(*, small: bool = False) -> list[Row]:
@@ -114,7 +117,8 @@ def _migrate(sandbox: Sandbox, names: t.Sequence[str], at_once: int) -> None:
         while waiting and len(running) < at_once:
             vm = waiting.pop(0)
             running.add(vm)
-            sandbox.api.create(path, objects.migration(vm, NAMESPACE, name=f"bare-{vm}"))
+            name = f"bare-{vm}-{next(_numbers)}"  # the one before may still be being deleted
+            sandbox.api.create(path, objects.migration(vm, NAMESPACE, name=name))
         for migration in sandbox.api.list(path):
             if (migration.get("status") or {}).get("phase") in ENDED:
                 running.discard(migration["spec"]["vmiName"])

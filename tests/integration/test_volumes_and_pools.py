@@ -79,7 +79,8 @@ def test_pod_that_attaches_a_volume_leaves_with_its_vm(stage: Stage) -> None:
     assert forecast_of_drain(stage, "old1") == ("guaranteed", ["new1"])
 
     drain.drain(stage.sandbox, "old1")
-    assert stage.node_of("db") == "new1"
+    db = stage.path("VirtualMachineInstance", "db")
+    stage.api.wait(lambda vmi: vmi["status"].get("nodeName") == "new1", db)
 
 
 @pytest.mark.parametrize("run_strategy", ["Always", "Manual"])
