@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import typing as t
 from dataclasses import replace
+from functools import cached_property
 
 from ..compliance.pending import PendingReasons
 from ..kubevirt.next_pod import why_estimated
@@ -160,6 +161,10 @@ class _Forecaster:
         self.waiting = PendingReasons(self.index, topology)
         self.pending = self._competing()
 
+    @cached_property
+    def _evictions(self) -> Evictions:
+        return Evictions(self.change.after)
+
     def forecast(self) -> Forecast:
         simulation = self._simulation()
         recreated = [n for n, x in enumerate(self.pending) if x.reason == "recreate"]
@@ -219,15 +224,14 @@ class _Forecaster:
         """VMs that the rules move, or would, and that then get a pod that may ask for other things."""
         skipped = {left.instance for left in self.plan.skipped}
         methods = {move.uid: move.method for move in self.plan.moves}
-        evictions = Evictions(self.change.after)
         for vm in self.changed.candidates:
             vmi, ref = vm.instance.vmi, vm.instance.ref
             if vmi is None or (vm.uid not in methods and ref not in skipped):
                 continue
             if methods.get(vm.uid) is Method.MIGRATE or (vm.uid not in methods and vm.can_migrate):
-                why = evictions.migrated(vm.pod, vmi)[1]
+                why = self._evictions.migrated(vm.pod, vmi)[1]
             else:
-                changed = evictions.changed_by_restart(vmi, vm.workload)
+                changed = self._evictions.changed_by_restart(vmi, vm.workload)
                 why = changed.reason or ("its template was changed" if changed.pod else "")
             if why:
                 yield f"{ref} {ESTIMATED}: {why}"
@@ -413,8 +417,7 @@ class _Forecaster:
         if decision.answer is not ForecastResult.IMPOSSIBLE or not bound:
             return None
         with self.index.without(*(pending.source for pending in bound)):
-            evictions = Evictions(self.change.after)
-            freed = [_without_source(pending, evictions) for pending in self.pending]
+            freed = [_without_source(pending, self._evictions) for pending in self.pending]
             simulation = PlacementSimulation(self.index, freed)
             answer = evaluate(simulation, SearchOptions(limit=self.limit)).answer
         if answer not in (ForecastResult.GUARANTEED, ForecastResult.POSSIBLE):

@@ -25,7 +25,7 @@ from .next_pod import (
     launcher_pod,
     planned_vmi,
     why_estimated,
-    with_machine_type,
+    with_missing_machine_type,
 )
 
 _OF_POD = ("domain", "networks", "volumes")
@@ -70,7 +70,7 @@ def changed_by_migration(target: Pod, vmi: Vmi, platform: Platform) -> tuple[Pod
     """`target`, a migration's target that asks for what the running pod does, with what it asks for itself; and
     why that is an estimate, empty where it is known."""
     if release(platform.kubevirt) >= MACHINE_TYPE_SINCE:
-        placement = with_machine_type(target.placement, vmi.machine_type)
+        placement = with_missing_machine_type(target.placement, vmi.machine_type)
         target = replace(target, placement=placement)
     claims = tuple(claim for claim in target.claims if not claim.startswith(_STATE))
     if vmi.resized:

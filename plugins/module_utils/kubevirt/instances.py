@@ -199,9 +199,14 @@ def in_flight(snapshot: Snapshot, namespaces: t.Collection[str] = ()) -> InFligh
             pods |= here
         else:
             pods |= elsewhere
-    staying_vmis = {vmi.uid for vmi in snapshot.vmis if not vmi.terminating}
-    pods -= {pod.uid for pod in snapshot.pods if pod.lingers and _vmi_uid(pod) not in staying_vmis}
+    staying = _staying_vmis(snapshot)
+    pods -= {pod.uid for pod in snapshot.pods if pod.lingers and _vmi_uid(pod) not in staying}
     return InFlight(frozenset(pods), frozenset(instances))
+
+
+def _staying_vmis(snapshot: Snapshot) -> set[str]:
+    """The uids of VMIs that are not being deleted."""
+    return {vmi.uid for vmi in snapshot.vmis if not vmi.terminating}
 
 
 def claim_name(volume: t.Mapping[str, JSON]) -> str:
@@ -243,12 +248,12 @@ def settled(snapshot: Snapshot, failing: t.Container[str] = ()) -> Snapshot:
     its VMI is not being deleted."""
     leaving = in_flight(snapshot)
     not_ready = {node.name for node in snapshot.nodes if not node.ready or node.name in failing}
-    staying_vmis = {vmi.uid for vmi in snapshot.vmis if not vmi.terminating}
+    staying = _staying_vmis(snapshot)
 
     def ends(pod: Pod) -> bool:
         if not pod.terminating:
             return pod.uid in leaving.pods
-        if _vmi_uid(pod) in staying_vmis:
+        if _vmi_uid(pod) in staying:
             return False
         if pod.node_name in failing and needs_fencing(pod):
             return True

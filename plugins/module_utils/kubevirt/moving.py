@@ -96,7 +96,8 @@ PLACEMENT_FIELDS = (*LIVE_FIELDS, SPREAD_FIELD)
 RESTARTABLE = ("Always", "Manual", "RerunOnFailure")
 """Run strategies under which KubeVirt restarts a running VM (virt-api, rest/lifecycle.go)."""
 
-_PERMISSION = "set apply_pending_changes"
+PERMISSION = "set apply_pending_changes"
+"""What a user of a rollout does to apply other pending changes, too."""
 
 EASE = (Method.MIGRATE, Method.RESTART, Method.RECREATE)
 """Methods, the least disruptive first."""
@@ -189,14 +190,15 @@ def _of_replica(workload: Workload, vmi: Vmi, apply_pending_changes: bool = Fals
     return MoveOptions((Method.RECREATE,), reason)
 
 
-def why_not_recreated(workload: Workload, vmi: Vmi, permission: str = _PERMISSION) -> str:
+def why_not_recreated(workload: Workload, vmi: Vmi, permission: str = PERMISSION) -> str:
     """Why another VMI of a replica set would have more than the declared placement; empty where it would
     not. A replica set makes each VMI from its template as it is then (watch/replicaset/replicaset.go)."""
     changes = staged_changes(workload, vmi)
-    return _applies_more("recreating the VMI", changes, permission) if changes else ""
+    return applies_more("recreating the VMI", changes, permission) if changes else ""
 
 
-def _applies_more(action: str, changes: t.Sequence[str], permission: str) -> str:
+def applies_more(action: str, changes: t.Sequence[str], permission: str) -> str:
+    """Why an action is not taken that would apply these changes, too."""
     return (
         f"{action} would also apply other pending changes ({_listed(changes)}): apply them, or"
         f" {permission}"
@@ -226,7 +228,7 @@ def _restart(
     if workload.condition("VolumesChange"):
         return (), "KubeVirt refuses a restart while volumes are being changed"
     if not apply_pending_changes and (foreign := staged_changes(workload, vmi)):
-        return (), _applies_more("a restart", foreign, _PERMISSION)
+        return (), applies_more("a restart", foreign, PERMISSION)
     return (Method.RESTART,), ""
 
 

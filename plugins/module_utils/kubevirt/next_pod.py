@@ -116,7 +116,7 @@ def _with_machine_type(selector: dict[str, str], machine_type: str) -> dict[str,
     return {**others, f"{MACHINE_TYPE}{machine_type}": "true"}
 
 
-def with_machine_type(placement: Placement, machine_type: str) -> Placement:
+def with_missing_machine_type(placement: Placement, machine_type: str) -> Placement:
     """The placement of a migration's target, where a KubeVirt that asks for no machine type made the running
     pod, and the one that makes the target does."""
     selector = placement.node_selector

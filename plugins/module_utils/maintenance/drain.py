@@ -38,7 +38,7 @@ from ..rollout.watch import Listening
 from .drain_plan import DrainView
 from .mark import DamagedMark, MaintenancePhase, again, begun, is_marked, mark_of, mark_write
 from .options import MaintenanceOptions, check_limits, select
-from .pods import PENDING_CHANGES
+from .pods import ALLOW_PENDING_CHANGES
 from .preflight import NO_PLACE, preflight, refusal, refusing
 from .read_preflight import read_preflight
 
@@ -81,7 +81,7 @@ class DrainStep(RolloutStep):
         self.revisions = StartRevisions(
             self.api,
             lenient=state.held is None,
-            permission=f"allow the finding {PENDING_CHANGES}",
+            permission=ALLOW_PENDING_CHANGES,
         )
         self.nodes: tuple[Node, ...] = ()
         self.writes: list[Write] = []

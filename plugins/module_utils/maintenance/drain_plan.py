@@ -36,7 +36,15 @@ from ..rollout.move import MoveRecord, Phase, ready
 from ..rollout.options import RolloutOptions
 from ..rollout.view import WhyNoRestart
 from ..view.view import ClusterView
-from .pods import PENDING_CHANGES, VM_POLICIES, PodAction, PodDecision, PodFilter, vm_policy
+from .pods import (
+    ALLOW_PENDING_CHANGES,
+    PENDING_CHANGES,
+    VM_POLICIES,
+    PodAction,
+    PodDecision,
+    PodFilter,
+    vm_policy,
+)
 
 ATTEMPTS = 3
 """Migrations of one VM that a run begins before it gives up on it."""
@@ -184,8 +192,7 @@ class DrainView:
         if movable is None or PENDING_CHANGES in self.allowed:
             return ""
         if movable.workload is not None and movable.workload.ref.kind == REPLICA_SET.name:
-            permission = f"allow the finding {PENDING_CHANGES}"
-            return why_not_recreated(movable.workload, vmi, permission)
+            return why_not_recreated(movable.workload, vmi, ALLOW_PENDING_CHANGES)
         return self.why_no_restart(movable, self.snapshot.platform)
 
     def policy_of(self, vmi: Vmi) -> str:

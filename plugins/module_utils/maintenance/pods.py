@@ -39,6 +39,9 @@ OF_PODS = (BARE_POD, DAEMONSET_MISSING, LOCAL_DATA_LOST, STANDALONE_VMI, VMI_UNR
 PENDING_CHANGES = "pending_changes"
 """Finding: a restart of the VM would also apply changes that are not about placement."""
 
+ALLOW_PENDING_CHANGES = f"allow the finding {PENDING_CHANGES}"
+"""What a user of a drain does to apply them."""
+
 VM_POLICY = f"{PREFIX}vm-policy"
 """Label of a VM, or of its VMI: its own policy for maintenance."""
 

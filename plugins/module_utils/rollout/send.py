@@ -26,7 +26,7 @@ from ..api.errors import (
     Throttled,
 )
 from ..cluster.access import Right
-from ..kubevirt.moving import changes_since_start
+from ..kubevirt.moving import PERMISSION, applies_more, changes_since_start
 from ..model import kinds as names
 from ..model.json_pointer import JSON
 from ..model.kinds import (
@@ -165,9 +165,7 @@ class StartRevisions:
     before anything is sent. `permission`: what a user does to apply these changes too.
     """
 
-    def __init__(
-        self, api: ApiClient, *, lenient: bool, permission: str = "set apply_pending_changes"
-    ) -> None:
+    def __init__(self, api: ApiClient, *, lenient: bool, permission: str = PERMISSION) -> None:
         self._api = api
         self._lenient = lenient
         self._permission = permission
@@ -194,12 +192,7 @@ class StartRevisions:
                 f" {self._permission}"
             )
         changes = changes_since_start(started, workload, vmi, platform)
-        if not changes:
-            return ""
-        return (
-            f"a restart would also apply other pending changes ({', '.join(changes)}): apply them, or"
-            f" {self._permission}"
-        )
+        return applies_more("a restart", changes, self._permission) if changes else ""
 
     def _read(self, vmi: Vmi) -> t.Mapping[str, JSON] | None:
         if not vmi.revision:
