@@ -208,13 +208,15 @@ options:
     default: refuse
   fail_on_forecast:
     description:
-      - Forecasts with which the task fails before it writes, as M(virt.placement.forecast_info) returns them.
-      - The task ignores what is as bad without the rules. The role C(placement_apply) fails then, too.
-      - A forecast reads all pods of the cluster. With an empty list no forecast is made.
+      - Makes a forecast of the rules as M(virt.placement.forecast_info) does, and fails before the task writes if the
+        forecast is one of these. With an empty list no forecast is made.
+      - Without a forecast, the task refuses rules only by their findings, as for more VMs than there are zones. A
+        forecast adds resources, volumes, and which VMs can be moved. It reads all pods of the cluster.
+      - The task ignores what is as bad without the rules. The role C(placement_apply) makes a forecast of its own.
     type: list
     elements: str
     choices: [possible, impossible, unknown]
-    default: [impossible]
+    default: []
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - virt.placement.attributes
@@ -258,10 +260,11 @@ EXAMPLES = r"""
         workloads: [web-1, web-2, web-3]
         keep_apart: zone
 
-- name: Run the databases on fast nodes, and the application beside one of them
+- name: Run the databases on fast nodes, and the application beside one of them, unless this is impossible
   virt.placement.rules:
     namespace: shop
     rule_set: tiers
+    fail_on_forecast: [impossible]
     rules:
       - name: db-on-fast-nodes
         workloads: [db1, db2]
@@ -590,7 +593,7 @@ def main() -> None:
             fail_on_forecast={
                 "type": "list",
                 "elements": "str",
-                "default": ["impossible"],
+                "default": [],
                 "choices": ["possible", "impossible", "unknown"],
             },
             **ASSUME_NODE_LABELS,

@@ -247,8 +247,10 @@ APART = {
 TASKS: t.Mapping[str, Task] = {
     "all": Task("placement_info", {}, _everything),
     "team": Task("placement_info", {"namespaces": [live_cluster.TEAM]}, _team),
-    "rules": Task("rules", {**APART, "fail_on_forecast": []}, _rules, "mover"),
-    "forecast": Task("rules", APART, _rules_with_forecast, "mover"),
+    "rules": Task("rules", APART, _rules, "mover"),
+    "forecast": Task(
+        "rules", {**APART, "fail_on_forecast": ["impossible"]}, _rules_with_forecast, "mover"
+    ),
     "lint": Task("lint_info", {**APART, "online": True}, _lint),
 }
 ROLLOUT = "rollout"

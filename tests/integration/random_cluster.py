@@ -268,7 +268,6 @@ class Stage:
             "namespace": NAMESPACE,
             "rules": [{**self.case.rule, "allow_findings": allowed}],
             "workload_rollout": "allow",
-            "fail_on_forecast": [],  # the forecast is what is tested
         }
         written = run_module(rules.main, params)
         assert written["changed"], written

@@ -251,7 +251,7 @@ def test_moved_vm_that_violates_a_rule_fails_the_job_at_its_end(
 ) -> None:
     """The tasks for the node write a rule that keeps the VM away from home, to a node that is cordoned."""
     rule = {"name": "moved", "workloads": ["a1"], "run_on": {HOME: "w3"}}
-    task = {"namespace": NAMESPACE, "rule_set": "moved", "rules": [rule], "fail_on_forecast": []}
+    task = {"namespace": NAMESPACE, "rule_set": "moved", "rules": [rule]}
     work = tmp_path / "work.yml"
     work.write_text(yaml.safe_dump([{"name": "Write a rule", "virt.placement.rules": task}]))
     selected = {"placement_maintenance_nodes": ["w1"], "placement_maintenance_tasks": str(work)}

@@ -43,7 +43,7 @@ class Ask:
         """Write rules, as the module rules does."""
         kubeconfig = str(self.sandbox.kubeconfig("mover"))
         params = {"kubeconfig": kubeconfig, "namespace": self.namespace, "rules": list(listed)}
-        return self._run(rules.main, {**params, "fail_on_forecast": [], **options})
+        return self._run(rules.main, {**params, **options})
 
     def create(self, manifest: JSON) -> None:
         manifest = copy.deepcopy(manifest)

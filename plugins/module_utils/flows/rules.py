@@ -269,8 +269,8 @@ def _forecast_refusal(
         return ""
     reasons = "; ".join(after.reasons)
     return (
-        f"the forecast of these rules is {after.answer}: {reasons}. Change the rules, or set"
-        " fail_on_forecast to [] to write them all the same"
+        f"the forecast of these rules is {after.answer}: {reasons}. Change the rules, or"
+        f" take {after.answer} out of fail_on_forecast to write them all the same"
     )
 
 
