@@ -20,7 +20,7 @@ from ..api.lists import list_all
 from ..cluster.identity import KUBEVIRT_PATH, unreadable
 from ..model.json_pointer import JSON
 from ..model.manifests import controller_of
-from ..model.objects import Node, Pod, Ref
+from ..model.objects import Labels, Node, Pod, Ref
 from ..model.placement_manifests import selector_from_json
 from ..model.snapshot import Unreadable
 from ..model.topology import Topology
@@ -34,8 +34,9 @@ Object = t.Mapping[str, JSON]
 BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
 NODE_HEALTH_CHECKS = "/apis/remediation.medik8s.io/v1alpha1/nodehealthchecks"
 CONFIG_POOLS = "/apis/machineconfiguration.openshift.io/v1/machineconfigpools"
+OPENSHIFT_MACHINES = "/apis/machine.openshift.io/v1beta1"
 MACHINE_APIS = (
-    "/apis/machine.openshift.io/v1beta1",
+    OPENSHIFT_MACHINES,
     "/apis/cluster.x-k8s.io/v1beta2",
     "/apis/cluster.x-k8s.io/v1beta1",
 )
@@ -158,36 +159,49 @@ class _Reader:
             return ()
 
     def machine_health_checks(self, base: str, nodes: t.Sequence[Node]) -> list[Automation]:
-        checks = self.items(f"{base}/machinehealthchecks")
-        if not checks:
-            return []
-        machines = self.items(f"{base}/machines")
-        by_name = {node.name: node for node in nodes}
+        """Of the namespaces that these nodes name: whoever owns another one may create both kinds there."""
+        named = [(node, _machine_of(node.annotations, base)) for node in nodes]
+        namespaces = {namespace for _node, (namespace, _name) in named}
+        checks = [
+            check
+            for check in self.items(f"{base}/machinehealthchecks")
+            if check["metadata"].get("namespace") in namespaces
+            and PAUSED not in (check["metadata"].get("annotations") or {})
+        ]
+        listed = self.items(f"{base}/machines") if checks else ()
+        machines = {(x["metadata"].get("namespace"), x["metadata"]["name"]): x for x in listed}
         automation = []
         for check in checks:
-            if PAUSED in (check["metadata"].get("annotations") or {}):
-                continue
             selector = selector_from_json((check.get("spec") or {}).get("selector"))
-            covered = {
+            covered = frozenset(
                 node.name
-                for machine in machines
-                if machine["metadata"].get("namespace") == check["metadata"].get("namespace")
+                for node, key in named
+                if key[0] == check["metadata"]["namespace"]
+                and (machine := machines.get(key)) is not None
                 and matches(selector, machine["metadata"].get("labels") or {})
-                and (node := _node_of(machine, by_name)) is not None
-            }
+                and _has_node(machine, node)
+            )
             effect = "it replaces or reboots a machine whose node is not Ready for some time"
             ref = _ref("MachineHealthCheck", check)
-            automation.append(Automation(HEALTH_CHECK, ref, frozenset(covered), effect))
+            automation.append(Automation(HEALTH_CHECK, ref, covered, effect))
         return automation
 
 
-def _node_of(machine: Object, nodes: t.Mapping[str, Node]) -> Node | None:
-    """The node of a Machine, if it is one of these. Machines of other clusters have nodes with other uids."""
+def _machine_of(annotations: Labels, base: str) -> tuple[str, str]:
+    """Namespace and name of the Machine of a node, by the annotations that the controllers write to nodes
+    (machine-api-operator, `pkg/controller/nodelink`; Cluster API, `machine_controller_noderef.go`). Empty
+    where there are none."""
+    if base == OPENSHIFT_MACHINES:
+        namespace, _slash, name = annotations.get("machine.openshift.io/machine", "").partition("/")
+        return namespace, name
+    namespace, name = (f"cluster.x-k8s.io/{x}" for x in ("cluster-namespace", "machine"))
+    return annotations.get(namespace, ""), annotations.get(name, "")
+
+
+def _has_node(machine: Object, node: Node) -> bool:
+    """Machines of other clusters have nodes with other uids."""
     reference = (machine.get("status") or {}).get("nodeRef") or {}
-    node = nodes.get(reference.get("name") or "")
-    if node is None or reference.get("uid") not in (None, "", node.uid):
-        return None
-    return node
+    return reference.get("name") == node.name and reference.get("uid") in (None, "", node.uid)
 
 
 def _node_health_checks(items: t.Sequence[Object], nodes: t.Sequence[Node]) -> list[Automation]:

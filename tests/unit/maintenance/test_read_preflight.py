@@ -37,7 +37,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 from tests.unit.planning.scenes import Cluster, cluster, deployment, machine
 
 JSON = t.Any
-OPENSHIFT = "/apis/machine.openshift.io/v1beta1"
 
 
 class Server:
@@ -146,6 +145,20 @@ def test_node_that_is_excluded_from_remediation() -> None:
     assert [check.nodes for check in server.read(made).automation] == [set()]
 
 
+OF_OPENSHIFT = {"machine.openshift.io/machine": "infra/m1"}
+OF_CLUSTER_API = {
+    "cluster.x-k8s.io/cluster-namespace": "infra",
+    "cluster.x-k8s.io/machine": "m1",
+}
+WORKERS = {"selector": {"matchLabels": {"role": "worker"}}}
+
+
+def worker(namespace: str, name: str, reference: JSON) -> JSON:
+    made = item(name, namespace, status={"nodeRef": reference})
+    made["metadata"]["labels"] = {"role": "worker"}
+    return made
+
+
 @pytest.mark.parametrize(
     ("reference", "covered"),
     [
@@ -155,19 +168,43 @@ def test_node_that_is_excluded_from_remediation() -> None:
         ({"name": "n2"}, set()),
     ],
 )
-def test_machine_health_check(reference: JSON, covered: set[str]) -> None:
+@pytest.mark.parametrize(
+    ("api", "annotations"),
+    [
+        (read_preflight.MACHINE_APIS[0], OF_OPENSHIFT),
+        (read_preflight.MACHINE_APIS[-1], OF_CLUSTER_API),
+    ],
+)
+def test_machine_health_check(
+    api: str, annotations: JSON, reference: JSON, covered: set[str]
+) -> None:
     server = Server()
-    machine_of_n1 = item("m1", "infra", status={"nodeRef": reference})
-    machine_of_n1["metadata"]["labels"] = {"role": "worker"}
-    spec = {"selector": {"matchLabels": {"role": "worker"}}}
-    paused = item("paused", "infra", spec=spec)
+    paused = item("paused", "infra", spec=WORKERS)
     paused["metadata"]["annotations"] = {read_preflight.PAUSED: ""}
-    server.lists[f"{OPENSHIFT}/machines"] = [machine_of_n1]
-    server.lists[f"{OPENSHIFT}/machinehealthchecks"] = [item("mhc", "infra", spec=spec), paused]
-    (check,) = server.read().automation
+    server.lists[f"{api}/machines"] = [worker("infra", "m1", reference)]
+    server.lists[f"{api}/machinehealthchecks"] = [item("mhc", "infra", spec=WORKERS), paused]
+    made = cluster("ab")
+    made.nodes["n1"]["metadata"]["annotations"] = annotations
+    (check,) = server.read(made).automation
 
     assert (check.finding, check.ref.name) == (HEALTH_CHECK, "mhc")
     assert check.nodes == covered
+
+
+@pytest.mark.parametrize("annotations", [{}, OF_OPENSHIFT, OF_CLUSTER_API])
+@pytest.mark.parametrize("name", ["m1", "m2"])
+@pytest.mark.parametrize("api", read_preflight.MACHINE_APIS)
+def test_machine_and_health_check_of_a_tenant_cover_no_node(
+    api: str, name: str, annotations: JSON
+) -> None:
+    server = Server()
+    node = {"name": "n1", "uid": "node-n1"}
+    server.lists[f"{api}/machines"] = [worker("tenant", name, node), worker("infra", "m2", node)]
+    server.lists[f"{api}/machinehealthchecks"] = [item("mhc", "tenant", spec=WORKERS)]
+    made = cluster("ab")
+    made.nodes["n1"]["metadata"]["annotations"] = annotations
+
+    assert [x.ref for x in server.read(made).automation if x.nodes] == []
 
 
 @pytest.mark.parametrize(
