@@ -15,9 +15,6 @@ from ansible_collections.virt.placement.plugins.module_utils.api.errors import (
     NotFound,
     ServerFault,
 )
-from ansible_collections.virt.placement.plugins.module_utils.cluster.halted_vms import (
-    with_expanded_templates,
-)
 from ansible_collections.virt.placement.plugins.module_utils.cluster.identity import (
     _kubevirt_fields,
     _release,
@@ -28,6 +25,9 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.reading imp
     _claim_terms,
     _controller,
     _unserved_pools,
+)
+from ansible_collections.virt.placement.plugins.module_utils.flows.rules import (
+    _with_expanded_templates,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     migration_from_manifest,
@@ -208,7 +208,7 @@ def _expanded(answer: JSON, **spec: JSON) -> tuple[Snapshot, list[str]]:
     workload = workload_from_manifest("VirtualMachine", vm)
     api = Answering(answer)
     snapshot = Snapshot(workloads=(workload,))
-    return with_expanded_templates(t.cast(t.Any, api), snapshot, {workload.ref}), api.paths
+    return _with_expanded_templates(t.cast(t.Any, api), snapshot, {workload.ref}), api.paths
 
 
 TYPED = {"instancetype": {"name": "typed"}}
