@@ -112,8 +112,9 @@ summary:
       type: int
     not_enforced:
       description:
-        - Instances on a node that satisfies the required rules, with a pod that was scheduled without one of them.
-        - They are placed correctly, and the rule is not enforced yet.
+        - Instances on a node that satisfies the required rules, which changed after the pod was scheduled (a rule was
+          added, changed or removed).
+        - They are placed correctly. The next migration or restart enforces the change.
       type: int
     pending:
       description: Instances without a node.
@@ -241,7 +242,7 @@ instances:
           type: list
           elements: str
         enforced:
-          description: Whether the running pod was scheduled with the rule.
+          description: Whether the running pod was scheduled with the rule as it is now.
           type: bool
         if_enforced:
           description: The verdict that the instance would have on its node if the rule were enforced.
@@ -360,7 +361,7 @@ findings:
       C(rollout_deadlock), C(max_skew_misread) and C(spread_blocks_drain) are about what terms do to moves.
     - C(too_many_terms) is about a pod with more than 32 of them.
     - C(bypassed_by_node_term), C(copied_annotation), C(externally_managed) and C(unsupported_by_server) are about
-      rules that are not enforced as written.
+      rules that have not the effect that was written.
     - C(invalid_placement) is about templates of which the API server makes no pod.
   returned: success
   type: list

@@ -41,7 +41,7 @@ options:
       - V(preference_not_met) also moves instances that do not meet a preferred rule, if a node is available where they
         would meet it. Each of them moves at most once.
       - V(not_enforced) moves what V(violated) moves, and also instances that are placed correctly but still run with
-        previous constraints.
+        previous constraints, because the rules changed after their pods were scheduled.
       - V(all) moves every instance once. A rollout with this scope that was killed continues where it stopped.
     type: str
     choices: [violated, preference_not_met, not_enforced, all]

@@ -88,8 +88,9 @@ class RuleResult:
             reason = self._reason(self.unreadable)
             return RuleVerdict(self.rule, Verdict.UNKNOWN, reason, (), enforced)
         if self.missing:
-            if placed is Verdict.SATISFIED and not self.stale:
-                reason = f"placed correctly, rule not enforced yet: {reason}"
+            change = "removal" if self.stale else "rule"
+            where = "placed correctly, " if placed is Verdict.SATISFIED else ""
+            reason = f"{where}{change} not enforced yet: {reason}"
             return RuleVerdict(
                 self.rule, Verdict.NOT_ENFORCED, reason, self.better, enforced, placed
             )

@@ -121,10 +121,10 @@ def bypass_text(rule: NodeRule) -> str:
     if not rule.bypasses:
         return (
             "a node selector term without the rule's expressions lets the node through, and node"
-            " selector terms are OR-ed: the rule is not enforced"
+            " selector terms are OR-ed: the scheduler may ignore the rule"
         )
     terms = ", ".join(f"nodeSelectorTerms[{number}]" for number in rule.bypasses)
-    return f"{terms} lacks the rule's expression, and node selector terms are OR-ed: the rule is not enforced"
+    return f"{terms} lacks the rule's expression, and node selector terms are OR-ed: the scheduler may ignore the rule"
 
 
 def _violates_node_affinity(

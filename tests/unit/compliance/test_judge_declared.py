@@ -79,6 +79,7 @@ def test_an_unmet_preference_that_is_not_enforced_says_both() -> None:
 
     assert found.verdict is Verdict.NOT_ENFORCED
     assert found.if_enforced is Verdict.PREFERENCE_NOT_MET
+    assert found.reason.startswith("rule not enforced yet: ")
 
 
 def test_a_group_label_that_is_missing_on_the_pod_is_judged_as_if_it_were_there() -> None:
@@ -114,6 +115,7 @@ def test_a_term_that_is_no_longer_declared_is_not_enforced() -> None:
     found = rule(judge(cluster.snapshot()), "db", "")
 
     assert found.verdict is Verdict.NOT_ENFORCED
+    assert found.reason.startswith("placed correctly, removal not enforced yet: ")
     assert found.reason.endswith("which is no longer declared; in effect until its next migration")
 
 
