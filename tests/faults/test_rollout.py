@@ -258,7 +258,7 @@ def test_removed_undo_records_are_reported_though_the_lease_cannot_be_released_a
     assert not result.get("failed"), result.get("msg")
     cleared = {f"VirtualMachine {shop.namespace}/{name}" for name in fault.cleared()}
     assert cleared
-    (removal,) = [line for line in result["progress"] if "undo record" in line]
+    (removal,) = [line for line in result["progress"] if "placement.virt/undo" in line]
     assert all(name in removal for name in cleared)
     assert any("waiting for the API server" in line for line in result["progress"])
     assert len(result["moves"]) == 1

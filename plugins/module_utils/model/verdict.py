@@ -16,9 +16,9 @@ class Verdict(str, enum.Enum):
     """From best to worst. The verdict of an instance is the worst of its rules.
 
     satisfied: the rule holds where the instance runs, and is enforced. preference_not_met: a preferred
-    rule does not hold there. not_enforced: the rules changed after the running pod was scheduled (one
-    was added, changed or removed), and nothing required is violated. violated: a required rule is violated where the instance
-    runs, enforced or not.
+    rule does not hold there. not_enforced: the rules changed after the running pod was scheduled
+    (one was added, changed or removed), and nothing required is violated. violated: a required rule
+    is violated where the instance runs, enforced or not.
     """
 
     SATISFIED = "satisfied"

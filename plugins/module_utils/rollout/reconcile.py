@@ -18,6 +18,7 @@ from ..api.transport import uptime
 from ..cluster import lease
 from ..cluster.lease import LeaseKeeper, LeaseLost
 from ..model.kinds import KINDS, VMI, instance_path, instances_path
+from ..model.objects import Pod
 from ..model.placement_manifests import CREATED_BY
 from ..model.plan import Method, Move, Plan, SkippedInstance
 from ..model.snapshot import Instance
@@ -269,7 +270,7 @@ class Reconciler:
         sources = self._foreign.sources(api, snapshot) if plan.moves else {}
         load = load_of(snapshot, self.in_flight, in_scope, about, sources)
         begun = {record.uid for record in records}
-        planned = {move.uid for move in plan.moves}
+        planned = {move.uid: move for move in plan.moves}
         for move in plan.moves:
             if move.uid in begun or self.failed:
                 continue
@@ -320,7 +321,7 @@ class Reconciler:
         return True
 
     def _why_wait(
-        self, move: Move, planned: t.Container[str], load: Load, now: Reconciliation
+        self, move: Move, planned: t.Mapping[str, Move], load: Load, now: Reconciliation
     ) -> str:
         movable = now.view.by_uid[move.uid]
         gate = self._gate(self._counted(now.view), now.nodes.domain(move.source))
@@ -328,19 +329,22 @@ class Reconciler:
             now.stop_reason = gate.reason
         if gate:
             return gate.reason
-        if any(uid in planned for uid in move.after):
-            return f"{move.instance} moves after other instances"
+        name = report.short(move.workload, move.instance)
+        first = next((planned[uid] for uid in move.after if uid in planned), None)
+        if first is not None:
+            linked = _related(movable, now.view.by_uid[first.uid].declared_pod, now)
+            return report.moves_after(name, first, linked=linked)
         if now.observer.has_foreign_migration(movable.instance):
-            return f"another migration of {move.instance} is in flight"
+            return f"another migration of {name} is in flight"
         if move.method is Method.MIGRATE and now.observer.propagating(movable.instance):
-            return f"KubeVirt has not copied the new placement to {move.instance} yet"
+            return f"KubeVirt has not copied the new placement to {name} yet"
         related = self._related_in_flight(movable, now)
         if related is not None and related.phase is Phase.GIVEN_UP:
             reason = f"a rule is about it and about {related.instance}: {related.note}"
             now.held[move.uid] = reason
             return reason
         if related is not None:
-            return f"{move.instance} waits for the move of {related.instance}: a rule of one names the other"
+            return report.moves_after(name, related, linked=True)
         limits = Limits(self.options.max_parallel, self.options.max_unavailable)
         return limit_reached(move, load, limits, now.view.snapshot)
 
@@ -352,10 +356,7 @@ class Reconciler:
             like = now.view.by_uid.get(record.uid) or now.view.by_workload.get(record.workload)
             successor = now.observer.successors.get(record.uid)
             pod = like.declared_pod if like is not None else successor.pod if successor else None
-            if pod is None:
-                continue
-            pair = {movable.uid: movable.declared_pod, f"{record.uid} ": pod}
-            if Dependencies(pair, now.view.snapshot.namespaces).related(movable.uid):
+            if pod is not None and _related(movable, pod, now):
                 return record
         return None
 
@@ -411,6 +412,12 @@ class Reconciler:
         if reason:
             name = report.short(record.workload, record.instance)
             self.report.lines.append(report.deferred(name, reason))
+
+
+def _related(movable: MovableInstance, other: Pod, now: Reconciliation) -> bool:
+    """Whether a constraint of the one pod is about the other, which may be its successor."""
+    pair = {movable.uid: movable.declared_pod, "other": other}
+    return bool(Dependencies(pair, now.view.snapshot.namespaces).related(movable.uid))
 
 
 def _touched(record: MoveRecord, successor: Instance | None) -> t.Iterator[tuple[str, str]]:

@@ -50,7 +50,7 @@ class NodeDescriptions:
         return f"{node} ({zone})" if zone else node or "no node"
 
 
-def plan_lines(run: str, plan: Plan, *, name_skipped: bool = True) -> list[str]:
+def plan_lines(plan: Plan, run: str = "", *, name_skipped: bool = True) -> list[str]:
     """The plan and, with `name_skipped`, each instance that it skips. One that has no node yet is not
     skipped as long as other moves may free one."""
     waiting = no_node(plan) if plan.moves else []
@@ -59,7 +59,7 @@ def plan_lines(run: str, plan: Plan, *, name_skipped: bool = True) -> list[str]:
     parts += [f"{len(skipped)} skipped"] if skipped else []
     parts += [f"{len(waiting)} without a node to move to yet"] if waiting else []
     return [
-        f"{run}: {', '.join(parts)}",
+        f"{f'{run}: ' if run else ''}{', '.join(parts)}",
         *(map(skipped_line, skipped) if name_skipped else ()),
         *map(_waiting_line, waiting),
     ]
@@ -148,6 +148,12 @@ def held(name: str, reason: str) -> str:
     return f"the migration of {name} waits: {reason}"
 
 
+def moves_after(name: str, first: Move | MoveRecord, *, linked: bool) -> str:
+    """Why a move has not begun. `linked`: a rule or another constraint is about the two instances."""
+    why = "since a rule is about both" if linked else "which makes room for it"
+    return f"{name} moves after {short(first.workload, first.instance)}, {why}"
+
+
 def needless(names: t.Sequence[str]) -> str:
     return f"{_some(names)} {'needs' if len(names) == 1 else 'need'} no move any more"
 
@@ -171,10 +177,10 @@ def undo_notes_removed(workloads: t.Sequence[str], *, check: bool) -> list[str]:
     """One line for all workloads whose undo record was removed, since what is declared is enforced."""
     if not workloads:
         return []
-    removed = "would be removed" if check else "removed"
+    deleted = "would be deleted" if check else "were deleted"
     return [
-        f"all declared constraints of {_some(workloads)} are enforced; their undo records"
-        f" (annotation {UNDO}) {removed}"
+        f"{_some(workloads)}: all rules are enforced, so the saved previous constraints (annotation {UNDO})"
+        f" {deleted}"
     ]
 
 

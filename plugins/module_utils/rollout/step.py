@@ -21,7 +21,7 @@ from ..cluster.lease import HeldLease, LeaseKeeper, LeaseLost, LeaseReading
 from ..cluster.patching import apply
 from ..cluster.reading import ReadScope
 from ..model.findings import InvalidInput
-from ..model.kinds import WRITABLE_KINDS
+from ..model.kinds import UNDO, WRITABLE_KINDS
 from ..model.plan import Plan, skipped_as_json
 from ..model.snapshot import Snapshot
 from . import handover, report
@@ -123,7 +123,7 @@ class RolloutStep:
         if self.options.require_rights or not self.nothing_to_do(view, plan):
             self.refuse(view, plan)
             self._require_rights(reading, (), view, plan)
-        self._report_plan("check mode", plan)
+        self._report_plan(plan)
         nodes = report.NodeDescriptions.of(view.snapshot, self.options.zone_key)
         self.report.lines += report.planned_lines(plan.moves, nodes)
         result = self.result(finished=True)
@@ -164,7 +164,7 @@ class RolloutStep:
         plan = view.plan(self.options)
         if reading is not None and not records and self.nothing_to_do(view, plan):
             if plan.skipped:
-                self._report_plan("nothing to move", plan)
+                self._report_plan(plan)
             return self.finish(view, plan)
         self.refuse(view, plan)
         self._require_rights(reading, records, view, plan)
@@ -174,7 +174,7 @@ class RolloutStep:
         keeper, journal = taken
         with keeper.renewed_in_background():
             self._outdate_pending_deletes(keeper.held, journal)
-            self._report_plan(f"run {journal.run}", plan)
+            self._report_plan(plan, f"run {journal.run}")
             return self._reconcile(keeper, journal, view)
 
     def nothing_to_do(self, _view: View, plan: Plan) -> bool:
@@ -400,14 +400,16 @@ class RolloutStep:
         result.report_not_enforced(view.candidates, plan)
         if applied.failed:
             errors = "; ".join(str(failure.error) for failure in applied.failed)
-            result.failure = f"the undo records of some workloads could not be removed: {errors}"
+            result.failure = (
+                f"annotation {UNDO}, which is not needed any more, could not be deleted: {errors}"
+            )
         result.judge_skipped(plan, fail=self.options.fail_on_skipped)
         return result
 
-    def _report_plan(self, run: str, plan: Plan) -> None:
+    def _report_plan(self, plan: Plan, run: str = "") -> None:
         """With fail_on_skipped the failure names what is skipped."""
         name_skipped = not self.options.fail_on_skipped
-        self.report.lines += report.plan_lines(run, plan, name_skipped=name_skipped)
+        self.report.lines += report.plan_lines(plan, run, name_skipped=name_skipped)
 
     def _time_over(self, reconciler: Reconciler, view: View, waiting: str) -> StepResult:
         reconciler.cancel_all(view)

@@ -169,13 +169,20 @@ def two_groups() -> Snapshot:
 
 def begun_of(snapshot: Snapshot, journal: RunJournal, plan: Plan | None = None) -> list[str]:
     """The names of the machines whose moves begin in this turn, of this plan or of a new one."""
+    return turn_of(snapshot, journal, plan)[0]
+
+
+def turn_of(
+    snapshot: Snapshot, journal: RunJournal, plan: Plan | None = None
+) -> tuple[list[str], str]:
+    """The same, and why the first of the others waits."""
     asked = parameters()
     reconciler = Reconciler(keeper(), asked, journal, StepReport(), 100.0)
     view = JudgedSnapshot.of(snapshot, InstanceSelection(frozenset({"shop"})), asked)
     plan = plan or view.plan(asked, journal)
     now = Reconciliation(view, Observer(NO_API, snapshot, journal), NODES)
     due = reconciler.choose(plan, now)
-    return [view.by_uid[uid].instance.ref.name for uid in due]
+    return [view.by_uid[uid].instance.ref.name for uid in due], now.waiting
 
 
 def moves_of(snapshot: Snapshot) -> tuple[Move, ...]:
@@ -201,7 +208,10 @@ def test_while_one_of_a_group_is_in_flight_only_others_begin() -> None:
     snapshot = two_groups()
     first = next(move for move in moves_of(snapshot) if move.instance.name[0] == "a")
     journal = RunJournal("r1", "x", records=(in_flight(first),))
-    assert [name[0] for name in begun_of(snapshot, journal)] == ["b"]
+    begun, waiting = turn_of(snapshot, journal)
+    assert [name[0] for name in begun] == ["b"]
+    other = next(m for m in moves_of(snapshot) if m.instance.name[0] == "a" and m != first)
+    assert waiting == f"{other.workload} moves after {first.workload}, since a rule is about both"
 
 
 def test_a_move_waits_for_the_one_before_it_that_cannot_begin_yet() -> None:
@@ -219,7 +229,18 @@ def test_a_move_waits_for_the_one_before_it_that_cannot_begin_yet() -> None:
     journal = RunJournal("r1", "x")
     assert begun_of(held, journal, Plan((first, second))) == [second.instance.name]
     behind = replace(second, after=(first.uid,))
-    assert begun_of(held, journal, Plan((first, behind))) == []
+    begun, waiting = turn_of(held, journal, Plan((behind, first)))
+    assert begun == []
+    assert waiting == f"{second.workload} moves after {first.workload}, which makes room for it"
+
+
+def test_move_that_is_planned_after_another_one_names_it_and_the_rule() -> None:
+    snapshot = two_groups()
+    first, second = (move for move in moves_of(snapshot) if move.instance.name[0] == "a")
+    plan = Plan((replace(second, after=(first.uid,)), first))
+    begun, waiting = turn_of(snapshot, RunJournal("r1", "x"), plan)
+    assert begun == [first.instance.name]
+    assert waiting == f"{second.workload} moves after {first.workload}, since a rule is about both"
 
 
 def test_rollout_moves_vm_with_rule_in_each_of_its_own_node_terms() -> None:

@@ -68,9 +68,10 @@ PLACES = progress.NodeDescriptions({"w1": {"zone": "a"}, "w2": {"zone": "b"}, "w
 def test_a_plan_is_told_with_what_is_left() -> None:
     move = Move(VMI, "u", DB, Method.MIGRATE, "w1", ("w2",), "")
     left = SkippedInstance(VMI, "u", DB, "w1", "it cannot")
-    assert progress.plan_lines("run r1", Plan((move,))) == ["run r1: 1 move planned"]
+    assert progress.plan_lines(Plan((move,)), "run r1") == ["run r1: 1 move planned"]
+    assert progress.plan_lines(Plan((move,))) == ["1 move planned"]
     skipped = "VirtualMachine shop/db on w1 is skipped: it cannot"
-    assert progress.plan_lines("run r1", Plan((), (left,))) == [
+    assert progress.plan_lines(Plan((), (left,)), "run r1") == [
         "run r1: 0 moves planned, 1 skipped",
         skipped,
     ]
@@ -81,11 +82,11 @@ def test_instance_without_a_node_is_not_called_skipped_while_moves_may_free_one(
     web = Ref("VirtualMachine", "shop", "web")
     full = "0/3 nodes are available: 3 Insufficient memory"
     left = SkippedInstance(web, "v", web, "w1", full, no_node=True)
-    assert progress.plan_lines("run r1", Plan((move,), (left,))) == [
+    assert progress.plan_lines(Plan((move,), (left,)), "run r1") == [
         "run r1: 1 move planned, 1 without a node to move to yet",
         f"VirtualMachine shop/web (on w1) has no node to move to yet; tried again after each move: {full}",
     ]
-    assert progress.plan_lines("run r1", Plan((), (left,)))[1] == (
+    assert progress.plan_lines(Plan((), (left,)), "run r1")[1] == (
         f"VirtualMachine shop/web on w1 is skipped: {full}"
     )
 
@@ -112,13 +113,13 @@ def test_a_move_is_told_when_it_begins() -> None:
 def test_removed_undo_records_are_named() -> None:
     assert progress.undo_notes_removed([], check=False) == []
     assert progress.undo_notes_removed(["Deployment lab/cache"], check=False) == [
-        "all declared constraints of Deployment lab/cache are enforced; their undo records"
-        " (annotation placement.virt/undo) removed"
+        "Deployment lab/cache: all rules are enforced, so the saved previous constraints"
+        " (annotation placement.virt/undo) were deleted"
     ]
     many = [f"Deployment lab/d{n}" for n in range(5)]
     assert progress.undo_notes_removed(many, check=True) == [
-        "all declared constraints of Deployment lab/d0, Deployment lab/d1, Deployment lab/d2 and 2 more"
-        " are enforced; their undo records (annotation placement.virt/undo) would be removed"
+        "Deployment lab/d0, Deployment lab/d1, Deployment lab/d2 and 2 more: all rules are enforced, so the saved"
+        " previous constraints (annotation placement.virt/undo) would be deleted"
     ]
 
 
