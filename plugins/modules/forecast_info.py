@@ -102,14 +102,16 @@ RETURN = r"""
 forecast:
   description:
     - V(guaranteed) means that all instances are schedulable, whichever nodes the scheduler chooses.
-    - V(possible) means that they are schedulable with some choices of nodes. RV(reasons) says on what it depends.
+    - V(possible) means that they are schedulable with some choices of nodes. RV(reasons) says what can fail.
     - V(impossible) means that at least one instance is unschedulable, whichever nodes the scheduler chooses.
     - V(unknown) means that none of these could be shown. RV(reasons) says why.
   returned: success
   type: str
   sample: impossible
 reasons:
-  description: Why the forecast is not V(guaranteed). Without a change, which instances are pending now.
+  description:
+    - Why the forecast is not V(guaranteed), and what can fail where it is V(possible).
+    - Without a change, which instances are pending now.
   returned: success
   type: list
   elements: str

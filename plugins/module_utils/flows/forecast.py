@@ -221,7 +221,7 @@ def _assumed(change: ChangedCluster) -> t.Iterator[str]:
             strategy = vmi.eviction_strategy or before.platform.eviction_strategy
             migrates = strategy not in ENDING_STRATEGIES and vmi.live_migratable is None
             if vmi.node_name in lost and migrates:
-                yield f"whether {vmi.ref} can be live-migrated is not known"
+                yield f"KubeVirt has not reported whether {vmi.ref} can be live-migrated"
 
 
 NODES = "nodes"

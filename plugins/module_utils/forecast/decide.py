@@ -23,8 +23,8 @@ SEARCHABLE = 40.0
 """Binary logarithm of the combinations up to which an exhaustive search is worth a try."""
 
 NOT_ALL_TRIED = (
-    "not guaranteed: all are schedulable with one choice of nodes, and not every choice was tried (the"
-    " search has a limit)"
+    "can fail: all are schedulable with one choice of nodes, but the scheduler may choose others, and not"
+    " every choice was tried (the search has a limit)"
 )
 
 

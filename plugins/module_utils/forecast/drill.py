@@ -358,7 +358,7 @@ class _Drills:
         uncertain = [eviction for eviction in loss.evicted if not eviction.certain]
         unknown = [x.instance.ref.name for x in uncertain if not x.reason]
         if unknown and decision.answer in (ForecastResult.GUARANTEED, ForecastResult.POSSIBLE):
-            yield f"whether these can be live-migrated is not known: {listed(unknown)}"
+            yield f"can fail: KubeVirt has not reported whether these can be live-migrated: {listed(unknown)}"
         for eviction in [x for x in uncertain if x.reason][:SHOWN]:
             yield f"{eviction.instance.ref.name} {eviction.reason}"
         for eviction in loss.blocked[:SHOWN]:

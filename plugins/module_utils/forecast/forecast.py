@@ -53,19 +53,17 @@ from .unplaced import Unplaced
 NOT_RECREATED = "not_recreated"
 
 NEAR_ENDED = (
-    "not guaranteed: some pods have affinity to pods that end now, and the scheduler may retry them only"
+    "can fail: some pods have affinity to pods that end now, and the scheduler may retry them only"
     " after five minutes"
 )
-OLD_PODS_MAY_END = (
-    "not guaranteed: the rollout may end old pods before new ones have a node, in any order"
-)
+OLD_PODS_MAY_END = "can fail: the workload rollout may end old pods before new ones have a node"
 NOT_RENEWED = (
-    "not certain: VMs that do not move still run with the previous constraints, so the scheduler may"
-    " place other pods where the new rules do not allow them"
+    "can fail: the scheduler may place other pods where the new rules do not allow them, since VMs that do"
+    " not move still run with the previous constraints"
 )
 BREAKABLE = (
-    "not certain: pods that new rules select end or are created, and the scheduler does not check the"
-    " rules of VMs that are already placed"
+    "can fail: pods that new rules select end or are created, and the scheduler does not check the rules"
+    " of VMs that are already placed, so such a VM may violate one"
 )
 UNTIL_MOVED = " until another controller moves it"
 NOT_PROVEN = "not proven: VMs may move to other nodes than planned and free capacity"
@@ -96,8 +94,8 @@ def forecast(
 
 
 _LESS_SURE: t.Final = {
-    ForecastResult.GUARANTEED: (ForecastResult.POSSIBLE, "not guaranteed"),
-    ForecastResult.IMPOSSIBLE: (ForecastResult.UNKNOWN, "not proven"),
+    ForecastResult.GUARANTEED: (ForecastResult.POSSIBLE, "can fail: "),
+    ForecastResult.IMPOSSIBLE: (ForecastResult.UNKNOWN, "not proven, since "),
 }
 
 
@@ -112,7 +110,7 @@ def _qualified(result: Forecast, assumed: t.Sequence[str], estimated: t.Sequence
     return replace(
         result,
         answer=answer,
-        reasons=(*result.reasons, *(f"{words}, since {reason}" for reason in why)),
+        reasons=(*result.reasons, *(f"{words}{reason}" for reason in why)),
         pending=tuple(replace(instance, certain=False) for instance in result.pending),
         min_unschedulable=0 if estimated else result.min_unschedulable,
     )
@@ -326,8 +324,8 @@ class _Forecaster:
         without = [self.pending[number].name for number in required if number not in placed]
         are = "is" if len(without) == 1 else "are"
         return (
-            f"not guaranteed: after an unfavorable choice of nodes {len(without)} of {len(required)}"
-            f" {are} unschedulable ({listed(without)})"
+            f"can fail: {len(without)} of {len(required)} {are} unschedulable if the scheduler chooses"
+            f" unfavorable nodes ({listed(without)})"
         )
 
     def _proof_of_search(self, simulation: PlacementSimulation, decision: Decision) -> list[str]:

@@ -56,7 +56,6 @@ MAY_BE_HELPED = (
     "no sequence of moves satisfies all rules now, but other pods end or need a node meanwhile, and a node"
     " may become feasible"
 )
-MOVES_EXIST = "not guaranteed: some sequence of single moves satisfies all rules, but the plan has no move for"
 OBSTACLE_ENDS = "not proven: some of these obstacles end by themselves"
 HEALED_BESIDES = (
     "moves were found that satisfy all rules, but not whether they still do when the other instances"
@@ -132,12 +131,14 @@ class ChangedVms:
             why_not = self._why_not_guaranteed(pending)
             if not why_not:
                 return ChangedVmsResult(ForecastResult.GUARANTEED)
-            return ChangedVmsResult(ForecastResult.POSSIBLE, (f"not guaranteed: {why_not}",))
+            return ChangedVmsResult(ForecastResult.POSSIBLE, (f"can fail: {why_not}",))
         refs = tuple(left.instance for left in self.plan.skipped)
         reasons = [f"{left.instance}: {left.reason}" for left in self.plan.skipped]
         answer, why = self._by_any_sequence(pending)
         if answer is ForecastResult.POSSIBLE:
-            return ChangedVmsResult(answer, (f"{MOVES_EXIST}: {listed(list(map(str, refs)))}",))
+            unplanned = listed(list(map(str, refs)))
+            why = f"some sequence of moves satisfies all rules, but the plan has no move for {unplanned}"
+            return ChangedVmsResult(answer, (f"can fail: {why}",))
         if answer is ForecastResult.IMPOSSIBLE and any(x.temporary for x in self.plan.skipped):
             answer, why = ForecastResult.UNKNOWN, OBSTACLE_ENDS
         if answer is ForecastResult.UNKNOWN:
@@ -231,24 +232,25 @@ class ChangedVms:
         violated after it whichever node is chosen."""
         if len(self.plan.moves) != 1:
             count = len(self.plan.moves)
-            return (
-                f"{count} moves are needed, and the node chosen for one may leave none for the next"
-            )
+            return f"the node that the scheduler chooses for one of the {count} moves may leave none for the next"
         if pending:
-            return "1 move is needed, and other instances need a node at the same time"
+            return "other instances need a node at the same time, and may take the one for the move"
         (move,) = self.plan.moves
         cluster = ClusterSimulation.of(self.after, self.candidates)
         vmi = cluster.candidates[move.uid].instance.vmi
         if move.method is Method.MIGRATE and (vmi is None or not vmi.live_migratable):
-            return f"whether {move.workload} can be live-migrated is not known"
+            return f"KubeVirt has not reported whether {move.workload} can be live-migrated"
         nodes = cluster.open_set(move.uid, move.method)
         concerned = {move.uid, *cluster.violating(), *cluster.dependencies.related(move.uid)}
         neighbors = self._around(cluster, move.uid)
         if not nodes or nodes.bit_count() * (len(concerned) + len(neighbors)) > self.limit:
-            return f"not every node was tried for {move.workload} (the search has a limit)"
+            return (
+                f"{move.workload} may get a node where a rule is violated: not every node was tried (the"
+                " search has a limit)"
+            )
         declared_pods = [vm.declared_pod for vm in self.candidates]
         if selected_by_terms(cluster.declared, declared_pods, self.after.terminating_pods):
-            return "pods that are terminating now still count for the rules"
+            return "pods that are terminating now still count for the rules, and may leave no node for the move"
         for node in cluster.table.names_of(nodes):
             if violator := self._violator_on(cluster, move.uid, node, concerned, neighbors):
                 return f"{violator} violates a rule if {move.workload} gets node {node}"

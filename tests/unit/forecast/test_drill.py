@@ -182,7 +182,9 @@ def test_a_loss_that_is_only_possible_says_why(known: bool) -> None:
 
     assert lost.answer is (ForecastResult.GUARANTEED if known else ForecastResult.POSSIBLE)
     assert lost.reasons == (
-        () if known else ("whether these can be live-migrated is not known: db",)
+        ()
+        if known
+        else ("can fail: KubeVirt has not reported whether these can be live-migrated: db",)
     )
 
 

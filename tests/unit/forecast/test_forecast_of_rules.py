@@ -131,7 +131,7 @@ def test_what_is_declared_and_does_not_run_yet_is_no_certainty() -> None:
     )
 
     assert found.answer is ForecastResult.POSSIBLE
-    assert found.reasons[0].startswith("not certain: VMs that do not move")
+    assert found.reasons[0].startswith("can fail: the scheduler may place other pods")
 
 
 def test_the_plain_form_says_who_could_not_be_migrated() -> None:
@@ -278,7 +278,7 @@ def test_possible_after_two_moves_says_that_their_nodes_matter() -> None:
 
     assert (found.answer, len(found.moves)) == (ForecastResult.POSSIBLE, 2)
     assert found.reasons == (
-        "not guaranteed: 2 moves are needed, and the node chosen for one may leave none for the next",
+        "can fail: the node that the scheduler chooses for one of the 2 moves may leave none for the next",
     )
 
 
@@ -295,7 +295,7 @@ def test_possible_after_one_move_names_the_node_that_would_not_do() -> None:
 
     assert found.answer is ForecastResult.POSSIBLE
     assert found.reasons == (
-        "not guaranteed: VirtualMachine shop/db violates a rule if VirtualMachine shop/web-a gets node n3",
+        "can fail: VirtualMachine shop/db violates a rule if VirtualMachine shop/web-a gets node n3",
     )
 
 
@@ -312,7 +312,7 @@ def test_possible_by_an_unfavorable_choice_says_how_many_are_unschedulable() -> 
 
     assert found.answer is ForecastResult.POSSIBLE
     assert found.reasons == (
-        "not guaranteed: after an unfavorable choice of nodes 1 of 2 is unschedulable (narrow)",
+        "can fail: 1 of 2 is unschedulable if the scheduler chooses unfavorable nodes (narrow)",
     )
 
 

@@ -138,7 +138,7 @@ def test_who_was_near_is_no_certainty_once_the_other_has_to_leave() -> None:
 
     assert away.answer is ForecastResult.UNKNOWN
     assert away.reasons[0].startswith("nodes were found for all 1, but")
-    assert away.reasons[1].startswith("not certain: pods that new rules select")
+    assert away.reasons[1].startswith("can fail: pods that new rules select")
     assert close.answer is ForecastResult.POSSIBLE
     assert [move.targets[0] for move in close.moves] == ["n2"]
 
