@@ -12,7 +12,7 @@ import contextlib
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ..kubevirt.instances import bound_launcher, needs_fencing, settled
+from ..kubevirt.instances import bound_launcher, ends_if_fenced, needs_fencing, settled
 from ..model.gc import collector_paused
 from ..model.objects import Pod, Ref, Toleration
 from ..model.rendering import columns
@@ -131,6 +131,8 @@ class _LostDomain:
     pending: list[PendingPod] = field(default_factory=list)
     blocked: list[EvictedInstance] = field(default_factory=list)
     not_recreated: list[EvictedInstance] = field(default_factory=list)
+    fenced: list[Pod] = field(default_factory=list)
+    """Launcher pods that terminate already, until their failed node is fenced."""
 
     def add(self, evicted: EvictedInstance) -> None:
         instance, pod = evicted.instance, evicted.instance.pod
@@ -141,18 +143,19 @@ class _LostDomain:
         elif evicted.next_pod is not None and pod is not None:
             self.evicted.append(evicted)
             reason: Reason = "recreate"
-            if evicted.outcome is DrainOutcome.MIGRATES:
+            if evicted.outcome is DrainOutcome.MIGRATES and not pod.terminating:
                 reason = "migrate"
             self.pending.append(PendingPod(evicted.next_pod, pod, reason, vmi=instance.vmi))
 
     @property
     def ended(self) -> list[Pod]:
         """The pods that end with their node."""
-        return [
+        pods = [
             evicted.instance.pod
             for evicted in (*self.evicted, *self.not_recreated)
             if evicted.outcome is not DrainOutcome.MIGRATES and evicted.instance.pod is not None
         ]
+        return pods + self.fenced
 
 
 class _Drills:
@@ -166,6 +169,9 @@ class _Drills:
         for instance in view.instances:
             if instance.pod is not None and pod_key(instance.pod) in self.index:
                 self.on_node.setdefault(instance.node_name, []).append(instance)
+        self.lingering = [
+            pod for pod in ends_if_fenced(view.snapshot) if pod_key(pod) in self.index
+        ]
         self.waiting = _waiting(view)
         self.blocking = Blocking(view, topology)
         self.quotas = Quotas(view.snapshot.quotas)
@@ -179,6 +185,8 @@ class _Drills:
         for name in names:
             for instance in self.on_node.get(name, ()):
                 loss.add(self.evictions.of(instance, self.event))
+        if self.event == "failure":
+            loss.fenced = [pod for pod in self.lingering if pod.node_name in names]
         left_over = self._left_over(names)
         ended = [*loss.ended, *(pod for pod in self.ending if pod not in left_over)]
         with self._taken_out(loss, left_over), self.index.tainted(nodes, self._tolerates):

@@ -241,23 +241,33 @@ def needs_fencing(pod: Pod) -> bool:
     return bool(_vmi_uid(pod))
 
 
+def ends_if_fenced(snapshot: Snapshot) -> tuple[Pod, ...]:
+    """The launcher pods that terminate, however long, and leave their node if it fails, which is then
+    fenced. One stays where its VMI is not being deleted."""
+    staying = _staying_vmis(snapshot)
+    return tuple(
+        pod
+        for pod in snapshot.pods
+        if pod.terminating and needs_fencing(pod) and _vmi_uid(pod) not in staying
+    )
+
+
 def settled(snapshot: Snapshot, failing: t.Container[str] = ()) -> Snapshot:
     """The snapshot once migrations that have found their nodes have ended and leaving pods are gone
     (`terminating_pods` has them; see `in_flight`). A terminating pod never leaves a node that is not ready
-    or is one of `failing`, but launcher pods leave `failing` nodes, which are fenced; it also stays where
-    its VMI is not being deleted."""
+    or is one of `failing`, but launcher pods leave `failing` nodes (see `ends_if_fenced`); it also stays
+    where its VMI is not being deleted."""
     leaving = in_flight(snapshot)
     not_ready = {node.name for node in snapshot.nodes if not node.ready or node.name in failing}
     staying = _staying_vmis(snapshot)
+    fenced = {pod.uid for pod in ends_if_fenced(snapshot) if pod.node_name in failing}
 
     def ends(pod: Pod) -> bool:
         if not pod.terminating:
             return pod.uid in leaving.pods
         if _vmi_uid(pod) in staying:
             return False
-        if pod.node_name in failing and needs_fencing(pod):
-            return True
-        return pod.uid in leaving.pods and pod.node_name not in not_ready
+        return pod.uid in fenced or (pod.uid in leaving.pods and pod.node_name not in not_ready)
 
     ending = tuple(pod for pod in snapshot.pods if ends(pod))
     if not ending:

@@ -141,6 +141,26 @@ def test_drill_names_the_vms_that_are_down_until_their_node_is_fenced() -> None:
     )
 
 
+@pytest.mark.parametrize("grace", [30, 315360000])
+@pytest.mark.parametrize("ready", ["True", "Unknown"])
+def test_launcher_pod_that_terminates_is_gone_once_its_failed_node_is_fenced(
+    grace: int, ready: str
+) -> None:
+    made = cluster("aa")
+    machine(made, "gone", "n1", g="web")
+    machine(made, "web", "n1", {"affinity": keep_apart(plain=True, g="web")}, g="web")
+    made.nodes["n1"]["status"]["conditions"] = [{"type": "Ready", "status": ready}]
+    pod = next(pod for (_namespace, name), pod in made.pods.items() if "gone" in name)
+    ended = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": grace}
+    pod["metadata"] |= ended
+    made.machines["gone"]["metadata"] |= ended
+
+    drills = drill(made.snapshot(), [HOST], event="failure").drills
+
+    answers = {each.domain: (each.answer.value, each.pending) for each in drills}
+    assert answers["n1"] == ("guaranteed", ())
+
+
 def test_a_spread_and_a_node_filter_block_without_a_pod() -> None:
     made = cluster("ab")
     machine(made, "db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "In", "a")]}))
@@ -230,10 +250,34 @@ def random_cluster(seed: int) -> Cluster:
     return made
 
 
+def end_some(made: Cluster, seed: int) -> None:
+    """Some pods terminate, a few of them for years, as do the VMIs of some; and a node may be down."""
+    chance = random.Random(seed)
+    if chance.random() < 0.3:
+        node = made.nodes[chance.choice(list(made.nodes))]
+        node["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    for pod in made.pods.values():
+        if chance.random() < 0.4:
+            ended = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+            pod["metadata"] |= ended
+            pod["metadata"]["deletionGracePeriodSeconds"] = chance.choice([30, 315360000])
+            vmi = pod["metadata"]["labels"].get("vm.kubevirt.io/name", "")
+            left = chance.choice(["stays", "ends", "gone"])
+            if vmi and left == "ends":
+                made.machines[vmi]["metadata"] |= ended
+            elif vmi and left == "gone":
+                del made.machines[vmi]
+
+
+@pytest.mark.parametrize("ending", [False, True])
 @pytest.mark.parametrize("event", NODE_EVENTS)
 @pytest.mark.parametrize("seed", range(25))
-def test_a_drill_says_what_a_forecast_of_its_own_says(seed: int, event: NodeEvent) -> None:
+def test_a_drill_says_what_a_forecast_of_its_own_says(
+    seed: int, event: NodeEvent, ending: bool
+) -> None:
     made = random_cluster(seed)
+    if ending:
+        end_some(made, seed)
     snapshot = made.snapshot()
 
     for each in drill(snapshot, [ZONE, HOST], event=event).drills:
