@@ -268,7 +268,7 @@ def test_removed_undo_records_are_reported_though_the_lease_cannot_be_released_a
     assert result["changed"] is True
 
 
-def test_who_was_overtaken_disrupts_nothing_more(shop: Shop) -> None:
+def test_a_run_that_lost_its_lease_disrupts_nothing_more(shop: Shop) -> None:
     """Another run takes the Lease while this one is between two steps."""
     names = [f"q{number}" for number in range(3)]
     machines = [objects.virtual_machine(name, shop.namespace) for name in names]
@@ -300,7 +300,7 @@ SENT = "virtualmachineinstancemigrations|/restart|virtualmachineinstances/[a-z]"
         *((scene, "with it on its way") for scene in ("migrate", "recreate")),
     ],
 )
-def test_who_is_frozen_past_his_lease_disrupts_nothing_when_he_wakes_up(
+def test_a_run_that_is_frozen_past_its_lease_disrupts_nothing_when_it_goes_on(
     shop: Shop, tmp_path: Path, scene: str, at: str
 ) -> None:
     """Stopped with a move in the journal: before the last look at the instance, or with the request

@@ -157,11 +157,11 @@ def _went_where_told(found: JSON, stage: Stage) -> None:
         assert set(stage.made_on()) <= targets, found
 
 
-def test_nobody_was_preempted(sandbox: Sandbox, batch: Batch) -> None:
+def test_no_pod_was_preempted(sandbox: Sandbox, batch: Batch) -> None:
     """Only an urgent pod of which the answer is `possible` may end another: it finds a place in some
     courses, and where the scheduler takes a course in which it finds none it makes one by force."""
     if len(batch.answers) >= 3 * BATCH:
-        assert batch.urgent > 0, "nobody who would was ever to find a place"
+        assert batch.urgent > 0, "no urgent pod was expected to find a node"
     by_whom = {batch.owners.get(uid, uid) for uid in preempted(sandbox)}
     assert by_whom & batch.calm == set()
     assert by_whom <= batch.preemption_candidates

@@ -210,7 +210,7 @@ def test_with_the_right_to_read_the_one_to_write_is_named(
 
 
 @EVERY
-def test_an_api_that_nobody_serves(ask: Ask, case: Case) -> None:
+def test_an_address_that_serves_no_api(ask: Ask, case: Case) -> None:
     message = refused(ask(case, host="https://127.0.0.1:1", api_key="some-token"))
 
     assert "Connection refused" in message

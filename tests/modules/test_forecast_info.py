@@ -265,7 +265,7 @@ def test_draining_a_node_under_a_zone_rule(ask: Ask, migratable: bool) -> None:
         assert result["deadlock"]["remediation"]
 
 
-def test_scaling_says_who_would_wait(ask: Ask) -> None:
+def test_scaling_names_the_pods_that_would_be_pending(ask: Ask) -> None:
     term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
     placement = {"affinity": {"podAntiAffinity": required}}
@@ -300,7 +300,9 @@ def test_rules_that_cannot_hold_are_impossible_when_they_are_written_too(ask: As
     assert {each["instance"] for each in again["skipped_instances"]} <= {"web-a", "web-b"}
 
 
-def test_who_is_pending_by_a_rule_is_to_be_placed_where_the_rule_is_asked_about(ask: Ask) -> None:
+def test_an_instance_that_is_pending_by_a_rule_is_placed_by_a_forecast_of_the_rule(
+    ask: Ask,
+) -> None:
     even = {
         "name": "apart",
         "workloads": [{"kind": "Deployment", "name": "web"}],

@@ -392,7 +392,7 @@ class TestProtection:
         faults = error_messages(label(nodes=["kni-worker"], labels={"zone": "izz"}))
         assert "the rules of Deployment" in faults[0]
 
-    def test_a_new_label_needs_no_look_at_who_depends_on_it(
+    def test_a_new_label_needs_no_list_of_its_dependants(
         self, article: Sandbox, label: Label
     ) -> None:
         start = article.audit.mark()

@@ -105,7 +105,7 @@ def test_a_rule_that_was_just_written_is_broken_before_anything_moved(
     assert f"moves: {rule}: 2 moves would repair it" in result["table"]
 
 
-def test_the_scheduler_does_what_was_said_and_the_verdict_follows(
+def test_the_scheduler_does_as_forecast_and_the_verdict_follows(
     judge: Judge, task: RulesTask, in_one_zone: t.Any
 ) -> None:
     task(APART)

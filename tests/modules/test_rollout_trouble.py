@@ -339,7 +339,7 @@ def test_a_workload_that_vanishes_ends_the_run_and_the_next_one_goes_on_at_once(
     assert shop.disruptions(mark) == [MIGRATION]
 
 
-def test_who_may_only_read_is_told_every_right_before_anything_is_written(shop: Shop) -> None:
+def test_a_reader_gets_a_list_of_all_missing_rights_before_a_write(shop: Shop) -> None:
     pair_on_one_node(shop)
     mark = shop.sandbox.audit.mark()
 
@@ -379,7 +379,7 @@ def test_check_mode_asks_for_the_rights_of_a_run(shop: Shop) -> None:
     assert shop.roll(check=True)["changed"] is True
 
 
-def test_who_takes_over_outside_his_window_sends_nothing_that_was_not_sent(shop: Shop) -> None:
+def test_a_takeover_outside_the_window_sends_no_new_request(shop: Shop) -> None:
     """A run died between its journal and its request; the next one may not move now."""
     pair_on_one_node(shop)
     (planned,) = shop.roll(check=True)["moves"]

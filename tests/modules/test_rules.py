@@ -121,7 +121,7 @@ def test_a_second_rule_keeps_the_first_and_the_last_removal_restores_every_byte(
     assert after["spec"]["runStrategy"] == "Halted"
 
 
-def test_who_is_no_longer_listed_loses_the_terms(web: RulesTask) -> None:
+def test_a_workload_that_is_no_longer_listed_loses_the_terms(web: RulesTask) -> None:
     placement = web.placement(VM, "web-c")
     web(APART)
     result = web({**APART, "workloads": [{"names": ["web-a", "web-b"]}]})
@@ -145,7 +145,7 @@ def test_absent_with_workloads_leaves_the_others(web: RulesTask) -> None:
     assert not again["changed"]
 
 
-def test_what_nobody_carries_is_absent_and_counted_so(web: RulesTask) -> None:
+def test_a_rule_without_workloads_is_counted_as_absent(web: RulesTask) -> None:
     web(APART)
     misspelt = web({"name": "web-appart"}, state="absent")
     assert not misspelt["changed"]

@@ -153,7 +153,7 @@ def test_other_automation_is_read_for_maintenance(
     assert {verb for verb in VERBS if may(plain, identity, verb, resource)} == verbs
 
 
-def test_nobody_has_none(plain: Sandbox) -> None:
+def test_an_identity_without_roles_has_no_rights(plain: Sandbox) -> None:
     assert allowed(plain, "nobody") == set()
 
 

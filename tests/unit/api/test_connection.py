@@ -100,7 +100,7 @@ class TestOptions:
         assert server.requests == [f"GET {NODE}"]
 
 
-def test_nobody_is_warned_of_certificates_that_are_not_to_be_looked_at() -> None:
+def test_certificates_that_are_not_verified_cause_no_warning() -> None:
     options = {"host": "https://x.example", "api_key": "x"}
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")

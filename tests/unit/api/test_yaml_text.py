@@ -73,7 +73,7 @@ def test_an_error_without_words_has_a_name(monkeypatch: pytest.MonkeyPatch) -> N
         load_yaml("a: 1")
 
 
-def test_a_missing_library_is_named_by_all_who_read_text(
+def test_a_missing_library_is_named_by_all_options_with_text(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
     monkeypatch.setattr(yaml_text, "HAS_YAML", False)

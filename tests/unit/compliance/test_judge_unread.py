@@ -66,7 +66,7 @@ def test_what_is_broken_for_certain_stays_violated_when_half_blind() -> None:
     assert of(found, "app").verdict is Verdict.UNKNOWN
 
 
-def test_without_the_workloads_nobody_knows_what_is_declared() -> None:
+def test_without_the_workloads_what_is_declared_is_unknown() -> None:
     cluster = Cluster()
     cluster.run("db", "n1")
 

@@ -275,7 +275,7 @@ def test_a_failure_names_the_cluster_that_was_reached(
     assert result["cluster"] == {"api": server.url, "uid": "cluster-1"}
 
 
-def test_who_may_nothing_asks_once(ends: t.Any, server: ScriptedServer) -> None:
+def test_an_identity_without_rights_asks_once(ends: t.Any, server: ScriptedServer) -> None:
     server.plays(status(403, "Forbidden"))
 
     result = ends(lambda module, api: api.get("/api/v1/nodes"))

@@ -181,14 +181,14 @@ def test_every_fault_is_named() -> None:
     assert len(read.manifests) == 1
 
 
-def test_a_machine_or_pod_of_nobody_is_linted() -> None:
+def test_a_vmi_or_pod_without_owner_is_linted() -> None:
     spec = anti_affinity({"topologyKey": ZONE})
     for kind in ("VirtualMachineInstance", "Pod"):
         item = {"kind": kind, "metadata": {"name": "db"}, "spec": {**spec, "containers": []}}
         assert names(item) == {"selector_matches_nothing"}
 
 
-def test_a_plain_term_over_zone_of_a_machine_of_nobody_blocks_its_migration() -> None:
+def test_a_plain_term_over_zone_blocks_the_migration_of_a_vmi_without_owner() -> None:
     item = {
         "kind": "VirtualMachineInstance",
         "metadata": {"name": "db", "labels": {"tier": "db"}},

@@ -173,7 +173,7 @@ class TestRequest:
             f"remove: {ZONE} is also given: remove it from one of the two",
         ]
 
-    def test_a_key_that_nobody_is_given_is_not_taken_from_all(self) -> None:
+    def test_a_key_without_values_is_not_removed_from_all_nodes(self) -> None:
         fault = (
             "exclusive: performance is set on no node here, so every node would lose it: use remove"
         )
@@ -309,7 +309,7 @@ class TestPlan:
             "nodes: there is no node 'zzz'",
         ]
 
-    def test_a_selector_that_nobody_matches_is_a_fault(self) -> None:
+    def test_a_selector_that_matches_no_node_is_a_fault(self) -> None:
         plan = _plan(_parse(selector="zone=a", labels={"region": "b"}))
         assert [str(fault) for fault in plan.faults] == [f"selector: no node matches {ZONE}=a"]
 
@@ -415,7 +415,7 @@ class TestDisturbance:
         [({ZONE: "c"}, {}), ({ZONE: "a"}, {"kubelet": [ZONE]})],
         ids=["another value", "another owner"],
     )
-    def test_a_change_that_nobody_looked_at_is_refused(
+    def test_labels_that_changed_since_the_plan_are_refused(
         self, labels: dict[str, str], managers: dict[str, list[str]]
     ) -> None:
         request = _parse(per_node={"w1": {"zone": "b"}})

@@ -82,7 +82,7 @@ def test_terms_end_at_their_namespaces() -> None:
 
 @pytest.mark.parametrize("kind", ["affinity", "anti_affinity"])
 @pytest.mark.parametrize("namespace", ["shop", "other"])
-def test_preferred_terms_link_nobody_in_another_namespace(kind: str, namespace: str) -> None:
+def test_preferred_terms_link_no_instance_of_another_namespace(kind: str, namespace: str) -> None:
     term = to("web", namespaces=("shop",))
     required = pod("a", "a", Placement(**{kind: (term,)}), namespace)  # type: ignore[arg-type]
     soft = {f"preferred_{kind}": ((1, term),)}

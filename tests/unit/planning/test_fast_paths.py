@@ -145,7 +145,7 @@ def said(pod: Pod) -> t.Any:
 
 @thorough
 @given(seed=st.integers(0, 10**9))
-def test_who_can_migrate_is_told_without_what_else_there_would_be(seed: int) -> None:
+def test_the_movable_instances_do_not_depend_on_the_planned_ones(seed: int) -> None:
     for found in movable_instances(random_cluster(seed).snapshot(), SHOP):
         assert found.can_migrate == (Method.MIGRATE in found.move_options.methods)
 

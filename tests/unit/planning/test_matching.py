@@ -19,13 +19,13 @@ CASES = st.lists(
 )
 
 
-def test_who_may_stay_stays() -> None:
+def test_an_instance_that_may_stay_is_not_moved() -> None:
     found = assign({"x": {"a", "b"}, "y": {"a", "b"}}, {"x": "a", "y": "a"})
     assert sorted(found.placed.values()) == ["a", "b"]
     assert sum(found.placed[item] == "a" for item in "xy") == 1
 
 
-def test_one_who_could_stay_gives_way_to_one_who_has_no_other_place() -> None:
+def test_an_instance_that_could_stay_gives_way_to_one_without_another_node() -> None:
     found = assign({"x": {"a", "b"}, "y": {"a"}}, {"x": "a"})
     assert found.placed == {"x": "b", "y": "a"}
 

@@ -53,7 +53,7 @@ def test_keep_apart_chains_a_move_through_a_member_that_was_well_placed() -> Non
     assert found == Repair(2, ("a", "b", "c"))
 
 
-def test_keep_apart_counts_who_must_leave_a_node_within_its_own_zone() -> None:
+def test_keep_apart_counts_the_instances_that_leave_a_node_within_its_zone() -> None:
     group = [GroupMember(None, frozenset("a")), GroupMember("b", frozenset("ab"))]
 
     assert moves(moves_needed.keep_apart(group, ZONES)) == 1

@@ -123,7 +123,7 @@ def test_a_task_of_all_instances_goes_on_where_it_stopped() -> None:
         (journals.write(ENDED).replace('"lost":"', '"lost":"/..'), "cannot be read (ValueError"),
     ],
 )
-def test_a_journal_that_nobody_can_read_is_not_taken_for_none(text: str, told: str) -> None:
+def test_a_damaged_journal_is_not_taken_for_an_empty_one(text: str, told: str) -> None:
     with pytest.raises(UnreadableJournal) as raised:
         journals.read(text)
     assert told in str(raised.value)

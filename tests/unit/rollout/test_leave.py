@@ -64,7 +64,7 @@ def test_the_lease_is_given_back_with_what_is_in_flight() -> None:
     assert left(server, RunJournal("r1", "x")) == ""
 
 
-def test_who_never_came_to_read_his_journal_reads_it_to_tell() -> None:
+def test_a_run_that_ends_before_its_journal_is_read_reads_it_for_the_message() -> None:
     assert left(Server(), None) == IN_FLIGHT
     told = left(Server(reads=False), None)
     assert "so the moves in flight are unknown" in told

@@ -43,7 +43,7 @@ A, B, C = move("a"), move("b"), move("c")
 THERE = {"a", "b", "c"}
 
 
-def test_the_first_plan_is_told_by_nobody_else() -> None:
+def test_the_first_plan_is_reported_once() -> None:
     count, lines = MoveCount().replanned(EMPTY, Plan((A, B)), THERE)
     assert (count.total, lines) == (2, [])
 
@@ -105,7 +105,7 @@ def test_a_move_that_was_put_off_and_is_needless_then_is_named() -> None:
     assert lines == ["plan changed from 1 to 0 moves: VirtualMachine shop/a needs no move any more"]
 
 
-def test_what_is_left_and_what_is_gone_is_said_so() -> None:
+def test_moves_left_and_moves_no_longer_needed_are_reported() -> None:
     count, _lines = MoveCount().replanned(EMPTY, Plan((A, B, C)), THERE)
     left = (
         SkippedInstance(A.instance, "a", A.workload, "w1", "no node is open"),

@@ -121,7 +121,7 @@ def test_retry_after_of_a_blocked_request_is_kept(monkeypatch: pytest.MonkeyPatc
     assert [kept.note for kept in reconciler.journal.records] == ["web needs 2"]
 
 
-def test_who_takes_over_moves_as_many_as_his_canary() -> None:
+def test_a_takeover_keeps_to_its_own_canary() -> None:
     records = tuple(record(name) for name in ("a", "b", "c"))
     due, reconciler, _now = chosen(RunJournal("r1", "x", records=records), canary=1)
     assert due == ["c"]

@@ -271,7 +271,7 @@ def test_what_does_not_exist_is_refused(options: dict[str, t.Any], told: str) ->
     assert told in str(raised.value)
 
 
-def test_who_cannot_see_all_moves_nothing() -> None:
+def test_a_run_that_cannot_read_everything_moves_nothing() -> None:
     gap = Unreadable("pods", "", "list", "grant it")
     blind = Snapshot(namespaces=(Namespace("shop"),), unreadable=(gap,))
     with pytest.raises(InvalidInput) as raised:
@@ -290,7 +290,7 @@ def test_several_lists_that_may_not_be_read_are_one_error() -> None:
 
 
 @pytest.mark.parametrize("namespace", ["", "shop"])
-def test_what_could_not_be_read_is_not_said_to_be_missing(namespace: str) -> None:
+def test_what_could_not_be_read_is_not_reported_as_missing(namespace: str) -> None:
     gap = Unreadable("virtualmachines", namespace, "list", "grant it")
     blind = Snapshot(namespaces=(Namespace("shop"),), unreadable=(gap,), platform=SNAPSHOT.platform)
     with pytest.raises(InvalidInput) as raised:
@@ -378,7 +378,7 @@ def test_well_placed_instances_with_the_same_reason_are_one_line() -> None:
     ]
 
 
-def test_nobody_listens_once_the_other_end_is_closed() -> None:
+def test_a_pipe_that_its_reader_closed_gets_no_more_lines() -> None:
     reading, writing = os.pipe()
     try:
         assert output_is_read(writing)

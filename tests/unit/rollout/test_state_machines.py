@@ -129,7 +129,7 @@ class TestMigrate:
         step = migrate.advance(BEGUN, seen, 20, SETTINGS)
         assert step.ended is None
 
-    def test_a_success_that_nobody_sees_is_not_waited_for_for_ever(self) -> None:
+    def test_a_success_that_is_never_observed_is_not_waited_for_for_ever(self) -> None:
         seen = Observation(instance("w1"), migration=migration("Succeeded"))
         ended = migrate.advance(BEGUN, seen, 110, SETTINGS).ended
         assert ended == MoveResult(
