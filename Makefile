@@ -9,7 +9,7 @@ PYTHON ?= python3
 SYSTEM ?= article
 CASES ?= tests/conformance/cases
 CLUSTERS ?= 50
-VMS ?= 10
+VMS ?= 67
 RUN := .venv/bin/python
 
 # Nothing here may reach a cluster that it did not start: no inherited credentials, and an empty
@@ -49,7 +49,7 @@ faults: prepare ## the full fault sweeps
 	@PLACEMENT_EVERY_WRITE=1 $(RUN) -m pytest tests/faults tests/unit/maintenance/test_kills.py
 
 .PHONY: forecasts
-forecasts: prepare ## random clusters forecast and played, in full (CLUSTERS=50 VMS=10)
+forecasts: prepare ## random clusters forecast and played, in full (CLUSTERS=50, VMS=67: 200 VMs)
 	@echo "forecasts: $(CLUSTERS) clusters and $(VMS) drains and fleets of VMs by chance, on a real scheduler"
 	@PLACEMENT_RANDOM_CLUSTERS="$(CLUSTERS)" PLACEMENT_RANDOM_VMS="$(VMS)" $(RUN) -m pytest \
 		tests/integration/test_forecast_against_scheduler.py tests/integration/test_forecast_of_vms.py

@@ -169,8 +169,11 @@ class RandomVm:
                 cpu["spreadOptions"] = {"across": across, "ratio": 2}
         if self._at(30):
             cpu["preferredCPUFeatures"] = [{"name": "vme"}]
-        if topology == "spread" and self.instance_type and self.instance_type["cpu"]["guest"] % 2:
-            # virt-api refuses vCPUs that the ratio does not divide.
+        of_type: JSON = self.instance_type["cpu"] if self.instance_type else {"guest": 2}
+        uneven = topology == "spread" and of_type["guest"] % 2
+        dedicated = topology == "threads" and "dedicatedCPUPlacement" in of_type
+        if uneven or (dedicated and of_type["guest"] > 2):
+            # virt-api refuses vCPUs that the ratio does not divide, and dedicated cores of more than two threads.
             for field in ("preferredCPUTopology", "spreadOptions"):
                 cpu.pop(field, None)
         spec: JSON = {"cpu": cpu} if cpu else {}
