@@ -196,6 +196,8 @@ class Transport:
     def __init__(self, open_session: t.Callable[[], Session]) -> None:
         self.check: t.Callable[[Session], object] = lambda _session: None
         """Raises an error for a session that must not be used in place of one that was refused."""
+        self.unchecked = False
+        """Whether `check` is due before the next request."""
         self._open = open_session
         self._session: Session | None = None
         self._lock = threading.Lock()
@@ -277,6 +279,9 @@ class Transport:
         from urllib3.response import HTTPHeaderDict  # type: ignore[attr-defined]
 
         session = self.session
+        if self.unchecked:
+            self.check(session)
+            self.unchecked = False
         with _classify_errors(request):
             sent = HTTPHeaderDict(headers)
             for name, value in session.headers():

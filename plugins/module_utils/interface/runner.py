@@ -87,8 +87,9 @@ def run_task(module: AnsibleModule, run: Run) -> None:
 
     The result contains `cluster`, also after a failure. Its uid is None if the server received no
     request, or if it is the server that failed. With the option `cluster_uid` the cluster is checked
-    before anything else. A step of a run ends where the steps before it had another server. If `run`
-    refuses its input before its first request, no server is needed.
+    before anything else, in a later step of a run before its first request: `run` waits there for a
+    server that does not answer. A step of a run ends where the steps before it had another server. If
+    `run` refuses its input before its first request, no server is needed.
     """
     collector_spared_at_exit()
     api = connect(module)
@@ -97,14 +98,17 @@ def run_task(module: AnsibleModule, run: Run) -> None:
     try:
         if module.params["timeout"] < 1:
             raise InvalidInput([InputError("timeout", "must be at least 1 second")])
-        if module.params["cluster_uid"]:
-            cluster.update(_checked(api, module.params["cluster_uid"], "nothing was done"))
+        previous_server = module.params.get("_run", {}).get(SERVER)
+        if expected := module.params["cluster_uid"]:
             api.transport.check = lambda session: _checked(
                 ApiClient(Transport(lambda: session), api.deadline),
-                module.params["cluster_uid"],
-                "another cluster than before an answer 401, so the task ends",
+                expected,
+                "another cluster than before, so the task ends",
             )
-        if previous_server := module.params.get("_run", {}).get(SERVER):
+            api.transport.unchecked = bool(previous_server)
+            if not previous_server:
+                cluster.update(_checked(api, expected, "nothing was done"))
+        if previous_server:
             api.transport.session.require(previous_server, "a step of this run has ended")
         with _computing_bounded(module, api):
             result = run(module, api)

@@ -140,6 +140,24 @@ def test_a_step_ends_the_run_where_host_or_certificates_changed_since_the_one_be
     assert server.requests == before
 
 
+def test_later_step_leaves_an_outage_to_its_run_and_is_checked_before_its_first_request(
+    stepped: t.Any, server: ScriptedServer
+) -> None:
+    handed_on = stepped(step)["_run"]
+    other = answer({"metadata": {"name": "kube-system", "uid": "cluster-2"}})
+    server.plays(status(501, "NotImplemented"), other)
+
+    def waits(_module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
+        with pytest.raises(ServerFault):
+            api.get("/api/v1/nodes")
+        return step(_module, api)
+
+    before = len(server.requests)
+    result = stepped(waits, _run=handed_on, cluster_uid="cluster-1")
+    assert "is cluster cluster-2, and cluster_uid says cluster-1: another" in result["msg"]
+    assert server.requests[before:] == ["GET /api/v1/namespaces/kube-system"] * 2
+
+
 def test_the_right_cluster_is_asked_once(ends: t.Any, server: ScriptedServer) -> None:
     ends(lambda module, api: {}, cluster_uid="cluster-1")
     assert server.requests == ["GET /api/v1/namespaces/kube-system"]
