@@ -11,11 +11,11 @@ send when it wakes up. What keeps such a request from doing harm:
   is left: it ends that very instance, once. The move is named, and kept for the duration of a Lease since
   it began. Then it is sent again or deferred like others. Other moves do not wait.
 - A migration's name follows from run, instance and attempt: the successor's is the same object.
-- A restart has no precondition in KubeVirt (1.8, virt-api rest/lifecycle.go: only "already
+- A restart or a stop has no precondition in KubeVirt (1.8, virt-api rest/lifecycle.go: only "already
   underway" is refused). One that may have been sent is recognized by what is seen (a request queued
-  on the VM, a VMI that terminates or has another uid) and not sent again before the duration of a
-  Lease is over. What is left is a process that freezes between its last look at the clock and the
-  first byte.
+  on the VM, a VMI that terminates or has another uid). Before the duration of a Lease is over it is
+  neither sent again nor forgotten, and the VM is not moved otherwise. What is left is a process that
+  freezes between its last look at the clock and the first byte.
 
 A run that ends well removes the undo record of each workload whose instances all run as declared.
 """

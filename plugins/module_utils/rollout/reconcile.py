@@ -144,7 +144,7 @@ class Reconciler:
         planned = {(move.uid, move.method) for move in plan.moves}
         for record in self.journal.records:
             if record.phase is Phase.INTENDED and (record.uid, record.method) not in planned:
-                if record.uid in self.not_outdated and self._may_be_queued(record, now):
+                if self._may_be_queued(record, now):
                     continue
                 self._defer(record, counted=view.is_about(record))
         now.settling = now.settling or len(self.report.moves) > moves_before
@@ -310,9 +310,11 @@ class Reconciler:
 
     def _may_be_queued(self, record: MoveRecord, now: Reconciliation) -> bool:
         """Whether a request that may have been sent could still arrive: nothing of it is seen, and the
-        duration of a Lease is not over. A restart has no precondition, so two would restart twice."""
+        duration of a Lease is not over. A restart or a stop has no precondition: it would meet the VM
+        whatever was done with it since."""
         left = record.begun + lease.DURATION - self.clock
-        may_arrive = record.method is Method.RESTART or record.uid in self.not_outdated
+        by_vm = record.method in (Method.RESTART, Method.STOP)
+        may_arrive = by_vm or record.uid in self.not_outdated
         if not may_arrive or left <= 0:
             return False
         now.waiting = (

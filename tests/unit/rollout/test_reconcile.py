@@ -156,6 +156,21 @@ def test_deletion_that_may_arrive_is_kept_until_no_earlier_process_sends_it() ->
     assert reconciler.journal.records == ()
 
 
+@pytest.mark.parametrize("method", [Method.RESTART, Method.STOP])
+def test_request_that_the_plan_lacks_is_kept_while_it_may_arrive(method: Method) -> None:
+    snapshot = vm_with_two_own_terms("n3").snapshot()
+    (vmi,) = snapshot.vmis
+    workload = Ref("VirtualMachine", vmi.ref.namespace, vmi.ref.name)
+    sent = MoveRecord(vmi.ref, vmi.uid, workload, method, vmi.node_name, 1, 95.0)
+    asked = parameters(allow=["recreate"])
+    view = JudgedSnapshot.of(snapshot, SHOP, asked)
+    for clock, kept in ((100.0, (sent,)), (95.0 + lease.DURATION + 1, ())):
+        journal = RunJournal("r1", "x", records=(sent,))
+        reconciler = Reconciler(keeper(), asked, journal, StepReport(), clock)
+        reconciler.reconcile(view)
+        assert reconciler.journal.records == kept
+
+
 def two_groups() -> Snapshot:
     """In zone a, each group on a node of its own: three machines `a` that are to be one a zone, and
     two machines `b` likewise."""
