@@ -171,11 +171,16 @@ class Forbidden(ApiError):
     """403: RBAC or an admission policy refused it, or the state of the namespace."""
 
     @property
+    def namespace_terminates(self) -> bool:
+        """Whether the namespace is being deleted, so that nothing is created in it any more, not even an
+        eviction (apiserver admission/plugin/namespace/lifecycle)."""
+        return any(cause.reason == "NamespaceTerminating" for cause in self.causes)
+
+    @property
     def refuses_request(self) -> bool:
-        """Whether the namespace refuses it, which is being deleted or has a ResourceQuota that is used up.
-        Every tenant can cause that (apiserver admission/plugin/namespace/lifecycle, .../resourcequota)."""
-        terminating = any(cause.reason == "NamespaceTerminating" for cause in self.causes)
-        return terminating or any(text in self.message for text in _QUOTA_REFUSALS)
+        """Whether the namespace refuses it, which is being deleted or has a ResourceQuota that is used up
+        (apiserver admission/plugin/resourcequota). Every tenant can cause that."""
+        return self.namespace_terminates or any(text in self.message for text in _QUOTA_REFUSALS)
 
     def advise(self) -> str:
         if self.refuses_request:

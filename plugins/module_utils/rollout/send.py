@@ -78,6 +78,8 @@ def send(api: ApiClient, request: ApiCall) -> ApiReply:
     except Throttled as error:
         return ApiReply(ReplyStatus.BLOCKED, _reason_to_wait(error), error.retry_after or 0.0)
     except ApiError as error:
+        if isinstance(error, Forbidden) and error.namespace_terminates:
+            return ApiReply(ReplyStatus.BLOCKED, error.message)  # it ends with its namespace
         if TWO_BUDGETS in error.message or error.refuses_request:
             return ApiReply(ReplyStatus.REFUSED, error.message)
         if error.outcome_unknown:

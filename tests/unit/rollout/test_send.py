@@ -90,9 +90,9 @@ def test_accepted_request(server: ScriptedServer, api: ApiClient, call: str) -> 
         (
             "migrate",
             status(403, "Forbidden", "ends", details=ENDING),
-            (ReplyStatus.REFUSED, "ends"),
+            (ReplyStatus.BLOCKED, "ends"),
         ),
-        ("evict", status(403, "Forbidden", "ends", details=ENDING), (ReplyStatus.REFUSED, "ends")),
+        ("evict", status(403, "Forbidden", "ends", details=ENDING), (ReplyStatus.BLOCKED, "ends")),
         (
             "evict",
             status(429, "TooManyRequests", "Cannot evict", details=BUDGET),
