@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..api.client import ApiClient
 from ..api.errors import ApiError, NotFound
@@ -18,7 +18,7 @@ from ..api.lists import list_all
 from ..api.transport import ComputingTimeout
 from ..cluster.access import Right, Role
 from ..cluster.lease import LeaseKeeper
-from ..cluster.patching import apply
+from ..cluster.patching import Applied, apply
 from ..cluster.reading import NODES_ONLY, ReadScope, read_snapshot
 from ..model.findings import Finding, InputError, InvalidInput, sentences
 from ..model.json_pointer import JSON
@@ -28,6 +28,7 @@ from ..model.plan import Plan
 from ..model.snapshot import Snapshot
 from ..model.write import Write
 from ..rollout import report
+from ..rollout.journal import NOTE_LIMIT
 from ..rollout.move import MoveRecord, Phase
 from ..rollout.reconcile import Reconciler, Reconciliation
 from ..rollout.send import StartRevisions, record_node_event, timestamp
@@ -214,6 +215,7 @@ class DrainStep(RolloutStep):
         if isinstance(now.view, DrainView):
             self._report_left(now.view, now.nodes)
             self._report_not_ready()
+        self._note_restarts(reconciler)
         held_up = (record for record in reconciler.journal.records if record.note)
         unsent = next((x for x in held_up if x.phase is Phase.INTENDED), None)
         if unsent is not None and not now.waiting:
@@ -251,17 +253,26 @@ class DrainStep(RolloutStep):
             self._preflight(view)  # the nodes were drained before: work on them may follow
         return result
 
-    def result(self, *, finished: bool, plan: Plan | None = None) -> StepResult:
-        self.drain.restarts |= {
-            f"{move['kind']}/{move['namespace']}/{move['name']}": move["reason"]
+    def _note_restarts(self, reconciler: Reconciler) -> None:
+        """Write restarts that failed to the marks: another run may be the one that ends the drain."""
+        failed = {
+            f"{move['kind']}/{move['namespace']}/{move['name']}": move["reason"][:NOTE_LIMIT]
             for move in self.report.moves
             if move["state"] == "failed" and move["method"] in ("restart", "recreate")
         }
-        return super().result(finished=finished, plan=plan)
+        if failed.keys() - self.drain.restarts.keys():
+            self.drain.restarts |= failed
+            api, run = reconciler.keeper.api_while_ours(), self.state.run
+            self.writes += self._apply(api, MaintenancePhase.DRAINING, run).done
 
     def _not_running(self, view: View) -> list[str]:
-        """The workloads that have no new instance after a restart, with the reasons."""
-        workloads = {Ref(*key.split("/")): why for key, why in self.drain.restarts.items()}
+        """The workloads that have no new instance after a restart by this run or an earlier one, with the
+        reasons."""
+        restarts = dict(self.drain.restarts)
+        for node in self.nodes:
+            mark = mark_of(node)
+            restarts = {**(mark.down if mark is not None else {}), **restarts}
+        workloads = {Ref(*key.split("/")): why for key, why in restarts.items()}
         return [
             f"{workload}: {why}"
             for workload, why in workloads.items()
@@ -361,15 +372,18 @@ class DrainStep(RolloutStep):
         if self.drain.cordoned and not (node.unschedulable and self._is_ours(node)):
             raise InvalidInput([InputError(f"Node {node.name}", "was put in service meanwhile")])
         reason = self.asked.reason
-        return mark_write(
-            node, begun(node, mark, run=run, phase=phase, reason=reason, now=timestamp())
-        )
+        new = begun(node, mark, run=run, phase=phase, reason=reason, now=timestamp())
+        drained = phase is MaintenancePhase.DRAINED
+        down = {} if drained else {**new.down, **self.drain.restarts}
+        return mark_write(node, replace(new, down=down))
+
+    def _apply(self, api: ApiClient, phase: MaintenancePhase, run: str) -> Applied:
+        writes = self._marks(phase, run)
+        return apply(api, writes, recompute=again(lambda node: self._mark(node, phase, run)))
 
     def _write(self, api: ApiClient, phase: MaintenancePhase, run: str) -> None:
         """Write the marks. Raises InvalidInput where a node could not be written."""
-        writes = self._marks(phase, run)
-        recompute = again(lambda node: self._mark(node, phase, run))
-        applied = apply(api, writes, recompute=recompute)
+        applied = self._apply(api, phase, run)
         self.writes += applied.done
         self.report.changed |= bool(applied.done)
         verb = {MaintenancePhase.DRAINING: "cordoned, to be drained"}.get(phase, str(phase))

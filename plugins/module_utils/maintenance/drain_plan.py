@@ -130,9 +130,17 @@ class DrainView:
         return Plan(tuple(moves), tuple(skipped))
 
     def runs(self, workload: Ref) -> bool:
-        """Whether all instances of the workload are Ready, and it has any."""
+        """Whether all instances of the workload are Ready, and it has any, or wants none by now."""
         instances = self._view.instances_of(workload)
-        return bool(instances) and all(map(ready, instances))
+        if instances:
+            return all(map(ready, instances))
+        declared = self._view.workloads.get(workload)
+        halted = VIRTUAL_MACHINE.name, "Halted"
+        return (
+            declared is None
+            or declared.replicas == 0
+            or (workload.kind, run_strategy(declared)) == halted
+        )
 
     @cached_property
     def _view(self) -> ClusterView:

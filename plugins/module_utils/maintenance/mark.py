@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import json
 import typing as t
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from ..model.json_pointer import JSON, Pointer
 from ..model.json_text import DamagedAnnotation, read_annotation
@@ -43,7 +43,8 @@ class MaintenancePhase(str, enum.Enum):
 @dataclass(frozen=True, slots=True)
 class Mark:
     """`run` is the id of the run that wrote it. `boot_id` is the node's when the maintenance began.
-    `cordoned`: this collection cordoned the node, so it may uncordon it. `since` is RFC 3339."""
+    `cordoned`: this collection cordoned the node, so it may uncordon it. `since` is RFC 3339. `down` says, by
+    kind/namespace/name of the workload, why a restart or a recreation failed: later runs name it, too."""
 
     run: str
     reason: str
@@ -51,6 +52,7 @@ class Mark:
     boot_id: str
     cordoned: bool
     since: str
+    down: t.Mapping[str, str] = field(default_factory=dict)
 
 
 class DamagedMark(ValueError):
@@ -67,7 +69,10 @@ _TEXTS = ("run", "reason", "phase", "boot_id", "since")
 
 
 def encode(mark: Mark) -> str:
-    return json.dumps({**asdict(mark), "phase": str(mark.phase)}, separators=(",", ":"))
+    body = {**asdict(mark), "phase": str(mark.phase)}
+    if not mark.down:
+        del body["down"]
+    return json.dumps(body, separators=(",", ":"))
 
 
 def decode(text: str) -> Mark:
@@ -76,6 +81,7 @@ def decode(text: str) -> Mark:
         body = read_annotation(text)
     except DamagedAnnotation as error:
         raise DamagedMark(str(error)) from error
+    down = body.pop("down", {})
     if set(body) != {*_TEXTS, "cordoned"}:
         raise DamagedMark(f"it is not a map of {', '.join(_TEXTS)} and cordoned")
     wrong = [name for name in _TEXTS if not isinstance(body[name], str)]
@@ -83,7 +89,14 @@ def decode(text: str) -> Mark:
         raise DamagedMark(f"{wrong[0] if wrong else 'cordoned'} has the wrong type")
     if body["phase"] not in list(MaintenancePhase):
         raise DamagedMark(f"phase is {body['phase'][:40]!r}")
-    return Mark(**{**body, "phase": MaintenancePhase(body["phase"])})
+    if not isinstance(down, dict) or not all(map(_is_down, down.items())):
+        raise DamagedMark("down is no map of workloads to texts")
+    return Mark(**{**body, "phase": MaintenancePhase(body["phase"]), "down": down})
+
+
+def _is_down(entry: tuple[str, JSON]) -> bool:
+    workload, why = entry
+    return len(workload.split("/")) == 3 and isinstance(why, str)
 
 
 def mark_of(node: Node) -> Mark | None:

@@ -59,6 +59,9 @@ def test_mark_is_read_as_it_was_written() -> None:
         encode(MARK).replace("true", "1"),
         encode(MARK).replace('"r1"', "7"),
         encode(MARK)[:-1] + ',"more":1}',
+        encode(MARK)[:-1] + ',"down":["db"]}',
+        encode(MARK)[:-1] + ',"down":{"db":"is Pending"}}',
+        encode(MARK)[:-1] + ',"down":{"VirtualMachine/shop/db":1}}',
     ],
 )
 def test_damaged_mark_says_what_to_do(text: str) -> None:
@@ -106,6 +109,19 @@ def test_own_cordon_goes_with_the_mark() -> None:
     write = unmark_write(marked, MARK)
     assert write is not None
     assert patched(manifest(marked), write.operations)["spec"] == {}
+
+
+def test_cordon_that_another_client_has_lifted_is_not_lifted_again() -> None:
+    """During the work: a patch that removes what is not there would fail."""
+    marked = node(mark=encode(MARK))
+    write = unmark_write(marked, MARK)
+    assert write is not None
+    assert patched(manifest(marked), (*write.tests, *write.operations))["spec"] == {}
+
+
+def test_workloads_that_are_down_are_read_as_they_were_written() -> None:
+    down = replace(MARK, down={"VirtualMachine/shop/db": "0/6 nodes are available"})
+    assert decode(encode(down)) == down
 
 
 def test_change_that_was_done_is_recorded_when_the_mark_goes() -> None:

@@ -119,6 +119,44 @@ def test_vm_that_was_restarted_and_stays_pending_is_a_failure() -> None:
     assert [node["state"] for node in drained["nodes"]] == ["draining"]
 
 
+def run_again(server: KubeVirt, name: str) -> None:
+    """The VM is Ready on w2."""
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    server._change(f"{VMIS}/{name}", "status", {**ready, "nodeName": "w2"})
+    (path,) = [x for x in server.objects if x.endswith(f"/pods/virt-launcher-{name}-x1")]
+    server.objects[path]["spec"]["nodeName"] = "w2"
+    server.objects[path]["status"] = ready
+
+
+def halt(server: KubeVirt, name: str) -> None:
+    """The owner has stopped the VM."""
+    path = f"{VMIS}/{name}"
+    server.objects[path.replace("instances", "s")]["spec"]["runStrategy"] = "Halted"
+    del server.objects[path]
+
+
+def test_each_run_names_the_vms_that_an_earlier_one_has_left_down() -> None:
+    server = Restarts(three_zones().objects)
+    options = {"vm_policy": "restart", "allow_findings": ["pending_changes"], "move_timeout": 1}
+    first = maintain(server, "drained", "w1", **options)
+    run_again(server, "w1-0")
+    halt(server, "w1-1")
+
+    second = maintain(server, "drained", "w1", **options)
+    assert "VirtualMachine shop/w1-0" in first["msg"]
+    assert second["msg"].startswith(
+        "not running after the drain: VirtualMachine shop/w1-2: not done"
+    )
+    assert "; VirtualMachine shop/w1-3: not done within 1 s: " in second["msg"]
+    assert [node["state"] for node in second["nodes"]] == ["draining"]
+
+    run_again(server, "w1-2")
+    run_again(server, "w1-3")
+    third = maintain(server, "drained", "w1", **options)
+    assert not third.get("failed"), third["msg"]
+    assert '"down"' not in server.objects[at("w1")]["metadata"]["annotations"][MARK]
+
+
 def test_vm_that_stays_pending_is_no_failure_where_no_place_is_allowed() -> None:
     allowed = {"allow_findings": ["pending_changes", "no_place"], "move_timeout": 1}
     server = Restarts(three_zones().objects)
@@ -159,6 +197,42 @@ def test_drain_that_allows_failures_is_not_done_while_a_migration_is_refused(
     assert [name for name, x in vmis.items() if x["status"]["nodeName"] == "w1"] == ["w1-4"]
 
 
+class Terminating(KubeVirt):
+    """The namespace is being deleted: it takes nothing new, and w1-0 ends later than the others would leave."""
+
+    refusals = 0
+
+    def answer(
+        self, method: str, path: str, body: t.Any, content_type: str, *, dry_run: bool = False
+    ) -> tuple[int, Object]:
+        if method != "POST" or not path.endswith("migrations") or body["spec"]["vmiName"] != "w1-0":
+            return super().answer(method, path, body, content_type, dry_run=dry_run)
+        self.refusals += 1
+        if self.refusals == 5:
+            halt(self, "w1-0")
+            del self.objects["/api/v1/namespaces/shop/pods/virt-launcher-w1-0-x1"]
+        causes = {"causes": [{"reason": "NamespaceTerminating"}]}
+        return 403, {"kind": "Status", "code": 403, "message": TERMINATES, "details": causes}
+
+
+TERMINATES = "unable to create new content in namespace shop because it is being terminated"
+
+
+def test_vm_whose_namespace_is_being_deleted_is_waited_for() -> None:
+    server = Terminating(three_zones().objects)
+    drained = maintain(server, "drained", "w1")
+    assert not drained.get("failed"), drained["msg"]
+    assert server.refusals == 5
+    assert [node["state"] for node in drained["nodes"]] == ["drained"]
+
+
+def test_drain_that_is_over_names_the_namespace_that_is_being_deleted() -> None:
+    server = Terminating(three_zones().objects)
+    server.refusals = 5
+    drained = maintain(server, "drained", "w1", run_timeout=60, move_timeout=50)
+    assert TERMINATES in drained["msg"]
+
+
 def test_drain_goes_on_beside_an_instance_with_full_annotations() -> None:
     """A killed run has left the recreation of its VMI in the journal."""
     server = Refuses(three_zones().objects)
@@ -184,6 +258,34 @@ def test_drain_goes_on_beside_an_instance_with_full_annotations() -> None:
         for name, x in server.of("virtualmachineinstances").items()
         if x["status"]["nodeName"] == "w1"
     ]
+
+
+class FailsOnce(KubeVirt):
+    """Fails the first request for a migration of each VM, every other time after it was done."""
+
+    failed: t.ClassVar[set[str]] = set()
+
+    def answer(
+        self, method: str, path: str, body: t.Any, content_type: str, *, dry_run: bool = False
+    ) -> tuple[int, Object]:
+        vm = body["spec"]["vmiName"] if method == "POST" and path.endswith("migrations") else ""
+        if not vm or vm in self.failed:
+            return super().answer(method, path, body, content_type, dry_run=dry_run)
+        self.failed.add(vm)
+        if len(self.failed) % 2:
+            super().answer(method, path, body, content_type, dry_run=dry_run)
+        return 500, {"kind": "Status", "code": 500, "message": "etcdserver: leader changed"}
+
+
+def test_each_request_for_a_migration_may_fail_once() -> None:
+    """kubectl and kubernetes.core end at the first answer 500."""
+    server = FailsOnce(three_zones().objects)
+    server.failed = set()  # type: ignore[misc]
+    drained = maintain(server, "drained", "w1")
+    assert not drained.get("failed"), drained["msg"]
+    assert server.failed == {"w1-0", "w1-1", "w1-2", "w1-3"}
+    assert [move["state"] for move in drained["moves"]] == ["moved"] * len(drained["moves"])
+    assert len(server.of("virtualmachineinstancemigrations")) == 4
 
 
 class Refuses(KubeVirt):
@@ -341,3 +443,42 @@ def test_other_nodes_are_named_when_one_is_deleted_in_its_maintenance() -> None:
     drained = maintain(Loses(three_zones().objects), "drained", "", **TWO)
     assert "Node w2: was deleted during its maintenance" in drained["msg"]
     assert "The cordon of w1 stays: run again to continue" in drained["msg"]
+
+
+LEASE = f"{checks.LEASE}/virt-placement"
+
+
+def test_undo_waits_until_the_run_that_drains_has_ended() -> None:
+    server = three_zones()
+    begun(server)
+    first = run("node_maintenance", server, {"nodes": ["w1"], "state": "in_service"})
+    (waiting,) = first["progress"]
+    assert waiting.startswith("waiting up to 20 s to see whether run ") and not first["changed"]
+    assert server.objects[at("w1")]["spec"]["unschedulable"] is True
+
+    back = maintain(server, "in_service", "w1")
+    assert not back.get("failed"), back["msg"]
+    assert server.objects[LEASE]["metadata"]["annotations"]["placement.virt/journal"] == ""
+
+
+def test_node_of_a_drain_that_is_running_is_not_put_in_service() -> None:
+    class Renews(KubeVirt):
+        """The run that drains renews its Lease."""
+
+        def _read(self, path: str) -> Object | None:
+            if path == LEASE and self.objects[path]["spec"].get("holderIdentity"):
+                lease = copy.deepcopy(self.objects[path])
+                lease["spec"]["renewTime"] = f"2026-11-22T19:00:00.{len(self.looks):06}Z"
+                self.looks.append(path)
+                self.objects[path] = lease
+            return super()._read(path)
+
+        looks: t.ClassVar[list[str]] = []
+
+    server = Renews(three_zones().objects)
+    begun(server)
+    before = len(server.writes)
+    back = maintain(server, "in_service", "w1")
+    assert "moves instances away from w1 and is running: end it first" in back["msg"]
+    assert len(server.writes) == before
+    assert server.objects[at("w1")]["spec"]["unschedulable"] is True
