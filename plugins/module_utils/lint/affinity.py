@@ -10,13 +10,13 @@ from collections import defaultdict
 
 from ..compliance import terms as wording
 from ..compliance.terms import Term, TermKind
-from ..model.findings import Finding
+from ..model.findings import Finding, rules_text
 from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import PodTerm, Ref
 from ..model.placement_manifests import CREATED_BY
 from ..model.topology import HOSTNAME
 from .capacity import to_run
-from .lint_input import LintedWorkload, LintInput
+from .lint_input import LintedWorkload, LintInput, of_each_rule
 
 
 def required_affinity_findings(lint_input: LintInput) -> t.Iterator[Finding]:
@@ -124,12 +124,17 @@ def _one_node_each(lint_input: LintInput, key: str) -> bool:
 NAMED = 7
 """The number of names in a sentence, plus two that it may leave out."""
 
-_ADVICE = "Remove one of the two terms, or make it preferred."
+
+def remove_one(owners: t.Collection[str]) -> str:
+    """What to do about two terms that contradict each other; `owners` are their rules."""
+    noun = "rules" if all(owners) and len(set(owners)) > 1 else "terms"
+    return f"Remove one of the two {noun}, or make it preferred."
 
 
 def contradiction_findings(lint_input: LintInput) -> t.Iterator[Finding]:
     yield from _anti_affinity_among_followers(lint_input)
     yield from _affinity_and_anti_affinity_to_same_vms(lint_input)
+    yield from _anti_affinity_of_leader(lint_input)
 
 
 def _anti_affinity_among_followers(lint_input: LintInput) -> t.Iterator[Finding]:
@@ -178,6 +183,42 @@ def _affinity_and_anti_affinity_to_same_vms(lint_input: LintInput) -> t.Iterator
                 if others := cache[cache_key]:
                     selected = near, others.but(subject.ref), ""
                     yield from _contradiction(lint_input, subject, selected, (term, "the same"))
+
+
+def _anti_affinity_of_leader(lint_input: LintInput) -> t.Iterator[Finding]:
+    """A VM that has affinity to another VM, which has anti-affinity to it."""
+    by_ref = {subject.ref: subject for subject in lint_input.all_workloads}
+    checked = {subject.ref for subject in lint_input.subjects}
+    cache: dict[int, frozenset[Ref]] = {}
+
+    def avoids(one: LintedWorkload, term: Term, other: Ref) -> bool:
+        away = lint_input.selected(one, term) or ()
+        if id(away) not in cache:
+            cache[id(away)] = frozenset(avoided.ref for avoided in away)
+        return other in cache[id(away)]
+
+    for subject in lint_input.all_workloads:
+        for near, leader in _leaders(lint_input, subject):
+            if not checked & {subject.ref, leader} or any(
+                avoids(subject, term, leader) for term in _clashing(subject, near)
+            ):
+                continue  # the latter is a finding of the subject's own terms
+            for term in _clashing(by_ref[leader], near):
+                if avoids(by_ref[leader], term, subject.ref):
+                    owners = subject.owner(near), by_ref[leader].owner(term)
+                    over, apart = _names_of_keys(lint_input, near, term)
+                    why = (
+                        f"It can never run: {subject.ref} has affinity to {leader} over {over}, which has"
+                        f" anti-affinity to it over {apart}{rules_text(owners)}."
+                    )
+                    finding = subject.finding(
+                        near, "unsatisfiable", "error", why, remove_one(owners)
+                    )
+                    yield from of_each_rule(finding, owners)
+
+
+def _names_of_keys(lint_input: LintInput, *terms: Term) -> list[str]:
+    return [lint_input.topology.name_of(term.source.topology_key) for term in terms]
 
 
 def _group(
@@ -271,14 +312,11 @@ def _contradiction(
     """A finding for each rule concerned. `near` is the affinity term, what it selects in words, and
     the other followers in words; `away` is the anti-affinity term and what it selects in words."""
     (near_term, near_text, also), (away_term, away_text) = near, away
-    over, apart = (
-        lint_input.topology.name_of(x.source.topology_key) for x in (near_term, away_term)
-    )
-    rules = {subject.rule(term): term for term in (near_term, away_term)}
-    rule_text = f" (rules {' and '.join(rules)})" if len(rules) > 1 and all(rules) else ""
+    over, apart = _names_of_keys(lint_input, near_term, away_term)
+    owners = subject.owner(near_term), subject.owner(away_term)
     why = (
         f"It can never run: {subject.ref} has affinity to {near_text} over {over}{also}, and anti-affinity to"
-        f" {away_text} over {apart}{rule_text}."
+        f" {away_text} over {apart}{rules_text(owners)}."
     )
-    for term in rules.values():
-        yield subject.finding(term, "unsatisfiable", "error", why, _ADVICE)
+    finding = subject.finding(near_term, "unsatisfiable", "error", why, remove_one(owners))
+    yield from of_each_rule(finding, owners)

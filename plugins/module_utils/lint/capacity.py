@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from ..compliance import terms as wording
 from ..compliance.terms import Term, TermKind
-from ..model.findings import Finding
+from ..model.findings import Finding, rules_text
 from ..model.kinds import POD_TEMPLATE_HASH
 from ..model.objects import Node, PodTerm, Ref, SpreadConstraint
 from ..model.placement_manifests import CREATED_BY
-from .lint_input import LintedWorkload, LintInput
+from .lint_input import LintedWorkload, LintInput, of_each_rule
 
 _TRANSIENT = "node.kubernetes.io/"
 """Prefix of the taints that come and go with a node's state: cordon, not ready, pressure
@@ -55,8 +55,15 @@ def _too_many(lint_input: LintInput, lasting: LintInput) -> t.Iterator[Finding]:
             why, advice = _no_room(lint_input, crowd)
             for subject, term in crowd.members:
                 if subject.ref in looked_at and subject.ref not in reported:
-                    yield subject.finding(term, "unsatisfiable", "error", why, advice)
+                    finding = subject.finding(term, "unsatisfiable", "error", why, advice)
+                    yield from of_each_rule(finding, _rules_of(subject, term, crowd))
             reported.update(subject.ref for subject, _term in crowd.members)
+
+
+def _rules_of(subject: LintedWorkload, term: Term, crowd: _CrowdedGroup) -> list[str]:
+    """The rules that together leave too few domains to a workload of the group."""
+    node_rules = [rule for rule, _parts in subject.node_rules()] if crowd.barred else []
+    return [subject.owner(term), *node_rules]
 
 
 class _CrowdedGroup(t.NamedTuple):
@@ -67,6 +74,11 @@ class _CrowdedGroup(t.NamedTuple):
     instances: int
     domains: tuple[str, ...]
     open: tuple[str, ...]
+
+    @property
+    def barred(self) -> list[str]:
+        """The domains that only node selectors and node affinity exclude."""
+        return sorted(set(self.open) - set(self.domains))
 
 
 def _crowds(places: _DomainSets, group: Group) -> t.Iterator[_CrowdedGroup]:
@@ -132,10 +144,12 @@ def _no_room(lint_input: LintInput, crowd: _CrowdedGroup) -> tuple[str, str]:
         f"Cannot be satisfied: {crowd.instances} {noun} have anti-affinity over {over}, but only {room}"
         f" can run them ({wording.listed(crowd.domains)})."
     )
-    barred = sorted(set(crowd.open) - set(crowd.domains))
-    if barred:
+    if crowd.barred:
+        rules = rules_text(
+            {rule: "" for x, term in crowd.members for rule in _rules_of(x, term, crowd)}
+        )
         return (
-            f"{why} Their nodeSelector or node affinity excludes {wording.listed(barred)}.",
+            f"{why} Their nodeSelector or node affinity excludes {wording.listed(crowd.barred)}{rules}.",
             f"Let their nodeSelector and node affinity allow more values of {over}, run fewer {noun},"
             " or make the term preferred.",
         )

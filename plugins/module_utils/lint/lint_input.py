@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import typing as t
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ..compliance.declared import Declared, DeclaredReader
@@ -107,26 +107,26 @@ class LintedWorkload:
         """Its terms in an order that does not change."""
         return self.declared.term_set.ordered
 
-    def rule(self, term: Term) -> str:
-        """The name of the first rule that owns a term; empty where none does."""
+    def owner(self, term: Term) -> str:
+        """The first rule that owns a term, as `rule_set/name`; empty where none does."""
         owners = self.declared.owners.get(term, ())
-        return RuleId.parse(owners[0]).name if owners else ""
+        return RuleId.parse(owners[0]).in_namespace if owners else ""
 
-    def rule_of_requirement(self, part: Requirement) -> str:
-        """The name of the first rule that requires `part` of nodes, in whatever order its values are;
-        empty where none does."""
+    def owner_of_requirement(self, part: Requirement) -> str:
+        """The first rule that requires `part` of nodes, in whatever order its values are, as
+        `rule_set/name`; empty where none does."""
         asked = requirement(part)
         rules = self.node_rules()
         return next((name for name, parts in rules if asked in map(requirement, parts)), "")
 
     def node_rules(self) -> t.Iterator[tuple[str, tuple[Requirement, ...]]]:
-        """The names of the rules with requirements on nodes, and the requirements."""
+        """The rules with requirements on nodes, as `rule_set/name`, and the requirements."""
         for rule in self.declared.rules:
             if rule.nodes is not None and rule.nodes.asks:
                 pairs = [Requirement(key, "In", (value,)) for key, value in rule.nodes.pairs]
                 terms = (rule.nodes.term, *rule.nodes.any_of)
                 parts = [part for term in terms for part in term.expressions]
-                yield RuleId.parse(rule.rule).name, (*pairs, *parts)
+                yield RuleId.parse(rule.rule).in_namespace, (*pairs, *parts)
 
     def finding(
         self,
@@ -140,10 +140,18 @@ class LintedWorkload:
         """A finding about one of its terms, about a `part` of a node term, or (None) about what it
         requires of nodes."""
         first_node_rule = next((name for name, _parts in self.node_rules()), "")
-        rule = self.rule(term) if term is not None else first_node_rule
+        rule = self.owner(term) if term is not None else first_node_rule
         if not rule and part is not None:
-            rule = self.rule_of_requirement(part)
-        return Finding(name, severity, why, advice, (self.ref,), rule)
+            rule = self.owner_of_requirement(part)
+        return Finding(name, severity, why, advice, (self.ref,), rule.rpartition("/")[2])
+
+
+def of_each_rule(finding: Finding, owners: t.Iterable[str]) -> t.Iterator[Finding]:
+    """The finding for each of these rules (`rule_set/name`), so that whichever of them is written is
+    refused; as it is where there is none."""
+    names = dict.fromkeys(owner.rpartition("/")[2] for owner in owners if owner)
+    for name in names or (finding.rule,):
+        yield replace(finding, rule=name)
 
 
 @dataclass(frozen=True)

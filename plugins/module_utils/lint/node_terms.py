@@ -11,12 +11,14 @@ from dataclasses import replace
 from ..compliance import terms as wording
 from ..compliance.terms import Term, TermKind, requirement
 from ..kubevirt.next_pod import claim_of
-from ..model.findings import Finding
+from ..model.findings import Finding, rules_text
 from ..model.objects import NodeTerm, Placement, PodTerm, Requirement
+from ..model.rule import RuleId
 from ..model.topology import HOSTNAME
 from ..scheduler.labels import is_readable, parse_integer
 from ..scheduler.node_affinity import nodes_of_placement, nodes_of_term, nodes_of_terms
-from .lint_input import LintedWorkload, LintInput
+from .affinity import remove_one
+from .lint_input import LintedWorkload, LintInput, of_each_rule
 
 
 def findings(lint_input: LintInput) -> t.Iterator[Finding]:
@@ -70,7 +72,8 @@ def _required(lint_input: LintInput, subject: LintedWorkload) -> t.Iterator[Find
     if not terms or not (pairs or any(term.expressions for term in terms) or placement.node_terms):
         return
     if all(clashes):
-        yield _excluded(subject, None, "its node terms ask for", clashes[0], pairs)
+        finding = _excluded(subject, None, "its node terms ask for", clashes[0], pairs)
+        yield from of_each_rule(finding, map(subject.owner_of_requirement, clashes[0]))
     elif lint_input.nodes is not None:
         checkable = _of_known_keys(lint_input, placement)
         asks = checkable.node_selector or checkable.node_terms
@@ -78,7 +81,23 @@ def _required(lint_input: LintInput, subject: LintedWorkload) -> t.Iterator[Find
             selector_texts = [f"{key} In ({value})" for key, value in checkable.node_selector]
             terms_text = " or ".join(map(wording.node_term, checkable.node_terms or ()))
             requirements = " and ".join(filter(None, (*selector_texts, terms_text)))
-            yield _never(subject, None, f"no node satisfies {requirements}")
+            owners = _without_nodes(lint_input, subject)
+            why = f"no node satisfies {requirements}{rules_text(owners)}"
+            yield from of_each_rule(_never(subject, None, why), owners)
+
+
+def _without_nodes(lint_input: LintInput, subject: LintedWorkload) -> list[str]:
+    """The rules that leave a workload no node: those that do so alone, else all of them together."""
+    rules = [rule.nodes for rule in subject.declared.rules if rule.nodes and rule.nodes.asks]
+    alone = [
+        rule
+        for rule in rules
+        if not nodes_of_placement(
+            Placement(node_selector=rule.pairs, node_terms=rule.any_of or None), lint_input.table
+        )
+        & nodes_of_term(rule.term, lint_input.table)
+    ]
+    return [RuleId.parse(rule.rule).in_namespace for rule in alone or rules]
 
 
 def _volumes(lint_input: LintInput, subject: LintedWorkload) -> t.Iterator[Finding]:
@@ -99,7 +118,8 @@ def _volumes(lint_input: LintInput, subject: LintedWorkload) -> t.Iterator[Findi
                 " leave these out",
                 "Allow these nodes, or move the volume first.",
             )
-            yield replace(finding, rule=_rule_against(lint_input, subject, reached) or finding.rule)
+            rule = _rule_against(lint_input, subject, reached).rpartition("/")[2]
+            yield replace(finding, rule=rule or finding.rule)
 
 
 def _rule_against(lint_input: LintInput, subject: LintedWorkload, reached: int) -> str:
@@ -138,19 +158,24 @@ def _preferred(lint_input: LintInput, subject: LintedWorkload, term: Term) -> t.
 
 def _near_and_apart(subject: LintedWorkload) -> t.Iterator[Finding]:
     """A pod with affinity to and anti-affinity with the same pods."""
-    apart: dict[t.Hashable, set[str]] = defaultdict(set)
+    apart: dict[t.Hashable, dict[str, Term]] = defaultdict(dict)
     for term in subject.terms:
         if term.kind is TermKind.ANTI_AFFINITY:
             pod_term = t.cast(PodTerm, term.source)
-            apart[pod_term.selector, pod_term.namespaces].add(pod_term.topology_key)
+            apart[pod_term.selector, pod_term.namespaces].setdefault(pod_term.topology_key, term)
     for term in subject.terms:
         if term.kind is TermKind.AFFINITY:
             pod_term = t.cast(PodTerm, term.source)
-            keys = apart.get((pod_term.selector, pod_term.namespaces), ())
-            nested = pod_term.topology_key in keys or (keys and pod_term.topology_key == HOSTNAME)
-            if nested and pod_term.selector is not None:
-                why = f"it has affinity and anti-affinity to {wording.pods_of(pod_term)}"
-                yield _never(subject, term, why, "Remove one of the two terms.")
+            away = apart.get((pod_term.selector, pod_term.namespaces), {})
+            over_node = away and pod_term.topology_key == HOSTNAME
+            clash = away.get(pod_term.topology_key) or (
+                next(iter(away.values())) if over_node else None
+            )
+            if clash is not None and pod_term.selector is not None:
+                owners = subject.owner(term), subject.owner(clash)
+                pods = wording.pods_of(pod_term)
+                why = f"it has affinity and anti-affinity to {pods}{rules_text(owners)}"
+                yield from of_each_rule(_never(subject, term, why, remove_one(owners)), owners)
 
 
 def _excluded(
@@ -166,7 +191,7 @@ def _excluded(
         return _never(subject, term, f"{prefix} {unread}", "Correct the value.")
     owners = {
         part: f"rule {rule}"
-        if (rule := subject.rule_of_requirement(part))
+        if (rule := subject.owner_of_requirement(part))
         else (_owner_of_pair(subject, part) if part in pairs else "its own node affinity")
         for part in parts
         if term is None

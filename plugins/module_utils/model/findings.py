@@ -111,6 +111,12 @@ def _is_named(ref: Ref, why: str) -> bool:
     return str(ref) in why or (ref.kind == "Node" and ref.name in why)
 
 
+def rules_text(rules: t.Iterable[str]) -> str:
+    """The end of a sentence that names the rules which contradict each other; empty for fewer than two."""
+    named = sorted(set(filter(None, rules)))
+    return f" (rules {' and '.join(named)})" if len(named) > 1 else ""
+
+
 OF_TERMS = (
     "blocks_live_migration",
     "bypassed_by_node_term",

@@ -22,6 +22,11 @@ class RuleId:
     def __str__(self) -> str:
         return f"{self.namespace}/{self.rule_set}/{self.name}"
 
+    @property
+    def in_namespace(self) -> str:
+        """Rule set and name, as messages name a rule."""
+        return f"{self.rule_set}/{self.name}"
+
     @classmethod
     def parse(cls, text: str) -> RuleId:
         namespace, rule_set, name = text.split("/", 2)

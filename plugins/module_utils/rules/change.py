@@ -26,7 +26,7 @@ from ..model.write import Write
 from .conflicts import for_rules, label_conflict
 from .draft import RequestedRules
 from .merge import Merged, merge
-from .ownership import Ownership, UnreadableAnnotation
+from .ownership import Ownership, UnreadableAnnotation, owners_of
 from .resolve import Inventory
 from .term_slots import TermLocation, pair
 from .write import ANNOTATIONS, Relabel, relabels
@@ -128,21 +128,24 @@ def change_of(
         takes_effect=takes_effect(workload, merged, inventory),
         stages=stages if any(stages) else (),
         relabels=tuple(relabel for relabel, _seen in relabeled),
-        findings=tuple(_conflicts(requested, relabeled)),
+        findings=tuple(_conflicts(requested, relabeled, merged.ownership)),
     )
 
 
 def _conflicts(
-    requested: RequestedRules, relabeled: t.Iterable[tuple[Relabel, Labels]]
+    requested: RequestedRules,
+    relabeled: t.Iterable[tuple[Relabel, Labels]],
+    ownership: Ownership,
 ) -> t.Iterator[Finding]:
-    """Labels of running objects that have another value, which no rule set."""
+    """Labels of running objects that have another value, which the request does not change."""
     for relabel, current in relabeled:
         for key, value, wanted_value in relabel.conflicts(current):
             label = pair(TermLocation.LABEL, key, wanted_value)
             rules = [
                 rule for rule, terms in sorted(requested.listed.items()) if label in (terms or ())
             ]
-            yield from label_conflict(rules, relabel.target, key, value, wanted_value)
+            present = owners_of(ownership.rules, TermLocation.LABEL, {"key": key, "value": value})
+            yield from label_conflict(rules, relabel.target, key, value, wanted_value, present)
 
 
 def labels_of_terms(requested: RequestedRules) -> tuple[tuple[str, str], ...]:

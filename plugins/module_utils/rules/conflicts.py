@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.findings import Finding, Severity
+from ..model.findings import Finding, Severity, rules_text
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.rule import Rule, RuleId
@@ -45,42 +45,69 @@ def for_rules(
     return [Finding(name, severity, why, advice, (ref,), rule.name) for rule in rules]
 
 
-def duplicate_spread(rules: t.Iterable[RuleId], ref: Ref, constraint: JSON) -> list[Finding]:
-    """The API takes one constraint for each pair of topologyKey and whenUnsatisfiable."""
+def _of(present: t.Sequence[RuleId]) -> str:
+    """The rules that wrote what is there."""
+    return f" (rule {', '.join(rule.in_namespace for rule in present)})" if present else ""
+
+
+def duplicate_spread(
+    rules: t.Iterable[RuleId], ref: Ref, constraint: JSON, present: t.Sequence[RuleId]
+) -> list[Finding]:
+    """The API takes one constraint for each pair of topologyKey and whenUnsatisfiable. `present`: the
+    rules that own the one that is there."""
     key, action = constraint["topologyKey"], constraint["whenUnsatisfiable"]
     return for_rules(
         rules,
         ref,
         DUPLICATE_SPREAD,
-        f"{ref} already has a topologySpreadConstraint over {key} with {action}, and the API takes"
-        " only one of each.",
-        "Set adopt to true if it is equal, or remove it, or spread over another key.",
+        f"{ref} already has a topologySpreadConstraint over {key} with {action}{_of(present)}, and the"
+        " API takes only one of each.",
+        "Remove one of the two rules, or spread over another key."
+        if present
+        else "Set adopt to true if it is equal, or remove it, or spread over another key.",
     )
 
 
 def value_conflict(
-    rules: t.Iterable[RuleId], ref: Ref, name: str, what: str, wanted: JSON, seen: str
+    rules: t.Iterable[RuleId],
+    ref: Ref,
+    name: str,
+    what: str,
+    wanted: JSON,
+    seen: str,
+    present: t.Sequence[RuleId],
 ) -> list[Finding]:
-    """A key of a map that already has another value, which no rule set."""
+    """A key of a map that already has another value. `present`: the rules that set it."""
     return for_rules(
         rules,
         ref,
         name,
-        f"{ref} has {what} {wanted['key']}={seen} in its template, the rule needs {wanted['value']}.",
-        f"Change the value there by hand if nothing depends on it, or use another {what} key.",
+        f"{ref} has {what} {wanted['key']}={seen} in its template{_of(present)}, the rule needs"
+        f" {wanted['value']}.",
+        f"Remove one of the two rules, or use another {what} key."
+        if present
+        else f"Change the value there by hand if nothing depends on it, or use another {what} key.",
     )
 
 
 def label_conflict(
-    rules: t.Iterable[RuleId], ref: Ref, key: str, seen: str, wanted: str
+    rules: t.Iterable[RuleId],
+    ref: Ref,
+    key: str,
+    seen: str,
+    wanted: str,
+    present: t.Sequence[RuleId],
 ) -> list[Finding]:
-    """A label of a running VMI or pod that no rule set."""
+    """A label of a running VMI or pod. `present`: the rules that set it."""
     return for_rules(
         rules,
         ref,
         LABEL_CONFLICT,
-        f"{ref} runs with the label {key}={seen}, which no rule set; the rule needs {wanted}.",
-        "Use another label key, or remove that label by hand if nothing depends on it.",
+        f"{ref} runs with the label {key}={seen}{_of(present) or ', which no rule set'}; the rule needs"
+        f" {wanted}.",
+        "Remove one of the two rules, or use another label key."
+        if present
+        else "Use another label key, or remove that label by hand if nothing depends on it.",
     )
 
 
@@ -110,13 +137,17 @@ def empty_node_terms(rules: t.Iterable[RuleId], ref: Ref) -> list[Finding]:
     )
 
 
-def multiple_required_affinity(rules: t.Iterable[RuleId], ref: Ref, count: int) -> list[Finding]:
-    """kube-scheduler counts only pods that match all required affinity terms at once."""
+def multiple_required_affinity(
+    rules: t.Iterable[RuleId], ref: Ref, count: int, carried: t.Iterable[RuleId]
+) -> list[Finding]:
+    """kube-scheduler counts only pods that match all required affinity terms at once. `carried`: all rules
+    that have such a term there."""
     return for_rules(
         rules,
         ref,
         MULTIPLE_REQUIRED_AFFINITY,
-        f"{ref} would have {count} required pod affinity terms, and only a pod that matches all of"
+        f"{ref} would have {count} required pod affinity terms"
+        f"{rules_text(rule.in_namespace for rule in carried)}, and only a pod that matches all of"
         " them at once counts, so it would most likely run nowhere.",
         "Make all but one keep_together preferred, or let one rule name both targets by a label"
         " that they share.",

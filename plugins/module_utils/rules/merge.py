@@ -21,7 +21,14 @@ from ..model.write import Write
 from . import conflicts
 from .draft import OwnershipChange, RequestedRules, TemplateDraft, ownership_change, placement_parts
 from .merge_node_terms import merge_node_terms, remove_entry, take_over_selector
-from .ownership import Fingerprint, Ownership, read_ownership, read_undo_note, undo_note_of
+from .ownership import (
+    Fingerprint,
+    Ownership,
+    owners_of,
+    read_ownership,
+    read_undo_note,
+    undo_note_of,
+)
 from .term_slots import LISTS, MAPS, TermLocation, ensure, tidy
 from .write import build_write
 
@@ -109,13 +116,14 @@ def _append(draft: TemplateDraft, claims: OwnershipChange, mark: Fingerprint, va
     alike = any(mark.has_same_effect(Fingerprint.of(mark.location, entry)) for entry in entries)
     if alike and claims.is_ours(mark):
         return
-    if mark.location is TermLocation.SPREAD and any(
-        entry.get("topologyKey") == value["topologyKey"]
-        and entry.get("whenUnsatisfiable") == value["whenUnsatisfiable"]
-        for entry in entries
-    ):
-        rules = _rules_with(claims, mark)
-        draft.findings += conflicts.duplicate_spread(rules, draft.ref, value)
+    fields = ("topologyKey", "whenUnsatisfiable")
+    duplicates = [x for x in entries if all(x.get(name) == value.get(name) for name in fields)]
+    if mark.location is TermLocation.SPREAD and duplicates:
+        rules, present = (
+            _rules_with(claims, mark),
+            owners_of(claims.rules, mark.location, duplicates[0]),
+        )
+        draft.findings += conflicts.duplicate_spread(rules, draft.ref, value, present)
         return
     ensure(draft.root, LISTS[mark.location], [], draft.created).append(copy.deepcopy(value))
     draft.touched.add(mark)
@@ -134,9 +142,9 @@ def _set_key(
             if mark.location is TermLocation.LABEL
             else (conflicts.NODE_SELECTOR_CONFLICT, "nodeSelector")
         )
-        rules = _rules_with(claims, mark)
+        owners = owners_of(claims.rules, mark.location, {"key": key, "value": present})
         draft.findings += conflicts.value_conflict(
-            rules, draft.ref, name, field_name, wanted, present
+            _rules_with(claims, mark), draft.ref, name, field_name, wanted, present, owners
         )
         return
     ensure(draft.root, MAPS[mark.location], {}, draft.created)[key] = value
@@ -148,7 +156,14 @@ def _check_affinity(draft: TemplateDraft, claims: OwnershipChange) -> None:
     meanings = {Fingerprint.of(TermLocation.AFFINITY, entry).meaning for entry in entries}
     rules = claims.wanted_by.get(TermLocation.AFFINITY, ())
     if rules and len(meanings) > 1:
-        draft.findings += conflicts.multiple_required_affinity(rules, draft.ref, len(meanings))
+        carried = [
+            rule
+            for rule, marks in claims.rules.items()
+            if any(mark.location is TermLocation.AFFINITY for mark in marks)
+        ]
+        draft.findings += conflicts.multiple_required_affinity(
+            rules, draft.ref, len(meanings), carried
+        )
 
 
 def _rules_with(claims: OwnershipChange, mark: Fingerprint) -> list[RuleId]:

@@ -205,6 +205,14 @@ class Ownership:
         return tuple(r for r in self.rules if (r.namespace, r.rule_set) == (namespace, rule_set))
 
 
+def owners_of(
+    rules: t.Mapping[RuleId, t.Collection[Fingerprint]], location: TermLocation, entry: JSON
+) -> list[RuleId]:
+    """Those of these rules that own an entry of a template."""
+    mark = Fingerprint.of(location, entry)
+    return [rule for rule, marks in rules.items() if any(map(mark.has_same_effect, marks))]
+
+
 def read_ownership(workload: Workload) -> Ownership:
     """The ownership in the object's annotation; empty where there is none.
 

@@ -209,7 +209,7 @@ def test_two_followers_of_one_leader_that_keep_apart(over: str) -> None:
     found = never(trio, follow, {**two, "keep_apart": {"topology_key": over}})
 
     assert [finding.rule for finding in found] == ["r0", "r0", "r1", "r1"]
-    away = f"and anti-affinity to VirtualMachine shop/m1 over {over} (rules r0 and r1)."
+    away = f"and anti-affinity to VirtualMachine shop/m1 over {over} (rules default/r0 and default/r1)."
     assert len(sentences(found)) == 2
     assert away in found[0].why
     assert (
@@ -230,7 +230,7 @@ def test_of_many_followers_that_keep_apart_a_few_are_named() -> None:
     assert led[0] == (
         "It can never run: VirtualMachine shop/m0 has affinity to VirtualMachine shop/m9 over node,"
         f" like {named} and 3 more, and anti-affinity to {named} and 3 more over zone"
-        " (rules r0 and r1)."
+        " (rules default/r0 and default/r1)."
     )
 
 
@@ -247,7 +247,7 @@ def test_machines_that_must_be_near_whom_another_rule_keeps_away() -> None:
     assert {finding.rule for finding in found} == {"r0", "r1"}
     assert [finding.why for finding in found if finding.rule == "r0"] == [
         f"It can never run: VirtualMachine shop/{one} has affinity to VirtualMachine shop/{other} over"
-        " zone, and anti-affinity to the same over zone (rules r0 and r1)."
+        " zone, and anti-affinity to the same over zone (rules default/r0 and default/r1)."
         for one, other in (("m0", "m1"), ("m1", "m0"))
     ]
     assert never(trio, near, {**apart_by_label, "keep_apart": {"topology_key": "node"}}) == []

@@ -163,13 +163,14 @@ def test_a_contradiction_says_whose_each_side_is() -> None:
 
     (found,) = [f for f in plan(cluster, where).refused if f.name == "unsatisfiable"]
 
-    assert f"{ZONE} In (a) (its nodeSelector) and {ZONE} In (b) (rule r0)." in found.why
+    assert f"{ZONE} In (a) (its nodeSelector) and {ZONE} In (b) (rule default/r0)." in found.why
     assert found.advice.startswith("Change one of them")
-    (alone,) = lint_rules(
+    both = lint_rules(
         parsed([{"name": "r0", **where}, {"name": "r1", **where, "run_on": {ZONE: "a"}}])
     )
-    assert f"{ZONE} In (b) (rule r0) and {ZONE} In (a) (rule r1)." in alone.why
-    assert alone.rule == "r0"
+    assert [each.rule for each in both] == ["r0", "r1"]
+    text = f"{ZONE} In (b) (rule default/r0) and {ZONE} In (a) (rule default/r1)."
+    assert all(text in each.why for each in both)
 
 
 def test_a_value_of_no_node_is_told_beside_a_key_of_no_node() -> None:

@@ -9,7 +9,9 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint_of_writes
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.model.write import written
 from ansible_collections.virt.placement.plugins.module_utils.rules.parse import read_rules
 from ansible_collections.virt.placement.plugins.module_utils.rules.plan import (
     RulesPlan,
@@ -58,6 +60,84 @@ def test_a_rule_that_what_is_there_makes_impossible_is_refused() -> None:
     found = plan(cluster, {"workloads": [{"name": "db"}], "avoid": {ZONE: "a"}})
 
     assert [(f.name, f.rule) for f in found.refused] == [("unsatisfiable", "r0")]
+
+
+def follow(over: str) -> dict[str, t.Any]:
+    return {"workloads": ["db2"], "keep_together": {"topology_key": over, "with": "db1"}}
+
+
+PAIR = {"workloads": ["db1", "db2"]}
+LABELED = {**PAIR, "label": {"tier": "db"}}
+ONE = {"workloads": ["db1"]}
+TWO = {"workloads": ["db2"]}
+
+
+@pytest.mark.parametrize("rule_set", ["default", "other"])
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize(
+    ("name", "rules"),
+    [
+        ("unsatisfiable", (follow("node"), {**PAIR, "keep_apart": "node"})),
+        ("unsatisfiable", (follow("zone"), {**PAIR, "keep_apart": "zone"})),
+        ("unsatisfiable", ({**PAIR, "keep_together": "zone"}, {**PAIR, "keep_apart": "zone"})),
+        (
+            "unsatisfiable",
+            ({**LABELED, "keep_together": "zone"}, {**LABELED, "keep_apart": "zone"}),
+        ),
+        (
+            "unsatisfiable",
+            (follow("zone"), {**TWO, "keep_apart": {"topology_key": "zone", "from": ["db1"]}}),
+        ),
+        (
+            "unsatisfiable",
+            (follow("zone"), {**ONE, "keep_apart": {"topology_key": "zone", "from": ["db2"]}}),
+        ),
+        ("unsatisfiable", ({**ONE, "run_on": {"zone": "a"}}, {**ONE, "run_on": {"zone": "b"}})),
+        ("unsatisfiable", ({**ONE, "run_on": {"zone": "a"}}, {**ONE, "avoid": {"zone": "a"}})),
+        (
+            "unsatisfiable",
+            ({**ONE, "avoid": {"zone": "a"}}, {**ONE, "avoid": {"zone": ["b", "c"]}}),
+        ),
+        ("unsatisfiable", ({**PAIR, "run_on": {"zone": "a"}}, {**PAIR, "keep_apart": "zone"})),
+        (
+            "multiple_required_affinity",
+            (follow("zone"), {**TWO, "keep_together": {"topology_key": "node", "with": "db3"}}),
+        ),
+        (
+            "label_conflict",
+            (
+                LABELED | {"keep_apart": "node"},
+                {**PAIR, "label": {"tier": "x"}, "keep_apart": "zone"},
+            ),
+        ),
+        (
+            "duplicate_spread",
+            ({**PAIR, "spread": "zone"}, {**TWO, "label": {"tier": "x"}, "spread": "zone"}),
+        ),
+    ],
+)
+def test_rule_that_contradicts_a_written_rule_is_refused_and_both_are_named(
+    name: str, rules: tuple[dict[str, t.Any], ...], first: int, rule_set: str
+) -> None:
+    cluster = Cluster()
+    for vm, node in (("db1", "n1"), ("db2", "n3"), ("db3", "n5")):
+        cluster.run(vm, node)
+    written_rule, contradicting = rules[first], rules[1 - first]
+    writes = named_plan(cluster.snapshot(), "default", {"name": "z-old", **written_rule}).writes
+    snapshot = written(cluster.snapshot(), writes)
+
+    refused = named_plan(snapshot, rule_set, {"name": "new", **contradicting}).refused
+
+    found = [finding for finding in refused if finding.name == name]
+    assert {finding.rule for finding in found} == {"new"}
+    assert all("default/z-old" in finding.why for finding in found)
+
+
+def named_plan(snapshot: Snapshot, rule_set: str, rule: dict[str, t.Any]) -> RulesPlan:
+    parsed = read_rules([rule], namespace="shop", rule_set=rule_set, topology=TOPOLOGY)
+    assert not parsed.faults
+    request = RulesRequest("shop", rule_set, parsed.rules)
+    return plan_rules(snapshot, request, extra_findings=lint_of_writes(TOPOLOGY))
 
 
 def test_what_is_wrong_with_the_terms_of_others_refuses_no_rule() -> None:
