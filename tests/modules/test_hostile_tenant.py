@@ -1,18 +1,22 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A tenant with every right in one namespace, against rules and a rollout of another namespace, with the rights
-of mover."""
+"""A tenant with every right in one namespace, against rules and a rollout of another namespace with the rights
+of mover, and against a drain of its node with the rights of maintainer."""
 
 from __future__ import annotations
 
+import contextlib
+import time
 import typing as t
 
 import pytest
 
 from ansible_collections.virt.placement.plugins.modules import placement_info
-from sandbox import AdminApi, ApiFailure, Sandbox, objects
+from sandbox import AdminApi, ApiFailure, Sandbox, drain, objects
+from sandbox.audit import AuditEvent, Mark
 from sandbox.identities import IDENTITIES
 from tests.conftest import RunModule
+from tests.maintenance import Maintenance, maintenance, pods_on, vms
 from tests.modules.rules_task import RulesTask
 from tests.shop import HOSTNAME, Object, Shop, forget_runs
 from tests.terms import pair_on_one_node
@@ -21,6 +25,8 @@ PREFIX = "placement.virt/"
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/{}"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 BOMB = "[" * 100_000
+ALL_ANNOTATIONS = 256 * 1024
+"""Bytes of keys and values (apimachinery, `ValidateAnnotationsSize`)."""
 
 
 @pytest.fixture
@@ -63,14 +69,7 @@ class Tenant:
         rules = {f"{PREFIX}rules": BOMB, f"{PREFIX}undo": '{"version":1e999}'}
         for name in victims:  # the names of the others
             self.create(objects.virtual_machine(name, self.namespace), annotations=rules)
-        self.api.wait_list(  # KubeVirt refuses the migration of a VMI that is not there
-            self.api.path("VirtualMachineInstance", self.namespace),
-            lambda vmis: (
-                len(vmis) == len(victims)
-                and all((vmi.get("status") or {}).get("phase") == "Running" for vmi in vmis)
-            ),
-            60,
-        )
+        self.wait_running(len(victims))  # else KubeVirt refuses their migration
         for name, vmi in victims.items():
             owner: Object = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance"}
             owner |= {"name": name, "uid": vmi["metadata"]["uid"], "controller": True}
@@ -91,6 +90,58 @@ class Tenant:
         namespace = next(iter(victims.values()))["metadata"]["namespace"]
         terms = {"nodeName": node, "affinity": against(namespace, 200)}
         self.pod("terms", {"app": "terms"}, terms)
+
+    def wait_running(self, count: int) -> None:
+        self.api.wait_list(
+            self.api.path("VirtualMachineInstance", self.namespace),
+            lambda vmis: (
+                len(vmis) == count
+                and all((vmi.get("status") or {}).get("phase") == "Running" for vmi in vmis)
+            ),
+            60,
+        )
+
+    def resist(self, node: str) -> None:
+        """A VM that may not migrate for want of quota, one with another past, and pods that never end."""
+        count = len(self.api.list(self.api.path("VirtualMachineInstance", self.namespace)))
+        self.create(objects.virtual_machine("limited", self.namespace))
+        past = objects.virtual_machine("past", self.namespace)
+        self.create(past, labels={f"{PREFIX}vm-policy": "restart"})
+        self.wait_running(count + 2)
+        self.rewrite_revision("past")
+        for number, (kind, name) in enumerate((("My_Widget", "a/b"), ("a/b", "x y"))):
+            owner = {"apiVersion": "example.com/v1", "kind": kind, "name": name, "uid": "none"}
+            key = "example.com/full"
+            self.pod(
+                f"odd{number}",
+                {"app": "odd"},
+                {"nodeName": node},
+                ownerReferences=[{**owner, "controller": True}],
+                finalizers=["example.com/never"],
+                annotations={key: "x" * (ALL_ANNOTATIONS - len(key))},
+            )
+
+    def rewrite_revision(self, vm: str) -> None:
+        """What the VM was when its VMI started is a text now."""
+        path = self.api.path("VirtualMachineInstance", self.namespace, vm)
+        name = self.api.get(path)["status"]["virtualMachineRevisionName"]
+        revisions = f"/apis/apps/v1/namespaces/{self.namespace}/controllerrevisions"
+        self.api.delete(f"{revisions}/{name}")
+        revision: Object = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1}
+        revision |= {"metadata": {"name": name}, "data": {"spec": "text"}}
+        self.api.create(revisions, revision)
+
+    def limit_migrations(self) -> None:
+        """To those that there are."""
+        counted = "count/virtualmachineinstancemigrations.kubevirt.io"
+        path = self.api.path("ResourceQuota", self.namespace)
+        used = len(self.api.list(self.api.path("VirtualMachineInstanceMigration", self.namespace)))
+        quota: Object = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}}
+        self.api.create(path, {**quota, "spec": {"hard": {counted: str(used)}}})
+        self.api.wait(
+            lambda quota: (quota.get("status") or {}).get("used", {}).get(counted) == str(used),
+            f"{path}/few",
+        )
 
 
 def release(api: AdminApi, namespace: str) -> None:
@@ -165,3 +216,86 @@ def test_a_tenant_stops_steers_and_widens_no_job_for_another_namespace(
         assert outside == []
     finally:
         release(shop.api, tenant.namespace)
+
+
+@contextlib.contextmanager
+def only_on(sandbox: Sandbox, node: str) -> t.Iterator[None]:
+    """What starts meanwhile runs on this node."""
+    others = [x["metadata"]["name"] for x in sandbox.api.list("/api/v1/nodes")]
+    others.remove(node)
+    for name in others:
+        drain.cordon(sandbox, name)
+    yield
+    for name in others:
+        drain.uncordon(sandbox, name)
+
+
+Names = set[tuple[str, str]]
+"""Namespaces and names."""
+
+
+def on_node(shop: Maintenance, node: str) -> Names:
+    """The pods and VMIs of a node."""
+    pods = shop.api.list("/api/v1/pods", fieldSelector=f"spec.nodeName={node}")
+    vmis = shop.api.list("/apis/kubevirt.io/v1/virtualmachineinstances")
+    vmis = [vmi for vmi in vmis if vmi["status"].get("nodeName") == node]
+    return {(x["metadata"]["namespace"], x["metadata"]["name"]) for x in (*pods, *vmis)}
+
+
+def outside(shop: Maintenance, inside: Names, since: Mark) -> list[AuditEvent]:
+    """Writes that are neither about w1 nor about what ran on it, beside the Lease and Events. Of the
+    migrations that were refused all are those of one VM."""
+    vmi_of: dict[tuple[str, str], str] = {
+        (x["metadata"]["namespace"], x["metadata"]["name"]): x["spec"]["vmiName"]
+        for x in shop.api.list("/apis/kubevirt.io/v1/virtualmachineinstancemigrations")
+    }
+
+    def is_about(event: AuditEvent) -> str:
+        if event.resource == "virtualmachineinstancemigrations":
+            return vmi_of.get((event.namespace, event.name), "limited")
+        return event.name
+
+    return [
+        event
+        for event in shop.sandbox.audit.writes(since=since)
+        if event.resource not in ("leases", "events")
+        and (event.resource, event.name) != ("nodes", "w1")
+        and (event.namespace, is_about(event)) not in inside
+    ]
+
+
+def test_a_tenant_keeps_its_own_pods_alone_on_a_drained_node(
+    six: Sandbox, namespace: t.Any, run_module: RunModule
+) -> None:
+    """The first task is killed after a step. The next one takes over, and ends when its time is over."""
+    tenant = Tenant(six, namespace(six, "tenant"))
+    with maintenance(six, namespace(six, "shop"), run_module) as shop:
+        try:
+            web = objects.deployment("web", shop.namespace, replicas=1)
+            shop.start(*vms(shop, "a", "b"), web, nodes=["w1"])
+            with only_on(six, "w1"):
+                tenant.attack(shop.instances(), "w1")
+                tenant.resist("w1")
+            tenant.limit_migrations()
+            before, inside = shop.uids(), on_node(shop, "w1")
+            mark, began = six.audit.mark(), time.monotonic()
+            options: Object = {"allow_findings": ["bare_pod", "pending_changes"], "run_timeout": 40}
+
+            first = shop.maintain_one_step("drained", "w1", **options)
+            result = shop.maintain("drained", "w1", seconds=120, **options)
+
+            assert time.monotonic() - began < 150
+            assert result["msg"].startswith("not done within 40 s"), result["msg"]
+            for name in ("odd0", "odd1", "limited"):
+                assert f" {tenant.namespace}/{name} on w1: " in result["msg"]
+            assert shop.namespace not in result["msg"]
+            moves = [*first["moves"], *result["moves"]]
+            limited = [move["reason"] for move in moves if move["name"] == "limited"]
+            assert limited and all("exceeded quota: few" in reason for reason in limited)
+            assert any("continuing run" in line for line in result["progress"])
+            assert shop.uids() == before and "w1" not in shop.nodes().values()
+            left = {name.rpartition("-")[0] or name for name in pods_on(shop, "w1")}
+            assert left == {"odd0", "odd1", "virt-launcher-limited"}
+            assert outside(shop, inside, mark) == []
+        finally:
+            release(shop.api, tenant.namespace)
