@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The list of packages and files in docs/architecture.md, made from the first lines of their docstrings.
 
-python -m dev.layout writes it; tests/unit/test_layout.py holds that it is up to date. A file without a
+python -m dev.layout writes it; tests/unit/test_layout.py checks that it is up to date. A file without a
 docstring is an error.
 """
 
@@ -19,13 +19,13 @@ BEGIN = "<!-- files: written by python -m dev.layout -->"
 END = "<!-- end of files -->"
 
 PACKAGES = {
-    "flows": "one file a module: from its options to its result",
+    "flows": "one file per module: from its options to its result",
     "interface": "options that modules share, results, and how a module ends",
     "maintenance": "node maintenance: the mark on a node, what a drain does with each pod, when a node is back",
-    "rollout": "the rollout engine: one reconcile a step, its state machines, journal, gates and budget",
+    "rollout": "the rollout engine: its steps and reconciles, state machines, journal, gates and budget",
     "cluster": "reads lists into a Snapshot; sends conditional writes; Lease, Events, access reviews",
     "api": "the one adapter to the Kubernetes client: connection, requests with retries, lists, watches",
-    "lint": "findings: one file a family of checks, all in the registry of `lint/run.py`",
+    "lint": "findings: one file per family of checks, all in the registry of `lint/run.py`",
     "forecast": "what becomes unschedulable after a change, with reasons; drills",
     "planning": "the fewest moves that repair violated groups, and their order",
     "compliance": "verdicts: what is declared, what is enforced, what is violated, and why a pod has no node",
@@ -33,7 +33,7 @@ PACKAGES = {
     "rules": "parse, resolve, compile and merge rules into templates; ownership and undo",
     "view": "one view of a snapshot: workloads by reference, instances with their pods, nodes, the index",
     "kubevirt": "each fact about KubeVirt, with its source: labels, instances, the next pod, ways to move",
-    "scheduler": "what kube-scheduler and the API server would answer: one file a filter, one index",
+    "scheduler": "what kube-scheduler and the API server would answer: one file per filter, one index",
     "model": "the vocabulary as frozen dataclasses, and how Kubernetes JSON becomes it",
 }
 """The layers in their order: each may import those below it (tests/unit/test_imports.py)."""

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The one Lease of a cluster: the run that disrupts workloads holds it and keeps its journal there.
 
-A holder is a run id with the Lease's `leaseTransitions` at the time it was taken. Every write tests
-both, so that a process whose Lease was taken writes nothing any more, even if its successor continues
+A holder is a run id with the Lease's `leaseTransitions` at the time it was taken. Every write of the Lease
+tests both, so that a process that lost the Lease cannot write it, even if the next holder continues
 the same run. A holder is running if the Lease changes between two readings: clocks of two hosts are never
 compared.
 """
@@ -49,9 +49,9 @@ _ANNOTATIONS = Pointer(("metadata", "annotations"))
 
 @dataclass(frozen=True, slots=True)
 class LeaseReading:
-    """The Lease as it was read. `holder` is empty where it is free; `journal` is the text of
-    an unfinished run, empty where there is none; `last_holder` names the run that took it
-    last, also when it was released."""
+    """The Lease as it was read. `holder` is empty if it is free; `journal` is the text of
+    an unfinished run, empty if there is none; `last_holder` names the run that took it
+    last, also after a release."""
 
     holder: str = ""
     transitions: int = 0
@@ -68,13 +68,13 @@ class LeaseReading:
 
     @property
     def renewal(self) -> str:
-        """Text that is another one after each renewal."""
+        """Text that differs after each renewal."""
         return f"{self.holder}/{self.transitions}/{self.renewed}"
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseWatch:
-    """A foreign holder's last renewal, and since when (on our own clock) it has not changed."""
+    """The last renewal of another holder, and since when (by our own clock) it has not changed."""
 
     renewal: str = ""
     since: float = 0.0
@@ -82,8 +82,8 @@ class LeaseWatch:
 
 @dataclass(frozen=True, slots=True)
 class LeaseState:
-    """`free`: the Lease may be taken. Otherwise `watched` is what to compare with next time, and
-    `renewing`: the holder was seen renewing."""
+    """`free`: the Lease may be taken. Otherwise `watched` is compared with the next reading, and
+    `renewing` is true if a renewal was seen."""
 
     free: bool
     renewing: bool
@@ -91,7 +91,7 @@ class LeaseState:
 
 
 def read_if_allowed(api: ApiClient) -> LeaseReading | None:
-    """None where it may not be read: all missing rights are reported together."""
+    """The Lease; None without the right to read it, so that all missing rights can be reported together."""
     try:
         return read(api)
     except Forbidden:
@@ -148,7 +148,7 @@ def read(api: ApiClient) -> LeaseReading:
 
 
 def require(reading: LeaseReading) -> None:
-    """Raises InvalidInput where there is no Lease: no role of ours may create one."""
+    """Raises InvalidInput if there is no Lease: no role of this collection may create one."""
     if not reading.exists:
         raise InvalidInput(
             [
@@ -162,7 +162,7 @@ def require(reading: LeaseReading) -> None:
 
 
 def take(api: ApiClient, reading: LeaseReading, run: str, journal: str) -> HeldLease | None:
-    """Take the Lease as it was read; None where another task was faster. Raises InvalidInput where
+    """Take the Lease if it is as it was read; None if another task took it first. Raises InvalidInput if
     there is none."""
     require(reading)
     try:
@@ -193,7 +193,8 @@ def release(api: ApiClient, held: HeldLease, journal: str = "") -> None:
 
 
 class LeaseKeeper:
-    """A Lease that is ours, since when (`transport.uptime`) that is known, and the journal on it."""
+    """A Lease that this run holds, the time (`transport.uptime`) of its last renewal, and the journal on
+    it."""
 
     def __init__(self, api: ApiClient, held: HeldLease, renewed: float, journal: str) -> None:
         self.api = api
@@ -248,8 +249,8 @@ class LeaseKeeper:
         self.renewed, self.journal = began, journal
 
     def api_while_ours(self) -> ApiClient:
-        """For what disrupts: requests are not sent, nor sent again, when the Lease may be another
-        run's by then, as after a process was frozen."""
+        """A client for disrupting requests: it sends nothing, not even a retry, once another run may hold
+        the Lease, as after the process was frozen."""
         left = max(0.0, DURATION - SAFETY - self.age)
         return self.api.under(self.api.deadline.within(left))
 
@@ -285,8 +286,8 @@ def _write(api: ApiClient, held: HeldLease, operations: list[JSON]) -> None:
 
 
 def _write_again(api: ApiClient, held: HeldLease, patch: list[JSON]) -> None:
-    """The answer was lost. Whatever happened, the patch says the same when it is sent again: if
-    the release was made and no task has taken the Lease since, nothing is left to do."""
+    """Send a patch again whose answer was lost: applied twice, it has the same result. After a release
+    that was made, if no task has taken the Lease since, nothing is left to do."""
     now = read(api)
     if now.transitions == held.transitions and now.holder == held.run:
         try:
@@ -322,5 +323,5 @@ def _reading(lease: t.Mapping[str, JSON]) -> LeaseReading:
 
 
 def _timestamp() -> str:
-    """Now, as a Lease wants it (MicroTime). Only its change means anything."""
+    """The present time in the format of a Lease (MicroTime). It is only compared with itself."""
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sends writes: some at a time, each only if its object is still as it was read.
+"""Send writes: some at a time, each only if its object is still as it was read.
 
 The outcome of a write is never guessed. After a conflict, a lost answer or a server error the object
 is read again and its write is computed again.

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What does a workload declare, and which rule owns each term?
 
-The scheduler asks one question of all required node terms together: does one of them match? To name
-the rule that a node violates, each rule's own expressions are evaluated here.
+The scheduler checks whether a node matches any of the required node terms. To name the rule that a node
+violates, each rule's own expressions are evaluated here.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class NodeRule:
     removed: bool = False
 
     @property
-    def asks(self) -> bool:
+    def requires_nodes(self) -> bool:
+        """Whether the workload still has a requirement of the rule."""
         return bool(self.term.expressions or self.term.fields or self.any_of or self.pairs)
 
     def unmet_by(self, node: Node) -> tuple[Requirement, ...]:
@@ -104,15 +105,16 @@ def foreign_node_terms(ownership: Ownership, template: t.Mapping[str, JSON]) -> 
         return ForeignNodeTerms(pairs, None if any_of is None else ())
     inside = _inside(ownership)
     parts = [foreign_part(term, inside) for term in any_of]
-    # A term that held nothing but parts of rules asks for nothing foreign, nor do those beside it.
+    # A term with nothing but entries of rules has no foreign requirement. Terms are OR-ed, so then nothing
+    # foreign is required.
     if any(not part and not is_empty(term) for part, term in zip(parts, any_of, strict=True)):
         return ForeignNodeTerms(pairs)
-    left = [
+    foreign = [
         part for part in parts if not ownership.owned(Fingerprint.of(TermLocation.NODE_TERM, part))
     ]
-    if len(left) < len(parts):
+    if len(foreign) < len(parts):
         return ForeignNodeTerms(pairs)
-    return ForeignNodeTerms(pairs, tuple(node_term_from_json(part) for part in left))
+    return ForeignNodeTerms(pairs, tuple(node_term_from_json(part) for part in foreign))
 
 
 TermEffect = tuple[TermLocation, str]
@@ -120,8 +122,9 @@ TermEffect = tuple[TermLocation, str]
 
 @dataclass(frozen=True)
 class _NodeTerms:
-    """The required node terms of a template, each read once for all rules. By what they say: the entries,
-    and the terms without entries of rules. `entries_by_term` has the entries of each term that is not empty."""
+    """The required node terms of a template, each read once for all rules. `entries` are their expressions
+    and fields, by meaning; `whole` the terms without the entries of rules, by meaning; `entries_by_term` has
+    the entries of each term that is not empty."""
 
     entries: t.Mapping[TermEffect, tuple[TermLocation, Requirement]]
     entries_by_term: t.Mapping[int, frozenset[TermEffect]]
@@ -195,7 +198,8 @@ def _unmet(term: NodeTerm, node: Node) -> list[Requirement]:
 
 @dataclass(frozen=True, slots=True)
 class RuleTerms:
-    """What is present of one rule on a workload. `removed`: a term that the rule wrote is missing."""
+    """The terms and labels of one rule that a workload has. `removed`: a term that the rule wrote is
+    missing."""
 
     rule: str
     terms: tuple[Term, ...] = ()
@@ -209,7 +213,7 @@ class RuleTerms:
         alone, empty if nothing of the rule is present."""
         types = {_RULE_TYPE_OF.get(term.kind, "terms") for term in self.terms}
         sources = [term.source for term in self.terms if isinstance(term.source, NodeTerm)]
-        if self.nodes is not None and self.nodes.asks:
+        if self.nodes is not None and self.nodes.requires_nodes:
             types.add("terms" if self.nodes.any_of or self.nodes.pairs else "run_on")
             sources.append(self.nodes.term)
         if types == {"run_on"}:
@@ -223,7 +227,7 @@ class RuleTerms:
     @property
     def preferred(self) -> bool:
         """Whether all terms of the rule are preferred."""
-        required = self.nodes is not None and self.nodes.asks
+        required = self.nodes is not None and self.nodes.requires_nodes
         return bool(self.terms) and not required and all(term.preferred for term in self.terms)
 
     def described(self, topology: Topology) -> list[str]:
@@ -253,8 +257,10 @@ _NODE_RULE_OF = {frozenset({"In"}): "run_on", frozenset({"NotIn"}): "avoid"}
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """`placement` is the template's, matchLabelKeys not resolved. `damaged`: why the annotation with
-    the rules could not be used; empty if it could."""
+    """What a workload declares. `placement` is the template's, without the values of matchLabelKeys.
+    `owners` has the rules of each term, `foreign` the node requirements that no rule owns. `copied_from`:
+    the uid of the object from which the annotation with the rules was copied. `damaged`: why that
+    annotation could not be read; empty if it could."""
 
     workload: Ref
     placement: Placement
@@ -272,8 +278,8 @@ class Declared:
 
 
 class DeclaredReader:
-    """Reads workloads. Equal placements are parsed once. Of a `snapshot` it is also read what instance
-    types and KubeVirt's configuration add to the node selectors of templates."""
+    """Reads workloads. Equal placements are parsed once. With a `snapshot`, the node selectors of templates
+    include what instance types and KubeVirt's configuration add."""
 
     def __init__(self, snapshot: Snapshot | None = None) -> None:
         self._added = AddedNodeSelectors(snapshot) if snapshot is not None else None

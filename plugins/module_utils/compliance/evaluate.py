@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is known about each rule of one instance, and the verdicts that follow from it.
 
-Most instances have nothing wrong with them and carry the same terms as thousands of others: those
-share verdicts that are made once.
+Most instances satisfy all rules and have the same terms as thousands of others: these share verdicts
+that are computed once.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RuleResult:
     """What the running pod lacks of the rule: the rule is not enforced."""
     unreadable: str = ""
     doubtful: bool = False
-    """The violation may be apparent only, since a pod that counts could not be read."""
+    """A pod that could not be read may satisfy the rule."""
     better: tuple[str, ...] = ()
     takes_effect: str = ""
     constraint_removed: bool = False
@@ -110,13 +110,13 @@ class RuleResults:
         self._results: dict[tuple[str, str], RuleResult] = {}
 
     def of(self, rule: str, description: str = "") -> RuleResult:
-        """The result of a rule (or foreign term), made when it is first asked for."""
+        """The result of a rule or foreign term; the first call creates it."""
         result = self._results.get((rule, description))
         if result is None:
             result = self._results[rule, description] = RuleResult(rule, description)
         return result
 
-    def each(self) -> t.Iterable[RuleResult]:
+    def all(self) -> t.Iterable[RuleResult]:
         return self._results.values()
 
     def verdicts(self) -> tuple[RuleVerdict, ...]:
@@ -137,7 +137,7 @@ _PREFERRED_KINDS: t.Mapping[str, TermKind] = {
     "skew": TermKind.PREFERRED_SPREAD,
 }
 _DOUBTFUL = (TermKind.AFFINITY, TermKind.SPREAD)
-"""What seems violated may hold if a pod that counts could not be read."""
+"""Kinds of terms that a pod which could not be read may satisfy."""
 
 
 class RuleEvaluator:
@@ -155,7 +155,7 @@ class RuleEvaluator:
     def results(
         self, instance: EvaluatedInstance, violations: t.Sequence[Violation]
     ) -> RuleResults | tuple[RuleVerdict, ...]:
-        """The results of an instance, or at once the verdicts of one with nothing wrong."""
+        """The results of an instance; for one that satisfies all rules its verdicts, which are shared."""
         unmet = self._unmet(instance)
         if not violations and not unmet and instance.drift is None and not self._missing:
             return self._plain_verdicts(instance)
@@ -183,8 +183,8 @@ class RuleEvaluator:
         return entry[1]
 
     def _applicable(self, instance: EvaluatedInstance) -> RuleResults:
-        """A result for each rule and each foreign term of the instance, with what is wrong on any
-        node."""
+        """A result for each rule and each foreign term of the instance, with the problems that do not
+        depend on its node."""
         results = RuleResults()
         declared = instance.declared
         if declared is not None and declared.damaged:
@@ -268,11 +268,11 @@ class RuleEvaluator:
             for missed, better in unmet
         ]
 
-    def _add_drift(self, results: RuleResults, instance: EvaluatedInstance, gap: Drift) -> None:
-        effect = self._takes_effect(instance) if gap.missing or gap.stale else ""
-        self._add_missing_terms(results, instance, gap, effect)
-        label_effect = self._takes_effect(instance, gap.labels) if gap.labels else ""
-        for key in gap.labels:
+    def _add_drift(self, results: RuleResults, instance: EvaluatedInstance, drift: Drift) -> None:
+        effect = self._takes_effect(instance) if drift.missing or drift.stale else ""
+        self._add_missing_terms(results, instance, drift, effect)
+        label_effect = self._takes_effect(instance, drift.labels) if drift.labels else ""
+        for key in drift.labels:
             note = f"label {key} of the template is not on the running pod"
             names = [
                 rule.rule
@@ -281,7 +281,7 @@ class RuleEvaluator:
             ]
             for name in names or [""]:
                 results.of(name, "" if name else note).add_missing(note, label_effect)
-        for term in gap.stale:
+        for term in drift.stale:
             description = wording.describe(without_platform(term), self._topology)
             note = f"the running pod was scheduled with {description}, which is no longer declared"
             result = results.of("", note)
@@ -293,13 +293,13 @@ class RuleEvaluator:
         return takes_effect(instance.workload, vmi, self._platform, labels=labels)
 
     def _add_missing_terms(
-        self, results: RuleResults, instance: EvaluatedInstance, gap: Drift, effect: str
+        self, results: RuleResults, instance: EvaluatedInstance, drift: Drift, effect: str
     ) -> None:
-        where = _where(instance, gap)
+        where = _where(instance, drift)
         lacking: list[RuleResult] = []
         nodes: list[Term] = []
         if instance.declared is not None:
-            nodes = [term for term in gap.missing if term.kind is TermKind.NODE_AFFINITY]
+            nodes = [term for term in drift.missing if term.kind is TermKind.NODE_AFFINITY]
         if nodes and instance.declared is not None:
             lacking = [
                 results.of(rule.rule)
@@ -310,7 +310,9 @@ class RuleEvaluator:
                 lacking += [
                     results.of("", wording.describe(term, self._topology)) for term in nodes
                 ]
-        lacking += [self._result(results, instance, term) for term in gap.missing.difference(nodes)]
+        lacking += [
+            self._result(results, instance, term) for term in drift.missing.difference(nodes)
+        ]
         for result in lacking:
             result.add_missing(where, effect)
 
@@ -340,10 +342,10 @@ def _lacks(instance: EvaluatedInstance, rule: RuleTerms) -> bool:
     return not running or any(not required <= {*term.expressions, *term.fields} for term in running)
 
 
-def _where(instance: EvaluatedInstance, gap: Drift) -> str:
+def _where(instance: EvaluatedInstance, drift: Drift) -> str:
     if instance.instance.vmi is None:
         return "the running pod was scheduled without it"
-    if gap.reached:
+    if drift.reached:
         return "set on the VMI, but its running pod was scheduled without it"
     kind = VIRTUAL_MACHINE.name if instance.workload is None else instance.workload.ref.kind
     name = "VM" if kind == VIRTUAL_MACHINE.name else kind

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which instances of a cluster obey their rules where they run?
 
-The scheduler's filters answer for each instance: take it out, may it come back to its node? They are
-asked about the cluster as declared, where every instance has what its workload declares. Whether
+For each instance, the scheduler's filters answer whether its node would admit it again. They are
+asked about the cluster as declared, where each pod has what its workload declares. Whether
 the running pod was scheduled with that is reported beside the verdict. So a rule that was just
 written is violated or satisfied before anything has moved.
 """
@@ -49,12 +49,12 @@ from .violations import (
     unmet_rules,
 )
 
-NAMED = 20
-"""Nodes named at most in each list of a verdict, unless details are asked for."""
+NODES_LISTED = 20
+"""The most nodes in each list of a verdict, unless `details` is set."""
 
 
 class MovesCounter(t.Protocol):
-    """The type of planning.moves_needed.moves_needed."""
+    """The type of `moves_needed` in `planning/moves_needed`, which this layer may not import."""
 
     def __call__(
         self,
@@ -79,9 +79,9 @@ def judge(
 ) -> Verdicts:
     """The verdicts of the instances of `workloads` (None: all) in `namespaces` (None: all).
 
-    Other instances get no verdict, but they count: their anti-affinity keeps pods out. With
-    `details` every verdict lists where else the instance could run, and no list of nodes ends at
-    NAMED. Without `count_moves` the verdicts have no `moves_needed`.
+    Other instances get no verdict, but their affinity and anti-affinity count. With `details` every
+    verdict lists the other nodes where the instance could run, and lists of nodes are not cut at
+    NODES_LISTED. Without `count_moves` the verdicts have no `moves_needed`.
     """
     scope = _JudgeScope(workloads, namespaces)
     view = ClusterView(snapshot)
@@ -168,16 +168,16 @@ class Judge:
         )
 
     def add_feasible_nodes(self) -> None:
-        """Add to the verdicts of violating instances (with details: of all) where they could run
-        now. The index must hold the cluster as it runs, which is what the scheduler sees."""
+        """Add to the verdicts of violating instances (with `details`: of all) the nodes where they could
+        run now. The index must hold the cluster as it runs, which is what the scheduler sees."""
         for number, (verdict, instance) in enumerate(
             zip(self.verdicts, self.evaluated, strict=True)
         ):
             if self._details or verdict.verdict is Verdict.VIOLATED:
                 self.verdicts[number] = replace(
                     verdict,
-                    feasible_if_restarted=self._named(self._if_restarted(instance)),
-                    feasible_if_migrated=self._named(self._if_migrated(instance)),
+                    feasible_if_restarted=self._cut(self._if_restarted(instance)),
+                    feasible_if_migrated=self._cut(self._if_migrated(instance)),
                 )
 
     def without_node(
@@ -211,11 +211,11 @@ class Judge:
             return results
         if violated:
             better = self._better_nodes(instance)
-            for result in results.each():
+            for result in results.all():
                 if result.violated:
                     result.better = better
-        for result in results.each():
-            result.better = self._named(result.better)
+        for result in results.all():
+            result.better = self._cut(result.better)
         return results.verdicts()
 
     def _better_nodes(self, instance: EvaluatedInstance) -> tuple[str, ...]:
@@ -241,8 +241,8 @@ class Judge:
         target = migration_target_pod(instance.pod, vmi, placement, self._nodes.get(instance.node))
         return self._index.feasible_nodes(target, exclude={instance.node})
 
-    def _named(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
-        return nodes if self._details else nodes[:NAMED]
+    def _cut(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
+        return nodes if self._details else nodes[:NODES_LISTED]
 
     def _domains_of(self, node: Node) -> dict[str, str]:
         domains = self._domains.get(node.name)

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Does an instance violate a required constraint on its node? `violations` is the only definition.
 
-Judge, planner and forecast call it. The reported verdict can be another one (`evaluate`): a rule that a
-node term bypasses is violated wherever the instance runs, and a violation that missing data may
-explain is unknown. RuleAttribution finds the rule that owns a violated constraint, and MissingData the
-data that a verdict lacks. What is wrong with a node but violates no constraint (a cordon, a taint, too
-little room) is a risk.
+Judge, planner and forecast call it. The verdict that is reported (`compliance/evaluate`) differs in two
+cases: a rule that a node term bypasses is violated on any node, and a violation is unknown if a pod that
+could not be read may satisfy the rule. RuleAttribution returns the rules that own a violated constraint,
+MissingData the lists that a verdict depends on and that could not be read. A problem of a node that
+violates no constraint (a cordon, a taint, too little room) is a risk.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ def violations(
     """The required constraints that an instance violates on `node`; empty if it obeys them all.
 
     `pod` is the instance's pod as its workload declares it. `declared` is None for an instance
-    without a readable workload. `failures` are the filters' answers for `pod` on `node` when the
-    instance itself is away (Index.failures_in_place).
+    without a readable workload. `failures` are the filters that refuse `pod` on `node` when the index
+    is asked without the instance itself (Index.failures_in_place).
 
-    Risks are left out, and so is the anti-affinity of pods in other namespaces: a tenant there would
-    decide what is moved here. It is their rule that is violated. Node affinity counts only if the node
-    lacks something that KubeVirt does not add by itself. Node terms are OR-ed, so a foreign term can
-    admit a node that a rule forbids: that violates the rule although no filter refuses the node.
+    Left out are risks, and the anti-affinity of pods in other namespaces: otherwise the tenants there
+    could cause moves here. Node affinity counts only if the node lacks something that KubeVirt does not
+    add by itself. Node terms are OR-ed, so a foreign term can admit a node that a rule forbids: that
+    violates the rule although no filter refuses the node.
     """
     violated = []
     node_affinity = False
@@ -81,7 +81,7 @@ def violations(
 
 
 def is_of_other_namespace(pod: Pod, reason: FilterReason) -> bool:
-    """Whether a pod in another namespace keeps `pod` away by its own anti-affinity."""
+    """Whether the reason is the anti-affinity of a pod in another namespace."""
     return (
         reason.kind == "existing-anti"
         and reason.counterpart is not None
@@ -90,8 +90,8 @@ def is_of_other_namespace(pod: Pod, reason: FilterReason) -> bool:
 
 
 def can_be_bypassed(pod: Pod, workload: Workload | None) -> bool:
-    """Whether `violations` can depend on `declared` where no filter refuses the node: only a
-    workload with rules and several OR-ed node terms has a term that lacks a rule's expression."""
+    """Whether the instance may violate a rule on a node that no filter refuses: only if its workload has
+    rules and several OR-ed node terms, one of which may lack a rule's expression."""
     terms = pod.placement.node_terms
     return (
         terms is not None
@@ -108,8 +108,8 @@ def unmet_rules(declared: Declared | None, node: Node) -> list[NodeRule]:
 
 
 def bypassed_rules(declared: Declared | None, node: Node) -> list[NodeRule]:
-    """The rules whose node requirements `node` does not satisfy although a node term of the workload
-    lets the node through: they do not keep a pod away from it."""
+    """The rules whose node requirements `node` does not satisfy, although a node term of the workload
+    admits the node: the scheduler may place a pod there."""
     unmet = unmet_rules(declared, node)
     if not unmet or declared is None:
         return []
@@ -120,7 +120,7 @@ def bypass_text(rule: NodeRule) -> str:
     """Why nothing enforces a rule's node requirements."""
     if not rule.bypasses:
         return (
-            "a node selector term without the rule's expressions lets the node through, and node"
+            "a node selector term without the rule's expressions admits the node, and node"
             " selector terms are OR-ed: the scheduler may ignore the rule"
         )
     terms = ", ".join(f"nodeSelectorTerms[{number}]" for number in rule.bypasses)
@@ -147,11 +147,11 @@ def _without_platform(placement: Placement) -> Placement:
             )
             for term in terms
         ]
-        asks_nothing = any(
+        matches_any_node = any(
             not (short.expressions or short.fields) and term.expressions
             for short, term in zip(kept, terms, strict=True)
         )
-        terms = None if asks_nothing else tuple(kept)
+        terms = None if matches_any_node else tuple(kept)
     return Placement(node_selector=pairs, node_terms=terms)
 
 
@@ -182,7 +182,8 @@ class Violation:
 
 
 class RuleAttribution:
-    """Finds the rule behind each violation. `by_pod`: the instances of possible counterparts."""
+    """Adds to each violation the rules that own its term. `by_pod`: the instances of all pods, since the
+    pod that causes a violation may have the term."""
 
     def __init__(
         self,
@@ -209,7 +210,7 @@ class RuleAttribution:
         return attributed
 
     def risks(self, instance: EvaluatedInstance, failures: t.Iterable[FilterStatus]) -> list[Risk]:
-        """What the filters refuse although no constraint is violated."""
+        """The reasons of filters that violate no constraint."""
         ref, node = instance.instance.ref, instance.node
         risks = [
             Risk(ref, node, RISKS[reason.kind], reason.text)
@@ -240,7 +241,7 @@ class RuleAttribution:
     def _node_violations(
         self, instance: EvaluatedInstance, node: Node, status: FilterStatus
     ) -> list[Violation]:
-        """The rules that the node does not satisfy, and what no rule owns."""
+        """The rules that the node does not satisfy, and the node requirements that no rule owns."""
         violated = [
             Violation((rule.rule,), _node_text(rule.unmet_by(node), node))
             for rule in unmet_rules(instance.declared, node)
@@ -336,7 +337,8 @@ _POD_KINDS = (
 
 
 class MissingData:
-    """Answers with the gap that a judgement rests on, or None. False where nothing is missing."""
+    """The lists that could not be read. Each method returns the gap that makes a verdict unknown, None if
+    there is none. False if nothing is missing."""
 
     def __init__(self, unreadable: t.Iterable[Unreadable]) -> None:
         self._gaps: dict[str, list[Unreadable]] = {}
@@ -354,7 +356,7 @@ class MissingData:
         return None
 
     def of_term(self, term: Term, namespace: str) -> Unreadable | None:
-        """What a term of a pod in `namespace` rests on: pods, and the labels of namespaces."""
+        """For a term of a pod in `namespace`: nodes, pods, and labels of namespaces."""
         source = term.source
         if isinstance(source, SpreadConstraint):
             return self.gap("nodes") or self.gap("pods", (namespace,))
@@ -363,27 +365,27 @@ class MissingData:
         return self.gap("nodes")
 
     def of_symmetry(self) -> Unreadable | None:
-        """Any pod anywhere may have a term against this one."""
+        """For anti-affinity of other pods: a pod in any namespace may have a term that selects this one."""
         return self.gap("nodes") or self.gap("pods") or self.gap("namespaces")
 
-    def of_workload(self, case: EvaluatedInstance) -> Unreadable | None:
-        """What an instance's workload declares, and which workload that is."""
-        namespace = (case.instance.ref.namespace,)
-        if case.declared is not None:
+    def of_workload(self, instance: EvaluatedInstance) -> Unreadable | None:
+        """For the workload of an instance, and what it declares."""
+        namespace = (instance.instance.ref.namespace,)
+        if instance.declared is not None:
             return None
-        if case.instance.vmi is None and case.instance.ref.kind != "Pod":
+        if instance.instance.vmi is None and instance.instance.ref.kind != "Pod":
             return self.gap(VMIS, namespace)
-        workload = case.instance.workload
+        workload = instance.instance.workload
         if workload is not None and workload.kind in KINDS:
             return self.gap(KINDS[workload.kind].plural, namespace)
         return self.gap("replicasets", namespace)
 
-    def of_volumes(self, case: EvaluatedInstance) -> Unreadable | None:
-        """Volumes that only some nodes reach."""
-        return self.gap("persistentvolumes") if case.pod.claims else None
+    def of_volumes(self, instance: EvaluatedInstance) -> Unreadable | None:
+        """For the node affinity of the instance's volumes."""
+        return self.gap("persistentvolumes") if instance.pod.claims else None
 
     def of_waiting(self, instance: Instance) -> Unreadable | None:
-        """Whether an instance really has no pod, and no node."""
+        """For an instance that seems to have no pod or no node."""
         if instance.pod is None:
             return self.gap("pods", (instance.ref.namespace,))
         return self.gap("nodes")

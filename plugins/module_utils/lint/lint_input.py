@@ -122,7 +122,7 @@ class LintedWorkload:
     def node_rules(self) -> t.Iterator[tuple[str, tuple[Requirement, ...]]]:
         """The rules with requirements on nodes, as `rule_set/name`, and the requirements."""
         for rule in self.declared.rules:
-            if rule.nodes is not None and rule.nodes.asks:
+            if rule.nodes is not None and rule.nodes.requires_nodes:
                 pairs = [Requirement(key, "In", (value,)) for key, value in rule.nodes.pairs]
                 terms = (rule.nodes.term, *rule.nodes.any_of)
                 parts = [part for term in terms for part in term.expressions]

@@ -88,7 +88,9 @@ def _required(lint_input: LintInput, subject: LintedWorkload) -> t.Iterator[Find
 
 def _without_nodes(lint_input: LintInput, subject: LintedWorkload) -> list[str]:
     """The rules that leave a workload no node: those that do so alone, else all of them together."""
-    rules = [rule.nodes for rule in subject.declared.rules if rule.nodes and rule.nodes.asks]
+    rules = [
+        rule.nodes for rule in subject.declared.rules if rule.nodes and rule.nodes.requires_nodes
+    ]
     alone = [
         rule
         for rule in rules

@@ -27,7 +27,7 @@ from ..rules.change import EXTERNALLY_MANAGED, invalid_rules_annotation
 from ..rules.checks import CHECK_SKIPPED, matches_others
 from ..rules.compile import compile_rule
 from ..rules.group_selector import GroupSelectorBuilder
-from ..rules.ownership import UnreadableAnnotation, read_ownership, read_undo_note
+from ..rules.ownership import UnreadableAnnotation, read_ownership, read_undo_record
 from ..rules.plan import RulesRequest, is_named, plan_rules
 from ..rules.resolve import Inventory, resolve, targets_of
 from ..scheduler.labels import matches
@@ -97,7 +97,7 @@ def _unreadable(
             continue
         try:
             read_ownership(workload)
-            read_undo_note(workload)
+            read_undo_record(workload)
         except UnreadableAnnotation as error:
             yield workload.ref, error
 

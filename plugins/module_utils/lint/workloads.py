@@ -13,7 +13,7 @@ from ..model.objects import Placement, PodTerm, Ref
 from ..model.rule import RuleId
 from ..model.snapshot import Workload, managed_by
 from ..rules.change import invalid_rules_annotation
-from ..rules.ownership import UnreadableAnnotation, read_undo_note
+from ..rules.ownership import UnreadableAnnotation, read_undo_record
 from .lint_input import LintedWorkload, LintInput
 
 
@@ -114,7 +114,7 @@ def too_many_terms(ref: Ref, placement: Placement) -> t.Iterator[Finding]:
 def _damaged_undo_record(workload: Workload | None) -> str:
     try:
         if workload is not None:
-            read_undo_note(workload)
+            read_undo_record(workload)
     except UnreadableAnnotation as error:
         return str(error)
     return ""

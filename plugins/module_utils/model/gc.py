@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Work, and the end of a process, without searches for cyclic garbage."""
+"""Switch Python's cyclic garbage collector off during long work and at the end of the process."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""JSON texts that others wrote: a part of an object that is nested too deeply is lost alone, and an annotation
-is read in full or not at all.
+"""Decode JSON texts from the cluster, which may be nested too deeply.
 
+Of an object only the part that is nested too deeply is dropped. An annotation is read in full or not at all.
 The API server takes some 10,000 maps and lists inside each other in a field whose unknown fields are kept
 (x-kubernetes-preserve-unknown-fields), such as the metadata of a VM's template. Python's decoder, marshal and
 copies end at fewer.

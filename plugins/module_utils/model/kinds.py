@@ -199,7 +199,7 @@ RULES = f"{PREFIX}rules"
 
 UNDO = f"{PREFIX}undo"
 """Annotation on a workload: the undo record, which is the terms before the rules changed them. A
-rollout that ends well removes it."""
+rollout that ends successfully removes it."""
 
 JOURNAL = f"{PREFIX}journal"
 """Annotation on the Lease: the state of the run."""

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the judge reports for instances and rules."""
+"""Verdicts of instances and rules, risks, pending instances: what `compliance/judge` returns."""
 
 from __future__ import annotations
 

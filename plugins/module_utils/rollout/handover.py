@@ -1,23 +1,23 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How does a run take over from one that did not end, and what remains when it ends itself?
+"""How does a run continue one that did not end, and what does it write when it ends itself?
 
-The run that held the Lease before may not be dead but frozen, with a request that it is going to
-send when it wakes up. What keeps such a request from doing harm:
+The process of the run before may be frozen, not dead, and send a request when it wakes up. This limits
+what such a late request can do:
 
-- It is sent at most some seconds after a renewal of the Lease (`lease.LeaseKeeper`), which fails.
+- It is sent at most some seconds after the last renewal of the Lease (`lease.LeaseKeeper`).
 - A delete or an eviction names the resource version that was read; `outdate_pending_deletes` changes that.
-  Where the server refuses the annotation, as on an object that is full, the uid in the request is what
-  is left: it ends that very instance, once. The move is named, and kept for the duration of a Lease since
-  it began. Then it is sent again or deferred like others. Other moves do not wait.
-- A migration's name follows from run, instance and attempt: the successor's is the same object.
+  If the server refuses the annotation, for example because the annotations are full, only the uid in the
+  request limits it: it can end that very instance, once. The run names the move, and keeps it in the journal
+  for the duration of a Lease after it began. Then the move is sent again or deferred. Other moves do not wait.
+- A migration's name follows from run, instance and attempt: a second create is the same object.
 - A restart or a stop has no precondition in KubeVirt (1.8, virt-api rest/lifecycle.go: only "already
-  underway" is refused). One that may have been sent is recognized by what is seen (a request queued
-  on the VM, a VMI that terminates or has another uid). Before the duration of a Lease is over it is
-  neither sent again nor forgotten, and the VM is not moved otherwise. What is left is a process that
-  freezes between its last look at the clock and the first byte.
+  underway" is refused). One that may have been sent is recognized by its effect (a request queued
+  on the VM, a VMI that terminates or has another uid). Before the duration of a Lease is over it stays in
+  the journal and is not sent again, and the VM is not moved by another method. One case remains: a process
+  that freezes after its last check of the clock and before the first byte is sent.
 
-A run that ends well removes the undo record of each workload whose instances all run as declared.
+A run that ends successfully removes the undo record of each workload whose instances all run as declared.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ from .move import MoveRecord, Phase
 from .options import RolloutOptions
 from .state import RolloutState
 
-LOOK_AGAIN = 2.0
-"""Seconds between two looks at a Lease of which it is not known whether its holder is running."""
+READ_AGAIN = 2.0
+"""Seconds between two readings of a Lease while it is unknown whether its holder is running."""
 
-LIMIT = 5.0
-"""Seconds that a release may take: a server that does not answer may be why the run ends."""
+RELEASE_LIMIT = 5.0
+"""Seconds that a release may take: the run may end because the server does not answer."""
 
 
 def release(api: ApiClient, held: HeldLease, text: str) -> str:
-    """Release the Lease with this journal. Returns nothing, or the end of a sentence that says why
-    it could not be released."""
+    """Release the Lease with the journal `text`. Returns an empty text, or the end of a sentence that says
+    why the Lease could not be released."""
     try:
-        lease.release(api.under(Deadline(LIMIT)), held, text)
+        lease.release(api.under(Deadline(RELEASE_LIMIT)), held, text)
     except LeaseLost as lost:
         return f"; {lost}"
     except ApiError as error:
@@ -67,13 +67,13 @@ def release(api: ApiClient, held: HeldLease, text: str) -> str:
 
 
 def leave(api: ApiClient, held: HeldLease, journal: RunJournal | None) -> str:
-    """Release the Lease for whoever goes on. Returns the end of a sentence that names what is in
-    flight, and says whether the Lease is free. `journal` None: the one that stands on the Lease."""
+    """Release the Lease, so that another run can continue. Returns the end of a sentence that names the
+    moves in flight, and says whether the Lease is free. `journal` None: the one on the Lease is kept."""
     if journal is not None:
         text = journals.write(journal)
     else:
         try:
-            text = lease.read(api.under(Deadline(LIMIT))).journal
+            text = lease.read(api.under(Deadline(RELEASE_LIMIT))).journal
         except ApiError as error:
             return (
                 f"; {lease.NAME} could not be read, so the moves in flight are unknown, and expires"
@@ -83,13 +83,13 @@ def leave(api: ApiClient, held: HeldLease, journal: RunJournal | None) -> str:
 
 
 def why_wait(reading: LeaseReading, state: RolloutState, elapsed: float) -> str:
-    """What a run without the Lease waits for; empty where it may take it. Raises InvalidInput where another
-    run holds it and is running."""
-    judged = lease.lease_state(reading, state.watched, elapsed)
-    state.renewal, state.renewal_since = judged.watched.renewal, judged.watched.since
-    if judged.free:
+    """Why a run that does not have the Lease waits; empty if it may take the Lease. Raises InvalidInput if
+    another run holds it and is running."""
+    lease_state = lease.lease_state(reading, state.watched, elapsed)
+    state.renewal, state.renewal_since = lease_state.watched.renewal, lease_state.watched.since
+    if lease_state.free:
         return ""
-    if judged.renewing:
+    if lease_state.renewing:
         why = f"which is running (renewed {reading.renewed}): wait until it ends"
         raise InvalidInput([InputError(lease.NAME, f"is held by run {reading.holder}, {why}")])
     return (
@@ -106,7 +106,8 @@ def take(
     state: RolloutState,
     elapsed: float,
 ) -> tuple[LeaseKeeper, RunJournal] | None:
-    """Take the Lease, which is free, to continue a run or to start one. None where another run was faster."""
+    """Take the free Lease to continue the run `unfinished` or to start one. None if another run took it
+    first."""
     journal = continue_or_start(unfinished, options)
     text = journals.write(journal)
     held = lease.take(api, reading, journal.run, text)
@@ -119,7 +120,7 @@ def take(
 
 
 def read_journal(reading: LeaseReading) -> RunJournal | None:
-    """The journal of an unfinished run, if there is one. Raises InvalidInput where it is damaged."""
+    """The journal of an unfinished run, None if there is none. Raises InvalidInput if it is damaged."""
     if not reading.journal:
         return None
     try:
@@ -131,7 +132,8 @@ def read_journal(reading: LeaseReading) -> RunJournal | None:
 
 
 def journal_of(reading: LeaseReading, held: HeldLease) -> RunJournal:
-    """The journal of a run that holds the Lease. Raises LeaseLost where another run does, or did since."""
+    """The journal of a run that holds the Lease. Raises LeaseLost if another run holds it, or held it
+    since."""
     journal = read_journal(reading)
     if reading.holder != held.run or reading.transitions != held.transitions or journal is None:
         raise LeaseLost(held, reading)
@@ -139,15 +141,15 @@ def journal_of(reading: LeaseReading, held: HeldLease) -> RunJournal:
 
 
 def continue_or_start(unfinished: RunJournal | None, options: RolloutOptions) -> RunJournal:
-    """The journal to begin with: moves in flight go on, else this is a new run.
+    """The journal to begin with: that of the unfinished run if it has moves in flight, otherwise a new one.
 
-    A run with `scope: all` that is requested again goes on where it stopped too: the cluster does
-    not show which instances it has moved."""
+    A run with `scope: all` and the same request is continued without moves in flight too, since only
+    the journal has the instances that were moved."""
     request = options.request
     if unfinished is not None:
-        again = options.scope == "all" and unfinished.request == request
-        if again or unfinished.records:
-            return unfinished.taken_over(request, keep_done=again)
+        same_request = options.scope == "all" and unfinished.request == request
+        if same_request or unfinished.records:
+            return unfinished.taken_over(request, keep_done=same_request)
     return RunJournal(f"r{secrets.token_hex(4)}", request)
 
 
@@ -163,11 +165,11 @@ def takeover_lines(unfinished: RunJournal | None, journal: RunJournal) -> list[s
 def outdate_pending_deletes(
     api: ApiClient, held: HeldLease, journal: RunJournal
 ) -> list[tuple[MoveRecord, str]]:
-    """Annotate each instance that the previous holder may be about to end. That changes its resource
-    version, so that a delete or eviction that is under way fails with 409.
+    """Annotate each instance for which a process of an earlier step may still send a delete or an eviction.
+    That changes its resource version, so that the late request fails with 409.
 
     Returns the moves whose instance the server refuses to annotate, with its message: the request of
-    such a move may still arrive. Every tenant can cause that, so it does not end the run."""
+    such a move may still arrive. Any tenant can cause that, so it does not end the run."""
     refused = []
     for record in journal.records:
         if record.phase is Phase.INTENDED and record.method is Method.RECREATE:
@@ -175,7 +177,7 @@ def outdate_pending_deletes(
             try:
                 api.patch(instance_path(record.instance), body, content_type=MERGE_PATCH)
             except (NotFound, Conflict):
-                continue  # it is gone, or another one has its name: nothing to protect
+                continue  # it is gone, or another object has its name: nothing to protect
             except ApiError as error:
                 if not error.refuses_request and TOO_LARGE not in error.message:
                     raise
@@ -186,27 +188,29 @@ def outdate_pending_deletes(
 _ANNOTATIONS = Pointer(("metadata", "annotations"))
 
 
-def remove_undo_notes(candidates: t.Iterable[MovableInstance]) -> tuple[Write, ...]:
+def remove_undo_records(candidates: t.Iterable[MovableInstance]) -> tuple[Write, ...]:
     """The writes that remove the undo record of each workload whose instances all run as declared and
     which has all constraints of its rules."""
-    settled: dict[t.Any, tuple[Workload, bool]] = {}
+    enforced_by_workload: dict[Ref, tuple[Workload, bool]] = {}
     for movable in candidates:
         if movable.workload is None or UNDO not in movable.workload.annotations:
             continue
         ref = movable.workload.ref
-        _workload, all_enforced = settled.get(ref, (movable.workload, True))
-        settled[ref] = (
+        _workload, all_enforced = enforced_by_workload.get(ref, (movable.workload, True))
+        enforced_by_workload[ref] = (
             movable.workload,
             all_enforced
             and bool(movable.node)
             and movable.drift is None
             and not (movable.declared and any(rule.removed for rule in movable.declared.rules)),
         )
-    return tuple(_write(workload) for workload, enforced in settled.values() if enforced)
+    return tuple(
+        _write(workload) for workload, enforced in enforced_by_workload.values() if enforced
+    )
 
 
-def with_undo_note(candidates: t.Iterable[MovableInstance]) -> frozenset[Ref]:
-    """The workloads that carry an undo record."""
+def with_undo_record(candidates: t.Iterable[MovableInstance]) -> frozenset[Ref]:
+    """The workloads that have an undo record."""
     return frozenset(
         movable.workload.ref
         for movable in candidates
@@ -215,10 +219,10 @@ def with_undo_note(candidates: t.Iterable[MovableInstance]) -> frozenset[Ref]:
 
 
 def recompute_removal(write: Write, manifest: t.Mapping[str, JSON]) -> Write | None:
-    """For a workload that was read again: the record goes only if it, the rules and the terms are
-    those that were read. New terms leave the record as it is, and need it."""
-    same = all(test.pointer.read(manifest, None) == test.value for test in write.tests)
-    return write if same else None
+    """The write for a workload that was read again; None if the record, the rules or the terms have
+    changed, since new terms need the record."""
+    unchanged = all(test.pointer.read(manifest, None) == test.value for test in write.tests)
+    return write if unchanged else None
 
 
 def _write(workload: Workload) -> Write:

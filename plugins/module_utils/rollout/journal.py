@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a run must remember: written to the Lease before each disruption, read after a crash.
 
-Pure. The text is JSON with a version. Instances are remembered by a digest of their uid, seven characters
-each, so that 10,000 recreations with their successors fit into an annotation (256 KiB).
+Pure. The text is JSON with a version. It has a digest of each instance's uid, seven characters long, so
+that 10,000 recreations with their successors fit into an annotation (256 KiB).
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from .move import MoveRecord, Outcome, Phase
 VERSION = 1
 
 NOTE_LIMIT = 300
-"""Characters that are kept of what holds a move up."""
+"""The most characters of a move's note, which says why the move waits."""
 
 
 _ROOM = 200 * 1024
-"""Characters within which new moves begin: results and notes of those in flight come to the text later."""
+"""No move begins if the text is longer than this many characters: outcomes and notes of the moves in
+flight are added later."""
 
 
 class UnreadableJournal(ValueError):
@@ -47,12 +48,12 @@ def digest(uid: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunJournal:
-    """One run. `request` says what it was asked for: only the same request is continued.
+    """One run. `request` is a digest of its options: an outcome counts only for the same options.
 
     `clock` is the run's clock when this was written, in seconds. `records` are the moves in flight.
-    `tried` counts the moves begun per instance digest, so that no name of a migration comes twice; one
-    that was moved at the first attempt is in `done` alone.
-    `known` holds the digests of a workload's instances from before its first recreation in flight:
+    `tried` has the number of moves begun for each instance digest, so that each migration gets a new name;
+    an instance that was moved at the first attempt is in `done` alone.
+    `known` has the digests of a workload's instances before its first recreation in flight:
     any other instance that is not in `settled` is a successor.
     """
 
@@ -63,11 +64,11 @@ class RunJournal:
     tried: t.Mapping[str, int] = field(default_factory=dict)
     known: t.Mapping[Ref, frozenset[str]] = field(default_factory=dict)
     done: frozenset[str] = frozenset()
-    """Digests of instances that were moved, and of those that came in their place."""
+    """Digests of instances that were moved, and of their successors."""
     lost: frozenset[str] = frozenset()
     """Digests of instances whose move failed."""
     earlier: frozenset[str] = frozenset()
-    """`done` of the tasks that this run was taken over from: they may be moved again."""
+    """`done` of earlier tasks with the same run id: these instances may be moved again."""
     moved: int = 0
     failed: int = 0
     gone: int = 0
@@ -76,7 +77,7 @@ class RunJournal:
     barrier: float = 0.0
     """The clock before which no move begins (the soak after the canary)."""
     domain: str = ""
-    """The domain that moves are made away from."""
+    """The topology domain of the nodes that moves leave at present; with a soak, other domains wait."""
 
     @property
     def ended(self) -> int:
@@ -91,24 +92,24 @@ class RunJournal:
 
     @property
     def settled(self) -> frozenset[str]:
-        """Digests of instances that are no successors of any move in flight."""
+        """Digests of instances that cannot be the successor of a move in flight."""
         return self.done | self.earlier
 
     def with_record(self, record: MoveRecord) -> RunJournal:
-        """The record added, or put in the place of the one with its uid."""
+        """The journal with the record, which replaces one with the same uid."""
         other_records = tuple(kept for kept in self.records if kept.uid != record.uid)
         return replace(self, records=(*other_records, record))
 
     def forget(self, uid: str) -> RunJournal:
-        """Without a move that has ended or that was intended and is not needed any more, and
-        without what was known of its workload for its sake."""
+        """The journal without the move of this instance, and without the `known` instances of its workload
+        if no other recreation of that workload is in flight."""
         records = tuple(record for record in self.records if record.uid != uid)
-        busy = {record.workload for record in records if record.method is not Method.MIGRATE}
-        known = {ref: uids for ref, uids in self.known.items() if ref in busy}
+        recreating = {record.workload for record in records if record.method is not Method.MIGRATE}
+        known = {ref: uids for ref, uids in self.known.items() if ref in recreating}
         return replace(self, records=records, known=known)
 
     def begin(self, record: MoveRecord, siblings: t.Collection[str]) -> RunJournal:
-        """A new move; `siblings` are the uids of all instances of its workload."""
+        """The journal with a new move; `siblings` are the uids of all instances of its workload."""
         tried = {**self.tried, digest(record.uid): self.attempts(record.uid) + 1}
         known = dict(self.known)
         if record.method is not Method.MIGRATE and record.workload not in known:
@@ -118,11 +119,10 @@ class RunJournal:
     def end(
         self, record: MoveRecord, now: float, *, outcome: Outcome, successor: str = ""
     ) -> RunJournal:
-        """A move ended, well or not. `successor` is the uid of what came in the instance's place:
-        it counts as known and as moved. What was known of a workload goes when nothing of it is
-        in flight any more."""
-        left = self.forget(record.uid)
-        known = dict(left.known)
+        """The journal after the end of a move. `successor` is the uid of the instance that replaced the
+        moved one: it counts as known and as moved."""
+        remaining = self.forget(record.uid)
+        known = dict(remaining.known)
         moved = outcome is Outcome.MOVED
         settled = {digest(uid) for uid in (record.uid, successor) if uid} if moved else set()
         if record.workload in known:
@@ -133,7 +133,7 @@ class RunJournal:
             del tried[digest(record.uid)]
         failed = outcome is Outcome.FAILED
         return replace(
-            left,
+            remaining,
             tried=tried,
             known=known,
             done=self.done | settled,
@@ -145,8 +145,8 @@ class RunJournal:
         )
 
     def taken_over(self, request: str, *, keep_done: bool) -> RunJournal:
-        """What another task goes on with: what is in flight, which goes by the run's id, and the
-        numbers of attempts, which are part of names that may not come again.
+        """The journal with which another task continues this run: its id and its moves in flight, and the
+        numbers of attempts, since the names of migrations contain both.
 
         The outcomes of the previous task do not count, since the cluster may have changed since. Only
         with `keep_done` the instances that it moved count as moved.
@@ -190,14 +190,14 @@ def write(journal: RunJournal) -> str:
 
 
 def has_room(journal: RunJournal) -> bool:
-    """Whether the text has room for one more move, also when all that are in flight have their longest notes."""
-    bare = replace(journal, records=tuple(replace(x, note="") for x in journal.records))
-    return len(write(bare)) + NOTE_LIMIT * len(journal.records) < _ROOM
+    """Whether the text has room for one more move, even if all moves in flight get notes of NOTE_LIMIT."""
+    without_notes = replace(journal, records=tuple(replace(x, note="") for x in journal.records))
+    return len(write(without_notes)) + NOTE_LIMIT * len(journal.records) < _ROOM
 
 
 def read(text: str) -> RunJournal:
-    """Raises UnreadableJournal, which says what to do. What a name in it could lead to is checked: whoever
-    may write the Lease may have written the journal."""
+    """The journal that `write` wrote. Raises UnreadableJournal, which says what to do. Names become parts of
+    request paths, so their form is checked: any identity that may write the Lease may write the journal."""
     try:
         body = read_annotation(text)
         version = body["version"]
@@ -230,7 +230,7 @@ def read(text: str) -> RunJournal:
     except (ValueError, OverflowError, KeyError, TypeError, AttributeError) as error:
         raise UnreadableJournal(
             f"the journal of an unfinished run cannot be read ({type(error).__name__}: {error}):"
-            " look at what it says, then remove that annotation from the Lease"
+            " read it, then remove that annotation from the Lease"
         ) from error
 
 

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Move a VMI by live migration: intended -> begun -> moved, or cancelled when it takes too long.
+"""Move a VMI by live migration: intended -> begun -> moved, or canceled when it takes too long.
 
-Pure. The migration object's name follows from run, VMI and attempt, so that a lost answer or a
-killed run finds what it made instead of making it again.
+Pure. The migration object's name follows from run, VMI and attempt, so that a run
+recognizes its migration after a lost answer or a crash, and does not create a second one.
 """
 
 from __future__ import annotations

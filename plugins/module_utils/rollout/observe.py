@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a snapshot, and a few objects read beside it, say of the moves in flight.
+"""What has become of the moves in flight? Read from a snapshot and a few objects beside it.
 
 Also the nodes that migrations of other initiators leave, where their VMIs are in namespaces that
 were not read. A migration names its source only when it has ended: until then the VMI does (KubeVirt,

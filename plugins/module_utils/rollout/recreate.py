@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Move an instance by ending it: its controller makes another one, elsewhere. Pure.
+"""Move an instance by ending it: its controller creates another one, on another node. Pure.
 
 | method, instance | request that ends it |
 |---|---|

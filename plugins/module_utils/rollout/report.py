@@ -173,7 +173,7 @@ def plan_changed(before: int, now: int, causes: t.Sequence[str]) -> str:
     return f"plan changed{change}: {'; '.join(causes) or 'the cluster has changed'}"
 
 
-def undo_notes_removed(workloads: t.Sequence[str], *, check: bool) -> list[str]:
+def undo_records_removed(workloads: t.Sequence[str], *, check: bool) -> list[str]:
     """One line for all workloads whose undo record was removed, since what is declared is enforced."""
     if not workloads:
         return []

@@ -1,8 +1,8 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What travels from step to step of a run, what a step gathers, and what it returns. Pure.
+"""The state that each step of a run hands to the next one, and the report and result of a step. Pure.
 
-Counters, names and times only: what must survive a crash stands in the journal.
+Counters, names and times only: what must survive a crash is in the journal.
 """
 
 from __future__ import annotations

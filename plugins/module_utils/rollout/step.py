@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One bounded step of a run: read, hold the cluster's Lease, reconcile for some seconds, return.
 
-The caller repeats it until `finished`. What a step must know of earlier ones stands in the journal
-on the Lease, so a step that is killed at any point is continued by the next one, of this run or another.
+The caller repeats it until `finished`. All that a step must know of earlier ones is in the journal on
+the Lease, so the next step, of this run or of another one, continues after a step that was killed.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ def rollout_step(
     check: bool = False,
     listening: Listening = lambda: True,
 ) -> StepResult:
-    """Continue the run of `state`. Once `listening` says that no process reads the result any more,
-    no move begins.
+    """Continue the run of `state`. `listening`: whether a process still reads the result. If not, no move
+    begins.
 
-    Raises InvalidInput for input that cannot be used, ApiError for what the API server refuses.
-    Once the Lease is held these are a failure in the result, beside what was done until then.
+    Raises InvalidInput for invalid options, ApiError for requests that the API server refuses. While
+    the Lease is held, the result has these errors as its failure, beside the moves that were made.
     """
     return run_step(RolloutStep(api, options, state, listening), check=check)
 
@@ -93,7 +93,7 @@ class RolloutStep:
         limit = min(STEP_LIMIT, max(0.0, options.run_timeout - state.elapsed) + OVERTIME)
         if state.held is not None:
             deadline = Deadline(limit)
-        else:  # that of the module is put off while pages of lists arrive
+        else:  # the module's own deadline: each page of a list extends it
             long = limit >= api.deadline.remaining
             deadline = api.deadline if long else api.deadline.within(limit)
         self.api = api.under(deadline)
@@ -104,7 +104,7 @@ class RolloutStep:
         self.report = StepReport(state.count)
         self.revisions = StartRevisions(self.api, lenient=state.held is None)
         self.reconciler: Reconciler | None = None
-        self.journal: RunJournal | None = None  # as it was when this step came to hold the Lease
+        self.journal: RunJournal | None = None  # as it was when this step took or read the Lease
         self._failures_before = state.failures
         self.pipe = ProgressPipe(state.pipe)
         self.time = StepTime(self.began, self.pipe.open)
@@ -135,8 +135,8 @@ class RolloutStep:
 
     def finish_check(self, view: View, plan: Plan, result: StepResult) -> None:
         """Add to a check mode result what `finish` would do."""
-        cleared = [str(write.target) for write in handover.remove_undo_notes(view.candidates)]
-        self.report.lines += report.undo_notes_removed(cleared, check=True)
+        cleared = [str(write.target) for write in handover.remove_undo_records(view.candidates)]
+        self.report.lines += report.undo_records_removed(cleared, check=True)
         result.report_not_enforced(view.candidates, plan)
         result.changed = result.changed or bool(cleared)
         result.judge_skipped(plan, fail=self.options.fail_on_skipped)
@@ -185,7 +185,7 @@ class RolloutStep:
         """Raises InvalidInput where the run must not begin. Nothing was written by then."""
 
     def prepare(self, _keeper: LeaseKeeper, view: View) -> View:
-        """What each step that holds the Lease does before a move begins."""
+        """Called in each step that holds the Lease, before a move begins. Returns the view to plan from."""
         return view
 
     def _require_rights(
@@ -195,15 +195,15 @@ class RolloutStep:
         view: View,
         plan: Plan,
     ) -> None:
-        """Raises InvalidInput with every right that is missing, or if there is no Lease. Asked once,
-        before anything is written: not again while the Lease's holder is waited for."""
+        """Raises InvalidInput with every right that is missing, or if there is no Lease. Checked once,
+        before anything is written, and not again while the run waits for the Lease."""
         if self.state.renewal:
             return
         moves = [(move.method, move.instance) for move in plan.moves]
         moves += [(record.method, record.instance) for record in records]
         if self.options.require_rights:
             moves += possible_moves(view.candidates, self.options.allow)
-        rights = needed_rights(moves, handover.with_undo_note(view.candidates))
+        rights = needed_rights(moves, handover.with_undo_record(view.candidates))
         require_rights(self.api, rights | self.other_rights(view), role=self.role)
         if reading is not None:
             lease.require(reading)
@@ -218,10 +218,11 @@ class RolloutStep:
         return result
 
     def transient_failure(self, error: ApiError) -> StepResult:
-        """The API server does not answer. A run that has begun goes on when it does again. When its
-        time is over it has one more step, to cancel what it can and to report what is left.
+        """The API server does not answer. A run that has begun continues when it answers again. When its
+        time is over it has one more step, to cancel migrations and to report the moves in flight.
 
-        What the journal on the Lease does not have is not reported: the next step observes it."""
+        Lines about moves that the journal on the Lease does not have are dropped: the next step reports
+        them."""
         held = self.state.held
         if held is None:
             raise error
@@ -244,21 +245,21 @@ class RolloutStep:
         return self.result(finished=False)
 
     def final_failure(self, error: ApiError | InvalidInput | ComputingTimeout) -> StepResult:
-        """Rights that were taken away, a workload that was deleted, too much to compute: no later step can
-        go on."""
+        """An error that later steps would have too: a missing right, a deleted workload, a cluster that
+        takes too long to compute."""
         held = self.state.held
         if held is None:
             raise error
         return self._leave(held, str(error))
 
     def _leave(self, held: HeldLease, reason: str) -> StepResult:
-        """Fail. What is in flight is left to whoever takes the Lease, which is given back."""
+        """Fail and release the Lease. The next run continues the moves in flight."""
         journal = self.reconciler.journal if self.reconciler is not None else self.journal
         return self.failed(reason + handover.leave(self.api, held, journal))
 
     def read_cluster(self, records: t.Iterable[MoveRecord] = (), *, fresh: bool = False) -> View:
-        """The cluster as it is now; with `fresh` not by the word of watches. What is in flight may be of a
-        run before, in other namespaces."""
+        """The cluster as it is now; with `fresh` all lists are read again instead of followed by watches.
+        `records` may be those of an earlier run, in other namespaces."""
         scope = ReadScope(self.namespaces(records), WRITABLE_KINDS)
         snapshot = self.snapshot(scope, fresh=fresh)
         if self._view is None or self._view.snapshot is not snapshot:
@@ -285,11 +286,11 @@ class RolloutStep:
     def _take(
         self, reading: LeaseReading, unfinished: RunJournal | None
     ) -> tuple[LeaseKeeper, RunJournal] | None:
-        """The Lease and the journal to go on with; None while it is not known whether the holder
-        is running. Raises InvalidInput where it is."""
+        """The Lease and the journal to continue with; None while it is unknown whether the holder
+        is running. Raises InvalidInput if it is."""
         if waiting := handover.why_wait(reading, self.state, self.elapsed):
             self.state.waits(waiting, self.report)
-            self.api.deadline.pause(handover.LOOK_AGAIN)
+            self.api.deadline.pause(handover.READ_AGAIN)
             return None
         taken = handover.take(self.api, reading, unfinished, self.options, self.state, self.elapsed)
         if taken is not None:
@@ -299,7 +300,7 @@ class RolloutStep:
         return taken
 
     def _outdate_pending_deletes(self, held: HeldLease, journal: RunJournal) -> None:
-        """Once, before anything is sent."""
+        """Once a run, before any other request of it."""
         if not self.state.outdated:
             refused = handover.outdate_pending_deletes(self.api, held, journal)
             self.state.outdated = True
@@ -307,8 +308,8 @@ class RolloutStep:
             self.report.lines += [report.may_still_end(*pair) for pair in refused]
 
     def _reconcile(self, keeper: LeaseKeeper, journal: RunJournal, view: View) -> StepResult:
-        """Reconcile on each change until the run or the time of this step is over. It does not end well by
-        the word of watches alone."""
+        """Reconcile on each change until the run or the time of this step is over. The run ends successfully
+        only after a fresh reading."""
         self.cluster.follow(self.api.deadline, wakes_on(self.namespaces(journal.records)))
         view = self.prepare(keeper, view)
         state, clock = self.state, self.state.base + self.elapsed
@@ -317,7 +318,7 @@ class RolloutStep:
         )
         waiting = ""
         fresh = True
-        judging = 0.0  # seconds of the last view: on a large cluster an event is not worth one
+        view_seconds = 0.0  # of the last view: on a large cluster one view serves several events
         while True:
             if self.elapsed >= self.options.run_timeout:
                 return self._time_over(reconciler, view, waiting)
@@ -339,15 +340,17 @@ class RolloutStep:
                 left = self._time_left(reconciler, now)
             if left <= 0:
                 return self.result(finished=False)
-            if not (now.settling and now.touched):  # for what is known, `catch_up` waits
-                seconds, settle = (SETTLE, SETTLE) if now.settling else (left, max(SETTLE, judging))
+            if not (now.settling and now.touched):  # `catch_up` waits for touched objects
+                seconds, settle = (
+                    (SETTLE, SETTLE) if now.settling else (left, max(SETTLE, view_seconds))
+                )
                 wait_for(self.cluster.changed, seconds, self.api.deadline, self.listening, settle)
             fresh = now.settling and not (reconciler.in_flight or now.plan.moves)
             if not fresh:
                 self.cluster.catch_up(now.touched)
             began = uptime()
             view = self.read_cluster(reconciler.journal.records, fresh=fresh)
-            judging = uptime() - began
+            view_seconds = uptime() - began
 
     def _time_left(self, reconciler: Reconciler, now: Reconciliation) -> float:
         """Seconds until this step should end, or until its report is due."""
@@ -362,9 +365,9 @@ class RolloutStep:
             return True
         if reconciler.failed or now.stop_reason:
             return False
-        passing = [skipped.reason for skipped in now.plan.skipped if skipped.temporary]
-        now.waiting = now.waiting or next(iter(passing), "")
-        return bool(now.plan.moves or passing)
+        temporary = [skipped.reason for skipped in now.plan.skipped if skipped.temporary]
+        now.waiting = now.waiting or next(iter(temporary), "")
+        return bool(now.plan.moves or temporary)
 
     def _end(self, reconciler: Reconciler, now: Reconciliation) -> StepResult:
         """No move is in flight, and none is going to begin."""
@@ -390,11 +393,11 @@ class RolloutStep:
         return result
 
     def finish(self, view: View, plan: Plan) -> StepResult:
-        """Remove the undo records of what is enforced now, and report what is left."""
-        writes = handover.remove_undo_notes(view.candidates)
+        """Remove the undo records of workloads whose rules are enforced now, and report skipped instances."""
+        writes = handover.remove_undo_records(view.candidates)
         applied = apply(self.api, writes, recompute=handover.recompute_removal)
         cleared = [str(write.target) for write in applied.done]
-        self.report.lines += report.undo_notes_removed(cleared, check=False)
+        self.report.lines += report.undo_records_removed(cleared, check=False)
         self.state.changed = self.state.changed or bool(applied.done)
         result = self.result(finished=True, plan=plan)
         result.report_not_enforced(view.candidates, plan)

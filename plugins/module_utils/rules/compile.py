@@ -11,9 +11,10 @@
 | keep_together | one podAffinity term                              | weighted                   |
 | spread        | DoNotSchedule, nodeTaintsPolicy Honor             | ScheduleAnyway             |
 
-VMs differ among themselves in `kubevirt.io/created-by` (mismatchLabelKeys): a
-migration's own source pod does not keep the target out of its domain. Pods of a Deployment have
-their revision in common (matchLabelKeys): its old and new pods do not keep each other out.
+A keep_apart term must not count an instance's own old pod. For a VM it has mismatchLabelKeys with
+`kubevirt.io/created-by`, which differs between VMs: the source pod of a migration does not exclude the
+target from its domain. For a Deployment it has matchLabelKeys with the revision: old pods of a workload
+rollout do not exclude new ones.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from .term_slots import CompiledTerm, TermLocation
 
 @dataclass(frozen=True)
 class Compiled:
-    """`terms` of each workload that gets terms; `selections` are the selectors in them, `lacking`
-    the fields that were left out because the server does not know them."""
+    """The terms of one rule. `terms` are those of each workload that gets any, `selections` the selectors in
+    them, `lacking` the fields that were left out because the server does not know them."""
 
     rule: Rule
     workloads: tuple[Workload, ...]
@@ -128,14 +129,14 @@ class _Compiler:
                 )
             return
         members = self._resolved.members.workloads
-        alone = workload.kind.virtual_machines or len(members) == 1
+        one_term = workload.kind.virtual_machines or len(members) == 1
         keys = self._keys_without_own_pods(workload)
-        selection = self._group() if alone else self._one(workload)
+        selection = self._group() if one_term else self._one(workload)
         yield self._pod_term(TermLocation.ANTI_AFFINITY, rule_type.topology_key, selection, keys)
-        if alone:
+        if one_term:
             return
-        # A term with matchLabelKeys sees no pod but those of its own revision, so a Deployment
-        # among others needs terms for the others.
+        # A term with matchLabelKeys selects only pods of its own revision, so a Deployment
+        # needs further terms for the other members.
         peers = [peer for peer in members if peer.ref != workload.ref]
         vms = tuple(peer for peer in peers if _is_vm(peer))
         for peer in peers:

@@ -26,8 +26,8 @@ from .ownership import (
     Ownership,
     owners_of,
     read_ownership,
-    read_undo_note,
-    undo_note_of,
+    read_undo_record,
+    undo_record_of,
 )
 from .term_slots import LISTS, MAPS, TermLocation, ensure, tidy
 from .write import build_write
@@ -70,7 +70,7 @@ def merge(workload: Workload, wanted: RequestedRules) -> Merged:
     owned = _ownership_after(workload, ownership, claims, draft)
     annotations = {
         RULES: owned.text() if owned.rules else None,
-        UNDO: _undo_note_after(workload, owned, draft),
+        UNDO: _undo_record_after(workload, owned, draft),
     }
     if owned == ownership:
         annotations[RULES] = workload.annotations.get(RULES)
@@ -183,20 +183,20 @@ def _ownership_after(
     return Ownership(workload.uid, claims.rules, frozenset(created))
 
 
-def _undo_note_after(workload: Workload, owned: Ownership, draft: TemplateDraft) -> str | None:
-    """Written with the first change, and taken away by one that leads back."""
+def _undo_record_after(workload: Workload, owned: Ownership, draft: TemplateDraft) -> str | None:
+    """The first change of a workload writes the record, a change back to the previous placement removes it."""
     text = workload.annotations.get(UNDO)
-    note = read_undo_note(workload)
+    record = read_undo_record(workload)
     if not draft.touched:
         return text
-    if note is None:
-        return undo_note_of(workload).text()
-    back = (
-        note.placement == draft.root["spec"]
-        and note.labels == (MAPS[TermLocation.LABEL].read(draft.root, None) or {})
-        and note.rules == (owned.text() if owned.rules else None)
+    if record is None:
+        return undo_record_of(workload).text()
+    is_previous_placement = (
+        record.placement == draft.root["spec"]
+        and record.labels == (MAPS[TermLocation.LABEL].read(draft.root, None) or {})
+        and record.rules == (owned.text() if owned.rules else None)
     )
-    return None if back else text
+    return None if is_previous_placement else text
 
 
 def _updated(before: Ownership, after: Ownership, draft: TemplateDraft) -> tuple[RuleId, ...]:

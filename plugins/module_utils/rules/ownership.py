@@ -14,7 +14,7 @@ same term.
      "created": ["/spec/affinity", ...]}
 
 `rules` has each rule of the object with the fingerprints of its terms; a rule without a term of its
-own has an empty list. `created` are the containers that the rules added, as pointers into the
+own has an empty list. `created` are the maps and lists that the rules added, as pointers into the
 template: they are removed with the last term in them. In
 `/spec/.../nodeSelectorTerms/#<digest>/matchExpressions` the digest is that of the foreign term to
 which the list was added.
@@ -22,8 +22,8 @@ which the list was added.
 The annotation is a hint; the template decides. If `uid` is that of another object, this object is
 a clone of it.
 
-`placement.virt/undo`, the undo record: the template before the rules changed it, kept until a rollout
-ends well:
+`placement.virt/undo`, the undo record: the template before the rules changed it. A rollout removes it when
+all instances of the workload run as declared:
 
     {"version": 1,
      "uid": "<uid of the object>",
@@ -265,7 +265,7 @@ def _damaged(workload: Workload, annotation: str, seen: str) -> str:
 
 
 @dataclass(frozen=True)
-class UndoNote:
+class UndoRecord:
     """The terms to go back to; see the module for the fields."""
 
     uid: str
@@ -284,10 +284,10 @@ class UndoNote:
         return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
 
-def undo_note_of(workload: Workload) -> UndoNote:
+def undo_record_of(workload: Workload) -> UndoRecord:
     """The undo record that restores the object as it is now."""
     spec = workload.template.get("spec") or {}
-    return UndoNote(
+    return UndoRecord(
         uid=workload.uid,
         placement={name: spec[name] for name in FIELDS if name in spec},
         labels=dict(workload.template_labels),
@@ -295,7 +295,7 @@ def undo_note_of(workload: Workload) -> UndoNote:
     )
 
 
-def read_undo_note(workload: Workload) -> UndoNote | None:
+def read_undo_record(workload: Workload) -> UndoRecord | None:
     """The undo record of the object; None if it has none, or if it is a clone and the record is of
     another object. Raises UnreadableAnnotation."""
     text = workload.annotations.get(UNDO)
@@ -313,7 +313,7 @@ def read_undo_note(workload: Workload) -> UndoNote | None:
             f"{workload.ref}: annotation {UNDO} is damaged (uid, placement, labels and rules are not all"
             " there in their types): remove it if nothing has to be undone, and write the rules again"
         )
-    return UndoNote(uid, placement, labels, rules) if uid == workload.uid else None
+    return UndoRecord(uid, placement, labels, rules) if uid == workload.uid else None
 
 
 def is_empty(term: t.Mapping[str, JSON]) -> bool:

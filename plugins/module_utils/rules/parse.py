@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which rules does the option `rules` hold, and what is wrong with it? One function a rule type."""
+"""Which rules does the option `rules` hold, and what is wrong with it? One function per rule type."""
 
 from __future__ import annotations
 

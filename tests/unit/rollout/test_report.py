@@ -44,7 +44,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout import repo
 from ansible_collections.virt.placement.plugins.module_utils.rollout import report as results
 from ansible_collections.virt.placement.plugins.module_utils.rollout.handover import (
     recompute_removal,
-    remove_undo_notes,
+    remove_undo_records,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.move import (
     MoveRecord,
@@ -111,13 +111,13 @@ def test_a_move_is_told_when_it_begins() -> None:
 
 
 def test_removed_undo_records_are_named() -> None:
-    assert progress.undo_notes_removed([], check=False) == []
-    assert progress.undo_notes_removed(["Deployment lab/cache"], check=False) == [
+    assert progress.undo_records_removed([], check=False) == []
+    assert progress.undo_records_removed(["Deployment lab/cache"], check=False) == [
         "Deployment lab/cache: all rules are enforced, so the saved previous constraints"
         " (annotation placement.virt/undo) were deleted"
     ]
     many = [f"Deployment lab/d{n}" for n in range(5)]
-    assert progress.undo_notes_removed(many, check=True) == [
+    assert progress.undo_records_removed(many, check=True) == [
         "Deployment lab/d0, Deployment lab/d1, Deployment lab/d2 and 2 more: all rules are enforced, so the saved"
         " previous constraints (annotation placement.virt/undo) would be deleted"
     ]
@@ -195,9 +195,9 @@ def candidate(
     )
 
 
-def test_an_undo_note_goes_when_every_instance_runs_by_what_is_declared() -> None:
+def test_an_undo_record_goes_when_every_instance_runs_by_what_is_declared() -> None:
     effective, mixed, waiting = workload("a"), workload("b"), workload("c")
-    writes = remove_undo_notes(
+    writes = remove_undo_records(
         [
             candidate(effective),
             candidate(effective),
@@ -213,20 +213,20 @@ def test_an_undo_note_goes_when_every_instance_runs_by_what_is_declared() -> Non
     assert removal == {"op": "remove", "path": "/metadata/annotations/placement.virt~1undo"}
 
 
-def test_an_undo_note_that_was_written_anew_stays() -> None:
-    (write,) = remove_undo_notes([candidate(workload("a"))])
+def test_an_undo_record_that_was_written_anew_stays() -> None:
+    (write,) = remove_undo_records([candidate(workload("a"))])
     assert recompute_removal(write, {"metadata": {"annotations": {UNDO: "before"}}}) is write
     assert recompute_removal(write, {"metadata": {"annotations": {UNDO: "newer"}}}) is None
     assert recompute_removal(write, {"metadata": {}}) is None
 
 
-def test_an_undo_note_stays_where_rules_or_terms_were_written_since() -> None:
+def test_an_undo_record_stays_where_rules_or_terms_were_written_since() -> None:
     """A second write before a roll-out keeps the text: it says what was effective before both."""
     there = workload("a")
     spec = {"nodeSelector": {"disk": "ssd"}}
     there.manifest["metadata"]["annotations"][RULES] = "first"
     there.manifest["spec"]["template"]["spec"] = spec
-    (write,) = remove_undo_notes([candidate(there)])
+    (write,) = remove_undo_records([candidate(there)])
 
     def now(rules: str, **terms: t.Any) -> dict[str, t.Any]:
         return {
@@ -352,8 +352,8 @@ def test_rule_whose_constraint_was_removed_is_named_and_keeps_the_undo_record() 
     assert results.removed_constraints([candidate(workload("web"))]) == []
     (warning,) = results.removed_constraints([found])
     assert "VirtualMachine shop/db (rule apart)" in warning
-    assert remove_undo_notes([found]) == ()
-    assert remove_undo_notes([candidate(workload("db"))])
+    assert remove_undo_records([found]) == ()
+    assert remove_undo_records([candidate(workload("db"))])
 
 
 def test_instance_that_is_violated_until_others_have_moved_says_so() -> None:

@@ -15,9 +15,9 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.ownership imp
     Ownership,
     UnreadableAnnotation,
     read_ownership,
-    read_undo_note,
+    read_undo_record,
     rules_of_term,
-    undo_note_of,
+    undo_record_of,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 
@@ -107,21 +107,21 @@ def test_a_damaged_annotation_says_so_and_what_to_do(text: str, seen: str) -> No
     assert seen in str(error.value)
 
 
-def test_an_undo_note_holds_the_previous_placement() -> None:
+def test_an_undo_record_holds_the_previous_placement() -> None:
     machine = _machine(rules="r")
     machine.template["spec"]["tolerations"] = [{"operator": "Exists"}]
-    note = undo_note_of(machine)
-    assert note.placement == {"tolerations": [{"operator": "Exists"}]}
-    assert note.rules == "r"
-    assert read_undo_note(_machine(undo=note.text())) == note
-    assert read_undo_note(vm("a")) is None
+    record = undo_record_of(machine)
+    assert record.placement == {"tolerations": [{"operator": "Exists"}]}
+    assert record.rules == "r"
+    assert read_undo_record(_machine(undo=record.text())) == record
+    assert read_undo_record(vm("a")) is None
 
 
-def test_a_copied_undo_note_is_ignored() -> None:
-    content = json.loads(undo_note_of(vm("a")).text())
-    assert read_undo_note(_machine(undo=json.dumps({**content, "uid": "other"}))) is None
+def test_a_copied_undo_record_is_ignored() -> None:
+    content = json.loads(undo_record_of(vm("a")).text())
+    assert read_undo_record(_machine(undo=json.dumps({**content, "uid": "other"}))) is None
     with pytest.raises(UnreadableAnnotation, match="is damaged"):
-        read_undo_note(_machine(undo='{"version": 1}'))
+        read_undo_record(_machine(undo='{"version": 1}'))
 
 
 @pytest.mark.parametrize("annotation", ["rules", "undo"])
@@ -137,7 +137,7 @@ def test_a_copied_undo_note_is_ignored() -> None:
 def test_an_annotation_that_is_too_deep_or_too_long_is_damaged(annotation: str, text: str) -> None:
     readers: dict[str, t.Callable[[t.Any], object]] = {
         "rules": read_ownership,
-        "undo": read_undo_note,
+        "undo": read_undo_record,
     }
     with pytest.raises(
         UnreadableAnnotation, match=f"annotation placement.virt/{annotation} is damaged"
@@ -147,6 +147,6 @@ def test_an_annotation_that_is_too_deep_or_too_long_is_damaged(annotation: str, 
 
 @pytest.mark.parametrize("field", ["uid", "placement", "labels", "rules"])
 def test_an_undo_record_with_a_wrong_type_is_damaged(field: str) -> None:
-    content = {**json.loads(undo_note_of(vm("a")).text()), field: 7}
+    content = {**json.loads(undo_record_of(vm("a")).text()), field: 7}
     with pytest.raises(UnreadableAnnotation, match="is damaged"):
-        read_undo_note(_machine(undo=json.dumps(content)))
+        read_undo_record(_machine(undo=json.dumps(content)))
