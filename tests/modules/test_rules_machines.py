@@ -432,5 +432,8 @@ def test_machines_that_are_kept_apart_are_not_bound_together_by_another_rule(
 
     assert found["failed"]
     assert "has affinity to VirtualMachine" in found["msg"]
-    assert "and anti-affinity to the same over zone (rules pair and apart)" in found["msg"]
+    assert (
+        "and anti-affinity to the same over zone (rules default/apart and default/pair)"
+        in found["msg"]
+    )
     assert task.sandbox.audit.writes(since=start) == []

@@ -166,6 +166,7 @@ ONLY_ON_A_CLUSTER = (
     "not_recreated",
     "selector_misses_members",
     "starts_workload_rollout",
+    "unknown_rule",
 )
 FINDING_NAMES = frozenset((*OF_TERMS, *OF_NODE_LABELS, *OF_RULES, *ONLY_ON_A_CLUSTER))
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.findings import Finding
+from ..model.findings import Finding, near_names
 from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Ref
-from ..model.rule import KeepApart, PodSelector, Rule, Spread
+from ..model.rule import KeepApart, PodSelector, Rule, RuleId, Spread
 from ..model.snapshot import Unreadable, Workload
 from ..scheduler.labels import matches
 from .compile import Compiled
@@ -101,6 +101,7 @@ def unchecked(gap: Unreadable, what: str) -> Finding:
 UNSUPPORTED_BY_SERVER = "unsupported_by_server"
 NO_MATCHING_WORKLOADS = "no_matching_workloads"
 SINGLE_WORKLOAD = "single_workload"
+UNKNOWN_RULE = "unknown_rule"
 
 
 def of_rule(resolved: Resolved, compiled: Compiled, inventory: Inventory) -> list[Finding]:
@@ -117,6 +118,26 @@ def of_rule(resolved: Resolved, compiled: Compiled, inventory: Inventory) -> lis
             for finding in selector_findings(rule, selection, inventory)
         ),
     ]
+
+
+def unknown_rules(rules: t.Iterable[RuleId], carried: t.Collection[RuleId]) -> t.Iterator[Finding]:
+    """Rules to remove that no workload carries, where a carried one may be meant: its name is alike, or
+    it is in another rule set. A rule that was removed before has no finding."""
+    for rule in rules:
+        if rule in carried:
+            continue
+        same = [other for other in carried if other.namespace == rule.namespace]
+        sets = sorted(other.rule_set for other in same if other.name == rule.name)
+        alike = near_names(rule.name, [x.name for x in same if x.rule_set == rule.rule_set])
+        meant = [f"the one of rule set {name!r}" for name in sets] or list(map(repr, alike))
+        if meant:
+            yield Finding(
+                UNKNOWN_RULE,
+                "warning",
+                f"No workload has this rule of rule set {rule.rule_set!r}.",
+                f"Did you mean {' or '.join(meant)}? If it was removed before, nothing is to be done.",
+                rule=rule.name,
+            )
 
 
 def _unread_nodes(compiled: Compiled, inventory: Inventory) -> t.Iterator[Finding]:

@@ -29,7 +29,7 @@ from .change import (
     invalid_rules_annotation,
     of_change,
 )
-from .checks import of_rule, unchecked
+from .checks import of_rule, unchecked, unknown_rules
 from .compile import Compiled, compile_rule
 from .conflicts import is_refused
 from .draft import RequestedRules
@@ -60,6 +60,11 @@ class OwnershipIndex:
             except UnreadableAnnotation as error:
                 unreadable[ref] = error
         return cls(owned, unreadable)
+
+    @property
+    def rules(self) -> frozenset[RuleId]:
+        """The rules that some workload carries."""
+        return frozenset(rule for ownership in self.owned.values() for rule in ownership.rules)
 
     def ownership(self, workload: Workload) -> Ownership:
         """The ownership of a workload; empty if its annotation cannot be read."""
@@ -267,6 +272,8 @@ def plan_rules(
     compiled = _compile(request, inventory, ownerships, faults, findings)
     requested = requested_rules(request, compiled, inventory, ownerships, faults, findings)
     unread_workloads(request, inventory, faults, findings)
+    if request.state == "absent":
+        findings += unknown_rules((rule.id for rule in request.rules), ownerships.rules)
     changes = _changes(request, requested, inventory, faults)
     gap = inventory.gap(VMIS, request.namespace)
     if gap is not None and any(change.workload.kind.virtual_machines for change in changes):

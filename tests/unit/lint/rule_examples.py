@@ -7,6 +7,7 @@ Each side is a function without arguments that asks the engine and returns the f
 
 from __future__ import annotations
 
+import copy
 import typing as t
 from dataclasses import dataclass
 
@@ -22,7 +23,16 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 from tests.parsed import parsed
 from tests.unit.compliance.cluster import HOST, ZONE, Cluster, expression, node_affinity
 from tests.unit.planning import scenes
-from tests.unit.rules.builders import NAMESPACE, deployment, plan, running, snapshot, vm
+from tests.unit.rules.builders import (
+    NAMESPACE,
+    applied,
+    deployment,
+    plan,
+    running,
+    snapshot,
+    vm,
+    workload,
+)
 
 JSON = t.Any
 Ask = t.Callable[[], t.Sequence[Finding]]
@@ -68,6 +78,14 @@ class Asked:
 def asked(seen: Snapshot, *rules: JSON, **options: t.Any) -> Asked:
     named = tuple({"name": f"r{number}", **rule} for number, rule in enumerate(rules))
     return Asked(seen, named, options)
+
+
+def with_rule(name: str, **options: t.Any) -> Snapshot:
+    """The VM a with one rule of this name."""
+    machine = vm("a")
+    rule = {"name": name, "workloads": ON_A, "avoid": {"zone": "a"}}
+    (write,) = plan(snapshot(machine), rule, **options).writes
+    return snapshot(workload(applied(copy.deepcopy(dict(machine.manifest)), write)))
 
 
 def spread_there(action: str) -> Snapshot:
@@ -146,6 +164,10 @@ EXAMPLES: dict[str, Example] = {
     "no_matching_workloads": Example(
         asked(snapshot(vm("a")), {**ELSEWHERE, "workloads": [{"labels": {"no": "body"}}]}),
         asked(snapshot(vm("a")), ELSEWHERE),
+    ),
+    "unknown_rule": Example(
+        asked(with_rule("apart"), {"name": "appart"}, state="absent"),
+        asked(with_rule("apart"), {"name": "apart"}, state="absent"),
     ),
     "node_selector_conflict": Example(
         asked(selecting("w1"), {"workloads": ON_A, "terms": {"nodeSelector": {HOST: "w2"}}}),

@@ -66,7 +66,7 @@ def names(found: t.Iterable[Finding]) -> set[str]:
     return {finding.name for finding in found}
 
 
-ABOUT_NO_OBJECT = ("no_matching_workloads", "check_skipped")
+ABOUT_NO_OBJECT = ("no_matching_workloads", "check_skipped", "unknown_rule")
 """They are about what is not there, or could not be read."""
 OF_TOPOLOGY = dict.fromkeys(("no_node_has_key", "single_domain"), frozenset({"info", "warning"}))
 """What topology_info says of keys that no rule asks for: see docs/findings.md."""

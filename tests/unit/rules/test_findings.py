@@ -28,6 +28,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rules.plan import (
     RulesRequest,
     plan_rules,
 )
+from tests.unit.lint.rule_examples import with_rule
 
 from .builders import (
     NAMESPACE,
@@ -528,6 +529,26 @@ def test_a_rule_is_not_called_gone_where_carriers_could_not_be_read(options: JSO
     )
     assert [finding.name for finding in kept.findings] == ["check_skipped"]
     assert len(kept.writes) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "rule_set", "hint"),
+    [
+        ("appart", "default", "Did you mean 'apart'? "),
+        ("apart", "other", "Did you mean the one of rule set 'default'? "),
+        ("web", "default", ""),
+        ("apart", "default", ""),
+    ],
+)
+def test_misspelt_rule_to_remove_is_a_warning(name: str, rule_set: str, hint: str) -> None:
+    found = plan(with_rule("apart"), {"name": name}, state="absent", rule_set=rule_set)
+    assert [finding.name for finding in found.findings] == (["unknown_rule"] if hint else [])
+    assert not found.refused
+    assert all(finding.advice.startswith(hint) for finding in found.findings)
+
+
+def test_rule_that_was_removed_before_is_no_finding() -> None:
+    assert plan(_machines(), {"name": "apart"}, state="absent").findings == ()
 
 
 def test_members_that_could_not_be_read_are_no_missing_members() -> None:
