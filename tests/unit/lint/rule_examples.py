@@ -166,8 +166,8 @@ EXAMPLES: dict[str, Example] = {
         asked(snapshot(vm("a")), ELSEWHERE),
     ),
     "unknown_rule": Example(
-        asked(with_rule("apart"), {"name": "appart"}, state="absent"),
-        asked(with_rule("apart"), {"name": "apart"}, state="absent"),
+        asked(with_rule("apart"), {**ELSEWHERE, "name": "appart"}, state="absent"),
+        asked(with_rule("apart"), {**ELSEWHERE, "name": "apart"}, state="absent"),
     ),
     "node_selector_conflict": Example(
         asked(selecting("w1"), {"workloads": ON_A, "terms": {"nodeSelector": {HOST: "w2"}}}),
