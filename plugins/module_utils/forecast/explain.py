@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ..compliance.declared import DeclaredReader
 from ..compliance.pending import FILTER_TEXTS, no_node_text, reason_text
-from ..compliance.terms import pod_term, spread_term
+from ..compliance.terms import Term, TermKind, pod_term, spread_term
 from ..model.objects import PodTerm, Ref, SpreadConstraint
 from ..model.snapshot import Instance
 from ..model.topology import Topology
@@ -119,31 +119,25 @@ class Blocking:
             pod = self._planned.get(pod, pod)
         if first.kind == "existing-anti" and pod is not None:
             owner = self._view.instances_by_pod.get(pod, instance)
-        rules = self._rules(owner, first.term)
+        rules = self._rules(owner, first)
         return BlockedPod(
             instance.ref, plugin, reason_text(first, self._topology), pod, rules, bool(own)
         )
 
-    def _rules(self, owner: Instance, term: object) -> tuple[str, ...]:
-        """The rules that a term of an instance's workload belongs to."""
+    def _rules(self, owner: Instance, reason: FilterReason) -> tuple[str, ...]:
+        """The rules that the required term of an instance's workload belongs to."""
         workload = self._view.workload_of(owner)
         if workload is None or owner.pod is None:
             return ()
         labels = owner.pod.labels
-        if isinstance(term, PodTerm):
-            value = pod_term(term, labels)
-        elif isinstance(term, SpreadConstraint):
-            value = spread_term(term, labels).value
+        if isinstance(reason.term, PodTerm):
+            kind = TermKind.AFFINITY if reason.kind == "affinity" else TermKind.ANTI_AFFINITY
+            term = Term(kind, pod_term(reason.term, labels))
+        elif isinstance(reason.term, SpreadConstraint):
+            term = spread_term(reason.term, labels)
         else:
             return ()
-        owners = self._reader.declared(workload).owners
-        names = (
-            name
-            for rule_term, listed in owners.items()
-            if rule_term.value == value
-            for name in listed
-        )
-        return tuple(dict.fromkeys(names))
+        return tuple(dict.fromkeys(self._reader.declared(workload).owners.get(term, ())))
 
 
 def counted(blocked: t.Sequence[BlockedPod]) -> str:

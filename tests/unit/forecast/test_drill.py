@@ -89,6 +89,24 @@ def test_spread_that_honours_taints_is_drilled_like_the_rest() -> None:
     assert {each.answer for each in found} == {ForecastResult.GUARANTEED}
 
 
+def test_rule_that_is_preferred_now_blocks_nothing_and_is_not_named() -> None:
+    """The pods were scheduled when it was required, so they still repel each other."""
+    made = cluster("aabbcc")
+    for name, node in (("web-a", "n1"), ("web-b", "n3"), ("web-c", "n5")):
+        ref = machine(made, name, "", g="web")
+        made.write(ref, "apart", (TermLocation.ANTI_AFFINITY, apart(g="web")))
+        made.workloads[ref]["spec"]["runStrategy"] = "Always"
+        made.start(ref, node)
+        weighted = {"weight": 1, "podAffinityTerm": apart(g="web")}
+        made.write(ref, "apart", (TermLocation.PREFERRED_ANTI_AFFINITY, weighted))
+
+    found = drill(made.snapshot(), [ZONE], event="failure").drills[0]
+
+    (blocked,) = found.blocked
+    assert blocked.pod is not None
+    assert (blocked.filter, blocked.rules) == ("InterPodAffinity", ())
+
+
 def test_what_blocks_is_named_with_its_pod_and_its_rule() -> None:
     made = cluster("aabbcc")
     for name, node in (("web-a", "n1"), ("web-b", "n3"), ("web-c", "n5")):
