@@ -20,6 +20,14 @@ DEFAULT_KEYS: t.Mapping[str, str] = {
     "performance": "performance",
 }
 
+SYNONYMS: t.Mapping[str, str] = {
+    "host": "node",
+    "hostname": "node",
+    "az": "zone",
+    "availability_zone": "zone",
+}
+"""Words of other platforms for the names, to be hinted at."""
+
 DEPRECATED: t.Mapping[str, str] = {
     "failure-domain.beta.kubernetes.io/zone": ZONE,
     "failure-domain.beta.kubernetes.io/region": REGION,
@@ -59,7 +67,8 @@ class Topology:
             return self.keys[name]
         if "/" in name:
             return name
-        raise UndeclaredKey(name, tuple(near_names(name, self.keys)))
+        meant = [SYNONYMS[name]] if name in SYNONYMS else near_names(name, self.keys)
+        raise UndeclaredKey(name, tuple(meant))
 
     def name_of(self, key: str) -> str:
         """The short name of a label key, or the key itself: for messages and tables."""

@@ -176,6 +176,13 @@ def test_workloads_by_name_are_vms() -> None:
             ],
         ),
         (
+            {**WHO, "keep_apart": "host"},
+            [
+                "keep_apart: topology key 'host' is not declared: add it to topology_keys or write the"
+                " full label key with its prefix; did you mean node?"
+            ],
+        ),
+        (
             {**WHO, "keep_apart": ["zone"]},
             [
                 "keep_apart: must be a topology key such as zone, or a map of topology_key, from, pods,"
