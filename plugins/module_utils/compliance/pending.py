@@ -12,6 +12,7 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 
+from ..kubevirt.labels import adds_anti_affinity
 from ..model.objects import Pod, PodTerm, Ref, Taint
 from ..model.topology import Topology
 from ..model.verdict import Pending
@@ -134,6 +135,8 @@ def reason_text(reason: FilterReason, topology: Topology) -> str:
         return f"{text} {reason.term}"
     if reason.kind == "existing-anti":
         return f"{text} ({reason.counterpart} over {over})"
+    if isinstance(reason.term, PodTerm) and adds_anti_affinity(reason.term):
+        return f"{text} (the VM runs there, and a migration leaves that node)"
     if isinstance(reason.term, PodTerm):
         return f"{text} ({wording.pods_of(reason.term)} over {over})"
     return f"{text} ({over})" if over else text

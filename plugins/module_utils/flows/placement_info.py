@@ -14,10 +14,11 @@ from ..compliance.judge import judge
 from ..interface.arguments import topology_of
 from ..interface.results import warn_once, warn_unreadable
 from ..lint.run import lint
+from ..maintenance.mark import DamagedMark, is_marked, mark_of
 from ..model.json_pointer import JSON
 from ..model.kinds import VMIS
 from ..model.objects import Node
-from ..model.rendering import as_json, columns
+from ..model.rendering import as_json, columns, one_line
 from ..model.snapshot import unreadable_texts
 from ..model.topology import Topology
 from ..model.verdict import UNCOUNTED, InstanceVerdict, RuleVerdict, Verdict, Verdicts
@@ -148,7 +149,7 @@ def table(verdicts: Verdicts, nodes: t.Sequence[Node], topology: Topology) -> st
             rows.append((node.labels.get(zone, "-"), f"{node.name}{_state(node)}", runs))
     if by_node.get(""):
         rows.append(("-", "(no node)", _runs(by_node[""])))
-    return "\n".join([*columns(rows), *_problems(verdicts)])
+    return "\n".join([*columns(rows), *_maintenance(nodes), *_problems(verdicts)])
 
 
 def _short(verdict: InstanceVerdict) -> str:
@@ -163,12 +164,27 @@ def _runs(counted: Counter[str]) -> str:
 
 
 def _state(node: Node) -> str:
-    states = [
-        word
-        for word, holds in (("cordoned", node.unschedulable), ("not ready", not node.ready))
-        if holds
-    ]
-    return f" ({', '.join(states)})" if states else ""
+    marked = is_marked(node)
+    states = {
+        "in maintenance": marked,
+        "cordoned": node.unschedulable and not marked,
+        "not ready": not node.ready,
+    }
+    named = [word for word, holds in states.items() if holds]
+    return f" ({', '.join(named)})" if named else ""
+
+
+def _maintenance(nodes: t.Iterable[Node]) -> t.Iterator[str]:
+    """A line for each node in maintenance by this collection, with the reason of its mark."""
+    for node in sorted(filter(is_marked, nodes), key=lambda node: node.name):
+        try:
+            mark = mark_of(node)
+        except DamagedMark as error:
+            yield f"maintenance: node {node.name}: {error}"
+        else:
+            if mark is not None:
+                reason = one_line(mark.reason) or "no reason was given"
+                yield f"maintenance: node {node.name} is {mark.phase} since {mark.since}: {reason}"
 
 
 def _problems(verdicts: Verdicts) -> t.Iterator[str]:

@@ -10,7 +10,14 @@ from ansible_collections.virt.placement.plugins.module_utils.compliance.drift im
     declared_cluster,
     evaluated_instances,
 )
+from ansible_collections.virt.placement.plugins.module_utils.compliance.pending import (
+    PendingReasons,
+)
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.next_pod import (
+    migration_target_pod,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.index import Index
 from ansible_collections.virt.placement.plugins.module_utils.view.view import ClusterView
@@ -53,6 +60,20 @@ def test_a_plain_zone_term_leaves_a_migration_no_target_in_its_own_zone() -> Non
     assert found.verdict is Verdict.SATISFIED
     assert found.feasible_if_restarted == ("n1", "n2")
     assert found.feasible_if_migrated == ()
+
+
+def test_node_that_a_migration_leaves_is_named_without_a_uid() -> None:
+    cluster = Cluster("ab")
+    cluster.run("db", "n1")
+    cluster.nodes["n2"]["spec"]["unschedulable"] = True
+    snapshot = cluster.snapshot()
+    (pod,), (vmi,) = snapshot.pods, snapshot.vmis
+    target = migration_target_pod(pod, vmi, pod.placement, None)
+
+    reason = PendingReasons(ClusterView(snapshot).index, Topology.of()).reason(target)
+
+    left = "node(s) didn't match pod anti-affinity rules (the VM runs there, and a migration leaves that node)"
+    assert reason == f"0/2 nodes are available: 1 node(s) were unschedulable, 1 {left}"
 
 
 def placed(index: Index) -> dict[str, tuple[Pod, str]]:

@@ -9,7 +9,13 @@ import typing as t
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.flows import placement_info as report
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark import (
+    MaintenancePhase,
+    Mark,
+    encode,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import MAINTENANCE
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
@@ -47,6 +53,26 @@ def test_lists_that_could_not_be_read_are_never_nothing() -> None:
     said = report.summary(judge(Cluster().snapshot(unreadable=(gap,))))
 
     assert (said["instances"], said["satisfied"], said["unknown"]) == (0, 0, 1)
+
+
+def test_table_names_nodes_in_maintenance_with_their_reason() -> None:
+    cluster = Cluster("ab")
+    mark = Mark("r1", "firmware", MaintenancePhase.DRAINED, "b", True, "2026-01-02T03:04:05Z")
+    for name, text in (("n1", encode(mark)), ("n2", "{")):
+        cluster.nodes[name]["spec"]["unschedulable"] = True
+        cluster.nodes[name]["metadata"]["annotations"] = {MAINTENANCE: text}
+    snapshot = cluster.snapshot()
+
+    lines = report.table(judge(snapshot), snapshot.nodes, Topology.of()).splitlines()
+
+    assert [line.split(maxsplit=1)[1].strip() for line in lines[1:3]] == [
+        "n1 (in maintenance)",
+        "n2 (in maintenance)",
+    ]
+    assert lines[3] == "maintenance: node n1 is drained since 2026-01-02T03:04:05Z: firmware"
+    assert lines[4].startswith(
+        "maintenance: node n2: annotation placement.virt/maintenance is damaged"
+    )
 
 
 def test_the_table_shows_zones_nodes_workloads_and_each_problem() -> None:
