@@ -18,7 +18,7 @@ from ..api.lists import list_all
 from ..api.transport import ComputingTimeout
 from ..cluster.access import Right, Role
 from ..cluster.lease import LeaseKeeper
-from ..cluster.patching import Applied, apply
+from ..cluster.patching import Applied, Failed, apply
 from ..cluster.reading import NODES_ONLY, ReadScope, read_snapshot
 from ..model.findings import Finding, InputError, InvalidInput, sentences
 from ..model.json_pointer import JSON
@@ -266,13 +266,10 @@ class DrainStep(RolloutStep):
             self.writes += self._apply(api, MaintenancePhase.DRAINING, run).done
 
     def _not_running(self, view: View) -> list[str]:
-        """The workloads that have no new instance after a restart by this run or an earlier one, with the
-        reasons."""
-        restarts = dict(self.drain.restarts)
-        for node in self.nodes:
-            mark = mark_of(node)
-            restarts = {**(mark.down if mark is not None else {}), **restarts}
-        workloads = {Ref(*key.split("/")): why for key, why in restarts.items()}
+        """The workloads that do not run since this run or an earlier one restarted them, with the reasons."""
+        earlier = [mark.down for mark in map(mark_of, self.nodes) if mark is not None]
+        restarts = [*earlier, self.drain.restarts]
+        workloads = {Ref(*key.split("/")): why for down in restarts for key, why in down.items()}
         return [
             f"{workload}: {why}"
             for workload, why in workloads.items()
@@ -391,9 +388,7 @@ class DrainStep(RolloutStep):
             self.report.lines.append(f"node {write.target.name}: {verb}")
             record_node_event(self.api, run, write, str(phase), self.asked.reason)
         if applied.failed:
-            raise InvalidInput(
-                [InputError(str(x.write.target), str(x.error), "api") for x in applied.failed]
-            )
+            raise InvalidInput([error for x in applied.failed for error in _errors(x)])
 
     def _attached(self, snapshot: Snapshot) -> str:
         """The volumes that are still attached to the nodes, in words. Volumes of pods that belong to a node
@@ -420,6 +415,12 @@ class DrainStep(RolloutStep):
             return "", ""
         claim = persistent["spec"].get("claimRef") or {}
         return claim.get("namespace", ""), claim.get("name", "")
+
+
+def _errors(failed: Failed) -> t.Sequence[InputError]:
+    if isinstance(failed.error, InvalidInput):
+        return failed.error.errors
+    return [InputError(str(failed.write.target), str(failed.error), "api")]
 
 
 def _stays(plan: Plan) -> list[str]:

@@ -260,34 +260,6 @@ def test_drain_goes_on_beside_an_instance_with_full_annotations() -> None:
     ]
 
 
-class FailsOnce(KubeVirt):
-    """Fails the first request for a migration of each VM, every other time after it was done."""
-
-    failed: t.ClassVar[set[str]] = set()
-
-    def answer(
-        self, method: str, path: str, body: t.Any, content_type: str, *, dry_run: bool = False
-    ) -> tuple[int, Object]:
-        vm = body["spec"]["vmiName"] if method == "POST" and path.endswith("migrations") else ""
-        if not vm or vm in self.failed:
-            return super().answer(method, path, body, content_type, dry_run=dry_run)
-        self.failed.add(vm)
-        if len(self.failed) % 2:
-            super().answer(method, path, body, content_type, dry_run=dry_run)
-        return 500, {"kind": "Status", "code": 500, "message": "etcdserver: leader changed"}
-
-
-def test_each_request_for_a_migration_may_fail_once() -> None:
-    """kubectl and kubernetes.core end at the first answer 500."""
-    server = FailsOnce(three_zones().objects)
-    server.failed = set()  # type: ignore[misc]
-    drained = maintain(server, "drained", "w1")
-    assert not drained.get("failed"), drained["msg"]
-    assert server.failed == {"w1-0", "w1-1", "w1-2", "w1-3"}
-    assert [move["state"] for move in drained["moves"]] == ["moved"] * len(drained["moves"])
-    assert len(server.of("virtualmachineinstancemigrations")) == 4
-
-
 class Refuses(KubeVirt):
     """Answers the requests that `refused` names, by method and end of path, with these codes."""
 
@@ -482,3 +454,74 @@ def test_node_of_a_drain_that_is_running_is_not_put_in_service() -> None:
     assert "moves instances away from w1 and is running: end it first" in back["msg"]
     assert len(server.writes) == before
     assert server.objects[at("w1")]["spec"]["unschedulable"] is True
+
+
+def migration(server: KubeVirt, vm: str, phase: str, **metadata: t.Any) -> str:
+    """A migration of the VM that is there already; its name."""
+    name = f"of-{vm}"
+    path = f"{VMIS.replace('instances', 'instancemigrations')}/{name}"
+    server.objects[path] = {
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachineInstanceMigration",
+        "metadata": {"name": name, "namespace": "shop", "uid": name, **metadata},
+        "spec": {"vmiName": vm},
+        "status": {"phase": phase},
+    }
+    return name
+
+
+@pytest.mark.parametrize("foreign", [False, True], ids=["own-cordon", "foreign-cordon"])
+def test_undo_deletes_the_pending_migrations_of_the_drain_alone(foreign: bool) -> None:
+    server = three_zones()
+    if foreign:
+        server.objects[at("w1")]["spec"]["unschedulable"] = True
+    maintain(server, "cordoned", "w1")
+    ours = {"labels": {"placement.virt/run": "r1"}}
+    evacuation = {"annotations": {"kubevirt.io/evacuationMigration": "w1"}}
+    copying = migration(server, "w1-0", "Running", **ours)
+    of_others = migration(server, "w1-1", "Pending")
+    migration(server, "w1-2", "Pending", **ours)
+    evacuates = migration(server, "w1-3", "Scheduling", **evacuation)
+    back = maintain(server, "in_service", "w1")
+    assert not back.get("failed"), back["msg"]
+    kept = {copying, of_others, *([evacuates] if foreign else [])}
+    assert set(server.of("virtualmachineinstancemigrations")) == kept
+
+
+class Meddles(KubeVirt):
+    """Another client writes these annotations and this cordon at the first write of w1 that has the text."""
+
+    when, first = "never", False
+    annotations: t.ClassVar[dict[str, str]] = {}
+
+    def answer(
+        self, method: str, path: str, body: t.Any, content_type: str, *, dry_run: bool = False
+    ) -> tuple[int, Object]:
+        due = method == "PATCH" and path == at("w1") and self.when in str(body)
+        if due and self.first:
+            self._meddle()
+        answer = super().answer(method, path, body, content_type, dry_run=dry_run)
+        if due and not self.first:
+            self._meddle()
+        return answer
+
+    def _meddle(self) -> None:
+        self.objects[at("w1")]["metadata"]["annotations"] = dict(self.annotations)
+        self.objects[at("w1")]["spec"] = {}
+
+
+def test_node_that_is_put_into_maintenance_again_is_named() -> None:
+    server = Meddles(three_zones().objects)
+    maintain(server, "cordoned", "w1")
+    server.annotations = server.objects[at("w1")]["metadata"]["annotations"]  # type: ignore[misc]
+    server.when = "remove"
+    back = maintain(server, "in_service", "w1")
+    assert back["msg"] == "Node w1: was put into maintenance again"
+
+
+def test_node_that_is_put_in_service_when_its_drain_ends_is_named() -> None:
+    server = Meddles(three_zones().objects)
+    server.when, server.first = "drained", True
+    drained = maintain(server, "drained", "w1")
+    assert drained["msg"].startswith("Node w1: was put in service meanwhile")
+    assert [node["state"] for node in drained["nodes"]] == ["in_service"]
