@@ -52,12 +52,13 @@ class Killed(BaseException):
 
 class KubeVirt(Server):
     """Carries out migrations, each some readings after it was made. `kill_at` is the number of the write at
-    which the client is killed, before or after it is done; of a dead client nothing is accepted.
+    which the client is killed, before or after it is done; of a dead client nothing is accepted. With `fails`
+    the client is not killed, and the answer is 500.
     `loses_puts`: the client is killed when it asks for a subresource, and the request is lost."""
 
     def __init__(self, objects: t.Mapping[str, Object]) -> None:
         super().__init__(objects)
-        self.kill_at, self.after, self.dead = 0, False, False
+        self.kill_at, self.after, self.dead, self.fails = 0, False, False, False
         self.puts: list[str] = []
         self.loses_puts = False
         self.changes: list[t.Any] = []
@@ -80,12 +81,12 @@ class KubeVirt(Server):
         is_write = method != "GET" and not dry_run and "accessreviews" not in path
         kills = is_write and before + 1 == self.kill_at
         if kills and not self.after:
-            self._kill()
+            return self._kill()
         status, answer = super().answer(method, path, body, content_type, dry_run=dry_run)
         if is_write and status < 300:
             self._record(method, path, answer)
         if kills:
-            self._kill()
+            return self._kill()
         return status, answer
 
     def reboot(self, node: str) -> None:
@@ -100,8 +101,11 @@ class KubeVirt(Server):
             if path.split("/")[-2] == plural
         }
 
-    def _kill(self) -> t.NoReturn:
-        self.kill_at, self.dead = 0, True
+    def _kill(self) -> tuple[int, Object]:
+        self.kill_at = 0
+        if self.fails:
+            return 500, {"kind": "Status", "code": 500, "message": "etcdserver: leader changed"}
+        self.dead = True
         raise Killed
 
     def _record(self, method: str, path: str, answer: Object) -> None:
@@ -230,8 +234,9 @@ def _is_on(vmi: Object, node: str) -> bool:
     return bool(vmi["status"]["nodeName"] == node)
 
 
-def writes_of(kill_at: int, *, after: bool) -> int:
-    """A maintenance that is killed at a write and begun again; how many writes were made by the first."""
+def writes_of(kill_at: int, *, after: bool, fails: bool = False) -> int:
+    """A maintenance that is killed at a write and begun again; how many writes were made by the first. With `fails`
+    the write is answered with 500, and the first one has to end well."""
     server = three_zones()
     history = witness.History(
         server.of("nodes"),
@@ -240,13 +245,14 @@ def writes_of(kill_at: int, *, after: bool) -> int:
         server.changes,
     )
     boots = {name: node["status"]["nodeInfo"] for name, node in history.nodes.items()}
-    server.kill_at, server.after = kill_at, after
+    server.kill_at, server.after, server.fails = kill_at, after, fails
     with contextlib.suppress(Killed):
         service(server)
     first, server.dead = len(server.writes), False
     service(server)
 
     assert history.broken(max_nodes=1) == []
+    assert not fails or first == len(server.writes), "the first one has done all"
     assert history.broken_at_the_end(server.of("nodes"), server.of("virtualmachines")) == []
     nodes = server.of("nodes")
     assert all(nodes[name]["status"]["nodeInfo"] != boots[name] for name in SERVICED)
@@ -267,6 +273,13 @@ def test_maintenance_that_is_not_killed_makes_fewer_writes_than_the_sweep_has() 
 @pytest.mark.parametrize("write", range(1, WRITES, EVERY))
 def test_maintenance_killed_at_a_write_and_begun_again(write: int, after: bool) -> None:
     writes_of(write, after=after)
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["not-done", "done"])
+@pytest.mark.parametrize("write", range(1, WRITES, EVERY))
+def test_maintenance_goes_on_where_a_write_is_answered_with_500(write: int, done: bool) -> None:
+    """kubectl drain and kubernetes.core's drain end there."""
+    writes_of(write, after=done, fails=True)
 
 
 @pytest.mark.parametrize("policy", ["restart", "stop"])
