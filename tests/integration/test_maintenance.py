@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 import typing as t
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,30 @@ def test_check_mode_shows_the_moves_and_writes_nothing(stage: Stage, reboot: Pat
     assert "would migrate VirtualMachine" in result.stdout
     assert stage.sandbox.audit.writes(since=mark) == []
     assert boot(stage, "w1") == before
+
+
+def test_nothing_is_done_outside_of_the_window(stage: Stage, tmp_path: Path) -> None:
+    """No work, no gate, and no move: a return home would remove undo records, too."""
+    work = tmp_path / "work.yml"
+    work.write_text(yaml.safe_dump([{"ansible.builtin.fail": {"msg": "the node runs VMs"}}]))
+    now, hour = datetime.now(timezone.utc), timedelta(hours=1)
+    window = {"start": f"{now + hour:%H:%M}", "end": f"{now + 2 * hour:%H:%M}"}
+    wanted = {
+        "placement_maintenance_nodes": ["w1", "w3"],
+        "placement_maintenance_window": window,
+        "placement_maintenance_change_id": "CHG-8",
+        "placement_maintenance_tasks": str(work),
+        "placement_maintenance_gate_tasks": str(work),
+        "placement_maintenance_reboot_expected": True,
+    }
+    mark = stage.sandbox.audit.mark()
+
+    result = stage.play("maintenance", wanted, identity="maintainer-mover")
+
+    assert result.rc == 0, result.stdout
+    assert "w1: not begun, outside of the window from" in result.stdout
+    assert "w3: not begun, outside of the window from" in result.stdout
+    assert stage.sandbox.audit.writes(since=mark) == []
 
 
 def test_nodes_of_two_zones_are_rebooted_and_vms_return_home(
