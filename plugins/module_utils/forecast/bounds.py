@@ -2,17 +2,20 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which nodes could a pending pod ever reach, and is it placed even in the worst case?
 
-`reachable_nodes` is an upper bound: other nodes never open. More pods only close nodes, but for
-affinity, which they may open, and for spread, whose smallest count they may raise. So affinity counts
-only where no pending pod matches it, spread not at all, and sources count as gone but for a pod's own.
+A node is open to a pod if all filters admit the pod there.
 
-`WorstCase` is a sufficient test, not a necessary one. The others are adversaries. A rival over
-a key takes from a pod at most one domain of it. Another pod that is placed takes from it at most its
-node, and only once that node has too little left. If more nodes are open now than can be taken so, one
-is open when its turn comes. Under a spread constraint the domain with the fewest pods always admits one
-more, so there each domain that counts must keep a node. Where the others could open or close nodes in
-further ways (required affinity to them, a second spread constraint that counts them), nothing is
-claimed.
+`reachable_nodes` is an upper bound: no other node is ever open to the pod. Pods that are placed later
+close nodes, with two exceptions: affinity to them opens nodes, and they may raise the smallest count of
+a spread constraint. So affinity counts only if it selects no pending pod, and spread does not count.
+Pods that leave their node later (sources) count as gone, except the pod's own source.
+
+`WorstCase` is sufficient, not necessary: it assumes that the other pending pods choose the worst nodes.
+A rival, which is a pod with anti-affinity to this one or the reverse, closes at most one topology domain
+of its key. Any other pod closes at most its own node, and only if that node has too little room
+afterwards. If more nodes are open now than the others can close, one is still open when the scheduler
+tries this pod. A spread constraint always admits a pod to the domain with the fewest pods, so each of
+its domains must keep an open node. If the others could open or close nodes in further ways (required
+affinity to them, a second spread constraint that counts them), `is_placed` returns false.
 """
 
 from __future__ import annotations
@@ -28,14 +31,14 @@ from ..scheduler.pod_topology_spread import Constraint
 from ..scheduler.selector_index import SelectorCount
 from .simulation import PendingPod, PlacementSimulation
 
-BUT_SPREAD = PLUGINS - {POD_TOPOLOGY_SPREAD}
+ALL_BUT_SPREAD = PLUGINS - {POD_TOPOLOGY_SPREAD}
 
 
 def reachable_nodes(simulation: PlacementSimulation) -> list[NodeSet]:
-    """For each pending pod the nodes that could ever be open to it; the others never are."""
+    """For each pending pod the nodes that could ever be open to it."""
     index = simulation.index
     with simulation.ended_present():
-        near = _near(simulation)
+        affinity_nodes = _affinity_nodes(simulation)
     sources = {
         key: (index.pod(key), index.node_of(key))
         for pending in simulation.pending
@@ -46,7 +49,7 @@ def reachable_nodes(simulation: PlacementSimulation) -> list[NodeSet]:
     try:
         return [
             nodes & _reachable(simulation, pending, sources)
-            for pending, nodes in zip(simulation.pending, near, strict=True)
+            for pending, nodes in zip(simulation.pending, affinity_nodes, strict=True)
         ]
     finally:
         for pod, node in sources.values():
@@ -58,29 +61,31 @@ def _reachable(
     pending: PendingPod,
     sources: t.Mapping[str, tuple[Pod, str]],
 ) -> NodeSet:
-    """The nodes open to a pod apart from its affinity, its own source on its node."""
+    """The nodes open to a pod while its own source is on its node, without regard to its affinity."""
     index, key = simulation.index, pending.source
-    own = sources.get(key) if key is not None and pending.leaves_before is None else None
-    if own is not None:
-        index.place(*own)
+    own_source = sources.get(key) if key is not None and pending.leaves_before is None else None
+    if own_source is not None:
+        index.place(*own_source)
     try:
-        nodes = index.nodes_passing(index.pod_info(_without_affinity(pending.pod)), BUT_SPREAD)
+        nodes = index.nodes_passing(index.pod_info(_without_affinity(pending.pod)), ALL_BUT_SPREAD)
     finally:
-        if own is not None and key is not None:
+        if own_source is not None and key is not None:
             index.remove(key)
     return nodes & ~simulation.closed(pending.pod)
 
 
-def _near(simulation: PlacementSimulation) -> list[NodeSet]:
-    """Where affinity alone could ever allow each pod; all that leaves is there for this."""
+def _affinity_nodes(simulation: PlacementSimulation) -> list[NodeSet]:
+    """For each pending pod the nodes that its affinity alone could ever allow. Pods that leave must still
+    be on their nodes."""
     pod_infos = [simulation.pod_info(number) for number in range(len(simulation.pending))]
-    matched = {id(match) for pod_info in pod_infos for match in pod_info.selected_by}
-    return [_near_one(simulation, pod_info, matched) for pod_info in pod_infos]
+    selecting = {id(match) for pod_info in pod_infos for match in pod_info.selected_by}
+    return [_affinity_nodes_of(simulation, pod_info, selecting) for pod_info in pod_infos]
 
 
-def _near_one(
-    simulation: PlacementSimulation, pod_info: PodInfo, matched: t.Container[int]
+def _affinity_nodes_of(
+    simulation: PlacementSimulation, pod_info: PodInfo, selecting: t.Container[int]
 ) -> NodeSet:
+    """`selecting` are the ids of the selectors that select a pending pod."""
     table, affinity = simulation.table, pod_info.placement_info.affinity_terms.affinity
     if affinity is None:
         return table.all
@@ -89,7 +94,7 @@ def _near_one(
     nodes = table.all
     for key, counts in affinity.counts_by_key:
         nodes &= table.with_key(key)
-        if id(affinity.selector_count) not in matched:
+        if id(affinity.selector_count) not in selecting:
             nodes &= table.in_domains(key, counts)
     return nodes
 
@@ -101,7 +106,7 @@ def _without_affinity(pod: Pod) -> Pod:
 
 
 class WorstCase:
-    """Answers for one simulation, before anything is placed."""
+    """Whether pods of one simulation are placed in any case. Used before anything is placed."""
 
     def __init__(self, simulation: PlacementSimulation) -> None:
         self._simulation = simulation
@@ -111,71 +116,75 @@ class WorstCase:
         self._pod_infos = [simulation.pod_info(number) for number in numbers]
         self._selected: Counter[int] = Counter()
         self._owning: Counter[int] = Counter()
-        self._both: Counter[tuple[int, int]] = Counter()
+        self._owning_and_selected: Counter[tuple[int, int]] = Counter()
         for pod_info in self._pod_infos:
             self._count(pod_info)
         self._sources = self._matched_sources()
-        self._lost: dict[t.Hashable, int] = {}
-        self._rooms: list[t.Mapping[str, int]] | None = None
-        self._largest: dict[str, int] = {}
+        self._fillable_nodes: dict[t.Hashable, int] = {}
+        self._free_resources: list[t.Mapping[str, int]] | None = None
+        self._largest_request: dict[str, int] = {}
 
     def is_placed(self, number: int) -> bool:
         """Whether the pod has an open node in every state that the simulation can reach."""
         pod_info = self._pod_infos[number]
         if self._depends_on_others(pod_info):
             return False
-        nodes, constraint = self._nodes(number, pod_info)
+        nodes, constraint = self._open_nodes(number, pod_info)
         if not nodes:
             return False
         rivals = self._rivals(pod_info)
         other_pods = len(self._pod_infos) - 1
         if constraint is None:
-            return self._enough(pod_info, nodes, rivals, other_pods)
-        tally = constraint.spread_count
-        if tally is None or tally.eligible.domains(constraint.key) < constraint.min_domains:
+            return self._keeps_node(pod_info, nodes, rivals, other_pods)
+        count = constraint.spread_count
+        if count is None or count.eligible.domains(constraint.key) < constraint.min_domains:
             return False
-        parts = (
+        by_domain = (
             nodes & domain
             for domain in self._table.domains(constraint.key).values()
-            if domain & tally.eligible.nodes
+            if domain & count.eligible.nodes
         )
-        return all(part and self._enough(pod_info, part, rivals, other_pods) for part in parts)
+        return all(
+            open_nodes and self._keeps_node(pod_info, open_nodes, rivals, other_pods)
+            for open_nodes in by_domain
+        )
 
     def _count(self, pod_info: PodInfo) -> None:
         matches = {id(match) for match in pod_info.selected_by}
         self._selected.update(matches)
-        for owned in pod_info.placement_info.affinity_terms.existing:
-            if not owned.weight:
-                self._owning[id(owned)] += 1
-                if id(owned.selector_count) in matches:
-                    self._both[id(owned), id(owned.selector_count)] += 1
+        for term in pod_info.placement_info.affinity_terms.existing:
+            if not term.weight:
+                self._owning[id(term)] += 1
+                if id(term.selector_count) in matches:
+                    self._owning_and_selected[id(term), id(term.selector_count)] += 1
 
     def _matched_sources(self) -> set[int]:
-        """The selectors that select a source: it leaves while others are placed."""
+        """The ids of selectors that select a source, which leaves its node during the simulation."""
         index = self._index
         keys = [x.source for x in self._simulation.pending if x.source is not None]
         placed = (index.pod_info(index.pod(key)) for key in keys if key in index)
         return {id(match) for pod_info in placed for match in pod_info.selected_by}
 
-    def _concerns_others(self, match: SelectorCount, pod_info: PodInfo) -> bool:
+    def _selects_others(self, match: SelectorCount, pod_info: PodInfo) -> bool:
         """Whether a selector selects another pending pod, or a source."""
-        own = match in pod_info.selected_by
-        return self._selected[id(match)] > own or id(match) in self._sources
+        selects_itself = match in pod_info.selected_by
+        return self._selected[id(match)] > selects_itself or id(match) in self._sources
 
     def _depends_on_others(self, pod_info: PodInfo) -> bool:
-        together = pod_info.placement_info.affinity_terms.affinity
-        if together is None or together.selector_count is None:
+        """Whether the pod has required affinity to another pending pod, or to a source."""
+        affinity = pod_info.placement_info.affinity_terms.affinity
+        if affinity is None or affinity.selector_count is None:
             return False
-        return self._concerns_others(together.selector_count, pod_info)
+        return self._selects_others(affinity.selector_count, pod_info)
 
-    def _nodes(self, number: int, pod_info: PodInfo) -> tuple[NodeSet, Constraint | None]:
-        """The nodes that are open now, and the spread constraint that counts others: the nodes are
-        those without it then. No nodes where there are several such."""
+    def _open_nodes(self, number: int, pod_info: PodInfo) -> tuple[NodeSet, Constraint | None]:
+        """The nodes that are open now, and None. If a spread constraint of the pod counts others: the nodes
+        that are open without it, and the constraint. No nodes if several constraints count others."""
         counting = [
             constraint
             for constraint in pod_info.constraints
             if constraint.selector_count is not None
-            and self._concerns_others(constraint.selector_count, pod_info)
+            and self._selects_others(constraint.selector_count, pod_info)
         ]
         if not counting:
             return self._simulation.open_nodes(number), None
@@ -183,57 +192,62 @@ class WorstCase:
         if len(counting) > 1 or any(constraint.selects_all for constraint in pod_info.constraints):
             return 0, None
         with self._index.without(pending.leaves_before):
-            nodes = self._index.nodes_passing(pod_info, BUT_SPREAD)
+            nodes = self._index.nodes_passing(pod_info, ALL_BUT_SPREAD)
             for constraint in pod_info.constraints:
                 if constraint is not counting[0]:
                     nodes &= constraint.nodes(pod_info, self._table)
         return nodes & ~self._simulation.closed(pending.pod), counting[0]
 
     def _rivals(self, pod_info: PodInfo) -> dict[str, int]:
-        """For each key how many others could close a domain of it to the pod: those that its terms
-        select, and those whose terms select it."""
+        """For each topology key the number of other pods that could close a domain to this one by
+        anti-affinity: those that its terms select, and those whose terms select it."""
         rivals: Counter[str] = Counter()
         own_terms = {
-            id(owned): owned
-            for owned in pod_info.placement_info.affinity_terms.existing
-            if not owned.weight
+            id(term): term
+            for term in pod_info.placement_info.affinity_terms.existing
+            if not term.weight
         }
-        selecting = {
-            id(owned): owned
+        selecting_terms = {
+            id(term): term
             for match in pod_info.selected_by
-            for owned in match.anti_affinity
-            if self._owning[id(owned)]
+            for term in match.anti_affinity
+            if self._owning[id(term)]
         }
-        covered = set()
-        for ident, owned in own_terms.items():
-            selects_itself = owned.selector_count in pod_info.selected_by
-            count = self._selected[id(owned.selector_count)] - selects_itself
-            if ident in selecting:
-                both = self._both[ident, id(owned.selector_count)] - selects_itself
+        counted = set()
+        for ident, term in own_terms.items():
+            selects_itself = term.selector_count in pod_info.selected_by
+            count = self._selected[id(term.selector_count)] - selects_itself
+            if ident in selecting_terms:
+                both = self._owning_and_selected[ident, id(term.selector_count)] - selects_itself
                 count += self._owning[ident] - 1 - both
-                covered.add(ident)
-            rivals[owned.key] += count
-        for ident, owned in selecting.items():
-            if ident not in covered:
-                rivals[owned.key] += self._owning[ident] - (ident in own_terms)
-        for apart in pod_info.placement_info.affinity_terms.anti_affinity:
+                counted.add(ident)
+            rivals[term.key] += count
+        for ident, term in selecting_terms.items():
+            if ident not in counted:
+                rivals[term.key] += self._owning[ident] - (ident in own_terms)
+        for anti_affinity in pod_info.placement_info.affinity_terms.anti_affinity:
             if not any(
-                o.selector_count is apart.selector_count and o.key == apart.key
-                for o in own_terms.values()
+                term.selector_count is anti_affinity.selector_count
+                and term.key == anti_affinity.key
+                for term in own_terms.values()
             ):
-                own = apart.selector_count in pod_info.selected_by
-                rivals[apart.key] += self._selected[id(apart.selector_count)] - own
+                selects_itself = anti_affinity.selector_count in pod_info.selected_by
+                selected = self._selected[id(anti_affinity.selector_count)]
+                rivals[anti_affinity.key] += selected - selects_itself
         return {key: count for key, count in rivals.items() if count}
 
-    def _enough(
+    def _keeps_node(
         self, pod_info: PodInfo, nodes: NodeSet, rivals: dict[str, int], other_pods: int
     ) -> bool:
-        """Whether some of `nodes` are left whatever the others do."""
-        left = nodes.bit_count() - sum(self._domains(nodes, k, n) for k, n in rivals.items())
-        return left > 0 and (left > other_pods or left > self._fillable(pod_info, other_pods))
+        """Whether one of `nodes` stays open, on whichever nodes the other pods are placed."""
+        closed = sum(self._in_largest_domains(nodes, key, n) for key, n in rivals.items())
+        remaining = nodes.bit_count() - closed
+        return remaining > 0 and (
+            remaining > other_pods or remaining > self._fillable(pod_info, other_pods)
+        )
 
-    def _domains(self, nodes: NodeSet, key: str, count: int) -> int:
-        """How many of `nodes` the `count` largest domains of a key have."""
+    def _in_largest_domains(self, nodes: NodeSet, key: str, count: int) -> int:
+        """How many of `nodes` are in the `count` largest domains of a key."""
         sizes = [
             size
             for domain in self._table.domains(key).values()
@@ -242,46 +256,48 @@ class WorstCase:
         return sum(sorted(sizes, reverse=True)[:count])
 
     def _fillable(self, pod_info: PodInfo, other_pods: int) -> int:
-        """How many nodes the others could at most fill up against a pod of these requests."""
+        """The most nodes on which the others could leave too little room for the pod's requests."""
         pod = pod_info.pod
         if pod.host_ports:
             return other_pods
         key = frozenset(pod.requests.items())
-        if key not in self._lost:
-            self._lost[key] = self._filled(pod.requests, other_pods)
-        return self._lost[key]
+        if key not in self._fillable_nodes:
+            self._fillable_nodes[key] = self._filled(pod.requests, other_pods)
+        return self._fillable_nodes[key]
 
     def _filled(self, requests: t.Mapping[str, int], other_pods: int) -> int:
-        """How many nodes so many others can fill, those first that need the fewest pods."""
-        costs = sorted(
-            cost
+        """How many nodes `other_pods` pods can fill, beginning with the nodes that need the fewest."""
+        needed_pods = sorted(
+            needed
             for free in self._free()
-            if (cost := self._placements_until_full(free, requests)) > 0
+            if (needed := self._placements_until_full(free, requests)) > 0
         )
         filled = 0
-        for cost in costs:
-            other_pods -= cost
+        for needed in needed_pods:
+            other_pods -= needed
             if other_pods < 0:
                 break
             filled += 1
         return filled
 
     def _free(self) -> t.Sequence[t.Mapping[str, int]]:
-        if self._rooms is None:
+        """The free resources of each node."""
+        if self._free_resources is None:
             resources = self._index.resources
-            self._rooms = [resources.free(n) for n in range(len(self._table.nodes))]
+            self._free_resources = [resources.free(n) for n in range(len(self._table.nodes))]
+            largest = self._largest_request
             for pod_info in self._pod_infos:
                 for name, amount in pod_info.pod.requests.items():
-                    self._largest[name] = max(self._largest.get(name, 0), amount)
-        return self._rooms
+                    largest[name] = max(largest.get(name, 0), amount)
+        return self._free_resources
 
     def _placements_until_full(
         self, free: t.Mapping[str, int], requests: t.Mapping[str, int]
     ) -> int:
-        """The fewest placements after which a node with so much free has no room for the requests."""
+        """The fewest placements after which a node with `free` resources has no room for the requests."""
         least = free.get("pods", 0)
         for name, amount in requests.items():
             if amount:
-                fits = (free.get(name, 0) - amount) // self._largest[name] + 1
-                least = min(least, fits)
+                placements = (free.get(name, 0) - amount) // self._largest_request[name] + 1
+                least = min(least, placements)
         return least

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Do all required pods of a simulation find a node: guaranteed, possible, impossible or unknown?
 
-From cheap to expensive: the worst case of each pod, proofs against a placement of all, a sequence found
-greedily, then every sequence within a limit. No answer claims more than was shown.
+From cheap to expensive: the worst case of each pod, proofs that not all pods can be placed, one greedy
+placement sequence, then all sequences within a limit. An answer never claims more than these show.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .search import LIMIT, BestAndWorst, greedy_placement, placed, search_all
 from .simulation import PlacementSequence, PlacementSimulation
 
 SEARCHABLE = 40.0
-"""Binary logarithm of the combinations up to which an exhaustive search is worth a try."""
+"""Binary logarithm of the most combinations for which an exhaustive search is tried."""
 
 NOT_ALL_TRIED = (
     "can fail: all are schedulable with one choice of nodes, but the scheduler may choose others, and not"
@@ -29,8 +29,8 @@ NOT_ALL_TRIED = (
 
 
 class ForecastResult(str, enum.Enum):
-    """GUARANTEED: whatever the scheduler chooses, in whatever order. POSSIBLE: some sequence places
-    all, and not every one was shown to. IMPOSSIBLE: none does. UNKNOWN: none of these could be shown."""
+    """GUARANTEED: every placement sequence places all required pods. POSSIBLE: one sequence does, and it is
+    not shown that every one does. IMPOSSIBLE: none does. UNKNOWN: none of these could be shown."""
 
     GUARANTEED = "guaranteed"
     POSSIBLE = "possible"
@@ -47,20 +47,20 @@ WORSE: t.Final = (
     ForecastResult.UNKNOWN,
     ForecastResult.IMPOSSIBLE,
 )
-"""Answers, each worse than those before."""
+"""The answers from best to worst."""
 
 
 def worst_of(answers: t.Iterable[ForecastResult]) -> ForecastResult:
-    """The answer to several questions at once."""
+    """The worst answer; GUARANTEED if there is none."""
     return max(answers, key=WORSE.index, default=ForecastResult.GUARANTEED)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`best` is the fullest sequence known. `worst` is one that leaves a required pod without a node,
-    None where none is known. At least `least` required pods stay without a node, and those in `never`
-    do in every sequence. `exact`: every sequence was visited. `doubt`: why less is claimed than the
-    simulation alone would allow."""
+    """The answer for a simulation. `best` is the known sequence that places the most required pods. `worst`
+    leaves a required pod without a node; None if no such sequence is known. At least `least` required pods
+    stay without a node, and those in `never` do in every sequence. `exact`: every sequence was visited.
+    `doubt`: why the answer claims less than the simulation alone would allow."""
 
     answer: ForecastResult
     proofs: tuple[Proof, ...] = ()
@@ -72,32 +72,32 @@ class Decision:
     doubt: str = ""
 
     @property
-    def is_untried(self) -> bool:
-        """Whether it is called possible only because not every sequence could be visited."""
+    def is_search_incomplete(self) -> bool:
+        """Whether the answer is POSSIBLE only because not every sequence could be visited."""
         return self.answer is ForecastResult.POSSIBLE and self.worst is None and not self.exact
 
     @property
     def incomplete(self) -> PlacementSequence | None:
-        """The sequence to report on: one after which required pods have no node, None where none is
-        known. Where all can be placed it is the worst, else the fullest."""
+        """The sequence whose unscheduled pods are reported: `worst` if all required pods can be placed,
+        otherwise `best`. None if no sequence leaves a required pod without a node."""
         if self.answer is ForecastResult.GUARANTEED:
             return None
         return self.worst if self.answer is ForecastResult.POSSIBLE else self.best
 
-    def least_without(self, besides: t.Collection[int]) -> int:
-        """At least so many required pods stay without a node, not counting `besides`."""
-        return max(self.least - len(besides), len(self.never.difference(besides)))
+    def least_without(self, excluded: t.Collection[int]) -> int:
+        """The least number of required pods that stay without a node, not counting those in `excluded`."""
+        return max(self.least - len(excluded), len(self.never.difference(excluded)))
 
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """`complete` false: more may happen than a sequence shows, so that a search of all of them does not
-    prove a guarantee; `one_at_a_time` false: nor that it is impossible. `shown` false: a sequence is not
-    needed where all is guaranteed. `limit` bounds the states of the search."""
+    """`complete` false: the cluster may do more than the sequences show, so that a search of all sequences
+    does not prove GUARANTEED. `one_at_a_time` false: it does not prove IMPOSSIBLE either. `needs_sequence`
+    false: a GUARANTEED decision needs no `best`. `limit` bounds the states of the search."""
 
     complete: bool = True
     one_at_a_time: bool = True
-    shown: bool = True
+    needs_sequence: bool = True
     limit: int = LIMIT
 
 
@@ -109,7 +109,7 @@ def evaluate(simulation: PlacementSimulation, options: SearchOptions = SearchOpt
     required = [n for n, pending in enumerate(simulation.pending) if pending.required]
     if all(worst_case.is_placed(n) for n in required):
         best: PlacementSequence = ()
-        if options.shown:
+        if options.needs_sequence:
             open_nodes = [simulation.open_nodes(n) for n in range(len(simulation.pending))]
             best = greedy_placement(simulation, open_nodes, {})
         return Decision(ForecastResult.GUARANTEED, best=best)
@@ -148,8 +148,8 @@ def _decision(
         guaranteed = outcome.exhausted and worst is None and options.complete
         answer = ForecastResult.GUARANTEED if guaranteed else ForecastResult.POSSIBLE
         return Decision(answer, (), best, worst, exact=outcome.exhausted)
-    proves = outcome.exhausted and options.one_at_a_time
-    if proves and not simulation.affinity_to_replaced:
+    is_proof = outcome.exhausted and options.one_at_a_time
+    if is_proof and not simulation.affinity_to_replaced:
         least = required - placed(simulation, best)
         never = frozenset(n for n, pending in enumerate(simulation.pending) if pending.required)
         never -= outcome.placed
@@ -158,15 +158,15 @@ def _decision(
 
 
 def depends_on_ended_pods(simulation: PlacementSimulation, successors: t.Collection[int]) -> bool:
-    """Whether a pending pod must be near pods that have just ended (`successors`: numbers of the pods
-    that come after these). Once the last of them is gone the first may start anywhere, but the
-    scheduler need not look again at a pod that it refused before, for up to five minutes
-    (podMaxInUnschedulablePodsDuration), since no event triggers it."""
-    ended = {
+    """Whether a pending pod has affinity to pods that have just ended (`successors`: numbers of the pods
+    that replace these). Once all of them have ended, the first pending pod may start anywhere. But no event
+    makes the scheduler retry a pod that it refused before, for up to five minutes
+    (podMaxInUnschedulablePodsDuration)."""
+    selecting = {
         id(match) for number in successors for match in simulation.pod_info(number).selected_by
     }
     terms = (
         simulation.pod_info(n).placement_info.affinity_terms.affinity
         for n in range(len(simulation.pending))
     )
-    return any(term is not None and id(term.selector_count) in ended for term in terms)
+    return any(term is not None and id(term.selector_count) in selecting for term in terms)

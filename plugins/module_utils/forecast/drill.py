@@ -44,7 +44,7 @@ from .explain import (
     listed,
     plural,
 )
-from .forecast import NEAR_ENDED, UNTIL_MOVED, blind_spots
+from .forecast import NEAR_ENDED, UNTIL_MOVED, relevant_gaps
 from .quota import Quotas
 from .simulation import PendingPod, PlacementSimulation, Reason
 
@@ -110,7 +110,7 @@ def drill(
 ) -> DrillReport:
     """Lose each domain of each key (full label keys) in turn. Where something that matters could not be
     read, there are no drills."""
-    gaps = blind_spots(snapshot)
+    gaps = relevant_gaps(snapshot)
     if gaps:
         return DrillReport(event, unreadable=gaps)
     drills = _Drills(ClusterView(settled(snapshot)), event, topology or Topology.of())
@@ -193,7 +193,7 @@ class _Drills:
             simulation = self._simulation(loss, nodes, ended)
             recreated = [n for n, x in enumerate(loss.pending) if x.reason == "recreate"]
             complete = not depends_on_ended_pods(simulation, recreated)
-            options = SearchOptions(limit=LIMIT, complete=complete, shown=False)
+            options = SearchOptions(limit=LIMIT, complete=complete, needs_sequence=False)
             decision = evaluate(simulation, options)
             return self._drill(key, domain, names, loss, simulation, decision)
 
@@ -359,7 +359,7 @@ class _Drills:
                 "no choice of nodes was found for all, and not every choice was tried (the search has a"
                 " limit)"
             )
-        if decision.is_untried:
+        if decision.is_search_incomplete:
             yield NOT_ALL_TRIED
         elif decision.answer is ForecastResult.POSSIBLE and decision.worst is None:
             yield NEAR_ENDED

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What happens after a change: which instances find a node, which do not, and which VMs have to move?
 
-The pods that need a node are one question (see decide), the running VMs that violate what is declared
-another (see running_vms). The answer is the worst of both and of the instances that cannot leave a
+`decide` answers for the pods that need a node, `running_vms` for the running VMs that violate their
+changed rules. The forecast is the worst of both answers and of the instances that cannot leave a
 drained node.
 """
 
@@ -77,14 +77,14 @@ def forecast(
     assumed: t.Sequence[str] = (),
     estimated: t.Sequence[str] = (),
 ) -> Forecast:
-    """The forecast of a change (see what_if).
+    """The forecast of a change that `forecast/change.what_if` returns.
 
-    VMs of the touched workloads and of the members that violate what is declared have to move.
-    `limit` bounds how many states a search visits. `assumed` says what had to be assumed: then nothing
-    is called guaranteed. `estimated` says what may be otherwise for better or worse: then nothing is
-    called impossible either.
+    VMs of changed workloads and members of rules that violate their declared rules have to move.
+    `limit` bounds how many states a search visits. `assumed` are texts about favorable assumptions: with
+    any, the answer is never GUARANTEED. `estimated` are texts about facts that may be better or worse: with
+    any, the answer is not IMPOSSIBLE either.
     """
-    gaps = blind_spots(change.after)
+    gaps = relevant_gaps(change.after)
     if gaps:
         reasons = tuple(f"unknown: {text}" for text in unreadable_texts(gaps))
         return Forecast(ForecastResult.UNKNOWN, reasons, unreadable=gaps)
@@ -100,24 +100,25 @@ _LESS_SURE: t.Final = {
 
 
 def _qualified(result: Forecast, assumed: t.Sequence[str], estimated: t.Sequence[str]) -> Forecast:
-    """The forecast with no more claimed than its assumptions allow."""
+    """The forecast with an answer that its assumptions allow: POSSIBLE for GUARANTEED, UNKNOWN for
+    IMPOSSIBLE."""
     guaranteed = result.answer is ForecastResult.GUARANTEED
     nothing_placed = result.instances_to_schedule == 0 and not result.moves
-    why = [*estimated, *(assumed if guaranteed else ())]
-    if not why or result.answer not in _LESS_SURE or (nothing_placed and guaranteed):
+    assumptions = [*estimated, *(assumed if guaranteed else ())]
+    if not assumptions or result.answer not in _LESS_SURE or (nothing_placed and guaranteed):
         return result
-    answer, words = _LESS_SURE[result.answer]
+    answer, prefix = _LESS_SURE[result.answer]
     return replace(
         result,
         answer=answer,
-        reasons=(*result.reasons, *(f"{words}{reason}" for reason in why)),
+        reasons=(*result.reasons, *(f"{prefix}{text}" for text in assumptions)),
         pending=tuple(replace(instance, certain=False) for instance in result.pending),
         min_unschedulable=0 if estimated else result.min_unschedulable,
     )
 
 
 def estimates(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> t.Iterator[str]:
-    """Facts that are estimated, so that the forecast may differ from what happens."""
+    """Texts about estimated facts: the cluster may behave otherwise, for better or worse."""
     running = {(vmi.ref.namespace, vmi.ref.name) for vmi in change.before.vmis}
     scaled = {entry.workload for entry in scale}
     for workload in change.after.workloads:
@@ -136,8 +137,8 @@ def estimates(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> t.Iterat
             yield f"the controller chooses which instances of {entry.workload} end"
 
 
-def blind_spots(snapshot: Snapshot) -> tuple[Unreadable, ...]:
-    """What could not be read and matters: all that was asked for, volumes only where claims are."""
+def relevant_gaps(snapshot: Snapshot) -> tuple[Unreadable, ...]:
+    """The lists that could not be read, without volumes if no pod has claims."""
     claims = any(pod.claims for pod in snapshot.pods)
     return tuple(
         gap
@@ -156,7 +157,7 @@ class _Forecaster:
         self.changed = ChangedVms(self.view, change.affected, evicted, topology, limit)
         self.plan = self.changed.plan
         self.index = self.view.index_with(self.changed.pods())
-        self.waiting = PendingReasons(self.index, topology)
+        self.pending_reasons = PendingReasons(self.index, topology)
         self.pending = self._competing()
 
     @cached_property
@@ -168,50 +169,53 @@ class _Forecaster:
         recreated = [n for n, x in enumerate(self.pending) if x.reason == "recreate"]
         near_ended = depends_on_ended_pods(simulation, recreated)
         options = self._options(near_ended)
-        searched = evaluate(simulation, options)
-        decision = self._qualify(searched, simulation, options)
-        moved = self.changed.evaluate(self.pending)
-        proof = self._proof(simulation, searched, decision)
-        if moved.proven is not None:
-            least, never = moved.proven.least, moved.proven.never
-            decision, proof = replace(decision, least=least, never=never), []
+        search_decision = evaluate(simulation, options)
+        decision = self._qualify(search_decision, simulation, options)
+        of_running_vms = self.changed.evaluate(self.pending)
+        reasons = self._reasons(simulation, search_decision, decision)
+        if of_running_vms.proven is not None:
+            least, never = of_running_vms.proven.least, of_running_vms.proven.never
+            decision, reasons = replace(decision, least=least, never=never), []
         blocked = self._blocked()
-        answers = [decision.answer, moved.answer]
+        answers = [decision.answer, of_running_vms.answer]
         external = any(not instance.certain for instance in blocked)
         if external:
             if decision.answer is ForecastResult.IMPOSSIBLE:
-                proof = [f"unless other VMs move: {text}" for text in proof]
+                reasons = [f"unless other VMs move: {text}" for text in reasons]
             answers = [x for x in answers if x is not ForecastResult.IMPOSSIBLE]
             answers.append(ForecastResult.UNKNOWN)
             decision = replace(decision, least=0, never=frozenset())
         if any(instance.certain for instance in blocked):
             answers.append(ForecastResult.IMPOSSIBLE)
         answer = worst_of(answers)
-        if moved.answer is not ForecastResult.POSSIBLE or answer is ForecastResult.POSSIBLE:
-            proof += moved.why
+        if (
+            of_running_vms.answer is not ForecastResult.POSSIBLE
+            or answer is ForecastResult.POSSIBLE
+        ):
+            reasons += of_running_vms.why
         if near_ended and answer is ForecastResult.POSSIBLE:
-            proof.append(NEAR_ENDED)
-        elif decision.is_untried and not decision.doubt and moved.proven is None:
-            proof.append(NOT_ALL_TRIED)
+            reasons.append(NEAR_ENDED)
+        elif decision.is_search_incomplete and not decision.doubt and of_running_vms.proven is None:
+            reasons.append(NOT_ALL_TRIED)
         elif answer is decision.answer is ForecastResult.POSSIBLE and not decision.doubt:
-            proof.append(self._why_only_possible(decision))
-        proof += [
+            reasons.append(self._why_only_possible(decision))
+        reasons += [
             f"{x.instance} stays on {x.node}{'' if x.certain else UNTIL_MOVED}: {x.reason}"
             for x in blocked
         ]
-        unplaced, stuck = self._unplaced(simulation, decision)
-        changed = list(self.changed.not_migratable(self.pending))
+        unplaced, unplaced_on_node = self._unplaced(simulation, decision)
+        not_migratable = list(self.changed.not_migratable(self.pending))
         if external:
-            changed = [replace(instance, certain=False) for instance in changed]
+            not_migratable = [replace(instance, certain=False) for instance in not_migratable]
         migrating = {n for n, x in enumerate(self.pending) if x.reason == "migrate" and x.required}
         return Forecast(
             answer=answer,
-            reasons=tuple(proof),
+            reasons=tuple(reasons),
             pending=tuple(unplaced),
-            not_migratable=(*blocked, *stuck, *changed),
+            not_migratable=(*blocked, *unplaced_on_node, *not_migratable),
             moves=(*self.plan.moves, *self._moves(simulation, decision.best)),
             skipped=self.plan.skipped,
-            deadlock=self._deadlock(simulation, decision) or moved.deadlock,
+            deadlock=self._deadlock(simulation, decision) or of_running_vms.deadlock,
             findings=tuple(self._not_recreated()),
             instances_to_schedule=simulation.required,
             down_until_fenced=self.change.fenced,
@@ -219,8 +223,9 @@ class _Forecaster:
         )
 
     def moves_estimated(self) -> t.Iterator[str]:
-        """VMs that the rules move, or would, and that then get a pod that may ask for other things."""
-        skipped = {left.instance for left in self.plan.skipped}
+        """Texts about VMs that the plan moves or skips, and whose next pod may have other requests or
+        constraints than its present one."""
+        skipped = {instance.instance for instance in self.plan.skipped}
         methods = {move.uid: move.method for move in self.plan.moves}
         for vm in self.changed.candidates:
             vmi, ref = vm.instance.vmi, vm.instance.ref
@@ -235,15 +240,16 @@ class _Forecaster:
                 yield f"{ref} {ESTIMATED}: {why}"
 
     def _competing(self) -> tuple[PendingPod, ...]:
-        """The required pods, and of the others those that could ever be placed."""
-        every = self.change.pending
-        if all(pending.required for pending in every):
-            return every
+        """The required pods, and other pending pods that could take a node from them: those that have a
+        reachable node."""
+        all_pending = self.change.pending
+        if all(pending.required for pending in all_pending):
+            return all_pending
         simulation = PlacementSimulation(
-            self.index, every, ended=self.change.after.terminating_pods
+            self.index, all_pending, ended=self.change.after.terminating_pods
         )
-        kept = zip(every, reachable_nodes(simulation), strict=True)
-        return tuple(pending for pending, nodes in kept if nodes or pending.required)
+        nodes_of = zip(all_pending, reachable_nodes(simulation), strict=True)
+        return tuple(pending for pending, nodes in nodes_of if nodes or pending.required)
 
     def _simulation(self, index: Index | None = None) -> PlacementSimulation:
         ended = self.change.after.terminating_pods
@@ -266,11 +272,11 @@ class _Forecaster:
     def _qualify(
         self, decision: Decision, simulation: PlacementSimulation, options: SearchOptions
     ) -> Decision:
-        """The decision with no more claimed than running VMs allow.
+        """The decision as far as the running VMs allow it.
 
-        Nothing is proven impossible where VMs move or ought to: the scheduler may choose other nodes
-        for them. Where a pod that is placed may violate what is declared for others, it is possible
-        only if a sequence is known after which all rules are satisfied."""
+        IMPOSSIBLE becomes UNKNOWN if VMs move or have to move, since the scheduler may choose other nodes
+        for them. If a pending pod may violate a declared rule of a running VM, the answer is POSSIBLE only
+        if a known sequence satisfies all rules at its end."""
         plan, declared = self.plan, DeclaredTerms(self.changed.staying, self.index)
         afterwards = RulesAfterwards(self.change, self.changed, self.pending)
         violates = declared.may_be_violated_by(pending.pod for pending in simulation.pending)
@@ -302,12 +308,12 @@ class _Forecaster:
             return decision
         return replace(decision, answer=ForecastResult.POSSIBLE, best=best, doubt=doubt)
 
-    def _proof(
-        self, simulation: PlacementSimulation, searched: Decision, decision: Decision
+    def _reasons(
+        self, simulation: PlacementSimulation, search_decision: Decision, decision: Decision
     ) -> list[str]:
-        """What the search proved (`searched`), and why less is claimed where it is (`decision`)."""
-        proof = self._proof_of_search(simulation, searched)
-        if searched.answer is ForecastResult.IMPOSSIBLE and decision.doubt:
+        """What the search proved, and why `decision` claims less."""
+        proof = self._proof_of_search(simulation, search_decision)
+        if search_decision.answer is ForecastResult.IMPOSSIBLE and decision.doubt:
             proof = [f"unless other VMs move: {text}" for text in proof]
         elif decision.answer is ForecastResult.UNKNOWN and decision.doubt:
             proof = [
@@ -333,7 +339,7 @@ class _Forecaster:
             words = ProofWords(
                 self.topology,
                 self.pending,
-                lambda n: self.waiting.reason(simulation.pending[n].pod),
+                lambda n: self.pending_reasons.reason(simulation.pending[n].pod),
             )
             return [words.text(proof) for proof in decision.proofs]
         count = simulation.required
@@ -388,8 +394,8 @@ class _Forecaster:
     # Moves, and remediation where there are none.
 
     def _moves(self, simulation: PlacementSimulation, sequence: PlacementSequence) -> list[Move]:
-        """The moves off lost nodes, in the order of a sequence that works. A rollout is its
-        controller's task."""
+        """The moves of pods on lost nodes, in the order of the sequence. Pods of a workload rollout are
+        left out: their controller replaces them."""
         moves = []
         with simulation.ready_for(sequence):
             for number, node in sequence:
@@ -405,7 +411,8 @@ class _Forecaster:
         return moves
 
     def _deadlock(self, simulation: PlacementSimulation, decision: Decision) -> Deadlock | None:
-        """Whether the pods that cannot be placed one by one could be if their sources were gone."""
+        """The pods that cannot be placed only because the pods that they replace still run; None if there
+        are none."""
         placed = {number for number, _node in decision.best}
         bound = [
             pending
@@ -429,7 +436,7 @@ class _Forecaster:
 
 
 def _without_source(pending: PendingPod, evictions: Evictions) -> PendingPod:
-    """The same instance, as if what it replaces were gone."""
+    """The same pending pod, as if the pod that it replaces had ended."""
     if pending.reason == "migrate" and pending.vmi is not None and pending.replaces is not None:
         workload = evictions.workload(pending.workload)
         pod, _why = evictions.restarted(pending.replaces, pending.vmi, workload)
