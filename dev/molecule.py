@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every Molecule scenario, from a clean start: python -m dev.molecule [molecule test arguments]."""
+"""Run all Molecule scenarios: python -m dev.molecule [arguments of molecule test]."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ def main(arguments: list[str]) -> int:
         print("molecule: no scenario in extensions/molecule", file=sys.stderr)
         return 1
     end_with_us()
-    # An interrupted run leaves its control plane and Molecule's state file, which Molecule would
-    # trust.
-    left = run(Command("molecule destroy", [*MOLECULE, "destroy", "-s", "default"]))
-    if left.status:
-        print(left.output, file=sys.stderr)
-        return left.status
+    # An interrupted run leaves its control plane and Molecule's state file, which the next run would use.
+    destroyed = run(Command("molecule destroy", [*MOLECULE, "destroy", "-s", "default"]))
+    if destroyed.status:
+        print(destroyed.output, file=sys.stderr)
+        return destroyed.status
     test = [*MOLECULE, "test", *(arguments or ["--all"])]
     return run(Command("molecule test", test), print_now).status
 

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make everything that a verb of the Makefile needs: python3 dev/prepare.py [--only python].
+"""Install and build what the targets of the Makefile need: python3 dev/prepare.py [--only python].
 
-Needs nothing but a Python >= 3.10 and a package index. Slow builds are kept in a cache outside
-the checkout (see dev/cache.py), so that the second run, and the next clone, take no time.
+Needs only a Python >= 3.10 and a package index. Results of slow builds are kept in a cache outside
+the checkout (see dev/cache.py), so that later runs, also in another clone, take no time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ import typing as t
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-if __package__ in (None, ""):  # started as a file: import our package, not the files beside us
+if __package__ in (
+    None,
+    "",
+):  # started as a file: import the package dev, not the files beside this one
     sys.path[0] = str(CHECKOUT)
 
 from dev import binaries, environments, pythons  # noqa: E402  the line above makes it importable
@@ -35,10 +38,10 @@ def main(arguments: list[str] | None = None) -> int:
     link(CHECKOUT / "build" / "dependencies", tree)
     link_collection(CHECKOUT)
     core = environments.pinned(pins, "ansible-core")
-    _say("python", f"Python {python.label}, ansible-core {core}", new_venv)
-    _say("collections", newest.read_text().split()[0], new_tree)
+    _print_state("python", f"Python {python.label}, ansible-core {core}", new_venv)
+    _print_state("collections", newest.read_text().split()[0], new_tree)
     if options.only != "python":
-        _say("sandbox", "control plane", binaries.build(venv / "bin" / "python"))
+        _print_state("sandbox", "control plane", binaries.build(venv / "bin" / "python"))
     return 0
 
 
@@ -48,30 +51,30 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _say(what: str, state: str, new: bool) -> None:
-    print(f"{what}: {state} ({'made now' if new else 'ready'})", flush=True)
+def _print_state(part: str, version: str, new: bool) -> None:
+    print(f"{part}: {version} ({'built now' if new else 'ready'})", flush=True)
 
 
 def link(place: Path, target: Path) -> None:
-    """Point the symlink `place` to `target`, in one step, never over something that is no link."""
+    """Point the symlink `place` to `target`, atomically. Only a symlink is replaced."""
     if place.is_symlink() and os.readlink(place) == str(target):
         return
     if place.exists() and not place.is_symlink():
-        raise SystemExit(f"{place} is not ours (no symbolic link). Move it away and run again.")
+        raise SystemExit(f"{place} is not a symbolic link. Move it away and run again.")
     place.parent.mkdir(parents=True, exist_ok=True)
-    beside = place.with_name(f"{place.name}.{os.getpid()}")
-    beside.symlink_to(target)
-    beside.replace(place)
+    temporary = place.with_name(f"{place.name}.{os.getpid()}")
+    temporary.symlink_to(target)
+    temporary.replace(place)
 
 
 def link_collection(checkout: Path) -> None:
     """Make the checkout importable as virt.placement, whatever the name of its folder."""
-    up = Path("..", "..", "..", "..")  # relative: the checkout may be moved
-    link(checkout / "build" / "collections" / "ansible_collections" / "virt" / "placement", up)
+    root = Path("..", "..", "..", "..")  # relative: the checkout may be moved
+    link(checkout / "build" / "collections" / "ansible_collections" / "virt" / "placement", root)
 
 
 def restart_with_a_newer_python() -> t.NoReturn:
-    """Run again with a newer Python, if `python3` is too old for the tools and a newer one is installed."""
+    """Restart this program with a newer installed Python, since `python3` is too old for the tools."""
     python = pythons.preferred()
     if python is None:
         raise SystemExit(pythons.NONE_FOUND)

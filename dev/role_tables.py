@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Write the table of variables into the README of each role: python -m dev.role_tables.
 
-The table comes from the role's meta/argument_specs.yml and stands between two comments.
+The table comes from the role's meta/argument_specs.yml. Two comments mark its place in the README.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ def table(role: str) -> str:
 
 
 def with_table(role: str, readme: str) -> str:
-    """The README of a role with its present table. Raises ValueError where the comments are not
-    there."""
+    """The README of a role with its present table. Raises ValueError if a comment is missing."""
     before, begin, rest = readme.partition(BEGIN)
     _old, end, after = rest.partition(END)
     if not begin or not end:

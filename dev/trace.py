@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How much code does a task run, and how long does its start take? python -m dev.trace
 
-    python -m dev.trace            files and functions of module_utils that two tasks enter
-    python -m dev.trace --list     and their names
+    python -m dev.trace            number of files and functions of module_utils that two tasks call
+    python -m dev.trace --list     the same, with their names
     python -m dev.trace --start    seconds to import each module, and the size of its payload
 
 The tasks talk to `dev.trace_server`, an API server of a few objects in the same process.
@@ -35,9 +35,9 @@ SEARCHED = ("build/collections", "build/dependencies")
 UTILS = str(Path("plugins", "module_utils")) + os.sep
 
 NOT_COUNTED = "api" + os.sep
-"""How requests are sent is the same for every task."""
+"""The code that sends requests is the same for every task."""
 
-Entered = set[tuple[str, str]]
+Calls = set[tuple[str, str]]
 """Files below module_utils, and the qualified names of the functions that were called in them."""
 
 TASKS: dict[str, tuple[str, dict[str, t.Any]]] = {
@@ -58,16 +58,16 @@ TASKS: dict[str, tuple[str, dict[str, t.Any]]] = {
 }
 
 
-def trace(module: str, options: t.Mapping[str, t.Any]) -> tuple[Entered, dict[str, t.Any]]:
-    """Runs a module as Ansible does, and returns what it entered and its result."""
-    entered: Entered = set()
+def trace(module: str, options: t.Mapping[str, t.Any]) -> tuple[Calls, dict[str, t.Any]]:
+    """Run a module as Ansible does. Returns the functions that were called, and the module's result."""
+    calls: Calls = set()
 
     def note(frame: t.Any, event: str, _argument: t.Any) -> None:
         code = frame.f_code
         if event == "call" and UTILS in code.co_filename and not code.co_name.startswith("<"):
             file = code.co_filename.split(UTILS)[1]
             if not file.startswith(NOT_COUNTED):
-                entered.add((file, getattr(code, "co_qualname", code.co_name)))
+                calls.add((file, getattr(code, "co_qualname", code.co_name)))
 
     from ansible.module_utils.testing import patch_module_args
 
@@ -86,28 +86,29 @@ def trace(module: str, options: t.Mapping[str, t.Any]) -> tuple[Entered, dict[st
     finally:
         sys.setprofile(None)
         threading.setprofile(t.cast(t.Any, None))
-    return entered, json.loads(printed.getvalue())
+    return calls, json.loads(printed.getvalue())
 
 
 def print_traces(*, names: bool) -> None:
     for title, (module, options) in TASKS.items():
         with TraceServer() as server:
             auth = {"host": server.url, "api_key": "none"}
-            entered, result = trace(module, {**auth, **options})
+            calls, result = trace(module, {**auth, **options})
         if result.get("failed") or not result.get("changed"):
             raise SystemExit(f"{title}: {result.get('msg', 'nothing was changed')}")
-        files = {file for file, _name in entered}
-        print(f"{title}: {len(files)} files, {len(entered)} functions")
-        packages = Counter(file.partition(os.sep)[0] for file, _name in entered)
+        files = {file for file, _name in calls}
+        print(f"{title}: {len(files)} files, {len(calls)} functions")
+        packages = Counter(file.partition(os.sep)[0] for file, _name in calls)
         print("  " + ", ".join(f"{package} {count}" for package, count in packages.most_common()))
         if names:
             for file in sorted(files):
-                functions = sorted(name for where, name in entered if where == file)
+                functions = sorted(name for called_file, name in calls if called_file == file)
                 print(f"  {file}: {', '.join(functions)}")
 
 
 def print_starts() -> None:
-    """Seconds are those of `python -X importtime`, the payload is what Ansible would zip."""
+    """Print for each module the seconds of `python -X importtime` and the size of the zip file that Ansible
+    would send."""
     for file in sorted((CHECKOUT / "plugins" / "modules").glob("*.py")):
         name = f"{MODULES}.{file.stem}"
         command = [sys.executable, "-X", "importtime", "-c", f"import {name}"]
@@ -115,28 +116,29 @@ def print_starts() -> None:
             command, env=environment(**_python_path()), capture_output=True, text=True, check=True
         )
         times = re.findall(r"import time: +(\d+) \| +(\d+) \| (\s*)(\S+)", run.stderr)
-        whole = next(int(total) for _own, total, _indent, what in times if what == name)
+        total_time = next(int(total) for _own, total, _indent, what in times if what == name)
         ours = [int(own) for own, _total, _indent, what in times if "virt.placement" in what]
         files = payload_of(name)
         lines = sum(path.read_text().count("\n") for path in files.values() if UTILS in str(path))
         print(
-            f"{file.stem}: import {whole / 1e6:.2f} s, of it {sum(ours) / 1e6:.2f} s in"
+            f"{file.stem}: import {total_time / 1e6:.2f} s, of it {sum(ours) / 1e6:.2f} s in"
             f" {len(ours)} files of ours; payload {zipped(files) / 1024:.0f} KiB,"
             f" {len(files)} files, {lines} lines of ours"
         )
 
 
 def payload_of(module: str) -> dict[str, Path]:
-    """What a module imports below Ansible's and collections' module_utils, lazily or not."""
-    found: dict[str, Path] = {}
-    waiting = [module]
-    while waiting:
-        name = waiting.pop()
-        path = None if name in found else _source(name)
+    """The files that Ansible would send for a module: all that it imports from module_utils of Ansible and of
+    collections, lazily or not."""
+    payload: dict[str, Path] = {}
+    unread = [module]
+    while unread:
+        name = unread.pop()
+        path = None if name in payload else _source(name)
         if path is not None:
-            found[name] = path
-            waiting += _imported(name, path)
-    return found
+            payload[name] = path
+            unread += _imported(name, path)
+    return payload
 
 
 def zipped(files: t.Mapping[str, Path]) -> int:

@@ -7,9 +7,9 @@ Whether a failed request is sent again:
 | answer | sent again |
 |---|---|
 | no connection | yes: nothing was sent; not after a certificate that does not verify |
-| 429 | yes, after Retry-After: the server did nothing; not an eviction that was refused |
-| 5xx, reset, silence, no JSON | reads, dry runs, deletes of one uid; not an eviction under two budgets |
-| the same for other writes | no: the outcome is unknown, so the caller reads first |
+| 429 | yes, after Retry-After: the server did nothing; not an eviction that a budget refused |
+| 5xx, reset, no answer, no JSON | reads, dry runs, deletes with a uid; not an eviction of a pod with two budgets |
+| the same for other writes | no: the outcome is unknown, so the caller reads the object first |
 | 401 | once, after the configuration was read again |
 | anything else | no |
 """
@@ -48,10 +48,10 @@ from .transport import Deadline, Transport
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Pauses grow from `base` seconds to `cap`, half of each is random. After `patience` seconds
-    of failing, a request is given up; after `first_contact` where no request has had an
-    answer yet: that is a wrong address more often than an outage. `budget` bounds the retries
-    of a whole run."""
+    """When a failed request is sent again. Pauses grow from `base` seconds to `cap`; half of each is random.
+    A request that fails for `patience` seconds is not sent again; for `first_contact` seconds if the server
+    has answered no request yet, since the address is probably wrong. `budget` is the most retries of a
+    whole run."""
 
     base: float = 0.2
     cap: float = 5.0
@@ -65,25 +65,28 @@ class RetryPolicy:
         full = min(self.cap, self.base * 2.0 ** (attempt - 1))
         return full * (0.5 + 0.5 * self.draw())
 
-    def delay(self, error: ApiError, attempt: int, failing_for: float, met: bool) -> float | None:
+    def delay(
+        self, error: ApiError, attempt: int, failing_for: float, has_answered: bool
+    ) -> float | None:
         """Seconds until the request is sent again, None if it is not.
 
-        `failing_for` is how long it has been failing, `met` whether this server ever answered.
+        `failing_for`: seconds since its first failure. `has_answered`: whether the server answered any
+        request.
         """
-        if not self._worth_it(error):
+        if not self._is_retryable(error):
             return None
-        if failing_for >= (self.patience if met else self.first_contact):
+        if failing_for >= (self.patience if has_answered else self.first_contact):
             return None
         return max(error.retry_after or 0.0, self.pause(attempt))
 
     @staticmethod
-    def _worth_it(error: ApiError) -> bool:
+    def _is_retryable(error: ApiError) -> bool:
         if isinstance(error, Unreachable):
             return not error.final
         if isinstance(error, Throttled):
             return not (error.is_status and error.request.resource == "pods/eviction")
         if error.is_status and error.request.resource == "virtualmachines/expand-spec":
-            return False  # virt-api answers 500 where the instance type is not there
+            return False  # virt-api answers 500 if the instance type does not exist
         if isinstance(error, (ServerFault, AnswerLost, BadAnswer)):
             if TWO_BUDGETS in error.message:
                 return False
@@ -100,13 +103,12 @@ METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.i
 
 WRITE_PARAMS: Params = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
 
-ANYTHING = "*/*"
-"""virt-api answers 406 to a client that insists on JSON: its answers to subresources are empty."""
+ANY_TYPE = "*/*"
+"""virt-api answers 406 to a client that accepts only JSON: its answers to subresources are empty."""
 
 
 class Counts:
-    """How many requests were sent, by verb, how many of them were retries, and how many bytes of answers
-    were read."""
+    """The number of requests by verb, of retries among them, and of bytes of answers that were read."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -129,10 +131,10 @@ class Counts:
 
 
 class ApiClient:
-    """An API server. Safe for several threads.
+    """Requests to one API server. Several threads may use it.
 
     Every method raises an ApiError: see `errors` for which. The server checks writes against the
-    schema (`fieldValidation=Strict`); with `dry_run` it does everything but store them.
+    schema (`fieldValidation=Strict`); with `dry_run` it does not store them.
     """
 
     def __init__(
@@ -142,7 +144,7 @@ class ApiClient:
         self.deadline = deadline
         self.policy = policy or RetryPolicy()
         self.counts = Counts()
-        self._met = False
+        self._has_answered = False
 
     @property
     def host(self) -> str:
@@ -158,7 +160,7 @@ class ApiClient:
         """The same server and counters, bounded by another deadline."""
         client = ApiClient(self.transport, deadline, self.policy)
         client.counts = self.counts
-        client._met = self._met
+        client._has_answered = self._has_answered
         return client
 
     def get(self, path: str, params: Params | None = None, *, accept: str = PLAIN) -> JSON:
@@ -184,14 +186,14 @@ class ApiClient:
 
     def call_subresource(self, path: str, body: JSON) -> None:
         """PUT to a subresource of `subresources.kubevirt.io`, such as restart. Sent once."""
-        self._json(ApiRequest("PUT", path, PLAIN), None, body, accept=ANYTHING)
+        self._json(ApiRequest("PUT", path, PLAIN), None, body, accept=ANY_TYPE)
 
     def delete(self, path: str, *, uid: str, resource_version: str = "") -> JSON:
-        """Deletes the object that has this uid and, where one is given, this resource version.
+        """Delete the object if it has this uid and this resource version (empty: any).
 
-        Conflict where the object is another one by now, or changed. It is sent again after an
-        answer was lost: NotFound, or Conflict for a resource version, may then mean that it was
-        done.
+        Raises Conflict if the uid or the resource version differs. The request is sent again after a lost
+        answer: then NotFound, or Conflict for a resource version, may mean that the first request
+        succeeded.
         """
         preconditions = {"uid": uid}
         if resource_version:
@@ -201,21 +203,21 @@ class ApiClient:
         return self._json(request, None, options)
 
     def pause(self, attempt: int) -> None:
-        """Waits before attempt number `attempt` + 1 of something that is tried again."""
+        """Wait before attempt number `attempt` + 1 of an operation that the caller repeats."""
         self.deadline.pause(self.policy.pause(attempt))
 
     def _json(
         self, request: ApiRequest, params: Params | None, body: JSON = None, *, accept: str = PLAIN
     ) -> JSON:
         headers = {"Accept": accept}
-        sent = None
+        data = None
         if body is not None:
-            sent = json.dumps(body, separators=(",", ":")).encode()
+            data = json.dumps(body, separators=(",", ":")).encode()
             headers["Content-Type"] = request.content_type or PLAIN
-        return self._repeat(request, target(request.path, params), headers, sent)
+        return self._send_with_retries(request, target(request.path, params), headers, data)
 
-    def _repeat(
-        self, request: ApiRequest, where: str, headers: t.Mapping[str, str], body: bytes | None
+    def _send_with_retries(
+        self, request: ApiRequest, url: str, headers: t.Mapping[str, str], body: bytes | None
     ) -> JSON:
         began = self.deadline.now()
         last: ApiError | None = None
@@ -227,7 +229,7 @@ class ApiClient:
             attempt += 1
             session = self.transport.session
             try:
-                return self._once(request, where, headers, body, again=attempt > 1)
+                return self._send_once(request, url, headers, body, again=attempt > 1)
             except Unauthorized:
                 if renewed:
                     raise
@@ -237,7 +239,7 @@ class ApiClient:
             except ApiError as error:
                 last = error
             failing_for = self.deadline.now() - began
-            delay = self.policy.delay(last, attempt, failing_for, self._met)
+            delay = self.policy.delay(last, attempt, failing_for, self._has_answered)
             if request.repeatable and not self.deadline.remaining:
                 raise DeadlineExceeded(request, self.deadline.total, last) from last
             if delay is None or self.counts.retries >= self.policy.budget:
@@ -246,21 +248,21 @@ class ApiClient:
                 raise DeadlineExceeded(request, self.deadline.total, last) from last
             self.deadline.pause(delay)
 
-    def _once(
+    def _send_once(
         self,
         request: ApiRequest,
-        where: str,
+        url: str,
         headers: t.Mapping[str, str],
         body: bytes | None,
         *,
         again: bool,
     ) -> JSON:
         self.counts.sent(request, again)
-        answer = self.transport.send(request, where, self.deadline, headers=headers, body=body)
+        answer = self.transport.send(request, url, self.deadline, headers=headers, body=body)
         self.counts.received(answer.bytes_read)
         if answer.status >= 300:
             error = from_answer(request, answer.status, answer.headers, answer.body)
-            self._met = self._met or error.is_status
+            self._has_answered = self._has_answered or error.is_status
             raise error
         try:
             value = decoded(answer.body) if answer.body or request.reads else {}
@@ -273,7 +275,7 @@ class ApiClient:
             ) from error
         if not isinstance(value, dict):
             raise BadAnswer(request, "the answer is not a JSON object", status=answer.status)
-        self._met = True
+        self._has_answered = True
         if request.verb == "list":
             self.deadline.progress()
         return value
@@ -283,15 +285,15 @@ _OBJECTS = re.compile(
     r"/version|/(?:api/[^/]+|apis/[^/]+/[^/]+)(?:/namespaces/[^/]+)?/[^/]+"
     r"(?:/[^/]+(?:/(?:eviction|evacuate/cancel|expand-spec|restart|stop))?)?"
 )
-"""Every path that requests go to: a list, an object or a subresource. A slash in a name would make another."""
+"""The paths of all requests: a list, an object or a subresource. A name with a slash would lead elsewhere."""
 
 
 def target(path: str, params: Params | None = None) -> str:
-    """Path and query, encoded. Raises UnusablePath for a segment that a client or a proxy takes for a step
-    to another path: names come from objects that anyone may have written."""
+    """Path and query, encoded. Raises UnusablePath for a segment such as `..`, with which a client or a proxy
+    would request another path: tenants can choose names of objects."""
     if any(segment in (".", "..") for segment in path.split("/")) or not _OBJECTS.fullmatch(path):
         raise UnusablePath(
             ApiRequest("GET", "/"), f"a name in the path {path!r} is empty, a dot or has a slash"
         )
-    where = quote(path)
-    return f"{where}?{urlencode(params)}" if params else where
+    encoded = quote(path)
+    return f"{encoded}?{urlencode(params)}" if params else encoded

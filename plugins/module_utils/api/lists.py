@@ -29,7 +29,8 @@ from .transport import Deadline
 PAGE = 500
 
 _RESTARTS = 3
-"""A page token lives about five minutes; a list that is too slow three times will not be faster."""
+"""How often a list is started. A page token expires after about five minutes; a list that is too slow three
+times will not be faster."""
 
 
 _Item = t.TypeVar("_Item")
@@ -58,20 +59,20 @@ def list_converted(
     params: Params | None = None,
     metadata_only: bool = False,
 ) -> Listing[_Item]:
-    """What `convert` makes of every item at `path`, in pages of 500, of which one at a time is in memory;
-    with `metadata_only` the server sends no more than `metadata` of each.
+    """The result of `convert` for every item at `path`. Pages have 500 items, and one page at a time is in
+    memory. With `metadata_only` the server sends only `metadata` of each item.
 
-    Each page puts the deadline off, where that may be (see Deadline.progress). If it passes, the error
-    says how many items had arrived. A page token that has expired (410) starts the list afresh. Raises
-    ApiError; BadAnswer where the answer is JSON and no list, which must never pass for an empty one.
+    Each page extends the deadline, if it may be extended (see Deadline.progress). If the deadline passes, the
+    error has the number of items that arrived. After an expired page token (410) the list starts again.
+    Raises ApiError; BadAnswer if the answer is JSON but no list, which must not be taken for an empty one.
     """
     accept = METADATA_LIST if metadata_only else PLAIN
-    for left in reversed(range(_RESTARTS)):
+    for restarts_left in reversed(range(_RESTARTS)):
         try:
             with collector_paused():
                 return _pages(api, path, convert, params or {}, accept)
         except Gone:
-            if not left:
+            if not restarts_left:
                 raise
     raise AssertionError("unreachable")
 
@@ -85,34 +86,34 @@ def _pages(
 ) -> Listing[_Item]:
     items: list[_Item] = []
     token = ""
-    left: int | None = None
+    remaining: int | None = None
     while True:
         page = {**params, "limit": str(PAGE), **({"continue": token} if token else {})}
         try:
             answer = api.get(path, page, accept=accept)
         except DeadlineExceeded as error:
-            raise error.after(len(items), left) from error.last
+            raise error.after(len(items), remaining) from error.last
         if not isinstance(answer.get("items"), list) and answer.get("items", ...) is not None:
             raise BadAnswer(ApiRequest("GET", path), f"no list but a {answer.get('kind')!r}")
-        found = answer.pop("items", None) or []
-        found.reverse()
-        while found:  # what is converted makes room for what it is converted to
-            items.append(convert(found.pop()))
+        page_items = answer.pop("items", None) or []
+        page_items.reverse()
+        while page_items:  # each manifest is freed when it has been converted
+            items.append(convert(page_items.pop()))
         metadata = answer.get("metadata") or {}
-        left = metadata.get("remainingItemCount")
+        remaining = metadata.get("remainingItemCount")
         token = t.cast(str, metadata.get("continue") or "")
         if not token:
             return Listing(tuple(items), str(metadata.get("resourceVersion") or ""))
 
 
-_STRETCH = 10.0
-"""Seconds after which the server is asked to end a watch."""
+_CONNECTION_SECONDS = 10.0
+"""Seconds after which the server ends a connection of a watch (`timeoutSeconds`)."""
 
 _SLACK = 3.0
-"""Seconds that this may take longer. What a dead connection can cost is the sum of both."""
+"""Seconds that a connection may last longer. After the sum of both, a dead connection is noticed."""
 
 _SHORT = 1.0
-"""A watch that ends sooner is not opened again at once."""
+"""Seconds. After a connection that ended sooner, the next one waits so long."""
 
 
 @dataclass(frozen=True)
@@ -133,11 +134,11 @@ def watch(
     metadata_only: bool = False,
     connection: t.Callable[[t.Any], None] = lambda _response: None,
 ) -> t.Generator[Event, None, None]:
-    """Events after `resource_version` until the deadline, over as many connections as it takes.
+    """Events after `resource_version` until the deadline, over several connections.
 
     `connection` is called with the response of each connection that the server accepts, and with None
-    when that ends; what it raises ends the watch. Raises Gone when the version is too old: list again.
-    Other errors are those of requests; what a read survives is survived.
+    when that ends; an error of it ends the watch. Raises Gone if the version is too old: list again.
+    Raises the other ApiErrors of a read, after the same retries.
     """
     request = ApiRequest("GET", path, watch=True)
     accept = METADATA if metadata_only else PLAIN
@@ -145,7 +146,7 @@ def watch(
     while until.remaining:
         session, began = api.transport.session, until.now()
         try:
-            events = _stretch(
+            events = _events_of_connection(
                 api, request, resource_version, until, params or {}, accept, connection
             )
             with contextlib.closing(events):
@@ -172,7 +173,7 @@ def watch(
             until.pause(delay)
 
 
-def _stretch(
+def _events_of_connection(
     api: ApiClient,
     request: ApiRequest,
     resource_version: str,
@@ -181,8 +182,7 @@ def _stretch(
     accept: str,
     connection: t.Callable[[t.Any], None],
 ) -> t.Generator[Event, None, None]:
-    """The events of one connection."""
-    bounded = until.within(min(_STRETCH, api.deadline.remaining))
+    bounded = until.within(min(_CONNECTION_SECONDS, api.deadline.remaining))
     query = {
         **params,
         "watch": "true",
@@ -211,14 +211,14 @@ def _stretch(
 
 
 def _lines(request: ApiRequest, response: t.Any) -> t.Iterator[bytes]:
-    import urllib3.exceptions as seen
+    import urllib3.exceptions
 
     rest = b""
     try:
         for chunk in response.stream(1 << 16):
             *lines, rest = (rest + chunk).split(b"\n")
             yield from filter(None, lines)
-    except (seen.HTTPError, OSError) as error:
+    except (urllib3.exceptions.HTTPError, OSError) as error:
         raise AnswerLost(request, str(error)) from error
     if rest.strip():
         raise AnswerLost(request, "the watch ended in the middle of an event")

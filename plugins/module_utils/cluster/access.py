@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which rights are missing? Asked before the first write, so that nothing is half done."""
+"""Which rights are missing? Checked before the first write, so that no task stops halfway."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ..model.write import Write
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
-THREADS = 8
+REVIEW_THREADS = 8
 
 Role = t.Literal["labeler", "mover", "maintainer"]
 """One of the shipped roles: `virt-placement-ROLE` in `rbac/ROLE.yml`."""
 
 _NAMESPACED_ROLES = ("leases", "configmaps")
-"""Granted by a Role of kube-system; everything else by a ClusterRole."""
+"""Resources that a Role of kube-system grants; a ClusterRole grants all others."""
 
 
 @dataclass(frozen=True, order=True)
 class Right:
-    """What a request needs, in the words of RBAC: `resource` is a plural. An empty `namespace` is
-    every namespace or none, an empty `name` is every object."""
+    """A permission of RBAC that a request needs. `resource` is a plural. An empty `namespace` means
+    all namespaces or a cluster-scoped resource, an empty `name` all objects."""
 
     verb: str
     group: str
@@ -39,7 +39,7 @@ class Right:
 
     @classmethod
     def of(cls, request: ApiRequest) -> Right:
-        """What `request` needs, for its one object. Raises ValueError where the path has no
+        """The right that `request` needs, for its one object. Raises ValueError if the path has no
         resource."""
         resource, _slash, subresource = request.resource.partition("/")
         if not resource:
@@ -56,6 +56,7 @@ class Right:
         return f"{self.verb} {resource}{group}{name}{where}"
 
     def review(self) -> JSON:
+        """A SelfSubjectAccessReview of this right."""
         attributes = {
             "verb": self.verb,
             "group": self.group,
@@ -74,7 +75,7 @@ class Right:
 
 
 def missing_rights(
-    api: ApiClient, rights: t.Iterable[Right], *, threads: int = THREADS
+    api: ApiClient, rights: t.Iterable[Right], *, threads: int = REVIEW_THREADS
 ) -> tuple[Right, ...]:
     """Those of `rights` that this identity does not have, sorted: one review for each, up to
     `threads` at once. Raises ApiError if a review fails."""
@@ -87,32 +88,34 @@ def missing_rights(
 
 
 def require_rights(api: ApiClient, rights: t.Iterable[Right], *, role: Role) -> None:
-    """Raises InvalidInput with every one of `rights` that is missing, and ApiError where that cannot be
-    found out. `role` is the one that grants them."""
+    """Raises InvalidInput with all of `rights` that are missing, and ApiError if a review fails. `role` is
+    the role that grants them."""
     missing = missing_rights(api, rights)
     if missing:
         raise InvalidInput(_faults(missing, role))
 
 
 def require_write_rights(api: ApiClient, writes: t.Iterable[Write], *, role: Role) -> None:
-    """Raises InvalidInput with every right that `writes` need and that is missing, and ApiError where
-    that cannot be found out. One question for each resource and namespace; single objects are
-    asked for only where a right is not given for all of them."""
+    """Raises InvalidInput with all missing rights that `writes` need, and ApiError if a review fails. One
+    review for each resource and namespace. Reviews of single objects follow only if the identity does not
+    have the right for all objects."""
     objects: dict[Right, list[Right]] = {}
     for write in writes:
         right = Right.of(ApiRequest("PATCH", write.path))
         objects.setdefault(replace(right, name=""), []).append(right)
-    unsure = missing_rights(api, objects)
-    first = missing_rights(api, (objects[right][0] for right in unsure))
-    lacking = {replace(right, name="") for right in first}
-    by_name = (single for right in unsure if right not in lacking for single in objects[right])
-    missing = sorted({*lacking, *missing_rights(api, by_name)})
+    not_for_all = missing_rights(api, objects)
+    first_objects = missing_rights(api, (objects[right][0] for right in not_for_all))
+    without_names = {replace(right, name="") for right in first_objects}
+    by_name = (
+        single for right in not_for_all if right not in without_names for single in objects[right]
+    )
+    missing = sorted({*without_names, *missing_rights(api, by_name)})
     if missing:
         raise InvalidInput(_faults(missing, role))
 
 
 def _is_allowed(api: ApiClient, right: Right) -> bool:
-    # A review stores nothing. As a dry run it may be sent again where its answer was lost.
+    # The server stores no review. As a dry run it may be sent again after a lost answer.
     answer = api.create(REVIEWS, right.review(), dry_run=True)
     allowed = (answer.get("status") or {}).get("allowed")
     if not isinstance(allowed, bool):
@@ -122,14 +125,14 @@ def _is_allowed(api: ApiClient, right: Right) -> bool:
 
 
 def _faults(missing: t.Iterable[Right], role: Role) -> list[InputError]:
-    """One error for each role to grant, with every right that it is needed for."""
+    """One error for each role to grant, with all missing rights that it grants."""
     verbs: dict[tuple[str, Right], list[str]] = {}
     for right in missing:
         kind = "Role" if right.resource in _NAMESPACED_ROLES else "ClusterRole"
         verbs.setdefault((kind, replace(right, verb="")), []).append(right.verb)
     by_kind: dict[str, list[str]] = {}
-    for (kind, right), listed in verbs.items():
-        by_kind.setdefault(kind, []).append(str(replace(right, verb=_or(listed))))
+    for (kind, right), verbs_of_right in verbs.items():
+        by_kind.setdefault(kind, []).append(str(replace(right, verb=_or(verbs_of_right))))
     return [
         InputError(
             "rights",

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Read a cluster: a Snapshot of the lists that a flow names, several of them at a time.
 
-A list that is forbidden is not empty: it becomes an entry of `Snapshot.unreadable`. The list of a
-kind that the server does not have is empty. The exception is VirtualMachinePool: an old KubeVirt
-serves another version of it than the one that is read here.
+A forbidden list is not taken for an empty one: it becomes an entry of `Snapshot.unreadable`. The list of
+a kind that the server does not serve is empty, except VirtualMachinePool: an old KubeVirt serves another
+version of it than the one that is read here.
 """
 
 from __future__ import annotations
@@ -47,24 +47,25 @@ _INSTANCES = f"/apis/{KUBEVIRT_V1}/{{}}{VMIS}"
 _MIGRATIONS = f"/apis/{KUBEVIRT_V1}/{{}}{MIGRATIONS}"
 _REPLICA_SETS = "/apis/apps/v1/{}replicasets"
 _METADATA_ONLY = "replicasets"
-"""Only the owners of these objects are needed."""
+"""The list of which only metadata is read: only the owners of its objects are needed."""
 _VOLUMES = "/api/v1/persistentvolumes"
 _QUOTAS = "/api/v1/{}resourcequotas"
 
 
 Pods = t.Literal["", "metadata", "unfinished", "all"]
-"""Which pods are read: none; name, labels and owner of the unfinished ones; the unfinished ones; all."""
+"""Which pods are read: none; name, labels and owner of unfinished pods; unfinished pods; all pods. A pod is
+unfinished unless its phase is Succeeded or Failed."""
 
 
 @dataclass(frozen=True)
 class ReadScope:
-    """What of a cluster is read. Nodes, namespaces and the platform always are.
+    """The lists to read. Nodes, namespaces and the platform are always read.
 
-    `namespaces` are those of workloads and VMIs, `pod_namespaces` those of pods, None for all: pods
-    anywhere count for affinity, symmetry, ports and resources. `migrations`: "moving" are those of VMIs
-    with several launcher pods, which is all that `in_flight` needs; a VMI keeps up to five finished ones.
-    `volumes`: "claimed" are those of the claims in `namespaces`, or all where a pod affinity term reaches
-    into another namespace, since volumes then decide about pods there.
+    `namespaces` are those of workloads and VMIs, `pod_namespaces` those of pods; None means all. Pods of
+    all namespaces count for affinity, anti-affinity, ports and resources. `migrations`: "moving" reads the
+    namespaces of VMIs with several launcher pods, which is enough for migrations in flight; each VMI keeps up
+    to five finished ones. `volumes`: "claimed" reads the volumes of claims in `namespaces`, or all volumes if
+    a pod affinity term selects pods of other namespaces, since the volumes there then matter too.
     """
 
     namespaces: tuple[str, ...] | None = None
@@ -78,14 +79,14 @@ class ReadScope:
 
 
 NODES_ONLY = ReadScope((), (), pods="", instances=False, migrations="", volumes="")
-"""Beside namespaces and the platform."""
+"""Nodes, namespaces and the platform."""
 
 _UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 @dataclass(frozen=True)
 class ListQuery:
-    """A list that a scope needs. `what` names its converter."""
+    """A list that a scope needs. `what` is its key in `_CONVERTERS`."""
 
     what: str
     path: str
@@ -98,7 +99,7 @@ class ListQuery:
         return {"fieldSelector": self.field_selector} if self.field_selector else {}
 
     def convert(self, manifest: dict[str, JSON]) -> t.Any:
-        """What is kept of an item; None: nothing."""
+        """The model value of an item; None if the item is not needed."""
         return _CONVERTERS[self.what](manifest)
 
 
@@ -112,18 +113,20 @@ class ListResult:
 
 
 def read_snapshot(api: ApiClient, scope: ReadScope | None = None) -> Snapshot:
-    """Reads what `scope` names. Raises ApiError for everything but a missing right."""
+    """Read the lists of `scope`. Raises ApiError, but not for a missing right."""
     scope = scope or ReadScope()
     reads: list[t.Callable[[], t.Any]] = [functools.partial(platform_and_gaps, api)]
     reads += [functools.partial(_read_list, api, query) for query in list_queries(scope)]
     (platform, gaps), *results = read_together(reads)
     snapshot = snapshot_of(scope, platform, gaps, results)
-    return _followed_up(api, scope, snapshot)
+    return _with_dependent_lists(api, scope, snapshot)
 
 
-def read_more(api: ApiClient, snapshot: Snapshot, had: ReadScope, scope: ReadScope) -> Snapshot:
-    """A snapshot that was read with the scope `had`, with the lists that `scope` has beside it."""
-    known = list_queries(had)
+def read_more(
+    api: ApiClient, snapshot: Snapshot, read_scope: ReadScope, scope: ReadScope
+) -> Snapshot:
+    """A snapshot that was read with `read_scope`, and the lists that `scope` needs beside."""
+    known = list_queries(read_scope)
     queries = [query for query in list_queries(scope) if query not in known]
     results = read_together([functools.partial(_read_list, api, query) for query in queries])
     more = snapshot_of(scope, snapshot.platform, (), results)
@@ -139,11 +142,11 @@ def read_more(api: ApiClient, snapshot: Snapshot, had: ReadScope, scope: ReadSco
         name: getattr(more, name) for what in fields if what in read for name in fields[what]
     }
     gaps = tuple(dict.fromkeys((*snapshot.unreadable, *more.unreadable)))
-    return _followed_up(api, scope, replace(snapshot, **changed, unreadable=gaps))
+    return _with_dependent_lists(api, scope, replace(snapshot, **changed, unreadable=gaps))
 
 
-def _followed_up(api: ApiClient, scope: ReadScope, snapshot: Snapshot) -> Snapshot:
-    """The snapshot with what is only known to be needed once the lists are there."""
+def _with_dependent_lists(api: ApiClient, scope: ReadScope, snapshot: Snapshot) -> Snapshot:
+    """The snapshot with the migrations and volumes whose queries depend on other lists."""
     snapshot = without_foreign_owners(snapshot)
     if scope.migrations == "moving":
         snapshot = _with_moving(api, snapshot)
@@ -157,9 +160,9 @@ def _followed_up(api: ApiClient, scope: ReadScope, snapshot: Snapshot) -> Snapsh
 
 
 def without_foreign_owners(snapshot: Snapshot) -> Snapshot:
-    """The snapshot in which no pod and no VMI is owned by an object of another namespace. Whoever may
-    create pods in one namespace may write any owner reference; owners are of the same namespace
-    (Kubernetes, Owners and Dependents)."""
+    """The snapshot without owners of pods and VMIs that are in another namespace. An owner reference of a
+    tenant may have any uid, but valid owners are in the same namespace (Kubernetes, Owners and
+    Dependents)."""
     namespaces = {uid: ref.namespace for uid, ref in snapshot.controllers.items()}
     namespaces.update((vmi.uid, vmi.ref.namespace) for vmi in snapshot.vmis)
     namespaces.update((workload.uid, workload.ref.namespace) for workload in snapshot.workloads)
@@ -175,23 +178,24 @@ def _with_own_owners(
     namespace_of: t.Callable[[_Owned], str],
     namespaces: t.Mapping[str, str],
 ) -> tuple[_Owned, ...]:
-    """The items without the owners that are in another namespace; `namespaces` are those of owners, by uid.
-    The same tuple where there are none."""
+    """The items without owners that are in another namespace; `namespaces` are those of owners, by uid.
+    The same tuple if there are no such owners."""
     foreign = {
-        place
-        for place, item in enumerate(items)
+        number
+        for number, item in enumerate(items)
         if item.owner is not None
         and namespaces.get(item.owner.uid, own := namespace_of(item)) != own
     }
     if not foreign:
         return items
     return tuple(
-        replace(item, owner=None) if place in foreign else item for place, item in enumerate(items)
+        replace(item, owner=None) if number in foreign else item
+        for number, item in enumerate(items)
     )
 
 
 def _with_moving(api: ApiClient, snapshot: Snapshot) -> Snapshot:
-    """With the migrations in the namespaces of VMIs that have several launcher pods."""
+    """The snapshot with the migrations in the namespaces of VMIs that have several launcher pods."""
     launchers = launcher_pods(snapshot).values()
     moving = sorted({pods[0].namespace for pods in launchers if len(pods) > 1})
     queries = [ListQuery("migrations", path) for path in _in_namespaces(_MIGRATIONS, moving)]
@@ -202,8 +206,8 @@ def _with_moving(api: ApiClient, snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, migrations=more.migrations, unreadable=more.unreadable)
 
 
-_FEW = 20
-"""Claims whose volumes are read one by one: for more, the list of all volumes is read."""
+_SINGLE_READS = 20
+"""The most claims whose volumes are read one by one: for more, the list of all volumes is read."""
 
 Claim = tuple[str, str]
 """The namespace and the name of a PersistentVolumeClaim."""
@@ -234,7 +238,7 @@ def with_claim_terms(api: ApiClient, snapshot: Snapshot, claims: t.Collection[Cl
     if not claims:
         return snapshot
     queries = [ListQuery("volumes", _VOLUMES)]
-    if len(claims) <= _FEW:
+    if len(claims) <= _SINGLE_READS:
         reads = [functools.partial(_bound_volume, api, claim) for claim in sorted(claims)]
         names = read_together(reads)
         if None not in names:
@@ -246,8 +250,8 @@ def with_claim_terms(api: ApiClient, snapshot: Snapshot, claims: t.Collection[Cl
 
 
 def _bound_volume(api: ApiClient, claim: Claim) -> str | None:
-    """The name of the volume that a claim is bound to; empty where there is none, None where the claim
-    cannot be read."""
+    """The name of the volume that a claim is bound to; empty if there is none, None if the claim cannot be
+    read."""
     namespace, name = claim
     try:
         answer = api.get(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}")
@@ -270,8 +274,8 @@ def _with_volumes(api: ApiClient, snapshot: Snapshot, queries: t.Sequence[ListQu
 
 
 def reaches_across(snapshot: Snapshot, namespaces: t.Collection[str]) -> bool:
-    """Whether a pod affinity term, required or preferred, connects pods of `namespaces` with others. A
-    namespaceSelector may."""
+    """Whether a pod affinity term, required or preferred, of a pod in `namespaces` selects pods of other
+    namespaces or the reverse. A term with a namespaceSelector counts, since it may."""
     distinct = {(pod.namespace, id(pod.placement)): pod.placement for pod in snapshot.pods}
     placements = [(namespace, placement) for (namespace, _id), placement in distinct.items()]
     placements += [
@@ -293,18 +297,18 @@ def reaches_across(snapshot: Snapshot, namespaces: t.Collection[str]) -> bool:
 
 
 def read_together(reads: t.Sequence[t.Callable[[], t.Any]]) -> list[t.Any]:
-    """The results of functions that read, a few of which run at a time. Raises what the first one that
-    fails raises."""
+    """The results of functions that read, with _THREADS of them at a time. Raises the error of the first
+    that fails."""
     with collector_paused(), ThreadPoolExecutor(_THREADS, "read") as pool:
         futures: list[Future[t.Any]] = [pool.submit(read) for read in reads]
-        _done, left = wait(futures, return_when=FIRST_EXCEPTION)
-        for future in left:  # after one failure the other lists would fail too, only later
+        _done, unfinished = wait(futures, return_when=FIRST_EXCEPTION)
+        for future in unfinished:  # after one failure the other lists would probably fail too
             future.cancel()
         return [future.result() for future in futures]
 
 
 def list_queries(scope: ReadScope) -> list[ListQuery]:
-    """The lists in the scope that need no other list to be read before. The long ones come first."""
+    """The lists of the scope that depend on no other list. Long lists come first."""
     queries = []
     if scope.pods:
         what, metadata_only = (
@@ -329,13 +333,13 @@ def list_queries(scope: ReadScope) -> list[ListQuery]:
         paths["quotas"] = _in_namespaces(_QUOTAS, scope.namespaces)
     return queries + [
         ListQuery(what, path, what == _METADATA_ONLY)
-        for what, listed in paths.items()
-        for path in listed
+        for what, paths_of_list in paths.items()
+        for path in paths_of_list
     ]
 
 
 def _in_namespaces(path: str, namespaces: t.Iterable[str] | None) -> list[str]:
-    """The path for each namespace, which replaces `{}`; for all at once where that is None."""
+    """The path for each namespace, which replaces `{}`; one path for all namespaces if that is None."""
     if namespaces is None:
         return [path.format("")]
     return [path.format(f"namespaces/{namespace}/") for namespace in namespaces]
@@ -362,7 +366,7 @@ def snapshot_of(
     """The Snapshot of the lists of a scope, in the order of `list_queries`."""
 
     def values(*names: str) -> tuple[t.Any, ...]:
-        """What was read of the lists, without the items that convert to None."""
+        """The converted items of the lists with these names, without None."""
         return tuple(
             value
             for name in names
@@ -404,7 +408,8 @@ def _controller(replica_set: t.Mapping[str, JSON]) -> tuple[str, Ref] | None:
 def _claim_terms(
     volume: t.Mapping[str, JSON],
 ) -> tuple[tuple[str, str], tuple[NodeTerm, ...]] | None:
-    """(namespace, claim) and the node terms of the volume that is bound to it."""
+    """(namespace, claim) and the node terms of the volume that is bound to it; None for a volume that any
+    node can reach or that is not bound."""
     spec = volume["spec"]
     claim = spec.get("claimRef") or {}
     terms = ((spec.get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms")

@@ -8,8 +8,8 @@ import copy
 import random
 import typing as t
 
+from tests.unit.scheduler.random_clusters import Cluster
 from tests.unit.scheduler.reference import World
-from tests.unit.scheduler.worlds import Cluster
 
 JSON = t.Any
 Move = tuple[int, str]

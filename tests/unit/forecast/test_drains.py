@@ -39,7 +39,7 @@ from tests.unit.planning.scenes import (
     lost,
     machine,
 )
-from tests.unit.scheduler import worlds
+from tests.unit.scheduler import random_clusters
 
 JSON = t.Any
 thorough = settings(
@@ -150,7 +150,9 @@ class Drained:
             if not pod["spec"]["nodeName"]:
                 self._waits(pod)
         lost_ones = [self._lost(x, x["metadata"]["name"] in nodes) for x in made.nodes.values()]
-        left = worlds.Cluster(lost_ones, list(made.pods.values()), list(made.namespaces.values()))
+        left = random_clusters.Cluster(
+            lost_ones, list(made.pods.values()), list(made.namespaces.values())
+        )
         self.game = Game(
             left,
             self.seekers,

@@ -46,7 +46,7 @@ from tests.unit.forecast.schedulers import (
     at_random,
     spiteful,
 )
-from tests.unit.scheduler import worlds
+from tests.unit.scheduler import random_clusters
 
 thorough = settings(
     max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", "20")),
@@ -63,13 +63,13 @@ thorough = settings(
 def games(draw: st.DrawFn, most: int = 3) -> Game:
     """Seekers of any kind, some of which come after a pod that is placed: it goes once they have a
     place, or they look for one once it goes."""
-    cluster = draw(worlds.clusters(most_pods=4))
+    cluster = draw(random_clusters.clusters(max_pods=4))
     count = draw(st.integers(1, most))
     alike = draw(st.booleans())
-    first = draw(worlds.pod("s0"))
+    first = draw(random_clusters.pod("s0"))
     seekers = [first]
     for number in range(1, count):
-        other = first if alike else draw(worlds.pod(f"s{number}"))
+        other = first if alike else draw(random_clusters.pod(f"s{number}"))
         metadata = {**other["metadata"], "name": f"s{number}"}
         seekers.append({**other, "metadata": metadata})
     names = [pod["metadata"]["name"] for pod in cluster.pods]
@@ -93,23 +93,23 @@ def groups(draw: st.DrawFn) -> Game:
     zones = draw(st.integers(2, 4))
     nodes = []
     for number in range(draw(st.integers(3, 8))):
-        node = draw(worlds.node(f"n{number}"))
+        node = draw(random_clusters.node(f"n{number}"))
         node["metadata"]["labels"].update(
-            {worlds.ZONE: "abcd"[number % zones], worlds.HOST: f"n{number}"}
+            {random_clusters.ZONE: "abcd"[number % zones], random_clusters.HOST: f"n{number}"}
         )
         node["spec"] = {}
         nodes.append(node)
-    key = draw(st.sampled_from([worlds.ZONE, worlds.HOST]))
+    key = draw(st.sampled_from([random_clusters.ZONE, random_clusters.HOST]))
     selector = {"matchLabels": {"app": "web"}}
     spec: dict[str, t.Any] = {
         "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
     }
     if draw(st.booleans()):
         term = {"labelSelector": selector, "topologyKey": key}
-        spec["affinity"] = {"podAntiAffinity": {worlds.REQUIRED: [term]}}
+        spec["affinity"] = {"podAntiAffinity": {random_clusters.REQUIRED: [term]}}
     if draw(st.booleans()):
         constraint = {
-            "topologyKey": draw(st.sampled_from([worlds.ZONE, worlds.HOST])),
+            "topologyKey": draw(st.sampled_from([random_clusters.ZONE, random_clusters.HOST])),
             "maxSkew": draw(st.integers(1, 2)),
             "whenUnsatisfiable": "DoNotSchedule",
             "labelSelector": selector,
@@ -121,9 +121,11 @@ def groups(draw: st.DrawFn) -> Game:
         for number in range(draw(st.integers(2, 9)))
     ]
     placed = draw(
-        st.lists(worlds.pod("p0", [node["metadata"]["name"] for node in nodes]), max_size=1)
+        st.lists(
+            random_clusters.pod("p0", [node["metadata"]["name"] for node in nodes]), max_size=1
+        )
     )
-    return Game(worlds.Cluster(nodes, placed, []), seekers)
+    return Game(random_clusters.Cluster(nodes, placed, []), seekers)
 
 
 def decision_of(game: Game, rules: SearchOptions) -> Decision:

@@ -33,8 +33,8 @@ from tests.unit.forecast.test_written_rules import (
     writes,
 )
 from tests.unit.planning.scenes import Cluster, cluster, deployment, machine, written
+from tests.unit.scheduler.random_clusters import Cluster as RandomCluster
 from tests.unit.scheduler.reference import World
-from tests.unit.scheduler.worlds import Cluster as Left
 
 JSON = t.Any
 thorough = settings(
@@ -82,7 +82,9 @@ def random_changes(seed: int) -> tuple[Cluster, dict[Ref, JSON], list[str]]:
 class Leaving(Game):
     """Those who leave and those who come after them, beside `machines` that stand where they are."""
 
-    def __init__(self, left: Left, machines: t.Callable[[], list[JSON]], **more: t.Any) -> None:
+    def __init__(
+        self, left: RandomCluster, machines: t.Callable[[], list[JSON]], **more: t.Any
+    ) -> None:
         self.machines = machines
         self.migrating = more.pop("migrating")
         super().__init__(left, **more)
@@ -125,7 +127,7 @@ class Changed:
         nodes = [_drained(x) if x["metadata"]["name"] in lost else x for x in made.nodes.values()]
         self.where = tuple((pod["spec"]["nodeName"] if pod else "", False) for pod in self.old)
         self.game = Leaving(
-            Left(nodes, others, list(made.namespaces.values())),
+            RandomCluster(nodes, others, list(made.namespaces.values())),
             self._machines,
             seekers=self.seekers,
             sources=self.sources,

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The launcher pod of a VM that does not run: its requests, labels and volumes."""
+"""The next launcher pod of a VM: at the start of a halted VM, after a restart, and after a migration."""
 
 from __future__ import annotations
 
@@ -93,13 +93,13 @@ TYPED = {"instancetype": {"name": "u1"}}
         ),
     ],
 )
-def test_next_pod_of_a_halted_vm_is_known_where_kubevirt_adds_only_what_is_modeled(
+def test_next_pod_of_a_halted_vm_is_estimated_if_its_requests_cannot_be_computed(
     workload: Workload, expanded: JSON, reason: str
 ) -> None:
     assert why_estimated(workload, expanded, KUBEVIRT) == reason
 
 
-def test_state_volume_of_changed_block_tracking_is_not_modeled() -> None:
+def test_next_pod_with_changed_block_tracking_is_estimated() -> None:
     status = {"changedBlockTracking": {"state": "Enabled"}}
     workload = vm(REQUESTS)
     workload = replace(workload, manifest={**workload.manifest, "status": status})
@@ -107,9 +107,7 @@ def test_state_volume_of_changed_block_tracking_is_not_modeled() -> None:
     assert why_estimated(workload, None, KUBEVIRT) == reason
 
 
-def test_vmi_of_a_vm_with_instance_type_has_its_node_selector_and_the_placement_of_the_template() -> (
-    None
-):
+def test_vmi_has_node_selector_of_the_instance_type_and_tolerations_of_the_template() -> None:
     expanded = {"domain": {"cpu": {"sockets": 2}}, "nodeSelector": {"disk": "fast"}, "affinity": {}}
     template = {"domain": {}, "tolerations": [{"key": "dedicated"}]}
 
@@ -123,7 +121,7 @@ def test_vmi_of_a_vm_with_instance_type_has_its_node_selector_and_the_placement_
 
 
 def node_terms(*keys_of_terms: str) -> tuple[NodeTerm, ...]:
-    """A node term for each text, with an expression for each of its keys."""
+    """A node term for each text, which is a list of keys: one expression for each."""
     return tuple(
         NodeTerm(tuple(Requirement(key, "In", ("true",)) for key in keys.split()))
         for keys in keys_of_terms
@@ -138,9 +136,14 @@ def node_terms(*keys_of_terms: str) -> tuple[NodeTerm, ...]:
         (["disk"], None),
         (["kubevirt.io/schedulable disk", "disk"], None),
     ],
-    ids=["of KubeVirt", "beside one of the template", "of the template", "in one of two terms"],
+    ids=[
+        "KubeVirt's",
+        "KubeVirt's and the template's",
+        "the template's",
+        "one term without KubeVirt's",
+    ],
 )
-def test_next_pod_has_node_expressions_of_kubevirt_and_none_that_the_template_lost(
+def test_restart_keeps_node_expressions_of_kubevirt_and_drops_those_removed_from_the_template(
     running: list[str], kept: list[str] | None
 ) -> None:
     pod = Pod("shop", "virt-launcher-db", placement=Placement(node_terms=node_terms(*running)))
@@ -172,42 +175,42 @@ def vmi(model: str, *features: str, **domain: JSON) -> Vmi:
 
 
 def target_selector(instance: Vmi, *running: tuple[str, str], source: Node = NEWER) -> set[str]:
-    """The labels that a migration's target asks for, beside `schedulable`."""
+    """The keys in the nodeSelector of a migration's target, without `kubevirt.io/schedulable`."""
     placement = Placement(node_selector=(SCHEDULABLE, *running))
     target = with_source_cpu(placement, instance, source)
     assert dict([SCHEDULABLE]).items() <= dict(target.node_selector).items()
     return {key for key, _value in target.node_selector} - {SCHEDULABLE[0]}
 
 
-def test_migration_of_host_model_asks_for_model_and_features_of_source_node() -> None:
-    asked = {f"{MODEL}Cascadelake-Server", f"{FEATURE}avx512", INTEL}
-    assert target_selector(vmi("host-model")) == asked
+def test_migration_of_host_model_selects_model_and_features_of_source_node() -> None:
+    selected = {f"{MODEL}Cascadelake-Server", f"{FEATURE}avx512", INTEL}
+    assert target_selector(vmi("host-model")) == selected
 
 
-def test_second_migration_of_host_model_asks_for_what_the_first_asked_for() -> None:
+def test_second_migration_of_host_model_selects_the_labels_of_the_first() -> None:
     running = (f"{MODEL}Haswell", "true"), (f"{FEATURE}vme", "true"), (INTEL, "true")
     assert target_selector(vmi("host-model"), *running) == {key for key, _value in running}
 
 
-def test_requested_feature_of_host_model_keeps_the_model_of_the_source_out() -> None:
-    """As if the VM had migrated before: prepareNodeSelectorForHostCpuModel cannot tell."""
+def test_migration_of_host_model_with_requested_feature_selects_no_model() -> None:
+    """KubeVirt takes the feature for that of an earlier migration (prepareNodeSelectorForHostCpuModel)."""
     running = (f"{FEATURE}vme", "true")
     assert target_selector(vmi("host-model", "vme"), running) == {f"{FEATURE}vme", INTEL}
 
 
-def test_migration_of_named_model_asks_for_vendor_of_source_node_only() -> None:
+def test_migration_of_named_model_selects_only_the_vendor_of_the_source_node() -> None:
     assert target_selector(vmi("Haswell")) == {INTEL}
     moved_from_amd = ("cpu-vendor.node.kubevirt.io/AMD", "true")
     assert target_selector(vmi("Haswell"), moved_from_amd) == {INTEL}
 
 
-def test_source_node_without_cpu_labels_adds_nothing() -> None:
+def test_migration_from_a_node_without_cpu_labels_adds_nothing() -> None:
     placement = Placement(node_selector=(SCHEDULABLE,))
     assert with_source_cpu(placement, vmi("host-model"), Node("plain")) is placement
     assert with_source_cpu(placement, vmi("host-model"), None) is placement
 
 
-def test_restart_asks_for_cpu_of_its_spec_only() -> None:
+def test_restart_selects_only_the_cpu_of_the_spec() -> None:
     running = (SCHEDULABLE, (f"{MODEL}Haswell", "true"), (f"{FEATURE}vme", "true"), (INTEL, "true"))
     placement = Placement(node_selector=running)
 
@@ -222,9 +225,9 @@ def test_restart_asks_for_cpu_of_its_spec_only() -> None:
     assert enlightened.node_selector == (SCHEDULABLE, (INTEL, "true"))
 
 
-@pytest.mark.parametrize(("version", "asks"), [("v1.5.2", False), ("v1.6.0", True)])
-def test_release_that_makes_the_target_decides_whether_it_asks_for_a_machine_type(
-    version: str, asks: bool
+@pytest.mark.parametrize(("version", "selected"), [("v1.5.2", False), ("v1.6.0", True)])
+def test_migration_selects_the_machine_type_since_kubevirt_1_6(
+    version: str, selected: bool
 ) -> None:
     vmi = Vmi(Ref("VirtualMachineInstance", "shop", "db"), "u", "Running", "n1", {}, {})
     vmi = replace(vmi, machine_type="pc-q35-rhel9.2.0")
@@ -232,19 +235,17 @@ def test_release_that_makes_the_target_decides_whether_it_asks_for_a_machine_typ
     target, why = changed_by_migration(Pod("shop", "db"), vmi, Platform(kubevirt=version))
 
     key = "machine-type.node.kubevirt.io/pc-q35-rhel9.2.0"
-    assert dict(target.placement.node_selector) == ({key: "true"} if asks else {})
+    assert dict(target.placement.node_selector) == ({key: "true"} if selected else {})
     assert why == ""
 
 
-def test_migration_asks_for_the_machine_type_of_the_guest_and_restart_for_that_of_the_spec() -> (
-    None
-):
-    asked = "machine-type.node.kubevirt.io/"
+def test_migration_selects_the_machine_type_of_the_guest_and_restart_that_of_the_spec() -> None:
+    prefix = "machine-type.node.kubevirt.io/"
     instance = replace(vmi("Haswell", machine={"type": "q35"}), machine_type="pc-q35-rhel9.6.0")
-    running = Placement(node_selector=(SCHEDULABLE, (f"{asked}q35", "true")))
+    running = Placement(node_selector=(SCHEDULABLE, (f"{prefix}q35", "true")))
 
     target = with_source_cpu(running, instance, None)
 
-    assert target.node_selector == (SCHEDULABLE, (f"{asked}pc-q35-rhel9.6.0", "true"))
+    assert target.node_selector == (SCHEDULABLE, (f"{prefix}pc-q35-rhel9.6.0", "true"))
     assert without_migration_cpu(target, instance) == running
     assert with_source_cpu(running, replace(instance, machine_type=""), None) is running

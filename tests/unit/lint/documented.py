@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Each finding as docs/findings.md describes it."""
+"""Parse docs/findings.md: its entry for each finding."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "findings.md"
 
 
 class Entry(t.NamedTuple):
-    """`severities`: all that the finding may have. `offline`: what lint_info needs to report it
-    without a cluster, or why it cannot. `example` and `fix`: YAML that is linted, or a sentence."""
+    """What docs/findings.md has about a finding. `severities`: all that the finding may have. `offline`:
+    what lint_info needs to report it without a cluster, or why it cannot. `example` and `fix`: YAML, or a
+    sentence."""
 
     section: str
     severities: frozenset[str]
@@ -21,7 +22,7 @@ class Entry(t.NamedTuple):
     example: str
     fix: str
     on_cluster: bool
-    """Whether the example is described, since it needs a cluster."""
+    """The example is a sentence, since it needs a cluster."""
 
 
 def _entries() -> t.Iterator[tuple[str, Entry]]:
@@ -48,9 +49,9 @@ def _entries() -> t.Iterator[tuple[str, Entry]]:
 
 
 def _line(text: str, label: str) -> str:
-    found = re.search(rf"^\*{label}:\* (.+)\.$", text, re.M)
-    assert found is not None, (label, text)
-    return found[1]
+    line = re.search(rf"^\*{label}:\* (.+)\.$", text, re.M)
+    assert line is not None, (label, text)
+    return line[1]
 
 
 def _content(text: str) -> str:

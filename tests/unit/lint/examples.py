@@ -22,7 +22,7 @@ from tests.unit.compliance.cluster import (
     node_affinity,
     spread,
 )
-from tests.unit.lint.finds import deployment
+from tests.unit.lint.online_offline import deployment
 
 JSON = t.Any
 Build = t.Callable[[Cluster], None]

@@ -1,28 +1,28 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who must be near whom."""
+"""Findings about required affinity between workloads."""
 
 from __future__ import annotations
 
 from tests.unit.compliance.cluster import HOST, ZONE, Cluster, affinity
-from tests.unit.lint.finds import deployment, offline, online
+from tests.unit.lint.online_offline import deployment, offline, online
 
 
-def near(over: str = HOST, **labels: str) -> dict[str, object]:
-    return affinity({"topologyKey": over, "labelSelector": {"matchLabels": labels}})
+def affinity_to(topology_key: str = HOST, **labels: str) -> dict[str, object]:
+    return affinity({"topologyKey": topology_key, "labelSelector": {"matchLabels": labels}})
 
 
-def test_two_machines_that_need_each_other_never_migrate() -> None:
+def test_two_vms_with_affinity_to_each_other_never_migrate() -> None:
     cluster = Cluster()
-    cluster.run("a", "n1", near(app="b"), app="a")
-    cluster.run("b", "n1", near(app="a"), app="b")
+    cluster.run("a", "n1", affinity_to(app="b"), app="a")
+    cluster.run("b", "n1", affinity_to(app="a"), app="b")
 
-    for found in (online(cluster), offline(cluster)):
-        assert {name: f.severity for name, f in found.items()} == {"mutual_affinity": "error"}
-        assert "{topology_key: node, with: {name: a}}" in found["mutual_affinity"].advice
+    for findings in (online(cluster), offline(cluster)):
+        assert {name: f.severity for name, f in findings.items()} == {"mutual_affinity": "error"}
+        assert "{topology_key: node, with: {name: a}}" in findings["mutual_affinity"].advice
 
 
-def test_a_group_with_one_label_needs_each_other_too() -> None:
+def test_replicas_with_affinity_to_each_other_never_migrate() -> None:
     cluster = Cluster()
     labels = {"app": "pair"}
     cluster.workload(
@@ -31,52 +31,52 @@ def test_a_group_with_one_label_needs_each_other_too() -> None:
         {
             "replicas": 2,
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": near(app="pair")},
+            "template": {"metadata": {"labels": labels}, "spec": affinity_to(app="pair")},
         },
     )
 
-    for found in (online(cluster), offline(cluster)):
-        assert found["mutual_affinity"].severity == "error"
-        assert "its replicas need one another" in found["mutual_affinity"].why
+    for findings in (online(cluster), offline(cluster)):
+        assert findings["mutual_affinity"].severity == "error"
+        assert "its replicas need one another" in findings["mutual_affinity"].why
 
 
-def test_over_a_zone_with_several_nodes_machines_stay_in_their_zone() -> None:
+def test_vms_with_affinity_to_each_other_by_zone_cannot_leave_the_zone() -> None:
     cluster = Cluster()
     labels = {"app": "pair"}
-    cluster.run("a", "n1", near(ZONE, **labels), **labels)
-    cluster.run("b", "n2", near(ZONE, **labels), **labels)
+    cluster.run("a", "n1", affinity_to(ZONE, **labels), **labels)
+    cluster.run("b", "n2", affinity_to(ZONE, **labels), **labels)
 
-    for found in (online(cluster), offline(cluster, nodes=True)):
-        assert found["mutual_affinity"].severity == "warning"
-        assert [ref.name for ref in found["mutual_affinity"].objects] == ["a", "b"]
+    for findings in (online(cluster), offline(cluster, nodes=True)):
+        assert findings["mutual_affinity"].severity == "warning"
+        assert [ref.name for ref in findings["mutual_affinity"].objects] == ["a", "b"]
 
 
-def test_two_deployments_that_wait_for_each_other_never_start() -> None:
+def test_two_deployments_with_affinity_to_each_other_never_start() -> None:
     cluster = Cluster()
-    deployment(cluster, "a", near(app="b"))
-    deployment(cluster, "b", near(app="a"))
+    deployment(cluster, "a", affinity_to(app="b"))
+    deployment(cluster, "b", affinity_to(app="a"))
 
-    for found in (online(cluster), offline(cluster)):
-        assert {name: f.severity for name, f in found.items()} == {"mutual_affinity": "error"}
-        assert "none can be the first" in found["mutual_affinity"].why
+    for findings in (online(cluster), offline(cluster)):
+        assert {name: f.severity for name, f in findings.items()} == {"mutual_affinity": "error"}
+        assert "none can be the first" in findings["mutual_affinity"].why
 
 
-def test_a_follower_depends_on_its_leader() -> None:
+def test_affinity_to_another_workload_depends_on_it() -> None:
     cluster = Cluster()
     cluster.run("leader", "n1", app="db")
-    cluster.run("app", "n1", near(app="db"))
+    cluster.run("app", "n1", affinity_to(app="db"))
 
-    for found in (online(cluster), offline(cluster)):
-        assert set(found) == {"depends_on_other_workload"}
-        finding = found["depends_on_other_workload"]
+    for findings in (online(cluster), offline(cluster)):
+        assert set(findings) == {"depends_on_other_workload"}
+        finding = findings["depends_on_other_workload"]
         assert finding.severity == "info"
         assert "VirtualMachine shop/leader" in finding.why
         assert [ref.name for ref in finding.objects] == ["app"]
 
 
-def test_a_single_machine_that_matches_its_own_term_needs_nobody() -> None:
+def test_vm_whose_affinity_selects_itself_depends_on_no_other_workload() -> None:
     cluster = Cluster()
-    cluster.run("app", "n1", near(app="db"), app="db")
+    cluster.run("app", "n1", affinity_to(app="db"), app="db")
 
     assert online(cluster) == {}
     assert offline(cluster) == {}

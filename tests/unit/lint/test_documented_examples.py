@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The examples of docs/findings.md have their finding, and their fixes do not."""
+"""Each example in docs/findings.md has its finding, and each fix removes it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
 from tests.unit.lint.documented import DOCUMENTED
 
 NEEDS_ANNOTATION = ("bypassed_by_node_term", "copied_annotation")
-"""The annotation of a rule has fingerprints, which nobody writes by hand."""
+"""Findings that depend on the annotation of a rule: it has fingerprints, which only `rules` writes."""
 NEEDS_RUNNING_VM = ("restart_required",)
 LINTED = [name for name, entry in DOCUMENTED.items() if not entry.on_cluster]
 NODES = [
@@ -83,9 +83,9 @@ def test_each_finding_is_documented() -> None:
 
 
 def test_examples_without_yaml_need_a_cluster() -> None:
-    described = {name for name, entry in DOCUMENTED.items() if entry.on_cluster}
+    without_yaml = {name for name, entry in DOCUMENTED.items() if entry.on_cluster}
 
-    assert described == {*ONLY_ON_A_CLUSTER, *NEEDS_ANNOTATION, *NEEDS_RUNNING_VM}
+    assert without_yaml == {*ONLY_ON_A_CLUSTER, *NEEDS_ANNOTATION, *NEEDS_RUNNING_VM}
 
 
 @pytest.mark.parametrize("name", LINTED)
@@ -97,6 +97,6 @@ def test_example_has_the_finding(name: str) -> None:
 def test_fix_removes_the_finding(name: str) -> None:
     fix = DOCUMENTED[name].fix
     if "\n" not in fix:
-        assert fix.endswith("."), "a sentence"
+        assert fix.endswith("."), "a fix without YAML is a sentence"
         return
     assert name not in findings(fix)

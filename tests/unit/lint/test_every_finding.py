@@ -33,7 +33,7 @@ from tests.unit.compliance.cluster import Cluster
 from tests.unit.lint import rule_examples
 from tests.unit.lint.documented import DOCUMENTED
 from tests.unit.lint.examples import EXAMPLES, SOUND, Build
-from tests.unit.lint.finds import manifests
+from tests.unit.lint.online_offline import manifests
 
 OFFLINE = [*OF_TERMS, *OF_NODE_LABELS]
 

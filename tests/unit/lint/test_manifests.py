@@ -26,7 +26,7 @@ from tests.unit.compliance.cluster import (
     expression,
     spread,
 )
-from tests.unit.lint.finds import deployment, manifests
+from tests.unit.lint.online_offline import deployment, manifests
 
 JSON = t.Any
 

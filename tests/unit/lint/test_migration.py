@@ -17,7 +17,7 @@ from tests.unit.compliance.cluster import (
     node_affinity,
     spread,
 )
-from tests.unit.lint.finds import offline, online
+from tests.unit.lint.online_offline import offline, online
 
 
 def test_a_plain_term_over_zone_blocks_migration_inside_the_zone() -> None:

@@ -22,7 +22,7 @@ from tests.unit.compliance.cluster import (
     node_affinity,
     spread,
 )
-from tests.unit.lint.finds import deployment, manifests, offline, online
+from tests.unit.lint.online_offline import deployment, manifests, offline, online
 
 
 def article(cluster: Cluster, key: str) -> None:

@@ -24,7 +24,7 @@ from tests.unit.compliance.cluster import (
     expression,
     node_affinity,
 )
-from tests.unit.lint.finds import manifests, offline, online
+from tests.unit.lint.online_offline import manifests, offline, online
 from tests.unit.lint.test_request import plan
 
 EMPTY: dict[str, object] = {"matchExpressions": [], "matchFields": []}

@@ -30,7 +30,7 @@ from tests.unit.compliance.cluster import (
     expression,
     node_affinity,
 )
-from tests.unit.lint.finds import manifests
+from tests.unit.lint.online_offline import manifests
 from tests.unit.rules import strategies
 
 JSON = t.Any

@@ -18,7 +18,7 @@ from tests.unit.compliance.cluster import (
     expression,
     spread,
 )
-from tests.unit.lint.finds import deployment, offline, online
+from tests.unit.lint.online_offline import deployment, offline, online
 
 
 def harvester(cluster: Cluster, *, fixed: bool) -> None:

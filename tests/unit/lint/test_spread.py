@@ -9,7 +9,7 @@ import typing as t
 import pytest
 
 from tests.unit.compliance.cluster import ZONE, Cluster, anti_affinity, apart, spread
-from tests.unit.lint.finds import deployment, offline, online
+from tests.unit.lint.online_offline import deployment, offline, online
 
 
 def honoured(**labels: t.Any) -> dict[str, t.Any]:

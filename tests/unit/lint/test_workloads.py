@@ -17,7 +17,7 @@ from tests.unit.compliance.cluster import (
     expression,
     spread,
 )
-from tests.unit.lint.finds import offline, online
+from tests.unit.lint.online_offline import offline, online
 
 IN_A = (TermLocation.NODE_EXPRESSION, expression(ZONE, "In", "a"))
 

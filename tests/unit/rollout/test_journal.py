@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run remembers, and that it reads it back as it wrote it."""
+"""The journal of a run: what it has after each event, and as text on the Lease."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.move import
     Phase,
 )
 
-SET = Ref("VirtualMachineInstanceReplicaSet", "shop", "web")
+REPLICA_SET = Ref("VirtualMachineInstanceReplicaSet", "shop", "web")
 
 
 def record(uid: str, method: Method = Method.RECREATE) -> MoveRecord:
     ref = Ref("VirtualMachineInstance", "shop", f"web-{uid}")
     return MoveRecord(
-        ref, uid, SET, method, "w1", 1, 2.5, Phase.INTENDED, node_selector=(("zone", "a"),)
+        ref, uid, REPLICA_SET, method, "w1", 1, 2.5, Phase.INTENDED, node_selector=(("zone", "a"),)
     )
 
 
-def test_it_reads_back_what_it_wrote() -> None:
+def test_journal_that_is_written_and_read_is_unchanged() -> None:
     journal = RunJournal("r1", "digest", 12.5, barrier=3.0, domain="zone1", gone=1)
     journal = journal.begin(record("a"), ["a", "b"]).begin(record("c", Method.MIGRATE), ["c"])
     journal = journal.end(record("c"), 13.0, outcome=Outcome.MOVED)
     assert journals.read(journals.write(journal)) == journal
 
 
-def test_a_move_begun_and_ended() -> None:
+def test_move_is_counted_when_it_begins_and_when_it_ends() -> None:
     journal = RunJournal("r1", "x").begin(record("a"), ["a", "b"])
     assert journal.attempts("a") == 1
-    assert journal.known == {SET: frozenset({digest("a"), digest("b")})}
+    assert journal.known == {REPLICA_SET: frozenset({digest("a"), digest("b")})}
     assert (journal.started, journal.ended) == (1, 0)
 
     ended = journal.end(record("a"), 9.0, outcome=Outcome.MOVED, successor="n")
@@ -53,13 +53,13 @@ def test_a_move_begun_and_ended() -> None:
     assert (ended.started, ended.moved, ended.failed) == (1, 1, 0)
 
 
-def test_a_successor_is_known_while_other_moves_of_its_workload_are_in_flight() -> None:
+def test_successor_counts_as_moved_while_other_moves_of_its_workload_are_in_flight() -> None:
     journal = RunJournal("r1", "x").begin(record("a"), ["a", "b"]).begin(record("b"), ["a", "b"])
     ended = journal.end(record("a"), 9.0, outcome=Outcome.MOVED, successor="n")
     assert digest("n") in ended.done
 
 
-def test_a_failed_move_is_tried_and_lost_and_not_done() -> None:
+def test_failed_move_is_in_tried_and_lost_and_not_in_done() -> None:
     journal = RunJournal("r1", "x").begin(record("a"), ["a"])
     ended = journal.end(record("a"), 9.0, outcome=Outcome.FAILED)
     assert ended.attempts("a") == 1
@@ -70,19 +70,19 @@ def test_a_failed_move_is_tried_and_lost_and_not_done() -> None:
     assert journals.read(journals.write(ended)) == ended
 
 
-def test_what_was_intended_and_is_not_needed_is_neither_done_nor_lost() -> None:
+def test_intended_move_that_is_not_needed_any_more_is_neither_done_nor_lost() -> None:
     journal = RunJournal("r1", "x").begin(record("a"), ["a"]).forget("a")
     assert (journal.records, journal.known, journal.started) == ((), {}, 0)
     assert journal.done == journal.lost == frozenset()
-    assert journal.attempts("a") == 1, "the name of its migration may not come again"
+    assert journal.attempts("a") == 1, "its next migration must have another name"
 
 
-def test_what_holds_a_move_up_is_remembered_in_short() -> None:
+def test_note_of_a_waiting_move_is_cut() -> None:
     journal = RunJournal("r1", "x").with_record(
         replace(record("a"), note="the budget " + "x" * 900)
     )
-    (found,) = journals.read(journals.write(journal)).records
-    assert found.note == ("the budget " + "x" * 900)[: journals.NOTE_LIMIT]
+    (read_record,) = journals.read(journals.write(journal)).records
+    assert read_record.note == ("the budget " + "x" * 900)[: journals.NOTE_LIMIT]
 
 
 ENDED = (
@@ -95,10 +95,10 @@ ENDED = (
 )
 
 
-def test_another_task_takes_over_what_is_in_flight_and_not_what_has_ended() -> None:
+def test_another_task_takes_over_moves_in_flight_and_no_outcomes() -> None:
     taken = ENDED.taken_over("y", keep_done=False)
     assert (taken.run, taken.request, taken.clock) == ("r1", "y", 30.0)
-    assert [found.uid for found in taken.records] == ["b"]
+    assert [moving.uid for moving in taken.records] == ["b"]
     assert taken.known == ENDED.known
     assert taken.domain == "zone1"
     assert taken.done == taken.lost == frozenset()
@@ -106,14 +106,14 @@ def test_another_task_takes_over_what_is_in_flight_and_not_what_has_ended() -> N
     assert taken.attempts("c") == 1, "its next migration must have another name"
 
 
-def test_a_task_of_all_instances_goes_on_where_it_stopped() -> None:
+def test_same_request_with_scope_all_keeps_the_moved_instances() -> None:
     taken = ENDED.taken_over("x", keep_done=True)
     assert taken.done == {digest("a")}
     assert taken.lost == frozenset()
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("{", "cannot be read"),
         ("[]", "cannot be read"),
@@ -123,10 +123,10 @@ def test_a_task_of_all_instances_goes_on_where_it_stopped() -> None:
         (journals.write(ENDED).replace('"lost":"', '"lost":"/..'), "cannot be read (ValueError"),
     ],
 )
-def test_a_damaged_journal_is_not_taken_for_an_empty_one(text: str, told: str) -> None:
+def test_damaged_journal_is_refused(text: str, message: str) -> None:
     with pytest.raises(UnreadableJournal) as raised:
         journals.read(text)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 ANNOTATIONS = 256 * 1024
@@ -135,10 +135,10 @@ ANNOTATIONS = 256 * 1024
 
 @pytest.mark.parametrize("method", [Method.MIGRATE, Method.RECREATE])
 def test_ten_thousand_moves_fit_into_an_annotation(method: Method) -> None:
-    """With hundred of them in flight, the longest names and the longest notes."""
+    """100 of them are in flight, with the longest names and the longest notes."""
     uids = [f"00000000-0000-0000-0000-{number:012d}" for number in range(10_000)]
     workload = Ref("Deployment", "n" * 63, "d" * 63)
-    long = [
+    moves = [
         replace(
             record(uid, method),
             instance=Ref("Pod", "n" * 63, f"{'p' * 58}{number:05d}"),
@@ -148,7 +148,7 @@ def test_ten_thousand_moves_fit_into_an_annotation(method: Method) -> None:
         for number, uid in enumerate(uids)
     ]
     journal = RunJournal("r0123abcd", "x")
-    for moving in long[:100]:
+    for moving in moves[:100]:
         journal = journal.begin(moving, uids)
     sizes = [len(journals.write(journal))]
     others = frozenset(map(digest, uids[100:]))
@@ -164,11 +164,11 @@ def test_ten_thousand_moves_fit_into_an_annotation(method: Method) -> None:
     assert max(sizes) < ANNOTATIONS, sizes
 
 
-def test_an_instance_that_was_moved_at_once_is_journaled_once() -> None:
+def test_instance_that_was_moved_at_the_first_attempt_is_in_done_alone() -> None:
     journal = RunJournal("r1", "x").begin(record("a"), ["a", "b"]).begin(record("b"), ["a", "b"])
     journal = journal.end(record("a"), 9.0, outcome=Outcome.MOVED, successor="n")
     assert (dict(journal.tried), journal.attempts("a")) == ({digest("b"): 1}, 1)
-    assert journal.known == {SET: frozenset({digest("b")})}
+    assert journal.known == {REPLICA_SET: frozenset({digest("b")})}
 
 
 @pytest.mark.parametrize(
@@ -185,32 +185,36 @@ def test_an_instance_that_was_moved_at_once_is_journaled_once() -> None:
         ("source", "w1/../w2"),
     ],
 )
-def test_a_journal_that_leads_to_another_object_is_refused(field: str, value: object) -> None:
+def test_journal_with_a_name_that_leads_to_another_path_is_refused(
+    field: str, value: object
+) -> None:
     body = json.loads(journals.write(RunJournal("r1", "x").begin(record("a"), ["a"])))
     body["moves"][0][field] = value
     with pytest.raises(UnreadableJournal, match="cannot be read"):
         journals.read(json.dumps(body))
 
 
-def test_the_move_of_a_pending_instance_has_no_source() -> None:
+def test_move_of_a_pending_instance_has_no_source() -> None:
     journal = RunJournal("r1", "x").begin(replace(record("a"), source=""), ["a"])
     assert journals.read(journals.write(journal)) == journal
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"version":' + "[" * 50 + "]" * 50 + "}"])
-def test_a_journal_that_is_nested_too_deeply_is_refused(text: str) -> None:
+def test_journal_that_is_nested_too_deeply_is_refused(text: str) -> None:
     with pytest.raises(UnreadableJournal, match="nested too deeply"):
         journals.read(text)
 
 
-def test_moves_wait_while_the_journal_is_full() -> None:
-    """An annotation has at most 256 KiB, and a pod of a tenant a name of 253 characters."""
+def test_no_move_begins_while_the_journal_is_full() -> None:
+    """An annotation has at most 256 KiB, and the name of a pod at most 253 characters."""
     journal = RunJournal("r1", "x")
     while journals.has_room(journal):
         name = f"{len(journal.records):0253}"
         pod = Ref("Pod", "shop" * 15, name)
-        one = replace(record(name[-60:], Method.EVICT), instance=pod, workload=pod)
-        journal = journal.begin(one, [one.uid])
-    noted = replace(journal, records=tuple(replace(x, note="n" * 300) for x in journal.records))
-    assert len(noted.records) > 100
-    assert len(journals.write(noted)) < 256 * 1024
+        moving = replace(record(name[-60:], Method.EVICT), instance=pod, workload=pod)
+        journal = journal.begin(moving, [moving.uid])
+    with_notes = replace(
+        journal, records=tuple(replace(x, note="n" * 300) for x in journal.records)
+    )
+    assert len(with_notes.records) > 100
+    assert len(journals.write(with_notes)) < 256 * 1024

@@ -27,7 +27,7 @@ from ansible_collections.virt.placement.plugins.module_utils.scheduler.framework
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.index import Index
 from tests.conformance.scorers import score
 
-from . import reference_scores, worlds
+from . import random_clusters, reference_scores
 from .reference import Verdict, World
 
 thorough = settings(
@@ -37,7 +37,7 @@ thorough = settings(
 )
 
 
-def build(cluster: worlds.Cluster) -> Index:
+def build(cluster: random_clusters.Cluster) -> Index:
     return Index.build(
         map(node_from_manifest, cluster.nodes),
         map(pod_from_manifest, cluster.pods),
@@ -78,9 +78,9 @@ def in_full(pod: Pod) -> Pod:
 
 
 @thorough
-@given(worlds.clusters(), worlds.pod("new"))
+@given(random_clusters.clusters(), random_clusters.pod("new"))
 def test_incoming_pod_gets_the_verdicts_of_the_reference(
-    cluster: worlds.Cluster, manifest: worlds.JSON
+    cluster: random_clusters.Cluster, manifest: random_clusters.JSON
 ) -> None:
     index, world, pod = build(cluster), World(*cluster), pod_from_manifest(manifest)
     for name in world.nodes:
@@ -89,8 +89,8 @@ def test_incoming_pod_gets_the_verdicts_of_the_reference(
 
 
 @thorough
-@given(worlds.clusters())
-def test_running_pods_get_the_verdicts_of_the_reference(cluster: worlds.Cluster) -> None:
+@given(random_clusters.clusters())
+def test_running_pods_get_the_verdicts_of_the_reference(cluster: random_clusters.Cluster) -> None:
     index, world = build(cluster), World(*cluster)
     for manifest in world.pods:
         name = manifest["metadata"]["name"]
@@ -104,9 +104,9 @@ def test_running_pods_get_the_verdicts_of_the_reference(cluster: worlds.Cluster)
 
 
 @thorough
-@given(worlds.clusters(), worlds.pod("new"), st.data())
+@given(random_clusters.clusters(), random_clusters.pod("new"), st.data())
 def test_shared_terms_give_the_verdicts_of_full_selectors(
-    cluster: worlds.Cluster, manifest: worlds.JSON, data: st.DataObject
+    cluster: random_clusters.Cluster, manifest: random_clusters.JSON, data: st.DataObject
 ) -> None:
     nodes = list(map(node_from_manifest, cluster.nodes))
     pods = list(map(pod_from_manifest, cluster.pods))
@@ -121,8 +121,8 @@ def test_shared_terms_give_the_verdicts_of_full_selectors(
 
 
 @thorough
-@given(worlds.clusters(), worlds.pod("new"))
-def test_scores(cluster: worlds.Cluster, manifest: worlds.JSON) -> None:
+@given(random_clusters.clusters(), random_clusters.pod("new"))
+def test_scores(cluster: random_clusters.Cluster, manifest: random_clusters.JSON) -> None:
     index, world, pod = build(cluster), World(*cluster), pod_from_manifest(manifest)
     names = [node.name for node in index.nodes][1:] or ["n0"]
     expected = {

@@ -23,7 +23,7 @@ from ansible_collections.virt.placement.plugins.module_utils.scheduler.selector_
     SelectorCount,
 )
 
-from . import worlds
+from . import random_clusters
 from .test_against_reference import thorough
 
 
@@ -48,7 +48,7 @@ def selections(index: Index) -> dict[t.Any, t.Any]:
     selected: dict[t.Any, t.Any] = {}
     for selector_count in index.selectors._selector_counts.values():
         selected[_name(selector_count)] = {pod_info.key for pod_info in selector_count.members}
-        for key in (worlds.ZONE, worlds.RACK, worlds.HOST):
+        for key in (random_clusters.ZONE, random_clusters.RACK, random_clusters.HOST):
             selected[_name(selector_count), key] = dict(selector_count.by_domain(key))
         for spread in selector_count.spread_counts:
             name = (_name(selector_count), spread.key, spread.eligible.nodes)
@@ -82,7 +82,7 @@ def verdicts(index: Index, judged: t.Iterable[Pod]) -> dict[t.Any, t.Any]:
 class Changes:
     """Does a random thing to an index, and keeps the result to build a fresh one from."""
 
-    def __init__(self, cluster: worlds.Cluster, spare: list[Pod]) -> None:
+    def __init__(self, cluster: random_clusters.Cluster, spare: list[Pod]) -> None:
         self.nodes: list[Node] = list(map(node_from_manifest, cluster.nodes))
         self.spaces = list(map(namespace_from_manifest, cluster.namespaces))
         self.placed = {pod_key(pod): pod for pod in map(pod_from_manifest, cluster.pods)}
@@ -120,9 +120,13 @@ class Changes:
 
 
 @thorough
-@given(worlds.clusters(), st.lists(worlds.pod("q"), min_size=3, max_size=3), st.data())
+@given(
+    random_clusters.clusters(),
+    st.lists(random_clusters.pod("q"), min_size=3, max_size=3),
+    st.data(),
+)
 def test_index_after_changes_equals_a_new_index(
-    cluster: worlds.Cluster, manifests: list[worlds.JSON], data: st.DataObject
+    cluster: random_clusters.Cluster, manifests: list[random_clusters.JSON], data: st.DataObject
 ) -> None:
     spare = [
         dataclasses.replace(pod_from_manifest(manifest), name=f"q{n}")

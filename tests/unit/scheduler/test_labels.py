@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Numbers, keys and selectors at their limits."""
+"""Integers in selectors, label syntax, and selectors: limits and malformed values."""
 
 from __future__ import annotations
 

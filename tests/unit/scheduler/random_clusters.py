@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Small clusters at random, dense with rules that get in each other's way."""
+"""Hypothesis strategies for small random clusters with many constraints that conflict."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ NAMESPACES: list[tuple[str, dict[str, str]]] = [
     ("green", {"team": "t2"}),
     ("plain", {}),
 ]
-GHOST = "ghost"
+MISSING_NAMESPACE = "missing"
 """A namespace that has pods and no object."""
 
-namespaces = st.sampled_from(["blue", "blue", "green", "plain", GHOST])
+namespaces = st.sampled_from(["blue", "blue", "green", "plain", MISSING_NAMESPACE])
 topology_keys = st.sampled_from([ZONE, ZONE, RACK, HOST])
 pod_labels = st.fixed_dictionaries(
     {"app": st.sampled_from(["web", "db"])},
@@ -29,24 +29,26 @@ pod_labels = st.fixed_dictionaries(
 )
 
 
-def _some(strategy: st.SearchStrategy[t.Any], most: int) -> st.SearchStrategy[list[t.Any]]:
-    return st.lists(strategy, min_size=0, max_size=most)
+def _up_to(count: int, strategy: st.SearchStrategy[t.Any]) -> st.SearchStrategy[list[t.Any]]:
+    return st.lists(strategy, min_size=0, max_size=count)
 
 
-def _expression(values: dict[str, list[str]], operators: list[str]) -> st.SearchStrategy[JSON]:
-    def build(key: str, operator: str, listed: list[str]) -> JSON:
+def _expression(
+    values_by_key: dict[str, list[str]], operators: list[str]
+) -> st.SearchStrategy[JSON]:
+    def build(key: str, operator: str, values: list[str]) -> JSON:
         if operator in ("Exists", "DoesNotExist"):
             return {"key": key, "operator": operator}
         if operator in ("Gt", "Lt"):
-            listed = listed[:1]
-        return {"key": key, "operator": operator, "values": listed}
+            values = values[:1]
+        return {"key": key, "operator": operator, "values": values}
 
-    return st.sampled_from(sorted(values)).flatmap(
+    return st.sampled_from(sorted(values_by_key)).flatmap(
         lambda key: st.builds(
             build,
             st.just(key),
             st.sampled_from(operators),
-            st.lists(st.sampled_from(values[key]), min_size=1, max_size=2),
+            st.lists(st.sampled_from(values_by_key[key]), min_size=1, max_size=2),
         )
     )
 
@@ -66,7 +68,9 @@ node_expressions = _expression(_NODE_VALUES, [*_SET_OPERATORS, "Gt", "Lt"])
 some_selectors = st.one_of(
     st.just({}),
     st.builds(lambda labels: {"matchLabels": labels}, pod_labels),
-    st.builds(lambda listed: {"matchExpressions": listed}, st.lists(pod_expressions, max_size=2)),
+    st.builds(
+        lambda expressions: {"matchExpressions": expressions}, st.lists(pod_expressions, max_size=2)
+    ),
 )
 selectors = st.one_of(st.none(), some_selectors)
 namespace_selectors = st.one_of(
@@ -74,28 +78,29 @@ namespace_selectors = st.one_of(
     st.none(),
     st.just({}),
     _expression({"team": ["t1", "t2"], "env": ["prod"]}, _SET_OPERATORS).map(
-        lambda each: {"matchExpressions": [each]}
+        lambda expression: {"matchExpressions": [expression]}
     ),
 )
 
 
 @st.composite
-def pod_term(draw: st.DrawFn, own: str) -> JSON:
-    """A term of a pod whose created-by is `own`: some leave the pod itself out, as KubeVirt's do."""
+def pod_term(draw: st.DrawFn, created_by: str) -> JSON:
+    """A term of a pod with this label created-by. Some terms do not select the pod itself, as the API server
+    writes them for mismatchLabelKeys."""
     term: JSON = {"topologyKey": draw(topology_keys)}
     selector = draw(selectors)
     if selector is not None:
         term["labelSelector"] = dict(selector)
         if draw(st.booleans()):
-            excluded = {"key": CREATED_BY, "operator": "NotIn", "values": [own]}
-            listed = [*selector.get("matchExpressions", []), excluded]
-            term["labelSelector"]["matchExpressions"] = listed
+            excluded = {"key": CREATED_BY, "operator": "NotIn", "values": [created_by]}
+            expressions = [*selector.get("matchExpressions", []), excluded]
+            term["labelSelector"]["matchExpressions"] = expressions
             term["mismatchLabelKeys"] = [CREATED_BY]
-    chosen = draw(namespace_selectors)
-    if chosen is not None:
-        term["namespaceSelector"] = chosen
+    namespace_selector = draw(namespace_selectors)
+    if namespace_selector is not None:
+        term["namespaceSelector"] = namespace_selector
     if draw(st.booleans()):
-        term["namespaces"] = draw(_some(namespaces, 2))
+        term["namespaces"] = draw(_up_to(2, namespaces))
     return term
 
 
@@ -136,8 +141,8 @@ name_fields = st.builds(
 node_terms = st.fixed_dictionaries(
     {},
     optional={
-        "matchExpressions": _some(node_expressions, 2),
-        "matchFields": _some(name_fields, 2),
+        "matchExpressions": _up_to(2, node_expressions),
+        "matchFields": _up_to(2, name_fields),
     },
 )
 node_preferences = st.fixed_dictionaries(
@@ -146,8 +151,8 @@ node_preferences = st.fixed_dictionaries(
         "preference": st.fixed_dictionaries(
             {},
             optional={
-                "matchExpressions": _some(_expression(_NODE_VALUES, _SET_OPERATORS), 2),
-                "matchFields": _some(name_fields, 2),
+                "matchExpressions": _up_to(2, _expression(_NODE_VALUES, _SET_OPERATORS)),
+                "matchFields": _up_to(2, name_fields),
             },
         ),
     }
@@ -166,48 +171,48 @@ host_ports = st.fixed_dictionaries(
 )
 
 
-def _container(asked: JSON, ports: list[JSON], **more: str) -> JSON:
-    return {"name": "c", "resources": {"requests": asked}, "ports": ports, **more}
+def _container(requested: JSON, ports: list[JSON], **fields: str) -> JSON:
+    return {"name": "c", "resources": {"requests": requested}, "ports": ports, **fields}
 
 
 @st.composite
 def pod(draw: st.DrawFn, name: str, nodes: list[str] | None = None) -> JSON:
-    """A pod called `name`; placed on one of `nodes` where they are given."""
+    """A pod with this name, on one of `nodes`; pending without `nodes`."""
     rare = st.integers(0, 3).map(lambda n: n == 0)
-    own = draw(st.sampled_from([f"u-{name}", "u-shared"]))
-    labels = {**draw(pod_labels), CREATED_BY: own}
+    created_by = draw(st.sampled_from([f"u-{name}", "u-shared"]))
+    labels = {**draw(pod_labels), CREATED_BY: created_by}
     if draw(rare):
         del labels[CREATED_BY]
     spec: JSON = {"containers": [_container(draw(requests), [])]}
     if draw(rare):
-        spec["containers"][0]["ports"] = draw(_some(host_ports, 2))
+        spec["containers"][0]["ports"] = draw(_up_to(2, host_ports))
     if draw(rare):
         spec["initContainers"] = [
             _container(draw(requests), []),
-            _container(draw(requests), draw(_some(host_ports, 1)), restartPolicy="Always"),
+            _container(draw(requests), draw(_up_to(1, host_ports)), restartPolicy="Always"),
         ]
     if draw(rare):
         spec["overhead"] = {"cpu": "100m"}
     affinity: JSON = {}
     if draw(rare):
-        affinity["nodeAffinity"] = {REQUIRED: {"nodeSelectorTerms": draw(_some(node_terms, 2))}}
+        affinity["nodeAffinity"] = {REQUIRED: {"nodeSelectorTerms": draw(_up_to(2, node_terms))}}
     if draw(rare):
-        affinity.setdefault("nodeAffinity", {})[PREFERRED] = draw(_some(node_preferences, 2))
+        affinity.setdefault("nodeAffinity", {})[PREFERRED] = draw(_up_to(2, node_preferences))
     for field in ("podAffinity", "podAntiAffinity"):
         if draw(st.booleans()):
-            affinity[field] = {REQUIRED: draw(_some(pod_term(own), 2))}
+            affinity[field] = {REQUIRED: draw(_up_to(2, pod_term(created_by)))}
         if draw(rare):
             weighted = st.fixed_dictionaries(
-                {"weight": st.integers(1, 100), "podAffinityTerm": pod_term(own)}
+                {"weight": st.integers(1, 100), "podAffinityTerm": pod_term(created_by)}
             )
-            affinity.setdefault(field, {})[PREFERRED] = draw(_some(weighted, 2))
+            affinity.setdefault(field, {})[PREFERRED] = draw(_up_to(2, weighted))
     if affinity:
         spec["affinity"] = affinity
     if draw(rare):
         spec["nodeSelector"] = draw(st.sampled_from([{"disk": "ssd"}, {ZONE: "a"}, {}]))
     if draw(st.booleans()):
-        spec["topologySpreadConstraints"] = draw(_some(spread_constraints, 2))
-    spec["tolerations"] = draw(_some(tolerations, 2))
+        spec["topologySpreadConstraints"] = draw(_up_to(2, spread_constraints))
+    spec["tolerations"] = draw(_up_to(2, tolerations))
     metadata = {"name": name, "namespace": draw(namespaces), "labels": labels}
     if nodes is not None:
         spec["nodeName"] = draw(st.sampled_from(nodes))
@@ -230,17 +235,17 @@ def node(draw: st.DrawFn, name: str) -> JSON:
             },
         )
     )
-    spec: JSON = {"taints": draw(_some(taints, 1))}
+    spec: JSON = {"taints": draw(_up_to(1, taints))}
     if draw(st.integers(0, 5)) == 0:
         spec["unschedulable"] = True
-    amounts = {"cpu": draw(st.sampled_from(["2", "4"])), "memory": "4Gi"}
-    amounts["pods"] = draw(st.sampled_from(["2", "9"]))
+    allocatable = {"cpu": draw(st.sampled_from(["2", "4"])), "memory": "4Gi"}
+    allocatable["pods"] = draw(st.sampled_from(["2", "9"]))
     if draw(st.booleans()):
-        amounts["example.com/card"] = "1"
+        allocatable["example.com/card"] = "1"
     return {
         "metadata": {"name": name, "labels": labels},
         "spec": spec,
-        "status": {"allocatable": amounts},
+        "status": {"allocatable": allocatable},
     }
 
 
@@ -251,10 +256,10 @@ class Cluster(t.NamedTuple):
 
 
 @st.composite
-def clusters(draw: st.DrawFn, most_pods: int = 6) -> Cluster:
+def clusters(draw: st.DrawFn, max_pods: int = 6) -> Cluster:
     names = [f"n{n}" for n in range(draw(st.integers(1, 4)))]
     return Cluster(
         [draw(node(name)) for name in names],
-        [draw(pod(f"p{n}", names)) for n in range(draw(st.integers(0, most_pods)))],
+        [draw(pod(f"p{n}", names)) for n in range(draw(st.integers(0, max_pods)))],
         [{"metadata": {"name": name, "labels": labels}} for name, labels in NAMESPACES],
     )

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One cluster linted in both ways: as it stands, and as manifests in a folder."""
+"""Lint one cluster in both ways: read from its API, and as manifests in files."""
 
 from __future__ import annotations
 
@@ -12,33 +12,36 @@ from ansible_collections.virt.placement.plugins.module_utils.model.findings impo
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
 from tests.unit.compliance.cluster import Cluster
 
-Found = dict[str, Finding]
+FindingsByName = dict[str, Finding]
 
 
-def online(cluster: Cluster, **changes: t.Any) -> Found:
-    """Findings by name; a test of one finding wants one of each at most."""
+def online(cluster: Cluster, **changes: t.Any) -> FindingsByName:
+    """Findings by name. Fails if two have the same name."""
     return _by_name(lint(cluster.snapshot(**changes)))
 
 
-def offline(cluster: Cluster, *, nodes: bool = False, platform: Platform | None = None) -> Found:
-    """Findings of the workloads' manifests alone, or with those of the nodes."""
+def offline(
+    cluster: Cluster, *, nodes: bool = False, platform: Platform | None = None
+) -> FindingsByName:
+    """Findings of the manifests of the workloads, and with `nodes` of the nodes. Fails if two have the same
+    name."""
     return _by_name(lint_manifests(manifests(cluster, nodes=nodes), platform=platform))
 
 
 def manifests(cluster: Cluster, *, nodes: bool = False) -> list[dict[str, t.Any]]:
     versions = {"VirtualMachine": "kubevirt.io/v1", "Deployment": "apps/v1"}
-    found = [
+    manifests = [
         {"apiVersion": versions.get(ref.kind, "v1"), **manifest}
         for ref, manifest in cluster.workloads.items()
     ]
     if nodes:
-        found += [{"kind": "Node", **manifest} for manifest in cluster.nodes.values()]
-    return found
+        manifests += [{"kind": "Node", **manifest} for manifest in cluster.nodes.values()]
+    return manifests
 
 
-def _by_name(found: t.Iterable[Finding]) -> Found:
-    by_name: Found = {}
-    for finding in found:
+def _by_name(findings: t.Iterable[Finding]) -> FindingsByName:
+    by_name: FindingsByName = {}
+    for finding in findings:
         assert finding.name not in by_name, (by_name[finding.name], finding)
         assert finding.why.endswith(".") and finding.advice.endswith("."), finding
         by_name[finding.name] = finding
