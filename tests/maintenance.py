@@ -49,7 +49,7 @@ class Maintenance(Shop):
     def maintain_one_step(self, state: str, *nodes: str, **options: t.Any) -> Object:
         """The first step, as of a task that is killed after it."""
         params = self._params(state, nodes, options)
-        return t.cast(Object, self._run_module(node_maintenance.main, {**params, "_run": {}}))
+        return t.cast(Object, self._run_module(node_maintenance.main, {**params, "step_state": {}}))
 
     def task(self, main: t.Callable[[], None], identity: str, **options: t.Any) -> Object:
         """The result of a module that has no steps."""

@@ -113,13 +113,13 @@ class Shop:
         lists: dict[str, list[t.Any]] = {name: [] for name in gathered}
         began = time.monotonic()
         while True:
-            result = self._run_module(main, {**params, "_run": run}, check=check, diff=diff)
+            result = self._run_module(main, {**params, "step_state": run}, check=check, diff=diff)
             for name, items in lists.items():
                 items += result.get(name) or []
             if result.get("failed") or result["finished"]:
                 return {**result, **lists}
             assert time.monotonic() - began < seconds, lists["progress"]
-            run = {**result["_run"], "elapsed": time.monotonic() - began}
+            run = {**result["step_state"], "elapsed": time.monotonic() - began}
 
     def disruptions(self, since: t.Any, *, refused: bool = True) -> list[tuple[str, str]]:
         """What was deleted, evicted, restarted or migrated by the collection, from the audit log;

@@ -111,11 +111,11 @@ class ActionModule(KubeconfigAction):
                 if result.get("failed") and not self._task.no_log:
                     del result["progress"]  # Ansible prints a failed result: these lines once more
                 return result
-            run = {**step["_run"], "elapsed": time.monotonic() - began}
+            run = {**step["step_state"], "elapsed": time.monotonic() - began}
 
     def _step(self, run: Result, task_vars: Result) -> Result:
         try:
-            return self._run_module({**self._task.args, "_run": run}, task_vars)
+            return self._run_module({**self._task.args, "step_state": run}, task_vars)
         finally:
             self._loader.cleanup_all_tmp_files()
 
@@ -159,7 +159,7 @@ class ActionModule(KubeconfigAction):
     def _leave(self, host: str, step: Result, run: Result, task_vars: Result) -> t.NoReturn:
         """Say what is in flight, and end. A step that did not hear of the interruption is followed by
         one that only gives the Lease back."""
-        run = step.get("_run") or run
+        run = step.get("step_state") or run
         if "errors" not in step and run.get("transitions") and "interrupted" in run:
             step = self._step({**run, "interrupted": True}, task_vars)
         lines = [*self._unread(step), str(step.get("msg") or "interrupted")]
@@ -191,6 +191,6 @@ class ActionModule(KubeconfigAction):
 
 def _for_users(step: Result) -> Result:
     """Without what steps hand to one another."""
-    step.pop("_run", None)
-    step.get("invocation", {}).get("module_args", {}).pop("_run", None)
+    step.pop("step_state", None)
+    step.get("invocation", {}).get("module_args", {}).pop("step_state", None)
     return step

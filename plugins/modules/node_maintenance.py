@@ -109,8 +109,8 @@ options:
       - Seconds for reading and evaluating the cluster before the task starts. O(run_timeout) limits the task itself.
     type: int
     default: 120
-  _run:
-    description: Set by the action plugin. Do not set it.
+  step_state:
+    description: What the task hands from one of its steps to the next. It sets this itself; do not set it.
     type: dict
     default: {}
 requirements:
@@ -484,7 +484,7 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
     "allow_findings": {"type": "list", "elements": "str", "default": []},
     "run_timeout": {"type": "int", "default": 3600},
     "move_timeout": {"type": "int", "default": 600},
-    "_run": {"type": "dict", "default": {}},
+    "step_state": {"type": "dict", "default": {}},
 }
 
 

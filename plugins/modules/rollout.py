@@ -118,8 +118,8 @@ options:
       - For a job that will have something to move later. It fails before it has done anything else.
     type: bool
     default: false
-  _run:
-    description: Set by the action plugin. Do not set it.
+  step_state:
+    description: What the task hands from one of its steps to the next. It sets this itself; do not set it.
     type: dict
     default: {}
   run_timeout:
@@ -510,7 +510,7 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
     "require_rights": {"type": "bool", "default": False},
     "run_timeout": {"type": "int", "default": 3600},
     "move_timeout": {"type": "int", "default": 600},
-    "_run": {"type": "dict", "default": {}},
+    "step_state": {"type": "dict", "default": {}},
 }
 
 

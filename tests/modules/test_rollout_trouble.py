@@ -553,7 +553,7 @@ def test_well_placed_instance_is_returned_and_reported_now_or_after_the_moves(sh
     assert result["progress"][-1].endswith(
         f"/{stands['name']}: placed correctly; enforced from its next migration"
     )
-    assert "_run" not in result
+    assert "step_state" not in result
     assert "waiting" not in result
     assert shop.roll(check=True)["not_enforced"] == [stands]
 

@@ -193,3 +193,5 @@ def test_a_module_begins_with_what_it_does_in_at_most_two_sentences(name: str) -
     assert all(len(sentence.split()) <= 32 for sentence in sentences)
     verb = sentences[0].split()[0]
     assert verb.endswith("s"), f"{name} does something: a verb, not {verb!r}"
+    internal = [option for option in documentation.get("options", {}) if option.startswith("_")]
+    assert internal == [], "ansible-doc sorts it before what users look for"

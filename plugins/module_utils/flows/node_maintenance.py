@@ -25,7 +25,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     """Raises InvalidInput with every fault of the options and every reason not to begin, PartialFailure
     with what was done before a failure, and ApiError where nothing was begun."""
     options = parse_options(module.params, topology_of(module.params))
-    previous_step = module.params["_run"]
+    previous_step = module.params["step_state"]
     step: DrainStep | InServiceStep
     with until_interrupted() as listening:
         if options.state == "in_service":
@@ -56,7 +56,7 @@ def _as_json(result: StepResult) -> dict[str, t.Any]:
         "stop_reason",
         "progress",
         "_shown",
-        "_run",
+        "step_state",
     )
     body = result.as_json()
     return {name: body[name] for name in names if name in body}

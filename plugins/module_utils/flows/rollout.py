@@ -27,7 +27,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         result = rollout_step(
             api,
             parse_options(module.params, topology.resolve("zone")),
-            RolloutState.read(module.params["_run"]),
+            RolloutState.read(module.params["step_state"]),
             check=module.check_mode,
             listening=listening,
         )

@@ -77,7 +77,7 @@ LAST_QUESTION = 2.0
 
 
 SERVER = "server"
-"""Where in `_run` the digests of the API server are."""
+"""Where in `step_state` the digests of the API server are."""
 
 READER = "the ClusterRole virt-placement-reader (rbac/reader.yml) has every right to list"
 
@@ -98,7 +98,7 @@ def run_task(module: AnsibleModule, run: Run) -> None:
     try:
         if module.params["timeout"] < 1:
             raise InvalidInput([InputError("timeout", "must be at least 1 second")])
-        previous_server = module.params.get("_run", {}).get(SERVER)
+        previous_server = module.params.get("step_state", {}).get(SERVER)
         if expected := module.params["cluster_uid"]:
             api.transport.check = lambda session: _checked(
                 ApiClient(Transport(lambda: session), api.deadline),
@@ -112,8 +112,8 @@ def run_task(module: AnsibleModule, run: Run) -> None:
             api.transport.session.require(previous_server, "a step of this run has ended")
         with _computing_bounded(module, api):
             result = run(module, api)
-        if "_run" in result:
-            result["_run"][SERVER] = api.transport.session.server
+        if "step_state" in result:
+            result["step_state"][SERVER] = api.transport.session.server
         if not cluster["uid"]:
             cluster.update(_identity(module, api))
     except InvalidInput as error:
@@ -144,7 +144,7 @@ def _computing_bounded(
 ) -> contextlib.AbstractContextManager[None]:
     """A task that has written reports what it wrote, however long it takes. Each step of a run has its own
     limit (`rollout/step`)."""
-    if "_run" in module.params:
+    if "step_state" in module.params:
         return contextlib.nullcontext()
     written = ("create", "patch", "update", "delete")
     return computing_bounded(

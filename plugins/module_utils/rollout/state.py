@@ -183,7 +183,7 @@ class RolloutState:
 
     @classmethod
     def read(cls: type[AnyState], given: t.Mapping[str, JSON] | None) -> AnyState:
-        """From the option `_run`. Unknown keys are left out, values take their types."""
+        """From the option `step_state`. Unknown keys are left out, values take their types."""
         default = dataclasses.asdict(cls())
         values = {name: value for name, value in (given or {}).items() if name in default}
         return cls(**{name: type(default[name])(value) for name, value in values.items()})
@@ -247,7 +247,7 @@ class StepResult:
             "stop_reason": self.stop_reason,
             "progress": list(map(one_line, self.progress)),
             **({"_shown": self.shown} if self.shown else {}),
-            **({} if self.finished else {"_run": self.state.as_json()}),
+            **({} if self.finished else {"step_state": self.state.as_json()}),
         }
 
     def judge_skipped(self, plan: Plan, *, fail: bool) -> None:

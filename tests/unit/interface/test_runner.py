@@ -56,7 +56,7 @@ def ends(run_module: RunModule, server: ScriptedServer) -> t.Any:
 def stepped(run_module: RunModule, server: ScriptedServer) -> t.Any:
     """Runs a step of a run against the scripted server."""
     server.plays(*[KUBE_SYSTEM] * 9)
-    spec = {**argument_spec(), "_run": {"type": "dict", "default": {}}}
+    spec = {**argument_spec(), "step_state": {"type": "dict", "default": {}}}
 
     def call(run: Run, **params: t.Any) -> dict[str, t.Any]:
         given = {"host": server.url, "api_key": "secret-token", **params}
@@ -106,15 +106,15 @@ def test_after_401_the_cluster_is_compared_again(ends: t.Any, server: ScriptedSe
 
 def step(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     api.get("/api/v1/namespaces/kube-system")
-    return {"_run": {"run": "r1"}}
+    return {"step_state": {"run": "r1"}}
 
 
 def test_a_step_goes_on_with_the_server_of_the_step_before(
     stepped: t.Any, server: ScriptedServer
 ) -> None:
-    handed_on = stepped(step)["_run"]
+    handed_on = stepped(step)["step_state"]
     assert handed_on.keys() == {"run", "server"}
-    assert not stepped(step, _run=handed_on).get("failed")
+    assert not stepped(step, step_state=handed_on).get("failed")
     assert server.url not in json.dumps(handed_on)
 
 
@@ -122,7 +122,7 @@ def test_a_step_goes_on_with_the_server_of_the_step_before(
 def test_a_step_ends_the_run_where_host_or_certificates_changed_since_the_one_before(
     stepped: t.Any, server: ScriptedServer, changed: str
 ) -> None:
-    handed_on = stepped(step)["_run"]
+    handed_on = stepped(step)["step_state"]
     before = list(server.requests)
     other: dict[str, t.Any]
     if changed == "host":
@@ -131,7 +131,7 @@ def test_a_step_ends_the_run_where_host_or_certificates_changed_since_the_one_be
     else:
         other = {"validate_certs": False}
         message = "trusts another certificate authority"
-    result = stepped(lambda module, api: pytest.fail("must not run"), _run=handed_on, **other)
+    result = stepped(lambda module, api: pytest.fail("must not run"), step_state=handed_on, **other)
     assert result["failed"]
     assert (
         f"a step of this run has ended, and the configuration that was read again {message}"
@@ -143,7 +143,7 @@ def test_a_step_ends_the_run_where_host_or_certificates_changed_since_the_one_be
 def test_later_step_leaves_an_outage_to_its_run_and_is_checked_before_its_first_request(
     stepped: t.Any, server: ScriptedServer
 ) -> None:
-    handed_on = stepped(step)["_run"]
+    handed_on = stepped(step)["step_state"]
     other = answer({"metadata": {"name": "kube-system", "uid": "cluster-2"}})
     server.plays(status(501, "NotImplemented"), other)
 
@@ -153,7 +153,7 @@ def test_later_step_leaves_an_outage_to_its_run_and_is_checked_before_its_first_
         return step(_module, api)
 
     before = len(server.requests)
-    result = stepped(waits, _run=handed_on, cluster_uid="cluster-1")
+    result = stepped(waits, step_state=handed_on, cluster_uid="cluster-1")
     assert "is cluster cluster-2, and cluster_uid says cluster-1: another" in result["msg"]
     assert server.requests[before:] == ["GET /api/v1/namespaces/kube-system"] * 2
 

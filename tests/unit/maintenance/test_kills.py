@@ -191,7 +191,7 @@ def maintain(server: KubeVirt, state: str, node: str, **options: t.Any) -> Objec
     """Steps until the task has ended. Between two of them the time is over for which a Lease is held."""
     run: Object = {}
     for number in range(1, 30):
-        given = {"nodes": [node], "state": state, "_run": run, **options}
+        given = {"nodes": [node], "state": state, "step_state": run, **options}
         task = type("Module", (tasks.FakeModule,), {"given": given})
         with (
             mock.patch.object(node_maintenance, "AnsibleModule", task),
@@ -205,7 +205,7 @@ def maintain(server: KubeVirt, state: str, node: str, **options: t.Any) -> Objec
         result: Object = ended.value.args[0]
         if result.get("failed") or result["finished"]:
             return result
-        run = {**result["_run"], "elapsed": 25.0 * number}
+        run = {**result["step_state"], "elapsed": 25.0 * number}
     raise AssertionError(f"{state} of {node} has not ended: {result['progress']}")
 
 

@@ -316,10 +316,12 @@ def test_state_travels_as_json() -> None:
 
 def test_only_a_step_that_is_followed_by_another_hands_its_state_on() -> None:
     assert (
-        StepResult(finished=False, state=RolloutState("r1", 3)).as_json()["_run"]["transitions"]
+        StepResult(finished=False, state=RolloutState("r1", 3)).as_json()["step_state"][
+            "transitions"
+        ]
         == 3
     )
-    assert "_run" not in StepResult(finished=True, state=RolloutState("r1", 3)).as_json()
+    assert "step_state" not in StepResult(finished=True, state=RolloutState("r1", 3)).as_json()
 
 
 @pytest.mark.parametrize(
