@@ -354,12 +354,7 @@ def from_answer(
 ) -> ApiError:
     """The error that an answer with a status of 300 or more stands for."""
     status_object = _status_object(body)
-    causes = tuple(
-        Cause(
-            str(c.get("reason") or ""), cut(str(c.get("message") or "")), str(c.get("field") or "")
-        )
-        for c in (status_object.get("details") or {}).get("causes") or ()
-    )
+    causes = _causes(status_object.get("details"))
     error = _BY_STATUS.get(status) or _by_class(status)
     if error is Invalid and request.content_type == JSON_PATCH and not causes:
         # The server answers a patch that cannot be applied with 422 and names no field; a
@@ -370,10 +365,20 @@ def from_answer(
         request,
         text,
         status=status,
-        reason=str(status_object.get("reason") or ""),
+        reason=cut(str(status_object.get("reason") or "")),
         causes=causes,
         retry_after=_seconds(headers.get("Retry-After")),
         is_status=bool(status_object),
+    )
+
+
+def _causes(details: object) -> tuple[Cause, ...]:
+    """Those of the documented form: the server of an aggregated API may send another one."""
+    listed = details.get("causes") if isinstance(details, dict) else None
+    return tuple(
+        Cause(*(cut(str(cause.get(name) or "")) for name in ("reason", "message", "field")))
+        for cause in (listed if isinstance(listed, list) else ())
+        if isinstance(cause, dict)
     )
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import typing as t
 
@@ -354,3 +355,11 @@ def test_text_of_the_server_cannot_forge_lines_or_move_the_cursor() -> None:
 def test_a_quoted_object_is_left_out() -> None:
     assert errors.cut('cannot decode "{\\"data\\": 1}": bad') == 'cannot decode "{...}": bad'
     assert len(errors.cut('"{' * 400_000)) == errors.TEXT_LIMIT, "and not for hours"
+
+
+@pytest.mark.parametrize("details", ["text", 5, {"causes": "text"}, {"causes": [None, "text"]}])
+def test_status_of_another_form_is_an_error_without_causes(details: object) -> None:
+    body = {"kind": "Status", "reason": "Bad\x1b[2J", "details": details}
+    request = errors.ApiRequest("PATCH", NODE, errors.JSON_PATCH)
+    refused = errors.from_answer(request, 422, {}, json.dumps(body).encode())
+    assert (refused.causes, refused.reason) == ((), "Bad?[2J")
