@@ -20,11 +20,14 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.move import
 
 from . import cluster
 from .cluster import OTHERS, TENANT, Object, Objects, template_of
+from .refusals import Refusal
 from .server import Server
 from .tasks import Result, run
 
 Task = tuple[str, Result, bool]
 Writes = list[tuple[str, str]]
+
+ALLOWED = sorted({"bare_pod", "pending_changes", "no_place", "eviction_fails", "pdb_impossible"})
 
 TASKS: tuple[Task, ...] = (
     ("placement_info", {"details": "all"}, True),
@@ -55,6 +58,24 @@ TASKS: tuple[Task, ...] = (
     ("node_labels", {"per_node": {"w1": {"zone": "b"}}}, True),
 )
 """Modules with options, and whether they run in check mode."""
+
+WRITING: tuple[Task, ...] = (
+    ("rules", {"namespace": OTHERS, "prune": True, "workload_rollout": "allow"}, False),
+    ("rules", {"namespace": TENANT, "prune": True, "workload_rollout": "allow"}, False),
+    ("node_labels", {"per_node": {"w1": {"zone": "b"}, "w4": {"zone": "a"}}, "force": True}, False),
+    *(task for task in TASKS if not task[2]),
+    ("rollout", {"namespaces": [TENANT], "scope": "all", "allow": ["recreate"]}, False),
+    *(
+        (
+            "node_maintenance",
+            {"nodes": ["w1"], "state": "drained", "vm_policy": policy, "allow_findings": ALLOWED},
+            False,
+        )
+        for policy in ("migrate", "restart", "stop")
+    ),
+    ("node_maintenance", {"nodes": ["w1"], "state": "cordoned"}, False),
+    ("node_maintenance", {"nodes": ["w1"], "state": "in_service"}, False),
+)
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
@@ -114,15 +135,34 @@ MARK = (
 def check(task: Task, objects: Objects) -> tuple[Result, Writes]:
     """Runs a task on these objects. Raises AssertionError and whatever the task raises. A move that the
     journal has is continued wherever it is: who may write the Lease is trusted."""
-    name, options, check_mode = task
     server = Server(objects)
+    return _check(task, server), server.writes
+
+
+def check_refused(task: Task, case: tuple[Objects, t.Sequence[Refusal]]) -> None:
+    """As `check` while the server refuses writes, and afterwards."""
+    objects, refusals = case
+    server = Server(objects, refusals)
+    _check(task, server)
+    server.refusing = ()
+    lease = server.objects[f"{LEASE}/virt-placement"]
+    server.objects[f"{LEASE}/virt-placement"] = {
+        **lease,
+        "spec": {**lease["spec"], "holderIdentity": ""},  # its holder is seen to be dead
+    }
+    _check(task, server)
+
+
+def _check(task: Task, server: Server) -> Result:
+    name, options, check_mode = task
+    objects = dict(server.objects)
     result = run(name, server, options, check=check_mode)
     assert not (check_mode and server.writes), server.writes
     json.dumps(result, ensure_ascii=False).encode()  # as Ansible does: half a character is refused
     _check_texts(result)
     if not _journal_of(objects) and (text := _journal_of(server.objects)):
         journals.read(text)  # the next run can go on with it
-    return result, server.writes
+    return result
 
 
 def _journal_of(objects: Objects) -> str:

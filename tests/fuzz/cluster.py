@@ -167,7 +167,23 @@ def _virtual_machine(namespace: str, name: str, node: str) -> t.Iterator[Object]
         },
     )
     yield vm
-    yield from _vmi(namespace, name, node or "w1", vm, template)
+    vmi, pod = _vmi(namespace, name, node or "w1", vm, template)
+    revision = _revision(vm, vmi)
+    vmi["status"]["virtualMachineRevisionName"] = revision["metadata"]["name"]
+    yield from (vmi, pod, revision)
+
+
+def _revision(vm: Object, vmi: Object) -> Object:
+    """What the VM was when its VMI started (KubeVirt, virt-controller, createVMRevision)."""
+    return _object(
+        "apps/v1",
+        "ControllerRevision",
+        f"revision-start-vm-{vm['metadata']['uid']}-1",
+        vm["metadata"]["namespace"],
+        metadata=_owned_by(vmi),
+        data={"spec": vm["spec"]},
+        revision=1,
+    )
 
 
 def _vmi(
@@ -262,9 +278,9 @@ def _pool(namespace: str) -> t.Iterator[Object]:
     version, kind = "pool.kubevirt.io/v1beta1", "VirtualMachinePool"
     workload = _replicated(version, kind, "pool", namespace, virtualMachineTemplate=vms)
     yield workload
-    vm, vmi, pod = _virtual_machine(namespace, "pool0", "w4")
+    vm, *started = _virtual_machine(namespace, "pool0", "w4")
     vm["metadata"] |= _owned_by(workload)
-    yield from (vm, vmi, pod)
+    yield from (vm, *started)
 
 
 def _pod_template(name: str) -> Object:

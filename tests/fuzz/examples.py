@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from . import checks, mutations
-from .cluster import Objects
 from .mutations import of_platform, of_tenant
+from .refusals import Refusal, refusals
 from .tasks import Stuck
 
 BATCH = 200
@@ -35,17 +35,25 @@ class Altered(dict[str, t.Any]):
         return f"changed {str(new)[:6000]}, removed {sorted(before.keys() - self.keys())}"
 
 
-Check = t.Callable[[checks.Task, Objects], object]
+Check = t.Callable[[checks.Task, t.Any], object]
 
 TENANT = st.builds(Altered, of_tenant(checks.base()))
 APART = st.builds(Altered, of_tenant(checks.base(), mutations.APART))
 PLATFORM = st.builds(Altered, of_platform(checks.base(), checks.journal(), checks.MARK))
-PROPERTIES: t.Mapping[str, tuple[st.SearchStrategy[Altered], Check]] = {
-    "tenant": (TENANT, checks.check_others),
-    "apart": (APART, checks.check_apart),
-    "platform": (PLATFORM, checks.check),
+
+
+@st.composite
+def _refused(draw: t.Any) -> tuple[Altered, list[Refusal]]:
+    return draw(PLATFORM if draw(st.booleans()) else TENANT), draw(refusals)
+
+
+PROPERTIES: t.Mapping[str, tuple[t.Sequence[checks.Task], st.SearchStrategy[t.Any], Check]] = {
+    "tenant": (checks.TASKS, TENANT, checks.check_others),
+    "apart": (checks.TASKS, APART, checks.check_apart),
+    "platform": (checks.TASKS, PLATFORM, checks.check),
+    "refused": (checks.WRITING, _refused(), checks.check_refused),
 }
-"""What is changed, and what holds all the same."""
+"""Tasks, what is changed before them, and what holds all the same."""
 
 
 @dataclass
@@ -57,12 +65,12 @@ class Search:
 
     def batch(self, number: int, size: int = BATCH) -> None:
         """So many examples of one seed for each property."""
-        for objects, check in PROPERTIES.values():
-            prop = given(st.sampled_from(checks.TASKS), objects)(self._example(check))
+        for tasks, objects, check in PROPERTIES.values():
+            prop = given(st.sampled_from(tasks), objects)(self._example(check))
             seed(number)(settings(_SETTINGS, max_examples=size)(prop))()
 
-    def _example(self, check: Check) -> t.Callable[[checks.Task, Altered], None]:
-        def example(task: checks.Task, objects: Altered) -> None:
+    def _example(self, check: Check) -> t.Callable[[checks.Task, t.Any], None]:
+        def example(task: checks.Task, objects: t.Any) -> None:
             self.examples += 1
             try:
                 check(task, objects)

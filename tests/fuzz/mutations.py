@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from .cluster import OTHERS, TENANT, WORKLOADS, Object, Objects, of_kind, path_of, template_of
 from .placements import own_placements, placements
 from .specs import some, spec_changes
-from .values import PREFIX, labels, mutated_text, names, texts
+from .values import PREFIX, labels, mutated, mutated_text, names, storable, texts, values
 
 
 @st.composite
@@ -169,8 +169,18 @@ def lifecycle_changes(draw: t.Any, objects: Objects) -> None:
         other["metadata"]["uid"] = f"copy-{len(objects)}"
         if path_of(other) not in objects:
             objects[path_of(other)] = other
-            if "nodeName" in other["spec"] and draw(st.booleans()):
+            if "nodeName" in other.get("spec", {}) and draw(st.booleans()):
                 del other["spec"]["nodeName"]
+
+
+@st.composite
+def revision_changes(draw: t.Any, objects: Objects) -> None:
+    """What VMs were when they started is something else, of another form, or forgotten."""
+    revision = objects[draw(st.sampled_from(of_kind(objects, "ControllerRevision")))]
+    data = revision.pop("data", {})
+    if draw(st.integers(0, 4)) > 0:
+        data = draw(values) if draw(st.integers(0, 4)) == 0 else mutated(draw, data)
+        revision["data"] = storable(data)
 
 
 Change = t.Callable[[Objects], st.SearchStrategy[None]]
@@ -184,6 +194,7 @@ APART: t.Sequence[Change] = (
     condition_changes,
     owner_changes,
     lifecycle_changes,
+    revision_changes,
 )
 """Changes after which kube-scheduler decides about pods of others as before."""
 

@@ -8,7 +8,10 @@ import json
 import typing as t
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
+from ansible_collections.virt.placement.plugins.module_utils.api.client import (
+    ApiClient,
+    RetryPolicy,
+)
 from ansible_collections.virt.placement.plugins.module_utils.api.errors import MERGE_PATCH
 from ansible_collections.virt.placement.plugins.module_utils.api.transport import (
     Deadline,
@@ -23,18 +26,23 @@ from ansible_collections.virt.placement.plugins.module_utils.model.write import 
     patched,
 )
 
+from .refusals import Refusal
+
 Object = dict[str, t.Any]
 
 
 class Server:
     """Objects by path. `writes` are the method and path of each write that was accepted."""
 
-    def __init__(self, objects: t.Mapping[str, Object]) -> None:
+    def __init__(self, objects: t.Mapping[str, Object], refusals: t.Sequence[Refusal] = ()) -> None:
         self.objects = dict(objects)
+        self.refusing = refusals
+        self._left = [refusal.times for refusal in refusals]
         self.writes: list[tuple[str, str]] = []
 
     def client(self) -> ApiClient:
-        return ApiClient(_InProcess(self), Deadline(60, sleep=lambda _seconds: None))
+        deadline = Deadline(60, sleep=lambda _seconds: None)
+        return ApiClient(_InProcess(self), deadline, RetryPolicy(budget=50))
 
     def answer(
         self, method: str, path: str, body: t.Any, content_type: str, *, dry_run: bool = False
@@ -44,6 +52,10 @@ class Server:
             return (200, found) if found is not None else _status(404, "NotFound", path)
         if path.endswith("selfsubjectaccessreviews"):
             return 201, {**body, "status": {"allowed": True}}
+        for n, refusal in enumerate(self.refusing):
+            if self._left[n] != 0 and refusal.is_about(method, path, dry_run=dry_run):
+                self._left[n] -= 1
+                return refusal.answer
         if dry_run:
             return 201, body
         self.writes.append((method, path))

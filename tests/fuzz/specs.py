@@ -68,7 +68,7 @@ _domains = some(
 
 @st.composite
 def spec_changes(draw: t.Any, objects: Objects) -> None:
-    item = objects[draw(st.sampled_from(of_kind(objects)))]
+    item = objects[draw(st.sampled_from([x for x in of_kind(objects) if "spec" in objects[x]]))]
     spec, kind = item["spec"], item["kind"]
     if kind in WORKLOADS and kind != "VirtualMachine" and draw(st.booleans()):
         spec["replicas"] = draw(st.one_of(counts, st.none()))

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import math
 import typing as t
 
 from hypothesis import strategies as st
@@ -137,6 +138,17 @@ def mutated(draw: Draw, value: t.Any) -> t.Any:
             return [*value[:place], *value[place + 1 :]]
         return [*value, value[place]]
     return draw(values)
+
+
+def storable(value: t.Any) -> t.Any:
+    """What the API server would have kept of it: finite numbers and whole characters."""
+    if isinstance(value, dict):
+        return {storable(key): storable(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return list(map(storable, value))
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    return 0.0 if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def mutated_text(draw: Draw, text: str) -> str:
