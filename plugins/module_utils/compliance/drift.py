@@ -375,9 +375,11 @@ class EvaluatedInstances:
     reader: DeclaredReader
 
 
-def evaluated_instances(view: ClusterView) -> EvaluatedInstances:
-    """All instances of a cluster."""
-    reader = DeclaredReader(view.snapshot)
+def evaluated_instances(
+    view: ClusterView, reader: DeclaredReader | None = None
+) -> EvaluatedInstances:
+    """All instances of a cluster. `reader` is one of its snapshot."""
+    reader = reader or DeclaredReader(view.snapshot)
     comparison = DriftComparison(view.snapshot, reader)
     placed, waiting = [], []
     for instance in view.instances:

@@ -31,6 +31,7 @@ from ..model.verdict import (
 from ..scheduler.framework import FilterStatus
 from ..scheduler.index import Index
 from ..view.view import ClusterView
+from .declared import DeclaredReader
 from .drift import (
     EvaluatedInstance,
     EvaluatedInstances,
@@ -76,16 +77,18 @@ def judge(
     namespaces: t.Collection[str] | None = None,
     details: bool = False,
     count_moves: MovesCounter | None = None,
+    reader: DeclaredReader | None = None,
 ) -> Verdicts:
     """The verdicts of the instances of `workloads` (None: all) in `namespaces` (None: all).
 
     Other instances get no verdict, but their affinity and anti-affinity count. With `details` every
     verdict lists the other nodes where the instance could run, and lists of nodes are not cut at
-    NODES_LISTED. Without `count_moves` the verdicts have no `moves_needed`.
+    NODES_LISTED. Without `count_moves` the verdicts have no `moves_needed`. `reader` is one of the
+    snapshot, which others use, too.
     """
     scope = _JudgeScope(workloads, namespaces)
     view = ClusterView(snapshot)
-    instances = evaluated_instances(view)
+    instances = evaluated_instances(view, reader)
     index = view.index
     judge = Judge(snapshot, instances, index, topology or Topology.of(), details)
     moves: t.Mapping[str, MoveCount] = {}

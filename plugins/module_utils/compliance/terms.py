@@ -12,6 +12,7 @@ from __future__ import annotations
 import enum
 import typing as t
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from ..kubevirt import labels as platform_terms
 from ..model.objects import (
@@ -70,26 +71,18 @@ class Term:
 class TermSet:
     """The terms of a placement, made when they are first asked for."""
 
-    __slots__ = ("_labels", "_ordered", "_placement", "_terms")
-
     def __init__(self, placement: Placement, labels: Labels | None = None) -> None:
         self._placement = placement
         self._labels = labels or {}
-        self._terms: frozenset[Term] | None = None
-        self._ordered: tuple[Term, ...] | None = None
 
-    @property
+    @cached_property
     def terms(self) -> frozenset[Term]:
-        if self._terms is None:
-            self._terms = frozenset(terms_of(self._placement, self._labels))
-        return self._terms
+        return frozenset(terms_of(self._placement, self._labels))
 
-    @property
+    @cached_property
     def ordered(self) -> tuple[Term, ...]:
         """The terms in an order that does not change."""
-        if self._ordered is None:
-            self._ordered = tuple(sorted(self.terms, key=lambda x: (x.kind, str(x.source))))
-        return self._ordered
+        return tuple(sorted(self.terms, key=lambda x: (x.kind, str(x.source))))
 
 
 def terms_of(placement: Placement, labels: Labels) -> tuple[Term, ...]:

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from ..api.client import ApiClient
 from ..cluster.reading import ReadScope, read_snapshot
 from ..compliance import terms as wording
+from ..compliance.declared import DeclaredReader
 from ..compliance.judge import judge
 from ..interface.arguments import topology_of
 from ..interface.results import warn_once, warn_unreadable
@@ -42,6 +43,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     snapshot = read_snapshot(api, scope)
     selected = look_up(question, snapshot)
     options: dict[str, t.Any] = {
+        "reader": DeclaredReader(snapshot),
         "topology": topology,
         "workloads": selected.workloads,
         "namespaces": selected.namespaces,

@@ -189,7 +189,16 @@ class LintInput:
 
     def selected(self, subject: LintedWorkload, term: Term) -> tuple[LintedWorkload, ...] | None:
         """The workloads whose pods a term selects; None if namespaces would have to be known."""
-        return self._workloads.selected(_chosen(term), subject.ref.namespace)
+        known = id(term), subject.ref.namespace
+        if known not in self._selected:
+            selected = self._workloads.selected(_chosen(term), subject.ref.namespace)
+            self._selected[known] = term, selected
+        return self._selected[known][1]
+
+    @cached_property
+    def _selected(self) -> dict[tuple[int, str], tuple[Term, tuple[LintedWorkload, ...] | None]]:
+        """The results of `selected` by the id of the term, which they keep, and namespace."""
+        return {}
 
     def selects_any_pod(self, subject: LintedWorkload, term: Term) -> bool | None:
         """Whether the term selects the pod of any workload, or any existing pod; None if unknown."""
@@ -253,13 +262,12 @@ class LintInput:
         selected = self.selected(subject, term) or ()
         known = id(selected), key  # the tuples are kept by `_workloads`
         if known not in self._shared_domains:
-            self._shared_domains[known] = frozenset(
-                name for workload in selected for name in self.eligible_domains(workload, key)
-            )
-        return self._shared_domains[known].union(self.eligible_domains(subject, key))
+            listed = (self.eligible_domains(workload, key) for workload in selected)
+            self._shared_domains[known] = _union(listed)
+        return _union((self._shared_domains[known], self.eligible_domains(subject, key)))
 
     @cached_property
-    def _shared_domains(self) -> dict[tuple[int, str], frozenset[str]]:
+    def _shared_domains(self) -> dict[tuple[int, str], t.Collection[str]]:
         """The domains of all workloads that a term selects, by these and label key."""
         return {}
 
@@ -267,6 +275,14 @@ class LintInput:
     def carried_keys(self) -> frozenset[str]:
         """The label keys that some node has."""
         return frozenset(key for node in self.nodes or () for key in node.labels)
+
+
+def _union(listed: t.Iterable[t.Collection[str]]) -> t.Collection[str]:
+    """All names in some collections; the collection itself where they are one."""
+    distinct = {id(names): names for names in listed if names}
+    if len(distinct) > 1:
+        return frozenset().union(*distinct.values())
+    return next(iter(distinct.values()), ())
 
 
 def linted_workload(
@@ -312,9 +328,11 @@ def lint_input_of(
     *,
     workloads: t.Collection[Ref] | None = None,
     namespaces: t.Collection[str] | None = None,
+    reader: DeclaredReader | None = None,
 ) -> LintInput:
-    """The workloads of a snapshot with their VMIs; VMIs of a pool belong to the pool."""
-    all_subjects = tuple(_subjects(snapshot))
+    """The workloads of a snapshot with their VMIs; VMIs of a pool belong to the pool. `reader` is one of
+    the snapshot."""
+    all_subjects = tuple(_subjects(snapshot, reader or DeclaredReader(snapshot)))
     chosen = None if workloads is None else frozenset(workloads)
     unread = {gap.resource.partition(".")[0] for gap in snapshot.unreadable}
     return LintInput(
@@ -335,8 +353,7 @@ def lint_input_of(
     )
 
 
-def _subjects(snapshot: Snapshot) -> t.Iterator[LintedWorkload]:
-    reader = DeclaredReader(snapshot)
+def _subjects(snapshot: Snapshot, reader: DeclaredReader) -> t.Iterator[LintedWorkload]:
     vmis: dict[str, list[Vmi]] = defaultdict(list)
     for vmi in snapshot.vmis:
         if vmi.owner is not None and not vmi.finished:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ..compliance import terms as wording
 from ..compliance.terms import Term, TermKind, requirement
-from ..kubevirt.next_pod import claim_of
+from ..kubevirt.instances import claim_name
 from ..model.findings import Finding, rules_text
 from ..model.objects import NodeTerm, Placement, PodTerm, Requirement
 from ..model.rule import RuleId
@@ -106,12 +106,13 @@ def _volumes(lint_input: LintInput, subject: LintedWorkload) -> t.Iterator[Findi
     """Node terms against the nodes that reach the bound volumes: each has nodes, both have none."""
     if lint_input.nodes is None or not lint_input.claim_terms or subject.spec is None:
         return
-    nodes = nodes_of_placement(subject.declared.placement, lint_input.table)
-    for claim in filter(None, map(claim_of, subject.spec.get("volumes") or ())):
-        name = claim["persistentVolumeClaim"]["claimName"]
+    for name in map(claim_name, subject.spec.get("volumes") or ()):
         terms = lint_input.claim_terms.get((subject.ref.namespace, name))
-        reached = nodes_of_terms(terms, lint_input.table, with_fields=False) if terms else 0
-        if terms and nodes and reached and not nodes & reached:
+        if not terms:
+            continue
+        nodes = nodes_of_placement(subject.declared.placement, lint_input.table)
+        reached = nodes_of_terms(terms, lint_input.table, with_fields=False)
+        if nodes and reached and not nodes & reached:
             where = " or ".join(map(wording.node_term, terms))
             finding = _never(
                 subject,

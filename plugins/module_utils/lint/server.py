@@ -17,7 +17,7 @@ from ..model.findings import Finding
 from ..model.objects import PodTerm, SpreadConstraint
 from ..model.snapshot import MIN_DOMAINS_SINCE, SPREAD_KEYS_SINCE, TAINTS_POLICY_SINCE, Platform
 from ..rules.term_slots import FIELDS
-from ..scheduler.validation import ValidationError, validate_pod_placement
+from ..scheduler.validation import ValidationError, label_errors, validate_pod_placement
 from .lint_input import LintedWorkload, LintInput
 
 
@@ -68,20 +68,24 @@ _SHOWN = 3
 
 
 def invalid_template_findings(lint_input: LintInput) -> t.Iterator[Finding]:
-    errors_by_template: dict[bytes, list[ValidationError]] = {}
+    errors_by_fields: dict[bytes, list[ValidationError]] = {}
     for subject in lint_input.subjects:
         if subject.spec is None:
             continue
         fields = {name: subject.spec.get(name) for name in FIELDS}
-        labels = subject.declared.labels
-        key = marshal.dumps([fields, dict(labels)], 2)
-        if key not in errors_by_template:
-            errors = validate_pod_placement(fields, labels)
-            errors_by_template[key] = [
-                e for e in errors if not e.field.endswith(_REPORTED_BY_EMPTY_NODE_TERM)
+        key = marshal.dumps(fields, 2)
+        if key not in errors_by_fields:
+            errors_by_fields[key] = [
+                error
+                for error in validate_pod_placement(fields)
+                if not error.field.endswith(_REPORTED_BY_EMPTY_NODE_TERM)
             ]
-        if errors_by_template[key]:
-            yield _invalid(subject, errors_by_template[key])
+        errors = [
+            *label_errors(subject.declared.labels, "metadata.labels"),
+            *errors_by_fields[key],
+        ]
+        if errors:
+            yield _invalid(subject, errors)
 
 
 def _invalid(subject: LintedWorkload, errors: t.Sequence[ValidationError]) -> Finding:

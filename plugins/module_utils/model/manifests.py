@@ -9,10 +9,9 @@ may compare by identity before equality.
 
 from __future__ import annotations
 
-import hashlib
 import marshal
-import sys
 import typing as t
+from hashlib import blake2b
 
 from .json_pointer import JSON
 from .json_text import shallow
@@ -44,11 +43,21 @@ _LIMIT = 200_000
 
 _names: dict[tuple[str, ...], tuple[str, ...]] = {}
 _placements: dict[bytes, Placement] = {}
-_requests: dict[bytes, dict[str, int]] = {}
+_resources: dict[bytes, tuple[dict[str, int], dict[str, int]]] = {}
+
+
+class _Texts(dict[str, str]):
+    """Each text once: `texts[text]`. As sys.intern, in whose place ansible-core has a slower function."""
+
+    def __missing__(self, text: str) -> str:
+        return self.setdefault(text, text)
+
+
+_texts = _Texts()
 
 
 def reference(kind: str, metadata: t.Mapping[str, JSON]) -> Ref:
-    return Ref(kind, sys.intern(metadata.get("namespace") or ""), sys.intern(metadata["name"]))
+    return Ref(kind, _texts[metadata.get("namespace") or ""], _texts[metadata["name"]])
 
 
 def controller_of(metadata: t.Mapping[str, JSON]) -> Owner | None:
@@ -59,14 +68,15 @@ def controller_of(metadata: t.Mapping[str, JSON]) -> Owner | None:
             name, kind = owner["name"], owner["kind"]
             if not (is_object_name(name) and is_object_name(kind.lower())):
                 return None
-            return Owner(sys.intern(kind), sys.intern(name), sys.intern(owner.get("uid") or ""))
+            return Owner(_texts[kind], _texts[name], _texts[owner.get("uid") or ""])
     return None
 
 
 def _labels(metadata: t.Mapping[str, JSON]) -> Labels:
     """The labels of an object; VMs, VMIs and pods have many of the same values."""
-    intern = sys.intern
-    return {intern(key): intern(value) for key, value in (metadata.get("labels") or _NONE).items()}
+    texts = _texts
+    labels = metadata.get("labels") or _NONE
+    return {texts[key]: texts[value] for key, value in labels.items()}
 
 
 def workload_from_manifest(kind: str, manifest: t.Mapping[str, JSON]) -> Workload:
@@ -74,8 +84,8 @@ def workload_from_manifest(kind: str, manifest: t.Mapping[str, JSON]) -> Workloa
     `managedFields`, which is half of many objects, than the managers, and of LAST_APPLIED the key."""
     metadata = {**manifest["metadata"]}
     if "managedFields" in metadata:
-        managers = [{"manager": entry.get("manager")} for entry in metadata["managedFields"]]
-        metadata["managedFields"] = _shared(managers)
+        fields = metadata["managedFields"]
+        metadata["managedFields"] = [{"manager": entry.get("manager")} for entry in fields]
     if LAST_APPLIED in (metadata.get("annotations") or _NONE):
         metadata["annotations"] = {**metadata["annotations"], LAST_APPLIED: ""}
     manifest = {
@@ -97,9 +107,9 @@ def vmi_from_manifest(manifest: t.Mapping[str, JSON]) -> Vmi:
     migratable = conditions.get("LiveMigratable") or {}
     return Vmi(
         ref=reference(VMI, metadata),
-        uid=sys.intern(metadata["uid"]),
-        phase=sys.intern(status.get("phase") or ""),
-        node_name=sys.intern(status.get("nodeName") or ""),
+        uid=_texts[metadata["uid"]],
+        phase=_texts[status.get("phase") or ""],
+        node_name=_texts[status.get("nodeName") or ""],
         labels=_labels(metadata),
         spec=_shared(spec, 2),
         ready=_holds(conditions.get("Ready")) or False,
@@ -114,7 +124,7 @@ def vmi_from_manifest(manifest: t.Mapping[str, JSON]) -> Vmi:
         active_pods=status.get("activePods") or {},
         terminating=bool(metadata.get("deletionTimestamp")),
         revision=status.get("virtualMachineRevisionName") or "",
-        machine_type=sys.intern((status.get("machine") or {}).get("type") or ""),
+        machine_type=_texts[(status.get("machine") or {}).get("type") or ""],
         annotations=_shared(metadata.get("annotations") or _NONE, 1),
         resized=not _RESIZED.isdisjoint(conditions),
     )
@@ -146,25 +156,26 @@ def pod_from_manifest(manifest: t.Mapping[str, JSON]) -> Pod:
     spec = manifest["spec"]
     status = manifest.get("status") or _NONE
     labels = _labels(metadata)
+    requests, limits = _amounts(spec, status)
     return Pod(
-        namespace=sys.intern(metadata.get("namespace") or ""),
+        namespace=_texts[metadata.get("namespace") or ""],
         name=metadata["name"],
         uid=metadata.get("uid") or "",
         labels=labels,
         annotations=_read_annotations(metadata),
-        node_name=sys.intern(spec.get("nodeName") or ""),
-        phase=sys.intern(status.get("phase") or ""),
+        node_name=_texts[spec.get("nodeName") or ""],
+        phase=_texts[status.get("phase") or ""],
         terminating=metadata.get("deletionTimestamp") is not None,
         deletion_grace=metadata.get("deletionGracePeriodSeconds") or 0,
         ready=_is_true(status, "Ready"),
         placement=_placement(spec, labels),
-        requests=_pod_requests(spec, status),
-        limits=_pod_limits(spec),
+        requests=requests,
+        limits=limits,
         host_ports=_host_ports(spec),
         claims=_claims(metadata["name"], spec),
         empty_dirs=_empty_dirs(spec),
         priority=spec.get("priority") or 0,
-        scheduler_name=sys.intern(spec.get("schedulerName") or "default-scheduler"),
+        scheduler_name=_texts[spec.get("schedulerName") or "default-scheduler"],
         gated=bool(spec.get("schedulingGates")),
         owner=controller_of(metadata),
         may_preempt=spec.get("preemptionPolicy") != "Never",
@@ -241,8 +252,11 @@ def _placement(spec: t.Mapping[str, JSON], labels: Labels) -> Placement:
         key = _digest(text)
         placement = _placements.get(key)
         return placement or _remembered(_placements, key, placement_from_spec(spec))
-    masked, unmasked = _digest(text.replace(own, _OWN)), _digest(text + _OWN + own)
-    placement = _placements.get(masked) or _placements.get(unmasked)
+    masked = _digest(text.replace(own, _OWN))
+    placement = _placements.get(masked)
+    if placement is None:
+        unmasked = _digest(text + _OWN + own)
+        placement = _placements.get(unmasked)
     if placement is None:
         placement, removed = placement_of_owner(spec, labels[CREATED_BY])
         shared = text.count(own) == removed
@@ -250,71 +264,48 @@ def _placement(spec: t.Mapping[str, JSON], labels: Labels) -> Placement:
     return placement
 
 
-def _pod_requests(spec: t.Mapping[str, JSON], status: t.Mapping[str, JSON]) -> dict[str, int]:
-    containers: list[dict[str, JSON] | None] = [
-        (container.get("resources") or _NONE).get("requests")
-        for container in spec.get("containers") or ()
-    ]
-    initial = [
-        ((container.get("resources") or _NONE).get("requests"), container.get("restartPolicy"))
-        for container in spec.get("initContainers") or ()
-    ]
-    for status_of_container in status.get("containerStatuses") or ():
-        if "resources" in status_of_container or "allocatedResources" in status_of_container:
-            containers = list(_resized(spec["containers"], status["containerStatuses"]))
-            break
-    pod_level = spec.get("resources")
-    key = _digest(marshal.dumps((containers, initial, pod_level, spec.get("overhead")), 2))
-    total = _requests.get(key)
-    if total is None:
-        total = pod_requests(
-            (Container(requests or _NONE) for requests in containers),
-            (Container(requests or _NONE, policy == "Always") for requests, policy in initial),
-            (pod_level or _NONE).get("requests"),
-            spec.get("overhead"),
-        )
-        _remembered(_requests, key, total)
-    return total
-
-
 _LIMITED = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
-def _pod_limits(spec: t.Mapping[str, JSON]) -> t.Mapping[str, int]:
-    """Limits add up as requests do (kubernetes pkg/quota/v1/evaluator/core/pods.go, PodUsageFunc)."""
-    for container in spec.get("containers") or ():
-        limits = (container.get("resources") or _NONE).get("limits")
-        if limits and not _LIMITED.isdisjoint(limits):
-            break
-    else:  # as most launcher pods: this is asked about every pod of the cluster
-        return _NONE
-    containers = [
-        (container.get("resources") or _NONE).get("limits") or _NONE
-        for container in spec["containers"]
-    ]
+def _amounts(
+    spec: t.Mapping[str, JSON], status: t.Mapping[str, JSON]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """The requests and the limits of a pod. Limits add up as requests do (kubernetes
+    pkg/quota/v1/evaluator/core/pods.go, PodUsageFunc)."""
+    listed = spec.get("containers") or ()
+    containers = [container.get("resources") for container in listed]
     initial = [
-        ((container.get("resources") or _NONE).get("limits"), container.get("restartPolicy"))
+        (container.get("resources"), container.get("restartPolicy"))
         for container in spec.get("initContainers") or ()
     ]
-    pod_level = (spec.get("resources") or _NONE).get("limits")
-    parts = ("limits", containers, initial, pod_level, spec.get("overhead"))
-    key = _digest(marshal.dumps(parts, 2))
-    limited = _requests.get(key)
-    if limited is None:
-        total = pod_requests(
-            map(Container, containers),
-            (Container(limits or _NONE, policy == "Always") for limits, policy in initial),
-            pod_level,
-            spec.get("overhead"),
-        )
-        limited = {resource: total[resource] for resource in total if resource in _LIMITED}
-        _remembered(_requests, key, limited)
-    return limited
+    pod_level, overhead = spec.get("resources"), spec.get("overhead")
+    resized = None
+    for status_of_container in status.get("containerStatuses") or ():
+        if "resources" in status_of_container or "allocatedResources" in status_of_container:
+            resized = _resized(listed, status["containerStatuses"])
+            break
+    key = _digest(marshal.dumps((containers, initial, pod_level, overhead, resized), 2))
+    known = _resources.get(key)
+    if known is not None:
+        return known
+
+    def total(field: str, amounts: t.Iterable[dict[str, JSON]]) -> dict[str, int]:
+        """The sum of a field of all resources; `amounts` are those of the containers."""
+        before = (Container(_part(x, field), policy == "Always") for x, policy in initial)
+        return pod_requests(map(Container, amounts), before, _part(pod_level, field), overhead)
+
+    requests = total("requests", resized or [_part(x, "requests") for x in containers])
+    limits = [_part(x, "limits") for x in containers]
+    limited: dict[str, int] = {}
+    if not all(map(_LIMITED.isdisjoint, limits)):
+        amounts = total("limits", limits)
+        limited = {resource: amounts[resource] for resource in amounts if resource in _LIMITED}
+    return _remembered(_resources, key, (requests, limited))
 
 
-def _requests_of(container: t.Mapping[str, JSON]) -> dict[str, JSON]:
-    requests: dict[str, JSON] | None = (container.get("resources") or _NONE).get("requests")
-    return requests or _NONE
+def _part(resources: t.Mapping[str, JSON] | None, field: str) -> dict[str, JSON]:
+    part: dict[str, JSON] | None = (resources or _NONE).get(field)
+    return part or _NONE
 
 
 def _resized(
@@ -325,9 +316,10 @@ def _resized(
     by_name = {status.get("name"): status for status in statuses}
     result = []
     for container in containers:
-        requests = _requests_of(container)
+        requests = _part(container.get("resources"), "requests")
         status = by_name.get(container.get("name"), _NONE)
-        in_use, allocated = _requests_of(status), status.get("allocatedResources") or _NONE
+        in_use = _part(status.get("resources"), "requests")
+        allocated = status.get("allocatedResources") or _NONE
         if (in_use and in_use != requests) or (allocated and allocated != requests):
             requests = _highest(requests, in_use, allocated)
         result.append(requests)
@@ -387,18 +379,15 @@ def _is_true(status: t.Mapping[str, JSON], condition: str) -> bool:
 
 
 def _taint(taint: t.Mapping[str, JSON]) -> Taint:
-    key, value, effect = (
-        sys.intern(taint.get(field) or "") for field in ("key", "value", "effect")
-    )
-    return Taint(key, value, effect)
+    return Taint(*(_texts[taint.get(field) or ""] for field in ("key", "value", "effect")))
 
 
 _Value = t.TypeVar("_Value")
 
 
 def _digest(text: bytes) -> bytes:
-    """Stands for a text of some kilobytes as the key of a cache."""
-    return hashlib.blake2b(text, digest_size=16).digest()
+    """Stands for a text as the key of a cache, a short one for itself."""
+    return text if len(text) < 64 else blake2b(text, digest_size=16).digest()
 
 
 def _remembered(cache: dict[t.Any, _Value], key: t.Hashable, value: _Value) -> _Value:
@@ -431,7 +420,7 @@ def _shared(value: JSON, depth: int = 0) -> JSON:
     for key, item in value.items():
         kind = type(item)
         if kind is str:
-            inner[key] = sys.intern(item)
+            inner[key] = _texts[item]
         elif kind is dict or kind is list:
             inner[key] = _shared(item, depth - 1)
         else:
