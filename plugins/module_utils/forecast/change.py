@@ -13,6 +13,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
+from ..kubevirt.changed_pods import as_configured
 from ..kubevirt.instances import (
     bound_launcher,
     instances,
@@ -321,6 +322,7 @@ def _with_more(
             name = pod.name
             if model is not None:
                 pod = replace(pod, requests=model.requests)
+                pod = as_configured(pod, vmi, snapshot.platform)
         elif model is not None:
             pod = evictions.recreated(model, workload, name)
         else:

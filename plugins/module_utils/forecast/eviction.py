@@ -15,9 +15,14 @@ from dataclasses import dataclass, replace
 
 from ..compliance.declared import DeclaredReader
 from ..compliance.drift import TemplateMatcher
-from ..kubevirt.changed_pods import ChangedPod, changed_by_migration, changed_by_restart
+from ..kubevirt.changed_pods import (
+    ChangedPod,
+    as_restarted,
+    changed_by_migration,
+    changed_by_restart,
+)
 from ..kubevirt.instances import hotplugged_claims
-from ..kubevirt.labels import SCHEDULABLE, unbound_labels
+from ..kubevirt.labels import SCHEDULABLE, cluster_node_selector, unbound_labels
 from ..kubevirt.moving import has_unmigratable_name, propagating, run_strategy, why_not_migratable
 from ..kubevirt.next_pod import (
     NEXT,
@@ -103,6 +108,8 @@ class Evictions:
     def __init__(self, snapshot: Snapshot) -> None:
         self.names = PodNames(snapshot.pods)
         self._platform = snapshot.platform
+        self._selects_nodes = bool(cluster_node_selector(snapshot.platform))
+        """Pods that were made before the cluster selected nodes have their template, and not its selector."""
         self._not_ready = snapshot.not_ready_nodes
         self._workloads = {workload.ref: workload for workload in snapshot.workloads}
         self._claim_terms = snapshot.claim_terms
@@ -153,7 +160,7 @@ class Evictions:
             labels = unbound_labels(pod.labels)
             placement = without_migration_cpu(pod.placement, vmi)
             created = replace(pod, uid="", labels=labels, placement=placement, **_FRESH)
-        elif self._templates.matches(workload.template, pod):
+        elif not self._selects_nodes and self._templates.matches(workload.template, pod):
             placement = without_migration_cpu(pod.placement, vmi)
             created = replace(pod, uid="", placement=placement, **_FRESH)
         else:
@@ -177,7 +184,8 @@ class Evictions:
         labels = {**pod.labels, CREATED_BY: uid} if CREATED_BY in pod.labels else pod.labels
         created = self.recreated(replace(pod, labels=labels), workload, vmi=vmi)
         owner = replace(created.owner, uid=uid) if created.owner is not None else None
-        return replace(created, owner=owner), changed.reason
+        created = as_restarted(replace(created, owner=owner), vmi, self._platform)
+        return created, changed.reason
 
     def changed_by_restart(self, vmi: Vmi, workload: Workload | None) -> ChangedPod:
         """What changes by a restart beside placement. Read once for each VMI."""
@@ -196,6 +204,7 @@ class Evictions:
         name = f"{pod.name}{NEXT}"
         if (
             workload is not None
+            and not self._selects_nodes
             and self._templates.matches({"metadata": {"labels": vmi.labels}, "spec": vmi.spec}, pod)
             and self._templates.matches(workload.template, pod)
             and not any(tolerates(x, CORDON) for x in pod.placement.tolerations)

@@ -15,9 +15,17 @@ from dataclasses import dataclass, replace
 
 from ..model.json_pointer import JSON
 from ..model.objects import Pod
+from ..model.quantity import whole_units
 from ..model.snapshot import Platform, Vmi, Workload
-from .labels import MACHINE_TYPE_SINCE, needs_expansion, release
-from .launcher import launcher_containers, launcher_node_expressions, launcher_node_selector
+from .labels import MACHINE_TYPE, MACHINE_TYPE_SINCE, needs_expansion, release
+from .launcher import (
+    compute_requests,
+    launcher_containers,
+    launcher_node_expressions,
+    launcher_node_selector,
+    launcher_requests,
+    memory_overhead,
+)
 from .moving import staged_changes
 from .next_pod import (
     Template,
@@ -77,9 +85,57 @@ def changed_by_migration(target: Pod, vmi: Vmi, platform: Platform) -> tuple[Pod
         made = launcher_pod(vmi, platform, {"metadata": {"annotations": vmi.annotations}})
         target = replace(target, claims=claims, requests={**target.requests, **made.requests})
         return target, "CPUs or memory of the VMI were changed since its pod was made"
+    # virt-api filled in `cpuRequest` when the VMI was made (pkg/defaults/defaults.go, setDefaultCPURequests).
+    configuration = {**platform.configuration, "cpuRequest": None}
+    target = as_configured(target, vmi, replace(platform, configuration=configuration))
     if claims != target.claims:
         return replace(target, claims=claims), "its state may be copied to another volume"
     return target, ""
+
+
+def as_restarted(pod: Pod, vmi: Vmi, platform: Platform) -> Pod:
+    """`pod`, which a restart makes of an unchanged template, with the machine type and the requests that it gets."""
+    asked = launcher_node_selector(vmi.spec, platform)
+    types = [key.removeprefix(MACHINE_TYPE) for key in asked if key.startswith(MACHINE_TYPE)]
+    placement = with_missing_machine_type(pod.placement, "".join(types))
+    return as_configured(replace(pod, placement=placement), vmi, platform)
+
+
+_DIVISORS = {"cpu": ("cpuAllocationRatio", 10), "memory": ("memoryOvercommit", 100)}
+"""Settings of `developerConfiguration` that requests are divided by, with their defaults."""
+
+
+def as_configured(pod: Pod, vmi: Vmi, platform: Platform) -> Pod:
+    """`pod`, with the requests of the running one, as KubeVirt's configuration has them now. virt-controller
+    computes them anew for each pod (services/renderresources.go, WithoutDedicatedCPU, WithMemoryRequests).
+    Requests that no other divisor explains stay: admission has set them, or another release of KubeVirt."""
+    made = launcher_requests(vmi.spec, platform, vmi.annotations)
+    changed = {
+        name: made[name]
+        for name in _DIVISORS
+        if made[name] != pod.requests.get(name)
+        and _had_another_divisor(name, pod, vmi, platform, made)
+    }
+    return replace(pod, requests={**pod.requests, **changed}) if changed else pod
+
+
+def _had_another_divisor(
+    name: str, pod: Pod, vmi: Vmi, platform: Platform, made: t.Mapping[str, int]
+) -> bool:
+    """Whether a pod has what it would request of a resource under another setting."""
+    setting, default = _DIVISORS[name]
+    developer = platform.configuration.get("developerConfiguration") or {}
+    share = compute_requests(vmi.spec, platform, vmi.annotations)[name]
+    if name == "memory":
+        share -= memory_overhead(vmi.spec, platform)
+    share = whole_units(name, share)
+    before = pod.requests.get(name, 0) - made[name] + share
+    if before <= 0 or share <= 0:
+        return False
+    divisor = max(1, round(share * int(developer.get(setting) or default) / before))
+    then = {**platform.configuration, "developerConfiguration": {**developer, setting: divisor}}
+    platform = replace(platform, configuration=then)
+    return launcher_requests(vmi.spec, platform, vmi.annotations)[name] == pod.requests[name]
 
 
 def _staged(workload: Workload, vmi: Vmi) -> list[str]:

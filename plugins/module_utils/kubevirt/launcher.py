@@ -12,7 +12,7 @@ from __future__ import annotations
 import typing as t
 
 from ..model.json_pointer import JSON
-from ..model.quantity import parse_quantity
+from ..model.quantity import Container, parse_quantity, pod_requests
 from ..model.snapshot import Platform
 from .labels import (
     CPU_FEATURE,
@@ -106,6 +106,18 @@ def launcher_containers(
         "containers": [_container(compute), *map(_container, disks)],
         "initContainers": initial,
     }
+
+
+def launcher_requests(
+    spec: Object, platform: Platform, annotations: t.Container[str] = ()
+) -> dict[str, int]:
+    """What the launcher pod requests of its node, without what its networks do."""
+    made = launcher_containers(spec, platform, annotations)
+    running, initial = (
+        [Container(x["resources"]["requests"], x.get("restartPolicy") == "Always") for x in made[y]]
+        for y in ("containers", "initContainers")
+    )
+    return pod_requests(running, initial, None, None)
 
 
 def compute_requests(

@@ -49,9 +49,12 @@ DEVICES = {
     **{f"devices.kubevirt.io/{name}": "1k" for name in ("kvm", "tun", "vhost-net")},
 }
 """What virt-handler adds to the labels and the resources of a node."""
-NO_CONSOLE_LOG: Object = {"virtualMachineOptions": {"disableSerialConsoleLog": {}}}
-"""KubeVirt's configuration without a container that logs the console, so that a VM asks for the CPU of its
-template and no more."""
+CONFIGURATION: Object = {
+    "virtualMachineOptions": {"disableSerialConsoleLog": {}},
+    "developerConfiguration": {"cpuAllocationRatio": 1},
+}
+"""KubeVirt's configuration without a container that logs the console, and with a CPU for each of the guest, so
+that a VM asks for the CPU of its template and no more."""
 
 
 def selector(**labels: str) -> Object:
@@ -101,7 +104,7 @@ class Cluster:
         self.machines: dict[str, Object] = {}
         self.controllers: dict[str, Ref] = {}
         self.namespaces: dict[str, Object] = {}
-        platform = Platform(kubernetes=(1, 33), kubevirt="v1.8.4", configuration=NO_CONSOLE_LOG)
+        platform = Platform(kubernetes=(1, 33), kubevirt="v1.8.4", configuration=CONFIGURATION)
         self.more: dict[str, JSON] = {"platform": platform}
         for number, zone in enumerate(zones, 1):
             self.node(f"n{number}", {ZONE: zone})

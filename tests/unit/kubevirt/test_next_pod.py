@@ -10,7 +10,11 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.changed_pods import (
+    as_restarted,
     changed_by_migration,
+)
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.launcher import (
+    launcher_requests,
 )
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.next_pod import (
     launcher_pod,
@@ -249,3 +253,38 @@ def test_migration_selects_the_machine_type_of_the_guest_and_restart_that_of_the
     assert target.node_selector == (SCHEDULABLE, (f"{prefix}pc-q35-rhel9.6.0", "true"))
     assert without_migration_cpu(target, instance) == running
     assert with_source_cpu(running, replace(instance, machine_type=""), None) is running
+
+
+def test_next_pod_has_the_requests_of_the_configuration_of_now() -> None:
+    """Requests that no other configuration explains stay: 50m more of CPU, and memory."""
+    instance = vmi("host-model", cpu={"cores": 4})
+    before, now = (
+        Platform(
+            kubevirt="v1.8.4", configuration={"developerConfiguration": {"cpuAllocationRatio": x}}
+        )
+        for x in (10, 3)
+    )
+    made = launcher_requests(instance.spec, before)
+    running = Pod("shop", "db", requests={**made, "memory": 1})
+    mutated = replace(running, requests={**running.requests, "cpu": made["cpu"] + 50})
+
+    assert as_restarted(running, instance, before).requests == running.requests
+    for following in (
+        as_restarted(running, instance, now),
+        changed_by_migration(running, instance, now)[0],
+    ):
+        cpu = launcher_requests(instance.spec, now)["cpu"]
+        assert following.requests == {**running.requests, "cpu": cpu}
+    assert as_restarted(mutated, instance, now).requests == mutated.requests
+
+
+@pytest.mark.parametrize(("version", "asks"), [("v1.5.2", False), ("v1.6.0", True)])
+def test_release_that_restarts_a_vm_decides_whether_it_asks_for_a_machine_type(
+    version: str, asks: bool
+) -> None:
+    instance = vmi("Haswell", machine={"type": "pc-q35-rhel9.2.0"})
+
+    following = as_restarted(Pod("shop", "db"), instance, Platform(kubevirt=version))
+
+    key = "machine-type.node.kubevirt.io/pc-q35-rhel9.2.0"
+    assert dict(following.placement.node_selector) == ({key: "true"} if asks else {})
