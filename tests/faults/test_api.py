@@ -287,7 +287,7 @@ def _set_all(sandbox: Sandbox, node: str, values: t.Sequence[str]) -> None:
         time.sleep(0.3)
 
 
-def test_a_list_whose_page_has_expired_starts_afresh(sandbox_pool: t.Any) -> None:
+def test_list_starts_again_after_an_expired_page_token(sandbox_pool: t.Any) -> None:
     thousand = sandbox_pool.acquire("thousand")
     try:
         with thousand.fault_proxy([Rule("GET", "continue=", faults.gone(), nth=1)]) as proxy:

@@ -31,7 +31,7 @@ def stage() -> t.Iterator[Stage]:
         yield Stage(sandbox, NAMESPACE, quiet=True)
 
 
-def test_every_zone_hurts_and_nothing_is_written(stage: Stage) -> None:
+def test_drill_reports_unschedulable_pods_for_each_zone_and_writes_nothing(stage: Stage) -> None:
     mark = stage.sandbox.audit.mark()
 
     result = stage.play("drill", {"placement_drill_domains_of": "[zone]"}, identity="reader")

@@ -167,7 +167,7 @@ def test_no_pod_was_preempted(sandbox: Sandbox, batch: Batch) -> None:
     assert by_whom <= batch.preemption_candidates
 
 
-def test_most_forecasts_say_what_will_be(batch: Batch) -> None:
+def test_most_forecasts_are_guaranteed_or_impossible(batch: Batch) -> None:
     definite(batch.answers)
 
 

@@ -184,7 +184,7 @@ def test_a_drain_goes_as_forecast(
         stage.end()
 
 
-def test_most_forecasts_of_drains_say_what_will_be(answers: list[str]) -> None:
+def test_most_forecasts_of_drains_are_guaranteed_or_impossible(answers: list[str]) -> None:
     definite(answers)
 
 
@@ -410,7 +410,9 @@ def test_vms_start_migrate_and_leave_as_forecast(
         stage.end()
 
 
-def test_most_forecasts_of_fleets_say_what_will_be(answers_of_fleets: list[str]) -> None:
+def test_most_forecasts_of_fleets_are_guaranteed_or_impossible(
+    answers_of_fleets: list[str],
+) -> None:
     """At most a tenth, and one, may be unknown or possible."""
     counts = {answer: answers_of_fleets.count(answer) for answer in sorted(set(answers_of_fleets))}
     print(f"forecasts of fleets: {counts}")

@@ -111,7 +111,9 @@ def _doubled(stage: Stage) -> str:
     return next(node for node in nodes if nodes.count(node) == 2)
 
 
-def test_verify_fails_on_a_removed_constraint_and_on_a_dead_node(stage: Stage) -> None:
+def test_verify_fails_for_a_removed_constraint_and_for_a_node_that_is_not_ready(
+    stage: Stage,
+) -> None:
     api = stage.sandbox.api
     replica_set = api.path("VirtualMachineInstanceReplicaSet", stage.namespace, "mssql2016")
     affinity = api.get(replica_set)["spec"]["template"]["spec"]["affinity"]

@@ -130,7 +130,7 @@ def _failed(events: t.Iterable[dict[str, t.Any]]) -> set[str]:
 
 
 @EACH
-def test_a_host_that_is_another_cluster_than_it_says(stage: Stage, playbook: str) -> None:
+def test_playbook_refuses_a_cluster_with_another_uid(stage: Stage, playbook: str) -> None:
     identity, wanted = PLAYBOOKS[playbook]
     mark = stage.sandbox.audit.mark()
 

@@ -84,9 +84,7 @@ def test_pod_that_attaches_a_volume_leaves_with_its_vm(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("run_strategy", ["Always", "Manual"])
-def test_vm_of_a_pool_starts_again_as_its_run_strategy_says(
-    stage: Stage, run_strategy: str
-) -> None:
+def test_vm_of_a_pool_starts_again_by_its_run_strategy(stage: Stage, run_strategy: str) -> None:
     open_nodes(stage, "old1")
     pool = objects.pool("web", replicas=1, placement={"evictionStrategy": "None"})
     pool["spec"]["virtualMachineTemplate"]["spec"]["runStrategy"] = run_strategy

@@ -346,7 +346,7 @@ def test_another_cluster_is_left_alone(shop: Sandbox, ask: Ask, case: Case) -> N
 
 
 @FOR_MACHINES
-def test_machines_where_there_is_no_kubevirt(shop: Sandbox, ask: Ask, case: Case) -> None:
+def test_vm_workloads_without_kubevirt_are_refused(shop: Sandbox, ask: Ask, case: Case) -> None:
     kubeconfig = str(shop.kubeconfig(case.runs_as))
 
     result = ask(case, case.without_kubevirt, kubeconfig=kubeconfig)

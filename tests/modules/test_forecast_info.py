@@ -94,7 +94,7 @@ def ask(six: Sandbox, run_module: RunModule, namespace: MakeNamespace) -> Ask:
 FOUR = ("web-a", "web-b", "web-c", "web-d")
 
 
-def test_four_halted_machines_cannot_use_three_zones(ask: Ask) -> None:
+def test_four_halted_vms_apart_in_three_zones_are_impossible(ask: Ask) -> None:
     ask.machines(*FOUR, run_strategy="Halted")
 
     result = ask.rules(apart(FOUR))
@@ -195,7 +195,7 @@ def test_new_instances_share_what_a_quota_has_left(ask: Ask) -> None:
     assert "compute allows 2 pods, and 3 are needed" in result["reasons"][0]
 
 
-def test_three_halted_machines_find_a_zone_each_whatever_is_chosen(ask: Ask) -> None:
+def test_three_halted_vms_apart_in_three_zones_are_guaranteed(ask: Ask) -> None:
     ask.machines(*FOUR[:3], run_strategy="Halted")
 
     result = ask.rules(apart(FOUR[:3]))
@@ -204,7 +204,7 @@ def test_three_halted_machines_find_a_zone_each_whatever_is_chosen(ask: Ask) -> 
     assert result["moves"] == []
 
 
-def test_a_rule_that_running_machines_break_names_the_moves(ask: Ask) -> None:
+def test_rule_that_running_vms_would_violate_names_the_moves(ask: Ask) -> None:
     pinned = {"nodeSelector": {"kubernetes.io/hostname": "w1"}}
     ask.machines("web-a", "web-b", placement=pinned)
     assert set(ask.running("web-a", "web-b").values()) == {"w1"}
@@ -217,7 +217,7 @@ def test_a_rule_that_running_machines_break_names_the_moves(ask: Ask) -> None:
     ]
 
 
-def test_one_move_heals_two_machines_of_one_zone(ask: Ask) -> None:
+def test_one_move_repairs_two_vms_in_one_zone(ask: Ask) -> None:
     ask.machines("web-a", "web-b", placement=_prefers("w1"))
     assert set(ask.running("web-a", "web-b").values()) == {"w1"}
 
@@ -344,7 +344,7 @@ def _bound(pod: JSON) -> int:
     return int(bool(pod["spec"].get("nodeName")))
 
 
-def test_lint_of_what_would_stand_is_told_and_refused_as_the_rules_would_be(ask: Ask) -> None:
+def test_forecast_of_rules_reports_and_refuses_their_findings(ask: Ask) -> None:
     ask.machines(*FOUR[:2], labels={"app": "web"}, run_strategy="Halted")
     required = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": ZONE}]}
     without_selector = {

@@ -63,7 +63,7 @@ def article(key: str) -> list[JSON]:
     ]
 
 
-def test_the_published_faults_are_found_without_a_cluster(lint: Lint) -> None:
+def test_published_manifests_have_their_findings_without_a_cluster(lint: Lint) -> None:
     result = lint(manifests=[*harvester(fixed=False), *article("topology.kubernetes.io/hostname")])
 
     errors = {f["name"]: f for f in result["findings"] if f["severity"] == "error"}
@@ -84,7 +84,7 @@ def test_without_the_faults_it_is_silent(lint: Lint) -> None:
     assert (result["counts"]["objects"], result["counts"]["error"]) == (5, 0)
 
 
-def test_the_published_faults_are_found_in_rules(lint: Lint) -> None:
+def test_published_rules_have_their_findings(lint: Lint) -> None:
     wrong = {"podAntiAffinity": {REQUIRED: [{"topologyKey": ZONE}]}}
     near = {"labelSelector": {"matchLabels": {"app": "varnish-cache"}}}
     key = {"podAffinity": {REQUIRED: [{**near, "topologyKey": f"topology.{HOST}"}]}}
@@ -142,7 +142,7 @@ def test_rules_against_the_manifests_of_a_repository(lint: Lint, tmp_path: Path)
     assert alone["counts"]["error"] == 0, "nobody knows of cache"
 
 
-def test_a_rule_whose_name_has_no_manifest_is_told_of_with_the_nearest(lint: Lint) -> None:
+def test_rule_with_a_workload_without_manifest_warns_with_the_nearest_name(lint: Lint) -> None:
     machines = [objects.virtual_machine(name, "shop") for name in ("db1", "db2")]
     rule = {"name": "apart", "workloads": [{"names": ["db1", "dbb2"]}], "avoid": {"zone": "a"}}
 
@@ -267,14 +267,14 @@ def test_excluded_namespaces_have_no_findings_and_still_count_as_surroundings(li
     assert error_messages(refused) == ["exclude_namespaces: 'shop' is the namespace of the rules"]
 
 
-def test_nothing_to_lint_is_said(lint: Lint) -> None:
+def test_manifests_without_workloads_warn_that_nothing_was_checked(lint: Lint) -> None:
     result = lint(manifests=[{"kind": "Service", "metadata": {"name": "x"}}])
 
     assert result["findings"] == []
     assert "nothing was checked" in str(result["warnings"])
 
 
-def test_a_version_of_kubevirt_alone_says_too_little(lint: Lint) -> None:
+def test_kubevirt_version_without_kubernetes_version_is_refused(lint: Lint) -> None:
     assert "kubernetes_version" in lint(manifests=[], kubevirt_version="v1.8.4")["msg"]
 
 
@@ -333,7 +333,7 @@ class TestOnline:
 
         assert "restart_required" in names(on_six(manifests=[manifest]))
 
-    def test_without_kubevirt_each_that_is_about_machines_is_named(
+    def test_rules_about_vms_without_kubevirt_are_named(
         self, plain: Sandbox, run_module: RunModule
     ) -> None:
         start = plain.audit.mark()

@@ -152,7 +152,7 @@ def test_vm_that_cannot_migrate_refuses_the_drain_without_a_trace(shop: Maintena
 
 
 @pytest.mark.parametrize("policy", ["restart", "stop"])
-def test_vm_leaves_as_its_label_says(shop: Maintenance, policy: str) -> None:
+def test_vm_leaves_by_the_method_in_its_label(shop: Maintenance, policy: str) -> None:
     (stuck,) = vms(shop, "a", annotations=STUCK)
     stuck["metadata"]["labels"] = {"placement.virt/vm-policy": policy}
     shop.start(stuck, *vms(shop, "b"), nodes=["w2"])

@@ -170,7 +170,7 @@ def test_the_difference_shows_labels_only(label: Label) -> None:
     assert "diff" not in label(nodes=["kni-worker2"], labels={"zone": "scu"})
 
 
-def test_what_was_set_is_remembered_on_the_node(article: Sandbox, label: Label) -> None:
+def test_labels_that_were_set_are_recorded_on_the_node(article: Sandbox, label: Label) -> None:
     label(per_node={"kni-worker": {"zone": "scu"}})
     label(per_node={"kni-worker": {"performance": "low"}})
     annotations = article.api.get("/api/v1/nodes/kni-worker")["metadata"]["annotations"]
@@ -433,7 +433,7 @@ def _volume_and_claim(namespace: str) -> list[Result]:
     return [volume, claim]
 
 
-def test_what_is_wrong_with_the_input_is_told_without_a_server(run_module: RunModule) -> None:
+def test_invalid_options_are_reported_without_a_server(run_module: RunModule) -> None:
     access = {"host": "https://127.0.0.1:1", "api_key": "some-token", "timeout": 2}
     options = {"per_node": {"w1": {"zon": "a"}, "w2": {"zone": ""}}}
     result = run_module(node_labels.main, {**access, **options})

@@ -171,7 +171,7 @@ def test_a_plain_term_over_zone_has_no_target_and_the_real_migration_has_none_ei
     assert target
 
 
-def test_a_foreign_or_term_bypasses_a_rule_and_the_scheduler_lets_the_machine_past(
+def test_foreign_node_term_bypasses_a_rule_and_the_scheduler_places_the_vm_there(
     judge: Judge, six: Sandbox, task: RulesTask
 ) -> None:
     made = task.create(objects.virtual_machine("db1"))
@@ -230,7 +230,7 @@ def test_a_clone_carries_the_terms_and_owns_none(judge: Judge, task: RulesTask) 
     ]
 
 
-def test_a_spread_that_was_written_on_a_running_machine_waits_for_its_restart(
+def test_spread_on_a_running_vm_is_enforced_from_its_next_restart(
     judge: Judge, task: RulesTask
 ) -> None:
     task.create(objects.virtual_machine("db1"))
@@ -359,7 +359,9 @@ def test_replica_sets_deployments_and_pods(judge: Judge, task: RulesTask) -> Non
     assert asked["summary"]["instances"] == 2
 
 
-def test_risks_are_told_apart(judge: Judge, six: Sandbox, task: RulesTask) -> None:
+def test_cordoned_node_is_a_risk_and_no_violation(
+    judge: Judge, six: Sandbox, task: RulesTask
+) -> None:
     task.create(objects.virtual_machine("db1"))
     node = task.running("db1")["db1"]["status"]["nodeName"]
     drain.cordon(six, node)
@@ -375,7 +377,9 @@ def test_risks_are_told_apart(judge: Judge, six: Sandbox, task: RulesTask) -> No
         six.restore_nodes()
 
 
-def test_a_removed_constraint_is_told_from_a_rule_that_waits(judge: Judge, task: RulesTask) -> None:
+def test_removed_constraint_differs_from_a_rule_that_is_not_enforced_yet(
+    judge: Judge, task: RulesTask
+) -> None:
     task.create(objects.virtual_machine("db1"))
     task.create(objects.virtual_machine("db2"))
     task.running("db1", "db2")
@@ -390,7 +394,9 @@ def test_a_removed_constraint_is_told_from_a_rule_that_waits(judge: Judge, task:
     assert not by_name(result)["db2"]["constraint_removed"], "it waits for its migration"
 
 
-def test_an_instance_on_a_dead_node_is_down(judge: Judge, six: Sandbox, task: RulesTask) -> None:
+def test_instance_on_a_node_that_is_not_ready_is_down(
+    judge: Judge, six: Sandbox, task: RulesTask
+) -> None:
     task.create(objects.virtual_machine("db1"))
     node = task.running("db1")["db1"]["status"]["nodeName"]
     node_faults.node_down(six.api, node)

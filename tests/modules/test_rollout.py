@@ -57,7 +57,7 @@ def migrations_since(shop: Shop, mark: t.Any) -> list[tuple[datetime.datetime, d
     return list(zip(asked, times, strict=True))
 
 
-def test_three_machines_come_apart_over_zones_by_migration_alone(shop: Shop) -> None:
+def test_three_vms_in_one_zone_are_spread_over_zones_by_migrations(shop: Shop) -> None:
     names = three_in_one_zone(shop)
     before = shop.uids()
     keep_machines_apart(shop, names)
@@ -112,7 +112,7 @@ def test_two_groups_move_side_by_side(shop: Shop) -> None:
     assert second < ended
 
 
-def test_each_machine_still_migrates_inside_its_zone(shop: Shop) -> None:
+def test_vms_apart_by_zone_still_migrate_within_their_zone(shop: Shop) -> None:
     names = three_in_one_zone(shop)
     keep_machines_apart(shop, names)
     shop.roll()
@@ -145,7 +145,7 @@ def test_check_mode_names_the_moves_and_makes_none(shop: Shop) -> None:
     assert planned["moves"][1]["after"] == [planned["moves"][0]["uid"]]
 
 
-def test_a_machine_that_cannot_migrate_is_left_with_the_reason(shop: Shop) -> None:
+def test_vm_that_cannot_migrate_is_skipped_with_the_reason(shop: Shop) -> None:
     stuck = {"sandbox.virt/not-migratable": "DisksNotLiveMigratable"}
     machines = [
         objects.virtual_machine(name, shop.namespace, annotations=stuck) for name in ("b0", "b1")
@@ -438,7 +438,7 @@ def test_vms_with_the_label_do_not_move_are_skipped_with_a_warning_or_a_failure(
     assert shop.sandbox.audit.writes(since=mark) == []
 
 
-def test_vms_on_a_dead_node_are_skipped_at_once_with_the_state_of_the_node(shop: Shop) -> None:
+def test_vms_on_a_node_that_is_not_ready_are_skipped_with_the_state_of_the_node(shop: Shop) -> None:
     names = pair_on_one_node(shop)
     node_faults.node_down(shop.api, "w1")
     mark = shop.sandbox.audit.mark()
@@ -456,7 +456,7 @@ def test_vms_on_a_dead_node_are_skipped_at_once_with_the_state_of_the_node(shop:
     assert shop.disruptions(mark) == []
 
 
-def test_halted_machines_stay_halted(shop: Shop) -> None:
+def test_halted_vms_stay_halted(shop: Shop) -> None:
     halted = objects.virtual_machine("h0", shop.namespace, run_strategy="Halted")
     shop.api.create(shop.api.collection_of(halted), halted)
     keep_machines_apart(shop, ["h0"])
@@ -484,7 +484,7 @@ def test_once_is_not_restarted(shop: Shop) -> None:
     assert "run strategy Once is not restarted" in result["skipped_instances"][0]["reason"]
 
 
-def test_a_migration_that_fails_fails_the_run_and_says_why(shop: Shop) -> None:
+def test_failed_migration_fails_the_run_with_the_reason(shop: Shop) -> None:
     failing = {"sandbox.virt/migration-fails": "1"}
     machines = [
         objects.virtual_machine(name, shop.namespace, annotations=failing) for name in ("f0", "f1")
@@ -529,7 +529,7 @@ def test_all_failed_moves_are_named_whenever_they_failed(shop: Shop) -> None:
         assert named in result["msg"]
 
 
-def test_a_run_that_is_alive_is_not_disturbed(shop: Shop) -> None:
+def test_lease_of_a_running_run_is_not_taken(shop: Shop) -> None:
     names = three_in_one_zone(shop)
     keep_machines_apart(shop, names)
     with shop.another_run("r-other"):
@@ -542,7 +542,7 @@ def test_a_run_that_is_alive_is_not_disturbed(shop: Shop) -> None:
     assert writes == []
 
 
-def test_a_dead_run_is_taken_over(shop: Shop) -> None:
+def test_run_that_does_not_renew_its_lease_is_taken_over(shop: Shop) -> None:
     names = three_in_one_zone(shop)
     keep_machines_apart(shop, names)
     shop.hold_lease("r-dead")
@@ -554,7 +554,7 @@ def test_a_dead_run_is_taken_over(shop: Shop) -> None:
     assert shop.zones() == ["zone1", "zone2", "zone3"]
 
 
-def test_scope_outdated_brings_well_placed_machines_under_their_new_terms(shop: Shop) -> None:
+def test_scope_not_enforced_moves_vms_that_are_placed_correctly(shop: Shop) -> None:
     machine = objects.virtual_machine("c0", shop.namespace)
     shop.start(machine)
     keep_machines_apart(shop, ["c0"])
@@ -638,7 +638,7 @@ def test_unknown_workloads_and_namespaces_are_named(shop: Shop) -> None:
     assert "there is no namespace 'nowhere'" in result["msg"]
 
 
-def test_a_rule_that_is_in_force_needs_no_way_back(shop: Shop, run_module: t.Any) -> None:
+def test_rollout_removes_the_undo_record_of_an_enforced_rule(shop: Shop, run_module: t.Any) -> None:
     """rules keeps the terms that were last effective; a roll-out that ends well clears them."""
     names = three_in_one_zone(shop)
     rule = {
@@ -672,7 +672,7 @@ def test_a_rule_that_is_in_force_needs_no_way_back(shop: Shop, run_module: t.Any
     assert shop.sandbox.audit.writes(since=mark) == []
 
 
-def test_a_cordon_moves_nobody(shop: Shop) -> None:
+def test_cordon_causes_no_move(shop: Shop) -> None:
     machine = objects.virtual_machine("c0", shop.namespace)
     shop.start(machine, nodes=["w1"])
     drain.cordon(shop.sandbox, "w1")

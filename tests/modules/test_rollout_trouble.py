@@ -186,7 +186,7 @@ def test_a_canceled_migration_that_does_not_end_holds_up_no_other_vm(
     assert elsewhere["moves"] == []
 
 
-def test_a_run_whose_time_is_over_says_which_migrations_go_on(shop: Shop) -> None:
+def test_run_after_its_timeout_names_the_migrations_in_flight(shop: Shop) -> None:
     """Another pair stays where it is: the list of skipped instances has all that the message names."""
     pair_on_one_node(shop, faults={"sandbox.virt/migration-seconds": "25"})
     stays = {"placement.virt/do-not-move": "true"}
@@ -211,7 +211,7 @@ def test_a_run_whose_time_is_over_says_which_migrations_go_on(shop: Shop) -> Non
     assert [move["state"] for move in again["moves"]] == ["moved"]
 
 
-def test_two_vms_that_block_each_other_are_named_with_the_way_out(shop: Shop) -> None:
+def test_two_vms_that_block_each_other_are_named_with_the_remediation(shop: Shop) -> None:
     """Each is to be on the node of the other, and they keep apart."""
     homes = {"m1": "w1", "m2": "w2"}
     for name, node in homes.items():
@@ -435,7 +435,7 @@ def test_a_budget_that_never_yields_changes_nothing_and_is_named(shop: Shop) -> 
     assert f"in namespace {shop.namespace}" in move["reason"]
 
 
-def test_an_instance_that_went_elsewhere_at_the_last_moment_is_not_deleted(shop: Shop) -> None:
+def test_instance_that_migrated_before_its_deletion_is_not_deleted(shop: Shop) -> None:
     shop.start(objects.replica_set("web", shop.namespace, replicas=2), nodes=["w1"])
     term = {"labelSelector": {"matchLabels": {"kubevirt.io/domain": "web"}}, "topologyKey": ZONE}
     required = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}

@@ -40,7 +40,7 @@ def web(task: RulesTask) -> RulesTask:
     return task
 
 
-def test_a_rule_is_written_once_to_each_machine(web: RulesTask) -> None:
+def test_rule_is_written_once_to_each_vm(web: RulesTask) -> None:
     start = web.sandbox.audit.mark()
     result = web(APART)
     assert result["changed"]
@@ -187,7 +187,7 @@ def test_an_equal_term_stands_twice_or_is_adopted(web: RulesTask) -> None:
     assert anti_affinity(web.get(VM, "web-a")) == []
 
 
-def test_a_node_selector_that_says_the_same_stands_beside_a_rule_or_is_taken_over(
+def test_equal_node_selector_stays_beside_a_rule_or_is_adopted(
     web: RulesTask,
 ) -> None:
     selector = {"kubernetes.io/os": "linux", "topology.kubernetes.io/zone": "zone1"}

@@ -40,7 +40,7 @@ def _refused(task: RulesTask, *rules: t.Any, **options: t.Any) -> dict[str, t.An
     return result
 
 
-def test_what_the_cluster_says_against_sound_rules_is_told_with_the_faults_of_others(
+def test_findings_of_valid_rules_are_reported_with_the_errors_of_invalid_ones(
     task: RulesTask,
 ) -> None:
     result = _refused(
@@ -87,7 +87,7 @@ def test_options_are_checked_too(task: RulesTask, options: dict[str, t.Any], fau
     assert len(error_messages(result)) == 1
 
 
-def test_a_namespace_that_is_none_is_one_fault_whatever_the_rules_say(task: RulesTask) -> None:
+def test_invalid_namespace_is_one_error(task: RulesTask) -> None:
     for namespace in ("", "a/b", "bad-inputt"):
         assert len(error_messages(_refused(task, {"name": "a", **GOOD}, namespace=namespace))) == 1
 
@@ -177,7 +177,7 @@ def test_another_cluster_is_left_alone(task: RulesTask) -> None:
     assert "cluster_uid says not-this-one: nothing was done" in result["msg"]
 
 
-def test_without_kubevirt_there_are_no_machines(
+def test_vm_rule_without_kubevirt_is_refused(
     plain: Sandbox, run_module: RunModule, namespace: MakeNamespace
 ) -> None:
     task = RulesTask(plain, run_module, namespace(plain, "rules"))

@@ -115,7 +115,7 @@ def test_what_others_wrote_survives_and_removal_restores_it(
     assert task.placement(kind, "a") == before
 
 
-def test_an_or_term_that_somebody_adds_gets_the_expression_and_stays(task: RulesTask) -> None:
+def test_node_term_added_by_hand_gets_the_expression_and_stays(task: RulesTask) -> None:
     task.create(objects.replica_set("a", replicas=0))
     rule = _rules(VMIRS, "a")[0]
     task(rule)
@@ -155,7 +155,7 @@ def test_an_empty_node_term_is_never_given_an_expression(task: RulesTask) -> Non
     assert not task(allowed)["changed"]
 
 
-def test_a_deployment_is_written_only_where_its_roll_out_is_wanted(task: RulesTask) -> None:
+def test_deployment_is_written_only_with_workload_rollout_allow(task: RulesTask) -> None:
     task.create(objects.deployment("cache", replicas=2))
     rule = {
         "name": "apart",

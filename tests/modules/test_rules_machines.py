@@ -63,7 +63,7 @@ def _migrate(task: RulesTask, name: str) -> t.Any:
 
 
 @pytest.mark.parametrize("kind", NAMES)
-def test_apart_over_zones_reaches_running_machines_live_and_lets_them_migrate(
+def test_keep_apart_reaches_running_vms_live_and_allows_migrations(
     task: RulesTask, kind: str
 ) -> None:
     before = _start(task, NAMES[kind])
@@ -120,7 +120,7 @@ def _drop_label(task: RulesTask, vmi: t.Any, key: str) -> None:
     task.api.patch(task.api.path("Pod", task.namespace, pod), patch)
 
 
-def test_without_the_id_the_hostname_tells_machines_apart_where_it_is_their_own(
+def test_vms_without_id_label_are_selected_by_their_unique_hostnames(
     task: RulesTask,
 ) -> None:
     machines = _start(task, NAMES["own hostnames"])
@@ -133,7 +133,7 @@ def test_without_the_id_the_hostname_tells_machines_apart_where_it_is_their_own(
     ]
 
 
-def test_where_nothing_tells_them_apart_they_get_a_label_and_lose_it_with_the_rule(
+def test_vms_with_equal_labels_get_a_group_label_that_is_removed_with_the_rule(
     task: RulesTask,
 ) -> None:
     machines = _start(task, NAMES["one hostname"])
@@ -245,7 +245,7 @@ def test_a_label_of_a_rule_gets_another_value(task: RulesTask) -> None:
         assert seen["metadata"]["labels"]["tier"] == "api"
 
 
-def test_a_node_selector_that_is_taken_over_reaches_a_running_machine_live(
+def test_adopted_node_selector_reaches_a_running_vm_live(
     task: RulesTask,
 ) -> None:
     selected = {"nodeSelector": {ZONE: "zone2"}}
@@ -264,7 +264,7 @@ def test_a_node_selector_that_is_taken_over_reaches_a_running_machine_live(
     assert _zone(task, after) == "zone2"
 
 
-def test_a_spread_on_a_running_machine_needs_a_restart_and_says_so(task: RulesTask) -> None:
+def test_spread_on_a_running_vm_reports_that_it_needs_a_restart(task: RulesTask) -> None:
     machines = _start(task, NAMES["plain"])
     rule = {
         "name": "even",
@@ -298,7 +298,7 @@ def test_labels_that_running_pods_lack_are_a_finding(task: RulesTask) -> None:
     assert result["counts"]["changed"] == 1
 
 
-def test_machines_that_may_use_one_zone_only_cannot_be_kept_apart(task: RulesTask) -> None:
+def test_vms_with_one_feasible_zone_cannot_be_kept_apart(task: RulesTask) -> None:
     machines = _start(task, [(name, {"nodeSelector": {ZONE: "zone1"}}) for name in ("a", "b")])
     task.create(objects.deployment("web", replicas=4))
     apart = {"keep_apart": {"topology_key": "zone"}}
@@ -415,7 +415,7 @@ def test_vms_with_an_equal_term_of_their_own_are_counted_once(
     assert "unsatisfiable" not in [f["name"] for f in info["findings"]]
 
 
-def test_machines_that_are_kept_apart_are_not_bound_together_by_another_rule(
+def test_keep_together_of_vms_that_are_kept_apart_is_refused(
     task: RulesTask,
 ) -> None:
     machines = _start(task, [(name, {}) for name in ("a", "b", "c")])

@@ -93,7 +93,7 @@ def test_two_writers_lose_nothing_in_two_hundred_rounds(task: RulesTask) -> None
     assert conflicts, "the writers never met, so nothing was shown"
 
 
-def test_somebody_else_changes_the_affinity_between_reading_and_writing(task: RulesTask) -> None:
+def test_affinity_that_changes_between_read_and_write_is_kept(task: RulesTask) -> None:
     """The foreign term comes in while the plan is made; it stays, and ours comes beside it."""
     foreign = {
         "labelSelector": {"matchLabels": {"app": "x"}},
@@ -180,7 +180,7 @@ def _carried(task: RulesTask) -> list[set[str]]:
     return [{key for key in labels if key.startswith("group.example/")} for labels in found]
 
 
-def test_the_template_remembers_a_label_until_no_pod_has_it(task: RulesTask) -> None:
+def test_template_keeps_a_label_until_it_is_removed_from_all_pods(task: RulesTask) -> None:
     task.create(objects.virtual_machine("c"))
     task.running("c")
     task(GROUP)

@@ -85,7 +85,7 @@ def test_everything_ends_with_a_killed_supervisor(tmp_path: Path) -> None:
         until(lambda: not mentioning(sandbox.directory))
 
 
-def test_a_stale_sandbox_is_found_by_its_pid_file_and_ended(tmp_path: Path) -> None:
+def test_stale_sandbox_is_ended_by_its_pid_file(tmp_path: Path) -> None:
     directory = tmp_path / "it"
     up = command_line("up", "--cluster=plain", f"--dir={directory}")
     assert up.stdout.splitlines()[0] == f"export KUBECONFIG={directory}/admin.kubeconfig"
@@ -97,7 +97,7 @@ def test_a_stale_sandbox_is_found_by_its_pid_file_and_ended(tmp_path: Path) -> N
         assert pid_file(directory)["supervisor"] != stale["supervisor"]
 
 
-def test_command_line_says_what_runs_and_ends_it(tmp_path: Path) -> None:
+def test_command_line_lists_running_processes_and_ends_them(tmp_path: Path) -> None:
     directory = f"--dir={tmp_path / 'it'}"
     command_line("up", "--cluster=plain", directory)
     crashed = pid_file(tmp_path / "it")["processes"]["kwok"]["pid"]
@@ -163,7 +163,7 @@ def test_node_state_is_restored(plain: Sandbox) -> None:
     assert not node["spec"].get("unschedulable")
 
 
-def test_audit_log_has_users_and_bodies_that_say_dry_run(
+def test_audit_log_has_users_and_bodies_with_dry_run(
     plain: Sandbox, namespace: MakeNamespace
 ) -> None:
     place = namespace(plain)
@@ -188,9 +188,7 @@ def test_audit_log_has_users_and_bodies_that_say_dry_run(
     assert not users & {"system:kube-scheduler", "system:kube-controller-manager", "kwok"}
 
 
-def test_a_virtual_machine_runs_migrates_and_restarts(
-    six: Sandbox, namespace: MakeNamespace
-) -> None:
+def test_a_vm_runs_migrates_and_restarts(six: Sandbox, namespace: MakeNamespace) -> None:
     api, place = six.api, namespace(six)
     mover = six.api_as("mover")
     api.apply(objects.virtual_machine("db", place))
@@ -233,7 +231,7 @@ def test_built_objects_are_what_the_api_server_accepts(
     six.api.create(f"{six.api.collection_of(made)}?dryRun=All&fieldValidation=Strict", made)
 
 
-def test_a_namespace_is_emptied_even_of_an_instance_on_a_dead_node(
+def test_namespace_with_an_instance_on_a_dead_node_is_emptied(
     six: Sandbox, namespace: MakeNamespace
 ) -> None:
     api, place = six.api, namespace(six)

@@ -194,7 +194,9 @@ def test_roles_are_what_a_user_applies(plain: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("example", ["one-namespace", "all-namespaces"])
-def test_example_binds_a_service_account_as_it_says(plain: Sandbox, example: str) -> None:
+def test_example_binds_the_service_account_that_its_comment_names(
+    plain: Sandbox, example: str
+) -> None:
     items = shipped(f"examples/{example}.yml")
     (account,) = [item["metadata"]["name"] for item in items if item["kind"] == "ServiceAccount"]
     shop = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}

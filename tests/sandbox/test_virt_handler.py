@@ -239,7 +239,7 @@ def test_a_slow_guest_is_killed_at_the_end_of_its_grace(workshop: Workshop) -> N
     workshop.wait("vm", new_since(first))
 
 
-def test_a_fault_that_is_misspelt_leaves_the_instance_alone_and_says_so(workshop: Workshop) -> None:
+def test_misspelled_fault_is_reported_and_leaves_the_instance_unchanged(workshop: Workshop) -> None:
     vm = objects.virtual_machine(
         "vm", workshop.namespace, annotations={FAULT + "migraton-fails": "1"}
     )

@@ -201,7 +201,7 @@ def test_the_source_pod_stays_as_long_as_it_is_asked_to() -> None:
     assert step(vmi, pods, NO_FAULTS, NOW) == [EndPod(pods[0], "Succeeded")]
 
 
-def test_the_next_target_pod_on_the_old_source_node_lives() -> None:
+def test_target_pod_on_an_earlier_source_node_is_not_ended() -> None:
     vmi = migrating(completed=True)
     vmi["status"]["nodeName"] = "b"
     next_target = pod("a", name="next", labels={"kubevirt.io/migrationJobUID": "later"})

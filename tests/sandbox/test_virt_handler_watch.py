@@ -85,7 +85,7 @@ def view(
     ],
     ids=["gone", "gone later", "410", "reset", "html", "truncated"],
 )
-def test_it_finds_its_way_back(view: View, proxy: FaultProxy, rules: list[Rule]) -> None:
+def test_watch_continues_after_a_fault(view: View, proxy: FaultProxy, rules: list[Rule]) -> None:
     proxy.rules = rules
     view.reflector.start()
     view.write("second")
@@ -98,7 +98,9 @@ def test_it_finds_its_way_back(view: View, proxy: FaultProxy, rules: list[Rule])
     assert any(seen.action for seen in proxy.requests)
 
 
-def test_it_learns_what_happened_while_the_server_was_away(view: View, proxy: FaultProxy) -> None:
+def test_watch_sees_changes_that_were_made_while_the_server_was_down(
+    view: View, proxy: FaultProxy
+) -> None:
     view.reflector.start()
     view.wait("first")
     proxy.down(0.5)

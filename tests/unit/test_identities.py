@@ -108,7 +108,7 @@ def test_the_other_identities_have_what_roles_give_and_no_more(name: str) -> Non
         ("processes['kube-scheduler']", False),
     ],
 )
-def test_the_guard_sees_it(source: str, wrong: bool) -> None:
+def test_call_without_identity_is_reported(source: str, wrong: bool) -> None:
     assert bool(faults_of(source)) is wrong
 
 
@@ -130,5 +130,5 @@ tasks:
         ("admin", "mover", ["module", "role"]),
     ],
 )
-def test_the_guard_sees_it_in_a_play(default: str, own: str, wrong: list[str]) -> None:
+def test_play_without_identity_is_reported(default: str, own: str, wrong: list[str]) -> None:
     assert faults_of_play(yaml.safe_load(PLAY.format(default=default, own=own))) == wrong

@@ -197,7 +197,7 @@ def test_what_surrounds_the_collection_imports_nothing_of_it(folder: str) -> Non
         pytest.param("stuff.all", "", "no layer is called stuff", id="new-package"),
     ],
 )
-def test_a_wrong_import_is_found(module: str, source: str, fault: str | None) -> None:
+def test_import_against_the_layers_is_reported(module: str, source: str, fault: str | None) -> None:
     faults = faults_of(f"{UTILS}.{module}", source)
     assert len(faults) == (1 if fault else 0)
     assert fault is None or fault.rstrip(".") in faults[0]

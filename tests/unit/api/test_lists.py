@@ -110,7 +110,7 @@ def test_a_list_goes_on_while_pages_arrive(server: ScriptedServer, clock: Clock)
     assert clock.time == 40
 
 
-def test_a_list_that_does_not_end_says_how_far_it_came(
+def test_list_after_its_deadline_reports_how_many_items_arrived(
     server: ScriptedServer, clock: Clock
 ) -> None:
     page = {"resourceVersion": "7", "continue": "1", "remainingItemCount": 900}

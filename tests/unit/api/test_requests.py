@@ -83,7 +83,7 @@ def test_a_dry_run_and_a_delete_of_one_uid_are_sent_again(
 
 
 @pytest.mark.parametrize("method", ["get", "patch"])
-def test_429_waits_as_long_as_it_is_told(
+def test_request_after_429_waits_for_retry_after(
     server: ScriptedServer, api: ApiClient, clock: Clock, method: str
 ) -> None:
     server.plays(Reply(429, b"Too many requests", {"Retry-After": "7"}), THERE)
@@ -193,7 +193,7 @@ def test_retries_end_with_patience(server: ScriptedServer, api: ApiClient, clock
     assert 60 <= clock.time < 66
 
 
-def test_the_deadline_bounds_all_and_says_what_stood_in_the_way(
+def test_deadline_bounds_all_retries_and_reports_the_last_error(
     server: ScriptedServer, api: ApiClient, clock: Clock
 ) -> None:
     server.plays(Reply(429, b"", {"Retry-After": "99"}))
@@ -260,7 +260,7 @@ def test_lost_answer_has_the_first_line_without_the_address_of_an_object(
     assert caught.value.message == message
 
 
-def test_no_server_fails_soon_and_says_where_to_look(clock: Clock) -> None:
+def test_unreachable_server_fails_soon_with_advice(clock: Clock) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     api = _api_at(f"http://127.0.0.1:{port}", clock)

@@ -91,7 +91,7 @@ def test_it_ends_with_the_deadline_and_a_quiet_server_is_not_asked_all_the_time(
     assert len(server.seen) == 10
 
 
-def test_the_server_is_told_when_to_end(server: ScriptedServer, api: ApiClient) -> None:
+def test_watch_sends_timeout_seconds(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(_stream())
     list(watch(api, NODES, "3", until=api.deadline.within(10), params={"fieldSelector": "a=b"}))
     assert server.requests[0] == (

@@ -57,7 +57,7 @@ def test_one_document_is_not_two() -> None:
         load_yaml("a: 1\n---\nb: 2\n")
 
 
-def test_where_it_began_is_told_too() -> None:
+def test_error_has_the_line_where_the_open_value_begins() -> None:
     with pytest.raises(
         InvalidYaml, match=r"^line \d, column 1: while scanning a quoted scalar from line 2,"
     ):

@@ -19,25 +19,25 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.lease impor
 HELD = LeaseReading("r-other", 3, "2026-06-01T12:00:00.000000Z", resource_version="9")
 
 
-def test_a_lease_that_nobody_holds_is_free() -> None:
+def test_lease_without_holder_is_free() -> None:
     assert lease_state(LeaseReading(), LeaseWatch(), 0).free
     assert lease_state(replace(HELD, holder=""), LeaseWatch(), 0).free
 
 
-def test_a_holder_who_was_never_seen_before_is_given_time() -> None:
+def test_lease_that_is_read_for_the_first_time_is_not_free() -> None:
     judged = lease_state(HELD, LeaseWatch(), 100)
     assert not judged.free
     assert not judged.renewing
     assert judged.watched.since == 100
 
 
-def test_a_holder_who_shows_no_sign_of_life_is_dead_after_the_duration() -> None:
+def test_lease_without_renewal_is_free_after_its_duration() -> None:
     watched = lease_state(HELD, LeaseWatch(), 100).watched
     assert not lease_state(HELD, watched, 119.9, duration=20).free
     assert lease_state(HELD, watched, 120, duration=20).free
 
 
-def test_a_holder_who_renews_is_alive_whatever_his_clock_says() -> None:
+def test_renewed_lease_is_held_whatever_its_renew_time() -> None:
     watched = lease_state(HELD, LeaseWatch(), 100).watched
     renewed = replace(HELD, renewed="1970-01-01T00:00:00.000000Z")
     judged = lease_state(renewed, watched, 300, duration=20)
@@ -61,7 +61,7 @@ def test_the_same_run_in_a_new_term_is_another_holder() -> None:
         (LeaseReading(), "has no holder now"),
     ],
 )
-def test_who_lost_the_lease_is_told_who_has_it(seen: LeaseReading, told: str) -> None:
+def test_lease_lost_names_the_new_holder(seen: LeaseReading, told: str) -> None:
     text = str(LeaseLost(HeldLease("r-mine", 2), seen))
     assert text.startswith(f"Lease kube-system/virt-placement {told}")
     assert "which held it as r-mine (leaseTransitions 2)" in text

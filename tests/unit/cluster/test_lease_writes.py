@@ -135,7 +135,7 @@ def test_renewal_whose_answer_was_lost_is_sent_again(
 
 
 @pytest.mark.parametrize("now", [there("r2", 5), there("r1", 5), there("r2", 4)])
-def test_renewal_whose_answer_was_lost_may_find_the_lease_lost(
+def test_renewal_whose_answer_was_lost_raises_lease_lost_if_another_run_holds_it(
     server: ScriptedServer, api: ApiClient, now: Reply
 ) -> None:
     server.plays(RESET, now)
@@ -144,7 +144,7 @@ def test_renewal_whose_answer_was_lost_may_find_the_lease_lost(
     assert len(server.seen) == 2
 
 
-def test_release_whose_answer_was_lost_was_made(server: ScriptedServer, api: ApiClient) -> None:
+def test_release_whose_answer_was_lost_succeeded(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(RESET, there("", 4))
     lease.release(api, HELD)
     assert len(server.seen) == 2
@@ -159,7 +159,7 @@ def test_reading(server: ScriptedServer, api: ApiClient) -> None:
     assert not lease.read(api).exists
 
 
-def test_keeper_knows_since_when_the_lease_is_ours(server: ScriptedServer, api: ApiClient) -> None:
+def test_age_counts_from_the_last_renewal(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(answer({}))
     keeper = LeaseKeeper(api, HELD, uptime() - 60, "text")
     assert keeper.age == pytest.approx(60, abs=5)
@@ -171,7 +171,7 @@ def test_keeper_knows_since_when_the_lease_is_ours(server: ScriptedServer, api: 
     assert left <= lease.DURATION - lease.SAFETY
 
 
-def test_keeper_whose_renewal_fails_is_no_younger(server: ScriptedServer, api: ApiClient) -> None:
+def test_age_grows_while_renewals_fail(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(TEST_FAILED, there("r2", 5))
     keeper = LeaseKeeper(api, HELD, uptime() - 60, "text")
     with pytest.raises(LeaseLost):

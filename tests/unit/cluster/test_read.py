@@ -137,7 +137,7 @@ def test_pools_that_are_served_in_another_version_only(
     assert bool(_unserved_pools(Platform(kubevirt=kubevirt), [listed])) == gap
 
 
-def test_a_workload_knows_its_controller() -> None:
+def test_workload_has_its_controller() -> None:
     manifest = {"metadata": _metadata(ownerReferences=[_owner("VirtualMachinePool", "p", True)])}
     workload = workload_from_manifest("VirtualMachine", manifest)
     assert workload.ref == Ref("VirtualMachine", "shop", "db")

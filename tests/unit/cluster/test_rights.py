@@ -64,9 +64,7 @@ def _says(allowed: t.Any) -> Reply:
         ),
     ],
 )
-def test_a_request_says_what_right_it_needs(
-    method: str, path: str, right: Right, text: str
-) -> None:
+def test_right_of_a_request(method: str, path: str, right: Right, text: str) -> None:
     assert Right.of(errors.ApiRequest(method, path)) == right
     assert str(right) == text
 
@@ -129,7 +127,7 @@ def test_missing_rights_of_one_role_are_one_sentence(
         (answer({}), errors.BadAnswer),
     ],
 )
-def test_what_could_not_be_found_out_is_an_error(
+def test_failed_review_is_an_error(
     server: ScriptedServer, api: ApiClient, reply: Reply, error: type[Exception]
 ) -> None:
     server.plays(reply)

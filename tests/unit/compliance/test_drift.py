@@ -66,7 +66,7 @@ ALL: dict[str, t.Any] = {
         ),
     ],
 )
-def test_what_a_machine_was_started_with_is_in_effect(spec: dict[str, t.Any]) -> None:
+def test_terms_with_which_a_vm_started_are_enforced(spec: dict[str, t.Any]) -> None:
     cluster = Cluster()
     cluster.run("db", "n1", spec, tier="db")
 
@@ -83,7 +83,7 @@ def test_another_order_is_no_difference() -> None:
     assert case_of(cluster).drift is None
 
 
-def test_match_labels_say_the_same_as_expressions() -> None:
+def test_match_labels_equal_the_same_match_expressions() -> None:
     cluster = Cluster()
     ref = cluster.run("db", "n1", anti_affinity(apart(tier="db")), tier="db")
     (required,) = cluster.template(ref)["spec"]["affinity"]["podAntiAffinity"].values()
@@ -116,7 +116,7 @@ def test_a_field_that_only_the_template_has_is_missing() -> None:
     assert case.declared_pod.placement.anti_affinity[0].differs_in == "kubevirt.io/created-by"
 
 
-def test_what_live_update_has_brought_to_the_machine_is_reached() -> None:
+def test_term_that_live_update_put_on_the_vmi_is_reached() -> None:
     cluster = Cluster()
     ref = cluster.run("db", "n1", tier="db")
     cluster.template(ref)["spec"].update(anti_affinity(apart(tier="db")))

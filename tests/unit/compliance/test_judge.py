@@ -114,7 +114,7 @@ def test_node_rules_name_what_the_node_lacks() -> None:
     assert found.moves_needed == {"shop/default/fast": 1}
 
 
-def test_a_foreign_or_term_that_lets_nodes_past_the_rule_is_violated_and_found() -> None:
+def test_rule_that_a_foreign_node_term_bypasses_is_violated() -> None:
     cluster = Cluster()
     ref = cluster.vm("db")
     cluster.write(ref, "in-a", (TermLocation.NODE_EXPRESSION, expression(ZONE, "In", "a")))
@@ -171,7 +171,7 @@ def test_spread_of_three_one_one_affects_three_and_needs_one_move() -> None:
     assert list(found.moves_needed.values()) == [1]
 
 
-def test_a_group_that_no_arrangement_heals_says_so() -> None:
+def test_group_that_cannot_be_satisfied_is_reported() -> None:
     cluster = Cluster("ab")
     three(cluster, ["n1", "n1", "n2"])
 

@@ -31,7 +31,7 @@ def test_declared_after_the_start_and_broken_is_violated_though_not_enforced() -
     assert found.moves_needed == {RULE: 1}
 
 
-def test_declared_after_the_start_and_well_placed_is_the_right_place_by_luck() -> None:
+def test_rule_declared_after_the_start_is_not_enforced_though_placed_correctly() -> None:
     cluster = Cluster()
     three(cluster, ["n1", "n2", "n5"], rule_first=False)
 
@@ -56,7 +56,7 @@ def test_a_replica_set_is_named_by_its_kind() -> None:
     assert f"set on the {kind}, not yet on the running VMI" in reason
 
 
-def test_a_live_update_is_told_from_one_that_waits_for_a_restart() -> None:
+def test_live_update_and_pending_restart_have_different_reasons() -> None:
     cluster = Cluster()
     refs = three(cluster, ["n1", "n3", "n5"], rule_first=False)
     cluster.propagate(refs[0])
@@ -69,7 +69,7 @@ def test_a_live_update_is_told_from_one_that_waits_for_a_restart() -> None:
     assert rule(found, "db1").reason.endswith("; enforced from its next migration")
 
 
-def test_an_unmet_preference_that_is_not_enforced_says_both() -> None:
+def test_unmet_preference_that_is_not_enforced_reports_both() -> None:
     cluster = Cluster()
     ref = cluster.run("cache", "n1")
     term = {"weight": 10, "preference": {"matchExpressions": [expression(ZONE, "NotIn", "a")]}}
@@ -127,7 +127,7 @@ def _labelled_by_kubevirt(cluster: Cluster) -> None:
         term["matchExpressions"].append(expression(key, "DoesNotExist"))
 
 
-def test_what_kubevirt_adds_is_not_told_with_a_term_that_is_no_longer_declared() -> None:
+def test_term_that_is_no_longer_declared_is_reported_without_kubevirts_keys() -> None:
     cluster = Cluster()
     ref = cluster.run("db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "Exists")]}))
     _labelled_by_kubevirt(cluster)
@@ -140,7 +140,7 @@ def test_what_kubevirt_adds_is_not_told_with_a_term_that_is_no_longer_declared()
     assert "node-labeller" not in found.reason
 
 
-def test_what_kubevirt_adds_is_not_told_of_a_machine_that_nothing_declares() -> None:
+def test_term_of_a_vmi_without_workload_is_reported_without_kubevirts_keys() -> None:
     cluster = Cluster()
     ref = cluster.run("db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "Exists")]}))
     _labelled_by_kubevirt(cluster)
@@ -198,7 +198,7 @@ def test_a_damaged_annotation_is_unknown() -> None:
     assert of(judge(cluster.snapshot()), "db1").verdict is Verdict.UNKNOWN
 
 
-def test_a_term_of_a_rule_that_somebody_removed_is_not_enforced() -> None:
+def test_term_of_a_rule_that_was_removed_by_hand_is_not_enforced() -> None:
     cluster = Cluster()
     refs = three(cluster, ["n1", "n3", "n5"])
     del cluster.template(refs[0])["spec"]["affinity"]

@@ -126,7 +126,7 @@ def test_replicas_of_a_set_and_pods_of_a_deployment_know_their_workload() -> Non
     }
 
 
-def test_a_machine_of_a_pool_belongs_to_the_pool() -> None:
+def test_a_vm_of_a_pool_belongs_to_the_pool() -> None:
     cluster = Cluster()
     template: dict[str, t.Any] = {"metadata": {"labels": {}}, "spec": {}}
     pool = cluster.workload(

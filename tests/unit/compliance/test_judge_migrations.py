@@ -29,7 +29,7 @@ from tests.unit.compliance.cluster import (
 from tests.unit.compliance.judged import judge, of, three
 
 
-def test_a_broken_instance_is_told_where_it_could_restart_and_migrate() -> None:
+def test_violating_instance_lists_feasible_nodes_for_restart_and_migration() -> None:
     cluster = Cluster()
     three(cluster, ["n1", "n2", "n5"])
 
@@ -39,7 +39,7 @@ def test_a_broken_instance_is_told_where_it_could_restart_and_migrate() -> None:
     assert found.feasible_if_migrated == ("n3", "n4")
 
 
-def test_details_tell_everybody_where_it_could_go() -> None:
+def test_details_list_feasible_nodes_of_every_instance() -> None:
     cluster = Cluster()
     three(cluster, ["n1", "n3", "n5"])
 
@@ -109,7 +109,7 @@ def test_after_a_migration_the_rule_is_in_effect() -> None:
     assert of(found, "db1").verdict is Verdict.SATISFIED
 
 
-def test_a_machine_does_not_compete_with_the_target_of_its_own_migration() -> None:
+def test_migration_target_does_not_violate_the_rule_of_its_own_vmi() -> None:
     cluster = Cluster()
     for number, node in enumerate(["n1", "n3", "n5"], 1):
         cluster.run(f"db{number}", node, anti_affinity(apart(tier="db", plain=True)), tier="db")
@@ -142,7 +142,7 @@ def test_what_a_migration_leaves_behind_breaks_nobodys_rule(left: str) -> None:
     assert (found.pending, found.moves_needed) == ((), {})
 
 
-def test_an_unbound_migration_target_is_pending_while_its_machine_is_judged() -> None:
+def test_unscheduled_migration_target_is_pending_and_its_vmi_has_a_verdict() -> None:
     cluster = Cluster()
     for number, node in enumerate(["n1", "n3", "n5"], 1):
         cluster.run(f"db{number}", node, anti_affinity(apart(tier="db", plain=True)), tier="db")

@@ -44,7 +44,7 @@ def test_with_the_groups_own_pods_unread_the_rule_is_unknown() -> None:
     assert rule(judge(blind(cluster, "pods")), "db1").verdict is Verdict.UNKNOWN
 
 
-def test_a_machine_whose_pod_could_not_be_read_is_unknown_and_not_pending() -> None:
+def test_vmi_whose_pod_could_not_be_read_is_unknown_and_not_pending() -> None:
     cluster = Cluster()
     three(cluster, ["n1", "n3", "n5"])
 

@@ -27,7 +27,7 @@ from tests.unit.compliance.cluster import Cluster
 from tests.unit.compliance.judged import RULE, judge, three
 
 
-def test_summary_counts_each_verdict_and_what_would_heal() -> None:
+def test_summary_counts_each_verdict_and_the_moves_needed() -> None:
     cluster = Cluster()
     three(cluster, ["n1", "n2", "n5"])
 

@@ -38,7 +38,7 @@ TEAMS = {"namespaceSelector": {"matchExpressions": [expression("team", "Exists")
         pytest.param({"nodeSelector": {"a": "b"}}, "nodes", "", id="nodes"),
     ],
 )
-def test_what_rests_on_it_is_unknown_and_says_which_right_is_missing(
+def test_verdict_that_depends_on_a_gap_is_unknown_with_the_missing_right(
     spec: dict[str, t.Any], resource: str, namespace: str
 ) -> None:
     cluster = Cluster()

@@ -37,7 +37,7 @@ def machine(cluster: Cluster) -> Ref:
     return cluster.run("db", "n1", tier="db")
 
 
-def test_affinity_of_a_machine_takes_effect_at_its_next_migration() -> None:
+def test_affinity_of_a_vm_takes_effect_at_its_next_migration() -> None:
     cluster = Cluster()
 
     rule = written(cluster, machine(cluster), AWAY)
@@ -56,7 +56,7 @@ def test_a_spread_takes_effect_at_a_restart() -> None:
     assert rule.reason.endswith("; enforced from its next restart")
 
 
-def test_beside_a_spread_that_waits_nothing_else_reaches_the_machine() -> None:
+def test_change_waits_for_the_restart_that_a_pending_spread_needs() -> None:
     cluster = Cluster()
     ref = machine(cluster)
     cluster.write(ref, "even", EVEN)
@@ -64,7 +64,7 @@ def test_beside_a_spread_that_waits_nothing_else_reaches_the_machine() -> None:
     assert written(cluster, ref, AWAY).takes_effect == "restart"
 
 
-def test_a_machine_that_cannot_migrate_waits_for_a_restart() -> None:
+def test_a_vm_that_cannot_migrate_waits_for_a_restart() -> None:
     cluster = Cluster()
     ref = machine(cluster)
     cluster.machines["db"]["status"]["conditions"] = [{"type": "LiveMigratable", "status": "False"}]
@@ -72,7 +72,7 @@ def test_a_machine_that_cannot_migrate_waits_for_a_restart() -> None:
     assert written(cluster, ref, AWAY).takes_effect == "restart"
 
 
-def test_what_has_reached_the_machine_needs_a_migration_whatever_else_waits() -> None:
+def test_term_that_reached_the_vmi_takes_effect_at_a_migration() -> None:
     cluster = Cluster()
     ref = machine(cluster)
     cluster.write(ref, "new", AWAY)
@@ -81,13 +81,13 @@ def test_what_has_reached_the_machine_needs_a_migration_whatever_else_waits() ->
     assert written(cluster, ref, platform=STAGED).takes_effect == "migration"
 
 
-def test_where_nothing_is_brought_to_running_machines() -> None:
+def test_change_without_live_update_takes_effect_at_a_restart() -> None:
     cluster = Cluster()
 
     assert written(cluster, machine(cluster), AWAY, platform=STAGED).takes_effect == "restart"
 
 
-def test_a_machine_that_wants_a_restart_gets_nothing_before_it() -> None:
+def test_change_of_a_vm_with_restart_required_waits_for_the_restart() -> None:
     cluster = Cluster()
     ref = machine(cluster)
     conditions = [{"type": "RestartRequired", "status": "True"}]
@@ -111,7 +111,7 @@ def test_a_replica_keeps_what_it_was_made_with(kind: str) -> None:
     assert rule.reason.endswith("; enforced when the instance is recreated")
 
 
-def test_what_is_broken_and_not_enforced_says_both() -> None:
+def test_violated_rule_that_is_not_enforced_reports_both() -> None:
     cluster = Cluster()
 
     rule = written(

@@ -31,7 +31,7 @@ def planned(made: Cluster) -> Plan:
     return plan_moves(made.snapshot(), request)
 
 
-def test_one_move_of_a_bystander_heals_all_who_are_linked_to_him() -> None:
+def test_one_move_of_a_selected_instance_repairs_all_that_select_it() -> None:
     """Who spreads by the pods of others has nothing to do with others who do the same."""
     made = cluster("ab")
     for name in ("a-1", "a-2"):

@@ -32,7 +32,7 @@ from tests.unit.compliance.cluster import apart, expression, node_affinity, spre
 from tests.unit.planning.scenes import HOST, ZONE, Cluster, cluster, deployment, keep_apart, machine
 
 
-def test_the_zone_that_hurts_most_comes_first() -> None:
+def test_zone_with_the_most_impact_comes_first() -> None:
     made = cluster("aabbcc")
     for name, node in (("web-a", "n1"), ("web-b", "n3"), ("web-c", "n5")):
         machine(made, name, node, {"affinity": keep_apart(g="web")}, g="web")
@@ -62,7 +62,7 @@ def test_the_zone_that_hurts_most_comes_first() -> None:
     )
 
 
-def test_where_nothing_hurts_one_line_says_so() -> None:
+def test_drill_without_impact_has_one_line() -> None:
     made = cluster("ab")
     machine(made, "db", "n1")
 
@@ -188,7 +188,7 @@ def test_a_spread_and_a_node_filter_block_without_a_pod() -> None:
     assert blocked.message == "db: node(s) didn't match Pod's node affinity/selector"
 
 
-def test_who_may_not_be_evicted_blocks_itself() -> None:
+def test_vm_that_cannot_be_evicted_is_blocked_by_eviction() -> None:
     made = cluster("ab")
     machine(made, "db", "n1")
     made.machines["db"]["status"]["conditions"] = [
@@ -207,7 +207,7 @@ def test_what_could_not_be_read_is_no_all_clear() -> None:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_loss_that_is_only_possible_says_why(known: bool) -> None:
+def test_failure_with_a_possible_forecast_has_its_reason(known: bool) -> None:
     made = cluster("ab")
     machine(made, "db", "n1")
     made.machines["db"]["status"]["conditions"] = (
@@ -226,7 +226,7 @@ def test_a_loss_that_is_only_possible_says_why(known: bool) -> None:
     )
 
 
-def test_a_loss_of_which_not_every_course_could_be_tried_says_so() -> None:
+def test_failure_with_an_incomplete_search_reports_that() -> None:
     """Eight pairs that keep apart, just enough room, and more choices than anybody can look at."""
     made = cluster("abcdefghi")
     for name in list(made.nodes)[1:]:
@@ -290,7 +290,7 @@ def end_some(made: Cluster, seed: int) -> None:
 @pytest.mark.parametrize("ending", [False, True])
 @pytest.mark.parametrize("event", NODE_EVENTS)
 @pytest.mark.parametrize("seed", range(25))
-def test_a_drill_says_what_a_forecast_of_its_own_says(
+def test_drill_has_the_result_of_the_forecast_of_the_same_failure(
     seed: int, event: NodeEvent, ending: bool
 ) -> None:
     made = random_cluster(seed)
@@ -327,7 +327,7 @@ def test_drill_names_the_instance_at_risk() -> None:
     assert [blocked.instance.name for blocked in found.blocked] == ["pinned"]
 
 
-def test_drill_says_how_many_nodes_each_filter_takes() -> None:
+def test_drill_counts_the_nodes_that_each_filter_refuses() -> None:
     made = cluster("abc")
     machine(made, "db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "In", "a")]}))
 

@@ -57,7 +57,7 @@ def zone_group(made: Cluster, nodes: t.Iterable[str], *, plain: bool = False) ->
 # A drain: two machines on two nodes, then with a third node (S10).
 
 
-def test_two_machines_apart_on_two_nodes_hold_a_drain_up() -> None:
+def test_drain_with_two_vms_apart_on_two_nodes_is_impossible() -> None:
     made = cluster("ab")
     for name, node in (("db-a", "n1"), ("db-b", "n2")):
         machine(made, name, node, {"affinity": keep_apart(over=HOST, g="db")}, g="db")
@@ -109,7 +109,7 @@ def test_the_plain_zone_rule_holds_a_migration_up_and_the_safe_form_does_not() -
     assert [(move.method, move.targets) for move in allowed.moves] == [(Method.MIGRATE, ("n2",))]
 
 
-def test_a_fourth_machine_has_no_zone() -> None:
+def test_fourth_vm_apart_in_three_zones_is_unschedulable() -> None:
     made = cluster("aabbcc")
     refs = [machine(made, name, "", g="web") for name in WEB]
 
@@ -244,7 +244,7 @@ def migrating(made: Cluster, name: str, node: str) -> None:
     made.more["migrations"] = (Migration(ref, "u-by-hand", name, "Scheduling"),)
 
 
-def test_the_target_of_its_own_migration_stands_in_nobodys_way() -> None:
+def test_migration_target_takes_no_second_domain() -> None:
     """Two zones for two, one of which is on its way; a third has none, whatever is done."""
     made = cluster("aab")
     refs = [machine(made, name, node, g="web") for name, node in (("web-a", "n1"), ("web-b", "n2"))]
@@ -261,7 +261,7 @@ def test_the_target_of_its_own_migration_stands_in_nobodys_way() -> None:
     assert "3 VMs (web-a, web-b, web-c) need 3 different zones" in three.reasons[0]
 
 
-def test_who_is_on_its_way_off_a_node_needs_no_other_place() -> None:
+def test_vm_that_migrates_off_the_drained_node_needs_no_other_node() -> None:
     made = cluster("ab")
     machine(made, "db", "n1", {"affinity": keep_apart(over=HOST, plain=True, g="db")}, g="db")
     migrating(made, "db", "n2")
@@ -286,7 +286,7 @@ def test_a_target_that_waits_is_the_one_that_is_sought_for() -> None:
 # What ends, what is held, what is not known.
 
 
-def test_a_machine_that_may_not_be_restarted_holds_a_drain_up() -> None:
+def test_drain_with_a_vm_that_may_not_restart_is_impossible() -> None:
     made = cluster("ab")
     machine(made, "db", "n1")
     made.machines["db"]["status"]["conditions"] = [
@@ -428,7 +428,7 @@ def test_a_volume_that_only_a_lost_node_reaches_is_a_proof() -> None:
 
 
 @pytest.mark.parametrize("cordoned", [False, True])
-def test_who_cannot_be_migrated_holds_up_the_drain_of_a_node_that_was_cordoned_before(
+def test_drain_of_a_cordoned_node_with_a_vm_that_cannot_migrate_is_impossible(
     cordoned: bool,
 ) -> None:
     made = cluster("ab")

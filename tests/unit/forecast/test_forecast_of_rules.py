@@ -55,7 +55,7 @@ def test_one_move_is_no_certainty_where_some_node_would_not_do() -> None:
     assert (found.answer, len(found.moves)) == (ForecastResult.POSSIBLE, 1)
 
 
-def test_one_move_is_no_certainty_where_nobody_knows_whether_it_can_be_made() -> None:
+def test_move_is_only_possible_without_the_condition_live_migratable() -> None:
     made = cluster("ab")
     refs = [machine(made, name, "n1", g="web") for name in ("web-a", "web-b")]
     for vmi in made.machines.values():
@@ -68,7 +68,7 @@ def test_one_move_is_no_certainty_where_nobody_knows_whether_it_can_be_made() ->
     assert (found.answer, len(found.moves)) == (ForecastResult.POSSIBLE, 1)
 
 
-def test_nobody_moves_where_all_stand_well() -> None:
+def test_rule_that_all_vms_satisfy_causes_no_move() -> None:
     made = cluster("ab")
     refs = [machine(made, name, node, g="web") for name, node in (("web-a", "n1"), ("web-b", "n2"))]
 
@@ -79,7 +79,7 @@ def test_nobody_moves_where_all_stand_well() -> None:
     assert (found.answer, found.moves, found.skipped) == (ForecastResult.GUARANTEED, (), ())
 
 
-def test_a_cordon_drives_nobody_away() -> None:
+def test_cordon_causes_no_move() -> None:
     made = cluster("ab")
     ref = machine(made, "web-a", "n1", g="web")
     made.nodes["n1"]["spec"]["unschedulable"] = True
@@ -89,7 +89,7 @@ def test_a_cordon_drives_nobody_away() -> None:
     assert (found.answer, found.moves) == (ForecastResult.GUARANTEED, ())
 
 
-def test_three_running_machines_cannot_use_two_zones() -> None:
+def test_three_running_vms_apart_in_two_zones_are_impossible() -> None:
     made = cluster("aab")
     refs = [
         machine(made, name, node, g="web")
@@ -134,7 +134,7 @@ def test_what_is_declared_and_does_not_run_yet_is_no_certainty() -> None:
     assert found.reasons[0].startswith("can fail: the scheduler may place other pods")
 
 
-def test_the_plain_form_says_who_could_not_be_migrated() -> None:
+def test_rule_without_mismatch_label_keys_names_vms_that_cannot_migrate() -> None:
     made = cluster("aabb")
     refs = [machine(made, name, node, g="web") for name, node in (("web-a", "n1"), ("web-b", "n3"))]
 
@@ -148,7 +148,7 @@ def test_the_plain_form_says_who_could_not_be_migrated() -> None:
     assert found.not_migratable[0].if_restarted
 
 
-def test_who_must_be_near_those_that_end_may_wait_long() -> None:
+def test_affinity_to_pods_that_end_may_wait_five_minutes() -> None:
     """Seen with kube-scheduler 1.36: the last of them gone, nothing makes it look again at once."""
     made = cluster("aab")
     near = affinity({"labelSelector": selector(app="web"), "topologyKey": HOST})
@@ -163,7 +163,7 @@ def test_who_must_be_near_those_that_end_may_wait_long() -> None:
 # Rules that stand already.
 
 
-def test_what_two_pinned_machines_cannot_obey_stays_impossible_when_it_is_written() -> None:
+def test_rule_that_two_pinned_vms_violate_is_impossible_before_and_after_the_write() -> None:
     made = cluster("aabbc")
     pinned = {"nodeSelector": {ZONE: "a"}}
     refs = [machine(made, name, "n1", pinned, g="web") for name in ("web-a", "web-b")]
@@ -217,7 +217,7 @@ def test_members_that_wait_by_their_rule_are_to_be_placed() -> None:
     assert (of_scale.answer, of_scale.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 2)
 
 
-def test_who_waits_without_being_asked_about_is_told() -> None:
+def test_pods_that_are_pending_without_a_change_are_reported() -> None:
     made = cluster("ab")
     web = deployment(made, "web", ["n1"], {"nodeSelector": {ZONE: "z"}})
     made.start(web)
@@ -268,7 +268,7 @@ def test_not_migratable_is_certain_where_no_choice_helps() -> None:
     ]
 
 
-def test_possible_after_two_moves_says_that_their_nodes_matter() -> None:
+def test_possible_forecast_after_two_moves_has_the_nodes_as_reason() -> None:
     made = cluster("aabbcc")
     refs = [machine(made, name, "n1", g="web") for name in ("web-a", "web-b", "web-c")]
 
@@ -299,7 +299,7 @@ def test_possible_after_one_move_names_the_node_that_would_not_do() -> None:
     )
 
 
-def test_possible_by_an_unfavorable_choice_says_how_many_are_unschedulable() -> None:
+def test_possible_forecast_counts_unschedulable_pods_of_an_unfavorable_choice() -> None:
     """One pod may use both nodes that are left, the other only one; each has room for one."""
     made = cluster("abc", migrates=False)
     for node in ("n2", "n3"):

@@ -26,7 +26,7 @@ from tests.unit.planning.scenes import (
 # A machine has to move that has nothing to do with the loss.
 
 
-def test_a_spread_counts_what_stands_though_a_machine_moves_as_well() -> None:
+def test_spread_counts_running_pods_while_a_vm_moves_too() -> None:
     made = cluster("abc")
     deployment(made, "web", ["n1", "n2", "n3", "n3", "n3"], spread(ZONE, 2, app="web"))
     ref = machine(made, "vm1", "n1", g="x")
@@ -37,7 +37,7 @@ def test_a_spread_counts_what_stands_though_a_machine_moves_as_well() -> None:
     assert [move.instance.name for move in both.moves] == ["vm1", "web-3", "web-4", "web-2"]
 
 
-def test_one_too_many_for_a_spread_is_proven_though_a_machine_moves_as_well() -> None:
+def test_spread_with_too_many_pods_is_impossible_while_a_vm_moves_too() -> None:
     made = cluster("abc")
     deployment(made, "web", ["n1", "n2", *["n3"] * 9], spread(ZONE, 2, app="web"))
     ref = machine(made, "vm1", "n1", g="x")
@@ -48,7 +48,7 @@ def test_one_too_many_for_a_spread_is_proven_though_a_machine_moves_as_well() ->
     assert len(found.reasons) == 1
 
 
-def test_who_ends_leads_as_long_as_it_stands_though_a_machine_moves_as_well() -> None:
+def test_affinity_to_a_pod_that_ends_is_possible_while_a_vm_moves_too() -> None:
     made = cluster("aab")
     made.bare_pod("leader", "n1", app="leader")
     deployment(made, "db", ["n1"], {"affinity": near(app="leader")})
@@ -99,7 +99,7 @@ def test_a_new_pod_of_a_roll_out_may_be_the_one_to_be_near() -> None:
     assert found.answer is ForecastResult.UNKNOWN
 
 
-def test_who_migrates_off_a_drained_node_makes_room() -> None:
+def test_vm_that_migrates_off_a_drained_node_makes_room() -> None:
     """d keeps x out of zone a until it has gone, and x keeps d out of zone b until it has."""
     made = cluster("aabc")
     machine(made, "d", "n1", {"affinity": keep_apart(g="x")}, g="d")
@@ -111,7 +111,7 @@ def test_who_migrates_off_a_drained_node_makes_room() -> None:
     assert found.deadlock is None
 
 
-def test_a_cordoned_node_is_not_left_because_of_who_leaves_it() -> None:
+def test_rule_of_a_vm_that_leaves_causes_no_proof_about_a_cordoned_node() -> None:
     made = cluster("aa")
     machine(made, "d", "n1", {"affinity": keep_apart(g="x")}, g="d")
     ref = machine(made, "v", "n2", g="x")
@@ -125,7 +125,7 @@ def test_a_cordoned_node_is_not_left_because_of_who_leaves_it() -> None:
 # A rule that is written may be broken by who leaves later.
 
 
-def test_who_was_near_is_no_certainty_once_the_other_has_to_leave() -> None:
+def test_affinity_to_a_vm_that_leaves_a_drained_node_is_not_guaranteed() -> None:
     made = cluster("aab")
     machine(made, "leader", "n1", app="leader")
     follower = machine(made, "follower", "n2", app="follower")
@@ -188,7 +188,7 @@ def test_a_move_is_no_certainty_where_it_leaves_one_that_no_rule_is_written_for(
 # What is said of it.
 
 
-def test_a_proof_is_told_once_and_is_certain_though_another_machine_moves() -> None:
+def test_proof_is_reported_once_and_certain_while_another_vm_moves() -> None:
     made = cluster("ab")
     moves = machine(made, "vm1", "n1", g="x")
     halted = machine(made, "db", "", g="db")
@@ -201,7 +201,7 @@ def test_a_proof_is_told_once_and_is_certain_though_another_machine_moves() -> N
     assert found.min_unschedulable == 1
 
 
-def test_what_is_no_proof_any_more_is_not_told_as_one() -> None:
+def test_proof_that_depends_on_moving_vms_is_qualified() -> None:
     """Three machines want the room of node n1 while vm1 leaves it, and others could leave as well."""
     made = cluster("ab")
     for node in made.nodes.values():
@@ -218,7 +218,7 @@ def test_what_is_no_proof_any_more_is_not_told_as_one() -> None:
 
 
 @pytest.mark.parametrize("others", [False, True])
-def test_moves_that_were_found_are_not_denied(others: bool) -> None:
+def test_repair_that_needs_a_move_of_another_vm_is_not_called_impossible(others: bool) -> None:
     """vm1 obeys where it is, in the only room for vm2. Once it makes that room both are well."""
     made = cluster("abb")
     made.nodes["n1"]["status"]["allocatable"]["cpu"] = "1"

@@ -50,7 +50,7 @@ def test_a_proof_counts_what_stands(on_the_lost: int, least: int) -> None:
     assert "zone c counts but is not feasible" in found.reasons[0]
 
 
-def test_who_is_near_a_pod_that_ends_can_have_moved_before() -> None:
+def test_pod_with_affinity_to_a_pod_that_ends_may_be_placed_first() -> None:
     made = cluster("aab")
     made.bare_pod("leader", "n1", app="leader")
     near = affinity({"labelSelector": selector(app="leader"), "topologyKey": ZONE})
@@ -76,7 +76,7 @@ def test_the_source_of_a_migration_counts_until_it_has_ended() -> None:
     assert [each.certain for each in found.not_migratable] == [False]
 
 
-def test_of_several_who_compete_nobody_is_sure_to_wait() -> None:
+def test_no_single_pod_of_several_is_certain_to_stay_pending() -> None:
     made = cluster("ab")
     spec = {"affinity": keep_apart(over=HOST, plain=True, app="web")}
     deployment(made, "web", ["n1"], spec)

@@ -49,7 +49,7 @@ def test_planned_pods_of_two_vms_that_would_share_a_name_are_both_placed() -> No
     assert [move.instance.name for move in found.moves] == ["web"]
 
 
-def test_drill_names_a_real_pod_in_the_way_by_its_own_name() -> None:
+def test_drill_names_a_blocking_pod_whose_name_ends_in_next() -> None:
     made = cluster("ab", migrates=False)
     machine(made, "web", "n1", {"affinity": keep_apart(over=HOST, plain=True, g="web")})
     made.bare_pod("other-next", "n2", g="web")

@@ -142,7 +142,7 @@ def test_each_move_is_legal_in_its_turn(
 
 @settings(max_examples=200, deadline=None)
 @given(clusters(rooms=(110,)))
-def test_healing_heals_what_can_be_healed_with_the_fewest_moves(
+def test_repair_makes_the_fewest_moves(
     cluster: tuple[Snapshot, dict[str, MovableInstance], Method],
 ) -> None:
     """Leaders who break no rule stay where they are. Groups that have nothing in common but room

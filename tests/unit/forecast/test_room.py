@@ -41,7 +41,7 @@ def planned(made: Cluster) -> Plan:
 
 
 @pytest.mark.parametrize("choosy", ["first", "second"])
-def test_the_last_room_goes_to_those_who_have_no_other(choosy: str) -> None:
+def test_last_capacity_goes_to_the_group_without_another_node(choosy: str) -> None:
     plan = planned(two_groups(choosy))
     assert plan.skipped == ()
     assert len(plan.moves) == 2
@@ -50,7 +50,7 @@ def test_the_last_room_goes_to_those_who_have_no_other(choosy: str) -> None:
     assert set(to.values()) == {"n2", "n3"}
 
 
-def test_where_there_is_no_room_for_both_one_is_healed_and_one_is_left() -> None:
+def test_with_capacity_for_one_group_one_is_repaired_and_one_skipped() -> None:
     made = two_groups("second")
     made.nodes["n3"]["status"]["allocatable"]["cpu"] = "2"
     plan = planned(made)

@@ -95,7 +95,7 @@ def test_two_in_one_zone_take_a_move() -> None:
     assert len(planned(found)) == 1
 
 
-def test_the_source_pod_of_a_migration_that_is_over_moves_nobody() -> None:
+def test_source_pod_of_a_finished_migration_causes_no_move() -> None:
     machines = (machine("a", "w2"), machine("b", "w1"))
     found = snapshot(
         launcher("a", "w1"), launcher("a", "w2", "2"), launcher("b", "w1"), machines=machines
@@ -104,7 +104,7 @@ def test_the_source_pod_of_a_migration_that_is_over_moves_nobody() -> None:
     assert planned(found) == []
 
 
-def test_a_migration_that_has_found_its_node_moves_nobody() -> None:
+def test_migration_whose_target_is_scheduled_causes_no_move() -> None:
     machines = (machine("a", "w1"), machine("b", "w1"))
     found = snapshot(
         launcher("a", "w1"),
@@ -117,7 +117,7 @@ def test_a_migration_that_has_found_its_node_moves_nobody() -> None:
     assert planned(found) == []
 
 
-def test_a_migration_whose_target_waits_has_not_left() -> None:
+def test_migration_whose_target_is_pending_has_its_vmi_on_the_source() -> None:
     machines = (machine("a", "w1"), machine("b", "w1"))
     found = snapshot(
         launcher("a", "w1"),
@@ -129,7 +129,7 @@ def test_a_migration_whose_target_waits_has_not_left() -> None:
     assert in_flight(found) == InFlight()
 
 
-def test_what_is_being_deleted_moves_nobody_and_is_no_open_place() -> None:
+def test_terminating_vmi_causes_no_move_and_counts_as_gone() -> None:
     machines = (machine("a", "w1", terminating=True), machine("b", "w1"), machine("c", "w2"))
     found = snapshot(
         launcher("a", "w1"), launcher("b", "w1"), launcher("c", "w2"), machines=machines
@@ -146,7 +146,7 @@ def test_what_is_being_deleted_moves_nobody_and_is_no_open_place() -> None:
     assert [move.targets for move in plan_moves(alone, request).moves] == [("w2",)]
 
 
-def test_a_migration_that_has_found_its_node_will_be_over() -> None:
+def test_settled_snapshot_has_the_target_of_a_scheduled_migration() -> None:
     source, target = launcher("a", "w1"), launcher("a", "w2", "2")
     found = snapshot(source, target, machines=(machine("a", "w1"),), migrating="a")
 

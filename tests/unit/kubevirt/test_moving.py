@@ -143,7 +143,7 @@ def test_running_true_is_run_strategy_always() -> None:
     ) == ("Always")
 
 
-def test_somebody_elses_staged_change_is_not_activated_unasked() -> None:
+def test_pending_change_beside_placement_is_not_applied_without_the_option() -> None:
     declared = {
         "topologySpreadConstraints": SPREAD,
         "domain": {"cpu": {"cores": 4}, "devices": {"disks": [{"name": "root"}, {"name": "new"}]}},
@@ -280,7 +280,7 @@ def test_nothing_to_move(workload: Workload | None, instance: Instance, temporar
     assert found.reason
 
 
-def test_a_placement_on_its_way_is_waited_for() -> None:
+def test_placement_that_live_update_brings_is_propagating() -> None:
     instance = running()
     assert instance.vmi is not None
     assert propagating(machine({"affinity": AFFINITY}), instance.vmi, LIVE)

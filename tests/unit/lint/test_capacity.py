@@ -55,7 +55,7 @@ def all_apart(members: t.Sequence[Workload], over: str = "zone", **more: JSON) -
     return {"workloads": [{"names": names}], "keep_apart": {"topology_key": over}, **more}
 
 
-def test_more_machines_than_zones_can_never_all_run() -> None:
+def test_more_vms_apart_than_zones_are_unsatisfiable() -> None:
     five = machines(5)
 
     (found,) = never(five, all_apart(five))
@@ -91,7 +91,7 @@ def test_vms_with_an_equal_plain_term_of_their_own_are_counted_once(
         pytest.param(machines(5, run_strategy="Halted"), {}, id="halted"),
     ],
 )
-def test_machines_for_which_there_is_room(members: list[Workload], rule: JSON) -> None:
+def test_as_many_vms_apart_as_zones_have_no_finding(members: list[Workload], rule: JSON) -> None:
     halted = members[0].manifest["spec"]["runStrategy"] == "Halted"
 
     assert never(members, {**all_apart(members), **rule}, halted=halted) == []
@@ -141,7 +141,7 @@ def test_finding_names_only_workloads_that_were_asked_for() -> None:
     assert finding.objects == (refs[0],)
 
 
-def test_without_nodes_nobody_can_count_domains() -> None:
+def test_without_nodes_domains_are_not_counted() -> None:
     cluster = Cluster("ab")
     for name in "abc":
         ref = cluster.vm(name, anti_affinity(apart(ZONE, g="x")), g="x")
@@ -151,7 +151,7 @@ def test_without_nodes_nobody_can_count_domains() -> None:
     assert "unsatisfiable" in offline(cluster, nodes=True)
 
 
-def test_a_replica_set_of_more_machines_than_zones() -> None:
+def test_replica_set_with_more_vms_than_zones_is_unsatisfiable() -> None:
     members = {"kind": "VirtualMachineInstanceReplicaSet", "name": "db"}
     rule = {"workloads": [members], "keep_apart": {"topology_key": "zone"}}
 
@@ -182,7 +182,7 @@ def test_two_deployments_of_one_rule_are_not_kept_from_each_other() -> None:
 
 
 @pytest.mark.parametrize("others", [0, 1])
-def test_two_machines_that_their_own_selectors_keep_in_one_zone(others: int) -> None:
+def test_two_vms_apart_with_node_selectors_of_one_zone_are_unsatisfiable(others: int) -> None:
     pinned = machines(2, placement={"nodeSelector": {ZONE: "a"}})
     group = [*pinned, *(vm(f"free{number}") for number in range(others))]
 
@@ -234,7 +234,7 @@ def test_of_many_followers_that_keep_apart_a_few_are_named() -> None:
     )
 
 
-def test_machines_that_must_be_near_whom_another_rule_keeps_away() -> None:
+def test_vms_with_affinity_and_anti_affinity_of_two_rules_are_unsatisfiable() -> None:
     trio = machines(3, labels={"tier": "web"})
     near = {"workloads": [{"names": ["m0", "m1"]}], "keep_together": {"topology_key": "zone"}}
     apart_by_label = {
@@ -256,7 +256,7 @@ def test_machines_that_must_be_near_whom_another_rule_keeps_away() -> None:
     assert never(halted, near, apart_by_label, halted=True) == []
 
 
-def test_machines_that_must_be_near_whom_they_avoid_already() -> None:
+def test_rule_with_affinity_to_vms_of_a_foreign_anti_affinity_is_unsatisfiable() -> None:
     avoiding = {"placement": anti_affinity(apart(ZONE, tier="web")), "labels": {"tier": "web"}}
     near = {"workloads": [{"names": ["m0", "m1"]}], "keep_together": {"topology_key": "zone"}}
 
@@ -287,7 +287,7 @@ def test_a_follower_that_keeps_away_from_its_leader() -> None:
     assert "has affinity to VirtualMachine shop/m1 over node, and anti-affinity" in found.why
 
 
-def test_pods_of_nobody_may_lead_too() -> None:
+def test_affinity_to_pods_without_owner_is_satisfiable() -> None:
     cluster = Cluster()
     cluster.run("leader", "n1", app="lead")
     near = affinity(apart(HOST, plain=True, app="lead"))["affinity"]
@@ -304,7 +304,7 @@ def _names(cluster: Cluster) -> set[str]:
     return {finding.name for finding in lint(cluster.snapshot())}
 
 
-def test_two_machines_apart_on_one_node() -> None:
+def test_two_vms_apart_on_one_node() -> None:
     two = machines(2)
     nodes = (node("w1", "a"),)
 

@@ -93,7 +93,7 @@ def test_there_is_an_example_of_each() -> None:
 
 @pytest.mark.parametrize("look", [online, offline])
 @pytest.mark.parametrize("name", OFFLINE)
-def test_it_is_found_as_documented(name: str, look: Look) -> None:
+def test_finding_is_as_documented(name: str, look: Look) -> None:
     example = EXAMPLES[name]
     found = look(name, grown(example.bad, example.zones), example.platform)
 
@@ -144,14 +144,14 @@ def test_it_is_the_only_finding_of_a_request(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*OF_RULES, *ONLY_ON_A_CLUSTER])
-def test_nothing_is_found_in_the_request_once_mended(name: str) -> None:
+def test_corrected_request_has_no_finding(name: str) -> None:
     found = rule_examples.EXAMPLES[name].good()
 
     assert [finding.name for finding in found if finding.severity != "info"] == []
 
 
 @pytest.mark.parametrize("name", OF_RULES)
-def test_it_is_found_in_rules_and_manifests_and_said_once(name: str) -> None:
+def test_finding_in_rules_and_manifests_is_reported_once(name: str) -> None:
     found = asked_offline(name, rule_examples.EXAMPLES[name].bad)
 
     assert name in dict(found)

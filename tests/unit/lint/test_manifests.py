@@ -138,7 +138,7 @@ def test_what_has_another_form_is_refused_with_its_place(item: JSON, said: str) 
         ("topologySpreadConstraint", "topologySpreadConstraints"),
     ],
 )
-def test_a_misspelt_placement_field_is_no_field_of_somebody_else(key: str, meant: str) -> None:
+def test_misspelled_placement_field_is_reported(key: str, meant: str) -> None:
     pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {key: {}}}
 
     faults = read_manifests([("m.yml", vm({key: {}})), ("m.yml", pod)]).faults
@@ -161,7 +161,7 @@ MACHINE_SPEC = """accessCredentials architecture dnsConfig dnsPolicy domain evic
     startStrategy subdomain terminationGracePeriodSeconds utilityVolumes volumes"""
 
 
-def test_fields_of_a_pod_or_machine_are_not_misspelt() -> None:
+def test_known_fields_of_pods_and_vmis_are_not_reported() -> None:
     """core/v1 PodSpec and kubevirt.io/v1 VirtualMachineInstanceSpec."""
     pod = {
         "kind": "Pod",

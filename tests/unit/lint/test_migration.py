@@ -54,7 +54,7 @@ def test_terms_that_leave_migration_possible(term: dict[str, object]) -> None:
     ],
 )
 @pytest.mark.parametrize("plain", [True, False])
-def test_as_many_machines_as_nodes_leave_no_target(over: str, expected: str, plain: bool) -> None:
+def test_as_many_vms_apart_as_nodes_block_migration(over: str, expected: str, plain: bool) -> None:
     cluster = Cluster("ab")
     for name, node in (("a", "n1"), ("b", "n2")):
         cluster.run(name, node, anti_affinity(apart(over, plain=plain, g="x")), g="x")
@@ -88,7 +88,7 @@ def test_a_vm_with_one_node_is_blocked_by_its_node_terms() -> None:
 
 
 @pytest.mark.parametrize(("zones", "stays"), [("aabb", True), ("abb", False), ("abbc", True)])
-def test_a_machine_stays_in_its_zone_where_that_has_a_second_node(zones: str, stays: bool) -> None:
+def test_vm_with_a_second_node_in_its_zone_can_migrate(zones: str, stays: bool) -> None:
     cluster = Cluster(zones)
     for name, node in (("a", "n1"), ("b", "n3")):
         cluster.run(name, node, anti_affinity(apart(ZONE, g="x")), g="x")
@@ -126,7 +126,7 @@ def test_a_term_about_others_blocks_nothing() -> None:
         ),
     ],
 )
-def test_a_machine_pinned_to_one_node_has_no_target(spec: dict[str, object]) -> None:
+def test_vm_pinned_to_one_node_cannot_migrate(spec: dict[str, object]) -> None:
     cluster = Cluster()
     cluster.run("db", "n1", spec)
 
@@ -136,7 +136,7 @@ def test_a_machine_pinned_to_one_node_has_no_target(spec: dict[str, object]) -> 
 
 
 @pytest.mark.parametrize("status", ["Running", "Paused"])
-def test_spread_patched_onto_a_running_machine_wants_a_restart(status: str) -> None:
+def test_spread_added_to_a_running_vm_needs_a_restart(status: str) -> None:
     cluster = Cluster()
     ref = cluster.run("web", "n1", tier="web")
     cluster.template(ref)["spec"].update(spread(tier="web"))
@@ -146,7 +146,7 @@ def test_spread_patched_onto_a_running_machine_wants_a_restart(status: str) -> N
         assert found["restart_required"].severity == "warning"
 
 
-def test_spread_taken_off_a_running_machine_wants_a_restart() -> None:
+def test_spread_removed_from_a_running_vm_needs_a_restart() -> None:
     cluster = Cluster()
     ref = cluster.run("web", "n1", spread(tier="web"), tier="web")
     del cluster.template(ref)["spec"]["topologySpreadConstraints"]
@@ -154,7 +154,7 @@ def test_spread_taken_off_a_running_machine_wants_a_restart() -> None:
     assert set(online(cluster)) == {"restart_required"}
 
 
-def test_spread_that_a_machine_started_with_is_in_effect() -> None:
+def test_spread_with_which_a_vm_started_is_enforced() -> None:
     cluster = Cluster()
     ref = cluster.run("web", "n1", spread(over=ZONE, tier="web"), tier="web")
     cluster.workloads[ref]["status"] = {"printableStatus": "Stopped"}

@@ -63,16 +63,16 @@ def _name_in(call: ast.Call) -> ast.expr | None:
     return None
 
 
-def test_lint_says_what_there_is_of_terms() -> None:
+def test_lint_emits_every_finding_about_terms() -> None:
     assert emitted(*LINT) == set(OF_TERMS)
 
 
-def test_topology_says_what_there_is_of_node_labels() -> None:
+def test_topology_emits_every_finding_about_node_labels() -> None:
     shared = {"no_node_has_key", "single_domain", "deprecated_node_label"}
     assert emitted(UTILS / "lint" / "topology.py") == {*OF_NODE_LABELS, *shared}
 
 
-def test_no_other_part_says_anything_else() -> None:
+def test_other_packages_emit_only_documented_findings() -> None:
     """Their names are constants, so that those of functions that pass a name on are found too."""
     found = set()
     for folder in ("rules", "forecast", "planning", "kubevirt", "compliance", "view"):

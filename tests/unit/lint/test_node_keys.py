@@ -151,7 +151,7 @@ def test_a_key_with_one_domain_keeps_nothing_apart(spec: dict[str, object]) -> N
     assert "single_domain" not in offline(cluster)
 
 
-def test_a_vm_of_one_domain_is_kept_apart_from_others_elsewhere() -> None:
+def test_vm_pinned_to_one_domain_is_kept_apart_from_vms_in_others() -> None:
     cluster = Cluster("abc")
     in_zone_a = node_affinity({"matchExpressions": [expression(ZONE, "In", "a")]})
     one = {**anti_affinity(apart(app="web"))["affinity"], **in_zone_a["affinity"]}

@@ -156,7 +156,7 @@ def test_a_preference_that_no_node_meets_has_no_effect() -> None:
         assert found["unsatisfiable"].severity == "warning"
 
 
-def test_a_contradiction_says_whose_each_side_is() -> None:
+def test_contradiction_names_the_owner_of_each_term() -> None:
     where = {"workloads": [{"name": "db"}], "run_on": {ZONE: "b"}}
     cluster = Cluster()
     cluster.run("db", "n1", {"nodeSelector": {ZONE: "a"}})
@@ -173,7 +173,7 @@ def test_a_contradiction_says_whose_each_side_is() -> None:
     assert all(text in each.why for each in both)
 
 
-def test_a_value_of_no_node_is_told_beside_a_key_of_no_node() -> None:
+def test_value_and_key_that_no_node_has_are_both_reported() -> None:
     cluster = Cluster()
     value, key = expression(ZONE, "In", "z"), expression("example.com/disk", "Exists")
     cluster.run("db", "n1", node_affinity({"matchExpressions": [value, key]}))

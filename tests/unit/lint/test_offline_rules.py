@@ -84,14 +84,14 @@ def test_the_rule_that_stays_alone_is_seen_with_the_others() -> None:
     assert names([vm("a")], one, other) == names([], one, other)
 
 
-def test_a_rule_of_which_nothing_is_there_says_what_it_said_before() -> None:
+def test_rule_without_manifests_has_the_same_findings() -> None:
     rule = {"workloads": [{"names": ["a", "b"]}], "spread": {"topology_key": "zone"}}
 
     both = [vm("a"), vm("b")]
     assert names(both, rule) == names([], rule) == [("restart_required", "r0")]
 
 
-def test_one_machine_alone_is_seen_without_its_manifest() -> None:
+def test_single_workload_is_reported_without_its_manifest() -> None:
     rule = {"workloads": [{"name": "a"}], "keep_apart": {"topology_key": "zone"}}
 
     assert names([], rule) == names([vm("a")], rule) == [("single_workload", "r0")]
@@ -108,7 +108,7 @@ def test_nothing_is_claimed_about_namespaces_nodes_and_what_runs() -> None:
     assert names([vm("a"), around], near, disk) == []
 
 
-def test_what_others_select_is_told_of_their_manifests() -> None:
+def test_other_workload_that_the_selector_matches_is_reported() -> None:
     listed = [
         vm("a", labels={"tier": "web"}),
         vm("b", labels={"tier": "web"}),
@@ -123,7 +123,7 @@ def test_what_others_select_is_told_of_their_manifests() -> None:
     assert names(listed[:2], rule) == []
 
 
-def test_pods_that_somebody_makes_are_no_others() -> None:
+def test_launcher_pods_do_not_count_as_other_workloads() -> None:
     pod: JSON = {
         "kind": "Pod",
         "metadata": {
@@ -142,7 +142,7 @@ def test_pods_that_somebody_makes_are_no_others() -> None:
     assert names([*listed, pod], rule) == [("selector_matches_others", "r0")]
 
 
-def test_a_template_that_says_what_the_rule_says_is_fine() -> None:
+def test_template_with_the_terms_of_the_rule_has_no_finding() -> None:
     """As where the terms were committed, and the rule adopts them."""
     rule = {"workloads": [{"name": "a"}], "terms": anti_affinity(apart(app="db"))}
     spread = {
@@ -165,7 +165,7 @@ def test_a_template_that_says_what_the_rule_says_is_fine() -> None:
     assert ("duplicate_spread", "r1") in names(listed, rule, spread)
 
 
-def test_a_term_of_rule_and_manifest_is_told_of_once() -> None:
+def test_term_in_rule_and_manifest_is_reported_once() -> None:
     pinned = node_affinity({"matchExpressions": [expression(HOST, "In", "n1")]})
 
     found = names(
@@ -175,7 +175,7 @@ def test_a_term_of_rule_and_manifest_is_told_of_once() -> None:
     assert found == [("blocks_live_migration", ""), ("blocks_live_migration", "r0")]
 
 
-def test_somebody_who_manages_a_workload_hides_nothing_else() -> None:
+def test_externally_managed_workload_keeps_its_other_findings() -> None:
     listed = [vm(name) for name in "abc"]
     listed[0]["metadata"]["labels"] = {"argocd.argoproj.io/instance": "shop"}
 
@@ -185,7 +185,7 @@ def test_somebody_who_manages_a_workload_hides_nothing_else() -> None:
     assert {rule for _name, rule in found} == {"r0", "r1"}
 
 
-def test_who_carries_rules_and_is_managed_is_told_of_once() -> None:
+def test_externally_managed_workload_with_rules_is_reported_once() -> None:
     cluster = Cluster()
     ref = cluster.vm("a")
     cluster.write(ref, "other", (TermLocation.NODE_EXPRESSION, expression(ZONE, "In", "a", "b")))
@@ -198,7 +198,7 @@ def test_who_carries_rules_and_is_managed_is_told_of_once() -> None:
 
 @pytest.mark.parametrize("annotation", [RULES, "placement.virt/undo"])
 @pytest.mark.parametrize("text", ["{", '{"version": 9}', "[]"])
-def test_an_annotation_that_nobody_can_read(annotation: str, text: str) -> None:
+def test_annotation_that_cannot_be_read(annotation: str, text: str) -> None:
     damaged = vm("a")
     damaged["metadata"]["annotations"] = {annotation: text}
     listed = [damaged, vm("b"), vm("c")]
@@ -222,7 +222,7 @@ def test_an_overlay_without_a_template_is_no_place_for_a_rule() -> None:
     assert names([part], AVOID) == []
 
 
-def test_fields_that_say_null_are_as_good_as_none() -> None:
+def test_null_fields_count_as_missing() -> None:
     affinity = {"podAntiAffinity": None, "nodeAffinity": None}
     listed = [vm("a", {"affinity": affinity, "nodeSelector": None}), vm("b", {"affinity": None})]
     for manifest in listed:
@@ -281,7 +281,7 @@ def test_on_a_cluster_its_nodes_and_pods_count_too() -> None:
     assert "selector_matches_nothing" not in dict(names(web, rule, nobody))
 
 
-def test_what_is_said_of_a_workload_without_a_manifest_is_not_lost_beside_another() -> None:
+def test_finding_names_workloads_with_and_without_manifest() -> None:
     nodes = manifests(Cluster("abc"), nodes=True)
     rules = [
         {"workloads": [{"name": name}], "run_on": {"zone": "nowhere"}} for name in ("there", "away")

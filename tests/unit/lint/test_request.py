@@ -175,7 +175,7 @@ def test_a_plain_term_over_zone_is_warned_of_and_written() -> None:
     assert [(f.name, f.severity) for f in found.findings] == [("blocks_live_migration", "warning")]
 
 
-def test_nothing_is_said_twice() -> None:
+def test_each_finding_is_reported_once() -> None:
     cluster = Cluster()
     cluster.run("db", "n1")
     part = expression("example.com/disk", "In", "ssd")

@@ -49,13 +49,13 @@ def test_the_verbs_make_terms_that_are_fine(rule: dict[str, t.Any]) -> None:
     assert lint(rule) == {}
 
 
-def test_a_leader_is_told_of_its_followers() -> None:
+def test_rule_with_a_target_depends_on_other_workload() -> None:
     rule = {"workloads": [{"name": "app"}], "keep_together": {"with": VM, "topology_key": "node"}}
 
     assert lint(rule) == {"depends_on_other_workload": ("info", "r0")}
 
 
-def test_two_rules_that_tie_two_machines_to_each_other() -> None:
+def test_two_rules_with_affinity_of_two_vms_to_each_other() -> None:
     one = {"workloads": [{"name": "app"}], "keep_together": {"with": VM, "topology_key": "node"}}
     other = {"workloads": [VM], "keep_together": {"with": {"name": "app"}, "topology_key": "node"}}
 
@@ -68,7 +68,7 @@ def test_members_that_must_all_share_a_node() -> None:
     assert lint(rule) == {"mutual_affinity": ("error", "r0")}
 
 
-def test_spread_of_running_machines_and_what_its_skew_means() -> None:
+def test_spread_of_running_vms_and_what_its_skew_means() -> None:
     rule = {"workloads": PAIR, "spread": {"topology_key": "zone", "max_skew": 1}}
 
     assert lint(rule) == {
@@ -116,7 +116,7 @@ def test_run_on_and_avoid_that_leave_no_node() -> None:
         pytest.param({"nodeSelector": {HOST: "n1"}}, "blocks_live_migration", id="pinned"),
     ],
 )
-def test_terms_as_kubernetes_says_them(fields: dict[str, t.Any], found: str) -> None:
+def test_rule_of_type_terms(fields: dict[str, t.Any], found: str) -> None:
     assert found in lint({"workloads": [VM], "terms": fields})
 
 

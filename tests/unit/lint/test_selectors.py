@@ -78,7 +78,7 @@ def test_a_selector_of_pods_that_are_not_there_is_known_online_only() -> None:
     assert offline(cluster) == {}
 
 
-def test_pods_that_belong_to_nobody_are_selected_all_the_same() -> None:
+def test_pods_without_owner_are_selected_too() -> None:
     cluster = Cluster()
     cluster.run("app", "n1", affinity(apart(tier="db")))
     cluster.bare_pod("db", "n1", tier="db")

@@ -49,7 +49,7 @@ def test_a_copy_carries_the_rules_of_another() -> None:
     ("where", "key"),
     [("labels", "argocd.argoproj.io/instance"), ("annotations", "meta.helm.sh/release-name")],
 )
-def test_rules_on_an_object_of_somebody_else(where: str, key: str) -> None:
+def test_rules_on_an_externally_managed_object(where: str, key: str) -> None:
     cluster = Cluster()
     ref = cluster.vm("db")
     cluster.write(ref, "in-a", IN_A)
@@ -60,7 +60,7 @@ def test_rules_on_an_object_of_somebody_else(where: str, key: str) -> None:
         assert key in found["externally_managed"].why
 
 
-def test_an_object_of_somebody_else_without_rules_is_nobodys_business() -> None:
+def test_externally_managed_object_without_rules_has_no_finding() -> None:
     cluster = Cluster()
     ref = cluster.vm("db")
     cluster.workloads[ref]["metadata"]["labels"] = {"argocd.argoproj.io/instance": "shop"}

@@ -93,7 +93,7 @@ def test_quota_counts_the_pods_in_its_scopes(spec: dict[str, t.Any], reason: str
         ({"hard": {"limits.cpu": "9"}, "scopes": ["BestEffort"]}, ""),
     ],
 )
-def test_quota_that_may_refuse_a_pod_for_what_is_not_known_says_so(
+def test_quota_that_may_refuse_unknown_requests_is_reported(
     spec: dict[str, t.Any], reason: str
 ) -> None:
     quota = counted(**{"hard": {}, **spec})

@@ -144,7 +144,7 @@ def test_each_change_is_a_fault_of_its_own() -> None:
     ]
 
 
-def test_what_cannot_be_read_is_not_taken_for_nobody() -> None:
+def test_list_that_cannot_be_read_is_not_taken_for_an_empty_one() -> None:
     gap = Unreadable("pods", "", "list", "grant list on pods")
     settings = Unreadable("kubevirts", "", "list", "grant list on kubevirts")
     (found,) = _texts(Snapshot(nodes=NODES, unreadable=(gap, settings)))

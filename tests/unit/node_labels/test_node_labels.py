@@ -91,7 +91,7 @@ class TestRequest:
         assert request.per_node == {"w1": {ZONE: "scu", "example.com/rack": "r1", "a.b/c": "d"}}
         assert request.remove == ("performance", "old-key")
 
-    def test_per_value_is_per_node_the_other_way_round(self) -> None:
+    def test_per_value_is_the_inverse_of_per_node(self) -> None:
         request = _parse(
             per_value={
                 "zone": {"a": ["w1", "w2"], "b": "w3", 3: []},
@@ -208,7 +208,7 @@ class TestRequest:
             ("zoen=a", "topology key 'zoen' is not declared"),
         ],
     )
-    def test_a_selector_that_says_nothing(self, text: str, fault: str) -> None:
+    def test_empty_selector(self, text: str, fault: str) -> None:
         (found,) = _faults(selector=text)
         assert found.startswith(f"selector: {fault}")
 

@@ -55,7 +55,7 @@ def test_followers_know_their_leader() -> None:
     assert found.affinity_targets("cache") == frozenset()
 
 
-def test_keeping_apart_goes_both_ways() -> None:
+def test_anti_affinity_relates_both_instances() -> None:
     found = links(pod("a", "a", Placement(anti_affinity=(to("b"),))), pod("b", "b"))
     assert found.anti_affinity_peers("a") == {"b"}
     assert found.anti_affinity_peers("b") == {"a"}
@@ -116,7 +116,7 @@ def move(uid: str, source: str = "w1", target: str = "w2") -> PlannedMove:
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_moves_that_have_nothing_to_do_with_each_other_wait_for_nobody(first: bool) -> None:
+def test_independent_moves_do_not_wait(first: bool) -> None:
     found = links(pod("a", "a"), pod("b", "b"))
     after = order([move("a"), move("b", "w3", "w4")], found, lambda _move: True)
     assert after == {"a": (), "b": ()}

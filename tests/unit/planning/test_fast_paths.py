@@ -165,7 +165,7 @@ def test_instances_with_a_pod_and_a_workload_are_movable(seed: int) -> None:
     assert [(x.instance, x.workload, x.pod) for x in movable_instances(snapshot, SHOP)] == expected
 
 
-def test_machines_that_run_by_their_terms_are_not_read_any_closer() -> None:
+def test_instance_without_drift_shares_its_pod_object() -> None:
     made = random_cluster(7)
     found = [x for x in movable_instances(made.snapshot(), SHOP) if x.declared_pod is x.pod]
     assert found, "nothing would be saved"

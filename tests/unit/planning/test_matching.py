@@ -25,7 +25,7 @@ def test_an_instance_that_may_stay_is_not_moved() -> None:
     assert sum(found.placed[item] == "a" for item in "xy") == 1
 
 
-def test_an_instance_that_could_stay_gives_way_to_one_without_another_node() -> None:
+def test_instance_that_could_stay_moves_for_one_without_another_node() -> None:
     found = assign({"x": {"a", "b"}, "y": {"a"}}, {"x": "a"})
     assert found.placed == {"x": "b", "y": "a"}
 

@@ -298,7 +298,7 @@ def test_vm_without_a_node_is_skipped_in_the_words_of_kube_scheduler() -> None:
     assert "1 node(s) didn't match pod anti-affinity rules" in skipped.reason
 
 
-def test_two_vms_that_block_each_other_are_named_with_the_way_out() -> None:
+def test_two_vms_that_block_each_other_are_named_with_the_remediation() -> None:
     cluster = Cluster("ab")
     cluster.run("a", "n1", in_zones("b"), tier="db")
     cluster.run("b", "n2", in_zones("a"), tier="db")

@@ -76,7 +76,7 @@ def _named(pod: Pod) -> Pod:
 
 @pytest.mark.parametrize("mode", METHODS)
 @pytest.mark.parametrize("case", _cases(), ids=lambda case: case["id"])
-def test_the_shortest_sequence_is_as_long_as_exhaustive_search_found(
+def test_shortest_sequence_is_as_long_as_that_of_an_exhaustive_search(
     case: dict[str, t.Any], mode: str
 ) -> None:
     world, found = _world(case, METHODS[mode])

@@ -88,7 +88,7 @@ def test_a_mark_for_evacuation_is_a_migration_to_come() -> None:
     assert limit_reached(move(Method.MIGRATE), load_of(snapshot, (), ()), Limits(), snapshot) != ""
 
 
-def test_a_migration_of_a_machine_that_was_not_read_leaves_its_node_all_the_same() -> None:
+def test_migration_of_a_vmi_that_was_not_read_counts_for_its_source_node() -> None:
     migrations = tuple(
         Migration(Ref("VirtualMachineInstanceMigration", "bar", f"x{n}"), f"x{n}", f"m{n}", "")
         for n in range(2)
@@ -123,7 +123,7 @@ class Machines:
         return self.machines[path]
 
 
-def test_the_source_of_a_foreign_migration_is_what_its_machine_says() -> None:
+def test_source_of_a_foreign_migration_is_the_node_of_its_vmi() -> None:
     where = "/apis/kubevirt.io/v1/namespaces/bar/virtualmachineinstances/"
     state = {"migrationUid": "x1", "sourceNode": "w2", "targetNode": "w3"}
     server = Machines(
@@ -218,7 +218,7 @@ def test_one_that_we_take_away_counts_once_before_and_after_it_is_gone() -> None
     assert before.unavailable == after.unavailable == 1
 
 
-def test_what_runs_nowhere_takes_nothing_away() -> None:
+def test_move_of_a_pending_instance_needs_no_budget() -> None:
     waiting = instance(machine("a", ""), ready=False)
     snapshot = Snapshot(workloads=(replica_set(1),))
     load = load_of(snapshot, (), [waiting])

@@ -70,7 +70,7 @@ def test_a_run_that_ends_before_its_journal_is_read_reads_it_for_the_message() -
     assert "so the moves in flight are unknown" in told
 
 
-def test_what_is_in_flight_is_told_though_the_lease_cannot_be_written() -> None:
+def test_moves_in_flight_are_reported_if_the_lease_cannot_be_written() -> None:
     told = left(Server(writes=False), JOURNAL)
     assert told.startswith(IN_FLIGHT)
     assert f"{lease.NAME} could not be released and expires in {lease.DURATION} s" in told

@@ -93,7 +93,7 @@ def test_what_may_still_begin_is_sent_again() -> None:
         pytest.param({"moved": 2}, {"max_moves": 2}, "max_moves (2) is reached", id="max_moves"),
     ],
 )
-def test_what_may_not_begin_now_is_forgotten(
+def test_intended_move_that_may_not_begin_now_leaves_the_journal(
     journal: dict[str, t.Any], options: dict[str, t.Any], told: str
 ) -> None:
     due, reconciler, _now = chosen(
@@ -135,7 +135,7 @@ def test_what_was_sent_is_seen_to_its_end_whatever_holds() -> None:
     assert reconciler.journal.records == (begun,)
 
 
-def test_a_restart_that_may_be_queued_is_looked_for_before_it_is_forgotten() -> None:
+def test_restart_that_may_be_queued_stays_in_the_journal_until_it_is_checked() -> None:
     restart = record("a", Method.RESTART)
     journal = RunJournal("r1", "x", records=(restart,), failed=1)
     due, reconciler, now = chosen(journal, clock=5.0)

@@ -65,7 +65,7 @@ VMI = Ref("VirtualMachineInstance", "shop", "db")
 PLACES = progress.NodeDescriptions({"w1": {"zone": "a"}, "w2": {"zone": "b"}, "w3": {}}, "zone")
 
 
-def test_a_plan_is_told_with_what_is_left() -> None:
+def test_plan_lines_have_skipped_instances() -> None:
     move = Move(VMI, "u", DB, Method.MIGRATE, "w1", ("w2",), "")
     left = SkippedInstance(VMI, "u", DB, "w1", "it cannot")
     assert progress.plan_lines(Plan((move,)), "run r1") == ["run r1: 1 move planned"]
@@ -91,7 +91,7 @@ def test_instance_without_a_node_is_not_called_skipped_while_moves_may_free_one(
     )
 
 
-def test_check_mode_tells_each_move() -> None:
+def test_check_mode_reports_each_move() -> None:
     move = Move(VMI, "u", DB, Method.MIGRATE, "w1", ("w2",), "two in zone a")
     assert progress.planned_lines([move, move], PLACES) == [
         f"[{number}/2] would migrate VirtualMachine shop/db from w1 (a); available: w2 (b); reason: two in zone a"
@@ -99,7 +99,7 @@ def test_check_mode_tells_each_move() -> None:
     ]
 
 
-def test_a_move_is_told_when_it_begins() -> None:
+def test_begun_move_is_reported() -> None:
     ref = Ref("VirtualMachineInstanceReplicaSet", "shop", "web")
     one = Ref("VirtualMachineInstance", "shop", "webx7f2")
     targets = ("w2", "w3", "w1", "w9")
@@ -140,7 +140,7 @@ def test_removed_undo_records_are_named() -> None:
         ),
     ],
 )
-def test_a_move_is_told_when_it_ends(end: MoveResult, told: str) -> None:
+def test_ended_move_is_reported(end: MoveResult, told: str) -> None:
     record = MoveRecord(VMI, "u", DB, Method.MIGRATE, "w1", 1, 0.0)
     assert progress.ended(1, 3, record, end, 4.2, PLACES) == told
 
@@ -327,7 +327,7 @@ def test_only_a_step_that_is_followed_by_another_hands_its_state_on() -> None:
 @pytest.mark.parametrize(
     ("need", "event"), [("migration",) * 2, ("restart",) * 2, ("recreate", "recreation")]
 )
-def test_well_placed_instance_says_what_has_to_happen(need: str, event: str) -> None:
+def test_correctly_placed_instance_reports_when_its_rule_is_enforced(need: str, event: str) -> None:
     made = workload("db")
     found = candidate(made, outdated=True, need=need)
     record = results.well_placed(found, Plan())
@@ -358,7 +358,7 @@ def test_rule_whose_constraint_was_removed_is_named_and_keeps_the_undo_record() 
     assert remove_undo_records([candidate(workload("db"))])
 
 
-def test_instance_that_is_violated_until_others_have_moved_says_so() -> None:
+def test_instance_that_violates_until_others_move_is_reported() -> None:
     found = candidate(workload("db"), outdated=True, need="migration")
     record = results.well_placed(found, Plan(violated=frozenset({found.uid})))
     assert record["when"] == "after_moves"

@@ -122,9 +122,7 @@ def test_answer_to_a_move(
     assert len(server.seen) == 1
 
 
-def test_eviction_that_is_blocked_says_when_to_retry(
-    server: ScriptedServer, api: ApiClient
-) -> None:
+def test_blocked_eviction_has_the_time_of_its_retry(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(status(429, "TooManyRequests", "Cannot evict", retry_after=10))
     assert send(api, CALLS["evict"]) == ApiReply(ReplyStatus.BLOCKED, "Cannot evict", 10.0)
 
@@ -172,7 +170,7 @@ def test_server_that_throttles_for_too_long_is_no_answer(
         (status(401, "Unauthorized", "no"), errors.Unauthorized),
     ],
 )
-def test_missing_right_says_nothing_about_the_move(
+def test_missing_right_is_no_outcome_of_the_move(
     server: ScriptedServer, api: ApiClient, reply: Reply, error: type[Exception]
 ) -> None:
     server.plays(reply)

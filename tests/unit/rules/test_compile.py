@@ -296,7 +296,7 @@ def test_a_deployment_among_others_needs_a_term_for_each_of_them() -> None:
         (Platform(kubernetes=(1, 34), kubevirt="v1.2.0"), "mismatchLabelKeys"),
     ],
 )
-def test_what_the_server_does_not_know_is_left_out_and_told(
+def test_fields_that_the_server_lacks_are_left_out_and_reported(
     platform: Platform, lacking: str
 ) -> None:
     rule = {"name": "r", "workloads": [DB_REF], "keep_apart": {"topology_key": "zone"}}

@@ -161,7 +161,7 @@ def test_allow_findings_lets_an_error_pass_for_its_rule_alone() -> None:
         ),
     ],
 )
-def test_machines_that_need_each_other_on_one_node(
+def test_vms_with_affinity_to_each_other_on_one_node(
     rules: list[JSON], names: list[tuple[str, str]]
 ) -> None:
     assert _names(_machines(), *rules) == names
@@ -204,7 +204,7 @@ def test_a_deployment_rolls_itself(manifest: JSON, severity: str | None) -> None
     assert not _names(snapshot(web), rule, workload_rollout="allow")
 
 
-def test_a_machine_of_a_pool_is_managed_by_it() -> None:
+def test_a_vm_of_a_pool_is_managed_by_it() -> None:
     machine = vm("a")
     owner = Owner("VirtualMachinePool", "pool", "p")
     owned = Workload(machine.ref, machine.uid, machine.manifest, owner)
@@ -214,7 +214,7 @@ def test_a_machine_of_a_pool_is_managed_by_it() -> None:
     assert "VirtualMachinePool pool" in found.refused[0].why
 
 
-def test_labels_that_nobody_has() -> None:
+def test_labels_that_no_workload_has() -> None:
     rule = {"workloads": [{"labels": {"no": "body"}}], "avoid": {"zone": "a"}}
     assert _names(_machines(), rule) == [("no_matching_workloads", "error")]
     target = {"topology_key": "zone", "with": {"labels": {"no": "body"}}}
@@ -236,7 +236,7 @@ def test_pods_of_others_that_a_selector_selects() -> None:
     ]
 
 
-def test_a_spread_on_a_running_machine() -> None:
+def test_a_spread_on_a_running_vm() -> None:
     seen = snapshot(vm("a"), vm("b"), run=[running(vm("a"))])
     found = plan(seen, {"name": "r", "workloads": AB, "spread": {"topology_key": "zone"}})
     effects = {each.ref.name: each.takes_effect for each in found.workloads}
@@ -269,7 +269,7 @@ def test_a_label_that_is_something_else_already() -> None:
 
 
 @pytest.mark.parametrize("where", ["VirtualMachineInstance", "Pod"])
-def test_a_label_that_somebody_else_gave_to_what_runs(where: str) -> None:
+def test_label_conflict_with_a_running_vmi_or_pod(where: str) -> None:
     machine = vm("a")
     vmi, pod = running(machine)
     if where == "Pod":
@@ -427,7 +427,7 @@ def test_unknown_namespace_of_target_is_reported_at_the_option_with_it(
     assert fault.startswith(f"rules[0] r0, {option}: there is no namespace 'no'")
 
 
-def test_one_cause_is_told_once_with_each_place() -> None:
+def test_one_cause_is_reported_once_with_all_places() -> None:
     gap = Unreadable("virtualmachines", "", "list", "grant it")
     apart = {"keep_apart": {"topology_key": "zone"}}
     faults = _faults(snapshot(unreadable=(gap,)), apart, apart, {"spread": {"topology_key": "zne"}})
@@ -507,7 +507,7 @@ def test_a_finding_about_many_objects_is_one_sentence() -> None:
         ({"workloads": [{"name": "a"}], "avoid": {"zone": "a"}}, False),
     ],
 )
-def test_a_machine_is_not_kept_apart_from_itself(rule: JSON, alone: bool) -> None:
+def test_a_vm_is_not_kept_apart_from_itself(rule: JSON, alone: bool) -> None:
     seen = snapshot(vm("a", labels={"tier": "web"}), vm("b"))
     assert (("single_workload", "warning") in _names(seen, rule)) is alone
 
@@ -560,14 +560,14 @@ def test_members_that_could_not_be_read_are_no_missing_members() -> None:
         )
 
 
-def test_replica_sets_and_deployments_are_found_by_their_kind() -> None:
+def test_replica_set_that_a_rule_names_by_kind_is_its_member() -> None:
     daemon = workload({"kind": "DaemonSet", "metadata": {"name": "d"}, "spec": {}})
     seen = snapshot(vmirs("db"), daemon, vm("a"), vm("b"))
     rule = {"workloads": [{"kind": "VirtualMachineInstanceReplicaSet", "name": "db"}]}
     assert not _names(seen, {**rule, "avoid": {"zone": "a"}})
 
 
-def test_machines_that_could_not_be_read_are_not_called_halted() -> None:
+def test_vms_that_could_not_be_read_are_not_called_halted() -> None:
     gap = Unreadable("virtualmachineinstances", "", "list", "grant it")
     rule = {"name": "r", "workloads": [{"name": "a"}], "avoid": {"zone": "a"}}
     found = plan(snapshot(vm("a"), unreadable=(gap,)), rule)

@@ -69,7 +69,7 @@ def test_hostnames_are_those_of_the_guests() -> None:
         ),
     ],
 )
-def test_a_label_of_ours_where_somebody_else_has_the_hostname(others: t.Any) -> None:
+def test_group_label_is_used_if_another_vm_has_the_hostname(others: t.Any) -> None:
     a, b = _pair()
     workloads, run = others()
     seen = snapshot(a, b, *workloads, run=[running(a, without=(ID,)), running(b), *run])
@@ -104,7 +104,7 @@ def test_a_group_that_has_a_label_of_ours_keeps_it() -> None:
         ),
     ],
 )
-def test_the_id_of_a_machine(name: str, expected: str) -> None:
+def test_selector_by_vmi_id(name: str, expected: str) -> None:
     assert vmi_id(name) == expected
     assert len(vmi_id(name)) <= 63
 
@@ -113,6 +113,6 @@ def test_the_id_of_a_machine(name: str, expected: str) -> None:
     ("name", "own", "expected"),
     [("a.b.c", None, "a"), ("x" * 70, None, "x" * 63), ("a", "host", "host")],
 )
-def test_the_hostname_of_a_machine(name: str, own: str | None, expected: str) -> None:
+def test_selector_by_hostname(name: str, own: str | None, expected: str) -> None:
     placement = {"hostname": own} if own else {}
     assert hostname(vm(name, placement=placement)) == expected

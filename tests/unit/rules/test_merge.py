@@ -45,7 +45,7 @@ def spec_of(manifest: JSON) -> JSON:
     return manifest["spec"]["template"]["spec"]
 
 
-def test_node_selector_that_says_the_same_is_taken_over_and_reported() -> None:
+def test_equal_node_selector_is_adopted_and_reported() -> None:
     rule = {**DB, "run_on": {"zone": "a"}}
     manifest = after(vm("db"), rule)
     spec_of(manifest)["nodeSelector"] = {ZONE: "a"}

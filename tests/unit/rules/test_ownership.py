@@ -68,12 +68,12 @@ def test_a_term_belongs_to_its_rules_however_it_is_written() -> None:
         ({"topologyKey": "z"}, {"topologyKey": "z", "labelSelector": None}),
     ],
 )
-def test_terms_that_say_the_same(one: JSON, other: JSON) -> None:
+def test_equal_terms_have_the_same_meaning(one: JSON, other: JSON) -> None:
     marks = [Fingerprint.of(TermLocation.ANTI_AFFINITY, term) for term in (one, other)]
     assert marks[0].has_same_effect(marks[1])
 
 
-def test_no_selector_and_a_selector_of_everything_say_different_things() -> None:
+def test_missing_selector_and_empty_selector_have_different_meanings() -> None:
     marks = [
         Fingerprint.of(TermLocation.ANTI_AFFINITY, {"topologyKey": "z", **more})
         for more in _SELECTORS
@@ -100,7 +100,7 @@ def test_defaults_of_the_api_are_filled_in() -> None:
         ('{"version": 1, "uid": "x", "rules": {}}', "is damaged"),
     ],
 )
-def test_a_damaged_annotation_says_so_and_what_to_do(text: str, seen: str) -> None:
+def test_damaged_annotation_is_reported_with_advice(text: str, seen: str) -> None:
     with pytest.raises(UnreadableAnnotation) as error:
         read_ownership(_machine(rules=text))
     assert "VirtualMachine shop/a: annotation placement.virt/rules" in str(error.value)

@@ -139,7 +139,7 @@ def test_a_weight_that_is_none(weight: t.Any, fault: str) -> None:
     assert _faults(rule) == [f"rules[0] r, weight: {fault}"]
 
 
-def test_an_empty_list_is_nobody_and_not_everybody() -> None:
+def test_empty_list_means_no_workload() -> None:
     (rule,) = _parse({"name": "r", "workloads": [], "avoid": {"zone": "a"}})
     assert rule.workloads == ()
     (rule,) = _parse({"name": "r", "workloads": [{"names": []}], "avoid": {"zone": "a"}})
@@ -224,7 +224,7 @@ def test_an_absent_rule_needs_only_its_name() -> None:
     assert not rule.everywhere
 
 
-def test_a_broken_rule_still_says_whom_it_is_about() -> None:
+def test_invalid_rule_keeps_its_workloads() -> None:
     raw = [{"name": "r", "workloads": [{"name": "a"}, {"nme": "b"}], "avoid": {"zn": "a"}}]
     parsed = read_rules(raw, namespace="shop", rule_set="s", topology=Topology.of())
     assert [rule.workloads for rule in parsed.broken] == [(WorkloadSelector(VM, "shop", ("a",)),)]

@@ -74,7 +74,7 @@ def test_unknown_name_is_an_error_with_a_hint(kind: str, name: str, hint: str) -
     assert errors == [f"workloads[0]: there is no {kind} {name!r} in namespace 'shop'{hint}"]
 
 
-def test_unreadable_kind_is_an_error_and_nothing_is_said_to_be_missing() -> None:
+def test_unreadable_kind_is_an_error_and_its_workloads_are_not_reported_missing() -> None:
     unreadable = (Unreadable("virtualmachines", "shop", "list", "grant it"),)
     found, errors = select(WorkloadSelector(VM, "shop", ("none",)), unreadable=unreadable)
 

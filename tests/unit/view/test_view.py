@@ -17,7 +17,7 @@ def view() -> ClusterView:
     return ClusterView(cluster.snapshot())
 
 
-def test_objects_are_found_by_name_uid_and_reference() -> None:
+def test_view_has_objects_by_name_uid_and_reference() -> None:
     found = view()
     db = Ref("VirtualMachine", "shop", "db")
     (instance,) = found.instances_of(db)
