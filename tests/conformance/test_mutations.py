@@ -65,7 +65,7 @@ def test_planners_agree_with_trying_everything(
             share.asked += 1
             share.said += bool(got)
             unlike = {name: value for name, value in (got or {}).items() if want[name] != value}
-            assert not unlike, f"seed {seed}: {planner} says {unlike}, and it is {want}"
+            assert not unlike, f"seed {seed}: {planner} has {unlike} instead of {want}"
         checked += 1
     assert checked > 0
 

@@ -300,7 +300,7 @@ SENT = "virtualmachineinstancemigrations|/restart|virtualmachineinstances/[a-z]"
         *((scene, "with it on its way") for scene in ("migrate", "recreate")),
     ],
 )
-def test_a_run_that_is_frozen_past_its_lease_disrupts_nothing_when_it_goes_on(
+def test_run_that_was_frozen_past_its_lease_disrupts_nothing_afterwards(
     shop: Shop, tmp_path: Path, scene: str, at: str
 ) -> None:
     """Stopped with a move in the journal: before the last look at the instance, or with the request

@@ -66,7 +66,7 @@ def lines_of(result: dict[str, t.Any]) -> list[str]:
     return message.splitlines() if isinstance(message, str) else message
 
 
-def test_what_the_forecast_finds_impossible_is_not_written(shop: Shop, stage: Stage) -> None:
+def test_rules_with_an_impossible_forecast_are_not_written(shop: Shop, stage: Stage) -> None:
     """Four machines in three zones. The rule allows the finding, so the module alone would write."""
     names = ["m0", "m1", "m2", "m3"]
     start_in_one_zone(shop, *names)

@@ -140,7 +140,7 @@ def answers() -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + VMS))
-def test_a_drain_goes_as_forecast(
+def test_drain_ends_as_forecast(
     six: Sandbox,
     run_module: RunModule,
     namespace: MakeNamespace,

@@ -321,7 +321,7 @@ def test_launcher_pod_of_a_halted_vm_is_the_one_that_virt_controller_creates(
     ],
     ids=["GPU", "CPU model", "CPUs"],
 )
-def test_vm_that_a_drain_ends_comes_again_as_its_template_is_now(
+def test_vm_that_a_drain_restarts_has_its_present_template(
     stage: Stage, domain: JSON, nodes: t.Collection[str]
 ) -> None:
     start(stage, "amd1", placement={"evictionStrategy": "None"})

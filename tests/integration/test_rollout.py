@@ -46,7 +46,7 @@ def test_progress_is_printed_while_it_happens(shop: Shop, job: Job) -> None:
 
     began = next(at for at, line in seen if "[1/1] migrating VirtualMachine" in line)
     ended = next(at for at, line in seen if " migrated: w1 (zone1) -> " in line)
-    assert ended - began > 2, "the line about the beginning came with the one about the end"
+    assert ended - began > 2, "the line about the beginning was printed with that about the end"
     told = "".join(line for _at, line in seen)
     assert "[lab] run r" in told
     assert "changed=1" in told

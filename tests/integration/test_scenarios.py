@@ -319,7 +319,9 @@ def test_a_drained_domain_counts_unless_taints_are_honoured(stage: Stage, policy
 
 
 @pytest.mark.parametrize("room", [False, True], ids=["a new pod first", "an old pod first"])
-def test_a_roll_out_without_room_stands_still_and_with_room_ends(stage: Stage, room: bool) -> None:
+def test_workload_rollout_without_capacity_waits_and_with_capacity_ends(
+    stage: Stage, room: bool
+) -> None:
     rolling = {"maxSurge": 0 if room else 1, "maxUnavailable": 1 if room else 0}
     strategy = {"type": "RollingUpdate", "rollingUpdate": rolling}
     stage.create(web(3, anti_affinity(app="web"), strategy=strategy))

@@ -251,7 +251,7 @@ def test_a_fault_is_named_with_its_rule_and_index(
 
 @of(rules, forecast_info)
 @pytest.mark.parametrize(("rule", "fault"), OF_THE_CLUSTER)
-def test_what_the_cluster_does_not_have_is_named_likewise(
+def test_missing_workloads_and_labels_are_reported_with_the_other_errors(
     refused: Refused, module: types.ModuleType, rule: dict[str, t.Any], fault: str
 ) -> None:
     _is_named(fault, refused(module, {"name": "good", **GOOD}, {"name": "bad", **rule}))

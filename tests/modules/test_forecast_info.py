@@ -367,7 +367,7 @@ def test_forecast_of_rules_reports_and_refuses_their_findings(ask: Ask) -> None:
     assert "blocks_live_migration" in str(result["warnings"])
 
 
-def test_a_spread_that_stands_already_is_adopted_or_refused(ask: Ask) -> None:
+def test_equal_spread_constraint_is_adopted_or_refused(ask: Ask) -> None:
     constraint = {
         "topologyKey": ZONE,
         "maxSkew": 1,

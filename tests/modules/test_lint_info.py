@@ -139,7 +139,7 @@ def test_rules_against_the_manifests_of_a_repository(lint: Lint, tmp_path: Path)
     (tmp_path / "machines.yml").write_text(yaml.safe_dump_all(machines[:2]))
     del rules[1]["preferred"]
     alone = lint(files=[str(tmp_path)], namespace="shop", rules=rules)
-    assert alone["counts"]["error"] == 0, "nobody knows of cache"
+    assert alone["counts"]["error"] == 0, "no manifest has the name cache"
 
 
 def test_rule_with_a_workload_without_manifest_warns_with_the_nearest_name(lint: Lint) -> None:
@@ -317,7 +317,7 @@ class TestOnline:
         assert (elsewhere["findings"], elsewhere["counts"]["objects"]) == ([], 0)
         assert result["permission_gaps"] == []
 
-    def test_what_runs_has_to_be_restarted_for_a_spread(self, on_six: Lint) -> None:
+    def test_spread_on_a_running_vm_needs_a_restart(self, on_six: Lint) -> None:
         api = self.sandbox.api
         api.create(api.path("VirtualMachine", self.namespace), self.machine("db", {}))
         vmi = api.path("VirtualMachineInstance", self.namespace, "db")
@@ -367,7 +367,7 @@ class TestOnline:
         assert plain.audit.writes(since=start) == []
         del options["online"]
         offline = run_module(lint_info.main, {**options, "rules": rules[:1]})
-        assert not offline.get("failed"), "nobody asked about a cluster"
+        assert not offline.get("failed"), "no cluster was requested"
 
     def test_without_rights_nothing_is_claimed(self, on_six: Lint) -> None:
         manifest = self.machine("db", {"nodeSelector": {"example.com/disk": "ssd"}})

@@ -227,7 +227,7 @@ def test_evacuation_is_canceled_when_a_node_goes_in_service(shop: Maintenance) -
     assert shop.nodes() == {"a": "w2"}
 
 
-def test_what_could_not_be_undone_is_named_and_the_node_stays_cordoned(shop: Maintenance) -> None:
+def test_failed_undo_is_reported_and_the_node_stays_cordoned(shop: Maintenance) -> None:
     shop.start(*vms(shop, "a", placement={"evictionStrategy": "LiveMigrate"}), nodes=["w2"])
     cordon_others(shop)
     shop.maintain("cordoned", "w2")

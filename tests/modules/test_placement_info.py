@@ -414,7 +414,9 @@ def test_an_empty_question_is_about_nothing(judge: Judge, in_one_zone: t.Any) ->
     assert judge(namespaces=[])["summary"]["instances"] == 0
 
 
-def test_what_is_not_there_is_named_with_the_nearest(judge: Judge, in_one_zone: t.Any) -> None:
+def test_missing_workload_is_reported_with_the_nearest_name(
+    judge: Judge, in_one_zone: t.Any
+) -> None:
     result = judge(workloads=[{"namespace": judge.namespace, "names": ["db1", "bd2"]}])
     assert error_messages(result) == [
         f"workloads[0]: there is no VirtualMachine 'bd2' in namespace '{judge.namespace}'; did you"

@@ -89,7 +89,7 @@ def test_never_two_of_a_group_are_in_flight(shop: Shop) -> None:
 
     assert [move["state"] for move in result["moves"]] == ["moved", "moved"]
     (first, ended), (second, _end) = migrations_since(shop, mark)
-    assert ended - first >= datetime.timedelta(seconds=3), "too quick to tell"
+    assert ended - first >= datetime.timedelta(seconds=3), "too short to measure"
     assert second >= ended
 
 
@@ -358,7 +358,7 @@ def test_restart_does_not_apply_an_exchanged_instance_type_or_preference(shop: S
     assert "other pending changes (instancetype.revisionName)" in reasons["returned"]
 
 
-def test_restart_does_not_apply_what_restart_required_stands_for(shop: Shop) -> None:
+def test_restart_required_by_another_change_is_not_applied(shop: Shop) -> None:
     """virt-controller sets it where the template names the eviction strategy that the VMI has from the cluster.
     The affinity of the rule, the only other change, needs no restart."""
     stuck = {"sandbox.virt/not-migratable": "DisksNotLiveMigratable"}
@@ -612,7 +612,7 @@ def test_timeout_of_all_modules_does_not_limit_a_rollout(shop: Shop) -> None:
     assert states == ["moved"], result["progress"]
 
 
-def test_all_faults_of_the_input_come_at_once_and_nothing_is_written(shop: Shop) -> None:
+def test_all_option_errors_are_reported_together_and_nothing_is_written(shop: Shop) -> None:
     mark = shop.sandbox.audit.mark()
 
     result = shop.roll(
@@ -701,7 +701,7 @@ def test_a_place_that_is_gone_before_the_move_begins_is_not_tried(shop: Shop) ->
     assert shop.disruptions(mark) == []
 
 
-def test_a_target_that_no_node_takes_is_given_up_soon_with_the_schedulers_words(
+def test_unschedulable_target_is_canceled_soon_with_the_schedulers_message(
     shop: Shop,
 ) -> None:
     """The place is taken between the last look and the scheduler's."""

@@ -150,7 +150,7 @@ def test_b8_the_cache_moves_before_the_application_and_nothing_else(shop: Shop) 
     assert shop.sandbox.audit.writes(since=mark) == []
 
 
-def test_b5_pending_instances_come_up_by_their_corrected_terms(shop: Shop) -> None:
+def test_b5_pending_instances_are_scheduled_with_their_corrected_terms(shop: Shop) -> None:
     cache = objects.deployment(
         "varnish-cache",
         shop.namespace,

@@ -144,7 +144,7 @@ def test_rollout_that_waits_reads_each_list_once_a_step(
     assert {"pods", "nodes", "virtualmachines", "virtualmachineinstances"} <= watched
 
 
-def test_a_canceled_migration_that_does_not_end_holds_up_no_other_vm(
+def test_canceled_migration_that_does_not_end_delays_no_other_vm(
     shop: Shop, namespace: t.Any, run_module: t.Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its node dies while virt-handler copies the guest: virt-controller waits for ever."""
@@ -258,7 +258,7 @@ def test_a_quota_that_holds_a_migration_is_named_at_once(shop: Shop) -> None:
     assert not shop.api.list(shop.path("VirtualMachineInstanceMigration"))
 
 
-def test_a_migration_that_a_quota_holds_goes_on_after_the_one_before(shop: Shop) -> None:
+def test_migration_that_a_quota_delays_continues_after_the_one_before(shop: Shop) -> None:
     """Three VMs in one zone need two migrations, and the quota has room for one at a time."""
     three_in_one_zone(shop, SLOW)
     limit(shop, "pods", 4)
@@ -316,7 +316,7 @@ def stopped_in_flight(shop: Shop) -> list[str]:
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_a_workload_that_vanishes_ends_the_run_and_the_next_one_goes_on_at_once(
+def test_deleted_workload_ends_the_run_and_the_next_run_continues_at_once(
     shop: Shop, namespace: t.Any, run_module: t.Any, elsewhere: bool
 ) -> None:
     """Also where the next one is about another namespace."""
@@ -490,7 +490,7 @@ def test_a_paused_deployment_is_left_at_once(shop: Shop) -> None:
     assert [w for w in shop.sandbox.audit.writes(since=mark) if w.resource != "leases"] == []
 
 
-def test_a_stuck_deployment_is_left_at_once(shop: Shop) -> None:
+def test_deployment_whose_rollout_does_not_progress_is_skipped_at_once(shop: Shop) -> None:
     web = objects.deployment("web", shop.namespace, replicas=2)
     web["spec"]["progressDeadlineSeconds"] = 2
     shop.start(web, nodes=["w1"])

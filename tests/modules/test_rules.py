@@ -170,7 +170,7 @@ def test_prune_makes_the_set_exact_and_leaves_other_sets(web: RulesTask) -> None
     assert spec["affinity"]["nodeAffinity"], "the term that both rules asked for"
 
 
-def test_an_equal_term_stands_twice_or_is_adopted(web: RulesTask) -> None:
+def test_equal_term_is_added_beside_or_adopted(web: RulesTask) -> None:
     web(APART)
     theirs = anti_affinity(web.get(VM, "web-a"))[0]
     web(prune=True)

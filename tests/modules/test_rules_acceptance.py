@@ -122,7 +122,7 @@ def trio(six: Sandbox, run_module: RunModule, namespace: MakeNamespace) -> Trio:
 
 
 @pytest.mark.parametrize("kind", NAMES)
-def test_it_is_in_force_by_live_migration_alone(trio: Trio, kind: str) -> None:
+def test_rule_is_enforced_by_live_migrations_alone(trio: Trio, kind: str) -> None:
     trio.start_in_one_zone(NAMES[kind])
     identities, labels = trio.identities(), trio.labels()
     start = trio.sandbox.audit.mark()

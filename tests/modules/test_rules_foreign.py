@@ -84,7 +84,7 @@ def _rules(kind: str, name: str) -> list[dict[str, t.Any]]:
 
 @pytest.mark.parametrize("foreign", FOREIGN)
 @pytest.mark.parametrize("kind", [VM, VMIRS, "Deployment"])
-def test_what_others_wrote_survives_and_removal_restores_it(
+def test_foreign_terms_are_kept_and_restored_by_a_removal(
     task: RulesTask, kind: str, foreign: str
 ) -> None:
     placement = copy.deepcopy(FOREIGN[foreign])
@@ -219,7 +219,7 @@ def test_rules_of_a_field_manager_of_gitops_are_removed_in_git(task: RulesTask) 
         ({"annotations": {"meta.helm.sh/release-name": "app"}}, "Helm"),
     ],
 )
-def test_what_others_manage_is_refused_with_the_patch_to_commit(
+def test_externally_managed_workload_is_refused_with_the_patch_to_commit(
     task: RulesTask, metadata: dict[str, t.Any], manager: str
 ) -> None:
     machine = objects.virtual_machine("a", run_strategy="Halted")

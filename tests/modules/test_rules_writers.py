@@ -138,7 +138,7 @@ def test_a_write_whose_answer_is_lost_is_made_once_and_counted(task: RulesTask) 
     assert not task(APART)["changed"]
 
 
-def test_what_could_be_written_is_reported_beside_what_could_not(task: RulesTask) -> None:
+def test_successful_and_failed_writes_are_both_reported(task: RulesTask) -> None:
     with task.sandbox.fault_proxy([Fault("PATCH", "/virtualmachines/a", status(403))]) as proxy:
         result = task(APART, kubeconfig=str(proxy.kubeconfig("mover")))
     assert result["failed"]

@@ -44,7 +44,7 @@ def label(value: str) -> dict[str, t.Any]:
     return {"metadata": {"labels": {"audit": value}}}
 
 
-def test_it_finds_exactly_the_writes_made(small: Sandbox, node: str) -> None:
+def test_audit_has_exactly_the_writes_that_were_sent(small: Sandbox, node: str) -> None:
     labeler, reader = small.api_as("labeler"), small.api_as("reader")
     labeler.patch(node, label("before"))
     mark = small.audit.mark()
@@ -147,7 +147,7 @@ class SlowServer:
         threading.Timer(0.1, write).start()
 
 
-def test_it_waits_for_a_log_that_lags_and_for_half_written_lines(tmp_path: Path) -> None:
+def test_audit_waits_for_a_late_log_and_for_incomplete_lines(tmp_path: Path) -> None:
     server = SlowServer(tmp_path / "audit.jsonl")
     server.path.touch()
     users = {**dict.fromkeys(COLLECTION, "x"), "labeler": "virt-placement:labeler"}

@@ -94,7 +94,7 @@ def value(small: Sandbox, node: str) -> str | None:
     return t.cast("str | None", small.api.get(node)["metadata"]["labels"].get("proxied"))
 
 
-def test_what_no_rule_matches_passes_unchanged(small: Sandbox, node: str) -> None:
+def test_request_that_no_rule_matches_passes_unchanged(small: Sandbox, node: str) -> None:
     with small.fault_proxy() as proxy:
         caller = Caller(proxy)
         direct = small.api.request("GET", node)
@@ -382,7 +382,7 @@ def test_the_proxy_does_not_kill_itself(small: Sandbox, node: str) -> None:
         assert seen.action.startswith("sigkill failed") and str(os.getpid()) in seen.action
 
 
-def test_a_write_is_carried_out_even_if_the_caller_gives_up(small: Sandbox, node: str) -> None:
+def test_write_is_sent_even_if_the_caller_disconnects(small: Sandbox, node: str) -> None:
     with (
         small.fault_proxy([Rule("PATCH", NODES, delay(0.5))]) as slow,
         proxy_before(small, slow) as proxy,
@@ -397,7 +397,7 @@ def test_a_write_is_carried_out_even_if_the_caller_gives_up(small: Sandbox, node
         )
 
 
-def test_two_proxies_stand_side_by_side_and_end(small: Sandbox) -> None:
+def test_two_proxies_run_at_the_same_time_and_end(small: Sandbox) -> None:
     with small.fault_proxy() as first, small.fault_proxy([Rule(ANY, "", status(500))]) as second:
         assert Caller(first).get().status_code == 200
         assert Caller(second).get().status_code == 500

@@ -129,7 +129,7 @@ def test_every_plugin_imports_in_one_direction() -> None:
 
 
 @pytest.mark.parametrize("folder", ["dev", "sandbox", "demos"])
-def test_what_surrounds_the_collection_imports_nothing_of_it(folder: str) -> None:
+def test_sandbox_and_demos_import_nothing_of_the_collection(folder: str) -> None:
     files = python_files(folder)
     inside = [
         f"{file.relative_to(CHECKOUT)}:{imported.line}: {imported.name}"

@@ -140,7 +140,7 @@ def test_readme_starts_with_a_read_only_command_and_names_demo_and_test_once() -
 
 
 @pytest.mark.parametrize("target", ["demo", "test"])
-def test_nothing_comes_before_the_two_commands(target: str) -> None:
+def test_make_targets_need_only_prepare(target: str) -> None:
     """A fresh clone has no environment yet: the command makes its own."""
     makefile = (CHECKOUT / "Makefile").read_text()
     (needs,) = re.findall(rf"^{target}:(.*?)(?:##.*)?$", makefile, re.M)
@@ -194,4 +194,4 @@ def test_a_module_begins_with_what_it_does_in_at_most_two_sentences(name: str) -
     verb = sentences[0].split()[0]
     assert verb.endswith("s"), f"{name} does something: a verb, not {verb!r}"
     internal = [option for option in documentation.get("options", {}) if option.startswith("_")]
-    assert internal == [], "ansible-doc sorts it before what users look for"
+    assert internal == [], "ansible-doc lists it before the documented options"

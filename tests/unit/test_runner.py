@@ -19,7 +19,7 @@ def shell(script: str) -> commands.Command:
     return commands.Command("step", ["sh", "-c", script])
 
 
-def test_the_status_and_all_output_come_back() -> None:
+def test_run_returns_the_status_and_all_output() -> None:
     shown: list[str] = []
 
     outcome = commands.run(shell("echo one; echo two >&2; exit 3"), shown.append)
@@ -28,7 +28,9 @@ def test_the_status_and_all_output_come_back() -> None:
     assert shown == ["one\n", "two\n"]
 
 
-def test_what_holds_the_output_open_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_does_not_wait_for_processes_that_keep_the_output_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(commands, "_REST_SECONDS", 0.2)
     began = time.monotonic()
 

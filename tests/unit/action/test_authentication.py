@@ -93,7 +93,7 @@ def test_a_vaulted_kubeconfig_from_module_defaults_reaches_our_modules_and_their
     assert {who for _path, who in Refusing.seen} == {f"Bearer {TOKEN}"}
 
 
-def test_the_steps_of_a_roll_out_have_it_too(server: str, tmp_path: Path) -> None:
+def test_steps_of_a_rollout_have_the_connection_too(server: str, tmp_path: Path) -> None:
     (tmp_path / "password").write_text("secret\n")
     (tmp_path / "kubeconfig.yml").write_text(json.dumps(kubeconfig(server, {"token": TOKEN})))
     play = PLAY.replace("topology_info:", "rollout: {namespaces: [shop]}")

@@ -104,7 +104,9 @@ def _list_slowly(api: ApiClient, clock: Clock, *, seconds_an_item: float) -> int
     return len(list_converted(api, NODES, convert).items)
 
 
-def test_a_list_goes_on_while_pages_arrive(server: ScriptedServer, clock: Clock) -> None:
+def test_pages_that_arrive_extend_the_deadline_of_a_list(
+    server: ScriptedServer, clock: Clock
+) -> None:
     server.plays(*(_page("a", token=str(n)) for n in range(1, 5)), _page("b"))
     assert _list_slowly(_api(server, clock), clock, seconds_an_item=8) == 5
     assert clock.time == 40

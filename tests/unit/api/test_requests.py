@@ -153,7 +153,7 @@ FINAL: dict[str, tuple[Reply, type[errors.ApiError]]] = {
 
 
 @pytest.mark.parametrize(("reply", "error"), FINAL.values(), ids=FINAL)
-def test_what_will_not_pass_is_not_sent_again(
+def test_error_that_a_retry_cannot_change_is_not_retried(
     server: ScriptedServer, api: ApiClient, reply: Reply, error: type[errors.ApiError]
 ) -> None:
     server.plays(reply, THERE)
@@ -318,7 +318,7 @@ def test_a_name_that_leads_to_another_path_is_not_sent(
     assert server.requests == []
 
 
-def test_after_401_the_token_goes_to_no_other_server(server: ScriptedServer, clock: Clock) -> None:
+def test_token_is_sent_to_no_other_server_after_401(server: ScriptedServer, clock: Clock) -> None:
     server.plays(status(401, "Unauthorized"), THERE)
     sessions = [
         Session(

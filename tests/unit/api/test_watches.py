@@ -43,7 +43,9 @@ def _names(events: t.Iterable[Event]) -> list[str]:
     ]
 
 
-def test_it_goes_on_where_the_last_connection_ended(server: ScriptedServer, api: ApiClient) -> None:
+def test_watch_continues_where_the_last_connection_ended(
+    server: ScriptedServer, api: ApiClient
+) -> None:
     server.plays(
         _stream(_event("ADDED", "a", 5), {"type": "BOOKMARK", "object": _node("", 9)}),
         RESET,
@@ -83,7 +85,7 @@ def test_a_refusal_is_an_error(server: ScriptedServer, api: ApiClient) -> None:
         list(watch(api, NODES, "3", until=api.deadline.within(50)))
 
 
-def test_it_ends_with_the_deadline_and_a_quiet_server_is_not_asked_all_the_time(
+def test_watch_ends_with_the_deadline_and_pauses_between_short_connections(
     server: ScriptedServer, api: ApiClient
 ) -> None:
     server.plays(_stream())
@@ -107,7 +109,7 @@ def test_a_real_silence_ends_in_time(server: ScriptedServer, api: ApiClient) -> 
     assert real.expired
 
 
-def test_what_the_end_of_a_connection_raises_comes_out_of_the_watch(
+def test_error_of_the_connection_callback_ends_the_watch(
     server: ScriptedServer, api: ApiClient
 ) -> None:
     server.plays(_stream(_event("ADDED", "w1", 5)))

@@ -40,7 +40,7 @@ def test_empty_documents_are_left_out() -> None:
         ("a: \x00", "", None),
     ],
 )
-def test_what_is_wrong_and_where(text: str, place: str, line: int | None) -> None:
+def test_yaml_error_has_its_position(text: str, place: str, line: int | None) -> None:
     # The words are the parser's, and libyaml has others than PyYAML.
     for load in (load_yaml, load_all_yaml):
         with pytest.raises(InvalidYaml) as error:
@@ -131,7 +131,7 @@ def test_brackets_in_text_are_no_depth() -> None:
     assert load_yaml(f"script: |\n{script}")
 
 
-def test_merge_keys_that_merge_one_another_are_refused() -> None:
+def test_recursive_merge_keys_are_refused() -> None:
     levels = "\n".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}" for n in range(1, 60))
     with bounded(), pytest.raises(InvalidYaml, match="look for merge keys"):
         load_yaml(f"a0: &a0 {{x: 1}}\n{levels}")

@@ -82,7 +82,7 @@ def test_a_conflict_is_read_and_computed_again(
     assert apply(api, [_write()], recompute=_recompute).done == (_write(before="b"),)
 
 
-def test_what_came_to_be_without_us_is_unchanged(
+def test_object_that_has_the_wanted_value_meanwhile_is_unchanged(
     server: ScriptedServer,
     api: ApiClient,
 ) -> None:
@@ -101,11 +101,15 @@ def test_a_lost_answer_is_read_before_anything_is_sent_again(
     lost: Reply,
 ) -> None:
     server.plays(lost, _node("a"))
-    assert apply(api, [_write()], recompute=_recompute).done == (_write(),), "it had been made"
+    assert apply(api, [_write()], recompute=_recompute).done == (_write(),), (
+        "the first request was applied"
+    )
     assert [seen.method for seen in server.seen] == ["PATCH", "GET"]
     server.seen.clear()
     server.plays(lost, _node(None), answer({}))
-    assert apply(api, [_write()], recompute=_recompute).done == (_write(),), "it had not"
+    assert apply(api, [_write()], recompute=_recompute).done == (_write(),), (
+        "the first request was not applied"
+    )
     assert [seen.method for seen in server.seen] == ["PATCH", "GET", "PATCH"]
 
 
@@ -119,14 +123,14 @@ def test_another_object_of_the_same_name_is_not_touched(
     assert len(server.seen) == 2
 
 
-def test_it_gives_up_after_eight_conflicts(server: ScriptedServer, api: ApiClient) -> None:
+def test_write_fails_after_eight_conflicts(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(*[TEST_FAILED, _node("b")] * 20)
     (failed,) = apply(api, [_write()], recompute=_recompute).failed
     assert isinstance(failed.error, errors.TestFailed)
     assert [seen.method for seen in server.seen].count("PATCH") == 8
 
 
-def test_what_recompute_refuses_fails_that_object(
+def test_write_that_recompute_refuses_fails_for_its_object(
     server: ScriptedServer,
     api: ApiClient,
 ) -> None:

@@ -80,7 +80,7 @@ def test_a_review_is_asked_once_and_stores_nothing(server: ScriptedServer, api: 
     }
 
 
-def test_nothing_is_asked_where_nothing_is_needed(server: ScriptedServer, api: ApiClient) -> None:
+def test_without_needed_rights_no_review_is_sent(server: ScriptedServer, api: ApiClient) -> None:
     assert missing_rights(api, []) == ()
     require_write_rights(api, [], role="mover")
     assert not server.seen

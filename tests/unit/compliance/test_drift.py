@@ -140,7 +140,7 @@ def test_term_that_live_update_put_on_the_vmi_is_reached() -> None:
         ),
     ],
 )
-def test_what_is_taken_off_the_template_is_stale_on_the_pod(
+def test_term_removed_from_the_template_is_stale_on_the_pod(
     field: str, value: t.Any, found: list[str]
 ) -> None:
     cluster = Cluster()
@@ -167,7 +167,7 @@ def test_a_node_selector_that_aimed_a_migration_is_not_stale() -> None:
     assert case_of(cluster).drift is None
 
 
-def test_what_admission_adds_to_a_plain_pod_is_not_stale() -> None:
+def test_term_that_admission_adds_to_a_pod_is_not_stale() -> None:
     cluster = Cluster()
     deployment(cluster, {})
     cluster.pods["shop", "web-1"]["spec"]["tolerations"] = [TOLERATION]

@@ -152,7 +152,7 @@ def test_term_of_a_vmi_without_workload_is_reported_without_kubevirts_keys() -> 
     assert found.reason == f"node affinity {ZONE} Exists"
 
 
-def test_what_kubevirt_adds_to_a_pod_is_no_difference() -> None:
+def test_keys_that_kubevirt_adds_are_no_drift() -> None:
     cluster = Cluster()
     ref = cluster.run("db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "Exists")]}))
     _labelled_by_kubevirt(cluster)

@@ -41,7 +41,7 @@ def test_pending_with_a_place_waits_for_the_scheduler() -> None:
     assert pending.reason == "the scheduler has not bound it yet; feasible nodes: n1"
 
 
-def test_risks_stand_apart_from_violations() -> None:
+def test_risks_are_no_violations() -> None:
     cluster = Cluster()
     cluster.run("db", "n1")
     cluster.nodes["n1"]["spec"] = {
@@ -152,7 +152,7 @@ def test_only_what_was_asked_for_is_judged_and_all_others_count() -> None:
     assert judge(cluster.snapshot(), namespaces=["other"]).instances == ()
 
 
-def test_what_is_ending_is_nothing_to_be_placed() -> None:
+def test_terminating_instance_is_not_pending() -> None:
     cluster = Cluster()
     cluster.bare_pod("gone", "n1")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     cluster.bare_pod("done", "n1")["status"]["phase"] = "Succeeded"

@@ -123,7 +123,7 @@ def test_migration_target_does_not_violate_the_rule_of_its_own_vmi() -> None:
 @pytest.mark.parametrize(
     "left", ["running", "terminating", "ended, and the machine's list is older"]
 )
-def test_what_a_migration_leaves_behind_breaks_nobodys_rule(left: str) -> None:
+def test_source_pod_of_a_migration_violates_no_rule(left: str) -> None:
     cluster = Cluster()
     three(cluster, ["n1", "n2", "n5"])
     source = next(iter(cluster.pods.values()))

@@ -54,7 +54,7 @@ def test_vmi_whose_pod_could_not_be_read_is_unknown_and_not_pending() -> None:
     assert found.pending == ()
 
 
-def test_what_is_broken_for_certain_stays_violated_when_half_blind() -> None:
+def test_certain_violation_is_reported_despite_a_gap() -> None:
     cluster = Cluster()
     three(cluster, ["n1", "n2", "n5"])
     near = {"labelSelector": {"matchLabels": {"tier": "none"}}, "topologyKey": HOST}

@@ -166,7 +166,7 @@ def test_beside_a_spread_that_waits(required: bool) -> None:
     assert (foretold, judged(cluster), rolled_out(cluster)) == ("restart",) * 3
 
 
-def test_nothing_runs_and_nothing_has_to_happen() -> None:
+def test_rule_of_a_halted_vm_takes_effect_at_its_start() -> None:
     cluster = Cluster()
     ref = cluster.vm("db", tier="db")
 

@@ -52,7 +52,7 @@ def test_verdict_that_depends_on_a_gap_is_unknown_with_the_missing_right(
     assert str(gap) in {rule.reason.split("; ")[-1] for rule in found.rules}
 
 
-def test_pods_of_a_namespace_that_no_own_term_is_about_may_keep_it_away_all_the_same() -> None:
+def test_pods_of_unreadable_namespaces_may_have_anti_affinity_to_the_instance() -> None:
     cluster = Cluster()
     cluster.run("db", "n1", anti_affinity(apart(tier="db")), tier="db")
     gap = Unreadable("pods", "other", "list", "forbidden")

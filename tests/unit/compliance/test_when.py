@@ -122,7 +122,7 @@ def test_violated_rule_that_is_not_enforced_reports_both() -> None:
     assert "does not satisfy" in rule.reason
 
 
-def test_what_is_in_effect_waits_for_nothing() -> None:
+def test_enforced_rule_waits_for_no_event() -> None:
     cluster = Cluster()
     ref = cluster.vm("db", tier="db")
     cluster.write(ref, "new", AWAY)

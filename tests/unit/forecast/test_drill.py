@@ -71,7 +71,7 @@ def test_drill_without_impact_has_one_line() -> None:
     assert table(report, Topology.of()) == "2 of 2 drains: no impact"
 
 
-def test_nothing_is_drilled_where_something_could_not_be_read() -> None:
+def test_drill_with_a_gap_has_no_failures() -> None:
     gap = Unreadable("pods", "", "list", "forbidden")
 
     found = drill(cluster("ab").snapshot(unreadable=(gap,)), [HOST], event="drain")
@@ -107,7 +107,7 @@ def test_rule_that_is_preferred_now_blocks_nothing_and_is_not_named() -> None:
     assert (blocked.filter, blocked.rules) == ("InterPodAffinity", ())
 
 
-def test_what_blocks_is_named_with_its_pod_and_its_rule() -> None:
+def test_blocked_instance_names_the_pod_and_the_rule_that_block_it() -> None:
     made = cluster("aabbcc")
     for name, node in (("web-a", "n1"), ("web-b", "n3"), ("web-c", "n5")):
         ref = machine(made, name, "", g="web")
@@ -198,7 +198,7 @@ def test_vm_that_cannot_be_evicted_is_blocked_by_eviction() -> None:
     assert [(each.instance.name, each.filter) for each in found.blocked] == [("db", "Eviction")]
 
 
-def test_what_could_not_be_read_is_no_all_clear() -> None:
+def test_drill_table_with_a_gap_is_unknown() -> None:
     gap = Unreadable("pods", "", "list", "forbidden")
 
     text = table(DrillReport("drain", unreadable=(gap,)), Topology.of())

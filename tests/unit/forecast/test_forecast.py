@@ -187,7 +187,7 @@ def article(spec: t.Mapping[str, t.Any]) -> Cluster:
     return made
 
 
-def test_without_a_rule_two_come_to_share_a_zone() -> None:
+def test_pods_without_a_rule_may_share_a_zone() -> None:
     made = article({})
 
     found = lost(made, "n2")
@@ -210,7 +210,7 @@ def test_with_the_rule_one_waits_until_its_zone_is_back() -> None:
 # A roll-out that starts by itself (S25).
 
 
-def test_a_roll_out_with_as_many_pods_as_hosts_stands_still_without_room() -> None:
+def test_workload_rollout_with_as_many_pods_as_nodes_needs_max_unavailable() -> None:
     made = cluster("abc")
     spec = {"affinity": keep_apart(over=HOST, plain=True, app="web")}
     ref = deployment(made, "web", ["n1", "n2", "n3"], spec)
@@ -300,7 +300,7 @@ def test_drain_with_a_vm_that_may_not_restart_is_impossible() -> None:
     assert "DisksNotLiveMigratable" in found.reasons[0]
 
 
-def test_what_nothing_makes_again_is_named() -> None:
+def test_instance_without_controller_is_reported_as_not_recreated() -> None:
     made = cluster("ab")
     made.bare_pod("lonely", "n1")
 
@@ -380,7 +380,7 @@ def without_n1(snapshot: Snapshot, **more: t.Any) -> Forecast:
 
 
 @pytest.mark.parametrize("resource", ["pods", "nodes", "virtualmachineinstances"])
-def test_what_could_not_be_read_makes_it_unknown(resource: str) -> None:
+def test_forecast_with_a_gap_is_unknown(resource: str) -> None:
     made = cluster("ab")
     gap = Unreadable(resource, "", "list", "forbidden")
     snapshot = made.snapshot(unreadable=(gap,))
@@ -441,10 +441,10 @@ def test_drain_of_a_cordoned_node_with_a_vm_that_cannot_migrate_is_impossible(
 
     assert found.answer is ForecastResult.IMPOSSIBLE
     assert [each.workload for each in found.not_migratable] == [ref]
-    assert scenes.written(made).not_migratable == (), "it may stay on a node that nobody drains"
+    assert scenes.written(made).not_migratable == (), "it may stay on a node that is not drained"
 
 
-def test_a_roll_out_that_stops_all_first_makes_no_moves() -> None:
+def test_workload_rollout_of_type_recreate_has_no_moves() -> None:
     made = cluster("ab")
     ref = deployment(made, "web", ["n1", "n2"], {})
     made.workloads[ref]["spec"]["strategy"] = {"type": "Recreate"}
@@ -460,7 +460,7 @@ def test_a_roll_out_that_stops_all_first_makes_no_moves() -> None:
     assert {move.source for move in both.moves} <= {"n1"}
 
 
-def test_a_name_too_long_for_a_migration_holds_up_a_drain_and_no_failure() -> None:
+def test_name_too_long_for_a_migration_blocks_a_drain_and_no_failure() -> None:
     made = cluster("ab")
     machine(made, "x" * 64, "n1")
     found = lost(made, "n1")

@@ -118,7 +118,7 @@ def test_terms_of_before_count_as_long_as_they_run() -> None:
     assert "node(s) didn't satisfy existing pods anti-affinity rules" in found.pending[0].reason
 
 
-def test_what_is_declared_and_does_not_run_yet_is_no_certainty() -> None:
+def test_rule_that_running_vms_do_not_have_yet_is_not_guaranteed() -> None:
     """The scheduler may start db-b beside web-a, whose new rule says otherwise; then web-a moves."""
     made = cluster("ab")
     web = machine(made, "web-a", "n1", g="web")

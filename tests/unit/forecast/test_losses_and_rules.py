@@ -62,7 +62,7 @@ def test_affinity_to_a_pod_that_ends_is_possible_while_a_vm_moves_too() -> None:
 # What leaves makes room for a machine that has to move.
 
 
-def test_the_old_pods_of_a_roll_out_do_not_stand_for_ever() -> None:
+def test_obstacle_by_old_pods_of_a_workload_rollout_is_not_impossible() -> None:
     made = cluster("ab")
     apart = {"affinity": keep_apart(over=HOST, plain=True, g="x")}
     cache = deployment(made, "cache", ["n2"], apart)
@@ -76,7 +76,7 @@ def test_the_old_pods_of_a_roll_out_do_not_stand_for_ever() -> None:
     assert "other pods end or need a node meanwhile" in rolls.reasons[-1]
 
 
-def test_room_that_a_roll_out_takes_comes_to_be_free() -> None:
+def test_missing_capacity_during_a_workload_rollout_is_not_impossible() -> None:
     made = cluster("ab")
     made.nodes["n2"]["status"]["allocatable"]["cpu"] = "1"
     asks = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
@@ -88,7 +88,7 @@ def test_room_that_a_roll_out_takes_comes_to_be_free() -> None:
     assert found.answer is ForecastResult.UNKNOWN
 
 
-def test_a_new_pod_of_a_roll_out_may_be_the_one_to_be_near() -> None:
+def test_affinity_to_a_new_pod_of_a_workload_rollout_is_possible() -> None:
     made = cluster("ab")
     cache = deployment(made, "cache", ["n1"], {})
     ref = machine(made, "vm1", "n2", g="x")

@@ -43,7 +43,7 @@ def test_a_spread_lets_in_early_what_it_would_refuse_late() -> None:
 
 
 @pytest.mark.parametrize(("on_the_lost", "least"), [(4, 1), (9, 2)])
-def test_a_proof_counts_what_stands(on_the_lost: int, least: int) -> None:
+def test_proof_counts_running_pods(on_the_lost: int, least: int) -> None:
     found = lost(spread_over_three(on_the_lost), "n3")
 
     assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, least)

@@ -137,7 +137,7 @@ def test_each_move_is_legal_in_its_turn(
             open_to -= {source}
         assert {move.node, *move.targets} <= open_to
         placed[move.uid] = replace(found[move.uid].declared_pod, node_name=move.node)
-    assert len({move.uid for move in moves}) == len(moves), "nobody moves twice"
+    assert len({move.uid for move in moves}) == len(moves), "no instance moves twice"
 
 
 @settings(max_examples=200, deadline=None)
@@ -165,7 +165,7 @@ def test_repair_makes_the_fewest_moves(
 
 @settings(max_examples=200, deadline=None)
 @given(clusters())
-def test_what_is_taken_back_leaves_the_world_as_it_was(
+def test_reverted_moves_restore_the_simulation(
     cluster: tuple[Snapshot, dict[str, MovableInstance], Method],
 ) -> None:
     snapshot, found, method = cluster

@@ -277,7 +277,7 @@ def test_no_sequence_of_moves_contradicts_a_forecast_of_rules(seed: int) -> None
 
 @thorough
 @given(seed=st.integers(0, 10**9))
-def test_rules_that_stand_already_are_judged_as_before_they_were_written(seed: int) -> None:
+def test_forecast_of_written_rules_equals_that_before_the_write(seed: int) -> None:
     made, changes = random_writes(seed)
     assume(changes)
 
@@ -285,5 +285,5 @@ def test_rules_that_stand_already_are_judged_as_before_they_were_written(seed: i
     before, after = before_and_after(made, writes(changes))
 
     event(str(after.answer))
-    assert before == alone, "who is written to is a member without being named"
+    assert before == alone, "a workload that is written is a member"
     assert after == before

@@ -35,7 +35,7 @@ def test_a_warning_names_the_rule_and_the_objects_of_the_first_of_its_name() -> 
     ]
 
 
-def test_what_the_sentence_names_already_is_not_named_again() -> None:
+def test_object_that_the_sentence_names_is_not_named_again() -> None:
     bare = Finding("topology_incomplete", "warning", "w1 takes pods.", "Label it.", (NODE,))
 
     assert warned(bare) == ["topology_incomplete: w1 takes pods. Label it."]

@@ -109,7 +109,7 @@ def step(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     return {"step_state": {"run": "r1"}}
 
 
-def test_a_step_goes_on_with_the_server_of_the_step_before(
+def test_step_continues_with_the_server_of_the_step_before(
     stepped: t.Any, server: ScriptedServer
 ) -> None:
     handed_on = stepped(step)["step_state"]
@@ -384,7 +384,7 @@ def test_computing_ends_with_the_time_of_the_task(
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
-def test_what_was_written_is_reported_however_long_it_takes(
+def test_writes_are_reported_however_long_they_take(
     ends: t.Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transport, "COMPUTING_GRACE", 0.0)

@@ -117,7 +117,7 @@ def test_dedicated_cpus_need_the_label_of_the_release(version: str) -> None:
         ),
     ],
 )
-def test_what_is_not_modeled_is_named(more: JSON, reason: str) -> None:
+def test_requests_that_are_not_modeled_are_named(more: JSON, reason: str) -> None:
     assert why_not_modeled({**spec(), **more}, {}, KUBEVIRT) == reason
 
 

@@ -157,7 +157,7 @@ def test_settled_snapshot_has_the_target_of_a_scheduled_migration() -> None:
     assert settled(later) is later
 
 
-def test_what_terminates_will_be_gone_unless_its_node_does_not_answer() -> None:
+def test_terminating_pod_counts_as_gone_unless_its_node_is_not_ready() -> None:
     found = snapshot(launcher("x", "w3", terminating=True), machines=())
     silent = replace(found, nodes=(*NODES[:2], replace(NODES[2], ready=False)))
 
@@ -165,7 +165,7 @@ def test_what_terminates_will_be_gone_unless_its_node_does_not_answer() -> None:
     assert settled(silent) is silent
 
 
-def test_what_terminates_for_hours_stays() -> None:
+def test_pod_that_terminates_for_hours_stays() -> None:
     pod = replace(launcher("x", "w3", terminating=True, deletion_grace=3630), owner=None)
     slow = replace(pod, name="slow", uid="slow", deletion_grace=10 * 365 * 86400)
     found = snapshot(pod, slow, machines=())

@@ -75,7 +75,7 @@ def effect(workload: Workload | None, instance: Instance, **given: t.Any) -> Mov
         pytest.param({"affinity": {"nodeAffinity": None}}, {}, id="empties-say-nothing"),
     ],
 )
-def test_what_is_live_takes_a_migration(
+def test_change_that_live_update_propagates_needs_a_migration(
     declared: dict[str, t.Any], effective: dict[str, t.Any]
 ) -> None:
     found = effect(machine(declared), running(effective))
@@ -105,7 +105,7 @@ def test_what_is_live_takes_a_migration(
         ),
     ],
 )
-def test_what_is_not_live_takes_a_restart(
+def test_change_that_live_update_does_not_propagate_needs_a_restart(
     workload: Workload, platform: Platform, reason: str
 ) -> None:
     found = effect(workload, running(), platform=platform)
@@ -117,7 +117,7 @@ def test_a_restart_that_others_staged_does_not_hinder_a_migration_with_current_t
     assert effect(workload, running({"affinity": AFFINITY})).methods[0] is Method.MIGRATE
 
 
-def test_what_cannot_migrate_takes_a_restart() -> None:
+def test_vm_that_cannot_migrate_needs_a_restart() -> None:
     stuck = running(live_migratable=False, live_migratable_reason="DisksNotLiveMigratable")
     found = effect(machine(), stuck)
     assert found.methods == (Method.RESTART,)
@@ -159,7 +159,7 @@ def test_pending_change_beside_placement_is_not_applied_without_the_option() -> 
     assert allowed.methods == (Method.RESTART,)
 
 
-def test_what_kubevirt_fills_in_is_no_staged_change() -> None:
+def test_defaults_of_kubevirt_are_no_pending_change() -> None:
     declared = {"domain": {"devices": {}}, "hostname": "", "volumes": [{"name": "a"}]}
     effective = {
         "domain": {"devices": {"rng": {}}, "machine": {"type": "q35"}},
@@ -220,12 +220,12 @@ def test_a_pod_is_recreated_when_its_controller_is_at_rest() -> None:
         ({"observedGeneration": 1}, "its controller has not seen the latest change yet"),
     ],
 )
-def test_a_roll_out_of_its_own_is_waited_for(status: dict[str, t.Any], reason: str) -> None:
+def test_workload_rollout_is_waited_for(status: dict[str, t.Any], reason: str) -> None:
     workload = deployment(**status)
     assert effect(workload, pod_of(workload)) == MoveOptions((), reason, temporary=True)
 
 
-def test_a_roll_out_that_is_held_is_not_waited_for() -> None:
+def test_paused_workload_rollout_is_not_waited_for() -> None:
     def held(kind: str = "Deployment", status: t.Any = None, **spec: t.Any) -> MoveOptions:
         workload = deployment(**{"updatedReplicas": 1, **(status or {})})
         workload = Workload(
@@ -248,7 +248,7 @@ def test_a_roll_out_that_is_held_is_not_waited_for() -> None:
     assert held("StatefulSet", {"updatedReplicas": 0}, **partition).temporary
     assert held("StatefulSet", updateStrategy={"type": "OnDelete"}).methods == (Method.RECREATE,)
     lagging = held(status={"observedGeneration": 1, "conditions": [condition]}, paused=True)
-    assert lagging.temporary, "what the controller says is about an older template"
+    assert lagging.temporary, "the controller's status is about an older template"
     rested = held(status={"updatedReplicas": 3, "conditions": [condition]}, paused=True)
     assert rested.methods == (Method.RECREATE,)
 

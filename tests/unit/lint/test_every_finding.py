@@ -104,7 +104,7 @@ def test_finding_is_as_documented(name: str, look: Look) -> None:
 
 @pytest.mark.parametrize("look", [online, offline])
 @pytest.mark.parametrize("name", OFFLINE)
-def test_it_is_gone_once_mended(name: str, look: Look) -> None:
+def test_corrected_cluster_does_not_have_the_finding(name: str, look: Look) -> None:
     """Without nodes to count, a skew of one may always be meant as a maximum."""
     example = EXAMPLES[name]
     before = names(look(name, grown(example.bad, example.zones), example.platform))
@@ -114,7 +114,7 @@ def test_it_is_gone_once_mended(name: str, look: Look) -> None:
     else:
         found = names(look(name, cluster, SOUND))
 
-    assert found <= before - {name}, "nothing else came in its stead"
+    assert found <= before - {name}, "no other finding takes its place"
 
 
 def asked_offline(name: str, request: rule_examples.Ask) -> list[tuple[str, str]]:
@@ -135,7 +135,7 @@ def test_there_is_a_request_for_each_that_takes_rules() -> None:
 
 
 @pytest.mark.parametrize("name", [*OF_RULES, *ONLY_ON_A_CLUSTER])
-def test_it_is_the_only_finding_of_a_request(name: str) -> None:
+def test_request_has_only_this_finding(name: str) -> None:
     found = rule_examples.EXAMPLES[name].bad()
 
     assert names(found) == {name}
@@ -159,11 +159,11 @@ def test_finding_in_rules_and_manifests_is_reported_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OF_RULES)
-def test_it_is_gone_from_rules_and_manifests_once_mended(name: str) -> None:
+def test_corrected_rules_and_manifests_do_not_have_the_finding(name: str) -> None:
     before = dict(asked_offline(name, rule_examples.EXAMPLES[name].bad))
     found = dict(asked_offline(name, rule_examples.EXAMPLES[name].good))
 
-    assert set(found) <= set(before) - {name}, "nothing else came in its stead"
+    assert set(found) <= set(before) - {name}, "no other finding takes its place"
 
 
 ASKED = [
@@ -174,7 +174,7 @@ ASKED = [
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_what_only_a_cluster_shows_is_not_claimed_without_one(name: str) -> None:
+def test_finding_that_needs_a_cluster_is_not_reported_without_one(name: str) -> None:
     assert name not in dict(asked_offline(name, rule_examples.EXAMPLES[name].bad))
 
 

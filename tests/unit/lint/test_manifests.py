@@ -119,7 +119,7 @@ def test_lists_are_opened_and_other_documents_passed_over() -> None:
         ),
     ],
 )
-def test_what_has_another_form_is_refused_with_its_place(item: JSON, said: str) -> None:
+def test_value_of_another_type_is_refused_with_its_path(item: JSON, said: str) -> None:
     read = read_manifests([("web.yml", item)])
 
     (fault,) = read.faults

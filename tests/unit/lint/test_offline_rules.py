@@ -99,7 +99,7 @@ def test_single_workload_is_reported_without_its_manifest() -> None:
     assert names([], {**rule, "workloads": [{"labels": {"tier": "web"}}]}) == []
 
 
-def test_nothing_is_claimed_about_namespaces_nodes_and_what_runs() -> None:
+def test_offline_rules_have_no_findings_about_namespaces_nodes_and_instances() -> None:
     pods = {"labels": {"app": "cache"}, "namespaces": ["elsewhere"]}
     near = {"workloads": [{"name": "a"}], "keep_together": {"topology_key": "node", "pods": pods}}
     disk = {"workloads": [{"name": "a"}], "run_on": {"example.com/disk": "ssd"}}

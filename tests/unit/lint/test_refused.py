@@ -135,7 +135,7 @@ def test_there_is_a_request_for_each_finding_that_may_be_an_error() -> None:
     assert without <= errors
 
 
-def test_why_the_others_do_not_come_up_in_a_write() -> None:
+def test_other_findings_cannot_occur_in_a_write() -> None:
     elsewhere = [{"matchExpressions": [expression(ZONE, "In", zone)]} for zone in "bc"]
     or_ed = snapshot(vm("a", placement=node_affinity(*elsewhere)))
     fast = {"workloads": ON_A, "run_on": {"performance": "high"}}
@@ -159,14 +159,14 @@ def test_an_error_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(ASKED) - set(UNWRITABLE)))
-def test_what_its_rules_allow_is_written(name: str) -> None:
+def test_rule_that_allows_the_finding_is_written(name: str) -> None:
     found = planned(name, allow=True)
 
-    assert name in {each.name for each in found.findings}, "it is still told"
+    assert name in {each.name for each in found.findings}, "the finding is still reported"
     assert found.refused == ()
-    assert found.writes or name == "no_matching_workloads", "nobody is there to be written to"
+    assert found.writes or name == "no_matching_workloads", "there is no workload to write"
 
 
 @pytest.mark.parametrize("name", UNWRITABLE)
-def test_nothing_allows_what_cannot_be_written(name: str) -> None:
+def test_finding_that_prevents_a_write_cannot_be_allowed(name: str) -> None:
     assert name in {each.name for each in planned(name, allow=True).refused}

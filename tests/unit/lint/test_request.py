@@ -140,7 +140,7 @@ def named_plan(snapshot: Snapshot, rule_set: str, rule: dict[str, t.Any]) -> Rul
     return plan_rules(snapshot, request, extra_findings=lint_of_writes(TOPOLOGY))
 
 
-def test_what_is_wrong_with_the_terms_of_others_refuses_no_rule() -> None:
+def test_findings_about_foreign_terms_refuse_no_rule() -> None:
     cluster = Cluster()
     cluster.run("db", "n1", anti_affinity({"topologyKey": ZONE}))
 

@@ -60,7 +60,7 @@ def test_a_spread_that_counts_drained_domains_strands_a_drain() -> None:
         pytest.param("abcd", 4, None, False, id="a quarter of four may be missing"),
     ],
 )
-def test_a_roll_out_that_waits_for_room_that_never_comes(
+def test_rollout_deadlock_depends_on_strategy_and_number_of_zones(
     zones: str, replicas: int, rolling: dict[str, int] | None, stands: bool
 ) -> None:
     cluster = Cluster(zones)

@@ -164,7 +164,7 @@ def test_domains_that_differ_in_spelling() -> None:
     assert found.why == "The domains A and a of zone differ in spelling only."
 
 
-def test_no_nodes_at_all() -> None:
+def test_topology_without_nodes() -> None:
     report = _report()
     assert table(report) == "KEY  DOMAIN  COUNT  NODES"
     assert {found.name for found in report.findings} == {"no_node_has_key"}

@@ -104,7 +104,7 @@ class TestRequest:
             "w3": {ZONE: "b"},
         }
 
-    def test_errors_in_per_value_come_at_once(self) -> None:
+    def test_errors_in_per_value_are_reported_together(self) -> None:
         per_value = {
             "zone": {"a": ["w1", ""], "b": ["w1"], "": ["w2"]},
             "zon": {"a": ["w1"]},

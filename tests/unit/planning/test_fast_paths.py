@@ -107,7 +107,7 @@ def test_a_verified_index_gives_the_same_plan_and_is_given_back_as_it_was(
 
 @thorough
 @given(seed=st.integers(0, 10**9))
-def test_what_is_plainly_enforced_has_not_drifted(seed: int) -> None:
+def test_fast_path_without_drift_agrees_with_the_comparison(seed: int) -> None:
     snapshot = random_cluster(seed).snapshot()
     reader = DeclaredReader()
     with pytest.MonkeyPatch.context() as patch:

@@ -110,7 +110,9 @@ def test_an_empty_list_and_zero_are_values() -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_is_an_error(spec: t.Any, value: t.Any, error: str) -> None:
+def test_variable_that_cannot_be_converted_is_an_error(
+    spec: t.Any, value: t.Any, error: str
+) -> None:
     assert read_options({"x": value}, {"x": spec})[1] == [error]
 
 
@@ -147,7 +149,7 @@ def test_keys_inside_a_map_are_checked() -> None:
     ]
 
 
-def test_all_errors_come_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     errors = read_options({"x": "a", "y": "b"}, {"x": {"type": "int"}, "y": {"type": "list"}})[1]
     assert len(errors) == 2
 
@@ -202,7 +204,7 @@ def test_other_variables_are_left_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_what_a_role_registers_is_known(role: str) -> None:
+def test_variables_that_a_role_registers_are_allowed(role: str) -> None:
     for file in (CHECKOUT / "roles" / role / "tasks").glob("*.yml"):
         registered = re.findall(r"register: (\w+)", file.read_text())
         assert all(name.startswith(f"{role}_") for name in registered)

@@ -206,7 +206,9 @@ def test_a_workload_without_instances_lacks_those_that_it_ought_to_have(
     load = load_of(snapshot, (), [serving], [workload.ref, other])
     assert load.unavailable == missing
     assert bool(limit_reached(move(Method.RECREATE), load, Limits(), snapshot)) is bool(missing)
-    assert load_of(snapshot, (), [serving], [other]).unavailable == 0, "it is somebody else's"
+    assert load_of(snapshot, (), [serving], [other]).unavailable == 0, (
+        "it belongs to another workload"
+    )
 
 
 def test_one_that_we_take_away_counts_once_before_and_after_it_is_gone() -> None:

@@ -68,7 +68,7 @@ def test_a_rollout_takes_the_workloads_of_rules_in_short() -> None:
     ]
 
 
-def test_nothing_asked_nothing_held() -> None:
+def test_without_options_no_gate_defers() -> None:
     assert not why_defer(parameters(), JOURNAL, "a", 0, NOON)
 
 
@@ -162,7 +162,7 @@ def test_window_with_days_names_them() -> None:
     assert str(window) == "22:00 to 04:00 UTC on sat, sun"
 
 
-def test_a_window_goes_by_the_clock_of_its_zone() -> None:
+def test_window_uses_the_clock_of_its_time_zone() -> None:
     window, _faults = parse_window({"start": "13:00", "end": "15:00", "timezone": "Europe/Madrid"})
     assert window is not None
     assert NOON in window, "noon UTC is two in the afternoon there in summer"
@@ -191,7 +191,7 @@ def test_windows_that_cannot_be(given: dict[str, t.Any], told: str) -> None:
     assert told in str(raised.value)
 
 
-def test_all_faults_come_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     with pytest.raises(InvalidInput) as raised:
         parameters(namespaces=None, max_unavailable=0, soak=-1)
     told = str(raised.value)

@@ -47,7 +47,7 @@ def test_a_run_that_left_nothing_in_flight_is_over() -> None:
 
 
 @pytest.mark.parametrize("same", [True, False])
-def test_what_is_in_flight_goes_on_under_its_run(same: bool) -> None:
+def test_moves_in_flight_continue_under_their_run(same: bool) -> None:
     asked = parameters()
     request = asked.request if same else "another"
     unfinished = RunJournal("r1", request, records=(RECORD,), done=DONE, failed=2)
@@ -60,7 +60,7 @@ def test_what_is_in_flight_goes_on_under_its_run(same: bool) -> None:
     ].startswith(word)
 
 
-def test_a_run_of_all_instances_goes_on_where_it_stopped() -> None:
+def test_run_with_scope_all_continues_where_it_stopped() -> None:
     asked = parameters(scope="all")
     again = handover.continue_or_start(RunJournal("r1", asked.request, done=DONE), asked)
     assert (again.run, again.done) == ("r1", DONE)
@@ -129,13 +129,13 @@ def test_one_that_had_no_node_and_has_one_now_has_changed() -> None:
         ),
     ],
 )
-def test_what_a_move_needs(move: t.Any, asked: set[str]) -> None:
+def test_rights_of_a_move(move: t.Any, asked: set[str]) -> None:
     lease = "leases.coordination.k8s.io virt-placement in namespace kube-system"
     found = {str(right) for right in needed_rights([move, move], ())}
     assert found == {*asked, f"get {lease}", f"patch {lease}"}
 
 
-def test_what_the_lease_and_the_journals_need() -> None:
+def test_removal_of_undo_records_needs_patch_on_workloads() -> None:
     found = {str(right) for right in needed_rights((), [DB])}
     assert not any(right.startswith("create leases") for right in found)
     assert "patch virtualmachines.kubevirt.io in namespace shop" in found
@@ -183,7 +183,7 @@ QUOTA = "pods is forbidden: exceeded quota: q"
         (status(500, "", ETCD), ETCD),
     ],
 )
-def test_takeover_goes_on_where_an_annotation_is_refused(
+def test_takeover_continues_if_an_annotation_is_refused(
     server: ScriptedServer, api: ApiClient, reply: Reply, message: str
 ) -> None:
     full = replace(RECORD, method=Method.RECREATE)

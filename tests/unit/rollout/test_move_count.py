@@ -48,7 +48,7 @@ def test_the_first_plan_is_reported_once() -> None:
     assert (count.total, lines) == (2, [])
 
 
-def test_move_that_comes_and_goes_while_others_are_in_flight_is_not_reported() -> None:
+def test_move_that_is_planned_and_dropped_during_other_moves_is_not_reported() -> None:
     """Two are in flight; a third is planned behind them, and needless once they are over."""
     count, _lines = MoveCount().replanned(EMPTY, Plan((A, B)), THERE)
     flying = replace(EMPTY, records=(record(A), record(B)))

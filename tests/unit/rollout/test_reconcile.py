@@ -71,7 +71,7 @@ def chosen(
     return reconciler.choose(Plan(), now), reconciler, now
 
 
-def test_what_may_still_begin_is_sent_again() -> None:
+def test_intended_move_that_may_begin_is_sent_again() -> None:
     journal = RunJournal("r1", "x", records=(record("a"), record("b")))
     due, reconciler, _now = chosen(journal)
     assert due == ["a", "b"]
@@ -128,7 +128,7 @@ def test_a_takeover_keeps_to_its_own_canary() -> None:
     assert [found.uid for found in reconciler.journal.records] == ["c"]
 
 
-def test_what_was_sent_is_seen_to_its_end_whatever_holds() -> None:
+def test_sent_move_is_observed_to_its_end_though_gates_are_closed() -> None:
     begun = replace(record("a"), phase=Phase.BEGUN)
     due, reconciler, _now = chosen(RunJournal("r1", "x", records=(begun,), failed=1))
     assert due == []

@@ -265,7 +265,7 @@ def test_workloads_by_name_and_by_labels() -> None:
         ({"workloads": [{"name": "bd"}]}, "there is no VirtualMachine 'bd' in namespace 'shop'"),
     ],
 )
-def test_what_does_not_exist_is_refused(options: dict[str, t.Any], told: str) -> None:
+def test_missing_workload_is_refused(options: dict[str, t.Any], told: str) -> None:
     with pytest.raises(InvalidInput) as raised:
         wanted(parameters(**options), SNAPSHOT)
     assert told in str(raised.value)
@@ -290,7 +290,7 @@ def test_several_lists_that_may_not_be_read_are_one_error() -> None:
 
 
 @pytest.mark.parametrize("namespace", ["", "shop"])
-def test_what_could_not_be_read_is_not_reported_as_missing(namespace: str) -> None:
+def test_unreadable_workload_is_not_reported_as_missing(namespace: str) -> None:
     gap = Unreadable("virtualmachines", namespace, "list", "grant it")
     blind = Snapshot(namespaces=(Namespace("shop"),), unreadable=(gap,), platform=SNAPSHOT.platform)
     with pytest.raises(InvalidInput) as raised:

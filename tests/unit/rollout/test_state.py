@@ -10,7 +10,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.state impor
 )
 
 
-def test_what_the_journal_does_not_have_is_taken_back() -> None:
+def test_lines_about_moves_that_the_journal_lacks_are_reverted() -> None:
     report = StepReport(MoveCount(3))
     report.lines += ["planned"]
     report.moves.append({"uid": "a"})

@@ -150,7 +150,7 @@ class TestMigrate:
         ended = migrate.advance(record, seen, 20, SETTINGS).ended
         assert ended == MoveResult(Outcome.FAILED, reason="0/3 nodes are available")
 
-    def test_somebody_elses_cancellation_is_a_failure(self) -> None:
+    def test_migration_canceled_by_another_client_has_failed(self) -> None:
         ended = migrate.advance(BEGUN, Observation(instance()), 20, SETTINGS).ended
         assert ended is not None
         assert ended.outcome is Outcome.FAILED
@@ -162,7 +162,7 @@ class TestMigrate:
             assert ended is not None
             assert ended.outcome is Outcome.GONE
 
-    def test_one_that_takes_too_long_is_cancelled_by_uid_and_then_failed(self) -> None:
+    def test_migration_that_takes_too_long_is_canceled_by_uid_and_has_failed(self) -> None:
         seen = Observation(instance(), migration=migration("Scheduling"), pending="0/3 nodes")
         step = migrate.advance(BEGUN, seen, 110, SETTINGS)
         assert step.request is not None
@@ -175,12 +175,12 @@ class TestMigrate:
             Outcome.FAILED, reason="canceled because it took too long: 0/3 nodes"
         )
 
-    def test_one_that_arrives_while_it_is_cancelled_has_moved(self) -> None:
+    def test_migration_that_ends_while_it_is_canceled_has_moved(self) -> None:
         record = replace(RECORD, phase=Phase.CANCELLING)
         ended = migrate.advance(record, Observation(instance("w3")), 112, SETTINGS).ended
         assert ended == MoveResult(Outcome.MOVED, "w3")
 
-    def test_a_cancellation_that_is_not_heard_is_given_up(self) -> None:
+    def test_move_that_cannot_be_canceled_is_given_up(self) -> None:
         record = replace(RECORD, phase=Phase.CANCELLING)
         seen = Observation(instance(), migration=migration("Running"))
         assert migrate.advance(record, seen, 120, SETTINGS).ended is None
@@ -192,7 +192,7 @@ class TestMigrate:
         ended = migrate.advance(step.record, over, 200, SETTINGS).ended
         assert ended == MoveResult(Outcome.FAILED, reason=step.record.note)
 
-    def test_what_is_being_copied_is_not_called_off(self) -> None:
+    def test_migration_that_copies_memory_is_not_canceled(self) -> None:
         running = Observation(instance(), migration=migration("Running"))
         assert migrate.cancel(BEGUN, running, SETTINGS).request is None
         waiting = Observation(instance(), migration=migration("Scheduling"))

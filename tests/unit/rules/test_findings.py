@@ -194,7 +194,7 @@ def test_a_second_required_keep_together() -> None:
     ("manifest", "severity"),
     [({"replicas": 3}, "error"), ({"replicas": 0}, None), ({"paused": True}, None), ({}, "error")],
 )
-def test_a_deployment_rolls_itself(manifest: JSON, severity: str | None) -> None:
+def test_deployment_starts_its_own_rollout(manifest: JSON, severity: str | None) -> None:
     web = deployment("web")
     web.manifest["spec"].pop("replicas")
     web.manifest["spec"].update(manifest)
@@ -309,7 +309,7 @@ def test_a_label_of_a_rule_that_gets_another_value_is_no_conflict() -> None:
     ]
 
 
-def test_or_ed_node_terms_cannot_stand_beside_others() -> None:
+def test_or_ed_node_terms_conflict_with_others() -> None:
     terms = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": [z]}]} for z in "ab"]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     rule = {
@@ -360,7 +360,7 @@ def _faults(seen: Snapshot, *rules: JSON, **options: t.Any) -> list[str]:
     return [str(fault) for fault in refused.value.errors]
 
 
-def test_faults_of_some_rules_do_not_hide_what_stands_against_others() -> None:
+def test_errors_of_some_rules_do_not_hide_findings_of_others() -> None:
     web = deployment("web", replicas=1)
     faults = _faults(
         snapshot(vm("a"), vm("b"), web),

@@ -112,7 +112,7 @@ def test_the_order_of_the_list_decides_nothing(template: JSON, rules: Rules, ran
 
 @settings(max_examples=80, deadline=None)
 @given(strategies.templates, strategies.rule_maps, st.booleans())
-def test_what_others_wrote_stays_in_its_order(template: JSON, rules: Rules, adopt: bool) -> None:
+def test_foreign_terms_keep_their_order(template: JSON, rules: Rules, adopt: bool) -> None:
     before = _object(template)
     after = _after(before, rules, adopt=adopt)
     old, new = (each["spec"]["template"] for each in (before, after))
@@ -179,7 +179,7 @@ def _terms(manifest: JSON) -> list[tuple[str, str]]:
     return sorted((str(s), Fingerprint.of(s, e).meaning) for s, e in terms_of(template))
 
 
-def test_a_list_of_ours_goes_where_others_wrote_the_same_entry_as_a_rule() -> None:
+def test_list_that_a_rule_created_is_removed_if_it_has_an_equal_foreign_entry() -> None:
     field = {"key": "metadata.name", "operator": "In", "values": ["w1"]}
     expression = {"key": "zone", "operator": "In", "values": ["a"]}
     required = {"nodeSelectorTerms": [{"matchFields": [field]}]}

@@ -37,7 +37,7 @@ def _machine(**annotations: str) -> t.Any:
     return machine
 
 
-def test_what_is_written_is_read() -> None:
+def test_annotation_that_is_written_and_read_is_unchanged() -> None:
     owned = Ownership("uid-a", {ONE: (MARK,), TWO: ()}, frozenset({"/spec/affinity"}))
     assert read_ownership(_machine(rules=owned.text())) == owned
     assert read_ownership(vm("a")) == Ownership("uid-a")

@@ -210,7 +210,7 @@ def test_names_of_keys_are_those_of_the_task() -> None:
     assert rule.rule_type == KeepApart("x.io/rack")
 
 
-def test_a_key_under_two_names_stands_once() -> None:
+def test_key_under_two_names_is_refused() -> None:
     rule = {"name": "r", **WHO, "run_on": {"zone": "a", ZONE: "b"}}
     assert _faults(rule) == [
         f"rules[0] r, run_on.{ZONE}: is the key {ZONE}, which is also given under another name"
