@@ -8,6 +8,8 @@ Where each promise of a maintenance has its test, in `tests`, beside those here:
 |---|---|
 | survives 5xx, resets, a leader change; a frozen run moves nothing | faults/test_maintenance.py |
 | resume and rollback after SIGKILL at a write; I1 to I8 | the same, with witness.py; unit/maintenance/test_kills.py |
+| goes on where a write is answered with 500 | unit/maintenance/test_kills.py |
+| waits for an API server; what an undo deletes; VMs that an earlier run left down | unit/maintenance/test_tasks.py |
 | the slow world | `test_drain_of_a_slow_node`; three zones of it: faults/test_maintenance.py |
 | waits for a 429 in one run | `test_eviction_that_is_refused_twice_is_made_in_the_same_run` |
 | stops when the cordon fails | `test_cordon_that_is_refused_ends_the_drain` |
@@ -23,7 +25,7 @@ Where each promise of a maintenance has its test, in `tests`, beside those here:
 | S10, S11, S15, S18, S22; refused without a trace | test_node_maintenance_preflight.py |
 | S9 | `test_s9_target_of_with_leaves_before_its_followers` |
 | S21, B1 to B9 | demos/article, run by integration/test_article.py |
-| gates, canary, return home, verdict at the end, canceled and launched again | integration/test_maintenance.py |
+| gates, canary, window, return home, verdict, canceled and launched again | integration/test_maintenance.py |
 | each message of the runbook | unit/maintenance/test_runbook.py |
 | beside kubectl and kubernetes.core | bench/drain.py |
 """

@@ -358,6 +358,23 @@ def test_in_service_waits_for_an_api_server_that_fails_at_first() -> None:
     assert len(steps) == 2
 
 
+def test_drain_waits_for_an_api_server_that_does_not_answer_for_some_steps() -> None:
+    class Down(Refuses):
+        def _record(self, method: str, path: str, answer: Object) -> None:
+            super()._record(method, path, answer)
+            if path.endswith("migrations") and not begun_with:
+                begun_with.append(len(steps))
+                self.refused = {(verb, ""): 503 for verb in ("GET", "POST", "PATCH")}  # type: ignore[misc]
+
+    begun_with: list[int] = []
+    server = Down(three_zones().objects)
+    steps = impatient(server, answers_from=6)
+    drained = maintain(server, "drained", "w1", run_timeout=1000)
+    assert not drained.get("failed"), drained["msg"]
+    assert [node["state"] for node in drained["nodes"]] == ["drained"]
+    assert begun_with and begun_with[0] < 6 <= len(steps)
+
+
 def test_in_service_without_an_answer_ends_at_run_timeout() -> None:
     server = refusing({("GET", "/nodes"): 503}, "w1")
     impatient(server)
