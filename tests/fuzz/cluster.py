@@ -18,6 +18,8 @@ Objects = dict[str, Object]
 OTHERS, TENANT = "shop", "tenant"
 ZONE = "topology.kubernetes.io/zone"
 HOSTNAME = "kubernetes.io/hostname"
+SCHEDULABLE = "kubevirt.io/schedulable"
+MACHINE_TYPE = "machine-type.node.kubevirt.io/q35"
 CREATED_BY = "kubevirt.io/created-by"
 KUBEVIRT = "kubevirt.io/v1"
 NODES = {"w1": "a", "w2": "a", "w3": "b", "w4": "c"}
@@ -95,7 +97,7 @@ def _platform() -> t.Iterator[Object]:
 
 def _nodes() -> t.Iterator[Object]:
     for name, zone in NODES.items():
-        labels = {ZONE: zone, HOSTNAME: name, "kubevirt.io/schedulable": "true"}
+        labels = {ZONE: zone, HOSTNAME: name, SCHEDULABLE: "true", MACHINE_TYPE: "true"}
         if name in ("w1", "w3"):
             labels["performance"] = "high"
         status = {
@@ -222,7 +224,7 @@ def _vmi(
         },
         spec={
             "nodeName": node,
-            "nodeSelector": {"kubevirt.io/schedulable": "true"},
+            "nodeSelector": {SCHEDULABLE: "true"},
             "containers": [_container("compute")],
             "volumes": template["spec"]["volumes"],
             "tolerations": [],
