@@ -224,7 +224,8 @@ def of_platform(draw: t.Any, base: Objects, journal: str, mark: str) -> Objects:
         node = objects["/api/v1/nodes/w1"]
         key = draw(st.sampled_from(["maintenance", "maintenance", "node-labels", "rules"]))
         node["metadata"]["annotations"] = {PREFIX + key: mutated_text(draw, mark)}
-        node["spec"]["unschedulable"] = draw(st.booleans())
+        if draw(st.booleans()):
+            node["spec"]["unschedulable"] = True  # false is never stored
     return objects
 
 
