@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who asked the API server for what: the proof of "zero writes" and of "exactly these writes".
+"""The requests to the API server by user, from its audit log: proves "zero writes" and "exactly these writes".
 
 The API server itself keeps the record (its audit log), so nothing that a client does escapes it. A
 **write** is a request with a mutating verb (create, update, patch, delete, deletecollection) that is

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Write objects straight into etcd: thousands a second, with statuses and uids of one's own.
 
-The API server reads JSON of the storage version where it would write protobuf. Nobody validates or
+The API server reads JSON of the storage version where it would write protobuf. Nothing validates or
 completes what is written here.
 """
 

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who may talk to a sandbox: users of the collection with its shipped rights, and the control plane."""
+"""The identities of a sandbox: users of the collection with its shipped rights, and the control plane."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def access_objects() -> list[dict[str, t.Any]]:
 
 
 def allow_keys(policy: dict[str, t.Any], variable: str, keys: t.Sequence[str]) -> None:
-    """Add label keys to a list in a policy, as rbac/policies.yml tells its users."""
+    """Add label keys to a list in a policy, as a comment in rbac/policies.yml describes."""
     for entry in policy["spec"].get("variables", ()):
         if entry["name"] == variable:
             entry["expression"] = json.dumps([*json.loads(entry["expression"]), *keys])

@@ -172,7 +172,7 @@ class KubeVirt:
         return bool(ours) and all(_is(entry, "Available") for entry in ours)
 
     def _webhooks_asked(self) -> bool:
-        """Whether one webhook completes an object and the other refuses one, which nobody else does."""
+        """Whether one webhook completes an object and the other refuses one, which no other component does."""
         path = self._api.path("VirtualMachine", "default") + "?dryRun=All"
         good = virtual_machine("probe")
         answer = self._api.create(path, good)

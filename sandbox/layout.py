@@ -53,7 +53,7 @@ class Layout:
 
     @classmethod
     def read(cls, directory: Path) -> Layout:
-        """The layout of a sandbox that somebody started in this directory."""
+        """The layout of a sandbox that was started in this directory."""
         try:
             state = json.loads((directory / _STATE_FILE).read_text())
         except FileNotFoundError:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Workloads for tests and demos, as plain dicts in the form that users write them.
 
-Every builder returns a whole object; change what a test needs changed. Unless told otherwise
-workloads ask for enough to be weighed by the scheduler, since it packs those that ask for little.
+Every builder returns a whole object; a test changes it as needed. By default workloads request enough
+resources to affect the scheduler's scores, since it packs those that request little.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class Supervisor:
         self.directory = directory
         self._lock = threading.Lock()
         flags = [name for name, on in (("--detached", detached), ("--discard", discard)) if on]
-        # its own log: an inherited one would keep the pipe of whoever reads our errors open
+        # its own log: an inherited one would keep the pipe of our caller open
         with (directory / "log" / "supervisor.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", __file__, str(directory), str(os.getpid()), *flags],
@@ -153,7 +153,7 @@ def ended(directory: Path) -> dict[str, int]:
 
 
 def abandoned(directory: Path) -> bool:
-    """Whether a sandbox was here whose owner is gone and did not mean it to go on."""
+    """Whether a sandbox is here whose owner has ended, and which was to end with it."""
     content = PidFile(directory).read()
     return content is not None and not content["detached"] and not alive(content["owner"])
 

@@ -125,7 +125,7 @@ class Sandbox:
 
     @functools.cached_property
     def audit(self) -> AuditLog:
-        """What the API server was asked, by whom."""
+        """The requests to the API server, by user."""
         names = {name: identity.username for name, identity in identities.IDENTITIES.items()}
         return AuditLog(self.audit_log, names, self.api)
 
@@ -237,7 +237,7 @@ def _clear(directory: Path) -> None:
 
 
 def _discard_abandoned() -> None:
-    """Remove what sandboxes left whose supervisor was killed before it could."""
+    """Remove the files of sandboxes whose supervisor was killed."""
     if not layout.root().is_dir():
         return
     for directory in layout.root().iterdir():

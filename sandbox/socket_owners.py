@@ -20,7 +20,7 @@ class NoOwnerError(LookupError):
 def owners_of_peer(transport: asyncio.BaseTransport | None) -> list[int]:
     """Process ids that hold the other end of this connection. Raises NoOwnerError."""
     if transport is None:
-        raise NoOwnerError("the connection is closed: whose it was can no longer be found")
+        raise NoOwnerError("the connection is closed: its owner is unknown")
     peer, own = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
     inode = _inode((peer[0], peer[1]), (own[0], own[1]))
     owners = [pid for pid in _processes() if f"socket:[{inode}]" in _open_files(pid)]
@@ -52,7 +52,7 @@ def _processes() -> list[int]:
 
 def _open_files(pid: int) -> set[str]:
     files = set()
-    with contextlib.suppress(OSError):  # it ended, or is somebody else's
+    with contextlib.suppress(OSError):  # it ended, or belongs to another user
         for entry in Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(OSError):
                 files.add(os.readlink(entry))

@@ -120,8 +120,8 @@ class ActionModule(KubeconfigAction):
             self._loader.cleanup_all_tmp_files()
 
     def _end_with_parent(self) -> None:
-        """This runs in a worker process. When the play is killed its workers live on, and nobody
-        would hear of what they do: so end, and the step that is under way finds its output closed.
+        """End this worker process when `ansible-playbook` is killed. Otherwise it would continue, and its output
+        would be lost. The step that is running then sees that its output is closed.
         """
         parent = os.getppid()
 

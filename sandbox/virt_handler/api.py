@@ -22,7 +22,7 @@ WATCH_SECONDS = 240
 
 
 class ConflictError(Exception):
-    """Somebody wrote the object first, or it is gone or another one: read it again."""
+    """The object was written meanwhile, is gone, or is another one: read it again."""
 
 
 class GoneError(Exception):
@@ -125,7 +125,7 @@ class Api:
 class Reflector(threading.Thread):
     """Keeps ``objects`` (by uid) equal to a collection.
 
-    ``changed`` is told each new and each last state, with the one before. After an error, 410 among
+    ``changed`` is called with each new and each last state, and the one before. After an error, 410 among
     them, it lists again; while the API server is away it tries until it is stopped.
     """
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What virt-handler would do next for one instance: a pure decision from what is seen.
 
-One call gives the next actions only. Whoever applies them calls again with what the API server
+One call gives the next actions only. The caller applies them and calls again with what the API server
 then shows, so that virt-controller sees every stage of a migration, as it does with KubeVirt's own
 virt-handler (``pkg/virt-handler/vm.go``, ``migration-source.go``, ``migration-target.go``).
 """
@@ -23,7 +23,7 @@ MIGRATION_JOB_LABEL = "kubevirt.io/migrationJobUID"
 
 @dataclasses.dataclass(frozen=True)
 class PatchVmi:
-    """Merge ``patch`` into the instance, if nobody wrote it since it was read."""
+    """Merge ``patch`` into the instance, if it was not written since it was read."""
 
     why: str
     patch: dict[str, t.Any]

@@ -61,13 +61,13 @@ def measure_module(name: str, options: dict[str, t.Any]) -> Measured:
     with (
         mock.patch.object(Transport, "send", noted),
         patch_module_args(options),
-        contextlib.redirect_stdout(io.StringIO()) as told,
+        contextlib.redirect_stdout(io.StringIO()) as output,
         contextlib.suppress(SystemExit),
     ):
         importlib.import_module(f"{MODULES}.{name}").main()
     seconds = time.perf_counter() - begun
     cpu, peak_mb = time.process_time(), _peak_mb()
-    result = json.loads(told.getvalue())
+    result = json.loads(output.getvalue())
     if result.get("failed"):
         raise RuntimeError(f"{name}: {result['msg']}")
     return Measured(seconds, cpu, cpu - read_at[0], peak_mb, _short(result))

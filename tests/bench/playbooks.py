@@ -54,9 +54,9 @@ def run(
         if kubeconfig is not None:
             environment["KUBECONFIG"] = str(kubeconfig)
         command = [str(pathlib.Path(sys.executable).with_name("ansible-playbook")), str(file)]
-        with pathlib.Path(folder, "told").open("w+", encoding="utf-8") as told:
+        with pathlib.Path(folder, "told").open("w+", encoding="utf-8") as output:
             begun = time.perf_counter()
-            process = subprocess.Popen(command, env=environment, stdout=told, stderr=told)
+            process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
             try:
                 _pid, status, usage = os.wait4(process.pid, 0)
             except BaseException:
@@ -64,8 +64,8 @@ def run(
                 raise
             seconds = time.perf_counter() - begun
             process.returncode = os.waitstatus_to_exitcode(status)
-            told.seek(0)
-            text = told.read()
+            output.seek(0)
+            text = output.read()
         modules = len(started.read_text().splitlines())
     if process.returncode != 0:
         raise RuntimeError(f"playbook ended with rc {process.returncode}:\n{text}")

@@ -146,12 +146,12 @@ def _sent(task: list[dict[str, t.Any]], kubeconfig: pathlib.Path) -> Patches:
     with (
         mock.patch.object(ApiClient, "patch", keep),
         patch_module_args(options),
-        contextlib.redirect_stdout(io.StringIO()) as told,
+        contextlib.redirect_stdout(io.StringIO()) as output,
         contextlib.suppress(SystemExit),
     ):
         rules.main()
     if len(sent) != len(options["rules"][0]["workloads"][0]["names"]):
-        raise RuntimeError(f"{len(sent)} patches: {told.getvalue()}")
+        raise RuntimeError(f"{len(sent)} patches: {output.getvalue()}")
     return sent
 
 

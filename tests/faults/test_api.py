@@ -67,7 +67,7 @@ FAULTS: dict[str, Action] = {
 FINAL_FOR_READS = ("403", "404", "409", "422")
 FINAL_FOR_REVIEWS = (*FINAL_FOR_READS, "gone")
 FINAL_FOR_WRITES = ("403", "404", "gone")
-"""What is told at once: it does not pass by itself."""
+"""Errors that are reported at once, since they do not pass by themselves."""
 
 FINAL = {1: FINAL_FOR_READS, 2: FINAL_FOR_REVIEWS, 6: ()}
 """By the position of the request: the list, the review of the right, three writes, the cluster."""
@@ -120,18 +120,18 @@ def test_every_fault_at_every_request(
         result = run_module(node_labels.main, _params(plain, proxy.kubeconfig("labeler")))
         assert proxy.requests[position - 1].action
     values = _values(plain)
-    told = {node["name"] for node in result.get("nodes", ())}
-    assert told == {name for name, value in values.items() if value == "x"}
-    assert result["changed"] == bool(told)
+    reported_nodes = {node["name"] for node in result.get("nodes", ())}
+    assert reported_nodes == {name for name, value in values.items() if value == "x"}
+    assert result["changed"] == bool(reported_nodes)
     made = [event.name for event in plain.audit.writes("labeler", start) if event.code == 200]
-    assert sorted(made) == sorted(told), "each node is written once"
+    assert sorted(made) == sorted(reported_nodes), "each node is written once"
     assert bool(result.get("failed")) == (fault in FINAL.get(position, FINAL_FOR_WRITES))
     if result.get("failed"):
         assert "Traceback" not in result["msg"]
         assert result["msg"].startswith("cannot ")
-        assert len(told) == (0 if position < 3 else 2)
+        assert len(reported_nodes) == (0 if position < 3 else 2)
     again = run_module(node_labels.main, _params(plain, plain.kubeconfig("labeler")))
-    assert again["changed"] == (len(told) < 3)
+    assert again["changed"] == (len(reported_nodes) < 3)
     assert set(_values(plain).values()) == {"x"}
 
 

@@ -183,13 +183,13 @@ ENDS = {
 def test_lists_that_fail_for_ever_end_the_run(shop: Shop, end: str) -> None:
     pair_on_one_node(shop, faults={"sandbox.virt/migration-seconds": "30"})
     mark = shop.sandbox.audit.mark()
-    timeout, told = ENDS[end]
+    timeout, message = ENDS[end]
     with shop.sandbox.fault_proxy([Rule("GET", LISTS, status(500), nth=FOR_EVER)]) as proxy:
         kubeconfig = str(proxy.kubeconfig("mover"))
         result = shop.roll(seconds=40, run_timeout=timeout, kubeconfig=kubeconfig)
 
     assert result["failed"]
-    assert result["msg"].startswith(told)
+    assert result["msg"].startswith(message)
     assert re.search(
         r"; the next rollout continues the moves in flight: .*/p\d \(migrate\)$", result["msg"]
     )
@@ -206,13 +206,13 @@ def test_lists_that_fail_for_ever_end_the_run(shop: Shop, end: str) -> None:
 def test_a_lease_that_can_never_be_written_ends_the_run(shop: Shop, end: str) -> None:
     pair_on_one_node(shop)
     mark = shop.sandbox.audit.mark()
-    timeout, told = ENDS[end]
+    timeout, message = ENDS[end]
     with shop.sandbox.fault_proxy([Rule("PATCH", "/leases/", status(500))]) as proxy:
         kubeconfig = str(proxy.kubeconfig("mover"))
         result = shop.roll(seconds=40, run_timeout=timeout, kubeconfig=kubeconfig)
 
     assert result["failed"]
-    assert result["msg"].startswith(told)
+    assert result["msg"].startswith(message)
     assert "could not be released and expires in 20 s: cannot patch leases" in result["msg"]
     assert shop.disruptions(mark) == []
     assert (result["moves"], result["changed"]) == ([], False)
@@ -246,7 +246,7 @@ def test_removed_undo_records_are_reported_though_the_lease_cannot_be_released_a
     shop: Shop,
 ) -> None:
     """The journals are cleared, then the API server fails when the Lease is given back: the next
-    step has nothing left to clear, and what ended is told once, by lines and by Events."""
+    step has nothing left to clear, and each end is reported once, by lines and by Events."""
     for name in pair_on_one_node(shop):
         annotations = {"metadata": {"annotations": {UNDO: "what was effective"}}}
         shop.api.patch(shop.path("VirtualMachine", name), annotations)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The seed of this run's random cases: the next one each, so that one number repeats them all; and
-how much has to be said of them."""
+how many answers have to be definite."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def definite(answers: t.Sequence[str]) -> None:
     `possible` little can be wrong, and `unknown` claims nothing."""
     if len(answers) < 3:
         pytest.skip(f"{len(answers)} answers have no share")
-    said = sum(answer in ("guaranteed", "impossible") for answer in answers)
+    definite_answers = sum(answer in ("guaranteed", "impossible") for answer in answers)
     least = len(answers) // (2 if len(answers) >= BATCH else 3)
-    assert said >= least, sorted(answers)
+    assert definite_answers >= least, sorted(answers)

@@ -110,7 +110,7 @@ def _may_end(found: JSON) -> set[str]:
 
 
 def _holds(found: JSON, new: set[str], stage: Stage) -> None:
-    """What is Pending now, and was not before or is asked about, is what the forecast said."""
+    """What is Pending now, and was not before or is asked about, is what the forecast reported."""
     if found["forecast"] == "guaranteed":
         assert not new, found
         _went_where_told(found, stage)

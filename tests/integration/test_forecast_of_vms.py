@@ -135,7 +135,7 @@ class Drain:
 
 @pytest.fixture(scope="module")
 def answers() -> list[str]:
-    """What was said of the cases of this run."""
+    """The answers for the cases of this run."""
     return []
 
 

@@ -47,9 +47,9 @@ def test_progress_is_printed_while_it_happens(shop: Shop, job: Job) -> None:
     began = next(at for at, line in seen if "[1/1] migrating VirtualMachine" in line)
     ended = next(at for at, line in seen if " migrated: w1 (zone1) -> " in line)
     assert ended - began > 2, "the line about the beginning was printed with that about the end"
-    told = "".join(line for _at, line in seen)
-    assert "[lab] run r" in told
-    assert "changed=1" in told
+    output = "".join(line for _at, line in seen)
+    assert "[lab] run r" in output
+    assert "changed=1" in output
 
 
 def test_the_second_run_moves_and_writes_nothing(shop: Shop, job: Job) -> None:
@@ -96,8 +96,8 @@ def test_progress_arrives_as_events_of_ansible_runner(shop: Shop, job: Job, tmp_
     )
 
     assert run.rc == 0, run.stdout.read()
-    told = [event["stdout"] for event in run.events if event["event"] == "verbose"]
-    assert any("migrated: w1 (zone1) ->" in line for line in told)
+    lines = [event["stdout"] for event in run.events if event["event"] == "verbose"]
+    assert any("migrated: w1 (zone1) ->" in line for line in lines)
 
 
 def test_no_log_keeps_silent(shop: Shop, job: Job) -> None:

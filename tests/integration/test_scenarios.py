@@ -402,9 +402,9 @@ def test_without_a_rule_two_share_a_zone(databases: Stage) -> None:
     assert written["changed"], written
     judged = databases.verdicts()["instances"]
     doubled = max(nodes, key=nodes.count)
-    told = sorted((each["node"], each["verdict"]) for each in judged)
+    verdicts = sorted((each["node"], each["verdict"]) for each in judged)
     (alone,) = set(FAST[1:]) - {doubled}
-    assert told == sorted([(doubled, "violated")] * 2 + [(alone, "not_enforced")])
+    assert verdicts == sorted([(doubled, "violated")] * 2 + [(alone, "not_enforced")])
 
 
 def test_with_the_rule_one_waits_for_its_zone(databases: Stage) -> None:

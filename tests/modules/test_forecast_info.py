@@ -329,8 +329,8 @@ def test_an_instance_that_is_pending_by_a_rule_is_placed_by_a_forecast_of_the_ru
         assert len(asked["pending"]) == 2
         assert "node(s) didn't match pod anti-affinity rules" in asked["pending"][0]["reason"]
     assert (of_nothing["forecast"], of_nothing["instances_to_schedule"]) == ("guaranteed", 0)
-    (told,) = [each for each in of_nothing["reasons"] if f"{ask.namespace}/web-" in each]
-    assert told.startswith("2 are pending now, without any change")
+    (reason,) = [each for each in of_nothing["reasons"] if f"{ask.namespace}/web-" in each]
+    assert reason.startswith("2 are pending now, without any change")
 
 
 def _rolled_out(deployment: JSON) -> bool:
@@ -397,14 +397,14 @@ def test_every_fault_is_named_at_once(ask: Ask) -> None:
 
     assert result["failed"]
     text = "\n".join(error_messages(result))
-    for said in (
+    for name in (
         "unavailable.zon",
         "did you mean",
         "unavailable.nodes",
         "replicas",
         "namespace",
     ):
-        assert said in text
+        assert name in text
 
 
 def test_what_the_cluster_does_not_have(ask: Ask) -> None:
@@ -438,8 +438,8 @@ def test_faults_of_form_and_of_the_cluster_are_named_together(ask: Ask) -> None:
         result
     )
     text = "\n".join(error_messages(result))
-    for said in ("unavailable.zoen", "w11", "wep", "web-9"):
-        assert said in text
+    for name in ("unavailable.zoen", "w11", "wep", "web-9"):
+        assert name in text
 
 
 def test_without_rights_a_forecast_warns_of_each_that_is_missing(ask: Ask) -> None:

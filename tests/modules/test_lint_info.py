@@ -163,8 +163,8 @@ def test_a_warning_names_the_rule_and_the_object(lint: Lint) -> None:
 
     (warning,) = lint(manifests=[machine], namespace="shop", rules=[rule])["warnings"]
 
-    said = "rule away, unsatisfiable (VirtualMachine shop/db): None of its pods can ever run"
-    assert said in str(warning)
+    message = "rule away, unsatisfiable (VirtualMachine shop/db): None of its pods can ever run"
+    assert message in str(warning)
 
 
 def test_files_and_folders(lint: Lint, tmp_path: Path) -> None:
@@ -242,8 +242,8 @@ def test_files_that_cannot_be_read(lint: Lint, tmp_path: Path) -> None:
     result = lint(files=[str(tmp_path / name) for name in ("nowhere", "empty", "chart.yml")])
 
     assert result["failed"]
-    said = ["there is no such file", "holds no file", "is not valid YAML"]
-    assert all(text in fault for text, fault in zip(said, error_messages(result), strict=True))
+    messages = ["there is no such file", "holds no file", "is not valid YAML"]
+    assert all(text in fault for text, fault in zip(messages, error_messages(result), strict=True))
     assert result["msg"].startswith("3 errors:\n- ")
     assert "unicode string" not in result["msg"]
 

@@ -161,8 +161,8 @@ def test_vm_that_cannot_migrate_is_skipped_with_the_reason(shop: Shop) -> None:
     assert {left["name"] for left in result["skipped_instances"]} == {"b0", "b1"}
     assert "DisksNotLiveMigratable" in result["skipped_instances"][0]["reason"]
     assert "a move needs restart" in result["skipped_instances"][0]["reason"]
-    told = [line for line in result["progress"] if " is skipped: " in line]
-    assert len(told) == 2 and all("a move needs restart" in line for line in told)
+    skipped_lines = [line for line in result["progress"] if " is skipped: " in line]
+    assert len(skipped_lines) == 2 and all("a move needs restart" in line for line in skipped_lines)
 
 
 def test_vm_that_foreign_node_term_lets_past_its_rule_is_skipped_with_reason(

@@ -405,8 +405,10 @@ def test_a_takeover_outside_the_window_sends_no_new_request(shop: Shop) -> None:
 
     assert not result.get("failed"), result.get("msg")
     assert "outside of the window" in result["stop_reason"]
-    told = f"VirtualMachine {shop.namespace}/{name} is not moved for now: outside of the window"
-    assert any(line.startswith(told) for line in result["progress"])
+    deferred_line = (
+        f"VirtualMachine {shop.namespace}/{name} is not moved for now: outside of the window"
+    )
+    assert any(line.startswith(deferred_line) for line in result["progress"])
     assert [move["uid"] for move in result["deferred"]] == [planned["uid"]]
     assert shop.disruptions(mark) == []
 

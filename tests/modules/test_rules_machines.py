@@ -201,14 +201,14 @@ def test_a_label_of_the_user_reaches_template_instance_and_pod(task: RulesTask) 
 
 
 @pytest.mark.parametrize(
-    ("label", "told"),
+    ("label", "finding"),
     [
         pytest.param({"kubevirt.io": "x"}, "is a label of KubeVirt and Kubernetes", id="kubevirt"),
         pytest.param({"team": "web"}, "label_conflict", id="of somebody"),
     ],
 )
 def test_a_label_that_others_gave_a_running_pod_stays(
-    task: RulesTask, label: dict[str, str], told: str
+    task: RulesTask, label: dict[str, str], finding: str
 ) -> None:
     """KubeVirt would take the pod for none of its own, and start the machine anew."""
     before = _start(task, [("web-a", {})])["web-a"]
@@ -220,8 +220,8 @@ def test_a_label_that_others_gave_a_running_pod_stays(
     for check in (True, False):
         refused = task(rule, check=check)
         assert refused["failed"]
-        assert told in refused["msg"]
-    assert told != "label_conflict" or f"{pod} runs with the label team=db" in refused["msg"]
+        assert finding in refused["msg"]
+    assert finding != "label_conflict" or f"{pod} runs with the label team=db" in refused["msg"]
     assert not task({"name": "group"}, state="absent")["changed"]
     assert not task.sandbox.audit.writes("mover", start)
     after = task.get(VMI, "web-a")

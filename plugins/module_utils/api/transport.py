@@ -149,7 +149,7 @@ _CHUNK = 1 << 16
 class Session:
     """A pool of connections to `host` (a URL), and the credentials. `headers` is asked each time,
     because tokens are renewed while a run goes on. `secrets` is what of them is never printed.
-    `trust` says whose certificates are believed: another text, other certificates. With `compress` the
+    `trust` identifies the trusted certificates: another text, other certificates. With `compress` the
     server is asked for gzip, which divides the bytes of a list by 5 to 14."""
 
     pool: t.Any

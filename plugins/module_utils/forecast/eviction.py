@@ -175,7 +175,7 @@ class Evictions:
 
     def restarted(self, pod: Pod, vmi: Vmi, workload: Workload | None) -> tuple[Pod, str]:
         """The launcher pod of the VMI that comes after `vmi`, and why it may be another; empty where it is
-        known. It is another VMI, which its own terms tell from the old one."""
+        known. The new VMI has another uid, by which its terms distinguish it from the old one."""
         workload = self._starting(vmi, workload)
         uid = next_uid(vmi.uid)
         changed = self.changed_by_restart(vmi, workload)

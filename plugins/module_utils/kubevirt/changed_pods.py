@@ -45,7 +45,7 @@ _INSTANCE_TYPE = ("kubevirt.io/instancetype-name", "kubevirt.io/cluster-instance
 
 @dataclass(frozen=True, slots=True)
 class ChangedPod:
-    """`pod` is the next launcher pod where that is known to be another, as far as it can be told. `reason`
+    """`pod` is the next launcher pod where that is known to differ, as far as it is known. `reason`
     says why it may be yet another one; empty where it is known."""
 
     pod: Pod | None = None

@@ -144,8 +144,8 @@ def _owners(pod: PodInfo, selecting: ExistingTerms) -> t.Iterable[PodInfo]:
 
 
 def _bound(pod: PodInfo, terms: ExistingTerms, others: t.Iterable[PodInfo]) -> t.Iterable[PodInfo]:
-    """Those that the terms relate to the pod: preferred ones relate nobody to a pod of another namespace,
-    whose moves they would hold."""
+    """The instances that the terms relate to the pod. Preferred terms relate no pods of other namespaces, since
+    these would then wait for its moves."""
     if not terms.preferred:
         return others
     return [other for other in others if other.pod.namespace == pod.pod.namespace]

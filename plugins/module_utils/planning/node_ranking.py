@@ -3,7 +3,7 @@
 """Which nodes is the scheduler likely to prefer? An answer without sorting all nodes.
 
 First come the nodes that leave the least unmet preferences, then the emptier ones, then the names.
-Nodes are kept in sets by how many pods they hold, so the first few of any set are found quickly.
+Nodes are kept in sets by how many pods they hold, so a query for the first few of any set is fast.
 """
 
 from __future__ import annotations

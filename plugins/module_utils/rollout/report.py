@@ -139,7 +139,7 @@ def deferred(name: str, reason: str) -> str:
 
 
 def may_still_end(record: MoveRecord, why: str) -> str:
-    """About a move of a run before whose request cannot be outdated."""
+    """The line about a move of an earlier run whose request cannot be made to fail."""
     name = short(record.workload, record.instance)
     return f"a process of an earlier run may still {record.method} {name}, which cannot be annotated: {why}"
 
@@ -316,7 +316,7 @@ def too_many_failed(failed: int, allowed: int, messages: t.Sequence[str]) -> str
 
 
 def undone(records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> str:
-    """What a run whose time is over leaves; `waiting` is why its next move had not begun."""
+    """What a run has not done when its time is over; `waiting` is why its next move had not begun."""
     left: dict[str, list[str]] = {}
     for record in records:
         left.setdefault(_LEFT[record.phase], []).append(_in_flight(record))

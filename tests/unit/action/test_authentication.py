@@ -59,7 +59,7 @@ def server() -> t.Iterator[str]:
 
 
 def ansible(program: str, *arguments: str, folder: Path) -> str:
-    """Run a program of the ansible-core that runs this test, and return what it said."""
+    """Run a program of the ansible-core that runs this test, and return its output."""
     done = subprocess.run(
         [str(Path(sys.executable).with_name(program)), *arguments],
         cwd=folder,
@@ -109,14 +109,14 @@ def test_steps_of_a_rollout_have_the_connection_too(server: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "text"),
     [
         ("none.yml", "kubeconfig: there is no file none.yml on the controller"),
         ("folder", "kubeconfig: {folder} is a folder"),
     ],
 )
 def test_every_module_names_a_kubeconfig_that_is_no_file_with_its_option(
-    name: str, said: str, tmp_path: Path
+    name: str, text: str, tmp_path: Path
 ) -> None:
     (tmp_path / "folder").mkdir()
     ours = "".join(
@@ -131,5 +131,5 @@ def test_every_module_names_a_kubeconfig_that_is_no_file_with_its_option(
     tasks = output.split("TASK [")[1:]
     assert len(tasks) == len(MODULES)
     for task in tasks:
-        assert said.format(folder=tmp_path / "folder") in task
+        assert text.format(folder=tmp_path / "folder") in task
         assert "remote_src" not in task

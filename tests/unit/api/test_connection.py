@@ -235,7 +235,7 @@ class TestWhatIsMissing:
         )
 
     @pytest.mark.parametrize(
-        ("content", "said"),
+        ("content", "message_end"),
         [
             (b"just words\n", "holds text where a map with clusters, users and contexts must be"),
             (b"- a\n", "holds a list where"),
@@ -246,11 +246,13 @@ class TestWhatIsMissing:
         ],
         ids=["text", "list", "empty", "number", "broken", "bytes"],
     )
-    def test_a_file_that_is_no_map(self, content: bytes, said: str, tmp_path: pathlib.Path) -> None:
+    def test_a_file_that_is_no_map(
+        self, content: bytes, message_end: str, tmp_path: pathlib.Path
+    ) -> None:
         file = tmp_path / "notes.txt"
         file.write_bytes(content)
         message = self.refused(kubeconfig=str(file))
-        assert message.startswith(f"kubeconfig: {file} {said}")
+        assert message.startswith(f"kubeconfig: {file} {message_end}")
         assert "secret" not in message
 
     def test_a_context_that_is_not_there(

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The retry table: what is sent again, what is not, and what the caller is told."""
+"""The retry table: what is sent again, what is not, and the errors."""
 
 from __future__ import annotations
 

@@ -88,8 +88,8 @@ def test_a_missing_library_is_named_by_all_options_with_text(
     assert [str(fault) for fault in faults] == [f"notes: is YAML, and {missing}"]
     file = tmp_path / "config"
     file.write_text("a: 1")
-    said = why_unusable({"kubeconfig": str(file)}, "x")
-    assert said == f"kubeconfig: {file} cannot be read ({missing}); name a kubeconfig"
+    reason = why_unusable({"kubeconfig": str(file)}, "x")
+    assert reason == f"kubeconfig: {file} cannot be read ({missing}); name a kubeconfig"
 
 
 def test_aliases_that_make_few_lines_endless_are_refused() -> None:

@@ -51,7 +51,7 @@ def test_the_same_run_in_a_new_term_is_another_holder() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seen", "told"),
+    ("seen", "state"),
     [
         (HELD, "is held by r-other now (leaseTransitions 3)"),
         (
@@ -61,7 +61,7 @@ def test_the_same_run_in_a_new_term_is_another_holder() -> None:
         (LeaseReading(), "has no holder now"),
     ],
 )
-def test_lease_lost_names_the_new_holder(seen: LeaseReading, told: str) -> None:
+def test_lease_lost_names_the_new_holder(seen: LeaseReading, state: str) -> None:
     text = str(LeaseLost(HeldLease("r-mine", 2), seen))
-    assert text.startswith(f"Lease kube-system/virt-placement {told}")
+    assert text.startswith(f"Lease kube-system/virt-placement {state}")
     assert "which held it as r-mine (leaseTransitions 2)" in text

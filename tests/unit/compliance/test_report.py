@@ -50,9 +50,9 @@ def test_summary_counts_each_verdict_and_the_moves_needed() -> None:
 def test_lists_that_could_not_be_read_are_never_nothing() -> None:
     gap = Unreadable("pods", "", "list", "forbidden")
 
-    said = report.summary(judge(Cluster().snapshot(unreadable=(gap,))))
+    summary = report.summary(judge(Cluster().snapshot(unreadable=(gap,))))
 
-    assert (said["instances"], said["satisfied"], said["unknown"]) == (0, 0, 1)
+    assert (summary["instances"], summary["satisfied"], summary["unknown"]) == (0, 0, 1)
 
 
 def test_table_names_nodes_in_maintenance_with_their_reason() -> None:

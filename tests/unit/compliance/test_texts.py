@@ -27,7 +27,7 @@ def trees() -> t.Iterator[tuple[str, ast.Module]]:
 def strings(tree: ast.AST) -> t.Iterator[str]:
     """Every string but the docstrings."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    said = {
+    docstrings = {
         id(node.value)
         for parent in ast.walk(tree)
         if isinstance(parent, documented)
@@ -35,7 +35,11 @@ def strings(tree: ast.AST) -> t.Iterator[str]:
         if isinstance(node, ast.Expr)
     }
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in docstrings
+        ):
             yield node.value
 
 

@@ -185,7 +185,7 @@ def test_a_move_is_no_certainty_where_it_leaves_one_that_no_rule_is_written_for(
     assert followed.answer is ForecastResult.POSSIBLE
 
 
-# What is said of it.
+# Reasons of the forecast.
 
 
 def test_proof_is_reported_once_and_certain_while_another_vm_moves() -> None:

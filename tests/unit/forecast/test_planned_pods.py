@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pods that do not exist yet are told from real ones, whatever these are called."""
+"""Planned pods are not mistaken for real pods, whatever the names of these."""
 
 from __future__ import annotations
 

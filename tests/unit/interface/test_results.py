@@ -16,9 +16,9 @@ A, B, NODE = Ref("Deployment", "shop", "a"), Ref("Deployment", "shop", "b"), Ref
 
 
 def warned(*findings: Finding) -> list[str]:
-    said: list[str] = []
-    warn_once(said.append, findings)
-    return said
+    warnings: list[str] = []
+    warn_once(warnings.append, findings)
+    return warnings
 
 
 def test_a_warning_names_the_rule_and_the_objects_of_the_first_of_its_name() -> None:

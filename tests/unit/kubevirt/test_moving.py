@@ -259,10 +259,10 @@ def test_kubevirt_makes_no_migration_for_a_long_name(length: int) -> None:
     assert found.vmi is not None
     ref = Ref("VirtualMachineInstance", "shop", "x" * length)
     named = Instance(ref, found.uid, found.workload, found.pod, replace(found.vmi, ref=ref))
-    told = effect(machine(), named)
+    options = effect(machine(), named)
     gentlest = Method.MIGRATE if length == 63 else Method.RESTART
-    assert told.methods[0] is gentlest
-    assert ("its name has 64 characters" in told.reason) is (length == 64)
+    assert options.methods[0] is gentlest
+    assert ("its name has 64 characters" in options.reason) is (length == 64)
 
 
 @pytest.mark.parametrize(

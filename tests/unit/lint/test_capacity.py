@@ -161,8 +161,8 @@ def test_replica_set_with_more_vms_than_zones_is_unsatisfiable() -> None:
 
 def test_a_deployment_of_more_pods_than_zones() -> None:
     """Pods of one revision keep apart, and all of one revision are to run."""
-    who = {"kind": "Deployment", "name": "w"}
-    rule = {"workloads": [who], "keep_apart": {"topology_key": "zone"}}
+    workload = {"kind": "Deployment", "name": "w"}
+    rule = {"workloads": [workload], "keep_apart": {"topology_key": "zone"}}
     allowed = {"allow_findings": ["rollout_deadlock"]}
 
     (found,) = never([deployment("w", replicas=4)], {**rule, **allowed})

@@ -61,7 +61,7 @@ def test_lists_are_opened_and_other_documents_passed_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("item", "said"),
+    ("item", "message"),
     [
         pytest.param([1], "must be a Kubernetes object, not a list", id="no object"),
         pytest.param({"kind": "Node"}, "metadata.name: must be a name, not null", id="no name"),
@@ -119,12 +119,12 @@ def test_lists_are_opened_and_other_documents_passed_over() -> None:
         ),
     ],
 )
-def test_value_of_another_type_is_refused_with_its_path(item: JSON, said: str) -> None:
+def test_value_of_another_type_is_refused_with_its_path(item: JSON, message: str) -> None:
     read = read_manifests([("web.yml", item)])
 
     (fault,) = read.faults
     assert str(fault).startswith("web.yml")
-    assert said in str(fault)
+    assert message in str(fault)
     assert read.manifests == ()
 
 

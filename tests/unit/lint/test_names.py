@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is said, what rules may allow and what is documented are the same names."""
+"""The names of findings that are reported, that rules may allow and that are documented are the same."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The moves that are said to heal a group, against every arrangement of its pods."""
+"""The reported number of moves that repair a group, compared with all placements of its pods."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_agrees_with_trying_every_arrangement(seed: int) -> None:
     cluster = random_cluster(random.Random(seed))
     snapshot = cluster.snapshot()
 
-    said = {
+    counts = {
         term: moves
         for term, moves in judge(snapshot).moves_needed.items()
         if "tier In (db)" in term
@@ -65,11 +65,11 @@ def test_agrees_with_trying_every_arrangement(seed: int) -> None:
 
     needed = fewest(snapshot)
     own = [pod.placement.node_selector for pod in snapshot.pods if pod.placement.spread]
-    if ("shop", "other") in cluster.pods or len(said) != 1 or len(set(own)) > 1:
-        # Somebody else may move instead, or members may use different nodes: a lower bound.
-        assert needed is None or all(isinstance(m, int) and m <= needed for m in said.values())
+    if ("shop", "other") in cluster.pods or len(counts) != 1 or len(set(own)) > 1:
+        # Another instance may move instead, or members may use different nodes: a lower bound.
+        assert needed is None or all(isinstance(m, int) and m <= needed for m in counts.values())
         return
-    assert list(said.values()) == [needed]
+    assert list(counts.values()) == [needed]
 
 
 def fewest(snapshot: Snapshot) -> int | None:

@@ -67,8 +67,8 @@ def test_migrations_of_others_fill_the_cluster() -> None:
     )
     snapshot = Snapshot(vmis=machines, migrations=migrations)
     load = load_of(snapshot, (), ())
-    told = limit_reached(move(Method.MIGRATE), load, Limits(), snapshot)
-    assert told == "5 migrations are in flight on the cluster"
+    reason = limit_reached(move(Method.MIGRATE), load, Limits(), snapshot)
+    assert reason == "5 migrations are in flight on the cluster"
     assert limit_reached(move(Method.RECREATE), load, Limits(), snapshot) == ""
 
 
@@ -77,8 +77,8 @@ def test_two_migrations_leave_a_node_at_most() -> None:
     records = [record(vmi, Method.MIGRATE) for vmi in machines]
     snapshot = Snapshot(vmis=machines)
     load = load_of(snapshot, records, ())
-    told = limit_reached(move(Method.MIGRATE), load, Limits(), snapshot)
-    assert told == "2 migrations away from w1 are in flight"
+    reason = limit_reached(move(Method.MIGRATE), load, Limits(), snapshot)
+    assert reason == "2 migrations away from w1 are in flight"
     assert limit_reached(move(Method.MIGRATE, "w2"), load, Limits(), snapshot) == ""
 
 
@@ -97,8 +97,8 @@ def test_migration_of_a_vmi_that_was_not_read_counts_for_its_source_node() -> No
     sources = {("bar", "m0"): "w1", ("bar", "m1"): "w1"}
     assert limit_reached(move(Method.MIGRATE), load_of(snapshot, (), ()), Limits(), snapshot) == ""
     load = load_of(snapshot, (), (), sources=sources)
-    told = limit_reached(move(Method.MIGRATE), load, Limits(), snapshot)
-    assert told == "2 migrations away from w1 are in flight"
+    reason = limit_reached(move(Method.MIGRATE), load, Limits(), snapshot)
+    assert reason == "2 migrations away from w1 are in flight"
     assert limit_reached(move(Method.MIGRATE, "w2"), load, Limits(), snapshot) == ""
 
 
@@ -163,8 +163,8 @@ def test_our_own_limit() -> None:
     vmi = machine("m0", "w5")
     snapshot = Snapshot(vmis=(vmi,))
     load = load_of(snapshot, [record(vmi, Method.MIGRATE)], ())
-    told = limit_reached(move(Method.MIGRATE), load, Limits(in_flight=1), snapshot)
-    assert told == "1 moves are in flight (max_parallel)"
+    reason = limit_reached(move(Method.MIGRATE), load, Limits(in_flight=1), snapshot)
+    assert reason == "1 moves are in flight (max_parallel)"
 
 
 def test_an_instance_that_is_missing_counts_as_unavailable() -> None:
@@ -172,8 +172,8 @@ def test_an_instance_that_is_missing_counts_as_unavailable() -> None:
     snapshot = Snapshot(workloads=(replica_set(3),))
     load = load_of(snapshot, (), there)
     assert load.unavailable == 1
-    told = limit_reached(move(Method.RECREATE), load, Limits(), snapshot)
-    assert told == f"max_unavailable is reached, not ready or being replaced: 1 of {SET}"
+    reason = limit_reached(move(Method.RECREATE), load, Limits(), snapshot)
+    assert reason == f"max_unavailable is reached, not ready or being replaced: 1 of {SET}"
     assert limit_reached(move(Method.RECREATE), load, Limits(unavailable=2), snapshot) == ""
 
 

@@ -169,7 +169,7 @@ def test_window_uses_the_clock_of_its_time_zone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"start": "24:00", "end": "04:00"}, "window.start: '24:00' is no time of day"),
         ({"start": "79200", "end": "04:00"}, "window.start: '79200' is no time of day"),
@@ -185,19 +185,19 @@ def test_window_uses_the_clock_of_its_time_zone() -> None:
         ),
     ],
 )
-def test_windows_that_cannot_be(given: dict[str, t.Any], told: str) -> None:
+def test_windows_that_cannot_be(given: dict[str, t.Any], message: str) -> None:
     with pytest.raises(InvalidInput) as raised:
         parameters(window=given)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_all_errors_are_reported_together() -> None:
     with pytest.raises(InvalidInput) as raised:
         parameters(namespaces=None, max_unavailable=0, soak=-1)
-    told = str(raised.value)
+    message = str(raised.value)
     assert len(raised.value.errors) == 3
-    assert "one of them is required" in told
-    assert "soak: must be at least 0, not -1" in told
+    assert "one of them is required" in message
+    assert "soak: must be at least 0, not -1" in message
 
 
 def test_shared_timeout_does_not_limit_a_rollout() -> None:

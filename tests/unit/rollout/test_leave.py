@@ -66,11 +66,11 @@ def test_the_lease_is_given_back_with_what_is_in_flight() -> None:
 
 def test_a_run_that_ends_before_its_journal_is_read_reads_it_for_the_message() -> None:
     assert left(Server(), None) == IN_FLIGHT
-    told = left(Server(reads=False), None)
-    assert "so the moves in flight are unknown" in told
+    message = left(Server(reads=False), None)
+    assert "so the moves in flight are unknown" in message
 
 
 def test_moves_in_flight_are_reported_if_the_lease_cannot_be_written() -> None:
-    told = left(Server(writes=False), JOURNAL)
-    assert told.startswith(IN_FLIGHT)
-    assert f"{lease.NAME} could not be released and expires in {lease.DURATION} s" in told
+    message = left(Server(writes=False), JOURNAL)
+    assert message.startswith(IN_FLIGHT)
+    assert f"{lease.NAME} could not be released and expires in {lease.DURATION} s" in message

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The number of moves of a run, and what is told when the plan changes."""
+"""The number of moves of a run, and the lines when the plan changes."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_intended_move_that_may_begin_is_sent_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("journal", "options", "told"),
+    ("journal", "options", "reason"),
     [
         pytest.param({"failed": 1}, {}, "other moves failed", id="failed"),
         pytest.param({"barrier": 130.0}, {}, "soaking after the canary, 30 s left", id="soak"),
@@ -94,14 +94,14 @@ def test_intended_move_that_may_begin_is_sent_again() -> None:
     ],
 )
 def test_intended_move_that_may_not_begin_now_leaves_the_journal(
-    journal: dict[str, t.Any], options: dict[str, t.Any], told: str
+    journal: dict[str, t.Any], options: dict[str, t.Any], reason: str
 ) -> None:
     due, reconciler, _now = chosen(
         RunJournal("r1", "x", records=(record("a"),), **journal), **options
     )
     assert due == []
     assert reconciler.journal.records == ()
-    assert reconciler.report.lines[0] == f"Deployment shop/web (a) is not moved for now: {told}"
+    assert reconciler.report.lines[0] == f"Deployment shop/web (a) is not moved for now: {reason}"
 
 
 def test_blocked_request_is_not_sent_before_retry_after() -> None:

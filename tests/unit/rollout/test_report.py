@@ -124,7 +124,7 @@ def test_removed_undo_records_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "told"),
+    ("end", "line"),
     [
         (
             MoveResult(Outcome.MOVED, "w2"),
@@ -140,9 +140,9 @@ def test_removed_undo_records_are_named() -> None:
         ),
     ],
 )
-def test_ended_move_is_reported(end: MoveResult, told: str) -> None:
+def test_ended_move_is_reported(end: MoveResult, line: str) -> None:
     record = MoveRecord(VMI, "u", DB, Method.MIGRATE, "w1", 1, 0.0)
-    assert progress.ended(1, 3, record, end, 4.2, PLACES) == told
+    assert progress.ended(1, 3, record, end, 4.2, PLACES) == line
 
 
 def test_failed_moves_are_named_with_namespace_and_reason() -> None:
@@ -259,16 +259,16 @@ def test_workloads_by_name_and_by_labels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"namespaces": ["shp"]}, "there is no namespace 'shp'; did you mean 'shop'?"),
         ({"workloads": [{"name": "bd"}]}, "there is no VirtualMachine 'bd' in namespace 'shop'"),
     ],
 )
-def test_missing_workload_is_refused(options: dict[str, t.Any], told: str) -> None:
+def test_missing_workload_is_refused(options: dict[str, t.Any], message: str) -> None:
     with pytest.raises(InvalidInput) as raised:
         wanted(parameters(**options), SNAPSHOT)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_a_run_that_cannot_read_everything_moves_nothing() -> None:

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""By which label a group of virtual machines is told from all others."""
+"""The label by which a selector selects exactly the VMs of a group."""
 
 from __future__ import annotations
 

@@ -138,9 +138,9 @@ def test_a_selector_that_is_taken_over_allows_the_same_nodes(template: JSON, rul
     gone = {k: v for k, v in (old.get("nodeSelector") or {}).items() if kept.get(k) != v}
     terms = NODE_TERMS.read({"spec": new}, None) or []
     for key, value in gone.items():
-        said = {"key": key, "operator": "In", "values": [value]}
+        expression = {"key": key, "operator": "In", "values": [value]}
         assert any(map(_speaks, terms))
-        assert all(said in term["matchExpressions"] for term in terms if _speaks(term))
+        assert all(expression in term["matchExpressions"] for term in terms if _speaks(term))
     assert "nodeSelector" not in new or new["nodeSelector"] or not old["nodeSelector"]
 
 

@@ -59,20 +59,20 @@ def taint_scores(world: World, pod: JSON) -> Scores:
 
 
 def pod_affinity_scores(world: World, pod: JSON) -> Scores | None:
-    """None: no pod and no term says anything."""
+    """None if no pod and no term gives a score."""
     scores = dict.fromkeys(world.nodes, 0)
-    said = False
+    any_score = False
     for other in world.pods:
         theirs = labels_of(world.node_of(other))
         for weight, term in _what_counts(world, pod, other):
             key = term["topologyKey"]
             if key not in theirs:
                 continue
-            said = True
+            any_score = True
             for name, node in world.nodes.items():
                 if labels_of(node).get(key) == theirs[key]:
                     scores[name] += weight
-    return scores if said else None
+    return scores if any_score else None
 
 
 def _what_counts(world: World, pod: JSON, other: JSON) -> t.Iterator[tuple[int, JSON]]:
