@@ -419,6 +419,10 @@ def test_check_mode_names_the_moves_and_makes_none(shop: Maintenance) -> None:
     assert not planned.get("failed"), planned.get("msg")
     assert planned["changed"] is True
     assert {move["state"] for move in planned["moves"]} == {"planned"}
+    assert all(move["to_node"] not in (None, node) for move in planned["moves"])
+    lines = [line for line in planned["progress"] if "would migrate" in line]
+    assert len(lines) == len(planned["moves"])
+    assert all("; available: " in line for line in lines)
     assert planned["diff"][0]["after"] == {"cordoned": True, "maintenance": "drained"}
     assert shop.sandbox.audit.writes(since=mark) == []
     assert not shop.cordoned(node)

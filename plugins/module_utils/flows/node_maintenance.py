@@ -10,8 +10,9 @@ from ..api.client import ApiClient
 from ..interface.arguments import topology_of
 from ..interface.results import writes_result
 from ..interface.runner import PartialFailure
-from ..maintenance.drain import DrainState, DrainStep, node_as_json
+from ..maintenance.drain import DrainState, DrainStep
 from ..maintenance.in_service import InServiceStep, ReturnState
+from ..maintenance.mark import node_as_json
 from ..maintenance.options import parse_options
 from ..rollout.state import StepResult
 from ..rollout.step import run_step

@@ -21,8 +21,7 @@ from ..cluster.lease import LeaseKeeper
 from ..cluster.patching import Applied, Failed, apply
 from ..cluster.reading import NODES_ONLY, ReadScope, read_snapshot
 from ..model.findings import Finding, InputError, InvalidInput, sentences
-from ..model.json_pointer import JSON
-from ..model.kinds import POOL, SERVICED
+from ..model.kinds import POOL
 from ..model.objects import Node, Ref
 from ..model.plan import Plan
 from ..model.snapshot import Snapshot
@@ -40,7 +39,7 @@ from .drain_plan import DrainView
 from .mark import DamagedMark, MaintenancePhase, again, begun, is_marked, mark_of, mark_write
 from .options import MaintenanceOptions, check_limits, select
 from .pods import ALLOW_PENDING_CHANGES
-from .preflight import NO_PLACE, preflight, refusal, refusing
+from .preflight import NO_PLACE, drain_forecast, preflight, refusal, refusing
 from .read_preflight import read_preflight
 
 EMPTY = 2
@@ -89,6 +88,15 @@ class DrainStep(RolloutStep):
         self.findings: tuple[Finding, ...] = ()
         self._all_nodes: tuple[Node, ...] = ()
         self._empty = 0
+
+    def planned(self, view: View, plan: Plan) -> Plan:
+        """With the nodes that the forecast of the drain expects for each instance."""
+        if not plan.moves or not isinstance(view, DrainView):
+            return plan
+        expected = drain_forecast(view, self.asked.topology).moves
+        targets = {move.uid: move.targets for move in expected}
+        moves = (replace(move, targets=targets.get(move.uid, ())) for move in plan.moves)
+        return replace(plan, moves=tuple(moves))
 
     def finish_check(self, view: View, plan: Plan, result: StepResult) -> None:
         """Add the marks that a run would write last."""
@@ -429,22 +437,3 @@ def _stays(plan: Plan) -> list[str]:
         f"{report.short(x.workload or x.instance, x.instance)} on {x.node}: {x.reason}"
         for x in plan.skipped
     ]
-
-
-def node_as_json(node: Node, zone_key: str) -> dict[str, JSON]:
-    """A node of the task, as modules return it."""
-    mark = mark_of(node)
-    return {
-        "name": node.name,
-        "zone": node.labels.get(zone_key),
-        "state": str(mark.phase) if mark is not None else _state(node),
-        "ours": mark.cordoned if mark is not None else False,
-        "reason": mark.reason if mark is not None else None,
-        "since": mark.since if mark is not None else None,
-        "boot_id": node.boot_id or None,
-        "change_id": node.annotations.get(SERVICED),
-    }
-
-
-def _state(node: Node) -> str:
-    return "cordoned" if node.unschedulable else "in_service"

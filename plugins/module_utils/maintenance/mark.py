@@ -178,3 +178,22 @@ def again(
 ) -> t.Callable[[Write, JSON], Write | None]:
     """The `recompute` of cluster.patching.apply: the write for a node that was read again."""
     return lambda _write, manifest: plan(node_from_manifest(manifest))
+
+
+def node_as_json(node: Node, zone_key: str) -> dict[str, JSON]:
+    """A node of the task, as modules return it."""
+    mark = mark_of(node)
+    return {
+        "name": node.name,
+        "zone": node.labels.get(zone_key),
+        "state": str(mark.phase) if mark is not None else _state(node),
+        "ours": mark.cordoned if mark is not None else False,
+        "reason": mark.reason if mark is not None else None,
+        "since": mark.since if mark is not None else None,
+        "boot_id": node.boot_id or None,
+        "change_id": node.annotations.get(SERVICED),
+    }
+
+
+def _state(node: Node) -> str:
+    return "cordoned" if node.unschedulable else "in_service"

@@ -158,6 +158,12 @@ def refusal(
     return InvalidInput(errors)
 
 
+def drain_forecast(view: DrainView, topology: Topology) -> Forecast:
+    """Whether what leaves the nodes of a drain finds other nodes, and which."""
+    change = what_if(view.for_forecast, lost_nodes=view.nodes)
+    return forecast(change, topology=topology, estimated=tuple(estimates(change)))
+
+
 class _Checks:
     def __init__(self, inputs: PreflightInput) -> None:
         self.inputs = inputs
@@ -244,9 +250,7 @@ class _Checks:
     # Places for what leaves.
 
     def _places(self) -> t.Iterator[Finding]:
-        change = what_if(self.view.for_forecast, lost_nodes=self.drained)
-        estimated = tuple(estimates(change))
-        result = forecast(change, topology=self.inputs.topology, estimated=estimated)
+        result = drain_forecast(self.view, self.inputs.topology)
         nodes = _nodes_text(sorted(self.drained))
         why = "; ".join(result.reasons)
         if result.answer is ForecastResult.IMPOSSIBLE:
@@ -275,7 +279,7 @@ class _Checks:
             yield drain_finding(
                 PLACE_UNKNOWN,
                 "info",
-                f"All instances of {nodes} can find a node, which is not guaranteed: {why}.",
+                f"All instances of {nodes} can find a node, but that {why}.",
                 "Run forecast_info for detail.",
             )
         yield from self._shared_domains(result)

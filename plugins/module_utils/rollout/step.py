@@ -123,6 +123,7 @@ class RolloutStep:
         if self.options.require_rights or not self.nothing_to_do(view, plan):
             self.refuse(view, plan)
             self._require_rights(reading, (), view, plan)
+        plan = self.planned(view, plan)
         self._report_plan(plan)
         nodes = report.NodeDescriptions.of(view.snapshot, self.options.zone_key)
         self.report.lines += report.planned_lines(plan.moves, nodes)
@@ -132,6 +133,10 @@ class RolloutStep:
         result.changed = bool(plan.moves)
         self.finish_check(view, plan, result)
         return result
+
+    def planned(self, _view: View, plan: Plan) -> Plan:
+        """The plan as check mode shows it."""
+        return plan
 
     def finish_check(self, view: View, plan: Plan, result: StepResult) -> None:
         """Add to a check mode result what `finish` would do."""

@@ -55,3 +55,16 @@ def test_drain_reads_its_lists_once_a_step_and_again_before_it_ends(cluster: Tra
     assert steps + 1 <= read <= steps + 2
     assert lists["/apis/kubevirt.io/v1/virtualmachineinstances"] == read
     assert lists["/api/v1/nodes"] == read + 3, "before and after the cordon, and as it was written"
+
+
+def test_check_mode_names_the_node_for_each_instance(cluster: TraceServer) -> None:
+    with urllib3.PoolManager(maxsize=32) as pool:
+        session = Session(pool, cluster.url, list)
+        api = ApiClient(Transport(lambda: session), Deadline(60))
+        result = run_step(DrainStep(api, DRAIN_W1, DrainState(), lambda: True), check=True)
+
+    assert result.moves
+    assert all(move["to_node"] not in (None, "w1") for move in result.moves)
+    planned = [line for line in result.progress if "would " in line]
+    assert len(planned) == len(result.moves)
+    assert all("; available: " in line for line in planned)
