@@ -20,6 +20,7 @@ from ..compliance.pending import PendingReasons
 from ..compliance.violations import violations
 from ..model.objects import Pod, Ref
 from ..model.plan import Method, Plan
+from ..model.rule import RuleId
 from ..model.topology import Topology
 from ..planning.dependencies import Dependencies
 from ..planning.movable_instances import (
@@ -133,7 +134,11 @@ class ChangedVms:
                 return ChangedVmsResult(ForecastResult.GUARANTEED)
             return ChangedVmsResult(ForecastResult.POSSIBLE, (f"can fail: {why_not}",))
         refs = tuple(left.instance for left in self.plan.skipped)
-        reasons = [f"{left.instance}: {left.reason}" for left in self.plan.skipped]
+        vms = {vm.uid: vm for vm in self.candidates}
+        reasons = [
+            f"{left.instance}: {left.reason}{_rules_of(vms[left.uid])}"
+            for left in self.plan.skipped
+        ]
         answer, why = self._by_any_sequence(pending)
         if answer is ForecastResult.POSSIBLE:
             unplanned = listed(list(map(str, refs)))
@@ -343,9 +348,21 @@ def static_proofs(
     first = len(vms)
     of_pending = ProofResult(tuple(x for x in proofs if min(x.pods) >= first), {})
     waiting = PendingReasons(simulation.index, topology)
-    words = ProofWords(topology, every, lambda n: waiting.reason(every[n].pod))
+
+    def why_no_node(number: int) -> str:
+        rules = _rules_of(vms[number]) if number < first else ""
+        return f"{waiting.reason(every[number].pod)}{rules}"
+
+    words = ProofWords(topology, every, why_no_node)
     never = frozenset(number - first for number in of_pending.never)
     return StaticProofs(tuple(words.text(proof) for proof in proofs), of_pending.least, never)
+
+
+def _rules_of(vm: MovableInstance) -> str:
+    """The end of a sentence that says why a VM has no node: any of its rules may be the cause."""
+    rules = vm.declared.rules if vm.declared is not None else ()
+    names = [RuleId.parse(rule.rule).in_namespace for rule in rules]
+    return f" (its rules: {', '.join(names)})" if len(names) > 1 else ""
 
 
 def _static_simulation(

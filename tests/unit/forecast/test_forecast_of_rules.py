@@ -11,7 +11,8 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.unplaced i
     pending_now,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
-from tests.unit.compliance.cluster import affinity, expression, node_affinity, selector
+from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
+from tests.unit.compliance.cluster import affinity, apart, expression, node_affinity, selector
 from tests.unit.planning import scenes
 from tests.unit.planning.scenes import (
     HOST,
@@ -266,6 +267,21 @@ def test_not_migratable_is_certain_where_no_choice_helps() -> None:
         ("web-a", True),
         ("web-b", True),
     ]
+
+
+def test_impossible_for_want_of_another_rule_names_the_rules_of_the_vm() -> None:
+    """db is in zone a, and app follows it; then app is to run in zone b."""
+    made = cluster("ab")
+    machine(made, "db", "n1", tier="db")
+    app = machine(made, "app", "n1")
+    made.write(app, "with-db", (TermLocation.AFFINITY, apart(plain=True, tier="db")))
+    in_b = expression(ZONE, "In", "b")
+    made.write(app, "in-b", (TermLocation.NODE_EXPRESSION, in_b))
+
+    found, _later = scenes.before_and_after(made, [], [app])
+
+    assert found.answer is ForecastResult.IMPOSSIBLE
+    assert any("(its rules: default/in-b, default/with-db)" in reason for reason in found.reasons)
 
 
 def test_possible_forecast_after_two_moves_has_the_nodes_as_reason() -> None:
