@@ -33,14 +33,14 @@ TYPES: dict[str | None, tuple[type, ...]] = {
 def undocumented(result: dict[str, JSON], documentation: str) -> list[str]:
     """Paths of the result that RETURN does not document, or documents with another type.
 
-    A map without `contains` has keys of the user, such as labels. Null is allowed everywhere. A key that
-    begins with an underscore is for the action plugin, which takes it away.
+    A map without `contains` has keys of the user, such as labels. Null is allowed everywhere. `step_state` and
+    a key that begins with an underscore are for the action plugin, which takes them away.
     """
     documented: dict[str, JSON] = yaml.safe_load(documentation)
     own = {
         key: value
         for key, value in result.items()
-        if key not in BY_ANSIBLE and not key.startswith("_")
+        if key not in {*BY_ANSIBLE, "step_state"} and not key.startswith("_")
     }
     return list(_of_map(own, documented, ""))
 
