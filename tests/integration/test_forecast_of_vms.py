@@ -3,7 +3,8 @@
 """Random VMs: what is forecast of a start, a migration and a drain is what becomes of it.
 
 The first test drains nodes under groups with rules, on six nodes in three zones. The second starts, migrates
-and drains VMs with everything that KubeVirt turns into node labels and requests, on nodes of three CPUs.
+and drains VMs with everything that KubeVirt turns into node labels and requests, on nodes of three CPUs, before some
+drains with another ratio of CPUs than they were started with.
 PLACEMENT_RANDOM_VMS says how many cases (3), PLACEMENT_SEED with which seed the first one is
 made; each test's name holds its own. A node is drained by eviction, so that KubeVirt migrates.
 """
@@ -22,6 +23,7 @@ from tests.conftest import RunModule
 
 from .chance import FIRST, VMS, definite
 from .random_vms import GPU, NODES, ZONES, RandomVm, create_network, delete_volumes
+from .test_changed_configuration import configured
 from .test_scenarios import CREATED_BY, HOST, MIGRATION, REQUIRED, ZONE, Stage
 
 JSON = t.Any
@@ -404,7 +406,8 @@ def test_vms_start_migrate_and_leave_as_forecast(
             fleet.start(f"vm{number}")
         for name in list(fleet.running)[:2]:
             fleet.migrate(name)
-        fleet.drain()
+        with configured(stage, cpuAllocationRatio=chance.choice([None, None, 2, 40])):
+            fleet.drain()
     finally:
         delete_volumes(stage)
         stage.end()

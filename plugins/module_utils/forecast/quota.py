@@ -85,15 +85,15 @@ class Quotas:
         """Number, reason and whether it is certain, of the required pods that quotas refuse or may refuse:
         each migration alone, new pods one after the other."""
         for number, pod in enumerate(pending):
-            source = pod.replaces if pod.reason == "migrate" else None
+            second = pod.reason == "migrate" and pod.replaces is not None
             if not pod.required or pod.pod.namespace not in self._of:
                 continue
-            if reason := self.refusal(source or pod.pod, used):
-                yield number, f"{SECOND_POD}, and {reason}" if source else reason, True
+            if reason := self.refusal(pod.pod, used):
+                yield number, f"{SECOND_POD}, and {reason}" if second else reason, True
                 continue
-            if why := self.why_unknown(source or pod.pod):
+            if why := self.why_unknown(pod.pod):
                 yield number, why, False
-            if source is None:
+            if not second:
                 self.add(pod.pod, used)
 
     def _sum(self, pods: t.Iterable[Pod]) -> Used:
@@ -154,12 +154,13 @@ class _Refusals:
         for pending in self._pending:
             if pending.reason == "migrate" and pending.replaces is not None:
                 seen.add(pending.instance)
-                yield from self._migration(pending.instance, pending.workload, pending.replaces)
+                node = pending.replaces.node_name
+                yield from self._migration(pending.instance, pending.workload, pending.pod, node)
         for move in result.moves:
             if move.method is Method.MIGRATE and move.instance not in seen:
                 pod = self._source(move.uid, move.source)
                 if pod is not None:
-                    yield from self._migration(move.instance, move.workload, pod)
+                    yield from self._migration(move.instance, move.workload, pod, move.source)
 
     def creations(self) -> t.Iterator[UnschedulableInstance]:
         """Instances that come beside those that stay, one after the other."""
@@ -187,11 +188,11 @@ class _Refusals:
         )
 
     def _migration(
-        self, instance: Ref, workload: Ref | None, pod: Pod
+        self, instance: Ref, workload: Ref | None, pod: Pod, node: str
     ) -> t.Iterator[NotMigratableInstance]:
         if reason := self._quotas.refusal(pod, self._used):
             reason = f"{SECOND_POD}, and {reason}"
-            yield NotMigratableInstance(instance, workload, pod.node_name, reason)
+            yield NotMigratableInstance(instance, workload, node, reason)
         elif why := self._quotas.why_unknown(pod):
             self.unknown[instance] = why
 

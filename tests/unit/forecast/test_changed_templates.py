@@ -24,7 +24,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.placement_man
     node_term_from_json,
 )
 from tests.unit.compliance.cluster import ZONE, expression
-from tests.unit.planning.scenes import HOST, Cluster, cluster, machine, pinned
+from tests.unit.planning.scenes import HOST, Cluster, cluster, configure, machine, pinned
 
 JSON = t.Any
 GUARANTEED, IMPOSSIBLE = ForecastResult.GUARANTEED, ForecastResult.IMPOSSIBLE
@@ -181,3 +181,13 @@ def test_rule_that_restarts_a_vm_with_a_changed_template_is_an_estimate() -> Non
 
     assert found.answer is POSSIBLE
     assert "is an estimate: its template was changed" in found.reasons[-1]
+
+
+@pytest.mark.parametrize("migrates", [True, False])
+def test_next_pod_asks_for_the_node_selector_that_the_cluster_has_since(migrates: bool) -> None:
+    made = cluster("ab", migrates=migrates)
+    ref = machine(made, "db", "n1", app="db")
+    configure(made, nodeSelectors={ZONE: "a"})
+
+    assert loss(made).answer is IMPOSSIBLE
+    assert forecast(what_if(made.snapshot(), writes=[pinned(ref, "b")])).answer is IMPOSSIBLE

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
 from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import NodeEvent
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Quota
-from tests.unit.planning.scenes import HOST, Cluster, cluster, deployment, lost, machine
+from tests.unit.planning.scenes import HOST, Cluster, cluster, configure, deployment, lost, machine
 
 
 def answers(made: Cluster, event: NodeEvent = "drain") -> tuple[str, str, str]:
@@ -39,6 +39,16 @@ def test_migration_needs_a_second_pod_in_the_quota(pods: int, answer: str) -> No
     assert both == [answer, answer]
     refusal = "its live migration needs a second pod, and ResourceQuota shop/small allows 2 pods"
     assert (refusal in reason) == (answer == "impossible")
+
+
+@pytest.mark.parametrize(("millicores", "answer"), [(1050, "impossible"), (1150, "guaranteed")])
+def test_second_pod_is_counted_with_what_it_requests(millicores: int, answer: str) -> None:
+    """It has a tenth of a CPU since cpuAllocationRatio was changed; the source has one."""
+    made = limited(cluster("ab"), cpu=millicores)
+    machine(made, "db", "n1")
+    configure(made, cpuAllocationRatio=10)
+
+    assert answers(made)[:2] == (answer, answer)
 
 
 def test_drill_counts_a_vm_that_a_quota_keeps_from_migrating() -> None:

@@ -40,6 +40,14 @@ def cluster(zones: str, *, migrates: bool = True) -> Cluster:
     return made
 
 
+def configure(made: Cluster, **developer: JSON) -> None:
+    """Change `developerConfiguration` of KubeVirt: what runs keeps what it was made with."""
+    platform = made.more["platform"]
+    before = platform.configuration["developerConfiguration"]
+    configuration = {**platform.configuration, "developerConfiguration": {**before, **developer}}
+    made.more["platform"] = dataclasses.replace(platform, configuration=configuration)
+
+
 def machine(made: Cluster, name: str, node: str, spec: JSON = None, **labels: str) -> Ref:
     """A VirtualMachine that is always to run, on a node (empty: halted)."""
     ref = made.run(name, node, spec, **labels) if node else made.vm(name, spec, **labels)
