@@ -273,14 +273,15 @@ def lagging_fields(
     return tuple(
         name
         for name in PLACEMENT_FIELDS
-        if not _is_alike(vmi.spec.get(name), declared.get(name), name, expanded)
+        if (running := vmi.spec.get(name)) != (template := declared.get(name))
+        and not _is_alike(running, template, name, expanded)
     )
 
 
 def _is_alike(running: JSON, declared: JSON, name: str, expanded: bool) -> bool:
     if name == "nodeSelector" and expanded:
         return bool((declared or {}).items() <= (running or {}).items())
-    return bool(declared == running or without_empty(declared) == without_empty(running))
+    return bool(without_empty(declared) == without_empty(running))
 
 
 def without_empty(value: JSON) -> JSON:

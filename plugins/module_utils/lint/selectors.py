@@ -123,11 +123,11 @@ def _nearly_itself(
 
 def _own_selector(subject: LintedWorkload) -> t.Iterator[Finding]:
     """The selector by which the workload finds its own pods."""
-    if subject.workload is None:
+    labels = _selected_labels(subject)
+    if subject.workload is None or labels is None:
         return
     own_selector: JSON = (subject.workload.manifest.get("spec") or {}).get("selector")
-    labels = _selected_labels(subject)
-    if isinstance(own_selector, dict) and labels is not None:
+    if isinstance(own_selector, dict):
         selector = selector_from_json(own_selector)
         if not matches(selector, labels):
             yield subject.finding(

@@ -66,8 +66,8 @@ def workload_findings(lint_input: LintInput) -> t.Iterator[Finding]:
                 yield _bypassed(rule.rule, subject.ref)
         if subject.declared.copied_from:
             yield _cloned(subject.ref)
-        manager = managed_by(subject.workload) if subject.workload is not None else None
-        if manager is not None and subject.declared.rules:
+        carrying = subject.workload if subject.declared.rules else None
+        if carrying is not None and (manager := managed_by(carrying)):
             yield subject.finding(
                 None,
                 "externally_managed",

@@ -90,8 +90,8 @@ def label_errors(labels: Object, field: str) -> Errors:
             )
 
 
-def key_errors(key: str, field: str) -> Errors:
-    return (ValidationError(INVALID, field, fault) for fault in key_faults(key))
+def key_errors(key: str, field: str) -> list[ValidationError]:
+    return [ValidationError(INVALID, field, fault) for fault in key_faults(key)]
 
 
 def effect_errors(effect: str, field: str, *, may_be_empty: bool) -> Errors:
@@ -313,8 +313,8 @@ def _min_domains_errors(minimum: JSON, action: str, field: str) -> Errors:
         yield ValidationError(INVALID, field, detail)
 
 
-def _value_errors(value: str, field: str) -> Errors:
-    return (ValidationError(INVALID, field, fault) for fault in value_faults(value))
+def _value_errors(value: str, field: str) -> list[ValidationError]:
+    return [ValidationError(INVALID, field, fault) for fault in value_faults(value)]
 
 
 def _subdomain_faults(text: str) -> t.Iterator[str]:
