@@ -23,11 +23,16 @@ from ..model.objects import Node, Ref
 from ..model.rule import Rule, WorkloadSelector
 from ..model.snapshot import Platform, Snapshot, Unreadable, Workload
 from ..model.write import Write, written
-from ..rules.change import EXTERNALLY_MANAGED, invalid_rules_annotation
+from ..rules.change import EXTERNALLY_MANAGED
 from ..rules.checks import CHECK_SKIPPED, matches_others
 from ..rules.compile import compile_rule
 from ..rules.group_selector import GroupSelectorBuilder
-from ..rules.ownership import UnreadableAnnotation, read_ownership, read_undo_record
+from ..rules.ownership import (
+    UnreadableAnnotation,
+    invalid_rules_annotation,
+    read_ownership,
+    read_undo_record,
+)
 from ..rules.plan import RulesRequest, is_named, plan_rules
 from ..rules.resolve import Inventory, resolve, targets_of
 from ..scheduler.labels import matches

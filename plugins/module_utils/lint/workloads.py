@@ -12,8 +12,11 @@ from ..model.kinds import POD_TEMPLATE_HASH
 from ..model.objects import Placement, PodTerm, Ref
 from ..model.rule import RuleId
 from ..model.snapshot import Workload, managed_by
-from ..rules.change import invalid_rules_annotation
-from ..rules.ownership import UnreadableAnnotation, read_undo_record
+from ..rules.ownership import (
+    UnreadableAnnotation,
+    invalid_rules_annotation,
+    read_undo_record,
+)
 from .lint_input import LintedWorkload, LintInput
 
 

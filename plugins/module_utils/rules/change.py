@@ -26,7 +26,7 @@ from ..model.write import Write
 from .conflicts import for_rules, label_conflict
 from .draft import RequestedRules
 from .merge import Merged, merge
-from .ownership import Ownership, UnreadableAnnotation, owners_of
+from .ownership import Ownership, owners_of
 from .resolve import Inventory
 from .term_slots import TermLocation, pair
 from .write import ANNOTATIONS, Relabel, relabels
@@ -162,7 +162,6 @@ def labels_of_terms(requested: RequestedRules) -> tuple[tuple[str, str], ...]:
 COPIED_ANNOTATION = "copied_annotation"
 EXTERNALLY_MANAGED = "externally_managed"
 STARTS_WORKLOAD_ROLLOUT = "starts_workload_rollout"
-INVALID_RULES_ANNOTATION = "invalid_rules_annotation"
 
 
 def of_change(change: WorkloadChange, inventory: Inventory, workload_rollout: str) -> list[Finding]:
@@ -231,15 +230,4 @@ def copied_rules(
         " left as it is.",
         "Name it in the rule and allow this finding, or remove the terms and the annotation.",
         "warning",
-    )
-
-
-def invalid_rules_annotation(ref: Ref, error: UnreadableAnnotation | str) -> Finding:
-    """An annotation of an object cannot be read, so the object may carry rules."""
-    return Finding(
-        INVALID_RULES_ANNOTATION,
-        "warning",
-        f"{error}.",
-        "It is left as it is, and the object may carry terms of rules.",
-        (ref,),
     )

@@ -44,10 +44,11 @@ import json
 import typing as t
 from dataclasses import dataclass, field
 
+from ..model.findings import Finding
 from ..model.json_pointer import JSON
 from ..model.json_text import DamagedAnnotation, read_annotation
 from ..model.kinds import RULES, UNDO
-from ..model.objects import Labels
+from ..model.objects import Labels, Ref
 from ..model.rule import RuleId
 from ..model.snapshot import Workload
 from .term_slots import FIELDS, IN_NODE_TERM, TermLocation
@@ -339,3 +340,17 @@ def foreign_part(term: NodeTerm, ours: t.Collection[tuple[TermLocation, str]]) -
                 continue
         rest[key] = value
     return rest
+
+
+INVALID_RULES_ANNOTATION = "invalid_rules_annotation"
+
+
+def invalid_rules_annotation(ref: Ref, error: UnreadableAnnotation | str) -> Finding:
+    """An annotation of an object cannot be read, so the object may carry rules."""
+    return Finding(
+        INVALID_RULES_ANNOTATION,
+        "warning",
+        f"{error}.",
+        "It is left as it is, and the object may carry terms of rules.",
+        (ref,),
+    )

@@ -26,7 +26,6 @@ from .change import (
     change_of,
     copied_rules,
     copy_of_another,
-    invalid_rules_annotation,
     of_change,
 )
 from .checks import of_rule, unchecked, unknown_rules
@@ -35,7 +34,12 @@ from .conflicts import is_refused
 from .draft import RequestedRules
 from .group_selector import GroupSelectorBuilder
 from .merge import merge
-from .ownership import Ownership, UnreadableAnnotation, read_ownership
+from .ownership import (
+    Ownership,
+    UnreadableAnnotation,
+    invalid_rules_annotation,
+    read_ownership,
+)
 from .resolve import Inventory, resolve
 from .term_slots import CompiledTerm
 from .write import labels_of
