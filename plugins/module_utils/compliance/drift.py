@@ -146,7 +146,11 @@ class DriftComparison:
     ) -> frozenset[Term]:
         """Only for VMIs: admission may add anything to other pods, and their controllers replace
         them on their own."""
-        extra = frozenset(x for x in running - declared.terms if not added_by_platform(x))
+        extra = frozenset(
+            x
+            for x in running - declared.terms
+            if not added_by_platform(x) and not _is_narrowed(x, declared.terms)
+        )
         if not extra or vmi is None:
             return frozenset()
         kept = self._reader.placement(vmi.spec)[1].terms
@@ -168,6 +172,30 @@ class DriftComparison:
             and not stale & vmi_terms
             and all(key in vmi.labels for key in labels)
         )
+
+
+def _is_narrowed(running: Term, declared: t.Iterable[Term]) -> bool:
+    """Whether the declared node affinity requires all that the running one does, and more: another
+    rule was added, and none was removed."""
+    if running.kind is not TermKind.NODE_AFFINITY:
+        return False
+    before = _alternatives(running)
+    return any(
+        all(
+            any(expressions >= fewer and fields >= fewer_fields for fewer, fewer_fields in before)
+            for expressions, fields in _alternatives(term)
+        )
+        for term in declared
+        if term.kind is TermKind.NODE_AFFINITY
+    )
+
+
+_Alternative = tuple[frozenset[t.Hashable], frozenset[t.Hashable]]
+
+
+def _alternatives(affinity: Term) -> frozenset[_Alternative]:
+    """The OR-ed terms of a required node affinity, as their expressions and fields."""
+    return t.cast("frozenset[_Alternative]", affinity.value)
 
 
 def _own_keys(placement: Placement) -> tuple[str, ...]:

@@ -150,6 +150,34 @@ def test_term_removed_from_the_template_is_stale_on_the_pod(
     assert kinds(case_of(cluster)) == ([], found)
 
 
+IN_A_ZONE = expression(ZONE, "Exists")
+NOT_ON_N9 = expression(HOST, "NotIn", "n9")
+
+
+@pytest.mark.parametrize(
+    ("running", "declared", "stale"),
+    [
+        pytest.param([[IN_A_ZONE]], [[IN_A_ZONE, NOT_ON_N9]], [], id="one-more"),
+        pytest.param([[IN_A_ZONE], [NOT_ON_N9]], [[IN_A_ZONE]], [], id="one-alternative-less"),
+        pytest.param([[IN_A_ZONE, NOT_ON_N9]], [[IN_A_ZONE]], ["node affinity"], id="one-removed"),
+        pytest.param([[IN_A_ZONE]], [[NOT_ON_N9]], ["node affinity"], id="another-one"),
+        pytest.param(
+            [[IN_A_ZONE]], [[IN_A_ZONE], [NOT_ON_N9]], ["node affinity"], id="one-alternative-more"
+        ),
+    ],
+)
+def test_node_affinity_is_stale_where_it_requires_more_than_is_declared(
+    running: list[t.Any], declared: list[t.Any], stale: list[str]
+) -> None:
+    cluster = Cluster()
+    terms = [{"matchExpressions": expressions} for expressions in running]
+    ref = cluster.run("db", "n1", node_affinity(*terms))
+    terms = [{"matchExpressions": expressions} for expressions in declared]
+    cluster.template(ref)["spec"].update(node_affinity(*terms))
+
+    assert kinds(case_of(cluster)) == (["node affinity"], stale)
+
+
 def test_a_node_selector_of_an_instancetype_is_not_stale() -> None:
     cluster = Cluster()
     ref = cluster.run("db", "n1", {"nodeSelector": {"example.com/type": "big"}})
