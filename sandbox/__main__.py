@@ -74,6 +74,7 @@ def _up(arguments: argparse.Namespace) -> None:
 
 def _print_exports(sandbox: Sandbox) -> None:
     """Lines for a shell: the cluster, and kubectl of its version."""
+    print("paste these lines:", file=sys.stderr)
     print(f"export KUBECONFIG={sandbox.kubeconfig('admin')}")
     print(f'export PATH="{binaries.directory()}:$PATH"')
 

@@ -34,7 +34,7 @@ options:
     description:
       - The rules. YAML or JSON text of such a list is accepted, as surveys deliver it.
       - Each rule has one of C(run_on), C(avoid), C(keep_apart), C(keep_together), C(spread) and C(terms), or a C(label)
-        alone.
+        alone, which only labels the workloads.
       - A topology key is a name from O(topology_keys), such as V(zone), or a label key with its prefix.
     type: raw
     default: []
@@ -212,7 +212,8 @@ options:
         forecast is one of these. With an empty list no forecast is made.
       - Without a forecast, the task refuses rules only by their findings, as for more VMs than there are zones. A
         forecast adds resources, volumes, and which VMs can be moved. It reads all pods of the cluster.
-      - The task ignores what is as bad without the rules. The role C(placement_apply) makes a forecast of its own.
+      - Problems that exist without the rules do not fail the task.
+      - The role C(placement_apply) makes a forecast of its own.
     type: list
     elements: str
     choices: [possible, impossible, unknown]

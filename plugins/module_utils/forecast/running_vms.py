@@ -236,8 +236,10 @@ class ChangedVms:
         """Why the planned moves need not satisfy the rules. Empty if one move is needed, and no rule is
         violated after it whichever node is chosen."""
         if len(self.plan.moves) != 1:
-            count = len(self.plan.moves)
-            return f"the node that the scheduler chooses for one of the {count} moves may leave none for the next"
+            return (
+                "the scheduler may choose a node for one VM that leaves none for another; the rollout then plans"
+                " again"
+            )
         if pending:
             return "other instances need a node at the same time, and may take the one for the move"
         (move,) = self.plan.moves

@@ -7,7 +7,6 @@ from __future__ import annotations
 import typing as t
 
 from ..model.json_pointer import JSON
-from ..model.kinds import UNDO
 from ..model.objects import Labels, Ref
 from ..model.plan import Move, Plan, SkippedInstance, move_as_json, move_record
 from ..model.snapshot import Snapshot
@@ -177,10 +176,9 @@ def undo_records_removed(workloads: t.Sequence[str], *, check: bool) -> list[str
     """One line for all workloads whose undo record was removed, since what is declared is enforced."""
     if not workloads:
         return []
-    deleted = "would be deleted" if check else "were deleted"
+    deleted = "would be deleted" if check else "was deleted"
     return [
-        f"{_some(workloads)}: all rules are enforced, so the saved previous constraints (annotation {UNDO})"
-        f" {deleted}"
+        f"{_some(workloads)}: all rules are enforced; the record of the constraints before them {deleted}"
     ]
 
 

@@ -294,7 +294,8 @@ def test_possible_forecast_after_two_moves_has_the_nodes_as_reason() -> None:
 
     assert (found.answer, len(found.moves)) == (ForecastResult.POSSIBLE, 2)
     assert found.reasons == (
-        "can fail: the node that the scheduler chooses for one of the 2 moves may leave none for the next",
+        "can fail: the scheduler may choose a node for one VM that leaves none for another; the rollout then"
+        " plans again",
     )
 
 
