@@ -79,6 +79,13 @@ options:
       - How many nodes may be in maintenance at the same time. Nodes that earlier tasks put into maintenance count.
     type: int
     default: 1
+  assume_in_service:
+    description:
+      - In check mode, work as if these nodes were in service again, for example those that an earlier task with
+        O(state=in_service) would put in service. Only in check mode.
+    type: list
+    elements: str
+    default: []
   window:
     description:
       - Times of day between which a maintenance begins. Outside of the window the task ends before it cordons a node,
@@ -480,6 +487,7 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
     },
     "reboot_expected": {"type": "bool", "default": False},
     "max_nodes": {"type": "int", "default": 1},
+    "assume_in_service": {"type": "list", "elements": "str", "default": []},
     "window": {"type": "dict", "options": WINDOW},
     "allow_findings": {"type": "list", "elements": "str", "default": []},
     "run_timeout": {"type": "int", "default": 3600},

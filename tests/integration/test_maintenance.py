@@ -121,6 +121,21 @@ def test_check_mode_shows_the_moves_and_writes_nothing(stage: Stage, reboot: Pat
     assert boot(stage, "w1") == before
 
 
+def test_check_mode_of_an_interrupted_maintenance_passes(stage: Stage) -> None:
+    enter = {"placement_maintenance_nodes": ["w3"], "placement_maintenance_state": "drained"}
+    result = stage.play("maintenance", enter, identity="maintainer")
+    assert result.rc == 0, result.stdout
+
+    both = {"placement_maintenance_nodes": ["w3", "w4"]}
+    checked = stage.play("maintenance", both, identity="maintainer", check=True)
+
+    enter["placement_maintenance_state"] = "in_service"
+    undone = stage.play("maintenance", enter, identity="maintainer-mover")
+    assert undone.rc == 0, undone.stdout
+    assert places(stage) == VMS
+    assert checked.rc == 0, checked.stdout
+
+
 def test_nothing_is_done_outside_of_the_window(stage: Stage, tmp_path: Path) -> None:
     """No work, no gate, and no move: a return home would remove undo records, too."""
     work = tmp_path / "work.yml"

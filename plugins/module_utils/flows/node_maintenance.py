@@ -14,6 +14,7 @@ from ..maintenance.drain import DrainState, DrainStep
 from ..maintenance.in_service import InServiceStep, ReturnState
 from ..maintenance.mark import node_as_json
 from ..maintenance.options import parse_options
+from ..model.findings import InputError, InvalidInput
 from ..rollout.state import StepResult
 from ..rollout.step import run_step
 from ..rollout.watch import until_interrupted
@@ -26,6 +27,10 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     """Raises InvalidInput with every fault of the options and every reason not to begin, PartialFailure
     with what was done before a failure, and ApiError where nothing was begun."""
     options = parse_options(module.params, topology_of(module.params))
+    if options.assume_in_service and not module.check_mode:
+        raise InvalidInput(
+            [InputError("assume_in_service", "is for check mode only: leave it out")]
+        )
     previous_step = module.params["step_state"]
     step: DrainStep | InServiceStep
     with until_interrupted() as listening:

@@ -36,7 +36,16 @@ from ..rollout.step import RolloutStep
 from ..rollout.view import View
 from ..rollout.watch import Listening
 from .drain_plan import DrainView
-from .mark import DamagedMark, MaintenancePhase, again, begun, is_marked, mark_of, mark_write
+from .mark import (
+    DamagedMark,
+    MaintenancePhase,
+    again,
+    begun,
+    is_marked,
+    mark_of,
+    mark_write,
+    unmarked,
+)
 from .options import MaintenanceOptions, check_limits, select
 from .pods import ALLOW_PENDING_CHANGES
 from .preflight import NO_PLACE, drain_forecast, preflight, refusal, refusing
@@ -126,6 +135,7 @@ class DrainStep(RolloutStep):
             raise InvalidInput(
                 [InputError("not permitted", str(gap), "permission") for gap in gaps]
             )
+        snapshot = self._assumed(snapshot)
         self._all_nodes = snapshot.nodes
         if self.drain.cordoned:
             self.nodes = self._still_ours(snapshot)
@@ -140,6 +150,14 @@ class DrainStep(RolloutStep):
             draining and not self._outside_of_window(),
             why_no_restart=self.revisions.why_no_restart,
         )
+
+    def _assumed(self, snapshot: Snapshot) -> Snapshot:
+        """With the nodes that check mode takes for in service."""
+        names = self.asked.assume_in_service
+        if not names:
+            return snapshot
+        nodes = (unmarked(node) if node.name in names else node for node in snapshot.nodes)
+        return replace(snapshot, nodes=tuple(nodes))
 
     def namespaces(self, _records: t.Iterable[MoveRecord]) -> tuple[str, ...]:
         return ()

@@ -19,6 +19,7 @@ from ..model.kinds import MAINTENANCE, SERVICED
 from ..model.manifests import node_from_manifest
 from ..model.objects import Node
 from ..model.write import Operation, Write
+from ..scheduler.node_state import UNSCHEDULABLE_TAINT
 
 LONGEST_REASON = 256
 
@@ -143,6 +144,18 @@ def unmark_write(node: Node, mark: Mark, change_id: str = "") -> Write | None:
         operations.append(Operation("remove", _UNSCHEDULABLE))
     stays = node.unschedulable and not mark.cordoned
     return _write(node, operations, {"cordoned": stays, "maintenance": None})
+
+
+def unmarked(node: Node) -> Node:
+    """The node as it is after `unmark_write`, in service again. Raises DamagedMark."""
+    mark = mark_of(node)
+    if mark is None:
+        return node
+    annotations = {key: value for key, value in node.annotations.items() if key != MAINTENANCE}
+    if not mark.cordoned:
+        return replace(node, annotations=annotations)
+    taints = tuple(taint for taint in node.taints if taint != UNSCHEDULABLE_TAINT)
+    return replace(node, annotations=annotations, taints=taints, unschedulable=False)
 
 
 def _write(node: Node, operations: list[Operation], after: JSON) -> Write | None:

@@ -29,7 +29,8 @@ UNLIMITED = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceOptions:
-    """`nodes` are names; None where `label`, a key and its value, selects the nodes."""
+    """`nodes` are names; None where `label`, a key and its value, selects the nodes. `assume_in_service` are
+    names of nodes that check mode takes for in service."""
 
     nodes: tuple[str, ...] | None
     label: tuple[str, str]
@@ -44,6 +45,7 @@ class MaintenanceOptions:
     run_timeout: int
     move_timeout: int
     topology: Topology
+    assume_in_service: frozenset[str] = frozenset()
 
     @property
     def zone_key(self) -> str:
@@ -131,6 +133,7 @@ def parse_options(given: t.Mapping[str, JSON], topology: Topology) -> Maintenanc
         run_timeout=given["run_timeout"],
         move_timeout=given["move_timeout"],
         topology=topology,
+        assume_in_service=frozenset(given["assume_in_service"]),
     )
 
 

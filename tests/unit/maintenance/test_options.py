@@ -34,6 +34,7 @@ def options(**given: t.Any) -> MaintenanceOptions:
         "max_nodes": 1,
         "window": None,
         "allow_findings": [],
+        "assume_in_service": [],
         "run_timeout": 60,
         "move_timeout": 60,
     }

@@ -542,3 +542,25 @@ def test_node_that_is_put_in_service_when_its_drain_ends_is_named() -> None:
     drained = maintain(server, "drained", "w1")
     assert drained["msg"].startswith("Node w1: was put in service meanwhile")
     assert [node["state"] for node in drained["nodes"]] == ["in_service"]
+
+
+@pytest.mark.parametrize("second", ["w2", "w3"], ids=["same-zone", "other-zone"])
+def test_check_mode_counts_a_node_as_in_service_after_its_service(second: str) -> None:
+    """An interrupted maintenance: w1 is drained, and the job in check mode services it, then the second node."""
+    server = three_zones()
+    maintain(server, "drained", "w1")
+    asked = {"nodes": [second], "state": "drained"}
+    limited = run("node_maintenance", server, asked, check=True)
+    assert "would be in maintenance" in limited["msg"]
+
+    checked = run("node_maintenance", server, {**asked, "assume_in_service": ["w1"]}, check=True)
+    assert not checked.get("failed"), checked["msg"]
+    assert {move["from_node"] for move in checked["moves"]} == {second}
+    assert any("w1" in line.partition("; available: ")[2] for line in checked["progress"])
+
+
+def test_nodes_are_assumed_in_service_in_check_mode_only() -> None:
+    server = three_zones()
+    asked = {"nodes": ["w2"], "state": "drained", "assume_in_service": ["w1"]}
+    drained = run("node_maintenance", server, asked)
+    assert drained["msg"].startswith("assume_in_service: is for check mode only")
