@@ -7,6 +7,7 @@ from __future__ import annotations
 import difflib
 import functools
 import io
+import os
 import typing as t
 from pathlib import Path
 
@@ -55,6 +56,9 @@ GIVEN_TO_TASKS = frozenset({"placement_maintenance_node"})
 
 _PREFIX = "placement_"
 
+_AT_LEAST_ONE = ("_max_nodes", "_max_unavailable", "_timeout")
+"""How variables end whose number is not 0. Argument specifications have no smallest number."""
+
 
 @functools.cache
 def specification(file: Path) -> Options:
@@ -79,6 +83,9 @@ def unknown_variables(names: t.Iterable[str], roles: t.Mapping[str, Options]) ->
             if near:
                 advice = f"{_did_you_mean(near)} If it is your own variable, rename it."
                 errors.append(f"{name}: unknown variable. {advice}")
+        elif meant := _with_prefix(name, variables):
+            advice = f"{_did_you_mean([meant])} If it is your own variable, rename it."
+            errors.append(f"{name}: unknown variable. {advice}")
     return errors
 
 
@@ -119,10 +126,21 @@ def _text(path: str, value: t.Any, spec: Spec, errors: list[str]) -> t.Any:
 
 def _number(path: str, value: t.Any, spec: Spec, errors: list[str]) -> t.Any:
     text = str(value).strip()
-    if isinstance(value, bool) or not text.isdecimal():
-        errors.append(f"{path}: must be a whole number of 0 or more, but is {value!r}.")
+    least = 1 if path.endswith(_AT_LEAST_ONE) else 0
+    if isinstance(value, bool) or not text.isdecimal() or int(text) < least:
+        errors.append(f"{path}: must be a whole number of {least} or more, but is {value!r}.")
         return value
     return int(text)
+
+
+def _file(path: str, value: t.Any, spec: Spec, errors: list[str]) -> t.Any:
+    if not isinstance(value, str):
+        errors.append(f"{path}: must be the path of a file, but is {_kind(value)}.")
+    elif not os.path.isabs(value):
+        errors.append(f"{path}: must be an absolute path, but is {value!r}.")
+    elif not os.path.isfile(value):
+        errors.append(f"{path}: there is no file {value!r} on the host that runs the playbook.")
+    return value
 
 
 def _boolean(path: str, value: t.Any, spec: Spec, errors: list[str]) -> t.Any:
@@ -140,8 +158,7 @@ def _list(path: str, value: t.Any, spec: Spec, errors: list[str]) -> t.Any:
         return value
     if not isinstance(items, (list, tuple)):
         names = isinstance(items, str) and spec.get("elements", "str") == "str"
-        names_in_text = ", ".join(items.replace(",", " ").split()) if names else ""
-        hint = f" Write it in brackets: [{names_in_text}]." if names else ""
+        hint = _brackets(items.replace(",", " ").split(), spec.get("choices")) if names else ""
         errors.append(
             f"{path}: must be a list, or YAML or JSON text of one, but is {_kind(value)}.{hint}"
         )
@@ -150,6 +167,19 @@ def _list(path: str, value: t.Any, spec: Spec, errors: list[str]) -> t.Any:
     element["type"] = spec.get("elements", "str")
     convert = _CONVERT[element["type"]]
     return [convert(f"{path}[{i}]", item, element, errors) for i, item in enumerate(items)]
+
+
+def _brackets(names: list[str], choices: t.Sequence[str] | None) -> str:
+    """How to write a list of these names, each as the choice that it resembles."""
+    near = {
+        name: match
+        for name in names
+        if choices and name not in choices
+        for match in difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
+    }
+    question = f" Did you mean {', '.join(near.values())}?" if near else ""
+    listed = ", ".join(near.get(name, name) for name in names)
+    return f"{question} Write it in brackets: [{listed}]."
 
 
 def _map(path: str, value: t.Any, spec: Spec, errors: list[str]) -> t.Any:
@@ -180,6 +210,7 @@ _CONVERT: dict[str, t.Callable[[str, t.Any, Spec, list[str]], t.Any]] = {
     "dict": _map,
     "int": _number,
     "list": _list,
+    "path": _file,
     "raw": lambda _path, value, _spec, _errors: value,
     "str": _text,
 }
@@ -213,6 +244,14 @@ def _nearest(name: str, prefix: str, known: t.Iterable[str], cutoff: float) -> l
     short = {full.removeprefix(prefix).removeprefix(_PREFIX): full for full in known}
     matches = difflib.get_close_matches(name.removeprefix(prefix), list(short), n=2, cutoff=cutoff)
     return [short[match] for match in matches]
+
+
+def _with_prefix(name: str, known: t.Container[str]) -> str:
+    """The known name that differs from this one by a typing error in the prefix alone; empty if there is none."""
+    first, _, rest = name.partition("_")
+    meant = f"{_PREFIX}{rest}"
+    alike = meant in known and difflib.get_close_matches(f"{first}_", [_PREFIX], cutoff=0.8)
+    return meant if alike else ""
 
 
 def _did_you_mean(near: t.Sequence[str]) -> str:

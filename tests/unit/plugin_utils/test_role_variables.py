@@ -93,6 +93,12 @@ def test_an_empty_list_and_zero_are_values() -> None:
             "x: must be a list, or YAML or JSON text of one, but is the text 'shop\\ndefault'."
             " Write it in brackets: [shop, default].",
         ),
+        (
+            {"type": "list", "choices": ["violated", "down"]},
+            "violatd down",
+            "x: must be a list, or YAML or JSON text of one, but is the text 'violatd down'."
+            " Did you mean violated? Write it in brackets: [violated, down].",
+        ),
         ({"type": "list"}, {}, "x: must be a list, or YAML or JSON text of one, but is a map."),
         (
             {"type": "dict"},
@@ -101,6 +107,13 @@ def test_an_empty_list_and_zero_are_values() -> None:
             " find expected ',' or ']'.",
         ),
         ({"type": "str"}, ["a"], "x: must be text, but is a list."),
+        ({"type": "path"}, "a.yml", "x: must be an absolute path, but is 'a.yml'."),
+        ({"type": "path"}, ["/a"], "x: must be the path of a file, but is a list."),
+        (
+            {"type": "path"},
+            "/missing/a.yml",
+            "x: there is no file '/missing/a.yml' on the host that runs the playbook.",
+        ),
         ({"type": "list"}, [{}], "x[0]: must be text, but is a map."),
         ({"type": "str", "required": True}, " ", "x: required, and not given."),
         (
@@ -114,6 +127,35 @@ def test_variable_that_cannot_be_converted_is_an_error(
     spec: t.Any, value: t.Any, error: str
 ) -> None:
     assert read_options({"x": value}, {"x": spec})[1] == [error]
+
+
+def test_path_of_a_file_is_read_as_it_is() -> None:
+    assert read_options({"x": __file__}, {"x": {"type": "path"}}) == ({"x": __file__}, [])
+
+
+@pytest.mark.parametrize("name", ["tasks", "gate_tasks"])
+def test_tasks_of_a_maintenance_must_exist(name: str) -> None:
+    name = f"placement_maintenance_{name}"
+    (error,) = read_options({name: "firmware.yml"}, options_of("placement_maintenance"))[1]
+    assert error == f"{name}: must be an absolute path, but is 'firmware.yml'."
+
+
+@pytest.mark.parametrize(
+    ("role", "name"),
+    [
+        ("placement_maintenance", "max_nodes"),
+        ("placement_maintenance", "run_timeout"),
+        ("placement_rollout", "max_unavailable"),
+        ("placement_drill", "timeout"),
+    ],
+)
+def test_number_that_cannot_be_zero_is_refused(role: str, name: str) -> None:
+    name = f"{role}_{name}"
+    option = {name: options_of(role)[name]}
+    assert read_options({name: 0}, option)[1] == [
+        f"{name}: must be a whole number of 1 or more, but is 0."
+    ]
+    assert read_options({name: 1}, option) == ({name: 1}, [])
 
 
 def test_a_misspelt_gate_is_an_error() -> None:
@@ -176,6 +218,8 @@ def test_a_variable_that_begins_with_the_name_of_a_role_is_its() -> None:
         ("placement_cluster", "placement_clusters"),
         ("placement_apikey", "placement_api_key"),
         ("placement_verfy_namespaces", "placement_verify_namespaces"),
+        ("placment_verify_namespaces", "placement_verify_namespaces"),
+        ("Placement_kubeconfig", "placement_kubeconfig"),
     ],
 )
 def test_a_near_miss_is_refused(name: str, near: str) -> None:
@@ -192,6 +236,8 @@ def test_a_near_miss_is_refused(name: str, near: str) -> None:
         "placement_foo",
         "placement",
         "shop_placement_kubecfg",
+        "deployment_host",
+        "placment_owner",
         "placement_verify_result",
         "placement_apply_forecast_result",
         *PLAYBOOK_VARIABLES,
