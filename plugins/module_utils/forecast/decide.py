@@ -157,16 +157,22 @@ def _decision(
     return Decision(ForecastResult.UNKNOWN, (), best, best)
 
 
-def depends_on_ended_pods(simulation: PlacementSimulation, successors: t.Collection[int]) -> bool:
-    """Whether a pending pod has affinity to pods that have just ended (`successors`: numbers of the pods
-    that replace these). Once all of them have ended, the first pending pod may start anywhere. But no event
-    makes the scheduler retry a pod that it refused before, for up to five minutes
-    (podMaxInUnschedulablePodsDuration)."""
+def with_affinity_to_ended(simulation: PlacementSimulation) -> list[str]:
+    """The names of the pending pods with affinity to pods that have just ended and are recreated. Once all
+    of them have ended, the first pending pod may start anywhere. But no event makes the scheduler retry a
+    pod that it refused before, for up to five minutes (podMaxInUnschedulablePodsDuration)."""
     selecting = {
-        id(match) for number in successors for match in simulation.pod_info(number).selected_by
+        id(match)
+        for number, pending in enumerate(simulation.pending)
+        if pending.reason == "recreate"
+        for match in simulation.pod_info(number).selected_by
     }
     terms = (
         simulation.pod_info(n).placement_info.affinity_terms.affinity
         for n in range(len(simulation.pending))
     )
-    return any(term is not None and id(term.selector_count) in selecting for term in terms)
+    return [
+        pending.name
+        for pending, term in zip(simulation.pending, terms, strict=True)
+        if term is not None and id(term.selector_count) in selecting
+    ]

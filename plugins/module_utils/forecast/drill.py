@@ -29,8 +29,8 @@ from .decide import (
     Decision,
     ForecastResult,
     SearchOptions,
-    depends_on_ended_pods,
     evaluate,
+    with_affinity_to_ended,
     worst_of,
 )
 from .eviction import CORDON, UNREACHABLE, DrainOutcome, EvictedInstance, Evictions, NodeEvent
@@ -44,7 +44,7 @@ from .explain import (
     listed,
     plural,
 )
-from .forecast import NEAR_ENDED, UNTIL_MOVED, relevant_gaps
+from .forecast import UNTIL_MOVED, near_ended, relevant_gaps
 from .quota import Quotas
 from .simulation import PendingPod, PlacementSimulation, Reason
 
@@ -191,8 +191,7 @@ class _Drills:
         ended = [*loss.ended, *(pod for pod in self.ending if pod not in left_over)]
         with self._taken_out(loss, left_over), self.index.tainted(nodes, self._tolerates):
             simulation = self._simulation(loss, nodes, ended)
-            recreated = [n for n, x in enumerate(loss.pending) if x.reason == "recreate"]
-            complete = not depends_on_ended_pods(simulation, recreated)
+            complete = not with_affinity_to_ended(simulation)
             options = SearchOptions(limit=LIMIT, complete=complete, needs_sequence=False)
             decision = evaluate(simulation, options)
             return self._drill(key, domain, names, loss, simulation, decision)
@@ -362,7 +361,7 @@ class _Drills:
         if decision.is_search_incomplete:
             yield NOT_ALL_TRIED
         elif decision.answer is ForecastResult.POSSIBLE and decision.worst is None:
-            yield NEAR_ENDED
+            yield near_ended(with_affinity_to_ended(simulation))
         uncertain = [eviction for eviction in loss.evicted if not eviction.certain]
         unknown = [x.instance.ref.name for x in uncertain if not x.reason]
         if unknown and decision.answer in (ForecastResult.GUARANTEED, ForecastResult.POSSIBLE):
@@ -425,11 +424,16 @@ def table(report: DrillReport, topology: Topology) -> str:
         lines += _instances_down(drill, f"{topology.name_of(drill.key)} {drill.domain} {verb}")
     total, unaffected = len(report.drills), len(report.drills) - len(impact)
     summary = f"{unaffected} of {plural(total, noun)}: no impact"
+    uncertain = sum(not (drill.min_down or drill.not_migratable) for drill in impact)
     worst = max(report.drills, key=lambda drill: len(drill.down_until_fenced), default=None)
-    if worst is not None and worst.down_until_fenced:
+    fenced = worst is not None and bool(worst.down_until_fenced)
+    summary += " after fencing" * fenced
+    if uncertain:
+        summary += f"; {uncertain} more: 0 down, but not guaranteed"
+    if worst is not None and fenced:
         most = plural(len(worst.down_until_fenced), "VM")
         domain = f"{topology.name_of(worst.key)} {worst.domain}"
-        summary += f" after fencing. Down until fenced: up to {most}, if {domain} fails"
+        summary += f". Down until fenced: up to {most}, if {domain} fails"
     return "\n".join([*lines, summary] if impact else [summary])
 
 

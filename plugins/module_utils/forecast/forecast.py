@@ -30,8 +30,8 @@ from .decide import (
     Decision,
     ForecastResult,
     SearchOptions,
-    depends_on_ended_pods,
     evaluate,
+    with_affinity_to_ended,
     worst_of,
 )
 from .eviction import ESTIMATED, Evictions, NodeEvent
@@ -52,10 +52,6 @@ from .unplaced import Unplaced
 
 NOT_RECREATED = "not_recreated"
 
-NEAR_ENDED = (
-    "can fail: some pods have affinity to pods that end now, and the scheduler may retry them only"
-    " after five minutes"
-)
 OLD_PODS_MAY_END = "can fail: the workload rollout may end old pods before new ones have a node"
 NOT_RENEWED = (
     "can fail: the scheduler may place other pods where the new rules do not allow them, since VMs that do"
@@ -147,6 +143,15 @@ def relevant_gaps(snapshot: Snapshot) -> tuple[Unreadable, ...]:
     )
 
 
+def near_ended(names: t.Sequence[str]) -> str:
+    """The reason of a forecast in which these pods have affinity to pods that end."""
+    have = "has" if len(names) == 1 else "have"
+    return (
+        f"can fail: {listed(names)} {have} affinity to pods that end at the same time, and the scheduler"
+        " may retry only after five minutes"
+    )
+
+
 class _Forecaster:
     def __init__(self, change: ChangedCluster, topology: Topology, limit: int) -> None:
         self.change = change
@@ -166,9 +171,8 @@ class _Forecaster:
 
     def forecast(self) -> Forecast:
         simulation = self._simulation()
-        recreated = [n for n, x in enumerate(self.pending) if x.reason == "recreate"]
-        near_ended = depends_on_ended_pods(simulation, recreated)
-        options = self._options(near_ended)
+        affine = with_affinity_to_ended(simulation)
+        options = self._options(bool(affine))
         search_decision = evaluate(simulation, options)
         decision = self._qualify(search_decision, simulation, options)
         of_running_vms = self.changed.evaluate(self.pending)
@@ -193,8 +197,8 @@ class _Forecaster:
             or answer is ForecastResult.POSSIBLE
         ):
             reasons += of_running_vms.why
-        if near_ended and answer is ForecastResult.POSSIBLE:
-            reasons.append(NEAR_ENDED)
+        if affine and answer is ForecastResult.POSSIBLE:
+            reasons.append(near_ended(affine))
         elif decision.is_search_incomplete and not decision.doubt and of_running_vms.proven is None:
             reasons.append(NOT_ALL_TRIED)
         elif answer is decision.answer is ForecastResult.POSSIBLE and not decision.doubt:

@@ -72,8 +72,11 @@ class Forecast:
     down_until_fenced: tuple[Ref, ...] = ()
 
 
-def remediation(instances: t.Sequence[Ref], *, rollout: bool) -> tuple[str, ...]:
-    """Ways out of a deadlock of these instances; of pods of a rollout, or of VMs."""
+def remediation(
+    instances: t.Sequence[Ref], *, rollout: bool, mutual: bool = False
+) -> tuple[str, ...]:
+    """Ways out of a deadlock of these instances; of pods of a rollout, or of VMs. `mutual`: some of these
+    VMs have affinity to each other."""
     if rollout:
         return (
             "set maxSurge 0 and maxUnavailable 1 for the rollout, and reset them afterwards",
@@ -81,9 +84,12 @@ def remediation(instances: t.Sequence[Ref], *, rollout: bool) -> tuple[str, ...]
             "add a topology domain that the pods can use",
         )
     names = listed([ref.name for ref in instances])
+    prefer = "make the rule preferred, move the VMs, and make the rule required again"
+    if mutual:
+        return ("let the VMs follow one of them: `with` of keep_together", prefer)
     return (
         f"free capacity, or add a node, in a topology domain that {names} may use",
         f"stop {names} and start them again (downtime)",
-        "make the rule preferred, move the VMs, and make the rule required again",
+        prefer,
         "pin each migration target with a temporary node label and addedNodeSelector",
     )

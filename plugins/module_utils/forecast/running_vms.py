@@ -13,6 +13,7 @@ node yet.
 
 from __future__ import annotations
 
+import itertools
 import typing as t
 from dataclasses import dataclass, replace
 
@@ -148,8 +149,15 @@ class ChangedVms:
             answer, why = ForecastResult.UNKNOWN, OBSTACLE_ENDS
         if answer is ForecastResult.UNKNOWN:
             return ChangedVmsResult(answer, (*reasons, why))
-        deadlock = Deadlock(refs, why, remediation(refs, rollout=False))
+        advice = remediation(refs, rollout=False, mutual=self._any_mutual())
+        deadlock = Deadlock(refs, why, advice)
         return ChangedVmsResult(answer, (why, *reasons), deadlock)
+
+    def _any_mutual(self) -> bool:
+        """Whether two of the skipped VMs have required affinity to each other."""
+        dependencies = ClusterSimulation.of(self.after, self.candidates).dependencies
+        pairs = itertools.combinations([left.uid for left in self.plan.skipped], 2)
+        return any(dependencies.require_each_other(one, other) for one, other in pairs)
 
     def satisfied_with(
         self, leaving: t.Iterable[str], coming: t.Iterable[tuple[Pod, str]], also: t.Iterable[str]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ..compliance import terms as wording
 from ..compliance.declared import DeclaredReader
 from ..compliance.terms import Term, TermKind
 from ..kubevirt.moving import SPREAD_FIELD, lagging_fields
@@ -20,6 +21,11 @@ _SPREADS = (TermKind.SPREAD, TermKind.PREFERRED_SPREAD)
 _NOT_RUNNING = ("", "Stopped", "Unknown")
 """Values of a VM's status.printableStatus without a VMI, or of which that is not known (KubeVirt, api
 core/v1/types.go, VirtualMachinePrintableStatus). A paused VM has a VMI."""
+
+_IN_SERVICE = (
+    "Put the cordoned nodes back in service (playbook maintenance with placement_maintenance_state:"
+    " in_service, or kubectl uncordon)"
+)
 
 
 def findings(lint_input: LintInput) -> t.Iterator[Finding]:
@@ -40,11 +46,11 @@ def _own_source(lint_input: LintInput, subject: LintedWorkload, term: Term) -> t
     pod_term = t.cast(PodTerm, term.source)
     if not lint_input.selects_itself(subject, term):
         return
-    inside = tuple(lint_input.eligible_domains(subject, pod_term.topology_key).values())
+    domains = lint_input.eligible_domains(subject, pod_term.topology_key)
     over = lint_input.topology.name_of(pod_term.topology_key)
     aside = CREATED_BY in pod_term.mismatch_label_keys or pod_term.differs_in == CREATED_BY
-    if aside or pod_term.topology_key == HOSTNAME or (inside and max(inside) == 1):
-        yield from _all_taken(lint_input, subject, term, inside)
+    if aside or pod_term.topology_key == HOSTNAME or max(domains.values(), default=0) == 1:
+        yield from _all_taken(lint_input, subject, term, domains)
         return
     yield subject.finding(
         term,
@@ -58,15 +64,15 @@ def _own_source(lint_input: LintInput, subject: LintedWorkload, term: Term) -> t
 
 
 def _all_taken(
-    lint_input: LintInput, subject: LintedWorkload, term: Term, inside: t.Sequence[int]
+    lint_input: LintInput, subject: LintedWorkload, term: Term, inside: t.Mapping[str, int]
 ) -> t.Iterator[Finding]:
     """In a domain of one node, a migration needs another domain in which no VM of the group runs."""
     group = lint_input.selected(subject, term) or ()
     members = sum(member.replicas or 0 for member in group)
-    single = inside.count(1)
+    single = [name for name, nodes in inside.items() if nodes == 1]
     key = term.source.topology_key
     over = lint_input.topology.name_of(key)
-    if sum(inside) == 1 < len(lint_input.nodes or ()):
+    if sum(inside.values()) == 1 < len(lint_input.nodes or ()):
         yield _one_node(subject, "Only one node takes its pods")
         return
     domains = len(lint_input.shared_domains(subject, term, key))
@@ -74,21 +80,40 @@ def _all_taken(
         return
     room = lint_input.topology.counted(key, domains)
     taken = (
-        f", {single} of these with a single node. While an instance runs in each of them, the one on such"
-        " a node cannot be live-migrated, and the node cannot be drained."
+        f", {len(single)} of these with a single node ({wording.listed(sorted(single))}). While an"
+        " instance runs in each of them, the one on such a node cannot be live-migrated,"
+        " and the node cannot be drained."
     )
     if key == HOSTNAME:
         taken = (
             ". While an instance runs on each of these, none can be live-migrated, and the nodes cannot be"
             " drained."
         )
+    cordoned = _cordoned(lint_input, subject, key, inside)
     yield subject.finding(
         term,
         "blocks_live_migration",
         "warning",
-        f"The {term.kind} term over {over} selects {members} instances, and only {room} can run them{taken}",
-        "Add a node, or make the term preferred.",
+        f"The {term.kind} term over {over} selects {members} instances, and only {room} can run them{taken}"
+        + (f" Cordoned: {wording.listed(cordoned)}." if cordoned else ""),
+        f"{_IN_SERVICE if cordoned else 'Add a node'}, or make the term preferred.",
     )
+
+
+def _cordoned(
+    lint_input: LintInput, subject: LintedWorkload, key: str, inside: t.Mapping[str, int]
+) -> list[str]:
+    """The cordoned nodes that would give a domain a second node, or be a domain more."""
+    over, table = lint_input.topology.name_of(key), lint_input.table
+    values = {
+        name: table.labels[table.numbers[name]].get(key)
+        for name in table.names_of(lint_input.cordoned(subject))
+    }
+    return [
+        name if key == HOSTNAME else f"{name} ({over} {value})"
+        for name, value in values.items()
+        if value is not None and inside.get(value, 0) < 2
+    ]
 
 
 def _pinned(subject: LintedWorkload) -> t.Iterator[Finding]:

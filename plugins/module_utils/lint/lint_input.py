@@ -32,6 +32,7 @@ from ..model.objects import (
     Ref,
     Requirement,
     SpreadConstraint,
+    Toleration,
 )
 from ..model.placement_manifests import CREATED_BY
 from ..model.rule import RuleId
@@ -40,7 +41,7 @@ from ..model.topology import Topology
 from ..scheduler.framework import PlacementInfo, PodInfo
 from ..scheduler.inter_pod_affinity import AffinityTerms
 from ..scheduler.node_affinity import nodes_of_placement
-from ..scheduler.node_state import TaintToleration
+from ..scheduler.node_state import UNSCHEDULABLE_TAINT, TaintToleration
 from ..scheduler.nodes import NodeTable
 from ..scheduler.selector_index import SelectorCount, SelectorIndex
 
@@ -229,6 +230,15 @@ class LintInput:
             tolerating = self._taints.tolerated_nodes(placement.tolerations)
             self._eligible[key] = nodes_of_placement(placement, self.table) & tolerating
         return self._eligible[key]
+
+    def cordoned(self, subject: LintedWorkload) -> int:
+        """The nodes that do not take the subject's pods only because they are cordoned, as a set of
+        the table."""
+        placement = subject.declared.placement
+        by_cordon = Toleration(UNSCHEDULABLE_TAINT.key, "Exists")
+        takes = self._taints.tolerated_nodes((*placement.tolerations, by_cordon))
+        takes &= nodes_of_placement(placement, self.table) & self.table.cordoned
+        return takes & ~self.eligible(subject)
 
     @cached_property
     def _eligible(self) -> dict[t.Hashable, int]:

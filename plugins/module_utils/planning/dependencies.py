@@ -73,6 +73,15 @@ class Dependencies:
         selected = (_selected(pod, owned) for owned in _owned(pod) if owned.weight > 0)
         return self._named(selected) - {uid}
 
+    def require_each_other(self, one: Uid, other: Uid) -> bool:
+        """Whether each of the two has required affinity to the other."""
+        return self._requires(one, other) and self._requires(other, one)
+
+    def _requires(self, uid: Uid, other: Uid) -> bool:
+        pod = self._candidate_of(uid)
+        required = (x for x in _owned(pod) if x.weight > 0 and not x.preferred)
+        return other in self._named(_selected(pod, owned) for owned in required)
+
     def anti_affinity_peers(self, uid: Uid) -> Uids:
         """The instances in anti-affinity with it, by its terms or by theirs."""
         pod = self._candidate_of(uid)

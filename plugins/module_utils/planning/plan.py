@@ -375,10 +375,15 @@ class _Planner:
 
     def _why_mutual(self, uid: Uid, blocker: Uid) -> str:
         one, other = self.candidates[uid], self.candidates[blocker]
+        blocked = f"it and {other.instance.ref} on {other.node} block each other"
+        if self.dependencies.require_each_other(uid, blocker):
+            return (
+                f"{blocked}: each has affinity to the other. Let one follow the other (`with` of"
+                " keep_together), or make the rule preferred"
+            )
         return (
-            f"it and {other.instance.ref} on {other.node} block each other: each needs a node that the"
-            " other one prevents. Add a node that one of them may use, or stop"
-            f" {one.instance.ref.name}, move {other.instance.ref.name}, and start"
+            f"{blocked}: each needs a node that the other one prevents. Add a node that one of them may"
+            f" use, or stop {one.instance.ref.name}, move {other.instance.ref.name}, and start"
             f" {one.instance.ref.name} again"
         )
 

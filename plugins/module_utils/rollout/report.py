@@ -149,7 +149,7 @@ def held(name: str, reason: str) -> str:
 
 def moves_after(name: str, first: Move | MoveRecord, *, linked: bool) -> str:
     """Why a move has not begun. `linked`: a rule or another constraint is about the two instances."""
-    why = "since a rule is about both" if linked else "which makes room for it"
+    why = "since a rule is about both" if linked else "which may open a node for it"
     return f"{name} moves after {short(first.workload, first.instance)}, {why}"
 
 

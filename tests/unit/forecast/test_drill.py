@@ -240,6 +240,8 @@ def test_failure_with_an_incomplete_search_reports_that() -> None:
     )
 
     assert (lost.answer, lost.at_risk, lost.blocked) == (ForecastResult.POSSIBLE, (), ())
+    summary = table(DrillReport("drain", (lost,)), Topology.of()).splitlines()[-1]
+    assert summary == "0 of 1 drain: no impact; 1 more: 0 down, but not guaranteed"
     assert lost.reasons == (NOT_ALL_TRIED,)
     assert NOT_ALL_TRIED in table(DrillReport("drain", (lost,)), Topology.of())
     lost_alone = what_if(made.snapshot(), lost_nodes=["n1"], event="drain")

@@ -299,6 +299,26 @@ def test_possible_forecast_after_two_moves_has_the_nodes_as_reason() -> None:
     )
 
 
+def test_vms_with_affinity_to_each_other_are_to_follow_one_of_them() -> None:
+    made = cluster("ab")
+    in_b = node_affinity({"matchExpressions": [expression(ZONE, "In", "b")]})["affinity"]
+    near = affinity({"labelSelector": selector(g="x"), "topologyKey": HOST})["affinity"]
+    refs = [machine(made, name, "n1", g="x") for name in "ab"]
+
+    found = scenes.written(
+        made, *(scenes.template_write(ref, "affinity", {**near, **in_b}) for ref in refs)
+    )
+
+    assert found.deadlock is not None
+    assert (
+        found.deadlock.remediation[0] == "let the VMs follow one of them: `with` of keep_together"
+    )
+    assert not any(
+        "add a node" in text.lower() for text in (*found.reasons, *found.deadlock.remediation)
+    )
+    assert "block each other: each has affinity to the other. Let one follow" in found.reasons[1]
+
+
 def test_possible_after_one_move_names_the_node_that_would_not_do() -> None:
     made = cluster("aabc")
     refs = [machine(made, name, node, g="web") for name, node in (("web-a", "n1"), ("web-b", "n2"))]

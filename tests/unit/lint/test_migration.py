@@ -69,6 +69,23 @@ def test_as_many_vms_apart_as_nodes_block_migration(over: str, expected: str, pl
     assert offline(cluster, nodes=True) == {}
 
 
+@pytest.mark.parametrize(
+    ("over", "zones", "cordoned"), [(ZONE, "abb", "n3 (zone b)"), (HOST, "abc", "n3")]
+)
+def test_cordoned_node_that_blocks_migration_is_named(over: str, zones: str, cordoned: str) -> None:
+    cluster = Cluster(zones)
+    taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    cluster.nodes["n3"]["spec"] = {"unschedulable": True, "taints": [taint]}
+    for name, node in (("a", "n1"), ("b", "n2")):
+        cluster.run(name, node, anti_affinity(apart(over, g="x")), g="x")
+
+    finding = online(cluster)["blocks_live_migration"]
+
+    assert finding.why.endswith(f" Cordoned: {cordoned}.")
+    assert over == HOST or "2 of these with a single node (a, b)." in finding.why
+    assert finding.advice.startswith("Put the cordoned nodes back in service (playbook maintenance")
+
+
 def test_a_vm_with_one_node_is_blocked_by_its_node_terms() -> None:
     cluster = Cluster("abc")
     in_zone_a = node_affinity({"matchExpressions": [expression(ZONE, "In", "a")]})

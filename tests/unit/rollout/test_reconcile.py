@@ -246,7 +246,9 @@ def test_a_move_waits_for_the_one_before_it_that_cannot_begin_yet() -> None:
     behind = replace(second, after=(first.uid,))
     begun, waiting = turn_of(held, journal, Plan((behind, first)))
     assert begun == []
-    assert waiting == f"{second.workload} moves after {first.workload}, which makes room for it"
+    assert (
+        waiting == f"{second.workload} moves after {first.workload}, which may open a node for it"
+    )
 
 
 def test_move_that_is_planned_after_another_one_names_it_and_the_rule() -> None:
