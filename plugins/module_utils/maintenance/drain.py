@@ -17,7 +17,7 @@ from ..api.errors import ApiError, NotFound
 from ..api.lists import list_all
 from ..api.transport import ComputingTimeout
 from ..cluster.access import Right, Role
-from ..cluster.lease import LeaseKeeper
+from ..cluster.lease import HeldLease, LeaseKeeper
 from ..cluster.patching import Applied, Failed, apply
 from ..cluster.reading import NODES_ONLY, ReadScope, read_snapshot
 from ..model.findings import Finding, InputError, InvalidInput, sentences
@@ -322,6 +322,17 @@ class DrainStep(RolloutStep):
 
     def _waits(self, plan: Plan) -> bool:
         return bool(plan.moves) or any(skipped.temporary for skipped in plan.skipped)
+
+    def _canceled(self, held: HeldLease, reason: str) -> StepResult:
+        """Also names the nodes that this run has cordoned."""
+        result = super()._canceled(held, reason)
+        if self.drain.cordoned:
+            names = ", ".join(self.drain.nodes)
+            result.failure += (
+                f". The cordon of {names} stays: run this maintenance again to continue, or set state"
+                " in_service to undo it"
+            )
+        return result
 
     def final_failure(self, error: ApiError | InvalidInput | ComputingTimeout) -> StepResult:
         """Also names the nodes that are in maintenance now."""

@@ -66,7 +66,9 @@ def release(api: ApiClient, held: HeldLease, text: str) -> str:
     return ""
 
 
-def leave(api: ApiClient, held: HeldLease, journal: RunJournal | None) -> str:
+def leave(
+    api: ApiClient, held: HeldLease, journal: RunJournal | None, task: str = "rollout"
+) -> str:
     """Release the Lease, so that another run can continue. Returns the end of a sentence that names the
     moves in flight, and says whether the Lease is free. `journal` None: the one on the Lease is kept."""
     if journal is not None:
@@ -79,7 +81,7 @@ def leave(api: ApiClient, held: HeldLease, journal: RunJournal | None) -> str:
                 f"; {lease.NAME} could not be read, so the moves in flight are unknown, and expires"
                 f" in {lease.DURATION} s: {error}"
             )
-    return report.in_flight(text) + release(api, held, text)
+    return report.in_flight(text, task) + release(api, held, text)
 
 
 def why_wait(reading: LeaseReading, state: RolloutState, elapsed: float) -> str:

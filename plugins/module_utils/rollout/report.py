@@ -379,14 +379,14 @@ def ended_of_other_run(record: MoveRecord, end: MoveResult, places: NodeDescript
     return f"of an earlier run: {record.method} of {name} {end.outcome}{where}{reason}"
 
 
-def in_flight(journal: str) -> str:
+def in_flight(journal: str, task: str) -> str:
     """The end of a sentence about moves that the next run continues, if there are any."""
     try:
         records = journals.read(journal).records if journal else ()
     except journals.UnreadableJournal:
         return ""
     moves = ", ".join(f"{record.instance} ({record.method})" for record in records)
-    return f"; the next rollout continues the moves in flight: {moves}" if moves else ""
+    return f"; the next {task} continues the moves in flight: {moves}" if moves else ""
 
 
 def _named(workload: Ref) -> dict[str, JSON]:

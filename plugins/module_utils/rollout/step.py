@@ -150,7 +150,7 @@ class RolloutStep:
         held = self.state.held
         if self.state.interrupted:
             reason = f"the Ansible task of this {self.task} was interrupted"
-            return self._leave(held, reason) if held is not None else self.failed(reason)
+            return self._canceled(held, reason) if held is not None else self.failed(reason)
         if held is not None:
             ours = lease.read(self.api)
             journal = self.journal = handover.journal_of(ours, held)
@@ -260,7 +260,11 @@ class RolloutStep:
     def _leave(self, held: HeldLease, reason: str) -> StepResult:
         """Fail and release the Lease. The next run continues the moves in flight."""
         journal = self.reconciler.journal if self.reconciler is not None else self.journal
-        return self.failed(reason + handover.leave(self.api, held, journal))
+        return self.failed(reason + handover.leave(self.api, held, journal, self.task))
+
+    def _canceled(self, held: HeldLease, reason: str) -> StepResult:
+        """The job was canceled: fail and release the Lease."""
+        return self._leave(held, reason)
 
     def read_cluster(self, records: t.Iterable[MoveRecord] = (), *, fresh: bool = False) -> View:
         """The cluster as it is now; with `fresh` all lists are read again instead of followed by watches.
@@ -338,7 +342,8 @@ class RolloutStep:
             waiting = now.waiting or (waiting if now.settling else "")
             self.state.waits(f"waiting: {waiting}" if waiting else "", self.report)
             if not self.listening():
-                return self._leave(keeper.held, f"the Ansible task of this {self.task} has ended")
+                reason = f"the Ansible task of this {self.task} has ended"
+                return self._canceled(keeper.held, reason)
             left = self._time_left(reconciler, now)
             if left <= 0:
                 reconciler.keep_lease(force=True)

@@ -68,3 +68,16 @@ def test_check_mode_names_the_node_for_each_instance(cluster: TraceServer) -> No
     planned = [line for line in result.progress if "would " in line]
     assert len(planned) == len(result.moves)
     assert all("; available: " in line for line in planned)
+
+
+def test_canceled_drain_names_the_nodes_that_stay_cordoned(cluster: TraceServer) -> None:
+    with urllib3.PoolManager(maxsize=32) as pool:
+        session = Session(pool, cluster.url, list)
+        api = ApiClient(Transport(lambda: session), Deadline(60))
+        result = run_step(DrainStep(api, DRAIN_W1, DrainState(), lambda: False), check=False)
+
+    ended = "the Ansible task of this maintenance has ended; the next maintenance continues"
+    assert result.failure.startswith(ended)
+    assert result.failure.endswith(
+        ". The cordon of w1 stays: run this maintenance again to continue, or set state in_service to undo it"
+    )
