@@ -28,7 +28,14 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast i
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
-from tests.unit.compliance.cluster import apart, expression, node_affinity, spread
+from tests.unit.compliance.cluster import (
+    affinity,
+    apart,
+    expression,
+    node_affinity,
+    selector,
+    spread,
+)
 from tests.unit.planning.scenes import HOST, ZONE, Cluster, cluster, deployment, keep_apart, machine
 
 
@@ -246,6 +253,18 @@ def test_failure_with_an_incomplete_search_reports_that() -> None:
     assert NOT_ALL_TRIED in table(DrillReport("drain", (lost,)), Topology.of())
     lost_alone = what_if(made.snapshot(), lost_nodes=["n1"], event="drain")
     assert forecast(lost_alone).reasons == (NOT_ALL_TRIED,)
+
+
+def test_pod_with_affinity_to_a_pod_that_ends_is_named() -> None:
+    made = cluster("abb")
+    near = {"labelSelector": selector(app="web"), "topologyKey": HOST}
+    deployment(made, "web", ["n1"], {})
+    deployment(made, "app", ["n1"], affinity(near))
+
+    lost = drill(made.snapshot(), [HOST], event="drain").drills[0]
+
+    assert (lost.domain, lost.answer) == ("n1", ForecastResult.POSSIBLE)
+    assert lost.reasons[0].startswith("can fail: app-1 has affinity to pods that end at the same")
 
 
 def random_cluster(seed: int) -> Cluster:
