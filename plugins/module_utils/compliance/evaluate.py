@@ -79,8 +79,10 @@ class RuleResult:
     def _verdict(self) -> RuleVerdict:
         enforced = not self.missing
         placed = Verdict.PREFERENCE_NOT_MET if self.unmet else Verdict.SATISFIED
-        reason = self._reason(*self.violated, *self.bypassed, *self.unmet)
+        notes = (*self.violated, *self.bypassed, *self.unmet)
+        reason = self._reason(*notes)
         if self.violated and not (self.unreadable and self.doubtful):
+            reason = self._reason(*notes, violated=True)
             return RuleVerdict(self.rule, Verdict.VIOLATED, reason, self.better, enforced)
         if self.bypassed:
             return RuleVerdict(self.rule, Verdict.VIOLATED, reason, (), enforced, placed)
@@ -96,9 +98,11 @@ class RuleResult:
             )
         return RuleVerdict(self.rule, placed, reason, self.better)
 
-    def _reason(self, *notes: str) -> str:
+    def _reason(self, *notes: str, violated: bool = False) -> str:
         """Each note once, then what is missing and when the rule takes effect."""
         effect = (_UNTIL if self.stale else _WHEN).get(self.takes_effect, "")
+        if effect and violated and not self.stale:
+            effect = "a rollout moves it"
         parts = (self.description, *notes, *self.missing, effect)
         return "; ".join(dict.fromkeys(filter(None, parts)))
 

@@ -120,6 +120,7 @@ def test_violated_rule_that_is_not_enforced_reports_both() -> None:
 
     assert (rule.verdict.value, rule.takes_effect) == ("violated", "migration")
     assert "does not satisfy" in rule.reason
+    assert rule.reason.endswith("; a rollout moves it"), "it need not wait for its next migration"
 
 
 def test_enforced_rule_waits_for_no_event() -> None:

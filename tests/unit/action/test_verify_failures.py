@@ -1,0 +1,45 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The last lines of the role placement_verify where it fails."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from tests.unit.action.plays import played
+
+ROLE = Path(__file__).resolve().parents[3] / "roles" / "placement_verify"
+
+
+def instance(namespace: str, verdict: str) -> dict[str, t.Any]:
+    vmi = {"kind": "VirtualMachineInstance", "namespace": namespace, "name": "db"}
+    return {"instance": vmi, "verdict": verdict, "node": "w1", "rules": []}
+
+
+@pytest.mark.parametrize("verdict", ["violated", "pending"])
+def test_rollout_is_advised_for_the_namespaces_with_violations_alone(
+    tmp_path: Path, verdict: str
+) -> None:
+    facts = {
+        "placement_verify_result": {
+            "instances": [instance("shop", verdict), instance("lab", verdict)],
+            "summary": {verdict: 2},
+        },
+        "__placement_verify_options": {"fail_on": ["violated", "pending"]},
+    }
+    failures = "{{ __placement_verify_failures | join(' ') }}"
+    done = played(
+        tmp_path,
+        [
+            {"ansible.builtin.include_vars": str(ROLE / "vars" / "main.yml")},
+            {"ansible.builtin.set_fact": facts},
+            {"ansible.builtin.debug": {"msg": failures}},
+        ],
+        "-v",
+    )
+    assert f"Verification failed: 2 {verdict}. " in done.stdout, done.stdout[-3000:]
+    advised = "Run the playbook rollout for lab, shop." in done.stdout
+    assert advised == (verdict == "violated")
