@@ -96,19 +96,19 @@ EXAMPLES = r"""
   virt.placement.node_labels:
     per_value:
       zone:
-        a: [kni-worker, kni-worker2]
-        b: [kni-worker3, kni-worker4]
-        c: [kni-worker5, kni-worker6]
+        scu: [kni-worker, kni-worker2]
+        bcn: [kni-worker3, kni-worker4]
+        sab: [kni-worker5, kni-worker6]
 
 - name: Label nodes with region, zone and performance, and remove performance from all other nodes
   virt.placement.node_labels:
     per_node:
       kni-worker:
         region: iberia
-        zone: a
+        zone: scu
       kni-worker2:
         region: iberia
-        zone: a
+        zone: scu
         performance: high
     exclusive: [performance]
 
