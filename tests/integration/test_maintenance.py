@@ -240,6 +240,7 @@ def test_work_that_fails_ends_before_the_next_nodes(stage: Stage, tmp_path: Path
 
     assert result.rc != 0
     assert "no firmware" in result.stdout
+    assert "The cordon of w1 stays: launch this job again to continue" in result.stdout
     names = ("w1", "w2", "w3")
     assert [in_service(stage, name) for name in names] == [False, True, True]
     undo = {"placement_maintenance_nodes": ["w1"], "placement_maintenance_state": "in_service"}
