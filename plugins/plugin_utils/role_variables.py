@@ -248,7 +248,7 @@ def _nearest(name: str, prefix: str, known: t.Iterable[str], cutoff: float) -> l
 
 def _with_prefix(name: str, known: t.Container[str]) -> str:
     """The known name that differs from this one by a typing error in the prefix alone; empty if there is none."""
-    first, _, rest = name.partition("_")
+    first, _underscore, rest = name.partition("_")
     meant = f"{_PREFIX}{rest}"
     alike = meant in known and difflib.get_close_matches(f"{first}_", [_PREFIX], cutoff=0.8)
     return meant if alike else ""

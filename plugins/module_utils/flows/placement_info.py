@@ -182,11 +182,12 @@ def _maintenance(nodes: t.Iterable[Node]) -> t.Iterator[str]:
         try:
             mark = mark_of(node)
         except DamagedMark as error:
-            yield f"maintenance: node {node.name}: {error}"
+            yield one_line(f"maintenance: node {node.name}: {error}")
         else:
             if mark is not None:
-                reason = one_line(mark.reason) or "no reason was given"
-                yield f"maintenance: node {node.name} is {mark.phase} since {mark.since}: {reason}"
+                state = f"{mark.phase} since {mark.since}"
+                reason = mark.reason or "no reason was given"
+                yield one_line(f"maintenance: node {node.name} is {state}: {reason}")
 
 
 def _problems(verdicts: Verdicts) -> t.Iterator[str]:

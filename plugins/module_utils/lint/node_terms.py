@@ -170,10 +170,9 @@ def _near_and_apart(subject: LintedWorkload) -> t.Iterator[Finding]:
         if term.kind is TermKind.AFFINITY:
             pod_term = t.cast(PodTerm, term.source)
             away = apart.get((pod_term.selector, pod_term.namespaces), {})
-            over_node = away and pod_term.topology_key == HOSTNAME
-            clash = away.get(pod_term.topology_key) or (
-                next(iter(away.values())) if over_node else None
-            )
+            clash = away.get(pod_term.topology_key)
+            if pod_term.topology_key == HOSTNAME:
+                clash = clash or next(iter(away.values()), None)
             if clash is not None and pod_term.selector is not None:
                 owners = subject.owner(term), subject.owner(clash)
                 pods = wording.pods_of(pod_term)

@@ -35,7 +35,7 @@ def output_of_work(folder: Path, task: dict[str, t.Any]) -> str:
 
 def test_node_is_named_before_the_tasks_run(tmp_path: Path) -> None:
     output = output_of_work(tmp_path, {"ansible.builtin.debug": {"msg": "work on the node"}})
-    before, _, after = output.partition("work on the node")
+    before, _message, after = output.partition("work on the node")
     assert "node w1: in maintenance. If this job ends here, launch it again to continue" in before
     assert after and "stays" not in after
 
@@ -43,7 +43,7 @@ def test_node_is_named_before_the_tasks_run(tmp_path: Path) -> None:
 def test_task_that_fails_is_followed_by_the_nodes_that_stay_cordoned(tmp_path: Path) -> None:
     failing = {"ansible.builtin.fail": {"msg": "secret of the task"}, "no_log": True}
     output = output_of_work(tmp_path, failing)
-    _, _, last = output.rpartition("TASK [")
+    last = output.rsplit("TASK [", 1)[1]
     assert "The task Update firmware failed for node w1. The cordon of w1, w2 stays" in last
     assert "failed=1" in last
     assert "secret of the task" not in last

@@ -75,6 +75,17 @@ def test_table_names_nodes_in_maintenance_with_their_reason() -> None:
     )
 
 
+def test_table_has_one_printable_line_for_a_mark_whatever_its_texts_hold() -> None:
+    cluster = Cluster("a")
+    mark = Mark("r1", "a\nTASK [x]", MaintenancePhase.DRAINED, "b", True, "now\x1b[2J")
+    cluster.nodes["n1"]["metadata"]["annotations"] = {MAINTENANCE: encode(mark)}
+    snapshot = cluster.snapshot()
+
+    lines = report.table(judge(snapshot), snapshot.nodes, Topology.of()).splitlines()
+
+    assert "maintenance: node n1 is drained since now?[2J: a TASK [x]" in lines
+
+
 def test_the_table_shows_zones_nodes_workloads_and_each_problem() -> None:
     cluster = Cluster("ab")
     three(cluster, ["n1", "n1", ""])
