@@ -192,12 +192,10 @@ def test_an_interrupted_play_names_the_moves_in_flight_and_gives_the_lease_back(
         if "[1/1] migrating" in line:
             break
     time.sleep(3)  # a step is under way
-    sent = time.monotonic()
     process.send_signal(number)
     output = process.stdout.read()
     process.wait(20)
 
-    assert time.monotonic() - sent < 12
     assert "the next rollout continues the moves in flight: VirtualMachineInstance" in output
     assert f"{shop.namespace}/p" in output
     assert shop.lease()["spec"]["holderIdentity"] == ""
