@@ -285,7 +285,12 @@ def _guest_memory(spec: Object) -> int:
         return parse_quantity(memory["guest"])
     asked = _amounts(resources.get("requests")).get("memory")
     asked = asked or _amounts(resources.get("limits")).get("memory")
-    return asked or parse_quantity((memory.get("hugepages") or {}).get("pageSize") or "0")
+    if asked:
+        return asked
+    try:
+        return parse_quantity((memory.get("hugepages") or {}).get("pageSize") or "0")
+    except ValueError:  # text to the API server: only KubeVirt's webhook refuses it
+        return 0
 
 
 def _requested_memory(spec: Object, platform: Platform) -> int:

@@ -13,6 +13,7 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.launcher i
     compute_requests,
     launcher_node_expressions,
     launcher_node_selector,
+    launcher_requests,
     memory_overhead,
     why_not_modeled,
 )
@@ -68,6 +69,11 @@ def test_cpu_request_of_zero_is_one_unless_there_is_a_limit(limits: JSON, expect
     resources = {"requests": {"cpu": "0"}, "limits": limits}
     vmi_spec = {"domain": {"cpu": {"cores": 8}, "resources": resources}}
     assert compute_requests(vmi_spec, KUBEVIRT)["cpu"] == expected
+
+
+def test_page_size_that_is_no_quantity_is_requested_as_it_stands() -> None:
+    domain = {"memory": {"hugepages": {"pageSize": "x"}}}
+    assert launcher_requests({"domain": domain}, Platform())["hugepages-x"] == 0
 
 
 def test_emulated_vms_need_no_kvm() -> None:
