@@ -25,6 +25,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction i
     NodeEvent,
 )
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
@@ -96,15 +97,23 @@ def test_spread_that_honours_taints_is_drilled_like_the_rest() -> None:
     assert {each.answer for each in found} == {ForecastResult.GUARANTEED}
 
 
-def test_rule_that_is_preferred_now_blocks_nothing_and_is_not_named() -> None:
-    """The pods were scheduled when it was required, so they still repel each other."""
-    made = cluster("aabbcc")
+def three_zones_with_a_vm_each() -> tuple[Cluster, list[Ref]]:
+    """Three VMs that a rule keeps apart by zone."""
+    made, vms = cluster("aabbcc"), []
     for name, node in (("web-a", "n1"), ("web-b", "n3"), ("web-c", "n5")):
         ref = machine(made, name, "", g="web")
         made.write(ref, "apart", (TermLocation.ANTI_AFFINITY, apart(g="web")))
         made.workloads[ref]["spec"]["runStrategy"] = "Always"
         made.start(ref, node)
-        weighted = {"weight": 1, "podAffinityTerm": apart(g="web")}
+        vms.append(ref)
+    return made, vms
+
+
+def test_rule_that_is_preferred_now_blocks_nothing_and_is_not_named() -> None:
+    """The pods were scheduled when it was required, so they still repel each other."""
+    made, vms = three_zones_with_a_vm_each()
+    weighted = {"weight": 1, "podAffinityTerm": apart(g="web")}
+    for ref in vms:
         made.write(ref, "apart", (TermLocation.PREFERRED_ANTI_AFFINITY, weighted))
 
     found = drill(made.snapshot(), [ZONE], event="failure").drills[0]
@@ -115,12 +124,7 @@ def test_rule_that_is_preferred_now_blocks_nothing_and_is_not_named() -> None:
 
 
 def test_blocked_instance_names_the_pod_and_the_rule_that_block_it() -> None:
-    made = cluster("aabbcc")
-    for name, node in (("web-a", "n1"), ("web-b", "n3"), ("web-c", "n5")):
-        ref = machine(made, name, "", g="web")
-        made.write(ref, "apart", (TermLocation.ANTI_AFFINITY, apart(g="web")))
-        made.workloads[ref]["spec"]["runStrategy"] = "Always"
-        made.start(ref, node)
+    made, _vms = three_zones_with_a_vm_each()
 
     found = drill(made.snapshot(), [ZONE], event="failure").drills[0]
 
