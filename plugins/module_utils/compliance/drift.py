@@ -12,7 +12,12 @@ import typing as t
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..kubevirt.labels import adds_node_key, adds_toleration, carried_labels
+from ..kubevirt.labels import (
+    adds_node_key,
+    adds_toleration,
+    carried_labels,
+    cluster_node_selector,
+)
 from ..kubevirt.next_pod import pod_as_declared
 from ..model.json_pointer import JSON
 from ..model.kinds import VIRTUAL_MACHINE
@@ -34,7 +39,7 @@ from ..model.placement_manifests import (
     selector_from_json,
     spread_from_json,
 )
-from ..model.snapshot import Instance, Snapshot, Vmi, Workload
+from ..model.snapshot import Instance, Platform, Snapshot, Vmi, Workload
 from ..scheduler.framework import pod_key
 from ..scheduler.index import Index
 from ..view.view import ClusterView
@@ -73,7 +78,7 @@ class DriftComparison:
     def __init__(self, snapshot: Snapshot, reader: DeclaredReader) -> None:
         self._snapshot = snapshot
         self._reader = reader
-        self._templates = TemplateMatcher()
+        self._templates = TemplateMatcher(snapshot.platform)
         self._own_keys: dict[int, tuple[Placement, tuple[str, ...]]] = {}
         self._terms: dict[t.Hashable, frozenset[Term]] = {}
         self._alike: set[t.Hashable] = set()
@@ -217,7 +222,9 @@ class TemplateMatcher:
     The template is compared as JSON: of a hundred thousand templates none is parsed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, platform: Platform) -> None:
+        self._selects_nodes = bool(cluster_node_selector(platform))
+        """Pods that were made before the cluster selected nodes have their template, and not its selector."""
         self._same: dict[int, tuple[Placement, _Fields]] = {}
         self._carried: set[str] = set()
         """Labels that a successor carries whether or not its template names them."""
@@ -225,7 +232,9 @@ class TemplateMatcher:
 
     def matches(self, template: Object, pod: Pod) -> bool:
         """Whether `pod` has the labels and the placement of this template, and else only what the
-        platform adds."""
+        platform adds. Never where the cluster selects nodes for its VMs."""
+        if self._selects_nodes:
+            return False
         try:
             labels, spec = template["metadata"]["labels"], template["spec"]
         except (KeyError, TypeError):

@@ -22,7 +22,7 @@ from ..kubevirt.changed_pods import (
     changed_by_restart,
 )
 from ..kubevirt.instances import hotplugged_claims
-from ..kubevirt.labels import SCHEDULABLE, cluster_node_selector, unbound_labels
+from ..kubevirt.labels import SCHEDULABLE, unbound_labels
 from ..kubevirt.moving import has_unmigratable_name, propagating, run_strategy, why_not_migratable
 from ..kubevirt.next_pod import (
     NEXT,
@@ -108,8 +108,6 @@ class Evictions:
     def __init__(self, snapshot: Snapshot) -> None:
         self.names = PodNames(snapshot.pods)
         self._platform = snapshot.platform
-        self._selects_nodes = bool(cluster_node_selector(snapshot.platform))
-        """Pods that were made before the cluster selected nodes have their template, and not its selector."""
         self._not_ready = snapshot.not_ready_nodes
         self._workloads = {workload.ref: workload for workload in snapshot.workloads}
         self._claim_terms = snapshot.claim_terms
@@ -118,7 +116,7 @@ class Evictions:
         self._nodes = {node.name: node for node in snapshot.nodes}
         self._of_source: dict[t.Hashable, tuple[Placement, Placement]] = {}
         self._reader = DeclaredReader(snapshot)
-        self._templates = TemplateMatcher()
+        self._templates = TemplateMatcher(snapshot.platform)
         self._just_moved = {
             pod.owner.uid for pod in snapshot.terminating_pods if pod.owner is not None
         }
@@ -160,7 +158,7 @@ class Evictions:
             labels = unbound_labels(pod.labels)
             placement = without_migration_cpu(pod.placement, vmi)
             created = replace(pod, uid="", labels=labels, placement=placement, **_FRESH)
-        elif not self._selects_nodes and self._templates.matches(workload.template, pod):
+        elif self._templates.matches(workload.template, pod):
             placement = without_migration_cpu(pod.placement, vmi)
             created = replace(pod, uid="", placement=placement, **_FRESH)
         else:
@@ -204,7 +202,6 @@ class Evictions:
         name = f"{pod.name}{NEXT}"
         if (
             workload is not None
-            and not self._selects_nodes
             and self._templates.matches({"metadata": {"labels": vmi.labels}, "spec": vmi.spec}, pod)
             and self._templates.matches(workload.template, pod)
             and not any(tolerates(x, CORDON) for x in pod.placement.tolerations)

@@ -16,7 +16,6 @@ from ..compliance.declared import Declared, DeclaredReader
 from ..compliance.drift import Drift, DriftComparison
 from ..kubevirt.changed_pods import as_restarted, changed_by_migration
 from ..kubevirt.instances import instances
-from ..kubevirt.labels import cluster_node_selector
 from ..kubevirt.moving import MoveOptions, can_migrate, move_options, takes_effect
 from ..kubevirt.next_pod import migration_target_pod, pod_as_declared, without_migration_cpu
 from ..model.gc import collector_paused
@@ -169,7 +168,6 @@ class MovableReader:
         self.snapshot = snapshot
         self.nodes = {node.name: node for node in snapshot.nodes}
         self._apply_pending_changes = apply_pending_changes
-        self._selects_nodes = bool(cluster_node_selector(snapshot.platform))
         self._declared = DeclaredReader(snapshot)
         self._comparison = DriftComparison(snapshot, self._declared)
 
@@ -177,7 +175,7 @@ class MovableReader:
         return self._declared.declared(workload)
 
     def is_plainly_enforced(self, workload: Workload, pod: Pod) -> bool:
-        return not self._selects_nodes and self._comparison.is_plainly_enforced(workload, pod)
+        return self._comparison.is_plainly_enforced(workload, pod)
 
     def drift(self, workload: Workload, instance: Instance, pod: Pod) -> Drift | None:
         return self._comparison.drift(workload, pod, instance.vmi)
