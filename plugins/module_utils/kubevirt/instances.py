@@ -224,8 +224,8 @@ def hotplugged_claims(vmi: Vmi) -> list[str]:
 
 def is_hotpluggable(volume: t.Mapping[str, JSON]) -> bool:
     """Whether a volume of a VMI can be attached while the VMI runs (pkg/storage/types/volume.go)."""
-    sources = (volume.get(name) or {} for name in ("persistentVolumeClaim", "dataVolume"))
-    return any(source.get("hotpluggable") for source in sources)
+    source = volume.get("persistentVolumeClaim") or volume.get("dataVolume")
+    return bool(source and source.get("hotpluggable"))
 
 
 def _named_claim(volume: t.Mapping[str, JSON]) -> str:

@@ -69,14 +69,13 @@ def _all_taken(
     """In a domain of one node, a migration needs another domain in which no VM of the group runs."""
     group = lint_input.selected(subject, term) or ()
     members = sum(member.replicas or 0 for member in group)
-    single = [name for name, nodes in inside.items() if nodes == 1]
     key = term.source.topology_key
     over = lint_input.topology.name_of(key)
-    if sum(inside.values()) == 1 < len(lint_input.nodes or ()):
+    if 1 == len(inside) == sum(inside.values()) < len(lint_input.nodes or ()):
         yield _one_node(subject, "Only one node takes its pods")
         return
     domains = len(lint_input.shared_domains(subject, term, key))
-    if not single or members < domains:
+    if members < domains or not (single := [name for name, nodes in inside.items() if nodes == 1]):
         return
     room = lint_input.topology.counted(key, domains)
     taken = (

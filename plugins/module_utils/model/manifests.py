@@ -387,7 +387,7 @@ _Value = t.TypeVar("_Value")
 
 def _digest(text: bytes) -> bytes:
     """Stands for a text as the key of a cache, a short one for itself."""
-    return text if len(text) < 64 else blake2b(text, digest_size=16).digest()
+    return text if len(text) < 1024 else blake2b(text, digest_size=16).digest()
 
 
 def _remembered(cache: dict[t.Any, _Value], key: t.Hashable, value: _Value) -> _Value:
