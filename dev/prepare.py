@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     link_collection(CHECKOUT)
     core = environments.pinned(pins, "ansible-core")
     _print_state("python", f"Python {python.label}, ansible-core {core}", new_venv)
-    _print_state("collections", newest.read_text().split()[0], new_tree)
+    _print_state("collections", f"those of {newest.read_text().split()[0]}", new_tree)
     if options.only != "python":
         _print_state("sandbox", "control plane", binaries.build(venv / "bin" / "python"))
     return 0

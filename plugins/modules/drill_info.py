@@ -254,7 +254,7 @@ domains:
           pod:
             kind: Pod
             namespace: shop
-            name: virt-launcher-db2-x7k2p
+            name: virt-launcher-db2
           rules: [shop/default/db-one-per-zone]
           reason: "node(s) didn't match pod anti-affinity rules (app In (db) over zone)"
           message: db1 is blocked by pod shop/virt-launcher-db2 and rule shop/default/db-one-per-zone

@@ -404,7 +404,7 @@ not_enforced:
       node: w3
       when: now
       takes_effect: migration
-      reason: placed correctly; enforced from its next migration
+      reason: placed correctly; enforced from the next migration
   contains:
     kind:
       description: Kind of the workload.

@@ -398,7 +398,6 @@ workloads:
       updated: []
       removed: []
       takes_effect: migration
-      patch: []
 findings:
   description: What is wrong with the rules and their workloads, or may be.
   returned: always, unless the input is refused

@@ -187,10 +187,13 @@ def _map(path: str, value: t.Any, spec: Spec, errors: list[str]) -> t.Any:
     content = _parsed(path, value, errors)
     if len(errors) > before:
         return value
-    if not isinstance(content, t.Mapping):
-        errors.append(f"{path}: must be a map, or YAML or JSON text of one, but is {_kind(value)}.")
-        return value
     suboptions = spec.get("options")
+    if not isinstance(content, t.Mapping):
+        keys = f" Its keys: {', '.join(suboptions)}." if suboptions else ""
+        errors.append(
+            f"{path}: must be a map, or YAML or JSON text of one, but is {_kind(value)}.{keys}"
+        )
+        return value
     if not suboptions:
         return dict(content)
     for key in content:

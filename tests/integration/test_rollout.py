@@ -63,7 +63,7 @@ def test_the_second_run_moves_and_writes_nothing(shop: Shop, job: Job) -> None:
     assert "changed=0" in output
     assert "migrating" not in output
     assert "migrated" not in output
-    assert "placed correctly; enforced from its next migration" in output
+    assert "placed correctly; enforced from the next migration" in output
     assert '"transitions"' not in output, "what steps hand to one another is nothing for users"
     assert shop.sandbox.audit.writes(since=mark) == []
 

@@ -369,9 +369,11 @@ class TestProtection:
         start = article.audit.mark()
         faults = error_messages(label(**options))
         assert len(faults) == 3
-        assert f"taking '1' away: Pod {where}/p on the node depend on the label" in faults[1]
-        assert f"the volume of PersistentVolumeClaim {where}/data depend on the label" in faults[0]
-        assert f"the rules of VirtualMachine {where}/db depend on the label" in faults[2]
+        assert (
+            f"taking '1' away: these depend on the label: Pod {where}/p on the node." in faults[1]
+        )
+        assert f"the volume of PersistentVolumeClaim {where}/data." in faults[0]
+        assert f"these depend on the label: VirtualMachine {where}/db." in faults[2]
         assert not article.audit.writes(since=start)
         assert label(force=True, **options)["changed"]
         article.api.delete("/api/v1/persistentvolumes/disk")
@@ -390,7 +392,7 @@ class TestProtection:
             {"name": "kni-worker", "before": {ZONE: "drift"}, "after": {ZONE: "scu"}}
         ]
         faults = error_messages(label(nodes=["kni-worker"], labels={"zone": "izz"}))
-        assert "the rules of Deployment" in faults[0]
+        assert "these depend on the label: Deployment" in faults[0]
 
     def test_a_new_label_needs_no_list_of_its_dependants(
         self, article: Sandbox, label: Label

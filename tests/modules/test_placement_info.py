@@ -134,7 +134,7 @@ def test_the_scheduler_does_as_forecast_and_the_verdict_follows(
     assert (lucky["if_enforced"], lucky["enforced"]) == ("satisfied", False)
     assert lucky["takes_effect"] == "migration"
     assert lucky["reason"].startswith("placed correctly, rule not enforced yet: ")
-    assert lucky["reason"].endswith("; enforced from its next migration")
+    assert lucky["reason"].endswith("; enforced from the next migration")
     assert f"not_enforced: VirtualMachine {task.namespace}/db3" in result["table"]
 
 
@@ -241,7 +241,7 @@ def test_spread_on_a_running_vm_is_enforced_from_its_next_restart(
 
     rule = rule_of(by_name(result)["db1"], f"{task.namespace}/default/even")
     assert (rule["verdict"], rule["takes_effect"]) == ("not_enforced", "restart")
-    assert rule["reason"].endswith("; enforced from its next restart")
+    assert rule["reason"].endswith("; enforced from the next restart")
     assert "restart_required" in {found["name"] for found in result["findings"]}
 
 

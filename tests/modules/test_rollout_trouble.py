@@ -542,7 +542,7 @@ def test_well_placed_instance_is_returned_and_reported_now_or_after_the_moves(sh
     (later,) = shop.roll(check=True)["not_enforced"]
     assert (later["when"], later["reason"]) == (
         "after_moves",
-        "violated now, satisfied after the planned moves; enforced from its next migration",
+        "violated now, satisfied after the planned moves; enforced from the next migration",
     )
 
     result = shop.roll()
@@ -551,9 +551,9 @@ def test_well_placed_instance_is_returned_and_reported_now_or_after_the_moves(sh
     (stands,) = result["not_enforced"]
     assert stands["when"] == "now"
     assert {stands["name"]} == {"p0", "p1"} - moved
-    assert stands["reason"] == "placed correctly; enforced from its next migration"
+    assert stands["reason"] == "placed correctly; enforced from the next migration"
     assert result["progress"][-1].endswith(
-        f"/{stands['name']}: placed correctly; enforced from its next migration"
+        f"/{stands['name']}: placed correctly; enforced from the next migration"
     )
     assert "step_state" not in result
     assert "waiting" not in result

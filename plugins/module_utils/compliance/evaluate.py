@@ -31,13 +31,13 @@ from .terms import (
 from .violations import MissingData, Violation, bypass_text
 
 _WHEN: t.Mapping[str, str] = {
-    MIGRATION: "enforced from its next migration",
-    RESTART: "enforced from its next restart",
+    MIGRATION: "enforced from the next migration",
+    RESTART: "enforced from the next restart",
     RECREATION: "enforced when the instance is recreated",
 }
 _UNTIL: t.Mapping[str, str] = {
-    MIGRATION: "in effect until its next migration",
-    RESTART: "in effect until its next restart",
+    MIGRATION: "in effect until the next migration",
+    RESTART: "in effect until the next restart",
     RECREATION: "in effect until the instance is recreated",
 }
 SEVERITY: t.Mapping[Verdict, int] = {verdict: rank for rank, verdict in enumerate(Verdict)}

@@ -354,9 +354,7 @@ def _fault(
         if key in _keys_of(terms)
         and matches_terms(terms, step.before) != matches_terms(terms, step.after)
     ]
-    dependents += [
-        f"the rules of {name}" for name, placement in rules if step.counts(placement, key)
-    ]
+    dependents += [name for name, placement in rules if step.counts(placement, key)]
     dependents += [
         f"{pod.ref} on the node"
         for pod in snapshot.pods
@@ -367,7 +365,7 @@ def _fault(
     more = f" and {len(dependents) - _SHOWN} more" if len(dependents) > _SHOWN else ""
     return InputError(
         f"{change.node} {key}",
-        f"{change}: {', '.join(dependents[:_SHOWN])}{more} depend on the label."
+        f"{change}: these depend on the label: {', '.join(dependents[:_SHOWN])}{more}."
         " Remove the rules or move the pods first, or set force",
     )
 

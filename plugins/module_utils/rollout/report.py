@@ -268,7 +268,7 @@ def well_placed(movable: MovableInstance, plan: Plan) -> dict[str, JSON]:
 
 def _from_next(movable: MovableInstance) -> str:
     """What the next migration, restart or recreation changes."""
-    drift, event = movable.drift, f"its next {_NEXT[movable.takes_effect]}"
+    drift, event = movable.drift, f"the next {_NEXT[movable.takes_effect]}"
     if drift is not None and drift.stale and not (drift.missing or drift.labels):
         return f"a removed constraint stays in effect until {event}"
     return f"enforced from {event}"

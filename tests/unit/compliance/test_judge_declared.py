@@ -66,7 +66,7 @@ def test_live_update_and_pending_restart_have_different_reasons() -> None:
     assert "set on the VMI, but its running pod" in rule(found, "db1").reason
     assert "set on the VM, not yet on the running VMI" in rule(found, "db2").reason
     assert rule(found, "db1").reason.startswith("placed correctly, rule not enforced yet: ")
-    assert rule(found, "db1").reason.endswith("; enforced from its next migration")
+    assert rule(found, "db1").reason.endswith("; enforced from the next migration")
 
 
 def test_unmet_preference_that_is_not_enforced_reports_both() -> None:
@@ -116,7 +116,7 @@ def test_a_term_that_is_no_longer_declared_is_not_enforced() -> None:
 
     assert found.verdict is Verdict.NOT_ENFORCED
     assert found.reason.startswith("placed correctly, removal not enforced yet: ")
-    assert found.reason.endswith("which is no longer declared; in effect until its next migration")
+    assert found.reason.endswith("which is no longer declared; in effect until the next migration")
 
 
 def _labelled_by_kubevirt(cluster: Cluster) -> None:

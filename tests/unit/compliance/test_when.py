@@ -44,7 +44,7 @@ def test_affinity_of_a_vm_takes_effect_at_its_next_migration() -> None:
 
     assert (rule.verdict.value, rule.takes_effect) == ("not_enforced", "migration")
     assert rule.reason.startswith("placed correctly, rule not enforced yet: ")
-    assert rule.reason.endswith("; enforced from its next migration")
+    assert rule.reason.endswith("; enforced from the next migration")
 
 
 def test_a_spread_takes_effect_at_a_restart() -> None:
@@ -53,7 +53,7 @@ def test_a_spread_takes_effect_at_a_restart() -> None:
     rule = written(cluster, machine(cluster), EVEN)
 
     assert rule.takes_effect == "restart"
-    assert rule.reason.endswith("; enforced from its next restart")
+    assert rule.reason.endswith("; enforced from the next restart")
 
 
 def test_change_waits_for_the_restart_that_a_pending_spread_needs() -> None:

@@ -94,8 +94,8 @@ def test_rules_and_pods_on_the_node(spec: dict[str, t.Any], depends: bool) -> No
     workloads = (_machine(spec),)
     found = _texts(Snapshot(nodes=NODES, workloads=workloads))
     expected = (
-        f"w1 {ZONE}: changing 'a' to 'b': the rules of VirtualMachine shop/db depend on the"
-        " label. Remove the rules or move the pods first, or set force"
+        f"w1 {ZONE}: changing 'a' to 'b': these depend on the label: VirtualMachine shop/db."
+        " Remove the rules or move the pods first, or set force"
     )
     assert found == ([expected] if depends else [])
     placement = placement_from_spec(spec)
@@ -114,7 +114,7 @@ def test_volumes(value: str, depends: bool) -> None:
     found = _texts(Snapshot(nodes=NODES, claim_terms={("shop", "data"): terms}))
     assert bool(found) == depends
     if depends:
-        assert "the volume of PersistentVolumeClaim shop/data depend" in found[0]
+        assert "the volume of PersistentVolumeClaim shop/data." in found[0]
 
 
 def test_many_dependants_are_counted() -> None:
@@ -131,7 +131,10 @@ def test_of_many_dependants_the_volumes_are_named_first() -> None:
     terms = (NodeTerm((Requirement(ZONE, "In", ("a",)),)),)
     claims = {("shop", "data"): terms}
     (found,) = _texts(Snapshot(nodes=NODES, workloads=machines, claim_terms=claims))
-    assert "'a' to 'b': the volume of PersistentVolumeClaim shop/data, the rules of" in found
+    assert (
+        "the label: the volume of PersistentVolumeClaim shop/data, VirtualMachine shop/vm0,"
+        in found
+    )
     assert "and 3 more" in found
 
 

@@ -331,7 +331,7 @@ def test_correctly_placed_instance_reports_when_its_rule_is_enforced(need: str, 
     found = candidate(made, outdated=True, need=need)
     record = results.well_placed(found, Plan())
     assert (record["takes_effect"], record["when"]) == (need, "now")
-    assert record["reason"] == f"placed correctly; enforced from its next {event}"
+    assert record["reason"] == f"placed correctly; enforced from the next {event}"
     assert results.not_enforced([found], Plan()) == (found,)
     assert results.not_enforced([candidate(made)], Plan()) == ()
     left = SkippedInstance(VMI, found.uid, DB, "w1", "it cannot")
@@ -342,7 +342,7 @@ def test_instance_that_runs_with_a_removed_constraint_is_not_called_enforced() -
     found = candidate(workload("db"), outdated=True, need="migration")
     found.drift = Drift(stale=frozenset({Term(TermKind.NODE_SELECTOR, ("disk", "ssd"))}))
     assert results.well_placed(found, Plan())["reason"] == (
-        "placed correctly; a removed constraint stays in effect until its next migration"
+        "placed correctly; a removed constraint stays in effect until the next migration"
     )
 
 
@@ -362,7 +362,7 @@ def test_instance_that_violates_until_others_move_is_reported() -> None:
     record = results.well_placed(found, Plan(violated=frozenset({found.uid})))
     assert record["when"] == "after_moves"
     assert record["reason"] == (
-        "violated now, satisfied after the planned moves; enforced from its next migration"
+        "violated now, satisfied after the planned moves; enforced from the next migration"
     )
 
 
@@ -370,12 +370,12 @@ def test_well_placed_instances_with_the_same_reason_are_one_line() -> None:
     assert progress.well_placed_lines([]) == []
     one = results.well_placed(candidate(workload("db"), outdated=True, need="restart"), Plan())
     assert progress.well_placed_lines([{**one, "instance": "db", "name": "db"}]) == [
-        "VirtualMachine shop/db: placed correctly; enforced from its next restart"
+        "VirtualMachine shop/db: placed correctly; enforced from the next restart"
     ]
     many = [{**one, "name": f"v{n}", "instance": f"v{n}"} for n in range(5)]
     assert progress.well_placed_lines(many) == [
         "VirtualMachine shop/v0, VirtualMachine shop/v1, VirtualMachine shop/v2 and 2 more: placed"
-        " correctly; enforced from its next restart"
+        " correctly; enforced from the next restart"
     ]
 
 
