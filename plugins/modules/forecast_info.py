@@ -18,7 +18,8 @@ description:
   - The changes of O(rules), O(scale) and O(unavailable) are combined.
   - The forecast covers the instances that the change concerns. These are all instances of the workloads in O(rules),
     the instances on unavailable nodes, and new and pending instances of the workloads in O(scale).
-  - Without any change the forecast is V(guaranteed), and RV(reasons) lists the instances that are pending now.
+  - Without any change nothing is forecast. RV(forecast) is V(guaranteed) then, and RV(reasons) lists only the instances
+    that are pending now.
 options:
   unavailable:
     description:

@@ -61,11 +61,12 @@ options:
   force:
     description:
       - Change and remove labels that are refused otherwise. These are labels that the kubelet or a cloud
-        controller wrote last, labels that volumes, required rules of workloads or pods on the node depend on, and
-        the labels V(kubevirt.io/schedulable), V(node-role.kubernetes.io/*), V(node-restriction.kubernetes.io/*)
-        and V(node.kubernetes.io/*), also of subdomains, by which Kubernetes and KubeVirt tell nodes apart.
-      - Adding any other label is always allowed. So is restoring the value that this module wrote last, where the
-        kubelet or a cloud controller has overwritten it.
+        controller wrote last, and labels on which a volume, a required rule, or a pod on the node depends.
+      - Also add, change and remove V(kubevirt.io/schedulable), V(node-role.kubernetes.io/*),
+        V(node-restriction.kubernetes.io/*) and V(node.kubernetes.io/*), and labels of subdomains of these.
+        Kubernetes and KubeVirt tell nodes apart by them.
+      - No other label needs this to be added, or to get the value again that this module wrote last and that the
+        kubelet or a cloud controller has overwritten.
     type: bool
     default: false
 extends_documentation_fragment:

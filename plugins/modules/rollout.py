@@ -115,7 +115,7 @@ options:
     description:
       - In check mode, also fail if a right is missing that a move of any selected instance needs, by the methods in
         O(allow). By default, the rights for the planned moves are checked.
-      - For a job that will have something to move later. It fails before it has done anything else.
+      - Use it at the start of a job that moves instances later, so that a missing right ends the job first.
     type: bool
     default: false
   step_state:
