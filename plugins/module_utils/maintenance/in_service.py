@@ -44,8 +44,6 @@ NODE_NAME = "kubevirt.io/nodeName"
 EVACUATION = "kubevirt.io/evacuationMigration"
 """Annotation of a migration that KubeVirt makes for an evacuation: the node (api core/v1 types.go)."""
 
-_DEVICES = "devices.kubevirt.io/"
-_KVM = f"{_DEVICES}kvm"
 _VMIS = f"/apis/{KUBEVIRT_V1}/{VMIS}"
 _MIGRATIONS = f"/apis/{KUBEVIRT_V1}/{MIGRATIONS}"
 _SUBRESOURCES = "/apis/subresources.kubevirt.io/v1/namespaces"
@@ -56,11 +54,10 @@ _COPYING = ("Running", "Succeeded", "Failed")
 """Phases of a migration that is not canceled any more."""
 
 
-def why_not_back(
-    node: Node, mark: Mark | None, nodes: t.Iterable[Node], *, reboot_expected: bool
-) -> str:
+def why_not_back(node: Node, mark: Mark | None, *, reboot_expected: bool) -> str:
     """What a node lacks before pods may be placed on it; empty where it is back. One without a mark needs
-    no reboot: it was replaced, or is in service. Nor does one whose drain has not ended: no work was done on it."""
+    no reboot and no devices: it was replaced, or is in service. One whose drain has not ended needs no reboot, since no
+    work was done on it."""
     rebooted = (
         mark is None or mark.phase is MaintenancePhase.DRAINING or node.boot_id != mark.boot_id
     )
@@ -72,11 +69,8 @@ def why_not_back(
         return ""
     if node.labels[SCHEDULABLE] != "true":
         return f"has the label {SCHEDULABLE}={node.labels[SCHEDULABLE]}: virt-handler is not ready"
-    others = [other for other in nodes if SCHEDULABLE in other.labels]
-    wanted = {key for key in node.allocatable if key.startswith(_DEVICES)}
-    if any(_KVM in other.allocatable for other in others):
-        wanted.add(_KVM)
-    missing = sorted(key for key in wanted if not node.allocatable.get(key))
+    devices = mark.devices if mark is not None else ()
+    missing = [key for key in devices if not node.allocatable.get(key)]
     return f"has no allocatable {', '.join(missing)}" if missing else ""
 
 
@@ -168,7 +162,7 @@ class InServiceStep:
         lacks = {
             node.name: why
             for node in self.nodes
-            if (why := why_not_back(node, mark_of(node), all_nodes, reboot_expected=reboot))
+            if (why := why_not_back(node, mark_of(node), reboot_expected=reboot))
         }
         back = [pair for name, pair in marked.items() if name not in lacks]
         if check:
@@ -191,12 +185,15 @@ class InServiceStep:
         require_rights(self.api, rights, role="maintainer")
 
     def _uncordon(self, nodes: t.Sequence[Node]) -> None:
+        begun = {node.name: mark for node in nodes if (mark := mark_of(node)) is not None}
+
         def plan(node: Node) -> Write | None:
-            mark = mark_of(node)
-            return self._unmark(node, mark) if mark is not None else None
+            mark, read = mark_of(node), begun[node.name]
+            if mark is None or (mark.run, mark.since) != (read.run, read.since):
+                return None
+            return self._unmark(node, mark)
 
         writes = [write for node in nodes if (write := plan(node)) is not None]
-        runs = {node.name: mark.run for node in nodes if (mark := mark_of(node)) is not None}
         applied = apply(self.api, writes, recompute=again(plan))
         self.writes += applied.done
         for write in applied.done:
@@ -206,16 +203,16 @@ class InServiceStep:
                 else "in service"
             )
             self.lines.append(f"node {write.target.name}: {state}")
-            record_node_event(self.api, runs[write.target.name], write, "in_service", "")
+            record_node_event(self.api, begun[write.target.name].run, write, "in_service", "")
         errors = [InputError(str(x.write.target), str(x.error), "api") for x in applied.failed]
-        names = {write.target.name for write in applied.done}
+        failed = {x.write.target.name for x in applied.failed}
         if applied.done or applied.unchanged:
             fresh = read_snapshot(self.api, NODES_ONLY).nodes  # read back
             self.nodes = select(self.asked, fresh)
         errors += [
             InputError(f"Node {node.name}", "was put into maintenance again")
             for node in self.nodes
-            if node.name in names and mark_of(node) is not None
+            if node.name in begun.keys() - failed and mark_of(node) is not None
         ]
         if errors:
             raise InvalidInput(errors)

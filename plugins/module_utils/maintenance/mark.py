@@ -23,6 +23,8 @@ from ..scheduler.node_state import UNSCHEDULABLE_TAINT
 
 LONGEST_REASON = 256
 
+_DEVICES = "devices.kubevirt.io/"
+
 _ANNOTATIONS = Pointer(("metadata", "annotations"))
 _MARK = _ANNOTATIONS / MAINTENANCE
 _SERVICED = _ANNOTATIONS / SERVICED
@@ -44,8 +46,9 @@ class MaintenancePhase(str, enum.Enum):
 @dataclass(frozen=True, slots=True)
 class Mark:
     """`run` is the id of the run that wrote it. `boot_id` is the node's when the maintenance began.
-    `cordoned`: this collection cordoned the node, so it may uncordon it. `since` is RFC 3339. `down` says, by
-    kind/namespace/name of the workload, why a restart or a recreation failed: later runs name it, too."""
+    `cordoned`: this collection cordoned the node, so it may uncordon it. `since` is RFC 3339. `devices` are KubeVirt's
+    devices that the node offered when the maintenance began. `down` says, by kind/namespace/name of the workload,
+    why a restart or a recreation failed: later runs name it, too."""
 
     run: str
     reason: str
@@ -53,6 +56,7 @@ class Mark:
     boot_id: str
     cordoned: bool
     since: str
+    devices: tuple[str, ...] = ()
     down: t.Mapping[str, str] = field(default_factory=dict)
 
 
@@ -71,8 +75,9 @@ _TEXTS = ("run", "reason", "phase", "boot_id", "since")
 
 def encode(mark: Mark) -> str:
     body = {**asdict(mark), "phase": str(mark.phase)}
-    if not mark.down:
-        del body["down"]
+    for name in ("devices", "down"):
+        if not body[name]:
+            del body[name]
     return json.dumps(body, separators=(",", ":"))
 
 
@@ -82,7 +87,7 @@ def decode(text: str) -> Mark:
         body = read_annotation(text)
     except DamagedAnnotation as error:
         raise DamagedMark(str(error)) from error
-    down = body.pop("down", {})
+    down, devices = body.pop("down", {}), body.pop("devices", [])
     if set(body) != {*_TEXTS, "cordoned"}:
         raise DamagedMark(f"it is not a map of {', '.join(_TEXTS)} and cordoned")
     wrong = [name for name in _TEXTS if not isinstance(body[name], str)]
@@ -92,7 +97,10 @@ def decode(text: str) -> Mark:
         raise DamagedMark(f"phase is {body['phase'][:40]!r}")
     if not isinstance(down, dict) or not all(map(_is_down, down.items())):
         raise DamagedMark("down is no map of workloads to texts")
-    return Mark(**{**body, "phase": MaintenancePhase(body["phase"]), "down": down})
+    if not isinstance(devices, list) or not all(isinstance(name, str) for name in devices):
+        raise DamagedMark("devices is no list of names")
+    phase = MaintenancePhase(body.pop("phase"))
+    return Mark(**body, phase=phase, devices=tuple(devices), down=down)
 
 
 def _is_down(entry: tuple[str, JSON]) -> bool:
@@ -117,7 +125,9 @@ def begun(
     """The mark of a node when a run begins with it. What an earlier run wrote about the beginning of
     the maintenance stays while the node is cordoned: with the cordon the maintenance was ended."""
     if mark is None or not node.unschedulable:
-        return Mark(run, reason, phase, node.boot_id, not node.unschedulable, now)
+        devices = sorted(key for key in node.allocatable if key.startswith(_DEVICES))
+        offered = tuple(key for key in devices if node.allocatable[key])
+        return Mark(run, reason, phase, node.boot_id, not node.unschedulable, now, offered)
     if phase is MaintenancePhase.CORDONED:
         run, phase = mark.run, mark.phase
     return replace(mark, run=run, phase=phase)

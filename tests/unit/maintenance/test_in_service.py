@@ -19,6 +19,7 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.in_serv
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark import (
     MaintenancePhase,
     Mark,
+    begun,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Node
 from tests.fuzz.cluster import objects
@@ -35,7 +36,11 @@ def node(name: str = "w1", **fields: t.Any) -> Node:
 
 
 def lacks(back: Node, mark: Mark | None = None, *, reboot_expected: bool = False) -> str:
-    return why_not_back(back, mark, [back, node("w2")], reboot_expected=reboot_expected)
+    return why_not_back(back, mark, reboot_expected=reboot_expected)
+
+
+def marked(node: Node, phase: MaintenancePhase = MaintenancePhase.DRAINED) -> Mark:
+    return begun(node, None, run="r1", phase=phase, reason="firmware", now="2026-11-22T19:00:00Z")
 
 
 @pytest.mark.parametrize(
@@ -59,24 +64,28 @@ def lacks(back: Node, mark: Mark | None = None, *, reboot_expected: bool = False
     ],
 )
 def test_node_is_back_when_it_is_ready_and_kubevirt_can_start_vms(back: Node, why: str) -> None:
-    assert why in lacks(back) if why else lacks(back) == ""
+    found = lacks(back, marked(node()))
+    assert why in found if why else found == ""
 
 
-def test_cluster_that_emulates_needs_no_kvm() -> None:
-    emulating = [node(name, allocatable={}) for name in ("w1", "w2")]
-    assert why_not_back(emulating[0], None, emulating, reboot_expected=False) == ""
+@pytest.mark.parametrize("allocatable", [{}, {KVM: 0}, {KVM: 0, VHOST: 1000}])
+def test_node_needs_no_device_that_it_did_not_offer(allocatable: dict[str, int]) -> None:
+    """KubeVirt's device plugin also registers devices that a node lacks: they have 0 for good."""
+    emulating = node(allocatable=allocatable)
+    assert lacks(emulating, marked(emulating)) == ""
+    assert lacks(emulating) == ""
 
 
 @pytest.mark.parametrize("phase", MaintenancePhase)
 def test_node_whose_drain_has_not_ended_needs_no_reboot(phase: MaintenancePhase) -> None:
-    mark = Mark("r1", "firmware", phase, "boot", True, "2026-11-22T19:00:00Z")
+    mark = marked(node(), phase)
     why = lacks(node(), mark, reboot_expected=True)
     assert ("was not rebooted" in why) is (phase is not MaintenancePhase.DRAINING)
     assert lacks(node(), mark) == ""
 
 
 def test_new_boot_id_is_a_reboot() -> None:
-    mark = Mark("r1", "firmware", MaintenancePhase.DRAINED, "boot", True, "2026-11-22T19:00:00Z")
+    mark = marked(node())
     assert lacks(node(), mark, reboot_expected=True) == "was not rebooted (bootID is still boot)"
     assert lacks(node(boot_id="boot2"), mark, reboot_expected=True) == ""
 

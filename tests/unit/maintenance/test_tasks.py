@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import json
 import typing as t
 
 import pytest
@@ -14,6 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.api.client import (
     ApiClient,
     RetryPolicy,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import MAINTENANCE
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
@@ -534,6 +536,19 @@ def test_node_that_is_put_into_maintenance_again_is_named() -> None:
     server.when = "remove"
     back = maintain(server, "in_service", "w1")
     assert back["msg"] == "Node w1: was put into maintenance again"
+
+
+def test_node_that_another_run_took_meanwhile_stays_cordoned() -> None:
+    server = Meddles(three_zones().objects)
+    maintain(server, "cordoned", "w1")
+    there = server.objects[at("w1")]
+    text = there["metadata"]["annotations"][MAINTENANCE]
+    theirs = json.dumps({**json.loads(text), "run": "other", "since": "2026-11-22T20:00:00Z"})
+    server.annotations = {MAINTENANCE: theirs}  # type: ignore[misc]
+    server.first, server.when = True, "remove"
+    back = maintain(server, "in_service", "w1")
+    assert back["msg"] == "Node w1: was put into maintenance again"
+    assert there["metadata"]["annotations"] == {MAINTENANCE: theirs}
 
 
 def test_node_that_is_put_in_service_when_its_drain_ends_is_named() -> None:
