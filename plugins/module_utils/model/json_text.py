@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decode JSON texts from the cluster, which may be nested too deeply.
+"""Decode JSON texts from the cluster, which may be nested too deeply, and bound those written to it.
 
 Of an object only the part that is nested too deeply is dropped. An annotation is read in full or not at all.
 The API server takes some 10,000 maps and lists inside each other in a field whose unknown fields are kept
@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
+from itertools import accumulate
 
 from .json_pointer import JSON
 
@@ -56,6 +58,12 @@ def read_annotation(text: str) -> dict[str, JSON]:
     ):
         raise DamagedAnnotation("its JSON is nested too deeply")
     return content
+
+
+def cut(text: str, size: int) -> str:
+    """The beginning of a text that JSON writes in at most `size` characters: it writes some as 2, 6 or 12."""
+    ends = accumulate(len(json.dumps(character)) - 2 for character in text[:size])
+    return text[: bisect_right(list(ends), size)]
 
 
 def decoded(text: bytes) -> JSON:

@@ -17,7 +17,7 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from ..model.json_pointer import JSON
-from ..model.json_text import read_annotation
+from ..model.json_text import cut, read_annotation
 from ..model.kinds import VMI
 from ..model.objects import Ref, is_object_name
 from ..model.plan import Method
@@ -26,7 +26,7 @@ from .move import MoveRecord, Outcome, Phase
 VERSION = 1
 
 NOTE_LIMIT = 300
-"""The most characters of a move's note, which says why the move waits."""
+"""The most characters that JSON writes for a move's note, which says why the move waits."""
 
 
 _ROOM = 200 * 1024
@@ -259,7 +259,7 @@ def _record_json(record: MoveRecord) -> dict[str, JSON]:
         "attempt": record.attempt,
         "begun": round(record.begun, 1),
         "phase": str(record.phase),
-        "note": record.note[:NOTE_LIMIT],
+        "note": cut(record.note, NOTE_LIMIT),
         "node_selector": dict(record.node_selector),
     }
 
@@ -277,7 +277,7 @@ def _record(item: t.Mapping[str, JSON]) -> MoveRecord:
         attempt=int(item["attempt"]),
         begun=float(item["begun"]),
         phase=Phase(item["phase"]),
-        note=str(item["note"])[:NOTE_LIMIT],
+        note=cut(str(item["note"]), NOTE_LIMIT),
         node_selector=tuple(
             sorted((str(key), str(value)) for key, value in item["node_selector"].items())
         ),

@@ -205,8 +205,10 @@ def test_journal_that_is_nested_too_deeply_is_refused(text: str) -> None:
         journals.read(text)
 
 
-def test_no_move_begins_while_the_journal_is_full() -> None:
-    """An annotation has at most 256 KiB, and the name of a pod at most 253 characters."""
+@pytest.mark.parametrize("character", ["n", '"', "\\", "\n", "\u00e9", "\u6c34", "\U0001f600"])
+def test_no_move_begins_while_the_journal_is_full(character: str) -> None:
+    """JSON writes some characters of the notes as several. An annotation has at most 256 KiB, and the name
+    of a pod at most 253 characters."""
     journal = RunJournal("r1", "x")
     while journals.has_room(journal):
         name = f"{len(journal.records):0253}"
@@ -214,7 +216,9 @@ def test_no_move_begins_while_the_journal_is_full() -> None:
         moving = replace(record(name[-60:], Method.EVICT), instance=pod, workload=pod)
         journal = journal.begin(moving, [moving.uid])
     with_notes = replace(
-        journal, records=tuple(replace(x, note="n" * 300) for x in journal.records)
+        journal, records=tuple(replace(x, note=character * 300) for x in journal.records)
     )
     assert len(with_notes.records) > 100
-    assert len(journals.write(with_notes)) < 256 * 1024
+    text = journals.write(with_notes)
+    assert len(text) < 256 * 1024
+    assert all(record.note in character * 300 for record in journals.read(text).records)
