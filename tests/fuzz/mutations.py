@@ -180,7 +180,22 @@ def revision_changes(draw: t.Any, objects: Objects) -> None:
     data = revision.pop("data", {})
     if draw(st.integers(0, 4)) > 0:
         data = draw(values) if draw(st.integers(0, 4)) == 0 else mutated(draw, data)
+        if draw(st.booleans()):
+            data = _with_other_names(data, draw(st.sampled_from([1, [1]])))
         revision["data"] = storable(data)
+
+
+def _with_other_names(value: t.Any, name: t.Any) -> t.Any:
+    """JSON in which each list item with a name has this one."""
+    if isinstance(value, dict):
+        return {key: _with_other_names(inner, name) for key, inner in value.items()}
+    if not isinstance(value, list):
+        return value
+    items = [_with_other_names(item, name) for item in value]
+    return [
+        {**item, "name": name} if isinstance(item, dict) and "name" in item else item
+        for item in items
+    ]
 
 
 Change = t.Callable[[Objects], st.SearchStrategy[None]]

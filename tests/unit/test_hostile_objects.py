@@ -269,6 +269,24 @@ def test_a_revision_of_another_form_ends_no_task(objects: Objects, data: Object)
     assert "missing or damaged" in result["msg"]
 
 
+@pytest.mark.parametrize("name", [1, [1]])
+def test_a_revision_that_is_nested_too_deeply_or_has_odd_names_ends_no_task(
+    objects: Objects, name: t.Any
+) -> None:
+    deep = functools.reduce(lambda inner, _level: {"a": inner}, range(600), {"name": name})
+    for path in of_kind(objects, "ControllerRevision"):
+        objects[path] |= {
+            "data": {"spec": {"template": {"spec": {"domain": deep, "volumes": [{"name": name}]}}}}
+        }
+    for path in of_kind(objects, "VirtualMachineInstance"):
+        vmi = objects[path]
+        vmi["status"]["conditions"] = [{"type": "LiveMigratable", "status": "False"}]
+        vmi["spec"] = {**vmi["spec"], "domain": {"cpu": {"cores": 7}}, "volumes": [{"name": "b"}]}
+    drain = {"nodes": ["w1"], "state": "drained", "vm_policy": "restart"}
+    result, _writes = checks.check(("node_maintenance", drain, True), objects)
+    assert "a restart would also apply" in str(result)
+
+
 def test_thousands_of_tolerations_stall_nothing(objects: Objects) -> None:
     tolerations = [{"key": f"k{n}", "effect": "NoSchedule"} for n in range(4000)]
     for path in of_kind(objects, "Pod", "VirtualMachineInstance"):

@@ -402,11 +402,12 @@ def _changes(values: tuple[JSON, JSON, JSON], path: str) -> t.Iterator[str]:
 
 
 def _by_name(value: JSON) -> t.Mapping[str, JSON] | None:
-    """The items of a list by their names; None where they have none."""
+    """The items of a list by their names; None where some have none. The data of a ControllerRevision has
+    no schema, so a name may be no text."""
     items = value or []
     if not isinstance(items, list):
         return None
-    named = {x["name"]: x for x in items if isinstance(x, dict) and "name" in x}
+    named = {x["name"]: x for x in items if isinstance(x, dict) and isinstance(x.get("name"), str)}
     return named if len(named) == len(items) else None
 
 

@@ -29,6 +29,7 @@ from ..cluster.access import Right
 from ..kubevirt.moving import PERMISSION, applies_more, changes_since_start
 from ..model import kinds as names
 from ..model.json_pointer import JSON
+from ..model.json_text import shallow
 from ..model.kinds import (
     FIELD_MANAGER,
     KINDS,
@@ -204,7 +205,7 @@ class StartRevisions:
             manifest = self._api.get(path)
         except NotFound:
             return None
-        data = manifest.get("data")
+        data = shallow(manifest.get("data"))
         spec = data.get("spec") if isinstance(data, dict) else None
         damaged = not isinstance(spec, dict) or not isinstance(spec.get("template", {}), dict)
         return None if damaged else spec

@@ -387,7 +387,7 @@ def test_plain_pod_and_replica_are_recreated() -> None:
     assert takes_effect(replicas, running({"affinity": AFFINITY}).vmi, STAGE) == "migration"
 
 
-STARTED = {
+STARTED: dict[str, t.Any] = {
     "runStrategy": "Always",
     "instancetype": {"kind": "VirtualMachineInstancetype", "name": "small"},
     "template": {
@@ -409,10 +409,11 @@ def changed_since_start(
     follow: t.Callable[[t.Any], None] = lambda _vmi: None,
     conditions: t.Sequence[t.Any] = (),
     rollout_strategy: str = "LiveUpdate",
+    started: t.Mapping[str, t.Any] = STARTED,
 ) -> tuple[str, ...]:
     """What a restart would apply after `change` to the VM's spec; the VMI followed with `follow`."""
     spec = copy.deepcopy(STARTED)
-    vmi = copy.deepcopy(t.cast("dict[str, t.Any]", STARTED["template"]))
+    vmi = copy.deepcopy(STARTED["template"])
     change(spec)
     follow(vmi)
     manifest = {"metadata": {}, "spec": spec, "status": {"conditions": conditions}}
@@ -426,7 +427,7 @@ def changed_since_start(
         vmi["spec"],
         annotations=vmi["metadata"]["annotations"],
     )
-    return changes_since_start(STARTED, vm, instance, Platform(rollout_strategy=rollout_strategy))
+    return changes_since_start(started, vm, instance, Platform(rollout_strategy=rollout_strategy))
 
 
 @pytest.mark.parametrize(
@@ -488,6 +489,17 @@ def test_live_update_that_the_vmi_has_is_no_pending_change() -> None:
         template["metadata"]["annotations"]["descheduler.alpha.kubernetes.io/evict"] = ""
 
     assert changed_since_start(lambda spec: change(spec["template"]), change) == ()
+
+
+@pytest.mark.parametrize("name", [1, 1.5, True, None, [1], {}, {"a": "b"}])
+def test_name_in_a_controller_revision_that_is_no_text_names_the_whole_list(name: t.Any) -> None:
+    started = copy.deepcopy(STARTED)
+    started["template"]["spec"]["volumes"][0]["name"] = name
+
+    def change(spec: t.Any) -> None:
+        spec["template"]["spec"]["volumes"].pop()
+
+    assert changed_since_start(change, started=started) == ("volumes",)
 
 
 @pytest.mark.parametrize(
