@@ -41,7 +41,7 @@ from .mark import (
     MaintenancePhase,
     again,
     begun,
-    is_marked,
+    has_begun,
     mark_of,
     mark_write,
     unmarked,
@@ -182,7 +182,7 @@ class DrainStep(RolloutStep):
     def _outside_of_window(self) -> str:
         """Why the maintenance does not begin now; empty where it may, or has begun."""
         window, now = self.asked.window, datetime.datetime.now(datetime.timezone.utc)
-        if window is None or now in window or any(map(is_marked, self.nodes)):
+        if window is None or now in window or any(map(has_begun, self.nodes)):
             return ""
         return f"outside of the window from {window}"
 
@@ -210,13 +210,13 @@ class DrainStep(RolloutStep):
             )
         )
         if refused := refusing(findings, self.asked.allow_findings, continues=self._continues()):
-            marked = [node.name for node in self.nodes if is_marked(node)]
+            marked = [node.name for node in self.nodes if has_begun(node)]
             raise refusal(refused, self._undo_hint(marked)) if marked else refusal(refused)
         return findings
 
     def _continues(self) -> bool:
         """Whether an earlier run has begun to drain the nodes."""
-        marks = [mark_of(node) for node in self.nodes]
+        marks = [mark_of(node) if node.unschedulable else None for node in self.nodes]
         return all(
             mark is not None and mark.phase is not MaintenancePhase.CORDONED for mark in marks
         )

@@ -119,6 +119,11 @@ def is_marked(node: Node) -> bool:
     return MAINTENANCE in node.annotations
 
 
+def has_begun(node: Node) -> bool:
+    """Whether a maintenance of the node has begun and goes on: with its cordon it was ended."""
+    return node.unschedulable and is_marked(node)
+
+
 def begun(
     node: Node, mark: Mark | None, *, run: str, phase: MaintenancePhase, reason: str, now: str
 ) -> Mark:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import datetime
 import json
 import typing as t
 
@@ -82,6 +83,38 @@ def test_drain_that_continues_is_not_refused_for_its_vms() -> None:
     assert drained["msg"].startswith("not drained: VirtualMachine shop/w1-3 on w1: ")
     vmis = server.of("virtualmachineinstances")
     assert [name for name, x in vmis.items() if x["status"]["nodeName"] == "w1"] == ["w1-3"]
+
+
+def uncordon(server: KubeVirt) -> None:
+    """By another client: the mark stays."""
+    server.objects[at("w1")]["spec"] = {}
+
+
+def test_drain_of_a_node_that_was_uncordoned_since_is_refused_as_a_new_one() -> None:
+    server = three_zones()
+    begun(server)
+    uncordon(server)
+    condition = {"type": "LiveMigratable", "status": "False", "reason": "DisksNotLiveMigratable"}
+    server._change(f"{VMIS}/w1-3", "status", {"conditions": [condition]})
+    before = len(server.writes)
+
+    drained = maintain(server, "drained", "w1")
+    assert [error["object"] for error in drained["errors"]] == ["not_migratable"]
+    assert drained["msg"].endswith(" No node was cordoned.")
+    assert len(server.writes) == before
+
+
+def test_node_that_was_uncordoned_since_waits_for_the_window() -> None:
+    server = three_zones()
+    maintain(server, "drained", "w1")
+    uncordon(server)
+    before = len(server.writes)
+
+    now, hour = datetime.datetime.now(datetime.timezone.utc), datetime.timedelta(hours=1)
+    window = {"start": f"{now + hour:%H:%M}", "end": f"{now + 2 * hour:%H:%M}"}
+    drained = maintain(server, "drained", "w1", window=window)
+    assert drained["stop_reason"].startswith("outside of the window from ")
+    assert len(server.writes) == before
 
 
 class Restarts(KubeVirt):
