@@ -1,0 +1,72 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The modules that the role placement_maintenance calls, as actions on a cluster that is a JSON file.
+
+The variable `played_cluster` has its path. It holds `nodes`, by name, `window_open`, and `calls`, one line
+for each task.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+
+from ansible.plugins.action import ActionBase
+
+Node = dict[str, t.Any]
+Result = dict[str, t.Any]
+CORDON = {"op": "remove", "path": "/spec/unschedulable"}
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]
+    """node_maintenance. The other modules only find nothing to do."""
+
+    def run(self, tmp: str | None = None, task_vars: Result | None = None) -> Result:
+        file = Path((task_vars or {})["played_cluster"])
+        cluster = json.loads(file.read_text())
+        args, check = self._task.args, self._task.check_mode
+        name = self._task.action.rpartition(".")[2]
+        if name == "node_maintenance":
+            name = args["state"]
+        words = [name, "check" if check else "", ",".join(args.get("nodes", ()))]
+        cluster["calls"].append(" ".join(word for word in words if word))
+        nodes = [cluster["nodes"][node] for node in args.get("nodes", ())]
+        result: Result = {"moves": [], "stop_reason": "", "rules": [{"namespace": "shop"}]}
+        if name == "in_service":
+            result |= put_in_service(nodes, args, check=check)
+        elif name in ("cordoned", "drained"):
+            result |= drain(nodes, cluster, args, check=check)
+        result["nodes"] = [
+            {**node, "state": "drained" if node["since"] else "in_service"} for node in nodes
+        ]
+        file.write_text(json.dumps(cluster))
+        return result
+
+
+def put_in_service(nodes: list[Node], args: Result, *, check: bool) -> Result:
+    marked = [node for node in nodes if node["since"]]
+    if check:
+        writes = [
+            {"name": x["name"], "patch": [CORDON] if x["unschedulable"] else []} for x in marked
+        ]
+        return {"writes": writes}
+    if lacking := [node["name"] for node in nodes if not node["ready"]]:
+        return {"failed": True, "msg": f"not back: {lacking}"}
+    for node in marked:
+        node |= {"since": None, "unschedulable": False, "change_id": args["change_id"]}
+    return {}
+
+
+def drain(nodes: list[Node], cluster: Result, args: Result, *, check: bool) -> Result:
+    begun = any(node["since"] and node["unschedulable"] for node in nodes)
+    if args.get("window") and not cluster["window_open"] and not begun:
+        return {"stop_reason": "outside of the window"}
+    assumed = args.get("assume_in_service", ())
+    others = [x for x in cluster["nodes"].values() if x["since"] and x["name"] not in assumed]
+    if nodes and len({node["zone"] for node in [*nodes, *others]}) > 1:
+        return {"failed": True, "msg": "would be in maintenance in 2 topology domains"}
+    if not check:
+        for node in nodes:
+            node |= {"since": "2026-11-22T19:00:00Z", "ours": True, "unschedulable": True}
+    return {}

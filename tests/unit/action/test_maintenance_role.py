@@ -1,0 +1,120 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the role placement_maintenance does after a job that ended early."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from tests.unit.action.plays import Task, played
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+DOUBLE = Path(__file__).with_name("maintenance_double.py")
+SINCE = "2026-11-22T19:00:00Z"
+GATE = "the gate is closed"
+Node = dict[str, t.Any]
+
+
+def node(name: str, zone: str, **values: t.Any) -> Node:
+    return {
+        "name": name,
+        "zone": zone,
+        "since": None,
+        "ours": False,
+        "unschedulable": False,
+        "change_id": None,
+        "ready": True,
+        **values,
+    }
+
+
+def done(name: str, zone: str) -> Node:
+    return node(name, zone, change_id="CHG1")
+
+
+def drained(name: str, zone: str, *, unschedulable: bool = True) -> Node:
+    return node(name, zone, since=SINCE, ours=True, unschedulable=unschedulable)
+
+
+class Played(t.NamedTuple):
+    """A play that has ended: the tasks of modules that it ran, its output, and the nodes."""
+
+    calls: list[str]
+    output: str
+    failed: bool
+    nodes: dict[str, Node]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a collection that has this role, and actions that play its modules."""
+    collection = tmp_path / "collections" / "ansible_collections" / "virt" / "placement"
+    (collection / "plugins" / "action").mkdir(parents=True)
+    for name in ("node_maintenance", "rollout", "rules_info", "topology_info"):
+        (collection / "plugins" / "action" / f"{name}.py").symlink_to(DOUBLE)
+    for name in ("lookup", "module_utils", "modules", "plugin_utils"):
+        (collection / "plugins" / name).symlink_to(CHECKOUT / "plugins" / name)
+    for role, file in (("preflight", "main.yml"), ("verify", "verify.yml")):
+        tasks = collection / "roles" / f"placement_{role}" / "tasks"
+        tasks.mkdir(parents=True)
+        (tasks / file).write_text("[]")
+    maintenance = CHECKOUT / "roles" / "placement_maintenance"
+    (collection / "roles" / maintenance.name).symlink_to(maintenance)
+    (tmp_path / "gate.yml").write_text(json.dumps([{"ansible.builtin.fail": {"msg": GATE}}]))
+    monkeypatch.setenv("ANSIBLE_COLLECTIONS_PATH", str(tmp_path / "collections"))
+    return tmp_path
+
+
+def maintained(
+    folder: Path, nodes: list[Node], *uses: dict[str, t.Any], window_open: bool = True
+) -> Played:
+    """The role, once for each of `uses`, with these variables without their prefix."""
+    file = folder / "cluster.json"
+    by_name = {node["name"]: node for node in nodes}
+    file.write_text(json.dumps({"nodes": by_name, "window_open": window_open, "calls": []}))
+    tasks: list[Task] = []
+    for use in uses:
+        variables = {"nodes": list(by_name), **use}
+        given = {f"placement_maintenance_{name}": value for name, value in variables.items()}
+        role = {"name": "virt.placement.placement_maintenance", "rolespec_validate": False}
+        names = {**given, "played_cluster": str(file)}
+        tasks.append({"ansible.builtin.include_role": role, "vars": names})
+    ended = played(folder, tasks, "-v")
+    after = json.loads(file.read_text())
+    return Played(
+        after["calls"], ended.stdout + ended.stderr, ended.returncode != 0, after["nodes"]
+    )
+
+
+def gated(folder: Path, **options: t.Any) -> dict[str, t.Any]:
+    return {"change_id": "CHG1", "gate_tasks": str(folder / "gate.yml"), **options}
+
+
+@pytest.mark.parametrize("left", [[], [node("w3", "b")]], ids=["no node left", "a node left"])
+def test_gate_is_checked_again_before_the_nodes_that_are_left(
+    folder: Path, left: list[Node]
+) -> None:
+    play = maintained(folder, [done("w1", "a"), *left], gated(folder))
+    assert play.failed
+    assert GATE in play.output
+    assert "drained w3" not in play.calls
+    assert "rollout" not in play.calls
+
+
+@pytest.mark.parametrize("state", ["serviced", "drained", "in_service"])
+def test_gate_is_not_checked_before_a_new_change(folder: Path, state: str) -> None:
+    play = maintained(folder, [node("w1", "a")], gated(folder, state=state))
+    assert "drained w1" in play.calls or state == "in_service"
+    assert (GATE in play.output) == (state != "drained")
+
+
+def test_gate_waits_for_the_node_that_an_earlier_job_has_begun(folder: Path) -> None:
+    """That node began after the gate: a gate that needs all nodes would never pass before it is done."""
+    play = maintained(folder, [done("w1", "a"), drained("w3", "b")], gated(folder))
+    assert play.failed
+    assert play.calls[-2:] == ["drained w3", "in_service w3"]
+    assert GATE in play.output
