@@ -74,6 +74,10 @@ class DrainState(RolloutState):
     restarts: dict[str, str] = field(default_factory=dict)
 
 
+class _OutsideOfWindow(Exception):
+    """The maintenance must not begin now."""
+
+
 class DrainStep(RolloutStep):
     """`writes` are the changes of nodes, `nodes` the selected ones as they were read last, `findings`
     those of the preflight."""
@@ -186,9 +190,17 @@ class DrainStep(RolloutStep):
             return ""
         return f"outside of the window from {window}"
 
+    def run(self) -> StepResult:
+        try:
+            return super().run()
+        except _OutsideOfWindow as outside:  # another run has left moves in the journal
+            result = self.result(finished=True)
+            self._report_not_begun(result, str(outside))
+            return result
+
     def refuse(self, view: View, _plan: Plan) -> None:
         if reason := self._outside_of_window():
-            raise InvalidInput([InputError("window", f"{reason}: no node was cordoned")])
+            raise _OutsideOfWindow(reason)
         check_limits(self.asked, self.nodes, self._all_nodes)
         if self.asked.state != "drained" or self.drain.checked:
             return
@@ -303,7 +315,8 @@ class DrainStep(RolloutStep):
         ]
 
     def _report_not_begun(self, result: StepResult, reason: str) -> None:
-        self.report.lines.append(f"{', '.join(self.drain.nodes)}: not begun, {reason}")
+        names = ", ".join(self.drain.nodes)
+        self.report.lines.append(f"{names}: not begun, {reason}" if names else reason)
         result.stop_reason = reason
 
     def undone(self, records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> str:
