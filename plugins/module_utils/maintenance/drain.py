@@ -63,7 +63,7 @@ class DrainState(RolloutState):
     """`nodes` are those of the run, with their uids. `checked`: the findings about them were reported.
     `cordoned`: this run has cordoned them. `totals` and `left` are the numbers of pods on each node at the
     beginning, and as they were reported last. `not_ready` are the nodes that were reported so. `restarts`
-    says, by kind/namespace/name of the workload, why a restart or a recreation failed."""
+    says, by node and kind/namespace/name of the workload, why a restart or a recreation failed."""
 
     nodes: dict[str, str] = field(default_factory=dict)
     checked: bool = False
@@ -71,7 +71,7 @@ class DrainState(RolloutState):
     totals: dict[str, int] = field(default_factory=dict)
     left: dict[str, int] = field(default_factory=dict)
     not_ready: list[str] = field(default_factory=list)
-    restarts: dict[str, str] = field(default_factory=dict)
+    restarts: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 class _OutsideOfWindow(Exception):
@@ -292,21 +292,22 @@ class DrainStep(RolloutStep):
         return result
 
     def _note_restarts(self, reconciler: Reconciler) -> None:
-        """Write restarts that failed to the marks: another run may be the one that ends the drain."""
-        failed = {
-            f"{move['kind']}/{move['namespace']}/{move['name']}": move["reason"][:NOTE_LIMIT]
-            for move in self.report.moves
-            if move["state"] == "failed" and move["method"] in ("restart", "recreate")
-        }
-        if failed.keys() - self.drain.restarts.keys():
-            self.drain.restarts |= failed
+        """Write restarts that failed to the marks of their nodes: another run may end the drain."""
+        restarts = self.drain.restarts
+        known = sum(map(len, restarts.values()))
+        for move in self.report.moves:
+            if move["state"] == "failed" and move["method"] in ("restart", "recreate"):
+                workload = f"{move['kind']}/{move['namespace']}/{move['name']}"
+                failed = restarts.setdefault(move["from_node"], {})
+                failed[workload] = move["reason"][:NOTE_LIMIT]
+        if sum(map(len, restarts.values())) > known:
             api, run = reconciler.keeper.api_while_ours(), self.state.run
             self.writes += self._apply(api, MaintenancePhase.DRAINING, run).done
 
     def _not_running(self, view: View) -> list[str]:
         """The workloads that do not run since this run or an earlier one restarted them, with the reasons."""
-        earlier = [mark.down for mark in map(mark_of, self.nodes) if mark is not None]
-        restarts = [*earlier, self.drain.restarts]
+        marks = [mark.down for mark in map(mark_of, self.nodes) if mark is not None]
+        restarts = [*marks, *self.drain.restarts.values()]
         workloads = {Ref(*key.split("/")): why for down in restarts for key, why in down.items()}
         return [
             f"{workload}: {why}"
@@ -421,7 +422,7 @@ class DrainStep(RolloutStep):
         reason = self.asked.reason
         new = begun(node, mark, run=run, phase=phase, reason=reason, now=timestamp())
         drained = phase is MaintenancePhase.DRAINED
-        down = {} if drained else {**new.down, **self.drain.restarts}
+        down = {} if drained else {**new.down, **self.drain.restarts.get(node.name, {})}
         return mark_write(node, replace(new, down=down))
 
     def _apply(self, api: ApiClient, phase: MaintenancePhase, run: str) -> Applied:

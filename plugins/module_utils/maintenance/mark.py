@@ -12,9 +12,10 @@ import enum
 import json
 import typing as t
 from dataclasses import asdict, dataclass, field, replace
+from itertools import accumulate
 
 from ..model.json_pointer import JSON, Pointer
-from ..model.json_text import DamagedAnnotation, read_annotation
+from ..model.json_text import DamagedAnnotation, cut, read_annotation
 from ..model.kinds import MAINTENANCE, SERVICED
 from ..model.manifests import node_from_manifest
 from ..model.objects import Node
@@ -22,6 +23,9 @@ from ..model.write import Operation, Write
 from ..scheduler.node_state import UNSCHEDULABLE_TAINT
 
 LONGEST_REASON = 256
+
+DOWN_LIMIT = 32 * 1024
+"""The most characters of `down` as JSON: all annotations of a node have 256 KiB."""
 
 _DEVICES = "devices.kubevirt.io/"
 
@@ -74,11 +78,26 @@ _TEXTS = ("run", "reason", "phase", "boot_id", "since")
 
 
 def encode(mark: Mark) -> str:
-    body = {**asdict(mark), "phase": str(mark.phase)}
+    body = {**asdict(mark), "phase": str(mark.phase), "down": _with_limit(mark.down)}
     for name in ("devices", "down"):
         if not body[name]:
             del body[name]
+    return _json(body)
+
+
+def _json(body: JSON) -> str:
     return json.dumps(body, separators=(",", ":"))
+
+
+def _with_limit(down: t.Mapping[str, str]) -> dict[str, str]:
+    """With shorter reasons if DOWN_LIMIT needs it. If even the names do not fit: the first names, each with
+    the number of all."""
+    room = DOWN_LIMIT - len(_json(dict.fromkeys(down, "")))
+    if room >= 0:
+        return {name: cut(why, room // len(down)) for name, why in down.items()}
+    one = f"one of {len(down)} that do not run"
+    ends = accumulate(len(_json({name: one})) for name in down)
+    return {name: one for name, end in zip(down, ends, strict=True) if end <= DOWN_LIMIT}
 
 
 def decode(text: str) -> Mark:

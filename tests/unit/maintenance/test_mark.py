@@ -124,6 +124,29 @@ def test_workloads_that_are_down_are_read_as_they_were_written() -> None:
     assert decode(encode(down)) == down
 
 
+@pytest.mark.parametrize("character", ["n", '"', "\U0001f600"])
+@pytest.mark.parametrize("count", [1, 100, 300, 1000, 5000])
+def test_mark_has_room_for_any_number_of_workloads_that_are_down(
+    count: int, character: str
+) -> None:
+    """Reasons become shorter, then the rest of the names becomes a number."""
+    names = [f"VirtualMachine/shop/{number:060}" for number in range(count)]
+    mark = replace(MARK, down=dict.fromkeys(names, character * 300))
+    text = encode(mark)
+    assert len(text) < 32 * 1024 + 256
+    down = decode(text).down
+    assert list(down) == names[: len(down)]
+    assert encode(replace(mark, down={**down, **mark.down})) == text, (
+        "the same when it is written again"
+    )
+    if count <= 300:
+        assert list(down) == names
+        assert all(why and why in character * 300 for why in down.values())
+    else:
+        assert len(down) > 250
+        assert set(down.values()) == {f"one of {count} that do not run"}
+
+
 def test_change_that_was_done_is_recorded_when_the_mark_goes() -> None:
     marked = node(unschedulable=True, mark=encode(MARK))
     write = unmark_write(marked, replace(MARK, phase=MaintenancePhase.DRAINED), "CHG1")

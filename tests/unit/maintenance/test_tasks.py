@@ -192,6 +192,19 @@ def test_each_run_names_the_vms_that_an_earlier_one_has_left_down() -> None:
     assert '"down"' not in server.objects[at("w1")]["metadata"]["annotations"][MARK]
 
 
+def test_mark_of_a_node_names_only_the_vms_that_left_that_node() -> None:
+    server = Restarts(three_zones().objects)
+    options = {"vm_policy": "restart", "allow_findings": ["pending_changes"], "move_timeout": 1}
+    options |= {"nodes": ["w1", "w3"], "max_nodes": 2}
+    server.objects[at("w3")]["metadata"]["labels"][cluster.ZONE] = "a"
+    drained = maintain(server, "drained", "", **options)
+    assert "VirtualMachine shop/w1-0: " in drained["msg"]
+    assert "VirtualMachine shop/w3-0: " in drained["msg"]
+    for name in ("w1", "w3"):
+        mark = json.loads(server.objects[at(name)]["metadata"]["annotations"][MARK])
+        assert {key.split("/")[2][:2] for key in mark["down"]} == {name}
+
+
 def test_vm_that_stays_pending_is_no_failure_where_no_place_is_allowed() -> None:
     allowed = {"allow_findings": ["pending_changes", "no_place"], "move_timeout": 1}
     server = Restarts(three_zones().objects)
