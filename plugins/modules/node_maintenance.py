@@ -70,7 +70,7 @@ options:
     default: migrate
   reboot_expected:
     description:
-      - With O(state=in_service), also wait until the nodes have rebooted since they were put into maintenance. Compares
+      - With O(state=in_service), also wait until the nodes have rebooted since they were drained. Compares
         C(status.nodeInfo.bootID).
     type: bool
     default: false

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import typing as t
 from dataclasses import dataclass, field, replace
 
@@ -27,6 +28,7 @@ from ..model.plan import Plan
 from ..model.snapshot import Snapshot
 from ..model.write import Write
 from ..rollout import report
+from ..rollout.handover import new_run
 from ..rollout.journal import NOTE_LIMIT
 from ..rollout.move import MoveRecord, Phase
 from ..rollout.reconcile import Reconciler, Reconciliation
@@ -54,6 +56,10 @@ from .read_preflight import read_preflight
 EMPTY = 2
 """Readings in a row that show no pod on the nodes: one may have missed a pod that was just bound."""
 
+PlanMark = t.Callable[[Node], "Write | None"]
+"""The write of the mark that a node is to have."""
+
+_NOT_OURS = "was put in service, or taken by another run, during its maintenance"
 _EVERYTHING = ReadScope(pods="all", quotas=True)
 _ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
 
@@ -121,8 +127,10 @@ class DrainStep(RolloutStep):
                 if self.asked.state == "cordoned"
                 else MaintenancePhase.DRAINED
             )
-            self.writes = self._marks(last, "check-mode")
-            result.changed = result.changed or bool(self.writes)
+            self.writes = self._planned(self._marks(last, "check-mode"))
+        elif self.asked.state == "drained":
+            self.writes = self._planned(self._boots(view, "check-mode"))
+        result.changed = result.changed or bool(self.writes)
 
     def read_cluster(
         self,
@@ -286,10 +294,26 @@ class DrainStep(RolloutStep):
         elif self.asked.state == "drained" and self.drain.cordoned:
             self._write(self.api, MaintenancePhase.DRAINED, self.state.run)
             self.nodes = self._still_ours(read_snapshot(self.api, NODES_ONLY))
-            result.changed = self.state.changed = result.changed or self.report.changed
-        elif self.asked.state == "drained" and self.nodes:
-            self._preflight(view)  # the nodes were drained before: work on them may follow
+        elif self.asked.state == "drained":
+            boots = self._boots(view, run := new_run())
+            self._write(self.api, MaintenancePhase.DRAINED, run, boots)
+        result.changed = self.state.changed = result.changed or self.report.changed
         return result
+
+    def _boots(self, view: View, run: str) -> PlanMark:
+        """The marks of nodes that an earlier run has drained: work on them may follow, and a reboot before it
+        proves nothing about it. Raises InvalidInput where the work must not begin."""
+        if self.nodes:
+            self._preflight(view)
+
+        def plan(node: Node) -> Write | None:
+            mark = mark_of(node)
+            if not node.unschedulable or mark is None or mark.phase is not MaintenancePhase.DRAINED:
+                raise InvalidInput([InputError(f"Node {node.name}", _NOT_OURS)])
+            same = mark.boot_id == node.boot_id
+            return None if same else mark_write(node, replace(mark, run=run, boot_id=node.boot_id))
+
+        return plan
 
     def _note_restarts(self, reconciler: Reconciler) -> None:
         """Write restarts that failed to the marks of their nodes: another run may end the drain."""
@@ -302,7 +326,7 @@ class DrainStep(RolloutStep):
                 failed[workload] = move["reason"][:NOTE_LIMIT]
         if sum(map(len, restarts.values())) > known:
             api, run = reconciler.keeper.api_while_ours(), self.state.run
-            self.writes += self._apply(api, MaintenancePhase.DRAINING, run).done
+            self.writes += self._apply(api, self._marks(MaintenancePhase.DRAINING, run)).done
 
     def _not_running(self, view: View) -> list[str]:
         """The workloads that do not run since this run or an earlier one restarted them, with the reasons."""
@@ -396,7 +420,7 @@ class DrainStep(RolloutStep):
             elif not node.unschedulable:
                 why = "was uncordoned during its maintenance, by another client"
             elif not self._is_ours(node):
-                why = "was put in service, or taken by another run, during its maintenance"
+                why = _NOT_OURS
             if why:
                 errors.append(InputError(f"Node {name}", f"{why}: nothing more is moved"))
         if errors:
@@ -412,10 +436,13 @@ class DrainStep(RolloutStep):
         ran = mark is not None and mark.run == self.state.run
         return ran or (mark is not None and self.asked.state == "cordoned")
 
-    def _marks(self, phase: MaintenancePhase, run: str) -> list[Write]:
-        return [write for node in self.nodes if (write := self._mark(node, phase, run)) is not None]
+    def _planned(self, plan: PlanMark) -> list[Write]:
+        return [write for node in self.nodes if (write := plan(node)) is not None]
 
-    def _mark(self, node: Node, phase: MaintenancePhase, run: str) -> Write | None:
+    def _marks(self, phase: MaintenancePhase, run: str) -> PlanMark:
+        return functools.partial(self._mark, phase, run)
+
+    def _mark(self, phase: MaintenancePhase, run: str, node: Node) -> Write | None:
         mark = mark_of(node)
         if self.drain.cordoned and not (node.unschedulable and self._is_ours(node)):
             raise InvalidInput([InputError(f"Node {node.name}", "was put in service meanwhile")])
@@ -425,16 +452,18 @@ class DrainStep(RolloutStep):
         down = {} if drained else {**new.down, **self.drain.restarts.get(node.name, {})}
         return mark_write(node, replace(new, down=down))
 
-    def _apply(self, api: ApiClient, phase: MaintenancePhase, run: str) -> Applied:
-        writes = self._marks(phase, run)
-        return apply(api, writes, recompute=again(lambda node: self._mark(node, phase, run)))
+    def _apply(self, api: ApiClient, plan: PlanMark) -> Applied:
+        return apply(api, self._planned(plan), recompute=again(plan))
 
-    def _write(self, api: ApiClient, phase: MaintenancePhase, run: str) -> None:
+    def _write(
+        self, api: ApiClient, phase: MaintenancePhase, run: str, boots: PlanMark | None = None
+    ) -> None:
         """Write the marks. Raises InvalidInput where a node could not be written."""
-        applied = self._apply(api, phase, run)
+        applied = self._apply(api, boots or self._marks(phase, run))
         self.writes += applied.done
         self.report.changed |= bool(applied.done)
         verb = {MaintenancePhase.DRAINING: "cordoned, to be drained"}.get(phase, str(phase))
+        verb = "drained before, and rebooted since" if boots is not None else verb
         for write in applied.done:
             self.report.lines.append(f"node {write.target.name}: {verb}")
             record_node_event(self.api, run, write, str(phase), self.asked.reason)

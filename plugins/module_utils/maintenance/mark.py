@@ -49,7 +49,8 @@ class MaintenancePhase(str, enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """`run` is the id of the run that wrote it. `boot_id` is the node's when the maintenance began.
+    """`run` is the id of the run that wrote it. `boot_id` is the node's when it was drained, until then when
+    the maintenance began: only a reboot after that was made by the work.
     `cordoned`: this collection cordoned the node, so it may uncordon it. `since` is RFC 3339. `devices` are KubeVirt's
     devices that the node offered when the maintenance began. `down` says, by kind/namespace/name of the workload,
     why a restart or a recreation failed: later runs name it, too."""
@@ -153,8 +154,9 @@ def begun(
         offered = tuple(key for key in devices if node.allocatable[key])
         return Mark(run, reason, phase, node.boot_id, not node.unschedulable, now, offered)
     if phase is MaintenancePhase.CORDONED:
-        run, phase = mark.run, mark.phase
-    return replace(mark, run=run, phase=phase)
+        return mark
+    boot_id = node.boot_id if phase is MaintenancePhase.DRAINED else mark.boot_id
+    return replace(mark, run=run, phase=phase, boot_id=boot_id)
 
 
 def mark_write(node: Node, mark: Mark) -> Write | None:

@@ -152,7 +152,12 @@ def continue_or_start(unfinished: RunJournal | None, options: RolloutOptions) ->
         same_request = options.scope == "all" and unfinished.request == request
         if same_request or unfinished.records:
             return unfinished.taken_over(request, keep_done=same_request)
-    return RunJournal(f"r{secrets.token_hex(4)}", request)
+    return RunJournal(new_run(), request)
+
+
+def new_run() -> str:
+    """The id of a run that begins."""
+    return f"r{secrets.token_hex(4)}"
 
 
 def takeover_lines(unfinished: RunJournal | None, journal: RunJournal) -> list[str]:

@@ -162,6 +162,16 @@ def test_run_that_continues_keeps_the_beginning_of_the_maintenance() -> None:
     assert mark.phase is MaintenancePhase.DRAINED
 
 
+def test_boot_of_a_node_is_the_one_with_which_it_was_drained() -> None:
+    """A crash during the drain is no reboot that the work has made."""
+    before = replace(MARK, boot_id="boot before")
+    marked = node(unschedulable=True, mark=encode(before))
+    assert start(marked, before, "draining").boot_id == "boot before"
+    assert start(marked, before, "drained").boot_id == "boot"
+    drained = replace(before, phase=MaintenancePhase.DRAINED)
+    assert start(marked, drained, "cordoned") == drained
+
+
 def test_cordoned_does_not_set_a_drained_node_back() -> None:
     marked = node(unschedulable=True, mark=encode(MARK))
     assert mark_write(marked, start(marked, MARK, "cordoned")) is None

@@ -64,8 +64,12 @@ def test_drain_that_continues_is_refused_without_quorum(ended: bool) -> None:
     lose_quorum(server)
     before = len(server.writes)
 
-    drained = maintain(server, "drained", "w1")
-    assert [error["object"] for error in drained["errors"]] == ["control_plane_quorum"]
+    asked = {"nodes": ["w1"], "state": "drained"}
+    for drained in (
+        run("node_maintenance", server, asked, check=True),
+        maintain(server, "drained", "w1"),
+    ):
+        assert [error["object"] for error in drained["errors"]] == ["control_plane_quorum"]
     assert len(server.writes) == before
 
     allowed = maintain(server, "drained", "w1", allow_findings=["control_plane_quorum"])
@@ -115,6 +119,58 @@ def test_node_that_was_uncordoned_since_waits_for_the_window() -> None:
     drained = maintain(server, "drained", "w1", window=window)
     assert drained["stop_reason"].startswith("outside of the window from ")
     assert len(server.writes) == before
+
+
+def patches(server: KubeVirt) -> int:
+    return server.writes.count(("PATCH", at("w1")))
+
+
+def back(server: KubeVirt) -> str:
+    """Why w1 cannot be put in service after its work, which includes a reboot; empty if it is."""
+    result = maintain(server, "in_service", "w1", reboot_expected=True, run_timeout=1)
+    return str(result.get("msg", ""))
+
+
+def test_reboot_for_an_earlier_job_does_not_prove_the_reboot_for_the_next_one() -> None:
+    """The first job is killed before it puts the node in service. The tasks of the second one only ask for a reboot."""
+    server = three_zones()
+    maintain(server, "drained", "w1")
+    server.reboot("w1")
+    before = patches(server)
+
+    checked = run("node_maintenance", server, {"nodes": ["w1"], "state": "drained"}, check=True)
+    assert checked["changed"] and [write["name"] for write in checked["writes"]] == ["w1"]
+    assert patches(server) == before
+
+    drained = maintain(server, "drained", "w1")
+    assert drained["changed"] and [write["name"] for write in drained["writes"]] == ["w1"]
+    assert drained["progress"] == ["node w1: drained before, and rebooted since"]
+    assert "was not rebooted (bootID is still " in back(server)
+
+    writes = len(server.writes)
+    assert not maintain(server, "drained", "w1")["changed"]
+    assert (patches(server), len(server.writes)) == (before + 1, writes)
+
+    server.reboot("w1")
+    assert not back(server)
+
+
+def test_crash_during_the_drain_does_not_prove_the_reboot() -> None:
+    server = three_zones()
+    begun(server)
+    server.reboot("w1")
+    maintain(server, "drained", "w1")
+    assert "was not rebooted (bootID is still " in back(server)
+
+
+def test_node_that_is_put_in_service_when_its_reboot_is_noted_is_named() -> None:
+    server = Meddles(three_zones().objects)
+    maintain(server, "drained", "w1")
+    server.reboot("w1")
+    server.when, server.first = "drained", True
+    drained = maintain(server, "drained", "w1")
+    assert "Node w1: was put in service, or taken by another run" in drained["msg"]
+    assert server.objects[at("w1")]["spec"] == {}
 
 
 class Restarts(KubeVirt):
