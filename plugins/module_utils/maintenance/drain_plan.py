@@ -9,6 +9,7 @@ It leaves by a migration object, or as its policy says.
 from __future__ import annotations
 
 import typing as t
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -249,13 +250,22 @@ class DrainView:
         for. In a circle one of them waits for none."""
         pods: dict[str, Pod] = {uid: self.by_uid[uid].declared_pod for uid in methods}
         dependencies = Dependencies(pods, self.snapshot.namespaces)
-        waiting = {uid: dependencies.affinity_targets(uid) for uid in sorted(pods)}
+        towards = {uid: dependencies.affinity_targets(uid) for uid in sorted(pods)}
+        followers: dict[str, list[str]] = defaultdict(list)
+        for uid, targets_of_uid in towards.items():
+            for target in targets_of_uid:
+                followers[target].append(uid)
+        unplaced = {uid: len(targets_of_uid) for uid, targets_of_uid in towards.items()}
+        free = [uid for uid, count in unplaced.items() if not count]
+        rest = iter(towards)
         targets: dict[str, frozenset[str]] = {}
-        while waiting:
-            free = [uid for uid, towards in waiting.items() if not towards & waiting.keys()]
-            before = frozenset(targets)
-            for uid in free or list(waiting)[:1]:
-                targets[uid] = waiting.pop(uid) & before
+        while len(targets) < len(towards):
+            uid = free.pop() if free else next(x for x in rest if x not in targets)
+            targets[uid] = frozenset(x for x in towards[uid] if x in targets)
+            for follower in followers[uid]:
+                unplaced[follower] -= 1
+                if not unplaced[follower] and follower not in targets:
+                    free.append(follower)
         return targets
 
     def _move(

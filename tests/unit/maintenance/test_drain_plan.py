@@ -158,6 +158,30 @@ def test_circle_of_affinities_has_an_order() -> None:
         after = {uid: uids for uid, uids in after.items() if uid not in free}
 
 
+class CountedUid(str):
+    hashes = 0
+
+    def __hash__(self) -> int:
+        CountedUid.hashes += 1
+        return super().__hash__()
+
+
+def hashes(count: int) -> int:
+    """Of a plan for pods that all have affinity to each other."""
+    names = [f"p{number:02}" for number in range(count)]
+    pods = [of_deployment(x, "x", labels={"app": "x"}, uid=CountedUid(x)) for x in names]
+    CountedUid.hashes = 0
+    after = {move.uid: move.after for move in plan(snapshot(*pods)).moves}
+    assert {uid: sorted(uids) for uid, uids in after.items()} == {
+        name: names[:number] for number, name in enumerate(names)
+    }
+    return CountedUid.hashes
+
+
+def test_plan_for_pods_with_affinity_to_each_other_takes_one_look_at_each_pair() -> None:
+    assert hashes(40) < 5 * hashes(20)
+
+
 def test_failed_migration_is_begun_again_some_times() -> None:
     one = snapshot(vms=[vm()])
     journal = RunJournal("r1", "", lost=frozenset({digest("u-db")}))
