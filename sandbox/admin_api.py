@@ -215,10 +215,17 @@ class AdminApi:
             if time.monotonic() > deadline:
                 raise WaitTimeout(
                     f"{what}: not as expected after {timeout:g} s; last seen: "
-                    f"{json.dumps(seen)[:3000]}"
+                    f"{json.dumps([*map(_brief, seen)] if isinstance(seen, list) else seen)[:3000]}"
                 )
             time.sleep(0.1)
         return seen
+
+
+def _brief(found: Object) -> Object:
+    """Of an object in a list its name, phase, and conditions that are not True."""
+    status = found.get("status") or {}
+    conditions = [x for x in status.get("conditions") or () if x.get("status") != "True"]
+    return {"name": found["metadata"]["name"], "phase": status.get("phase"), "not": conditions}
 
 
 def _as_list(objects: Object | t.Sequence[Object]) -> t.Sequence[Object]:
