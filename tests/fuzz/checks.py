@@ -23,6 +23,7 @@ from .cluster import OTHERS, TENANT, Object, Objects, template_of
 from .refusals import Refusal
 from .server import Server
 from .tasks import Result, run
+from .values import FORGED
 
 Task = tuple[str, Result, bool]
 Writes = list[tuple[str, str]]
@@ -277,12 +278,28 @@ def _check_writes(options: Result, writes: Writes) -> None:
 def _check_texts(result: Result) -> None:
     """What a console prints has no control characters. A table has several lines, as has a message with
     several errors, of which each is on lines of its own."""
-    shown = [*result["warnings"], *result.get("progress", ())]
+    shown = [*result["warnings"], *result.get("progress", ()), *_reasons(result)]
     lists = [line for text in (result.get("msg", ""), _table(result)) for line in text.split("\n")]
     for text in (*shown, *lists):
         assert text.isprintable(), ascii(text[:200])
+        assert not text.startswith(FORGED), text[:200]
     for line in result.get("msg", "").split("\n")[1:]:
         assert line.startswith("- ") or line == READER, ascii(line[:200])
+
+
+_EXPLAINING = {"reason", "reasons", "message", "why", "advice"}
+
+
+def _reasons(value: t.Any, name: str = "") -> t.Iterator[str]:
+    """The texts in fields that explain something, at any depth."""
+    if isinstance(value, str) and name in _EXPLAINING:
+        yield value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _reasons(inner, key)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _reasons(inner, name)
 
 
 def _table(result: Result) -> str:

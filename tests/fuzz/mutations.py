@@ -10,7 +10,7 @@ import typing as t
 from hypothesis import strategies as st
 
 from .cluster import OTHERS, TENANT, WORKLOADS, Object, Objects, of_kind, path_of, template_of
-from .placements import own_placements, placements
+from .placements import own_placements, placements, unvalidated
 from .specs import some, spec_changes
 from .values import PREFIX, labels, mutated, mutated_text, names, storable, texts, values
 
@@ -67,6 +67,8 @@ def _term_changes(draw: t.Any, objects: Objects, chosen: st.SearchStrategy[Objec
     item = objects[path]
     spec = template_of(item)["spec"] if item["kind"] in WORKLOADS else item["spec"]
     spec.update(draw(chosen))
+    if "domain" in spec and draw(st.booleans()):
+        spec.update(draw(unvalidated))
 
 
 @st.composite

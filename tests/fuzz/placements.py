@@ -9,7 +9,7 @@ import typing as t
 from hypothesis import strategies as st
 
 from .cluster import HOSTNAME, OTHERS, TENANT, ZONE, Object
-from .values import label_keys, label_values, labels
+from .values import label_keys, label_values, labels, texts
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -166,6 +166,19 @@ def _placements(pod_terms: st.SearchStrategy[Object]) -> st.SearchStrategy[Objec
         },
     )
 
+
+unvalidated: st.SearchStrategy[Object] = st.fixed_dictionaries(
+    {},
+    optional={
+        "nodeSelector": st.dictionaries(texts, texts, max_size=2),
+        "tolerations": st.lists(
+            st.fixed_dictionaries({"key": texts}, optional={"operator": st.just("Exists")}),
+            max_size=2,
+        ),
+        "schedulerName": texts,
+    },
+)
+"""What the API server takes in the spec of a VM or VMI, and refuses in that of a pod."""
 
 placements = _placements(_pod_terms)
 own_placements = _placements(_own_pod_terms)

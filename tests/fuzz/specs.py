@@ -9,7 +9,7 @@ import typing as t
 from hypothesis import strategies as st
 
 from .cluster import WORKLOADS, Object, Objects, of_kind, template_of
-from .values import Draw, counts, names, quantities
+from .values import Draw, counts, names, quantities, texts
 
 
 def some(**fields: st.SearchStrategy[t.Any]) -> st.SearchStrategy[Object]:
@@ -23,7 +23,8 @@ def _named(**fields: st.SearchStrategy[t.Any]) -> st.SearchStrategy[list[Object]
 
 _amounts = st.dictionaries(st.sampled_from(["cpu", "memory"]), quantities, max_size=2)
 _features = st.fixed_dictionaries(
-    {"name": names}, optional={"policy": st.sampled_from(["require", "forbid", ""])}
+    {"name": st.one_of(names, texts)},
+    optional={"policy": st.sampled_from(["require", "forbid", ""])},
 )
 _interfaces: st.SearchStrategy[Object] = st.fixed_dictionaries(
     {"name": names}, optional={"sriov": st.just({})}

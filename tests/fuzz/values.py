@@ -71,6 +71,7 @@ label_keys = st.one_of(
     st.from_regex(r"([a-z]{1,4}\.[a-z]{2}/)?[A-Za-z0-9]{1,5}", fullmatch=True),
 )
 labels = st.dictionaries(label_keys, label_values, max_size=4)
+FORGED = "TASK [forged]"
 texts = st.one_of(
     st.text(max_size=20),
     st.sampled_from(
@@ -88,7 +89,8 @@ texts = st.one_of(
             '{"version":1,"rules":{"a/b/\\ud800":[]}}',
             "1" * 6000,
             "{{ lookup('pipe', 'id') }}",
-            "\x1b[2J\r\nTASK [forged] ok",
+            f"\x1b[2J\r\n{FORGED} ok",
+            f"x\n{FORGED} \u202e\x9b2J",
             "x" * 200_000,
         ]
     ),

@@ -19,7 +19,7 @@ from unittest import mock
 
 import pytest
 
-from tests.fuzz import checks, server, tasks
+from tests.fuzz import checks, server, tasks, values
 from tests.fuzz.cluster import OTHERS, RULES, TENANT, ZONE, Object, Objects, of_kind
 from tests.fuzz.examples import Search
 from tests.fuzz.placements import PREFERRED, REQUIRED
@@ -318,6 +318,48 @@ def test_a_reason_with_line_breaks_has_no_lines_of_its_own(objects: Objects) -> 
         ("node_maintenance", {"nodes": ["w1"], "state": "drained"}, True),
         ("rollout", {"namespaces": [TENANT], "scope": "all"}, True),
         ("rollout", {"namespaces": [TENANT], "scope": "not_enforced"}, True),
+    ):
+        checks.check(task, objects)
+
+
+FORGED = f"x\n{values.FORGED} \u202e\x9b2J"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"nodeSelector": {FORGED: "y"}},
+        {"tolerations": [{"key": FORGED, "operator": "Exists"}]},
+        {"schedulerName": FORGED},
+        {"domain": {"cpu": {"features": [{"name": FORGED}]}}},
+        {
+            "domain": {
+                "cpu": {"model": FORGED},
+                "devices": {"gpus": [{"name": "g", "deviceName": FORGED}]},
+            }
+        },
+    ],
+    ids=["nodeSelector", "toleration", "schedulerName", "feature", "model"],
+)
+def test_names_with_line_breaks_and_colors_forge_no_line_of_a_table_or_reason(
+    objects: Objects, spec: Object
+) -> None:
+    objects[f"{VMS}/off0"]["spec"]["runStrategy"] = "Always"
+    for path in of_kind(objects, "VirtualMachine", "VirtualMachineInstance"):
+        item = objects[path]
+        if path.startswith(f"{VMS}/"):
+            item = item["spec"]["template"]
+        elif f"/{TENANT}/" not in path or not path.endswith("/db0"):
+            continue
+        item["spec"] = {**item["spec"], **spec}
+    for task in (
+        ("placement_info", {"details": "all"}, True),
+        ("forecast_info", {"namespace": TENANT, "rules": RULES}, True),
+        ("forecast_info", {"unavailable": {"nodes": ["w1"]}}, True),
+        ("drill_info", {"domains_of": ["node"]}, True),
+        ("rules", {"namespace": TENANT, "rules": RULES}, True),
+        ("rollout", {"namespaces": [TENANT], "scope": "all"}, True),
+        ("node_maintenance", {"nodes": ["w1"], "state": "drained"}, True),
     ):
         checks.check(task, objects)
 

@@ -12,7 +12,7 @@ from ..forecast.drill import Drill, DrillReport, drill, table
 from ..interface.arguments import topology_of
 from ..interface.results import warn_unreadable
 from ..model.json_pointer import JSON
-from ..model.rendering import as_json
+from ..model.rendering import as_json, one_line
 from ..model.snapshot import unreadable_texts
 from ..model.topology import Topology
 from .forecast import read_question
@@ -39,7 +39,7 @@ def _drills_as_json(report: DrillReport, topology: Topology) -> dict[str, JSON]:
     worst = worst_of(drill.answer for drill in report.drills)
     return {
         "forecast": str(ForecastResult.UNKNOWN if report.unreadable else worst),
-        "reasons": [f"unknown: {text}" for text in unreadable_texts(report.unreadable)],
+        "reasons": [one_line(f"unknown: {x}") for x in unreadable_texts(report.unreadable)],
         "domains": [_drill(drill) for drill in impact],
         "counts": {"domains": len(report.drills), "impact": len(impact)},
         "table": table(report, topology),
@@ -53,5 +53,5 @@ def _drill(drill: Drill) -> dict[str, JSON]:
     result["forecast"] = result.pop("answer")
     for entry, blocked in zip(result["blocked"], drill.blocked, strict=True):
         del entry["own"]
-        entry["message"] = blocked.message
+        entry["message"] = one_line(blocked.message)
     return result

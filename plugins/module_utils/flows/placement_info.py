@@ -19,7 +19,7 @@ from ..maintenance.mark import DamagedMark, is_marked, mark_of
 from ..model.json_pointer import JSON
 from ..model.kinds import VMIS
 from ..model.objects import Node
-from ..model.rendering import as_json, columns, one_line
+from ..model.rendering import as_json, columns, one_line, table_text
 from ..model.snapshot import unreadable_texts
 from ..model.topology import Topology
 from ..model.verdict import UNCOUNTED, InstanceVerdict, RuleVerdict, Verdict, Verdicts
@@ -129,7 +129,7 @@ def _rule_as_json(verdict: RuleVerdict) -> dict[str, JSON]:
     return {
         "rule": verdict.rule,
         "verdict": str(verdict.verdict),
-        "reason": verdict.reason,
+        "reason": one_line(verdict.reason),
         "better_nodes": list(verdict.better_nodes),
         "enforced": verdict.enforced,
         "if_enforced": str(verdict.placed),
@@ -151,7 +151,7 @@ def table(verdicts: Verdicts, nodes: t.Sequence[Node], topology: Topology) -> st
             rows.append((node.labels.get(zone, "-"), f"{node.name}{_state(node)}", runs))
     if by_node.get(""):
         rows.append(("-", "(no node)", _runs(by_node[""])))
-    return "\n".join([*columns(rows), *_maintenance(nodes), *_problems(verdicts)])
+    return table_text([*columns(rows), *_maintenance(nodes), *_problems(verdicts)])
 
 
 def _short(verdict: InstanceVerdict) -> str:
@@ -182,12 +182,12 @@ def _maintenance(nodes: t.Iterable[Node]) -> t.Iterator[str]:
         try:
             mark = mark_of(node)
         except DamagedMark as error:
-            yield one_line(f"maintenance: node {node.name}: {error}")
+            yield f"maintenance: node {node.name}: {error}"
         else:
             if mark is not None:
                 state = f"{mark.phase} since {mark.since}"
                 reason = mark.reason or "no reason was given"
-                yield one_line(f"maintenance: node {node.name} is {state}: {reason}")
+                yield f"maintenance: node {node.name} is {state}: {reason}"
 
 
 def _problems(verdicts: Verdicts) -> t.Iterator[str]:

@@ -15,7 +15,7 @@ from ..interface.arguments import topology_of
 from ..interface.results import warn_unreadable
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
-from ..model.rendering import as_json, columns, one_line
+from ..model.rendering import as_json, columns, one_line, table_text
 from ..model.rule import RuleId
 from ..model.topology import Topology
 from ..model.verdict import RuleVerdict, Verdict
@@ -115,4 +115,4 @@ def _table(rules: t.Sequence[t.Mapping[str, JSON]]) -> str:
         number = str(len(rule["workloads"]))
         named = (rule["namespace"], rule["rule_set"], rule["name"], rule["type"] or "-")
         rows.append((*named, number, *counted))
-    return "\n".join(columns(rows))
+    return table_text(columns(rows))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from ..kubevirt.instances import bound_launcher, ends_if_fenced, needs_fencing, settled
 from ..model.gc import collector_paused
 from ..model.objects import Pod, Ref, Toleration
-from ..model.rendering import columns
+from ..model.rendering import columns, table_text
 from ..model.snapshot import Instance, Snapshot, Unreadable, unreadable_texts
 from ..model.topology import Topology
 from ..scheduler.framework import pod_key
@@ -397,7 +397,7 @@ def table(report: DrillReport, topology: Topology) -> str:
     are down then; or what could not be read. After a failure VMs are down until their node is fenced, and
     the forecast is about the time after that."""
     if report.unreadable:
-        return "\n".join(f"unknown: {text}" for text in unreadable_texts(report.unreadable))
+        return table_text(f"unknown: {text}" for text in unreadable_texts(report.unreadable))
     impact = [drill for drill in report.drills if drill.has_impact]
     noun, verb = _EVENT_TEXTS[report.event]
     fails = report.event == "failure"
@@ -434,7 +434,7 @@ def table(report: DrillReport, topology: Topology) -> str:
         most = plural(len(worst.down_until_fenced), "VM")
         domain = f"{topology.name_of(worst.key)} {worst.domain}"
         summary += f". Down until fenced: up to {most}, if {domain} fails"
-    return "\n".join([*lines, summary] if impact else [summary])
+    return table_text([*lines, summary] if impact else [summary])
 
 
 _EVENT_TEXTS: t.Mapping[NodeEvent, tuple[str, str]] = {

@@ -12,6 +12,7 @@ import typing as t
 from dataclasses import dataclass
 
 from .objects import Ref
+from .rendering import one_line
 
 Severity = t.Literal["error", "warning", "info"]
 ErrorType = t.Literal["input", "permission", "finding", "api"]
@@ -51,8 +52,8 @@ class Finding:
         return {
             "name": self.name,
             "severity": self.severity,
-            "why": self.why,
-            "advice": self.advice,
+            "why": one_line(self.why),
+            "advice": one_line(self.advice),
             "objects": [str(ref) for ref in self.objects],
             "rule": self.rule,
         }

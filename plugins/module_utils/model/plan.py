@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from .json_pointer import JSON
 from .objects import Ref
+from .rendering import one_line
 
 
 class Method(str, enum.Enum):
@@ -96,7 +97,7 @@ def move_record(
         "method": str(method) if method else None,
         "from_node": from_node or None,
         "to_node": to_node or None,
-        "reason": reason,
+        "reason": one_line(reason),
     }
 
 

@@ -12,9 +12,12 @@ from .json_pointer import JSON
 
 
 def as_json(value: t.Any) -> JSON:
-    """A frozen dataclass as a dict of its fields, a tuple as a list, a member of an enum as its text."""
+    """A frozen dataclass as a dict of its fields, a tuple as a list, a member of an enum as its text. Each
+    text is one printable line."""
     if isinstance(value, enum.Enum):
         return str(value)
+    if isinstance(value, str):
+        return one_line(value)
     if isinstance(value, tuple):
         return [as_json(entry) for entry in value]
     if dataclasses.is_dataclass(value):
@@ -30,14 +33,19 @@ def columns(rows: t.Sequence[t.Sequence[str]]) -> list[str]:
     return ["  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in rows]
 
 
+def table_text(lines: t.Iterable[str]) -> str:
+    """The lines of a table as one text, in which each of them is still one line."""
+    return "\n".join(map(one_line, lines))
+
+
 def printable(text: str) -> str:
     """The text with a question mark for each character that moves the cursor, colors or reorders what a
     terminal shows. Names and messages come from objects that anyone may have written."""
-    if text.isprintable():
-        return text
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
 def one_line(text: str) -> str:
     """As `printable`, in one line: a line of its own could pass for output of Ansible."""
+    if text.isprintable():  # as nearly all are
+        return text
     return printable(" ".join(text.splitlines()))
