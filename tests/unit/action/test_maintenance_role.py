@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the role placement_maintenance does after a job that ended early."""
+"""What the role placement_maintenance does after a job that ended early, and outside of its window."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 DOUBLE = Path(__file__).with_name("maintenance_double.py")
 SINCE = "2026-11-22T19:00:00Z"
 GATE = "the gate is closed"
+ERRORS = "lookup('virt.placement.role_options', 'placement_maintenance').errors"
+CHECK = {
+    "ansible.builtin.assert": {"that": f"{ERRORS} | length == 0", "fail_msg": f"{{{{ {ERRORS} }}}}"}
+}
+VERIFY = {"ansible.builtin.debug": {"msg": "{{ __placement_verify_options }}"}}
 Node = dict[str, t.Any]
 
 
@@ -58,10 +63,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (collection / "plugins" / "action" / f"{name}.py").symlink_to(DOUBLE)
     for name in ("lookup", "module_utils", "modules", "plugin_utils"):
         (collection / "plugins" / name).symlink_to(CHECKOUT / "plugins" / name)
-    for role, file in (("preflight", "main.yml"), ("verify", "verify.yml")):
+    for role, file, task in (("preflight", "main.yml", CHECK), ("verify", "verify.yml", VERIFY)):
         tasks = collection / "roles" / f"placement_{role}" / "tasks"
         tasks.mkdir(parents=True)
-        (tasks / file).write_text("[]")
+        (tasks / file).write_text(json.dumps([task]))
     maintenance = CHECKOUT / "roles" / "placement_maintenance"
     (collection / "roles" / maintenance.name).symlink_to(maintenance)
     (tmp_path / "gate.yml").write_text(json.dumps([{"ansible.builtin.fail": {"msg": GATE}}]))
@@ -118,3 +123,56 @@ def test_gate_waits_for_the_node_that_an_earlier_job_has_begun(folder: Path) -> 
     assert play.failed
     assert play.calls[-2:] == ["drained w3", "in_service w3"]
     assert GATE in play.output
+
+
+@pytest.fixture
+def night() -> dict[str, t.Any]:
+    return {"change_id": "CHG1", "window": {"start": "22:00", "end": "04:00"}}
+
+
+def test_node_that_is_not_ready_fails_no_job_outside_of_the_window(
+    folder: Path, night: dict[str, t.Any]
+) -> None:
+    play = maintained(folder, [node("w1", "a", ready=False)], night, window_open=False)
+    assert not play.failed, play.output
+    assert "in_service w1" not in play.calls
+    assert "rollout" not in play.calls
+
+
+def test_findings_refuse_no_job_outside_of_the_window(
+    folder: Path, night: dict[str, t.Any]
+) -> None:
+    nodes = [drained("w5", "c"), node("w1", "a")]
+    night["nodes"] = ["w1"]
+    play = maintained(folder, nodes, night, window_open=False)
+    assert not play.failed, play.output
+    assert maintained(folder, nodes, night).failed
+
+
+def test_nodes_that_have_begun_are_put_in_service_outside_of_the_window(
+    folder: Path, night: dict[str, t.Any]
+) -> None:
+    nodes = [drained("w1", "a"), node("w2", "a"), node("w3", "b")]
+    night["max_nodes"] = 2
+    play = maintained(folder, nodes, night, window_open=False)
+    assert not play.failed, play.output
+    changes = {name: node["change_id"] for name, node in play.nodes.items()}
+    assert changes == {"w1": "CHG1", "w2": "CHG1", "w3": None}
+    assert play.calls[-1] == "rollout"
+
+
+@pytest.mark.parametrize("window_open", [False, True])
+def test_vms_of_serviced_nodes_return_home_in_the_window_alone(
+    folder: Path, night: dict[str, t.Any], window_open: bool
+) -> None:
+    play = maintained(folder, [done("w1", "a")], night, window_open=window_open)
+    assert not play.failed, play.output
+    assert ("rollout" in play.calls) == window_open
+
+
+def test_second_use_in_a_play_forgets_the_first(folder: Path, night: dict[str, t.Any]) -> None:
+    first, second = {"nodes": ["w1"]}, {**night, "nodes": ["w3"]}
+    nodes = [node("w1", "a"), node("w3", "b")]
+    play = maintained(folder, nodes, first, second, window_open=False)
+    assert not play.failed, play.output
+    assert play.calls.count("rollout") == 1
