@@ -143,7 +143,11 @@ class _Refusals:
         self.unknown: dict[Ref, str] = {}
         self._pending = [pending for pending in change.pending if pending.required]
         self._quotas = Quotas(change.after.quotas)
-        self._pods = {pod.uid: pod for pod in change.after.pods if pod.uid}
+        self._sources = {
+            (pod.owner.uid, pod.node_name): pod
+            for pod in reversed(change.after.pods)
+            if pod.uid and pod.owner is not None
+        }
         self._existing = {pod.uid for pod in change.before.pods}
         staying = [pod for pod in change.after.pods if pod.uid in self._existing]
         self._used = self._quotas.used(change.before.pods, staying)
@@ -158,7 +162,7 @@ class _Refusals:
                 yield from self._migration(pending.instance, pending.workload, pending.pod, node)
         for move in result.moves:
             if move.method is Method.MIGRATE and move.instance not in seen:
-                pod = self._source(move.uid, move.source)
+                pod = self._sources.get((move.uid, move.source))
                 if pod is not None:
                     yield from self._migration(move.instance, move.workload, pod, move.source)
 
@@ -176,16 +180,6 @@ class _Refusals:
             self._quotas.add(pending.pod, used)
             if why := self._quotas.why_unknown(pending.pod):
                 self.unknown[pending.instance] = why
-
-    def _source(self, uid: str, node: str) -> Pod | None:
-        return next(
-            (
-                pod
-                for pod in self._pods.values()
-                if pod.node_name == node and pod.owner is not None and pod.owner.uid == uid
-            ),
-            None,
-        )
 
     def _migration(
         self, instance: Ref, workload: Ref | None, pod: Pod, node: str

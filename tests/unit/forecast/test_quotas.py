@@ -8,9 +8,15 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.forecast.change import ChangedCluster
+from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
 from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import NodeEvent
-from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Quota
+from ansible_collections.virt.placement.plugins.module_utils.forecast.quota import within_quotas
+from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Pod, Ref
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Move
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Quota, Snapshot
 from tests.unit.planning.scenes import HOST, Cluster, cluster, configure, deployment, lost, machine
 
 
@@ -102,3 +108,33 @@ def test_quota_of_another_namespace_is_not_counted() -> None:
     machine(made, "db", "n1")
 
     assert answers(made) == ("guaranteed", "guaranteed", "")
+
+
+class CountedName(str):
+    """The name of a node, which counts how often any is compared."""
+
+    comparisons = 0
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        CountedName.comparisons += 1
+        return str.__eq__(self, other)
+
+
+def test_work_for_a_quota_grows_with_moves_and_not_with_moves_times_pods() -> None:
+    names = [f"v{number}" for number in range(400)]
+    pods = tuple(
+        Pod("a", x, uid=x, node_name=CountedName("n1"), owner=Owner("VMI", x, x)) for x in names
+    )
+    quotas = (Quota("shop", "small", {"pods": 1}, {}),)
+    made = Snapshot(pods=pods, quotas=quotas)
+    change = ChangedCluster(made, made, frozenset(), frozenset(), frozenset(), "drain", ())
+    refs = [Ref("VirtualMachineInstance", "a", x) for x in names]
+    moves = tuple(Move(x, x.name, x, Method.MIGRATE, CountedName("n1"), (), "") for x in refs)
+    CountedName.comparisons = 0
+
+    result = within_quotas(Forecast(ForecastResult.GUARANTEED, moves=moves), change)
+
+    assert result.moves == moves
+    assert CountedName.comparisons <= 4 * len(names)
