@@ -24,6 +24,7 @@ def cluster_uid(api: ApiClient) -> str:
 
 
 KUBEVIRT_PATH = f"/apis/{KUBEVIRT_V1}/kubevirts"
+"""KubeVirt refuses a second object, in any namespace (pkg/virt-operator/webhooks, kubevirt-create-admitter.go)."""
 
 
 def platform_and_gaps(api: ApiClient) -> tuple[Platform, tuple[Unreadable, ...]]:
