@@ -20,61 +20,77 @@ from .lint_input import LintedWorkload, LintInput, of_each_rule
 
 
 def required_affinity_findings(lint_input: LintInput) -> t.Iterator[Finding]:
-    needs = {subject.ref: _needed(lint_input, subject) for subject in lint_input.all_workloads}
+    needs = _Needs(lint_input)
     for subject in lint_input.subjects:
         for term in subject.terms:
             if term.kind is TermKind.AFFINITY:
                 yield from _of_term(lint_input, subject, term, needs)
 
 
-def _needed(lint_input: LintInput, subject: LintedWorkload) -> frozenset[Ref]:
-    """The workloads of which one must run near before a pod of the subject can run: those that all
-    its required terms select, since one pod has to match them all."""
-    chosen = [
-        {target.ref for target in lint_input.selected(subject, term) or ()}
-        for term in subject.declared.terms
-        if term.kind is TermKind.AFFINITY
-    ]
-    return frozenset(set.intersection(*chosen)) if chosen else frozenset()
+class _Needs:
+    """`of` has the workloads of which one must run near before a pod of a workload can run: those that all
+    its required terms select, since one pod has to match them all. Equal sets are one object."""
+
+    def __init__(self, lint_input: LintInput) -> None:
+        self.of: dict[Ref, _Refs] = {}
+        self._owners: dict[_Refs, dict[_Refs, set[Ref]]] = {}
+        self._partners: dict[tuple[_Refs, ...], _Refs] = {}
+        by_terms: dict[tuple[int, ...], _Refs] = {}
+        by_refs: dict[frozenset[Ref], _Refs] = {}
+        for subject in lint_input.all_workloads:
+            chosen = [
+                lint_input.selected_refs(subject, term)
+                for term in subject.declared.terms
+                if term.kind is TermKind.AFFINITY
+            ]
+            terms = tuple(map(id, chosen))
+            if terms not in by_terms:
+                refs = frozenset.intersection(*chosen) if chosen else frozenset()
+                by_terms[terms] = by_refs.setdefault(refs, _Refs(refs))
+            self.of[subject.ref] = by_terms[terms]
+
+    def partners(self, ref: Ref) -> _Refs:
+        """The workloads that the workload needs, and that need it; itself, if it needs itself."""
+        leaders = self.of[ref]
+        if leaders not in self._owners:
+            owners = self._owners[leaders] = defaultdict(set)
+            for leader in leaders.refs:
+                owners[self.of[leader]].add(leader)
+        mutual = {needed: x for needed, x in self._owners[leaders].items() if ref in needed.refs}
+        key = leaders, *mutual
+        if key not in self._partners:
+            self._partners[key] = _Refs(frozenset().union(*mutual.values()))
+        return self._partners[key]
 
 
 def _of_term(
-    lint_input: LintInput,
-    subject: LintedWorkload,
-    term: Term,
-    needs: t.Mapping[Ref, frozenset[Ref]],
+    lint_input: LintInput, subject: LintedWorkload, term: Term, needs: _Needs
 ) -> t.Iterator[Finding]:
-    leaders = needs[subject.ref]
-    partners = sorted(ref for ref in leaders if ref != subject.ref and subject.ref in needs[ref])
-    itself = subject.ref in leaders
-    if partners or (itself and (subject.replicas or 2) > 1):
-        yield from _mutual(lint_input, subject, term, partners, itself)
-    elif leaders - {subject.ref}:
-        yield _follower(subject, term, sorted(leaders - {subject.ref}))
+    leaders, partners = needs.of[subject.ref], needs.partners(subject.ref)
+    itself = subject.ref in leaders.refs
+    if len(partners.refs) > itself or (itself and (subject.replicas or 2) > 1):
+        yield from _mutual(lint_input, subject, term, partners)
+    elif followed := leaders.but(subject.ref):
+        yield _follower(subject, term, followed)
 
 
 def _mutual(
-    lint_input: LintInput,
-    subject: LintedWorkload,
-    term: Term,
-    partners: t.Sequence[Ref],
-    itself: bool,
+    lint_input: LintInput, subject: LintedWorkload, term: Term, partners: _Refs
 ) -> t.Iterator[Finding]:
     key = t.cast(PodTerm, term.source).topology_key
     over = lint_input.topology.name_of(key)
-    group = [str(ref) for ref in sorted({subject.ref, *partners})]
-    reason = (
-        f"{wording.listed(group)} need one another" if partners else "its replicas need one another"
-    )
+    itself = subject.ref in partners.refs
+    others = len(partners.refs) - itself
+    first = sorted({subject.ref, *partners.first})
+    group = wording.listed(list(map(str, first)), count=others + 1)
+    reason = f"{group} need one another" if others else "its replicas need one another"
     if subject.is_vm and _one_node_each(lint_input, key):
         yield subject.finding(
             term,
             "mutual_affinity",
             "error",
             f"The VMs can never be live-migrated: they must share a node, since {reason}.",
-            _follow_one(over, min(subject.ref, *partners))
-            if partners
-            else "Make the term preferred.",
+            _follow_one(over, first[0]) if others else "Make the term preferred.",
         )
     elif not itself:
         yield subject.finding(
@@ -102,13 +118,12 @@ def _follow_one(over: str, leader: Ref) -> str:
     )
 
 
-def _follower(subject: LintedWorkload, term: Term, leaders: t.Sequence[Ref]) -> Finding:
+def _follower(subject: LintedWorkload, term: Term, leaders: str) -> Finding:
     return subject.finding(
         term,
         "depends_on_other_workload",
         "info",
-        f"It follows {wording.listed(list(map(str, leaders)))}: it cannot start, or move to"
-        " another domain, before these run.",
+        f"It follows {leaders}: it cannot start, or move to another domain, before these run.",
         "No action is needed if this is intended: a rollout moves the followed workload first.",
     )
 
@@ -189,13 +204,9 @@ def _anti_affinity_of_leader(lint_input: LintInput) -> t.Iterator[Finding]:
     """A VM that has affinity to another VM, which has anti-affinity to it."""
     by_ref = {subject.ref: subject for subject in lint_input.all_workloads}
     checked = {subject.ref for subject in lint_input.subjects}
-    cache: dict[int, frozenset[Ref]] = {}
 
     def avoids(one: LintedWorkload, term: Term, other: Ref) -> bool:
-        away = lint_input.selected(one, term) or ()
-        if id(away) not in cache:
-            cache[id(away)] = frozenset(avoided.ref for avoided in away)
-        return other in cache[id(away)]
+        return other in lint_input.selected_refs(one, term)
 
     for subject in lint_input.all_workloads:
         for near, leader in _leaders(lint_input, subject):
@@ -226,10 +237,8 @@ def _group(
 ) -> tuple[LintedWorkload, ...]:
     """The workloads that a required affinity term of a subject selects, if the subject is one of
     them; else empty."""
-    if near.kind is not TermKind.AFFINITY:
-        return ()
-    group = lint_input.selected(subject, near) or ()
-    return group if any(member.ref == subject.ref for member in group) else ()
+    itself = near.kind is TermKind.AFFINITY and lint_input.selects_itself(subject, near)
+    return lint_input.selected(subject, near) or () if itself else ()
 
 
 def _covers(
@@ -252,14 +261,14 @@ def _covers(
 class _Refs:
     """References of a large group, of which a sentence names the first."""
 
-    def __init__(self, refs: set[Ref]) -> None:
-        self._refs = refs
-        self._first = heapq.nsmallest(NAMED, refs)
+    def __init__(self, refs: frozenset[Ref] | set[Ref]) -> None:
+        self.refs = refs
+        self.first = heapq.nsmallest(NAMED, refs)
 
     def but(self, *without: Ref) -> str:
         """The first names, and how many more, without some (two at most); empty if none is left."""
-        names = [str(ref) for ref in self._first if ref not in without]
-        count = len(self._refs) - len(self._refs.intersection(without))
+        names = [str(ref) for ref in self.first if ref not in without]
+        count = len(self.refs) - len(self.refs.intersection(without))
         return wording.listed(names, count=count)
 
 

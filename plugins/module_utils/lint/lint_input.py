@@ -201,6 +201,18 @@ class LintInput:
         """The results of `selected` by the id of the term, which they keep, and namespace."""
         return {}
 
+    def selected_refs(self, subject: LintedWorkload, term: Term) -> frozenset[Ref]:
+        """The references of the workloads whose pods a term selects; one set for all terms with one result."""
+        selected = self.selected(subject, term) or ()
+        if id(selected) not in self._selected_refs:
+            self._selected_refs[id(selected)] = frozenset(workload.ref for workload in selected)
+        return self._selected_refs[id(selected)]
+
+    @cached_property
+    def _selected_refs(self) -> dict[int, frozenset[Ref]]:
+        """The results of `selected_refs` by the id of the tuple, which `_selected` keeps."""
+        return {}
+
     def selects_any_pod(self, subject: LintedWorkload, term: Term) -> bool | None:
         """Whether the term selects the pod of any workload, or any existing pod; None if unknown."""
         selected = self.selected(subject, term)
@@ -218,8 +230,7 @@ class LintInput:
 
     def selects_itself(self, subject: LintedWorkload, term: Term) -> bool:
         """Whether a term of a subject selects the subject's own pods."""
-        selected = self.selected(subject, term)
-        return selected is not None and any(workload.ref == subject.ref for workload in selected)
+        return subject.ref in self.selected_refs(subject, term)
 
     def eligible(self, subject: LintedWorkload) -> int:
         """The nodes that take the subject's pods by its node terms and tolerations, as a set of

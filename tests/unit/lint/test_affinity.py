@@ -4,6 +4,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import typing as t
+from unittest import mock
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from tests.unit.compliance.cluster import HOST, ZONE, Cluster, affinity
 from tests.unit.lint.online_offline import deployment, offline, online
 
@@ -80,3 +87,39 @@ def test_vm_whose_affinity_selects_itself_depends_on_no_other_workload() -> None
 
     assert online(cluster) == {}
     assert offline(cluster) == {}
+
+
+def looks(count: int, labels: t.Mapping[str, str], running: bool) -> int:
+    """How often references of VMs are hashed and compared, if each VM has affinity to all that have the
+    labels."""
+    cluster = Cluster()
+    for number in range(count):
+        spec = affinity_to(ZONE, **labels)
+        app = "web" if number % 2 else "db"
+        if running:
+            cluster.run(f"vm{number}", "n1", spec, all="yes", app=app)
+        else:
+            cluster.vm(f"vm{number}", spec, all="yes", app=app)
+    calls = 0
+
+    def counted(name: str) -> t.Callable[..., t.Any]:
+        method = getattr(Ref, name)
+
+        def call(*refs: Ref) -> t.Any:
+            nonlocal calls
+            calls += 1
+            return method(*refs)
+
+        return call
+
+    with contextlib.ExitStack() as patches:
+        for name in ("__hash__", "__eq__", "__lt__"):
+            patches.enter_context(mock.patch.object(Ref, name, counted(name)))
+        online(cluster)
+    return calls
+
+
+@pytest.mark.parametrize("running", [False, True], ids=["halted", "running"])
+@pytest.mark.parametrize("labels", [{"all": "yes"}, {"app": "db"}, {"app": "none"}])
+def test_lint_looks_at_each_vm_a_few_times(labels: dict[str, str], running: bool) -> None:
+    assert looks(200, labels, running) < 2.5 * looks(100, labels, running)
