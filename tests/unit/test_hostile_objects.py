@@ -252,9 +252,17 @@ def test_owners_that_cannot_be_do_not_keep_the_journal_from_being_read(
 
 
 @pytest.mark.parametrize(
-    "data", [{"spec": "text"}, {"spec": {"template": "text"}}, {"spec": {"template": ["x"]}}]
+    "data",
+    [
+        None,
+        "text",
+        [1],
+        {"spec": "text"},
+        {"spec": {"template": "text"}},
+        {"spec": {"template": ["x"]}},
+    ],
 )
-def test_a_revision_of_another_form_ends_no_task(objects: Objects, data: Object) -> None:
+def test_a_revision_of_another_form_ends_no_task(objects: Objects, data: t.Any) -> None:
     name = "revision-start-vm-x-1"
     vmi = objects[f"{VMS.replace('machines', 'machineinstances')}/web0"]
     vmi["status"]["virtualMachineRevisionName"] = name

@@ -81,8 +81,8 @@ def shallow(value: JSON) -> JSON:
 
 def _is_deeper(value: JSON, limit: int) -> bool:
     """Whether more than `limit` maps and lists stand inside each other."""
-    level = [value]
-    for _depth in range(limit):
+    level: list[JSON] = [[value]]
+    for _depth in range(limit + 1):
         level = [
             inner
             for outer in level
