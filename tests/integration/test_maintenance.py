@@ -136,15 +136,18 @@ def test_check_mode_of_an_interrupted_maintenance_passes(stage: Stage) -> None:
     assert checked.rc == 0, checked.stdout
 
 
+def closed_window() -> dict[str, str]:
+    now, hour = datetime.now(timezone.utc), timedelta(hours=1)
+    return {"start": f"{now + hour:%H:%M}", "end": f"{now + 2 * hour:%H:%M}"}
+
+
 def test_nothing_is_done_outside_of_the_window(stage: Stage, tmp_path: Path) -> None:
     """No work, no gate, and no move: a return home would remove undo records, too."""
     work = tmp_path / "work.yml"
     work.write_text(yaml.safe_dump([{"ansible.builtin.fail": {"msg": "the node runs VMs"}}]))
-    now, hour = datetime.now(timezone.utc), timedelta(hours=1)
-    window = {"start": f"{now + hour:%H:%M}", "end": f"{now + 2 * hour:%H:%M}"}
     wanted = {
         "placement_maintenance_nodes": ["w1", "w3"],
-        "placement_maintenance_window": window,
+        "placement_maintenance_window": closed_window(),
         "placement_maintenance_change_id": "CHG-8",
         "placement_maintenance_tasks": str(work),
         "placement_maintenance_gate_tasks": str(work),
@@ -222,6 +225,11 @@ def test_nodes_of_two_zones_are_rebooted_and_vms_return_home(
     mark = stage.sandbox.audit.mark()
     again = stage.play("maintenance", wanted, identity="maintainer-mover")
     assert (again.rc, again.changed) == (0, 0), again.stdout
+    assert again.stdout.count("the gate is open") == 1
+    outside = {**wanted, "placement_maintenance_window": closed_window()}
+    closed = stage.play("maintenance", outside, identity="maintainer-mover")
+    assert (closed.rc, closed.changed) == (0, 0), closed.stdout
+    assert "outside of the window from" in closed.stdout
     assert stage.sandbox.audit.writes(since=mark) == []
 
 
