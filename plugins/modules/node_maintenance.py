@@ -198,6 +198,7 @@ nodes:
     - name: worker2
       zone: a
       state: drained
+      cordoned: true
       ours: true
       reason: firmware
       since: "2026-11-22T19:00:00Z"
@@ -215,6 +216,9 @@ nodes:
         - V(in_service), V(cordoned), V(draining) or V(drained).
         - A node that another client cordoned is V(cordoned) too.
       type: str
+    cordoned:
+      description: Whether the node is unschedulable, whichever client cordoned it.
+      type: bool
     ours:
       description: Whether this module cordoned the node.
       type: bool

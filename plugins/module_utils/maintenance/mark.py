@@ -236,6 +236,7 @@ def node_as_json(node: Node, zone_key: str) -> dict[str, JSON]:
         "name": node.name,
         "zone": node.labels.get(zone_key),
         "state": str(mark.phase) if mark is not None else _state(node),
+        "cordoned": node.unschedulable,
         "ours": mark.cordoned if mark is not None else False,
         "reason": mark.reason if mark is not None else None,
         "since": mark.since if mark is not None else None,

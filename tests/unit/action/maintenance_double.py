@@ -16,7 +16,6 @@ from ansible.plugins.action import ActionBase
 
 Node = dict[str, t.Any]
 Result = dict[str, t.Any]
-CORDON = {"op": "remove", "path": "/spec/unschedulable"}
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
@@ -38,7 +37,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         elif name in ("cordoned", "drained"):
             result |= drain(nodes, cluster, args, check=check)
         result["nodes"] = [
-            {**node, "state": "drained" if node["since"] else "in_service"} for node in nodes
+            {
+                **node,
+                "state": "drained" if node["since"] else "in_service",
+                "cordoned": node["unschedulable"],
+            }
+            for node in nodes
         ]
         file.write_text(json.dumps(cluster))
         return result
@@ -47,10 +51,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 def put_in_service(nodes: list[Node], args: Result, *, check: bool) -> Result:
     marked = [node for node in nodes if node["since"]]
     if check:
-        writes = [
-            {"name": x["name"], "patch": [CORDON] if x["unschedulable"] else []} for x in marked
-        ]
-        return {"writes": writes}
+        return {}
     if lacking := [node["name"] for node in nodes if not node["ready"]]:
         return {"failed": True, "msg": f"not back: {lacking}"}
     for node in marked:

@@ -25,9 +25,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
 from ansible_collections.virt.placement.plugins.module_utils.model.write import patched
 
 KEY = "placement.virt/maintenance"
-UNCORDON = {"op": "remove", "path": "/spec/unschedulable"}
-"""The role placement_maintenance reads from it which nodes are still cordoned."""
-
 MARK = Mark("r1", "firmware", MaintenancePhase.DRAINING, "boot", True, "2026-11-22T19:00:00Z")
 
 
@@ -112,7 +109,6 @@ def test_own_cordon_goes_with_the_mark() -> None:
     write = unmark_write(marked, MARK)
     assert write is not None
     assert patched(manifest(marked), write.operations)["spec"] == {}
-    assert UNCORDON in write.changes()
 
 
 def test_cordon_that_another_client_has_lifted_is_not_lifted_again() -> None:
@@ -121,7 +117,6 @@ def test_cordon_that_another_client_has_lifted_is_not_lifted_again() -> None:
     write = unmark_write(marked, MARK)
     assert write is not None
     assert patched(manifest(marked), (*write.tests, *write.operations))["spec"] == {}
-    assert UNCORDON not in write.changes()
 
 
 def test_workloads_that_are_down_are_read_as_they_were_written() -> None:
