@@ -18,7 +18,7 @@ from ..api.errors import ApiError, NotFound
 from ..api.lists import list_all
 from ..api.transport import ComputingTimeout
 from ..cluster.access import Right, Role
-from ..cluster.lease import HeldLease, LeaseKeeper
+from ..cluster.lease import LeaseKeeper
 from ..cluster.patching import Applied, Failed, apply
 from ..cluster.reading import NODES_ONLY, ReadScope, read_snapshot
 from ..model.findings import Finding, InputError, InvalidInput, sentences
@@ -66,12 +66,14 @@ _ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
 
 @dataclass(slots=True)
 class DrainState(RolloutState):
-    """`nodes` are those of the run, with their uids. `checked`: the findings about them were reported.
-    `cordoned`: this run has cordoned them. `totals` and `left` are the numbers of pods on each node at the
-    beginning, and as they were reported last. `not_ready` are the nodes that were reported so. `restarts`
-    says, by node and kind/namespace/name of the workload, why a restart or a recreation failed."""
+    """`nodes` are those of the run, with their uids, `marked` those with a cordon and a mark. `checked`: the
+    findings about them were reported. `cordoned`: this run has cordoned them. `totals` and `left` are the numbers
+    of pods on each node at the beginning, and as they were reported last. `not_ready` are the nodes that were
+    reported so. `restarts` says, by node and kind/namespace/name of the workload, why a restart or a recreation
+    failed."""
 
     nodes: dict[str, str] = field(default_factory=dict)
+    marked: list[str] = field(default_factory=list)
     checked: bool = False
     cordoned: bool = False
     totals: dict[str, int] = field(default_factory=dict)
@@ -154,6 +156,7 @@ class DrainStep(RolloutStep):
         else:
             self.nodes = select(self.asked, snapshot.nodes)
             self.drain.nodes = {node.name: node.uid for node in self.nodes}
+            self._note_marked(self.nodes)
         return DrainView(
             snapshot,
             frozenset(self.drain.nodes),
@@ -230,8 +233,7 @@ class DrainStep(RolloutStep):
             )
         )
         if refused := refusing(findings, self.asked.allow_findings, continues=self._continues()):
-            marked = [node.name for node in self.nodes if has_begun(node)]
-            raise refusal(refused, self._undo_hint(marked)) if marked else refusal(refused)
+            raise refusal(refused, "" if self.drain.marked else " No node was cordoned.")
         return findings
 
     def _continues(self) -> bool:
@@ -288,9 +290,9 @@ class DrainStep(RolloutStep):
             failed = (
                 f". Failed moves: {'; '.join(self.state.failures)}" if self.state.failures else ""
             )
-            result.failure = f"not drained: {'; '.join(_stays(plan))}{failed}. {self._undo_hint()}"
+            result.failure = f"not drained: {'; '.join(_stays(plan))}{failed}"
         elif (down := self._not_running(view)) and NO_PLACE not in self.asked.allow_findings:
-            result.failure = f"not running after the drain: {'; '.join(down)}. {self._undo_hint()}"
+            result.failure = f"not running after the drain: {'; '.join(down)}"
         elif self.asked.state == "drained" and self.drain.cordoned:
             self._write(self.api, MaintenancePhase.DRAINED, self.state.run)
             self.nodes = self._still_ours(read_snapshot(self.api, NODES_ONLY))
@@ -355,37 +357,36 @@ class DrainStep(RolloutStep):
             texts.append(f"{move.instance} on {move.source}: {why}")
         texts += _stays(plan)
         texts += [f"node {name} is not Ready" for name in self.drain.not_ready]
-        undone = "; ".join(texts) or waiting or "the nodes were not read empty twice"
-        return f"{undone}. {self._undo_hint()}"
+        return "; ".join(texts) or waiting or "the nodes were not read empty twice"
 
     def _waits(self, plan: Plan) -> bool:
         return bool(plan.moves) or any(skipped.temporary for skipped in plan.skipped)
 
-    def _canceled(self, held: HeldLease, reason: str) -> StepResult:
-        """Also names the nodes that this run has cordoned."""
-        result = super()._canceled(held, reason)
-        if self.drain.cordoned:
-            names = ", ".join(self.drain.nodes)
-            result.failure += (
-                f". The cordon of {names} stays: run this maintenance again to continue, or set state"
-                " in_service to undo it"
-            )
-        return result
-
     def final_failure(self, error: ApiError | InvalidInput | ComputingTimeout) -> StepResult:
-        """Also names the nodes that are in maintenance now."""
+        """With the nodes as they are now."""
+        hint = self.undo_hint()
+        if hint and self.state.held is None and isinstance(error, InvalidInput):
+            raise _continued(error, hint)
         result = super().final_failure(error)
         with contextlib.suppress(ApiError, InvalidInput):
             nodes = read_snapshot(self.api, NODES_ONLY).nodes
-            ours = [x for x in nodes if x.name in self.drain.nodes and self._is_ours(x)]
-            if cordoned := [node.name for node in ours if node.unschedulable]:
-                result.failure += f". {self._undo_hint(cordoned)}"
+            self._note_marked(nodes)
             self.nodes = select(self.asked, nodes)
         return result
 
-    def _undo_hint(self, nodes: t.Iterable[str] = ()) -> str:
-        names = ", ".join(nodes or self.drain.nodes)
-        return f"The cordon of {names} stays: run again to continue, or set state in_service to undo it"
+    def undo_hint(self) -> str:
+        names = ", ".join(self.drain.marked)
+        hint = f". The cordon of {names} stays: run again to continue, or set state in_service to undo it"
+        return hint if names else ""
+
+    def _note_marked(self, nodes: t.Iterable[Node]) -> None:
+        """Note which nodes the run leaves cordoned if it ends now."""
+        ours = self._is_ours if self.drain.cordoned else has_begun
+        self.drain.marked = [
+            node.name
+            for node in nodes
+            if node.name in self.drain.nodes and node.unschedulable and ours(node)
+        ]
 
     def _report_left(self, view: DrainView, places: report.NodeDescriptions) -> None:
         for node, left in sorted(view.left.items()):
@@ -408,6 +409,7 @@ class DrainStep(RolloutStep):
 
     def _still_ours(self, snapshot: Snapshot) -> tuple[Node, ...]:
         """The nodes of the run. Raises InvalidInput if another client took one out of the maintenance."""
+        self._note_marked(snapshot.nodes)
         nodes = {node.name: node for node in snapshot.nodes}
         errors = []
         for name in self.drain.nodes:
@@ -462,6 +464,9 @@ class DrainStep(RolloutStep):
         applied = self._apply(api, boots or self._marks(phase, run))
         self.writes += applied.done
         self.report.changed |= bool(applied.done)
+        self.drain.marked += [
+            name for write in applied.done if (name := write.target.name) not in self.drain.marked
+        ]
         verb = {MaintenancePhase.DRAINING: "cordoned, to be drained"}.get(phase, str(phase))
         verb = "drained before, and rebooted since" if boots is not None else verb
         for write in applied.done:
@@ -495,6 +500,12 @@ class DrainStep(RolloutStep):
             return "", ""
         claim = persistent["spec"].get("claimRef") or {}
         return claim.get("namespace", ""), claim.get("name", "")
+
+
+def _continued(error: InvalidInput, text: str) -> InvalidInput:
+    """The error with more text at the end of its message."""
+    *others, last = error.errors
+    return InvalidInput([*others, replace(last, message=f"{last.message.rstrip('.')}{text}")])
 
 
 def _errors(failed: Failed) -> t.Sequence[InputError]:

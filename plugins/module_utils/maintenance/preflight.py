@@ -146,7 +146,7 @@ def refusing(
 
 
 def refusal(
-    findings: t.Sequence[Finding], consequence: str = "No node was cordoned."
+    findings: t.Sequence[Finding], consequence: str = " No node was cordoned."
 ) -> InvalidInput:
     """The error for findings that refuse a drain. `consequence` is its last sentence."""
     errors = [
@@ -154,7 +154,7 @@ def refusal(
         for finding in findings
     ]
     last = errors[-1]
-    errors[-1] = replace(last, message=f"{last.message} {consequence}")
+    errors[-1] = replace(last, message=f"{last.message}{consequence}")
     return InvalidInput(errors)
 
 

@@ -67,6 +67,13 @@ def rollout_step(
 
 def run_step(step: RolloutStep, *, check: bool) -> StepResult:
     """As `rollout_step`, for a step that may override methods."""
+    result = _run(step, check=check)
+    if result.failure:
+        result.failure += step.undo_hint()
+    return result
+
+
+def _run(step: RolloutStep, *, check: bool) -> StepResult:
     try:
         deadline, begun = step.api.deadline, step.state.held is not None
         with contextlib.closing(step.cluster), step_bounded(deadline, begun=begun):
@@ -437,6 +444,10 @@ class RolloutStep:
         )
         result.skipped += [report.move_in_flight(record) for record in journal.records]
         return result
+
+    def undo_hint(self) -> str:
+        """The end of a sentence about a failure: what stays, and how to undo it."""
+        return ""
 
     def undone(self, records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> str:
         """What a run whose time is over did not do, and why."""

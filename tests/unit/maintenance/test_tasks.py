@@ -20,6 +20,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.kinds import 
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
 from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
+from ansible_collections.virt.placement.plugins.module_utils.rollout import step, watch
 from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import RunJournal
 from ansible_collections.virt.placement.plugins.module_utils.rollout.move import MoveRecord
 from tests.fuzz import checks, cluster
@@ -539,6 +540,69 @@ def test_other_nodes_are_named_when_one_is_deleted_in_its_maintenance() -> None:
 
 
 LEASE = f"{checks.LEASE}/virt-placement"
+STAYS = ". The cordon of w1 stays: run again to continue, or set state in_service to undo it"
+
+
+class FailsMidway(Refuses):
+    """As `fault` says, once the drain has made its first migration."""
+
+    fault, has_begun = "", False
+
+    def answer(
+        self, method: str, path: str, body: t.Any, content_type: str, *, dry_run: bool = False
+    ) -> tuple[int, Object]:
+        if self.has_begun and self.fault == "no answer":
+            return 503, {"kind": "Status", "code": 503, "message": "no etcd"}
+        if method == "DELETE" and self.fault == "no cancellation":
+            return 200, self.objects[path]
+        answer = super().answer(method, path, body, content_type, dry_run=dry_run)
+        if path.endswith("migrations") and method == "POST" and not self.has_begun:
+            self.has_begun = True
+            if self.fault == "another run":
+                lease = copy.deepcopy(self.objects[LEASE])
+                lease["spec"] |= {"holderIdentity": "r9", "leaseTransitions": 99}
+                self.objects[LEASE] = lease
+        return answer
+
+    def _proceed(self) -> None:
+        """No migration ends; where the fault is no cancellation, that of w1-0 alone."""
+        if self.fault == "no cancellation":
+            stuck = {path for path in self.made if self.objects[path]["spec"]["vmiName"] == "w1-0"}
+            self.made = {path: made for path, made in self.made.items() if path not in stuck}
+            super()._proceed()
+
+
+@pytest.mark.parametrize(
+    ("fault", "message", "timeout"),
+    [
+        ("another run", "is held by r9 now", 3600),
+        ("no answer", "no answer for 70 s: ", 3600),
+        ("no answer", "not done within 60 s (run_timeout): ", 60),
+        ("no cancellation", "1 canceled migration did not end: ", 3600),
+        ("no end", "not done within 60 s (run_timeout). ", 60),
+    ],
+)
+def test_drain_that_fails_midway_names_the_nodes_that_stay_cordoned(
+    fault: str, message: str, timeout: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "STEP_SECONDS", 0.1)
+    monkeypatch.setattr(step, "PATIENCE", 70.0)
+    server = FailsMidway(three_zones().objects)
+    server.fault = fault
+    impatient(server)
+    drained = maintain(server, "drained", "w1", run_timeout=timeout, move_timeout=30)
+    assert message in drained["msg"]
+    assert drained["msg"].endswith(STAYS)
+    assert drained["msg"].count(STAYS) == 1
+
+
+def test_drain_that_cannot_begin_names_the_nodes_that_an_earlier_run_has_cordoned() -> None:
+    server = three_zones()
+    begun(server)
+    server.objects[at("w3")]["metadata"]["annotations"] = {MARK: "of another run"}
+    drained = maintain(server, "drained", "w1")
+    assert "would be in maintenance in 2 topology domains" in drained["msg"]
+    assert drained["msg"].endswith(STAYS)
 
 
 def test_undo_waits_until_the_run_that_drains_has_ended() -> None:
