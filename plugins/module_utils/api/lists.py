@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 import typing as t
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ..model.gc import collector_paused
@@ -59,8 +61,8 @@ def list_converted(
     params: Params | None = None,
     metadata_only: bool = False,
 ) -> Listing[_Item]:
-    """The result of `convert` for every item at `path`. Pages have 500 items, and one page at a time is in
-    memory. With `metadata_only` the server sends only `metadata` of each item.
+    """The result of `convert` for every item at `path`. Pages have 500 items, and at most two are in memory.
+    With `metadata_only` the server sends only `metadata` of each item.
 
     Each page extends the deadline, if it may be extended (see Deadline.progress). If the deadline passes, the
     error has the number of items that arrived. After an expired page token (410) the list starts again.
@@ -87,23 +89,27 @@ def _pages(
     items: list[_Item] = []
     token = ""
     remaining: int | None = None
-    while True:
-        page = {**params, "limit": str(PAGE), **({"continue": token} if token else {})}
-        try:
-            answer = api.get(path, page, accept=accept)
-        except DeadlineExceeded as error:
-            raise error.after(len(items), remaining) from error.last
-        if not isinstance(answer.get("items"), list) and answer.get("items", ...) is not None:
-            raise BadAnswer(ApiRequest("GET", path), f"no list but a {answer.get('kind')!r}")
-        page_items = answer.pop("items", None) or []
-        page_items.reverse()
-        while page_items:  # each manifest is freed when it has been converted
-            items.append(convert(page_items.pop()))
-        metadata = answer.get("metadata") or {}
-        remaining = metadata.get("remainingItemCount")
-        token = t.cast(str, metadata.get("continue") or "")
-        if not token:
-            return Listing(tuple(items), str(metadata.get("resourceVersion") or ""))
+    params = {**params, "limit": str(PAGE)}
+    with ThreadPoolExecutor(1, "page") as pool:  # the next page comes while one is converted
+        fetch: t.Callable[[], JSON] = functools.partial(api.get, path, params, accept=accept)
+        while True:
+            try:
+                answer = fetch()
+            except DeadlineExceeded as error:
+                raise error.after(len(items), remaining) from error.last
+            if not isinstance(answer.get("items"), list) and answer.get("items", ...) is not None:
+                raise BadAnswer(ApiRequest("GET", path), f"no list but a {answer.get('kind')!r}")
+            metadata = answer.get("metadata") or {}
+            remaining = metadata.get("remainingItemCount")
+            if token := t.cast(str, metadata.get("continue") or ""):
+                following = {**params, "continue": token}
+                fetch = pool.submit(api.get, path, following, accept=accept).result
+            page_items = answer.pop("items", None) or []
+            page_items.reverse()
+            while page_items:  # each manifest is freed when it has been converted
+                items.append(convert(page_items.pop()))
+            if not token:
+                return Listing(tuple(items), str(metadata.get("resourceVersion") or ""))
 
 
 _CONNECTION_SECONDS = 10.0
