@@ -376,8 +376,8 @@ class DrainStep(RolloutStep):
 
     def undo_hint(self) -> str:
         names = ", ".join(self.drain.marked)
-        hint = f". The cordon of {names} stays: run again to continue, or set state in_service to undo it"
-        return hint if names else ""
+        undo = "set state in_service, and no change_id, to undo it"
+        return f". The cordon of {names} stays: run again to continue, or {undo}" if names else ""
 
     def _note_marked(self, nodes: t.Iterable[Node]) -> None:
         """Note which nodes the run leaves cordoned if it ends now."""

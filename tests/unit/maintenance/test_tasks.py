@@ -397,7 +397,7 @@ def test_cordon_of_the_second_node_that_is_refused_says_what_was_done() -> None:
     drained = maintain(server, "drained", "", **TWO)
     assert "cannot patch nodes w2: 403" in drained["msg"]
     assert drained["msg"].endswith(
-        ". The cordon of w1 stays: run again to continue, or set state in_service to undo it"
+        ". The cordon of w1 stays: run again to continue, or set state in_service, and no change_id, to undo it"
     )
     assert [node["state"] for node in drained["nodes"]] == ["draining", "in_service"]
     assert drained["changed"]
@@ -540,7 +540,7 @@ def test_other_nodes_are_named_when_one_is_deleted_in_its_maintenance() -> None:
 
 
 LEASE = f"{checks.LEASE}/virt-placement"
-STAYS = ". The cordon of w1 stays: run again to continue, or set state in_service to undo it"
+STAYS = ". The cordon of w1 stays: run again to continue, or set state in_service, and no change_id, to undo it"
 
 
 class FailsMidway(Refuses):
