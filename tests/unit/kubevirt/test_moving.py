@@ -409,7 +409,7 @@ def changed_since_start(
     follow: t.Callable[[t.Any], None] = lambda _vmi: None,
     conditions: t.Sequence[t.Any] = (),
     rollout_strategy: str = "LiveUpdate",
-    started: t.Mapping[str, t.Any] = STARTED,
+    started: t.Mapping[str, t.Any] | None = None,
 ) -> tuple[str, ...]:
     """What a restart would apply after `change` to the VM's spec; the VMI followed with `follow`."""
     spec = copy.deepcopy(STARTED)
@@ -427,7 +427,8 @@ def changed_since_start(
         vmi["spec"],
         annotations=vmi["metadata"]["annotations"],
     )
-    return changes_since_start(started, vm, instance, Platform(rollout_strategy=rollout_strategy))
+    platform = Platform(rollout_strategy=rollout_strategy)
+    return changes_since_start(started or STARTED, vm, instance, platform)
 
 
 @pytest.mark.parametrize(
