@@ -7,7 +7,7 @@ A file in ``sandbox/clusters/`` (or anywhere) holds::
     kubevirt: true            # false: plain Kubernetes
     controllers: true         # false: etcd and the API server alone, with KubeVirt's kinds
     configuration: {}         # KubeVirt's spec.configuration; empty is upstream's default
-    heartbeat_grace: 20       # seconds without a heartbeat until a node is NotReady
+    heartbeat_grace: 40       # seconds without a heartbeat until a node is NotReady
     nodes:
       - name: w1              # one node, or
       - prefix: w             # w1 .. w6, two a zone in this order
@@ -86,7 +86,7 @@ def parse(name: str, content: Object) -> Cluster:
         kubevirt=kubevirt,
         controllers=content.get("controllers", True),
         configuration=content.get("configuration") or {},
-        heartbeat_grace=content.get("heartbeat_grace", 20),
+        heartbeat_grace=content.get("heartbeat_grace", 40),
         nodes=tuple(node for entry in content["nodes"] for node in _nodes(entry, kubevirt, name)),
     )
 

@@ -9,6 +9,7 @@ virt-handler: without it there are no heartbeats, and pods of the node stay as t
 from __future__ import annotations
 
 import datetime
+import time
 import typing as t
 import uuid
 
@@ -20,29 +21,29 @@ HEARTBEAT = "kubevirt.io/heartbeat"
 """Annotation of virt-handler on its node. virt-controller takes it for dead after five minutes without one, and
 judges no node without the annotation (pkg/virt-controller/watch/node/node.go, isNodeUnresponsive)."""
 
+_RENEWED_TIMEOUT = 10.0
+_TRIES = 3
+
 Object = dict[str, t.Any]
 
 
-def node_down(
-    api: AdminApi, name: str, *, at_once: bool = True, without_heartbeat: bool = False
-) -> None:
+def node_down(api: AdminApi, name: str, *, without_heartbeat: bool = False) -> None:
     """The node dies without a word: no heartbeats, and whatever runs or ends on it stays as it is.
 
-    ``at_once`` marks the node Ready=Unknown and its pods not Ready, as the node lifecycle
-    controller does when its grace period is over. That controller then taints the node and counts
-    the pods' tolerations. ``without_heartbeat`` is what virt-controller sees five minutes later: the last
-    heartbeat of virt-handler is that old.
+    The node is marked Ready=Unknown and its pods not Ready, as the node lifecycle controller does when its
+    grace period is over. That controller then taints the node and counts the pods' tolerations.
+    ``without_heartbeat`` is what virt-controller sees five minutes later: the last heartbeat of virt-handler
+    is that old.
     """
     node = _node(api, name)
     metadata: Object = {"labels": {MANAGED_NODE: None}}
     if without_heartbeat:
         metadata["annotations"] = {HEARTBEAT: _now(minutes_ago=6)}
     api.patch(node, {"metadata": metadata})
-    if at_once:
-        unknown = _ready("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
-        _set_condition(api, node, {**unknown, "lastHeartbeatTime": _now()})
-        for pod in _running_pods(api, name):
-            _set_condition(api, api.path_of(pod), _ready("False", "NodeNotReady", ""))
+    unknown = _ready("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
+    _set_condition(api, node, {**unknown, "lastHeartbeatTime": _now()})
+    for pod in _running_pods(api, name):
+        _set_condition(api, api.path_of(pod), _ready("False", "NodeNotReady", ""))
 
 
 def node_up(
@@ -73,7 +74,25 @@ def node_up(
     labels = {MANAGED_NODE: "fake"}
     if SCHEDULABLE in seen["metadata"]["labels"]:
         labels[SCHEDULABLE] = "true" if virt_handler_ready else "false"
+    since = time.time()
     api.patch(node, {"metadata": {"labels": labels, "annotations": {HEARTBEAT: None}}})
+    _wait_renewed(api, name, since)
+
+
+def _wait_renewed(api: AdminApi, name: str, since: float) -> None:
+    """Wait until KWOK has renewed the Lease of a node that came back. Without it the node would be NotReady
+    after its grace period, and so would its pods for ever, since KWOK makes a pod Ready once."""
+    lease = api.path("Lease", "kube-node-lease", name)
+    for _ in range(_TRIES):
+        deadline = time.monotonic() + _RENEWED_TIMEOUT
+        while time.monotonic() < deadline:
+            renewed = api.get(lease)["spec"]["renewTime"].replace("Z", "+00:00")
+            if datetime.datetime.fromisoformat(renewed).timestamp() >= since:
+                return
+            time.sleep(0.02)
+        for value in (None, "fake"):  # KWOK meets the node anew
+            api.patch(_node(api, name), {"metadata": {"labels": {MANAGED_NODE: value}}})
+    raise TimeoutError(f"node {name}: KWOK does not renew its Lease")
 
 
 def _reboot(api: AdminApi, pod: Object) -> None:

@@ -167,11 +167,9 @@ class Sandbox:
         """Names of its processes that run."""
         return processes.running(self.directory)
 
-    def node_down(
-        self, name: str, *, at_once: bool = True, without_heartbeat: bool = False
-    ) -> None:
+    def node_down(self, name: str, *, without_heartbeat: bool = False) -> None:
         """The node dies; see :func:`sandbox.node_faults.node_down`."""
-        node_faults.node_down(self.api, name, at_once=at_once, without_heartbeat=without_heartbeat)
+        node_faults.node_down(self.api, name, without_heartbeat=without_heartbeat)
 
     def node_up(
         self, name: str, *, new_boot: bool = False, virt_handler_ready: bool = True
