@@ -279,7 +279,9 @@ def test_cordon_that_is_refused_ends_the_drain(shop: Maintenance) -> None:
 
 
 def test_uncordoned_midway_is_a_failure_that_names_the_node(shop: Maintenance) -> None:
+    """The next run begins anew."""
     shop.start(*vms(shop, "a", annotations=SLOW), nodes=["w2"])
+    before = shop.uids()
 
     def migrating() -> bool:
         return bool(shop.api.list(shop.path("VirtualMachineInstanceMigration")))
@@ -291,6 +293,13 @@ def test_uncordoned_midway_is_a_failure_that_names_the_node(shop: Maintenance) -
     assert result["msg"].startswith("Node w2: was uncordoned during its maintenance")
     assert not shop.cordoned("w2")
     assert shop.lease()["spec"]["holderIdentity"] == ""
+    result = shop.maintain("drained", "w2")
+    assert not result.get("failed"), result.get("msg")
+    assert shop.cordoned("w2")
+    assert pods_on(shop, "w2") == []
+    assert shop.uids() == before
+    assert not shop.maintain("in_service", "w2").get("failed")
+    assert not shop.cordoned("w2") and shop.mark("w2") is None
 
 
 def test_foreign_evacuation_is_waited_for(shop: Maintenance) -> None:

@@ -66,6 +66,42 @@ def test_second_run_writes_nothing(shop: Maintenance, state: str) -> None:
     assert shop.sandbox.audit.writes(since=mark) == []
 
 
+def uncordoned_in_its_maintenance(shop: Maintenance) -> None:
+    """Another client uncordons w2 after its drain, and the VM a is started there."""
+    shop.maintain("drained", "w2")
+    drain.uncordon(shop.sandbox, "w2")
+    shop.start(*vms(shop, "a"), nodes=["w2"])
+
+
+def test_node_that_was_uncordoned_since_its_drain_is_drained_again(shop: Maintenance) -> None:
+    uncordoned_in_its_maintenance(shop)
+    before = shop.uids()
+
+    result = shop.maintain("drained", "w2")
+
+    assert not result.get("failed"), result.get("msg")
+    assert [move["name"] for move in result["moves"]] == ["a"]
+    assert shop.cordoned("w2") and pods_on(shop, "w2") == []
+    mark = shop.mark("w2")
+    assert mark is not None and (mark["phase"], mark["cordoned"]) == ("drained", True)
+    assert shop.uids() == before
+    assert not shop.maintain("in_service", "w2").get("failed")
+    assert not shop.cordoned("w2") and shop.mark("w2") is None
+
+
+def test_node_that_was_uncordoned_since_its_drain_is_named_in_service(shop: Maintenance) -> None:
+    uncordoned_in_its_maintenance(shop)
+    before = shop.uids()
+
+    result = shop.maintain("in_service", "w2")
+
+    assert not result.get("failed"), result.get("msg")
+    (line,) = [line for line in result["progress"] if line.startswith("node w2: in service")]
+    assert "another client had uncordoned it" in line
+    assert not shop.cordoned("w2") and shop.mark("w2") is None
+    assert shop.nodes() == {"a": "w2"} and shop.uids() == before
+
+
 def test_foreign_cordon_is_never_lifted(shop: Maintenance) -> None:
     drain.cordon(shop.sandbox, "w2")
 

@@ -365,9 +365,14 @@ class DrainStep(RolloutStep):
     def final_failure(self, error: ApiError | InvalidInput | ComputingTimeout) -> StepResult:
         """With the nodes as they are now."""
         hint = self.undo_hint()
-        if hint and self.state.held is None and isinstance(error, InvalidInput):
+        if self.state.held is not None:
+            result = super().final_failure(error)
+        elif self.writes:
+            result = self.failed(str(error))
+        elif hint and isinstance(error, InvalidInput):
             raise _continued(error, hint)
-        result = super().final_failure(error)
+        else:
+            raise error
         with contextlib.suppress(ApiError, InvalidInput):
             nodes = read_snapshot(self.api, NODES_ONLY).nodes
             self._note_marked(nodes)

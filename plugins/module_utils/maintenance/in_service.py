@@ -32,7 +32,7 @@ from ..rollout.send import record_node_event
 from ..rollout.state import RolloutState, StepResult
 from ..rollout.watch import OVERTIME, STEP_LIMIT, STEP_SECONDS, Listening, step_bounded
 from .mark import MaintenancePhase, Mark, again, mark_of, unmark_write
-from .options import MaintenanceOptions, select
+from .options import MaintenanceOptions, missing_nodes, select
 
 POLL = 1.0
 """Seconds between two readings of nodes that are not back yet."""
@@ -91,7 +91,8 @@ class ReturnState(RolloutState):
 
 
 class InServiceStep:
-    """`nodes` are the selected ones as they were read last, `writes` what was written to them."""
+    """`nodes` are the selected ones as they were read last, `writes` what was written to them. `missing` says which of
+    the others do not exist."""
 
     def __init__(
         self, api: ApiClient, asked: MaintenanceOptions, state: ReturnState, listening: Listening
@@ -103,6 +104,7 @@ class InServiceStep:
         self.cluster = FollowedCluster(self.api)
         self.asked, self.state, self.listening = asked, state, listening
         self.nodes: tuple[Node, ...] = ()
+        self.missing = ""
         self.writes: list[Write] = []
         self.lines: list[str] = []
         self.findings: tuple[Finding, ...] = ()
@@ -134,7 +136,9 @@ class InServiceStep:
                     raise
                 waiting = f"waiting for the API server: {error}"
             if not waiting or check:
-                return self._result(finished=True)
+                result = self._result(finished=True)
+                result.failure = self.missing
+                return result
             if waiting != self.state.waiting:
                 self.lines.append(waiting)
                 self.state.waiting = waiting
@@ -142,6 +146,7 @@ class InServiceStep:
                 result = self._result(finished=True)
                 result.failure = (
                     f"not back within {self.asked.run_timeout} s (run_timeout): {waiting}"
+                    + (f"; {self.missing}" if self.missing else "")
                 )
                 return result
             over = uptime() - self.began >= STEP_SECONDS
@@ -153,7 +158,7 @@ class InServiceStep:
         """Put each node in service that is back. Returns what the others lack."""
         all_nodes = self.cluster.snapshot(NODES_ONLY).nodes
         self.cluster.follow(self.api.deadline, lambda _query, _namespace: False)
-        self.nodes = select(self.asked, all_nodes)
+        self._select(all_nodes)
         marked = {node.name: (node, mark) for node in self.nodes if (mark := mark_of(node))}
         if marked and not self.state.checked:
             self._require_rights(marked)
@@ -172,6 +177,18 @@ class InServiceStep:
         elif back:
             self._uncordon([node for node, _mark in back])
         return "; ".join(f"waiting: node {name} {why}" for name, why in sorted(lacks.items()))
+
+    def _select(self, nodes: t.Sequence[Node]) -> None:
+        """The nodes that exist are put in service, whatever became of the others: a cloud controller deletes the Node
+        object of a machine that is off. Raises InvalidInput if there is none."""
+        names = {node.name for node in nodes}
+        there = tuple(name for name in self.asked.nodes or () if name in names)
+        self.missing = "; ".join(map(str, missing_nodes(self.asked, nodes)))
+        if self.missing:
+            self.missing += (
+                ". If another client deleted it, run again with state in_service when it is back"
+            )
+        self.nodes = select(replace(self.asked, nodes=there) if there else self.asked, nodes)
 
     def _plan(self, marked: t.Iterable[tuple[Node, Mark]], lacks: t.Mapping[str, str]) -> None:
         self.writes = [write for node, mark in marked if (write := self._unmark(node, mark))]
@@ -197,18 +214,21 @@ class InServiceStep:
         applied = apply(self.api, writes, recompute=again(plan))
         self.writes += applied.done
         for write in applied.done:
-            state = (
-                "maintenance has ended; it stays cordoned, since another client cordoned it"
-                if write.after["cordoned"]
-                else "in service"
-            )
+            if write.after["cordoned"]:
+                state = "maintenance has ended; it stays cordoned, since another client cordoned it"
+            elif write.before["cordoned"]:
+                state = "in service"
+            else:
+                state = (
+                    "in service; another client had uncordoned it before the end of its maintenance:"
+                    " check what ran there meanwhile"
+                )
             self.lines.append(f"node {write.target.name}: {state}")
             record_node_event(self.api, begun[write.target.name].run, write, "in_service", "")
         errors = [InputError(str(x.write.target), str(x.error), "api") for x in applied.failed]
         failed = {x.write.target.name for x in applied.failed}
         if applied.done or applied.unchanged:
-            fresh = read_snapshot(self.api, NODES_ONLY).nodes  # read back
-            self.nodes = select(self.asked, fresh)
+            self._select(read_snapshot(self.api, NODES_ONLY).nodes)  # read back
         errors += [
             InputError(f"Node {node.name}", "was put into maintenance again")
             for node in self.nodes

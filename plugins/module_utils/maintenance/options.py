@@ -156,17 +156,22 @@ def _label(
         return None
 
 
+def missing_nodes(options: MaintenanceOptions, nodes: t.Iterable[Node]) -> list[InputError]:
+    """The nodes that the task names and that do not exist."""
+    known = {node.name for node in nodes}
+    return [
+        InputError("nodes", f"there is no node '{name}'{nearest(name, known)}")
+        for name in options.nodes or ()
+        if name not in known
+    ]
+
+
 def select(options: MaintenanceOptions, nodes: t.Sequence[Node]) -> tuple[Node, ...]:
     """The nodes of the task. Raises InvalidInput for nodes that do not exist, and for a selected one
     whose mark is damaged."""
-    errors: list[InputError] = []
-    by_name = {node.name: node for node in nodes}
+    errors = missing_nodes(options, nodes)
     if options.nodes is not None:
-        errors += [
-            InputError("nodes", f"there is no node '{name}'{nearest(name, by_name)}")
-            for name in options.nodes
-            if name not in by_name
-        ]
+        by_name = {node.name: node for node in nodes}
         selected = [by_name[name] for name in options.nodes if name in by_name]
     else:
         key, value = options.label

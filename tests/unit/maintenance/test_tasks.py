@@ -425,6 +425,44 @@ def test_node_that_could_not_be_uncordoned_beside_one_that_was() -> None:
     assert back["changed"]
 
 
+def test_boot_id_that_could_not_be_written_beside_one_that_was() -> None:
+    server = refusing({("PATCH", "nodes/w2"): 403}, "w1", "w2")
+    for name in ("w1", "w2"):
+        server.reboot(name)
+    drained = maintain(server, "drained", "", **TWO)
+    assert "cannot patch nodes w2: 403" in drained["msg"]
+    assert ". The cordon of w1, w2 stays: run again to continue, or " in drained["msg"]
+    assert [write["name"] for write in drained["writes"]] == ["w1"]
+    assert drained["progress"] == ["node w1: drained before, and rebooted since"]
+    assert [node["boot_id"] for node in drained["nodes"]] == ["boot-w1+", "boot-w2+"]
+    assert drained["changed"]
+
+
+@pytest.mark.parametrize("check", [True, False], ids=["check", "run"])
+def test_nodes_are_put_in_service_beside_one_that_does_not_exist_any_more(check: bool) -> None:
+    server = refusing({}, "w1", "w2")
+    del server.objects[at("w2")]
+    asked = {"nodes": ["w1", "w2"], "state": "in_service"}
+    back = run("node_maintenance", server, asked, check=check)
+    assert back["msg"] == (
+        "nodes: there is no node 'w2'. If another client deleted it,"
+        " run again with state in_service when it is back"
+    )
+    assert [write["name"] for write in back["writes"]] == ["w1"]
+    assert [node["name"] for node in back["nodes"]] == ["w1"]
+    assert back["changed"] and back["finished"]
+    assert ("unschedulable" in server.objects[at("w1")]["spec"]) is check
+
+
+def test_node_that_does_not_exist_is_named_beside_one_that_is_not_back() -> None:
+    server = refusing({}, "w1", "w2")
+    del server.objects[at("w2")]
+    server._change(at("w1"), "status", {"conditions": [{"type": "Ready", "status": "False"}]})
+    back = maintain(server, "in_service", "", nodes=["w1", "w2"], run_timeout=1)
+    assert "not back within 1 s (run_timeout): waiting: node w1 is not Ready" in back["msg"]
+    assert "there is no node 'w2'" in back["msg"]
+
+
 def test_what_was_undone_is_returned_beside_what_could_not_be() -> None:
     server = refusing({}, "w1")
     for name in ("w3-0", "w3-1"):
@@ -525,6 +563,19 @@ def test_node_that_was_replaced_in_its_maintenance_is_named_before_another_zone_
     findings = run("node_maintenance", server, asked, check=True)["findings"]
     (finding,) = [x for x in findings if x["name"] == "other_zone_not_ready"]
     assert finding["objects"] == ["Node w1"]
+
+
+def test_node_that_is_not_ready_after_its_zone_was_done_is_a_warning_in_the_next_zone() -> None:
+    server = refusing({}, "w1")
+    maintain(server, "in_service", "w1")
+    server._change(at("w1"), "status", {"conditions": [{"type": "Ready", "status": "False"}]})
+    begins = run("node_maintenance", server, {"nodes": ["w3"], "state": "drained"})
+    assert not begins.get("failed"), begins["msg"]
+    (warning,) = [line for line in begins["progress"] if line.startswith("warning: ")]
+    assert warning == (
+        "warning: other_zone_not_ready: Nodes of other zones are not Ready: w1 (a). With node w3, nodes of more than"
+        " one zone would be out of service. Bring them back first, unless they are down for good."
+    )
 
 
 def test_other_nodes_are_named_when_one_is_deleted_in_its_maintenance() -> None:
