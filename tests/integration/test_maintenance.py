@@ -258,6 +258,36 @@ def test_work_that_fails_ends_before_the_next_nodes(stage: Stage, tmp_path: Path
     assert places(stage) == VMS
 
 
+def test_node_that_is_uncordoned_before_its_tasks_is_named(stage: Stage, tmp_path: Path) -> None:
+    """Both nodes are drained. Another client uncordons w2 while the tasks run for w1."""
+    uncordoned = tmp_path / "uncordoned"
+    work = tmp_path / "work.yml"
+    wait = {"ansible.builtin.wait_for": {"path": str(uncordoned), "timeout": 120}}
+    say = {"ansible.builtin.debug": {"msg": "at work on {{ placement_maintenance_node }}"}}
+    work.write_text(yaml.safe_dump([wait, say]))
+    selected = {"placement_maintenance_nodes": ["w1", "w2"], "placement_maintenance_max_nodes": 2}
+
+    def uncordon() -> bool:
+        text = (node(stage, "w2")["metadata"].get("annotations") or {}).get(MARK, "")
+        if '"drained"' in text and not uncordoned.exists():
+            drain.uncordon(stage.sandbox, "w2")
+            uncordoned.touch()
+        return False
+
+    tasks = {**selected, "placement_maintenance_tasks": str(work)}
+    result = stage.play("maintenance", tasks, identity="maintainer-mover", cancel=uncordon)
+
+    assert result.rc != 0
+    assert "Node w2 is not drained any more: another client has uncordoned it" in result.stdout
+    assert "at work on w1" in result.stdout and "at work on w2" not in result.stdout
+    undo = {**selected, "placement_maintenance_state": "in_service"}
+    result = stage.play("maintenance", undo, identity="maintainer-mover")
+    assert result.rc == 0, result.stdout
+    assert "node w2: in service; another client had uncordoned it" in result.stdout
+    assert in_service(stage, "w1") and in_service(stage, "w2")
+    assert places(stage) == VMS
+
+
 def test_gate_that_fails_ends_before_the_next_nodes(stage: Stage, tmp_path: Path) -> None:
     gate = tmp_path / "gate.yml"
     gate.write_text(yaml.safe_dump([{"ansible.builtin.fail": {"msg": "storage is degraded"}}]))

@@ -30,7 +30,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             name = args["state"]
         words = [name, "check" if check else "", ",".join(args.get("nodes", ()))]
         cluster["calls"].append(" ".join(word for word in words if word))
-        nodes = [cluster["nodes"][node] for node in args.get("nodes", ())]
+        nodes = [cluster["nodes"][x] for x in args.get("nodes", ()) if x in cluster["nodes"]]
         result: Result = {"moves": [], "stop_reason": "", "rules": [{"namespace": "shop"}]}
         if name == "in_service":
             result |= put_in_service(nodes, args, check=check)
@@ -44,6 +44,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             }
             for node in nodes
         ]
+        if missing := [x for x in args.get("nodes", ()) if x not in cluster["nodes"]]:
+            message = f"there is no node {missing}"
+            result |= {"failed": True, "msg": message, "errors": [{"message": message}]}
+            if name != "in_service" or not nodes:
+                del result["nodes"]
         file.write_text(json.dumps(cluster))
         return result
 
@@ -69,5 +74,6 @@ def drain(nodes: list[Node], cluster: Result, args: Result, *, check: bool) -> R
         return {"failed": True, "msg": "would be in maintenance in 2 topology domains"}
     if not check:
         for node in nodes:
-            node |= {"since": "2026-11-22T19:00:00Z", "ours": True, "unschedulable": True}
+            cordoned = not node.get("uncordoned_later", False)
+            node |= {"since": "2026-11-22T19:00:00Z", "ours": True, "unschedulable": cordoned}
     return {}

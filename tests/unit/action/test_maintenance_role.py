@@ -193,3 +193,36 @@ def test_drains_are_not_checked_where_a_node_is_in_maintenance(folder: Path) -> 
     play = maintained(folder, nodes, {"return_home": False})
     assert not play.failed, play.output
     assert not [call for call in play.calls if call.startswith("drained check")]
+
+
+def test_node_that_was_uncordoned_before_its_tasks_is_named_and_not_worked_on(
+    folder: Path,
+) -> None:
+    """Both nodes are drained, then the tasks run for one after the other."""
+    work = folder / "work.yml"
+    say = {"ansible.builtin.debug": {"msg": "at work on {{ placement_maintenance_node }}"}}
+    work.write_text(json.dumps([say]))
+    nodes = [node("w1", "a"), node("w2", "a", uncordoned_later=True), node("w3", "b")]
+    use = {"tasks": str(work), "max_nodes": 2, "return_home": False}
+    play = maintained(folder, nodes, use)
+    assert play.failed
+    assert "Node w2 is not drained any more: another client has uncordoned it, or" in play.output
+    assert "at work on w1" in play.output and "at work on w2" not in play.output
+    assert "in_service w1,w2" not in play.calls and "drained w3" not in play.calls
+
+
+def test_nodes_are_put_in_service_beside_one_that_does_not_exist(folder: Path) -> None:
+    nodes, use = [drained("w1", "a"), drained("w3", "b")], {"nodes": ["w1", "w2", "w3"]}
+    play = maintained(folder, nodes, {**use, "state": "in_service", "return_home": False})
+    assert play.failed
+    assert "there is no node" in play.output
+    assert {"in_service w1", "in_service w3"} <= set(play.calls)
+    assert [node["since"] for node in play.nodes.values()] == [None, None]
+
+
+@pytest.mark.parametrize("use", [{"nodes": ["w1", "w2"]}, {"nodes": ["w2"], "state": "in_service"}])
+def test_node_that_does_not_exist_ends_the_job_at_once(folder: Path, use: dict[str, t.Any]) -> None:
+    play = maintained(folder, [node("w1", "a")], use)
+    assert play.failed
+    assert "there is no node" in play.output
+    assert play.calls == [f"in_service check {','.join(use['nodes'])}"]
