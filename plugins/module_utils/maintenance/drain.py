@@ -365,6 +365,8 @@ class DrainStep(RolloutStep):
     def final_failure(self, error: ApiError | InvalidInput | ComputingTimeout) -> StepResult:
         """With the nodes as they are now."""
         hint = self.undo_hint()
+        if not hint and self.state.renewal:  # another run has the Lease
+            hint = f". Not begun: {', '.join(self.drain.nodes)}"
         if self.state.held is not None:
             result = super().final_failure(error)
         elif self.writes:

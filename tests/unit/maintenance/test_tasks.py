@@ -669,20 +669,31 @@ def test_undo_waits_until_the_run_that_drains_has_ended() -> None:
     assert server.objects[LEASE]["metadata"]["annotations"]["placement.virt/journal"] == ""
 
 
+class Renews(KubeVirt):
+    """The run that has the Lease renews it."""
+
+    looks = 0
+
+    def _read(self, path: str) -> Object | None:
+        if path == LEASE and self.objects[path]["spec"].get("holderIdentity"):
+            lease = copy.deepcopy(self.objects[path])
+            lease["spec"]["renewTime"] = f"2026-11-22T19:00:00.{self.looks:06}Z"
+            self.looks += 1
+            self.objects[path] = lease
+        return super()._read(path)
+
+
+def test_drain_that_waits_for_another_run_names_its_nodes() -> None:
+    server = Renews(three_zones().objects)
+    server.objects[LEASE]["spec"] |= {"holderIdentity": "r9", "leaseTransitions": 99}
+    before = len(server.writes)
+    drained = maintain(server, "drained", "", **TWO)
+    assert "is held by run r9, which is running" in drained["msg"]
+    assert drained["msg"].endswith(": wait until it ends. Not begun: w1, w2")
+    assert len(server.writes) == before
+
+
 def test_node_of_a_drain_that_is_running_is_not_put_in_service() -> None:
-    class Renews(KubeVirt):
-        """The run that drains renews its Lease."""
-
-        def _read(self, path: str) -> Object | None:
-            if path == LEASE and self.objects[path]["spec"].get("holderIdentity"):
-                lease = copy.deepcopy(self.objects[path])
-                lease["spec"]["renewTime"] = f"2026-11-22T19:00:00.{len(self.looks):06}Z"
-                self.looks.append(path)
-                self.objects[path] = lease
-            return super()._read(path)
-
-        looks: t.ClassVar[list[str]] = []
-
     server = Renews(three_zones().objects)
     begun(server)
     before = len(server.writes)
