@@ -25,6 +25,12 @@ Where each promise of a maintenance has its test, in `tests`, beside those here:
 | S10, S11, S15, S18, S22; refused without a trace | test_node_maintenance_preflight.py |
 | S9 | `test_s9_target_of_with_leaves_before_its_followers` |
 | S21, B1 to B9 | demos/article, run by integration/test_article.py |
+| five whole jobs at once | integration/test_maintenance_at_once.py |
+| uncordoned in its drain | `test_uncordoned_midway_is_a_failure_that_names_the_node` |
+| uncordoned since its drain; before its tasks | test_node_maintenance.py; integration/test_maintenance.py |
+| not back, not rebooted | test_node_maintenance.py |
+| NotReady for a moment | `test_node_that_is_not_back_for_a_moment_is_drained` |
+| deleted or replaced midway | `test_node_that_is_deleted_midway_is_named`, unit/maintenance/test_tasks.py |
 | gates, canary, window, return home, verdict, canceled and launched again | integration/test_maintenance.py |
 | each message of the runbook | unit/maintenance/test_runbook.py |
 | beside kubectl and kubernetes.core | bench/drain.py |
