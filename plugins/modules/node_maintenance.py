@@ -25,6 +25,7 @@ options:
   nodes:
     description:
       - Names of nodes. An empty list means no node.
+      - If one does not exist, the task fails. O(state=in_service) puts the others in service before it fails.
       - One of O(nodes) and O(topology) is required.
     type: list
     elements: str

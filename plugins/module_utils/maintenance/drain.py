@@ -365,8 +365,6 @@ class DrainStep(RolloutStep):
     def final_failure(self, error: ApiError | InvalidInput | ComputingTimeout) -> StepResult:
         """With the nodes as they are now."""
         hint = self.undo_hint()
-        if not hint and self.state.renewal:  # another run has the Lease
-            hint = f". Not begun: {', '.join(self.drain.nodes)}"
         if self.state.held is not None:
             result = super().final_failure(error)
         elif self.writes:
@@ -382,9 +380,15 @@ class DrainStep(RolloutStep):
         return result
 
     def undo_hint(self) -> str:
-        names = ", ".join(self.drain.marked)
-        undo = "set state in_service, and no change_id, to undo it"
-        return f". The cordon of {names} stays: run again to continue, or {undo}" if names else ""
+        if self.drain.marked:
+            names = ", ".join(self.drain.marked)
+            undo = "set state in_service, and no change_id, to undo it"
+            return f". The cordon of {names} stays: run again to continue, or {undo}"
+        if (
+            self.drain.nodes and self.state.held is None and self.state.renewal
+        ):  # another run has the Lease
+            return f". Not begun: {', '.join(self.drain.nodes)}"
+        return ""
 
     def _note_marked(self, nodes: t.Iterable[Node]) -> None:
         """Note which nodes the run leaves cordoned if it ends now."""

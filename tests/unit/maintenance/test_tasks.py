@@ -693,6 +693,14 @@ def test_drain_that_waits_for_another_run_names_its_nodes() -> None:
     assert len(server.writes) == before
 
 
+def test_drain_whose_time_is_over_before_it_has_the_lease_names_its_nodes() -> None:
+    server = three_zones()
+    server.objects[LEASE]["spec"] |= {"holderIdentity": "r9", "leaseTransitions": 99}
+    drained = maintain(server, "drained", "", **TWO, run_timeout=10)
+    assert drained["msg"].startswith("not done within 10 s (run_timeout): waiting up to 20 s")
+    assert drained["msg"].endswith(". Not begun: w1, w2")
+
+
 def test_node_of_a_drain_that_is_running_is_not_put_in_service() -> None:
     server = Renews(three_zones().objects)
     begun(server)
