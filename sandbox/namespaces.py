@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from .admin_api import AdminApi, WaitTimeout
+from .admin_api import AdminApi, ApiFailure, WaitTimeout
 from .kinds import KINDS
 
 #: owners before what they own, so that nothing is made again
@@ -50,5 +50,9 @@ def _await_instances(api: AdminApi, name: str) -> None:
         for kind in ("VirtualMachineInstanceMigration", "VirtualMachineInstance"):
             for entry in api.list(api.path(kind, name)):
                 release = {"metadata": {"finalizers": None}}
-                api.patch(api.path(kind, name, entry["metadata"]["name"]), release)
+                try:
+                    api.patch(api.path(kind, name, entry["metadata"]["name"]), release)
+                except ApiFailure as error:
+                    if error.status != 404:  # gone meanwhile
+                        raise
         api.wait_list(path, lambda left: not left, _TIMEOUT)
