@@ -27,8 +27,8 @@ options:
     description:
       - Seconds after which the module gives up. Until then it retries requests that fail for a passing reason.
         It retries a write only after reading shows that the write was not made.
-      - Each page of a long list that arrives starts these seconds again. The limit of all is five times
-        this value.
+      - A long list is read in pages, and each page that arrives starts this time again. The task as a whole takes no
+        longer than five times this value.
     type: int
     default: 120
 """

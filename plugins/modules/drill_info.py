@@ -277,8 +277,8 @@ table:
   returned: success
   type: str
   sample: |-
-    FAILURE  INSTANCES  FORECAST    DOWN UNTIL FENCED  DOWN AFTER FENCING  REASON
-    zone a   3          impossible  1                  1                   db1 is blocked by pod shop/virt-launcher-db2
+    FAILURE  INSTANCES  ALL SCHEDULABLE  DOWN UNTIL FENCED  DOWN AFTER FENCING  REASON
+    zone a   3          impossible       1                  1                   db1 is blocked by pod shop/virt-db2
     unschedulable if zone a fails: VirtualMachineInstance shop/db1
     8 of 9 failures: no impact after fencing. Down until fenced: up to 1 VM, if zone a fails
 findings:

@@ -15,8 +15,9 @@ description:
   - Cordons nodes, moves all VMs and pods away from them, and puts the nodes back in service.
   - Migrates VMs live. A VM is never evicted, so an eviction strategy that would stop the VM has no effect.
   - Evicts pods through the eviction API, and waits for PodDisruptionBudgets.
-  - Refuses a drain before it cordons, if a VM or pod could not leave. A drain that continues names at its end what
-    stays, and is refused only for other reasons, such as the quorum of the control plane.
+  - Refuses a drain before it cordons, if a VM or pod could not leave. A task that continues the
+    drain of an earlier one lists them at its end, and is refused only for other reasons, such as the quorum of the
+    control plane.
   - Puts nodes of one topology domain (zone) at a time into maintenance, and not more than O(max_nodes).
   - Uncordons only nodes that this module cordoned. A cordon of another client stays.
   - After a task was killed, the next one continues. O(state=in_service) undoes a drain that did not end.
@@ -40,8 +41,8 @@ options:
       - V(drained) also moves all VMs and pods away, and waits until their volumes are detached. Pods of a DaemonSet,
         static pods and pods that have finished stay.
       - V(in_service) waits until each node is back, and uncordons it. A node is back if it is Ready and KubeVirt can
-        start VMs on it, also if it was not in maintenance. Migrations that have not started to copy are deleted, and
-        evacuations are canceled.
+        start VMs on it. The task also waits for nodes that were not in maintenance.
+      - V(in_service) deletes migrations that have not started to copy, and cancels evacuations.
     type: str
     choices: [cordoned, drained, in_service]
     required: true
@@ -156,7 +157,7 @@ EXAMPLES = r"""
     state: drained
     reason: firmware
 
-- name: Put it back in service after a reboot
+- name: Put it back in service; this waits until somebody has rebooted it
   virt.placement.node_maintenance:
     nodes: [kni-worker2]
     state: in_service
@@ -165,8 +166,8 @@ EXAMPLES = r"""
 - name: Show what a drain of a zone would move
   virt.placement.node_maintenance:
     topology:
-      zone: a
-    max_nodes: 3
+      zone: scu
+    max_nodes: 2
     state: drained
   check_mode: true
   register: plan

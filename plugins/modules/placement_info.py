@@ -125,8 +125,9 @@ summary:
       type: int
     violated:
       description:
-        - Instances on a node that does not satisfy a required rule, or whose own node terms are OR-ed with a
-          rule, so that it may be ignored.
+        - Instances on a node that does not satisfy a required rule.
+        - Also instances with node terms of their own beside those of a rule. Kubernetes ORs them, so the scheduler may
+          ignore the rule.
       type: int
     misplaced:
       description: Instances that have to move, since their node does not satisfy a required rule.

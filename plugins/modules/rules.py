@@ -201,7 +201,7 @@ options:
     default: false
   workload_rollout:
     description:
-      - Whether to write where the write starts the workload's own rollout, as for a Deployment.
+      - What to do if the write makes a controller replace running pods, as for a Deployment.
       - V(refuse) refuses with the finding C(starts_workload_rollout), V(allow) writes.
     type: str
     choices: [refuse, allow]
@@ -261,21 +261,21 @@ EXAMPLES = r"""
         workloads: [web-1, web-2, web-3]
         keep_apart: zone
 
-- name: Run the databases on fast nodes, and the application beside one of them, unless this is impossible
+- name: Run the database on fast nodes, and the application beside it, unless this is impossible
   virt.placement.rules:
     namespace: shop
     rule_set: tiers
     fail_on_forecast: [impossible]
     rules:
       - name: db-on-fast-nodes
-        workloads: [db1, db2]
+        workloads: [db]
         run_on:
           performance: high
       - name: app-with-db
-        workloads: [app1, app2]
+        workloads: [app]
         keep_together:
           topology_key: node
-          with: db1
+          with: db
 
 - name: Keep a cache off fast nodes if possible, and let its rollout begin
   virt.placement.rules:

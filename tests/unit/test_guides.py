@@ -42,7 +42,8 @@ def test_job_template_asks_for_variables_of_its_role(template: dict[str, t.Any])
     for question in template["survey"]:
         option = known[question["variable"]]
         if "choices" in question:
-            assert set(question["choices"]) <= set(option["choices"])
+            flag = ["true", "false"] if option["type"] == "bool" else None
+            assert set(question["choices"]) <= set(option.get("choices") or flag)
     required = {name for name, option in known.items() if option.get("required")}
     assert required <= {question["variable"] for question in template["survey"]}
 

@@ -402,7 +402,7 @@ def table(report: DrillReport, topology: Topology) -> str:
     noun, verb = _EVENT_TEXTS[report.event]
     fails = report.event == "failure"
     down = ("DOWN UNTIL FENCED", "DOWN AFTER FENCING") if fails else ("DOWN", "NOT MIGRATABLE")
-    rows = [(noun.upper(), "INSTANCES", "FORECAST", *down, "REASON")]
+    rows = [(noun.upper(), "INSTANCES", "ALL SCHEDULABLE", *down, "REASON")]
     for drill in impact[:SHOWN_ROWS]:
         counts = (drill.min_down, len(drill.not_migratable))
         if fails:
@@ -429,7 +429,7 @@ def table(report: DrillReport, topology: Topology) -> str:
     fenced = worst is not None and bool(worst.down_until_fenced)
     summary += " after fencing" * fenced
     if uncertain:
-        summary += f"; {uncertain} more: 0 down, but not guaranteed"
+        summary += f"; {plural(uncertain, noun)}: no impact expected, but not guaranteed"
     if worst is not None and fenced:
         most = plural(len(worst.down_until_fenced), "VM")
         domain = f"{topology.name_of(worst.key)} {worst.domain}"

@@ -78,10 +78,10 @@ def _all_taken(
     if members < domains or not (single := [name for name, nodes in inside.items() if nodes == 1]):
         return
     room = lint_input.topology.counted(key, domains)
+    where = f"{'each of ' * (len(single) > 1)}{wording.listed(sorted(single))}"
     taken = (
-        f", {len(single)} of these with a single node ({wording.listed(sorted(single))}). While an"
-        " instance runs in each of them, the one on such a node cannot be live-migrated,"
-        " and the node cannot be drained."
+        f". In {where}, only one node takes the pods, by node terms and taints. While an instance runs in each"
+        f" of the {domains}, the one on such a node cannot be live-migrated, and the node cannot be drained."
     )
     if key == HOSTNAME:
         taken = (

@@ -183,6 +183,10 @@ class DrainStep(RolloutStep):
             rights.add(Right("list", "storage.k8s.io", "volumeattachments"))
         return rights
 
+    def selected(self, _view: View) -> int | None:
+        """A drain has nodes: an empty plan needs no line."""
+        return None
+
     def nothing_to_do(self, view: View, plan: Plan) -> bool:
         if self._outside_of_window():
             return True
@@ -382,8 +386,8 @@ class DrainStep(RolloutStep):
     def undo_hint(self) -> str:
         if self.drain.marked:
             names = ", ".join(self.drain.marked)
-            undo = "set state in_service, and no change_id, to undo it"
-            return f". The cordon of {names} stays: run again to continue, or {undo}"
+            undo = "undo it with state in_service and no change_id"
+            return f". The cordon of {names} stays: remove the cause and run again, or {undo}"
         if (
             self.drain.nodes and self.state.held is None and self.state.renewal
         ):  # another run has the Lease

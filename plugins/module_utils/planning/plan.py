@@ -241,7 +241,7 @@ class _Planner:
     def _renew(self) -> list[PlannedMove]:
         """Moves of every instance that is to run with its declared terms, affinity targets first."""
         every = self.request.scope == "all"
-        reason = "scope is all" if every else "it runs with previous constraints"
+        reason = "scope is all" if every else "its pod was scheduled before the rules changed"
         todo = {
             uid
             for uid, movable in self.candidates.items()
@@ -399,7 +399,7 @@ class _Planner:
             obstacle = f"{options.reason}; " if options.reason else ""
             return obstacle + self.request.no_restart[movable.uid]
         needs = " or ".join(str(method) for method in options.methods)
-        allowed = ", ".join(sorted(map(str, self.request.allow))) or "nothing"
+        allowed = ", ".join(sorted(map(str, self.request.allow))) or "empty"
         because = f" ({options.reason})" if options.reason else ""
         text = f"a move needs {needs}{because}, but allow is {allowed}: add {needs} to allow"
         if options.refusal and {Method.RESTART, Method.RECREATE} & self.request.allow:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ..model.json_pointer import JSON
+from ..model.kinds import UNDO
 from ..model.objects import Labels, Ref
 from ..model.plan import Move, Plan, SkippedInstance, move_as_json, move_record
 from ..model.snapshot import Snapshot
@@ -49,14 +50,20 @@ class NodeDescriptions:
         return f"{node} ({zone})" if zone else node or "no node"
 
 
-def plan_lines(plan: Plan, run: str = "", *, name_skipped: bool = True) -> list[str]:
+def plan_lines(
+    plan: Plan, run: str = "", *, name_skipped: bool = True, selected: int | None = None
+) -> list[str]:
     """The plan and, with `name_skipped`, each instance that it skips. One that has no node yet is not
-    skipped as long as other moves may free one."""
+    skipped as long as other moves may free one. An empty plan has the number of selected instances."""
+    if selected is None and not plan.moves and not plan.skipped:
+        return []
     waiting = no_node(plan) if plan.moves else []
     skipped = [instance for instance in plan.skipped if instance not in waiting]
     parts = [f"{_count(len(plan.moves), 'move')} planned"]
     parts += [f"{len(skipped)} skipped"] if skipped else []
     parts += [f"{len(waiting)} without a node to move to yet"] if waiting else []
+    if selected is not None and not plan.moves and not skipped:
+        parts.append(f"{_count(selected, 'instance')} selected")
     return [
         f"{f'{run}: ' if run else ''}{', '.join(parts)}",
         *(map(skipped_line, skipped) if name_skipped else ()),
@@ -176,10 +183,8 @@ def undo_records_removed(workloads: t.Sequence[str], *, check: bool) -> list[str
     """One line for all workloads whose undo record was removed, since what is declared is enforced."""
     if not workloads:
         return []
-    deleted = "would be deleted" if check else "was deleted"
-    return [
-        f"{_some(workloads)}: all rules are enforced; the record of the constraints before them {deleted}"
-    ]
+    removed = "would be removed" if check else "was removed"
+    return [f"{_some(workloads)}: all rules are enforced; the annotation {UNDO} {removed}"]
 
 
 def removed_constraints(candidates: t.Iterable[MovableInstance]) -> list[str]:

@@ -131,9 +131,10 @@ class RolloutStep:
             self.refuse(view, plan)
             self._require_rights(reading, (), view, plan)
         plan = self.planned(view, plan)
-        self._report_plan(plan)
-        nodes = report.NodeDescriptions.of(view.snapshot, self.options.zone_key)
-        self.report.lines += report.planned_lines(plan.moves, nodes)
+        if not self.options.require_rights:  # otherwise the moves are planned later
+            self._report_plan(view, plan)
+            nodes = report.NodeDescriptions.of(view.snapshot, self.options.zone_key)
+            self.report.lines += report.planned_lines(plan.moves, nodes)
         result = self.result(finished=True)
         result.moves = [report.planned_move(move) for move in plan.moves]
         result.skipped = [skipped_as_json(instance) for instance in plan.skipped]
@@ -175,8 +176,7 @@ class RolloutStep:
         view = self.read_cluster(records)
         plan = view.plan(self.options)
         if reading is not None and not records and self.nothing_to_do(view, plan):
-            if plan.skipped:
-                self._report_plan(plan)
+            self._report_plan(view, plan)
             return self.finish(view, plan)
         self.refuse(view, plan)
         self._require_rights(reading, records, view, plan)
@@ -186,7 +186,7 @@ class RolloutStep:
         keeper, journal = taken
         with keeper.renewed_in_background():
             self._outdate_pending_deletes(keeper.held, journal)
-            self._report_plan(plan, f"run {journal.run}")
+            self._report_plan(view, plan, f"run {journal.run}")
             return self._reconcile(keeper, journal, view)
 
     def nothing_to_do(self, _view: View, plan: Plan) -> bool:
@@ -426,10 +426,15 @@ class RolloutStep:
         result.judge_skipped(plan, fail=self.options.fail_on_skipped)
         return result
 
-    def _report_plan(self, plan: Plan, run: str = "") -> None:
+    def _report_plan(self, view: View, plan: Plan, run: str = "") -> None:
         """With fail_on_skipped the failure names what is skipped."""
-        name_skipped = not self.options.fail_on_skipped
-        self.report.lines += report.plan_lines(plan, run, name_skipped=name_skipped)
+        self.report.lines += report.plan_lines(
+            plan, run, name_skipped=not self.options.fail_on_skipped, selected=self.selected(view)
+        )
+
+    def selected(self, view: View) -> int | None:
+        """How many instances were looked at, which tells a wrong namespace from a good placement."""
+        return len(view.candidates)
 
     def _time_over(self, reconciler: Reconciler, view: View, waiting: str) -> StepResult:
         reconciler.cancel_all(view)

@@ -122,7 +122,12 @@ def _keyed(
             f"must be a topology key such as zone, or a map of {', '.join(options)}, not {shown(value)}"
         )
         return None, {}
-    given = reader.mapping(value, options) or {}
+    outer = [key for key in value if key in OPTIONS and key not in options]
+    for key in outer:
+        reader.error(
+            f"{key} is an option of the rule: write it beside {reader.path.rpartition('.')[2]}"
+        )
+    given = reader.mapping({k: value[k] for k in value if k not in outer}, options) or {}
     if "topology_key" in given:
         return _topology_key(reader.at("topology_key"), given["topology_key"], context), given
     if left_out("topology_key", value, options):

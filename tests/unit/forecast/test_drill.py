@@ -57,7 +57,7 @@ def test_zone_with_the_most_impact_comes_first() -> None:
     assert re.split(r"  +", text[0]) == [
         "FAILURE",
         "INSTANCES",
-        "FORECAST",
+        "ALL SCHEDULABLE",
         "DOWN UNTIL FENCED",
         "DOWN AFTER FENCING",
         "REASON",
@@ -252,7 +252,7 @@ def test_failure_with_an_incomplete_search_reports_that() -> None:
 
     assert (lost.answer, lost.at_risk, lost.blocked) == (ForecastResult.POSSIBLE, (), ())
     summary = table(DrillReport("drain", (lost,)), Topology.of()).splitlines()[-1]
-    assert summary == "0 of 1 drain: no impact; 1 more: 0 down, but not guaranteed"
+    assert summary == "0 of 1 drain: no impact; 1 drain: no impact expected, but not guaranteed"
     assert lost.reasons == (NOT_ALL_TRIED,)
     assert NOT_ALL_TRIED in table(DrillReport("drain", (lost,)), Topology.of())
     lost_alone = what_if(made.snapshot(), lost_nodes=["n1"], event="drain")

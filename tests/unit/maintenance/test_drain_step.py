@@ -79,5 +79,5 @@ def test_canceled_drain_names_the_nodes_that_stay_cordoned(cluster: TraceServer)
     ended = "the Ansible task of this maintenance has ended; the next maintenance continues"
     assert result.failure.startswith(ended)
     assert result.failure.endswith(
-        ". The cordon of w1 stays: run again to continue, or set state in_service, and no change_id, to undo it"
+        ". The cordon of w1 stays: remove the cause and run again, or undo it with state in_service and no change_id"
     )

@@ -397,7 +397,7 @@ def test_cordon_of_the_second_node_that_is_refused_says_what_was_done() -> None:
     drained = maintain(server, "drained", "", **TWO)
     assert "cannot patch nodes w2: 403" in drained["msg"]
     assert drained["msg"].endswith(
-        ". The cordon of w1 stays: run again to continue, or set state in_service, and no change_id, to undo it"
+        ". The cordon of w1 stays: remove the cause and run again, or undo it with state in_service and no change_id"
     )
     assert [node["state"] for node in drained["nodes"]] == ["draining", "in_service"]
     assert drained["changed"]
@@ -412,7 +412,7 @@ def test_refusal_names_the_nodes_that_an_earlier_run_has_cordoned() -> None:
     drained = maintain(server, "drained", "", **TWO)
     assert [error["object"] for error in drained["errors"]] == ["not_migratable"]
     assert "No node was cordoned" not in drained["msg"]
-    assert "The cordon of w1 stays: run again to continue" in drained["msg"]
+    assert "The cordon of w1 stays: remove the cause and run again" in drained["msg"]
 
 
 def test_node_that_could_not_be_uncordoned_beside_one_that_was() -> None:
@@ -431,7 +431,7 @@ def test_boot_id_that_could_not_be_written_beside_one_that_was() -> None:
         server.reboot(name)
     drained = maintain(server, "drained", "", **TWO)
     assert "cannot patch nodes w2: 403" in drained["msg"]
-    assert ". The cordon of w1, w2 stays: run again to continue, or " in drained["msg"]
+    assert ". The cordon of w1, w2 stays: remove the cause and run again, or " in drained["msg"]
     assert [write["name"] for write in drained["writes"]] == ["w1"]
     assert drained["progress"] == ["node w1: drained before, and rebooted since"]
     assert [node["boot_id"] for node in drained["nodes"]] == ["boot-w1+", "boot-w2+"]
@@ -587,11 +587,11 @@ def test_other_nodes_are_named_when_one_is_deleted_in_its_maintenance() -> None:
 
     drained = maintain(Loses(three_zones().objects), "drained", "", **TWO)
     assert "Node w2: was deleted during its maintenance" in drained["msg"]
-    assert "The cordon of w1 stays: run again to continue" in drained["msg"]
+    assert "The cordon of w1 stays: remove the cause and run again" in drained["msg"]
 
 
 LEASE = f"{checks.LEASE}/virt-placement"
-STAYS = ". The cordon of w1 stays: run again to continue, or set state in_service, and no change_id, to undo it"
+STAYS = ". The cordon of w1 stays: remove the cause and run again, or undo it with state in_service and no change_id"
 
 
 class FailsMidway(Refuses):

@@ -255,6 +255,10 @@ _WITHOUT_KEY = {
         ),
         ({"name": "r", **WHO, "lable": {"a": "b"}}, "rules[0] r: unknown option 'lable'"),
         (
+            {"name": "r", **WHO, "keep_apart": {"topology_key": "zone", "preferred": True}},
+            "rules[0] r, keep_apart: preferred is an option of the rule: write it beside keep_apart",
+        ),
+        (
             {"name": "r", **WHO, "spread": {"topolgy_key": "zone"}},
             "rules[0] r, spread: unknown option 'topolgy_key'",
         ),
