@@ -42,8 +42,8 @@ def test_job_template_asks_for_variables_of_its_role(template: dict[str, t.Any])
     for question in template["survey"]:
         option = known[question["variable"]]
         if "choices" in question:
-            flag = ["true", "false"] if option["type"] == "bool" else None
-            assert set(question["choices"]) <= set(option.get("choices") or flag)
+            known_choices = option.get("choices") or {"bool": ["true", "false"]}[option["type"]]
+            assert set(question["choices"]) <= set(known_choices)
     required = {name for name, option in known.items() if option.get("required")}
     assert required <= {question["variable"] for question in template["survey"]}
 
