@@ -23,6 +23,17 @@ class Maintenance(Shop):
     def node(self, name: str) -> Object:
         return self.api.get(f"/api/v1/nodes/{name}")
 
+    @contextlib.contextmanager
+    def made_again(self, name: str) -> t.Iterator[None]:
+        """A node that the block deletes is there again afterwards, as it was before but for its uid."""
+        node = self.node(name)
+        try:
+            yield
+        finally:
+            kept = {key: node["metadata"][key] for key in ("name", "labels", "annotations")}
+            self.api.create("/api/v1/nodes", {**node, "metadata": kept, "spec": {}})
+            self.api.patch(f"/api/v1/nodes/{name}/status", {"status": node["status"]})
+
     def cordoned(self, name: str) -> bool:
         return bool(self.node(name)["spec"].get("unschedulable"))
 

@@ -491,19 +491,15 @@ def test_drains_started_at_once_are_one_drain(shop: Maintenance) -> None:
 
 def test_node_that_is_deleted_midway_is_named(shop: Maintenance) -> None:
     shop.start(*vms(shop, "a", annotations=SLOW), nodes=["w2"])
-    path = "/api/v1/nodes/w2"
-    node = shop.node("w2")
 
     def migrating() -> bool:
         return bool(shop.api.list(shop.path("VirtualMachineInstanceMigration")))
 
-    try:
-        with shop.meanwhile(until=migrating, do=lambda: shop.api.delete(path)):
-            result = shop.maintain("drained", "w2")
-    finally:
-        kept = {name: node["metadata"][name] for name in ("name", "labels", "annotations")}
-        shop.api.create("/api/v1/nodes", {**node, "metadata": kept, "spec": {}})
-        shop.api.patch(f"{path}/status", {"status": node["status"]})
+    with (
+        shop.made_again("w2"),
+        shop.meanwhile(until=migrating, do=lambda: shop.api.delete("/api/v1/nodes/w2")),
+    ):
+        result = shop.maintain("drained", "w2")
 
     assert result["failed"]
     assert result["msg"].startswith("Node w2: was deleted during its maintenance")

@@ -151,6 +151,21 @@ def test_more_nodes_than_max_nodes_are_refused(shop: Maintenance) -> None:
     assert not shop.cordoned("w1")
 
 
+def test_nodes_are_put_in_service_beside_one_that_was_deleted(shop: Maintenance) -> None:
+    with shop.made_again("w2"):
+        shop.maintain("cordoned", "w1", "w2", max_nodes=2)
+        shop.api.delete("/api/v1/nodes/w2")
+
+        result = shop.maintain("in_service", "w1", "w2")
+
+        assert result["failed"]
+        assert "there is no node 'w2'" in result["msg"]
+        assert [node["name"] for node in result["nodes"]] == ["w1"]
+        assert not shop.cordoned("w1") and shop.mark("w1") is None
+    result = shop.maintain("in_service", "w1", "w2")
+    assert (result["changed"], result.get("msg")) == (False, None)
+
+
 def test_unknown_node_is_named_with_the_nearest(shop: Maintenance) -> None:
     result = shop.maintain("cordoned", "w22")
 
