@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The last lines of the role placement_verify where it fails."""
+"""The last lines of the role placement_verify."""
 
 from __future__ import annotations
 
@@ -43,3 +43,22 @@ def test_rollout_is_advised_for_the_namespaces_with_violations_alone(
     assert f"Verification failed: 2 {verdict}. " in done.stdout, done.stdout[-3000:]
     advised = "Run the playbook rollout for lab, shop." in done.stdout
     assert advised == (verdict == "violated")
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_passed_verification_counts_what_is_not_enforced(tmp_path: Path, count: int) -> None:
+    facts = {
+        "placement_verify_result": {"instances": [], "summary": {"not_enforced": count}},
+        "__placement_verify_options": {"fail_on": ["violated"]},
+    }
+    done = played(
+        tmp_path,
+        [
+            {"ansible.builtin.include_vars": str(ROLE / "vars" / "main.yml")},
+            {"ansible.builtin.set_fact": facts},
+            {"ansible.builtin.debug": {"msg": "{{ __placement_verify_passed | join(' ') }}"}},
+        ],
+        "-v",
+    )
+    assert "Verification passed: no instance is violated." in done.stdout, done.stdout[-3000:]
+    assert (f"{count} not_enforced: " in done.stdout) == (count > 0)
