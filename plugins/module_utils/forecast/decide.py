@@ -23,7 +23,7 @@ SEARCHABLE = 40.0
 """Binary logarithm of the most combinations for which an exhaustive search is tried."""
 
 NOT_ALL_TRIED = (
-    "can fail: all are schedulable with one choice of nodes, but the scheduler may choose others, and not"
+    "not guaranteed: all are schedulable with one choice of nodes, but the scheduler may choose others, and not"
     " every choice was tried (the search has a limit)"
 )
 

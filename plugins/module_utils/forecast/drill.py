@@ -365,7 +365,7 @@ class _Drills:
         uncertain = [eviction for eviction in loss.evicted if not eviction.certain]
         unknown = [x.instance.ref.name for x in uncertain if not x.reason]
         if unknown and decision.answer in (ForecastResult.GUARANTEED, ForecastResult.POSSIBLE):
-            yield f"can fail: KubeVirt has not reported whether these can be live-migrated: {listed(unknown)}"
+            yield f"not guaranteed: KubeVirt has not reported whether these can be live-migrated: {listed(unknown)}"
         for eviction in [x for x in uncertain if x.reason][:SHOWN]:
             yield f"{eviction.instance.ref.name} {eviction.reason}"
         for eviction in loss.blocked[:SHOWN]:
@@ -430,6 +430,8 @@ def table(report: DrillReport, topology: Topology) -> str:
     summary += " after fencing" * fenced
     if uncertain:
         summary += f"; {plural(uncertain, noun)}: no impact expected, but not guaranteed"
+        if worse := len(impact) - uncertain:
+            summary += f"; {plural(worse, noun)}: instances are down"
     if worst is not None and fenced:
         most = plural(len(worst.down_until_fenced), "VM")
         domain = f"{topology.name_of(worst.key)} {worst.domain}"

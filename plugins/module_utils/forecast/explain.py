@@ -35,8 +35,9 @@ EVICTION = "Eviction"
 
 @dataclass(frozen=True, slots=True)
 class BlockedPod:
-    """`pod` is the pod that the filter refers to, `rules` (namespace/set/name) own the term. `own`: the
-    pod is the instance's own, which terminates on its failed node."""
+    """`pod` is the pod that the filter refers to on the most nodes, `others` the number of other pods that it
+    refers to. `rules` (namespace/set/name) own the terms. `own`: the pod is the instance's own, which
+    terminates on its failed node."""
 
     instance: Ref
     filter: str
@@ -44,6 +45,7 @@ class BlockedPod:
     pod: Ref | None = None
     rules: tuple[str, ...] = ()
     own: bool = False
+    others: int = 0
 
     @property
     def message(self) -> str:
@@ -51,10 +53,15 @@ class BlockedPod:
         blockers = [f"pod {self.pod.namespace}/{self.pod.name}"] if self.pod is not None else []
         if self.own:
             blockers = [f"its own {blockers[0]}, which counts until it is deleted"]
+        if self.others:
+            blockers.append(f"{self.others} other pod{'s' * (self.others > 1)}")
         blockers += [f"rule {rule}" for rule in self.rules]
         if not blockers:
             return f"{self.instance.name}: {self.reason}"
-        return f"{self.instance.name} is blocked by {' and '.join(blockers)}"
+        *most, last = blockers
+        return (
+            f"{self.instance.name} is blocked by {', '.join(most)}{' and ' if most else ''}{last}"
+        )
 
 
 class Blocking:
@@ -113,19 +120,36 @@ class Blocking:
         left_over = instance.pod.ref if instance.pod is not None else None
         named = [reason for reason in reasons if reason.counterpart is not None]
         own = [reason for reason in named if reason.counterpart == left_over]
-        first = max(own or named or reasons, key=lambda reason: (reasons[reason], reason.text))
-        pod, owner = first.counterpart, instance
-        if pod is not None:
-            pod = self._planned.get(pod, pod)
-        if first.kind == "existing-anti" and pod is not None:
-            owner = self._view.instances_by_pod.get(pod, instance)
-        rules = self._rules(owner, first)
+        first, *more = sorted(
+            own or named or reasons, key=lambda reason: (reasons[reason], reason.text), reverse=True
+        )
+        pods = [self._blocker(reason) for reason in (first, *more)]
+        rules = dict.fromkeys(
+            rule
+            for reason, pod in zip((first, *more), pods, strict=True)
+            if pod is not None or reason is first
+            for rule in self._rules(instance, reason, pod)
+        )
         return BlockedPod(
-            instance.ref, plugin, reason_text(first, self._topology), pod, rules, bool(own)
+            instance.ref,
+            plugin,
+            reason_text(first, self._topology),
+            pods[0],
+            tuple(rules),
+            bool(own),
+            len(set(pods)) - 1 if pods[0] is not None else 0,
         )
 
-    def _rules(self, owner: Instance, reason: FilterReason) -> tuple[str, ...]:
-        """The rules that the required term of an instance's workload belongs to."""
+    def _blocker(self, reason: FilterReason) -> Ref | None:
+        """The pod that a reason refers to, or the one that it will replace."""
+        pod = reason.counterpart
+        return self._planned.get(pod, pod) if pod is not None else None
+
+    def _rules(self, instance: Instance, reason: FilterReason, pod: Ref | None) -> tuple[str, ...]:
+        """The rules of the instance, or of the `pod` that has the term, that the required term belongs to."""
+        owner = instance
+        if reason.kind == "existing-anti" and pod is not None:
+            owner = self._view.instances_by_pod.get(pod, instance)
         workload = self._view.workload_of(owner)
         if workload is None or owner.pod is None:
             return ()

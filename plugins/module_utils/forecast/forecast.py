@@ -52,13 +52,15 @@ from .unplaced import Unplaced
 
 NOT_RECREATED = "not_recreated"
 
-OLD_PODS_MAY_END = "can fail: the workload rollout may end old pods before new ones have a node"
+OLD_PODS_MAY_END = (
+    "not guaranteed: the workload rollout may end old pods before new ones have a node"
+)
 NOT_RENEWED = (
-    "can fail: the scheduler may place other pods where the new rules do not allow them, since VMs that do"
+    "not guaranteed: the scheduler may place other pods where the new rules do not allow them, since VMs that do"
     " not move still run with the previous constraints"
 )
 BREAKABLE = (
-    "can fail: pods that new rules select end or are created, and the scheduler does not check the rules"
+    "not guaranteed: pods that new rules select end or are created, and the scheduler does not check the rules"
     " of VMs that are already placed, so such a VM may violate one"
 )
 UNTIL_MOVED = " until another controller moves it"
@@ -90,7 +92,7 @@ def forecast(
 
 
 _LESS_SURE: t.Final = {
-    ForecastResult.GUARANTEED: (ForecastResult.POSSIBLE, "can fail: "),
+    ForecastResult.GUARANTEED: (ForecastResult.POSSIBLE, "not guaranteed: "),
     ForecastResult.IMPOSSIBLE: (ForecastResult.UNKNOWN, "not proven, since "),
 }
 
@@ -147,8 +149,8 @@ def near_ended(names: t.Sequence[str]) -> str:
     """The reason of a forecast in which these pods have affinity to pods that end."""
     have = "has" if len(names) == 1 else "have"
     return (
-        f"can fail: {listed(names)} {have} affinity to pods that end at the same time, and the scheduler"
-        " may retry only after five minutes"
+        f"not guaranteed: {listed(names)} {have} affinity to pods that end at the same time. If the scheduler"
+        " tries a pod before the one that it has affinity to, it may take up to five minutes to try again"
     )
 
 
@@ -334,7 +336,7 @@ class _Forecaster:
         without = [self.pending[number].name for number in required if number not in placed]
         are = "is" if len(without) == 1 else "are"
         return (
-            f"can fail: {len(without)} of {len(required)} {are} unschedulable if the scheduler chooses"
+            f"not guaranteed: {len(without)} of {len(required)} {are} unschedulable if the scheduler chooses"
             f" unfavorable nodes ({listed(without)})"
         )
 

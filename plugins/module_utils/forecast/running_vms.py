@@ -133,7 +133,7 @@ class ChangedVms:
             why_not = self._why_not_guaranteed(pending)
             if not why_not:
                 return ChangedVmsResult(ForecastResult.GUARANTEED)
-            return ChangedVmsResult(ForecastResult.POSSIBLE, (f"can fail: {why_not}",))
+            return ChangedVmsResult(ForecastResult.POSSIBLE, (f"not guaranteed: {why_not}",))
         refs = tuple(left.instance for left in self.plan.skipped)
         vms = {vm.uid: vm for vm in self.candidates}
         reasons = [
@@ -144,7 +144,7 @@ class ChangedVms:
         if answer is ForecastResult.POSSIBLE:
             unplanned = listed(list(map(str, refs)))
             why = f"some sequence of moves satisfies all rules, but the plan has no move for {unplanned}"
-            return ChangedVmsResult(answer, (f"can fail: {why}",))
+            return ChangedVmsResult(answer, (f"not guaranteed: {why}",))
         if answer is ForecastResult.IMPOSSIBLE and any(x.temporary for x in self.plan.skipped):
             answer, why = ForecastResult.UNKNOWN, OBSTACLE_ENDS
         if answer is ForecastResult.UNKNOWN:
@@ -245,8 +245,8 @@ class ChangedVms:
         violated after it whichever node is chosen."""
         if len(self.plan.moves) != 1:
             return (
-                "the scheduler may choose a node for one VM that leaves none for another; the rollout then plans"
-                " again"
+                "the scheduler may place a VM on a node that another VM needs; the rollout then makes a new plan,"
+                " which may have more moves"
             )
         if pending:
             return "other instances need a node at the same time, and may take the one for the move"

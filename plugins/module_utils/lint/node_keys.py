@@ -81,6 +81,8 @@ def _of_values(
     there = sorted(lint_input.table.domains(part.key))
     for value in sorted(set(part.values).difference(there)):
         useless = "keeps its pods off no node" if part.operator == "NotIn" else "allows no node"
+        if term.preferred:
+            useless = "has no effect"
         hint = _nearest(value, there)
         yield subject.finding(
             term,

@@ -149,7 +149,8 @@ class RolloutStep:
     def finish_check(self, view: View, plan: Plan, result: StepResult) -> None:
         """Add to a check mode result what `finish` would do."""
         cleared = [str(write.target) for write in handover.remove_undo_records(view.candidates)]
-        self.report.lines += report.undo_records_removed(cleared, check=True)
+        if not self.options.require_rights:
+            self.report.lines += report.undo_records_removed(cleared, check=True)
         result.report_not_enforced(view.candidates, plan)
         result.changed = result.changed or bool(cleared)
         result.judge_skipped(plan, fail=self.options.fail_on_skipped)

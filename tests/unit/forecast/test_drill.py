@@ -138,9 +138,25 @@ def test_blocked_instance_names_the_pod_and_the_rule_that_block_it() -> None:
     assert (blocked.pod.kind, blocked.pod.namespace) == ("Pod", "shop")
     assert blocked.pod.name.startswith(("virt-launcher-web-b", "virt-launcher-web-c"))
     assert blocked.rules == ("shop/default/apart",)
-    assert f"web-a is blocked by pod shop/{blocked.pod.name} and rule shop/default/apart" in table(
-        DrillReport("failure", (found,)), Topology.of()
+    assert (
+        f"web-a is blocked by pod shop/{blocked.pod.name}, 1 other pod and rule shop/default/apart"
+        in table(DrillReport("failure", (found,)), Topology.of())
     )
+
+
+def test_every_rule_that_blocks_an_instance_is_named() -> None:
+    """The last node of its zone has the database, which another rule keeps away from it."""
+    made, _vms = three_zones_with_a_vm_each()
+    database = machine(made, "db", "", g="db")
+    made.write(database, "alone", (TermLocation.ANTI_AFFINITY, apart(HOST, g="web")))
+    made.workloads[database]["spec"]["runStrategy"] = "Always"
+    made.start(database, "n2")
+
+    lost = drill(made.snapshot(), [HOST], event="failure").drills[0]
+
+    (blocked,) = lost.blocked
+    assert (lost.domain, blocked.instance.name, blocked.others) == ("n1", "web-a", 2)
+    assert blocked.rules == ("shop/default/apart", "shop/default/alone")
 
 
 def test_terminating_pod_of_a_failed_node_keeps_its_replacement_out_of_its_zone() -> None:
@@ -233,7 +249,7 @@ def test_failure_with_a_possible_forecast_has_its_reason(known: bool) -> None:
     assert lost.reasons == (
         ()
         if known
-        else ("can fail: KubeVirt has not reported whether these can be live-migrated: db",)
+        else ("not guaranteed: KubeVirt has not reported whether these can be live-migrated: db",)
     )
 
 
@@ -268,7 +284,9 @@ def test_pod_with_affinity_to_a_pod_that_ends_is_named() -> None:
     lost = drill(made.snapshot(), [HOST], event="drain").drills[0]
 
     assert (lost.domain, lost.answer) == ("n1", ForecastResult.POSSIBLE)
-    assert lost.reasons[0].startswith("can fail: app-1 has affinity to pods that end at the same")
+    assert lost.reasons[0].startswith(
+        "not guaranteed: app-1 has affinity to pods that end at the same"
+    )
 
 
 def random_cluster(seed: int) -> Cluster:

@@ -410,7 +410,7 @@ def qualified(**more: t.Any) -> Forecast:
 def test_assumptions_take_guarantees_away() -> None:
     assert qualified().answer is ForecastResult.GUARANTEED
     assert qualified(assumed=["x is not known"]).answer is ForecastResult.POSSIBLE
-    assert qualified(estimated=["x is a guess"]).reasons == ("can fail: x is a guess",)
+    assert qualified(estimated=["x is a guess"]).reasons == ("not guaranteed: x is a guess",)
 
 
 def test_a_volume_that_only_a_lost_node_reaches_is_a_proof() -> None:
@@ -492,7 +492,7 @@ def test_vm_on_a_node_without_virt_handler_may_not_migrate() -> None:
 
     assert found.answer == "possible"
     assert found.reasons == (
-        "can fail: VirtualMachineInstance shop/db may not migrate: node n1 has the label"
+        "not guaranteed: VirtualMachineInstance shop/db may not migrate: node n1 has the label"
         " kubevirt.io/schedulable=false, so its virt-handler may not run",
     )
     assert [move.targets for move in found.moves] == [("n3",)]

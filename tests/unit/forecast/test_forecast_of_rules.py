@@ -132,7 +132,7 @@ def test_rule_that_running_vms_do_not_have_yet_is_not_guaranteed() -> None:
     )
 
     assert found.answer is ForecastResult.POSSIBLE
-    assert found.reasons[0].startswith("can fail: the scheduler may place other pods")
+    assert found.reasons[0].startswith("not guaranteed: the scheduler may place other pods")
 
 
 def test_rule_without_mismatch_label_keys_names_vms_that_cannot_migrate() -> None:
@@ -294,8 +294,8 @@ def test_possible_forecast_after_two_moves_has_the_nodes_as_reason() -> None:
 
     assert (found.answer, len(found.moves)) == (ForecastResult.POSSIBLE, 2)
     assert found.reasons == (
-        "can fail: the scheduler may choose a node for one VM that leaves none for another; the rollout then"
-        " plans again",
+        "not guaranteed: the scheduler may place a VM on a node that another VM needs; the rollout then makes a new"
+        " plan, which may have more moves",
     )
 
 
@@ -332,7 +332,7 @@ def test_possible_after_one_move_names_the_node_that_would_not_do() -> None:
 
     assert found.answer is ForecastResult.POSSIBLE
     assert found.reasons == (
-        "can fail: VirtualMachine shop/db violates a rule if VirtualMachine shop/web-a gets node n3",
+        "not guaranteed: VirtualMachine shop/db violates a rule if VirtualMachine shop/web-a gets node n3",
     )
 
 
@@ -349,7 +349,7 @@ def test_possible_forecast_counts_unschedulable_pods_of_an_unfavorable_choice() 
 
     assert found.answer is ForecastResult.POSSIBLE
     assert found.reasons == (
-        "can fail: 1 of 2 is unschedulable if the scheduler chooses unfavorable nodes (narrow)",
+        "not guaranteed: 1 of 2 is unschedulable if the scheduler chooses unfavorable nodes (narrow)",
     )
 
 

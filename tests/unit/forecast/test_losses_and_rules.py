@@ -138,7 +138,7 @@ def test_affinity_to_a_vm_that_leaves_a_drained_node_is_not_guaranteed() -> None
 
     assert away.answer is ForecastResult.UNKNOWN
     assert away.reasons[0].startswith("nodes were found for all 1, but")
-    assert away.reasons[1].startswith("can fail: pods that new rules select")
+    assert away.reasons[1].startswith("not guaranteed: pods that new rules select")
     assert close.answer is ForecastResult.POSSIBLE
     assert [move.targets[0] for move in close.moves] == ["n2"]
 
