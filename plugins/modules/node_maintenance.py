@@ -15,9 +15,9 @@ description:
   - Cordons nodes, moves all VMs and pods away from them, and puts the nodes back in service.
   - Migrates VMs live. A VM is never evicted, so an eviction strategy that would stop the VM has no effect.
   - Evicts pods through the eviction API, and waits for PodDisruptionBudgets.
-  - Refuses a drain before it cordons, if a VM or pod could not leave. A task that continues the
-    drain of an earlier one lists them at its end, and is refused only for other reasons, such as the quorum of the
-    control plane.
+  - Refuses a drain before it cordons, if a VM or pod could not leave. A task that continues an earlier drain is not
+    refused because of such VMs and pods. It lists them at its end. Other findings still refuse it, for example if the
+    control plane would lose its quorum.
   - Puts nodes of one topology domain (zone) at a time into maintenance, and not more than O(max_nodes).
   - Uncordons only nodes that this module cordoned. A cordon of another client stays.
   - After a task was killed, the next one continues. O(state=in_service) undoes a drain that did not end.
@@ -41,7 +41,8 @@ options:
       - V(drained) also moves all VMs and pods away, and waits until their volumes are detached. Pods of a DaemonSet,
         static pods and pods that have finished stay.
       - V(in_service) waits until each node is back, and uncordons it. A node is back if it is Ready and KubeVirt can
-        start VMs on it. The task also waits for nodes that were not in maintenance.
+        start VMs on it. The task also waits for selected nodes that were not in
+        maintenance.
       - V(in_service) deletes migrations that have not started to copy, and cancels evacuations.
     type: str
     choices: [cordoned, drained, in_service]
@@ -62,8 +63,8 @@ options:
       - How VMs leave the nodes.
       - V(migrate) migrates them live. The drain is refused if a VM cannot be migrated.
       - V(restart) restarts them on other nodes, and recreates VMIs of replica sets. A restart applies all pending
-        changes of a VM, so the drain is refused if there are others than placement. O(allow_findings) with
-        V(pending_changes) allows it.
+        changes of a VM, so the drain is refused if a VM has pending changes other than of its placement.
+        O(allow_findings) with V(pending_changes) allows it.
       - V(stop) stops them. They are not started again.
       - V(refuse) refuses to drain a node with a VM.
       - The label C(placement.virt/vm-policy) of a VM, or of its VMI, has one of these values and takes precedence.
@@ -96,8 +97,8 @@ options:
   allow_findings:
     description:
       - Names of findings that do not refuse the drain. docs/maintenance.md explains each finding.
-      - V(bare_pod), V(local_data_lost), V(standalone_vmi) and V(daemonset_missing) also let such pods be evicted, and
-        such VMIs be migrated. V(pending_changes) lets such VMs be restarted.
+      - If V(bare_pod), V(local_data_lost) or V(daemonset_missing) is allowed, such pods are evicted. With
+        V(standalone_vmi), such VMIs are migrated. With V(pending_changes), such VMs may be restarted.
     type: list
     elements: str
     default: []

@@ -193,8 +193,8 @@ options:
     default: false
   adopt:
     description:
-      - Terms that are in a template already and equal those of a rule become the rule's. They are removed with the
-        rule.
+      - If V(true), a rule takes over terms that are in a template already and are equal to its own. They are removed
+        with the rule.
       - A C(nodeSelector) entry that equals a required C(run_on) is replaced by the rule's term. Removing the rule
         does not bring the entry back.
     type: bool
@@ -210,8 +210,8 @@ options:
     description:
       - Makes a forecast of the rules as M(virt.placement.forecast_info) does, and fails before the task writes if the
         forecast is one of these. With an empty list no forecast is made.
-      - Without a forecast, the task refuses rules only by their findings, as for more VMs than there are zones. A
-        forecast adds resources, volumes, and which VMs can be moved. It reads all pods of the cluster.
+      - Without a forecast, only findings refuse rules, for example if a rule keeps more VMs apart than there are zones.
+        A forecast also considers requests, volumes, and whether VMs can be moved. It reads all pods of the cluster.
       - Problems that exist without the rules do not fail the task.
       - The role C(placement_apply) makes a forecast of its own.
     type: list
@@ -261,7 +261,7 @@ EXAMPLES = r"""
         workloads: [web-1, web-2, web-3]
         keep_apart: zone
 
-- name: Run the database on fast nodes, and the application beside it, unless this is impossible
+- name: Run the database on fast nodes and the application beside it, and fail if the forecast is impossible
   virt.placement.rules:
     namespace: shop
     rule_set: tiers

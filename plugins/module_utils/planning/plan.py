@@ -9,7 +9,7 @@ a new snapshot. Check mode and the real run make the same plan.
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..compliance.declared import NodeRule
 from ..compliance.pending import no_good_node_text
@@ -211,10 +211,16 @@ class _Planner:
             made = self._better_place(uid)
             if made is None:
                 continue
-            chosen += [made, *self.repair.repair_related(uid)]
+            chosen += [made, *self._followed(uid)]
             near = self.dependencies.related(uid) | todo
             todo = {x for x in near if x not in self.repair.moved and self._could_be_better(x)}
         return chosen
+
+    def _followed(self, moved: Uid) -> list[PlannedMove]:
+        """The moves that the move of one instance makes necessary. What they repair is not so yet."""
+        after = f"after the move of {self._name(moved)}: "
+        moves = self.repair.repair_related(moved)
+        return [replace(move, reason=f"{after}{move.reason}") for move in moves]
 
     def _could_be_better(self, uid: Uid) -> bool:
         n = self.simulation.table.numbers[self.simulation.node_of[uid]]
@@ -275,7 +281,7 @@ class _Planner:
             todo.discard(uid)
             made = self._in_place_or_elsewhere(uid, reason)
             if made is not None:
-                chosen += [made, *self.repair.repair_related(uid)]
+                chosen += [made, *self._followed(uid)]
                 todo -= self.repair.moved
         return chosen
 

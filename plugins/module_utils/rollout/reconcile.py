@@ -276,7 +276,8 @@ class Reconciler:
                 continue
             reason = self._why_wait(move, planned, load, now)
             if reason:
-                now.waiting = now.waiting or reason
+                if self.report.count.has(move):
+                    now.waiting = now.waiting or reason
                 continue
             if not journals.has_room(self.journal):
                 now.waiting = (

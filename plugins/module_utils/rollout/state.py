@@ -72,6 +72,10 @@ class MoveCount:
         changed = report.plan_changed(self.total, journal.started, [report.added(move)])
         return replace(count, total=journal.started), [changed]
 
+    def has(self, move: Move) -> bool:
+        """Whether the move was counted, as far as its name tells."""
+        return move.uid in self.to_come or len(self.to_come) >= NAMED
+
     def deferred(self, record: MoveRecord) -> MoveCount:
         """A move that was reported to begin, and of which nothing was sent, is to come again."""
         name = report.short(record.workload, record.instance)

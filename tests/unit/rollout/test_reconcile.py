@@ -37,7 +37,11 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.reconcile i
     Reconciler,
     Reconciliation,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.state import StepReport
+from ansible_collections.virt.placement.plugins.module_utils.rollout.state import (
+    UNCOUNTED,
+    MoveCount,
+    StepReport,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rollout.view import JudgedSnapshot
 from tests.unit.compliance.cluster import anti_affinity, apart
 from tests.unit.planning.scenes import cluster, machine
@@ -188,11 +192,14 @@ def begun_of(snapshot: Snapshot, journal: RunJournal, plan: Plan | None = None) 
 
 
 def turn_of(
-    snapshot: Snapshot, journal: RunJournal, plan: Plan | None = None
+    snapshot: Snapshot,
+    journal: RunJournal,
+    plan: Plan | None = None,
+    count: MoveCount = UNCOUNTED,
 ) -> tuple[list[str], str]:
     """The same, and why the first of the others waits."""
     asked = parameters()
-    reconciler = Reconciler(keeper(), asked, journal, StepReport(), 100.0)
+    reconciler = Reconciler(keeper(), asked, journal, StepReport(count), 100.0)
     view = JudgedSnapshot.of(snapshot, InstanceSelection(frozenset({"shop"})), asked)
     plan = plan or view.plan(asked, journal)
     now = Reconciliation(view, Observer(NO_API, snapshot, journal), NODES)
@@ -227,6 +234,15 @@ def test_while_one_of_a_group_is_in_flight_only_others_begin() -> None:
     assert [name[0] for name in begun] == ["b"]
     other = next(m for m in moves_of(snapshot) if m.instance.name[0] == "a" and m != first)
     assert waiting == f"{other.workload} moves after {first.workload}, since a rule is about both"
+
+
+def test_move_that_was_not_counted_is_not_named_as_one_that_waits() -> None:
+    """It may be needless when the moves in flight have ended."""
+    snapshot = two_groups()
+    first = next(move for move in moves_of(snapshot) if move.instance.name[0] == "a")
+    journal = RunJournal("r1", "x", records=(in_flight(first),))
+    _begun, waiting = turn_of(snapshot, journal, count=MoveCount(1))
+    assert waiting == ""
 
 
 def test_a_move_waits_for_the_one_before_it_that_cannot_begin_yet() -> None:
