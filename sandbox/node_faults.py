@@ -83,7 +83,7 @@ def _wait_renewed(api: AdminApi, name: str, since: float) -> None:
     """Wait until KWOK has renewed the Lease of a node that came back. Without it the node would be NotReady
     after its grace period, and so would its pods for ever, since KWOK makes a pod Ready once."""
     lease = api.path("Lease", "kube-node-lease", name)
-    for _ in range(_TRIES):
+    for _attempt in range(_TRIES):
         deadline = time.monotonic() + _RENEWED_TIMEOUT
         while time.monotonic() < deadline:
             renewed = api.get(lease)["spec"]["renewTime"].replace("Z", "+00:00")

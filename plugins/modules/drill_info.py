@@ -216,8 +216,11 @@ domains:
             name:
               description: Its name.
               type: str
+        others:
+          description: Number of other pods that the filter refers to.
+          type: int
         rules:
-          description: The rules that own the constraint, as namespace, rule set and name.
+          description: The rules that own the constraints, as namespace, rule set and name.
           type: list
           elements: str
         reason:
@@ -255,6 +258,7 @@ domains:
             kind: Pod
             namespace: shop
             name: virt-launcher-db2
+          others: 0
           rules: [shop/default/db-one-per-zone]
           reason: "node(s) didn't match pod anti-affinity rules (app In (db) over zone)"
           message: db1 is blocked by pod shop/virt-launcher-db2 and rule shop/default/db-one-per-zone

@@ -226,3 +226,32 @@ def test_node_that_does_not_exist_ends_the_job_at_once(folder: Path, use: dict[s
     assert play.failed
     assert "there is no node" in play.output
     assert play.calls == [f"in_service check {','.join(use['nodes'])}"]
+
+
+UNDO = "placement_maintenance_state: in_service, and no placement_maintenance_change_id, to undo"
+"""With an identifier the node would count as serviced, and the next job would skip it."""
+
+
+def output_of_work(folder: Path, task: dict[str, t.Any]) -> str:
+    work = folder / "user.yml"
+    work.write_text(json.dumps([{"name": "Update firmware", **task}]))
+    nodes = [node("w1", "a"), node("w2", "a")]
+    return maintained(folder, nodes, {"tasks": str(work), "max_nodes": 2}).output
+
+
+def test_node_is_named_before_the_tasks_run(folder: Path) -> None:
+    output = output_of_work(folder, {"ansible.builtin.debug": {"msg": "work on the node"}})
+    before, _message, after = output.partition("work on the node")
+    assert "node w1: in maintenance. If this job ends here, launch it again to continue" in before
+    assert UNDO in before
+    assert after and "stays" not in after
+
+
+def test_task_that_fails_is_followed_by_the_nodes_that_stay_cordoned(folder: Path) -> None:
+    failing = {"ansible.builtin.fail": {"msg": "secret of the task"}, "no_log": True}
+    output = output_of_work(folder, failing)
+    last = output.rsplit("TASK [", 1)[1]
+    assert "The task Update firmware failed for node w1. The cordon of w1, w2 stays" in last
+    assert UNDO in last
+    assert "failed=1" in last
+    assert "secret of the task" not in last
