@@ -228,7 +228,7 @@ class Whole:
         assert shop.sandbox.audit.writes(since=mark) == []
         assert all(boot(shop, node) != old for node, old in zip(SERVICED, boots, strict=True))
         assert shop.cordoned("w6") and not any(map(shop.cordoned, SERVICED))
-        assert shop.lease()["spec"]["holderIdentity"] == ""
+        assert shop.lease_is_free()
         nodes = by_name(shop.api.list("/api/v1/nodes"))
         machines = by_name(shop.api.list(shop.path("VirtualMachine")))
         self.history = history
