@@ -8,12 +8,13 @@ virt-handler: without it there are no heartbeats, and pods of the node stay as t
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import time
 import typing as t
 import uuid
 
-from .admin_api import AdminApi
+from .admin_api import AdminApi, WaitTimeout
 from .control_plane import MANAGED_NODE
 
 SCHEDULABLE = "kubevirt.io/schedulable"
@@ -22,7 +23,7 @@ HEARTBEAT = "kubevirt.io/heartbeat"
 judges no node without the annotation (pkg/virt-controller/watch/node/node.go, isNodeUnresponsive)."""
 
 _RENEWED_TIMEOUT = 10.0
-_TRIES = 3
+_TRIES = 2
 
 Object = dict[str, t.Any]
 
@@ -82,17 +83,19 @@ def node_up(
 def _wait_renewed(api: AdminApi, name: str, since: float) -> None:
     """Wait until KWOK has renewed the Lease of a node that came back. Without it the node would be NotReady
     after its grace period, and so would its pods for ever, since KWOK makes a pod Ready once."""
+
+    def renewed(lease: Object) -> bool:
+        at = lease["spec"]["renewTime"].replace("Z", "+00:00")
+        return datetime.datetime.fromisoformat(at).timestamp() >= since
+
     lease = api.path("Lease", "kube-node-lease", name)
     for _attempt in range(_TRIES):
-        deadline = time.monotonic() + _RENEWED_TIMEOUT
-        while time.monotonic() < deadline:
-            renewed = api.get(lease)["spec"]["renewTime"].replace("Z", "+00:00")
-            if datetime.datetime.fromisoformat(renewed).timestamp() >= since:
-                return
-            time.sleep(0.02)
+        with contextlib.suppress(WaitTimeout):
+            api.wait(renewed, lease, _RENEWED_TIMEOUT)
+            return
         for value in (None, "fake"):  # KWOK meets the node anew
             api.patch(_node(api, name), {"metadata": {"labels": {MANAGED_NODE: value}}})
-    raise TimeoutError(f"node {name}: KWOK does not renew its Lease")
+    api.wait(renewed, lease, _RENEWED_TIMEOUT)
 
 
 def _reboot(api: AdminApi, pod: Object) -> None:

@@ -7,6 +7,9 @@ from __future__ import annotations
 import contextlib
 import json
 import typing as t
+from pathlib import Path
+
+import yaml
 
 from ansible_collections.virt.placement.plugins.modules import node_maintenance
 from sandbox import Sandbox, drain, objects
@@ -33,6 +36,24 @@ class Maintenance(Shop):
             kept = {key: node["metadata"][key] for key in ("name", "labels", "annotations")}
             self.api.create("/api/v1/nodes", {**node, "metadata": kept, "spec": {}})
             self.api.patch(f"/api/v1/nodes/{name}/status", {"status": node["status"]})
+
+    def play(self, folder: Path, nodes: t.Iterable[str], task: Object, **variables: t.Any) -> Path:
+        """A file with a play that services the nodes: the role with this task as the work. A second run finds
+        what the first one did, by the identifier of the change."""
+        (folder / "work.yml").write_text(yaml.safe_dump([task]))
+        options = {
+            "nodes": list(nodes),
+            "tasks": str(folder / "work.yml"),
+            "change_id": self.namespace,
+            "return_home": False,
+            "run_timeout": 240,
+            **variables,
+        }
+        given = {f"placement_maintenance_{name}": value for name, value in options.items()}
+        roles = [{"role": "virt.placement.placement_maintenance", "vars": given}]
+        play = {"hosts": "cluster", "gather_facts": False, "roles": roles}
+        (folder / "whole.yml").write_text(yaml.safe_dump([play]))
+        return folder / "whole.yml"
 
     def cordoned(self, name: str) -> bool:
         return bool(self.node(name)["spec"].get("unschedulable"))

@@ -11,7 +11,6 @@ import typing as t
 from pathlib import Path
 
 import pytest
-import yaml
 
 from sandbox import Sandbox, drain, objects
 from sandbox.fault_proxy import WRITE, Rule, reset, sigkill, status
@@ -175,21 +174,8 @@ def whole_maintenance(shop: Maintenance, folder: Path) -> Path:
     """The play that reboots the nodes, one zone after the other."""
     reboot = [sys.executable, "-m", "sandbox", "reboot", "--dir", str(shop.sandbox.directory)]
     argv = [*reboot, "{{ placement_maintenance_node }}"]
-    command = {"argv": argv, "chdir": str(CHECKOUT)}
-    tasks = [{"name": "Reboot", "ansible.builtin.command": command}]
-    (folder / "reboot.yml").write_text(yaml.safe_dump(tasks))
-    variables = {
-        "placement_maintenance_nodes": list(SERVICED),
-        "placement_maintenance_tasks": str(folder / "reboot.yml"),
-        "placement_maintenance_reboot_expected": True,
-        "placement_maintenance_change_id": shop.namespace,
-        "placement_maintenance_return_home": False,
-        "placement_maintenance_run_timeout": 240,
-    }
-    roles = [{"role": "virt.placement.placement_maintenance", "vars": variables}]
-    play = {"hosts": "cluster", "gather_facts": False, "roles": roles}
-    (folder / "whole.yml").write_text(yaml.safe_dump([play]))
-    return folder / "whole.yml"
+    task = {"ansible.builtin.command": {"argv": argv, "chdir": str(CHECKOUT)}}
+    return shop.play(folder, SERVICED, {"name": "Reboot", **task}, reboot_expected=True)
 
 
 class Whole:

@@ -9,7 +9,6 @@ import typing as t
 from pathlib import Path
 
 import pytest
-import yaml
 
 from sandbox import Sandbox
 from tests.job import Job
@@ -38,39 +37,22 @@ def shop(six: Sandbox, namespace: t.Any, run_module: t.Any) -> t.Iterator[Mainte
         yield shop
 
 
-def whole_maintenance(shop: Maintenance, job: Job) -> Path:
-    """The play that services both nodes. Its work takes some seconds, and is noted."""
-    done = job.folder / "done"
-    command = f"echo {{{{ placement_maintenance_node }}}} >> {done}; sleep 2"
-    work = job.folder / "work.yml"
-    work.write_text(yaml.safe_dump([{"name": "Work", "ansible.builtin.shell": command}]))
-    variables = {
-        "placement_maintenance_nodes": list(SERVICED),
-        "placement_maintenance_tasks": str(work),
-        "placement_maintenance_change_id": shop.namespace,
-        "placement_maintenance_return_home": False,
-        "placement_maintenance_run_timeout": 240,
-    }
-    roles = [{"role": "virt.placement.placement_maintenance", "vars": variables}]
-    play = job.folder / "whole.yml"
-    play.write_text(yaml.safe_dump([{"hosts": "cluster", "gather_facts": False, "roles": roles}]))
-    return play
-
-
 def test_five_maintenances_at_once_service_each_node_and_stop_no_vm(
     shop: Maintenance, tmp_path: Path
 ) -> None:
     for node in SERVICED:
         shop.start(*vms(shop, f"on-{node}", cpu="100m", annotations=SLOW), nodes=[node])
     before, began = shop.uids(), shop.sandbox.audit.mark()
-    jobs = []
+    jobs, plays = [], []
     for number in range(JOBS):
         folder = tmp_path / str(number)
         folder.mkdir()
         jobs.append(Job(shop, folder, "node_maintenance", shop.identity))
+        note = f"echo {{{{ placement_maintenance_node }}}} >> {folder / 'done'}; sleep 2"
+        plays.append(shop.play(folder, SERVICED, {"ansible.builtin.shell": note}))
 
     with watching(shop.sandbox, shop.namespace) as history:
-        running = [job.start_play(whole_maintenance(shop, job)) for job in jobs]
+        running = [job.start_play(play) for job, play in zip(jobs, plays, strict=True)]
         ended = [(job.communicate(timeout=400)[0], job.returncode) for job in running]
 
     assert any(code == 0 for _output, code in ended), ended

@@ -54,7 +54,7 @@ class BlockedPod:
         if self.own:
             blockers = [f"its own {blockers[0]}, which counts until it is deleted"]
         if self.others:
-            blockers.append(f"{self.others} other pod{'s' * (self.others > 1)}")
+            blockers.append(plural(self.others, "other pod"))
         blockers += [f"rule {rule}" for rule in self.rules]
         if not blockers:
             return f"{self.instance.name}: {self.reason}"
@@ -120,24 +120,18 @@ class Blocking:
         left_over = instance.pod.ref if instance.pod is not None else None
         named = [reason for reason in reasons if reason.counterpart is not None]
         own = [reason for reason in named if reason.counterpart == left_over]
-        first, *more = sorted(
-            own or named or reasons, key=lambda reason: (reasons[reason], reason.text), reverse=True
-        )
-        pods = [self._blocker(reason) for reason in (first, *more)]
-        rules = dict.fromkeys(
-            rule
-            for reason, pod in zip((first, *more), pods, strict=True)
-            if pod is not None or reason is first
-            for rule in self._rules(instance, reason, pod)
-        )
+        by_count = sorted(reasons, key=lambda x: (reasons[x], x.text), reverse=True)
+        blocking = [x for x in by_count if x in (own or named)] or by_count[:1]
+        pods = dict.fromkeys(map(self._blocker, blocking))
+        rules = dict.fromkeys(rule for x in blocking for rule in self._rules(instance, x))
         return BlockedPod(
             instance.ref,
             plugin,
-            reason_text(first, self._topology),
-            pods[0],
+            reason_text(blocking[0], self._topology),
+            next(iter(pods)),
             tuple(rules),
             bool(own),
-            len(set(pods)) - 1 if pods[0] is not None else 0,
+            len(pods) - 1,
         )
 
     def _blocker(self, reason: FilterReason) -> Ref | None:
@@ -145,9 +139,9 @@ class Blocking:
         pod = reason.counterpart
         return self._planned.get(pod, pod) if pod is not None else None
 
-    def _rules(self, instance: Instance, reason: FilterReason, pod: Ref | None) -> tuple[str, ...]:
-        """The rules of the instance, or of the `pod` that has the term, that the required term belongs to."""
-        owner = instance
+    def _rules(self, instance: Instance, reason: FilterReason) -> tuple[str, ...]:
+        """The rules that the required term belongs to: of the instance, or of the pod that has the term."""
+        owner, pod = instance, self._blocker(reason)
         if reason.kind == "existing-anti" and pod is not None:
             owner = self._view.instances_by_pod.get(pod, instance)
         workload = self._view.workload_of(owner)

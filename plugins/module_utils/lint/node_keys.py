@@ -66,9 +66,8 @@ def _of_node_key(
     if lint_input.nodes is None:
         yield from _unheard_of(subject, term, part.key, part)
     elif part.key not in lint_input.carried_keys and part.operator != "DoesNotExist":
-        void = "allows no node" if part.operator in _NEED_THE_KEY else "has no effect"
-        if term.preferred:
-            void = "has no effect"
+        needed = part.operator in _NEED_THE_KEY and not term.preferred
+        void = "allows no node" if needed else "has no effect"
         yield _on_no_node(lint_input, subject, term, part.key, void, part)
     elif part.operator in ("In", "NotIn"):
         yield from _of_values(lint_input, subject, term, part)
@@ -80,9 +79,8 @@ def _of_values(
     """Values that no node has. A typo beside valid values has no other symptom."""
     there = sorted(lint_input.table.domains(part.key))
     for value in sorted(set(part.values).difference(there)):
-        useless = "keeps its pods off no node" if part.operator == "NotIn" else "allows no node"
-        if term.preferred:
-            useless = "has no effect"
+        required = "keeps its pods off no node" if part.operator == "NotIn" else "allows no node"
+        useless = "has no effect" if term.preferred else required
         hint = _nearest(value, there)
         yield subject.finding(
             term,

@@ -184,6 +184,18 @@ def test_a_value_that_no_node_has(operator: str, useless: str) -> None:
     ]
 
 
+def test_a_preferred_value_that_no_node_has_has_no_effect() -> None:
+    cluster = Cluster()
+    preference = {"matchExpressions": [expression(ZONE, "In", "B")]}
+    weighted = {"weight": 1, "preference": preference}
+    terms = {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}
+    cluster.run("db", "n1", {"affinity": {"nodeAffinity": terms}})
+
+    finding = online(cluster)["no_node_has_value"]
+
+    assert finding.why.startswith(f"No node has {ZONE}=B, so this value has no effect; ")
+
+
 def test_values_that_others_than_all_have_are_there() -> None:
     cluster = Cluster()
     cluster.run("db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "In", "a", "c")]}))

@@ -59,4 +59,4 @@ def test_check_mode_without_nodes_says_whether_the_window_is_open(window: dict[s
     result = run("node_maintenance", server, asked, check=True)
     assert not result.get("failed"), result["msg"]
     assert bool(result["stop_reason"]) == (window is CLOSED)
-    assert result["progress"] == [*filter(None, [result["stop_reason"]])]
+    assert result["progress"] == list(filter(None, [result["stop_reason"]]))
