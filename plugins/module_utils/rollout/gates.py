@@ -13,11 +13,11 @@ import typing as t
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from ..kubevirt.moving import run_strategy
+from ..kubevirt.moving import run_strategy, source_node
 from ..model.kinds import POOL, VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.plan import Method, Move
-from ..model.snapshot import Instance, Snapshot, Vmi, Workload
+from ..model.snapshot import Instance, Snapshot, Workload
 from ..planning.movable_instances import InstanceSelection
 from .journal import RunJournal
 from .move import MoveRecord, ready
@@ -137,13 +137,11 @@ def load_of(
 ) -> Load:
     """What is going on in this snapshot, beside what `records` are about to do. `workloads` are
     those that the run is about: one that ought to have instances and has none is missing them.
-    `sources` are the nodes of migrating VMIs that the snapshot does not hold."""
-    vmis = {(m.ref.namespace, m.ref.name): m for m in snapshot.vmis}
-    moving = _migrating(snapshot, vmis, records)
-    nodes = {**(sources or {}), **{key: vmi.node_name for key, vmi in vmis.items()}}
-    outbound = Counter(nodes[key] for key in moving if key in nodes)
+    `sources` are the nodes that migrating VMIs outside of the snapshot leave."""
+    leaving = _leaving(snapshot, records, sources or {})
     missing, named = _not_ready(snapshot, records, in_scope, workloads)
-    return Load(len(records), len(moving), outbound, missing, named)
+    outbound = Counter(filter(None, leaving.values()))
+    return Load(len(records), len(leaving), outbound, missing, named)
 
 
 def counted(
@@ -165,18 +163,24 @@ def workloads_of(snapshot: Snapshot, wanted: InstanceSelection) -> list[Ref]:
     ]
 
 
-def _migrating(
-    snapshot: Snapshot, vmis: t.Mapping[Key, Vmi], records: t.Iterable[MoveRecord]
-) -> set[Key]:
-    """VMIs that migrate, are marked for evacuation, or are ours and about to."""
-    migrating = {(m.ref.namespace, m.instance) for m in snapshot.migrations}
-    migrating |= {key for key, vmi in vmis.items() if vmi.evacuation_node_name}
-    migrating |= {
-        (record.instance.namespace, record.instance.name)
-        for record in records
-        if record.method is Method.MIGRATE
-    }
-    return migrating
+def _leaving(
+    snapshot: Snapshot, records: t.Iterable[MoveRecord], sources: t.Mapping[Key, str]
+) -> dict[Key, str]:
+    """The VMIs that migrate, are marked for evacuation, or are ours and about to migrate, each with the node
+    that it leaves (empty: unknown)."""
+    vmis = {(vmi.ref.namespace, vmi.ref.name): vmi for vmi in snapshot.vmis}
+    leaving = {key: vmi.node_name for key, vmi in vmis.items() if vmi.evacuation_node_name}
+    for migration in snapshot.migrations:
+        key = (migration.ref.namespace, migration.instance)
+        vmi = vmis.get(key)
+        if vmi is None:
+            leaving[key] = sources.get(key, "")
+        else:
+            leaving[key] = source_node(migration, vmi.node_name, vmi.migration)
+    for record in records:
+        if record.method is Method.MIGRATE:
+            leaving[record.instance.namespace, record.instance.name] = record.source
+    return leaving
 
 
 def _not_ready(

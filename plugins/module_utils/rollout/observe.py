@@ -3,8 +3,7 @@
 """What has become of the moves in flight? Read from a snapshot and a few objects beside it.
 
 Also the nodes that migrations of other initiators leave, where their VMIs are in namespaces that
-were not read. A migration names its source only when it has ended: until then the VMI does (KubeVirt,
-`status.migrationState.sourceNode`, and `status.nodeName` before it is handed over).
+were not read.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from ..api.errors import Forbidden, NotFound
 from ..api.lists import list_all
 from ..kubevirt.instances import active_pod
 from ..kubevirt.labels import MIGRATION_JOB, REJECTED_BY_QUOTA
-from ..kubevirt.moving import propagating
+from ..kubevirt.moving import propagating, source_node
 from ..model.json_pointer import JSON
 from ..model.kinds import VIRTUAL_MACHINE, VMI, instance_path, instances_path
 from ..model.manifests import vmi_from_manifest
@@ -53,18 +52,12 @@ class ForeignMigrations:
         if migration.uid not in self._known:
             vmi = Ref(VMI, migration.ref.namespace, migration.instance)
             try:
-                self._known[migration.uid] = source_of(api.get(instance_path(vmi)), migration)
+                status = api.get(instance_path(vmi)).get("status") or {}
             except (NotFound, Forbidden):
-                self._known[migration.uid] = ""
+                status = {}
+            node, state = status.get("nodeName") or "", status.get("migrationState") or {}
+            self._known[migration.uid] = source_node(migration, node, state)
         return self._known[migration.uid]
-
-
-def source_of(vmi: t.Mapping[str, JSON], migration: Migration) -> str:
-    """The node that this migration of the VMI leaves."""
-    status = vmi.get("status") or {}
-    state = status.get("migrationState") or {}
-    mine = state.get("migrationUid") == migration.uid
-    return str((state.get("sourceNode") if mine else None) or status.get("nodeName") or "")
 
 
 class Observer:

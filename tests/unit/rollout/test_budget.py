@@ -102,6 +102,22 @@ def test_migration_of_a_vmi_that_was_not_read_counts_for_its_source_node() -> No
     assert limit_reached(move(Method.MIGRATE, "w2"), load, Limits(), snapshot) == ""
 
 
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_migration_counts_for_its_source_until_its_object_has_ended(ours: bool) -> None:
+    state = {"migrationUid": "x0", "sourceNode": "w1", "targetNode": "w2"}
+    arrived, leaving = machine("m0", "w2", migration=state), machine("m1", "w1")
+    migrations = tuple(
+        Migration(Ref("VirtualMachineInstanceMigration", "shop", f"x{n}"), f"x{n}", f"m{n}", "")
+        for n in range(2)
+    )
+    snapshot = Snapshot(vmis=(arrived, leaving), migrations=migrations)
+    begun = [replace(record(arrived, Method.MIGRATE), source="w1"), record(leaving, Method.MIGRATE)]
+    load = load_of(snapshot, begun if ours else (), ())
+    reason = limit_reached(move(Method.MIGRATE), load, Limits(), snapshot)
+    assert reason == "2 migrations away from w1 are in flight"
+    assert limit_reached(move(Method.MIGRATE, "w2"), load, Limits(), snapshot) == ""
+
+
 def test_load_beside_a_restart_counts_one_more_move_and_one_more_unavailable_instance() -> None:
     load = load_of(Snapshot(), (), ()).beside(move(Method.RESTART))
     assert (load.ours, load.unavailable, load.migrations) == (1, 1, 0)
