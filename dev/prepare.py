@@ -41,7 +41,9 @@ def main(arguments: list[str] | None = None) -> int:
     _print_state("python", f"Python {python.label}, ansible-core {core}", new_venv)
     _print_state("collections", f"those of {newest.read_text().split()[0]}", new_tree)
     if options.only != "python":
-        _print_state("sandbox", "control plane", binaries.build(venv / "bin" / "python"))
+        _print_state(
+            "sandbox", "programs of the control plane", binaries.build(venv / "bin" / "python")
+        )
     return 0
 
 
@@ -52,7 +54,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _print_state(part: str, version: str, new: bool) -> None:
-    print(f"{part}: {version} ({'built now' if new else 'ready'})", flush=True)
+    print(f"{part}: {version} ({'built now' if new else 'in the cache'})", flush=True)
 
 
 def link(place: Path, target: Path) -> None:

@@ -65,7 +65,7 @@ def _up(arguments: argparse.Namespace) -> None:
     sandbox = Sandbox.start(arguments.cluster, directory, detached=True)
     sandbox.release()
     print(
-        f"cluster {sandbox.cluster.name} is up after {time.monotonic() - started:.1f} s: "
+        f"the sandbox is up after {time.monotonic() - started:.1f} s: "
         f"{sandbox.url}, {sandbox.directory}",
         file=sys.stderr,
     )

@@ -21,13 +21,14 @@ options:
   cluster_uid:
     description:
       - The UID of the namespace C(kube-system) of the cluster that is meant, as returned in RV(ignore:cluster.uid).
-      - The module refuses to work on any other cluster, and an empty text, which would drop this safeguard.
+      - The module refuses to work on any other cluster. It also refuses an empty text, since that would drop this
+        safeguard.
     type: str
   timeout:
     description:
       - Seconds after which the module gives up. Until then it retries requests that fail for a passing reason.
         It retries a write only after reading shows that the write was not made.
-      - A long list is read in pages, and each page that arrives starts this time again. The task as a whole takes no
+      - A long list is read in pages, and each page that arrives restarts this timeout. The task as a whole takes no
         longer than five times this value.
     type: int
     default: 120

@@ -21,8 +21,8 @@ options:
       kind:
         description:
           - Kind of workload. V(VirtualMachine), V(VirtualMachineInstanceReplicaSet) or V(Deployment).
-          - Modules that only report take V(VirtualMachinePool), V(StatefulSet), V(DaemonSet) and V(Pod) too. V(Pod)
-            is a pod without an owner.
+          - M(virt.placement.rollout) takes only these. Modules that only report also take V(VirtualMachinePool),
+            V(StatefulSet), V(DaemonSet) and V(Pod), which is a pod without an owner.
         type: str
         default: VirtualMachine
       namespace:

@@ -202,7 +202,8 @@ writes:
     patch:
       description:
         - The change as JSON Patch (RFC 6902).
-        - It is sent with tests that the object is the one that was read, and that what is changed is still as it was.
+        - It is sent with C(test) operations, so it fails if the node was replaced or these labels changed since
+          they were read.
       type: list
       elements: dict
   sample:

@@ -255,7 +255,8 @@ writes:
     patch:
       description:
         - The change as JSON Patch (RFC 6902).
-        - It is sent with tests that the node is the one that was read, and that its cordon and mark did not change.
+        - It is sent with C(test) operations, so it fails if the node was replaced, or its cordon or mark changed, since
+          they were read.
       type: list
       elements: dict
 moves:

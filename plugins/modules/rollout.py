@@ -113,8 +113,8 @@ options:
     default: false
   require_rights:
     description:
-      - In check mode, also fail if a right is missing that a move of any selected instance needs, by the methods in
-        O(allow). By default, the rights for the planned moves are checked.
+      - In check mode, also fail if a right is missing for moving any selected instance by a method in O(allow), even if
+        no move of it is planned. By default, the rights for the planned moves are checked.
       - Use it at the start of a job that moves instances later, so that a missing right ends the job first.
     type: bool
     default: false
@@ -426,14 +426,14 @@ not_enforced:
       type: str
     when:
       description:
-        - V(now) if the instance violates no required rule. V(after_moves) if it violates one until the planned or
-          deferred moves are made.
+        - V(now) if the instance violates no required rule. V(after_moves) if it violates one now, and will not
+          after the planned or deferred moves.
       type: str
     takes_effect:
       description: What enforces the new constraints. V(migration), V(restart) or V(recreate).
       type: str
     reason:
-      description: The same as a sentence.
+      description: RV(not_enforced[].when) and RV(not_enforced[].takes_effect) as a sentence.
       type: str
 stop_reason:
   description: Why the rollout ended before all moves were made. Empty if all were made.

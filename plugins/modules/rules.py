@@ -15,8 +15,8 @@ description:
     together. Writes what differs into the workloads' templates, many workloads in one task.
   - Nothing is moved, started, stopped or restarted. RV(workloads[].takes_effect) says what has to happen before a
     change applies to what is running, and M(virt.placement.rollout) does it.
-  - What others wrote into a template stays as it is. Removing the last rule leaves the placement fields as they were
-    before the first one, except terms taken over with O(adopt).
+  - What others wrote into a template stays as it is. Removing the last rule restores the placement fields to what they
+    were before the first one. Only terms that were taken over with O(adopt) are removed with their rule.
   - The module names all errors of its input at once, before it writes anything. Rules that would have no effect, or do
     harm, are findings; a finding of severity C(error) refuses the task.
 options:
@@ -116,8 +116,8 @@ options:
         description:
           - Instances run in one topology domain. A topology key alone is short for a map with that C(topology_key).
           - With C(with) or C(pods) the workloads follow the target. The target itself is not changed. Without them all
-            workloads of the rule follow each other; over V(node) VMs could then never be migrated, which is the
-            finding C(mutual_affinity).
+            workloads of the rule follow each other. With C(topology_key=node), such VMs could never be migrated. This
+            is the finding C(mutual_affinity).
         type: raw
         suboptions:
           topology_key:
@@ -167,7 +167,7 @@ options:
         type: dict
       preferred:
         description:
-          - The scheduler prefers such nodes and uses other nodes if there are no such nodes. Not for C(terms).
+          - The scheduler prefers nodes that satisfy the rule, and uses other nodes if there are none. Not for C(terms).
         type: bool
         default: false
       weight:
@@ -209,7 +209,7 @@ options:
   fail_on_forecast:
     description:
       - Makes a forecast of the rules as M(virt.placement.forecast_info) does, and fails before the task writes if the
-        forecast is one of these. With an empty list no forecast is made.
+        forecast is in this list. With an empty list no forecast is made.
       - Without a forecast, only findings refuse rules, for example if a rule keeps more VMs apart than there are zones.
         A forecast also considers requests, volumes, and whether VMs can be moved. It reads all pods of the cluster.
       - Problems that exist without the rules do not fail the task.
@@ -379,12 +379,13 @@ workloads:
       description:
         - What has to happen before the change applies to what is running. For several instances, the most disruptive.
         - V(migration), V(restart) and V(recreate) are moves of M(virt.placement.rollout). V(workload_rollout) starts
-          with the write. With V(start), nothing is running. With V(now), nothing has to happen.
+          with the write. V(start) means that nothing is running, so the next start applies the
+          change. V(now) means that nothing has to happen.
       type: str
     patch:
       description:
-        - The change of the workload that was made, or would be, as JSON Patch (RFC 6902). It is sent with tests that
-          the workload is the one that was read, and that what is changed is still as it was.
+        - The change of the workload that was made, or would be, as JSON Patch (RFC 6902). It is sent with
+          C(test) operations, so it fails if the workload was replaced or these fields changed since they were read.
         - Empty where the request is refused, except for a workload that another tool manages. Then it is the patch
           to commit there.
       type: list

@@ -135,7 +135,10 @@ def test_apply_moves_members_of_its_own_rules_only(shop: Shop, stage: Stage) -> 
     assert verified.rc != 0, verified.stdout
     lines = failure(verified)
     *names, advice = lines[lines.index("Verification failed: 2 violated.") + 1 :]
-    assert advice == f"Run the playbook rollout for {shop.namespace}."
+    assert (
+        advice
+        == f"To move every VM that violates a rule, run the playbook rollout for {shop.namespace}."
+    )
     named = [line.split() for line in names]
     assert [words[1] for words in named] == [f"{shop.namespace}/m2", f"{shop.namespace}/m3"]
     ending = f"is violated: rule {shop.namespace}/of-others/apart."

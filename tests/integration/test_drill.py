@@ -40,7 +40,7 @@ def test_drill_reports_unschedulable_pods_for_each_zone_and_writes_nothing(stage
     assert stage.sandbox.audit.writes(since=mark) == []
     assert "FAILURE" in result.stdout
     assert "zone zone1" in result.stdout
-    assert "0 of 3 failures: no impact" in result.stdout
+    assert "3 failures: instances are down" in result.stdout
     assert f"unschedulable if zone zone1 fails: Pod {NAMESPACE}/web-" in result.stdout
 
 

@@ -74,7 +74,7 @@ def test_each_zone_that_fails_leaves_one_pod_unschedulable(drilled: Drilled) -> 
         for line in lines
     )
     impact = result["counts"]["impact"]
-    assert lines[-1] == f"{9 - impact} of 9 failures: no impact"
+    assert lines[-1] == f"{9 - impact} of 9 failures have no row: no impact"
 
 
 def test_drill_after_rules_that_are_not_written_yet(drilled: Drilled) -> None:

@@ -136,7 +136,7 @@ def reason_text(reason: FilterReason, topology: Topology) -> str:
     if reason.kind == "existing-anti":
         return f"{text} ({reason.counterpart} over {over})"
     if isinstance(reason.term, PodTerm) and adds_anti_affinity(reason.term):
-        return f"{text} (the VM runs there, and a migration leaves that node)"
+        return f"{text} (its own node, which a migration has to leave)"
     if isinstance(reason.term, PodTerm):
         return f"{text} ({wording.pods_of(reason.term)} over {over})"
     return f"{text} ({over})" if over else text

@@ -423,15 +423,21 @@ def table(report: DrillReport, topology: Topology) -> str:
     for drill in impact[:SHOWN_ROWS]:
         lines += _instances_down(drill, f"{topology.name_of(drill.key)} {drill.domain} {verb}")
     total, unaffected = len(report.drills), len(report.drills) - len(impact)
-    summary = f"{unaffected} of {plural(total, noun)}: no impact"
     uncertain = sum(not (drill.min_down or drill.not_migratable) for drill in impact)
     worst = max(report.drills, key=lambda drill: len(drill.down_until_fenced), default=None)
     fenced = worst is not None and bool(worst.down_until_fenced)
-    summary += " after fencing" * fenced
+    parts = []
+    if unaffected or not impact:
+        no_row = f" {'has' if unaffected == 1 else 'have'} no row" if impact else ""
+        after = " after fencing" * fenced
+        parts.append(f"{unaffected} of {plural(total, noun)}{no_row}: no impact{after}")
     if uncertain:
-        summary += f"; {plural(uncertain, noun)}: no impact expected, but not guaranteed"
-        if worse := len(impact) - uncertain:
-            summary += f"; {plural(worse, noun)}: instances are down"
+        parts.append(f"{plural(uncertain, noun)}: no impact expected, but not guaranteed")
+    worse = len(impact) - uncertain
+    if worse and (uncertain or not unaffected):
+        problem = "down" if fails else "down or not migratable"
+        parts.append(f"{plural(worse, noun)}: instances are {problem}")
+    summary = "; ".join(parts)
     if worst is not None and fenced:
         most = plural(len(worst.down_until_fenced), "VM")
         domain = f"{topology.name_of(worst.key)} {worst.domain}"

@@ -146,11 +146,11 @@ def relevant_gaps(snapshot: Snapshot) -> tuple[Unreadable, ...]:
 
 
 def near_ended(names: t.Sequence[str]) -> str:
-    """The reason of a forecast in which these pods have affinity to pods that end."""
+    """The reason of a forecast in which these pods have affinity to pods that are recreated with them."""
     have = "has" if len(names) == 1 else "have"
     return (
-        f"not guaranteed: {listed(names)} {have} affinity to pods that end at the same time. If the scheduler"
-        " tries a pod before the one that it has affinity to, it may take up to five minutes to try again"
+        f"not guaranteed: {listed(names)} {have} affinity to pods that are recreated at the same time. If the"
+        f" scheduler tries {names[0]} before these have nodes, it may take up to five minutes to try again"
     )
 
 

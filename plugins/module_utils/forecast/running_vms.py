@@ -243,6 +243,11 @@ class ChangedVms:
     def _why_not_guaranteed(self, pending: t.Sequence[PendingPod]) -> str:
         """Why the planned moves need not satisfy the rules. Empty if one move is needed, and no rule is
         violated after it whichever node is chosen."""
+        if left := self._left_violated():
+            return (
+                f"after the planned moves a rule of {listed(list(map(str, left)))} is violated, which none of them"
+                " repairs: run a rollout of the namespace afterwards"
+            )
         if len(self.plan.moves) != 1:
             return (
                 "the scheduler may place a VM on a node that another VM needs; the rollout then makes a new plan,"
@@ -257,7 +262,7 @@ class ChangedVms:
             return f"KubeVirt has not reported whether {move.workload} can be live-migrated"
         nodes = cluster.open_set(move.uid, move.method)
         concerned = {move.uid, *cluster.violating(), *cluster.dependencies.related(move.uid)}
-        neighbors = self._around(cluster, move.uid)
+        neighbors = self._around(cluster, {move.uid})
         if not nodes or nodes.bit_count() * (len(concerned) + len(neighbors)) > self.limit:
             return (
                 f"{move.workload} may get a node where a rule is violated: not every node was tried (the"
@@ -267,38 +272,47 @@ class ChangedVms:
         if selected_by_terms(cluster.declared, declared_pods, self.after.terminating_pods):
             return "pods that are terminating now still count for the rules, and may leave no node for the move"
         for node in cluster.table.names_of(nodes):
-            if violator := self._violator_on(cluster, move.uid, node, concerned, neighbors):
-                return f"{violator} violates a rule if {move.workload} gets node {node}"
+            cluster.move(move.uid, node)
+            instances = [cluster.candidates[x].instance for x in concerned if cluster.violations(x)]
+            violators = [
+                *(instance.workload or instance.ref for instance in instances),
+                *self._others_violating(cluster, neighbors),
+            ]
+            cluster.revert()
+            if violators:
+                return (
+                    f"{min(violators, key=str)} violates a rule if {move.workload} gets node {node}"
+                )
         return ""
 
-    def _around(self, cluster: ClusterSimulation, uid: str) -> list[str]:
-        """The keys of other pods that violate nothing and that the move of this VM concerns."""
-        index, vm = cluster.running, cluster.candidates[uid]
+    def _left_violated(self) -> list[Ref]:
+        """What violates no rule now, and does once the planned moves are made: none of the changed VMs."""
+        cluster = ClusterSimulation.of(self.after, self.candidates)
+        neighbors = self._around(cluster, {move.uid for move in self.plan.moves})
+        for move in self.plan.moves:
+            if move.targets:
+                cluster.move(move.uid, move.targets[0])
+        return self._others_violating(cluster, neighbors)
+
+    def _around(self, cluster: ClusterSimulation, moved: t.Collection[str]) -> list[str]:
+        """The keys of other pods that violate nothing and that the moves of these VMs concern."""
+        index = cluster.running
         vms = {candidate.pod.uid for candidate in self.candidates}
         keys = {key: key for pod in index.pods if (key := pod_key(pod)) not in vms}
         placed = ((key, index.pod(key)) for key in keys)
         links = Dependencies.of(index, keys, lambda key: key, placed)
-        near = links.related_to_pod(index.placed_info(vm.pod.uid)) | links.related_to_pod(
-            index.pod_info(vm.declared_pod)
-        )
+        moving = [cluster.candidates[uid] for uid in moved]
+        infos = [index.placed_info(vm.pod.uid) for vm in moving]
+        infos += [index.pod_info(vm.declared_pod) for vm in moving]
+        near = {key for info in infos for key in links.related_to_pod(info)}
         return [key for key in near if not _violates(index, key)]
 
-    def _violator_on(
-        self,
-        cluster: ClusterSimulation,
-        uid: str,
-        node: str,
-        concerned: t.Iterable[str],
-        others: t.Iterable[str],
-    ) -> Ref | None:
-        """What violates a rule once the VM `uid` runs on `node`: the first by name."""
-        cluster.move(uid, node)
-        instances = [cluster.candidates[vm].instance for vm in concerned if cluster.violations(vm)]
-        pods = [cluster.running.pod(key) for key in others if _violates(cluster.running, key)]
-        cluster.revert()
-        violators = [instance.workload or instance.ref for instance in instances]
-        violators += [Ref("Pod", pod.namespace, pod.name) for pod in pods]
-        return min(violators, key=str, default=None)
+    def _others_violating(self, cluster: ClusterSimulation, keys: t.Iterable[str]) -> list[Ref]:
+        """The workloads of those of these pods that violate a rule where they run, in order."""
+        pods = [cluster.running.pod(key).ref for key in keys if _violates(cluster.running, key)]
+        instances = self.view.instances_by_pod
+        refs = {(instances[pod].workload or pod) if pod in instances else pod for pod in pods}
+        return sorted(refs, key=str)
 
     def _by_any_sequence(self, pending: t.Sequence[PendingPod]) -> tuple[ForecastResult, str]:
         """Whether some sequence of single moves repairs all, and why not."""

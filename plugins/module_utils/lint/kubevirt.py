@@ -80,8 +80,9 @@ def _all_taken(
     room = lint_input.topology.counted(key, domains)
     where = f"{'each of ' * (len(single) > 1)}{wording.listed(sorted(single))}"
     taken = (
-        f". In {where}, only one node takes the pods, by node terms and taints. While an instance runs in each"
-        f" of the {domains}, the one on such a node cannot be live-migrated, and the node cannot be drained."
+        f". In {where}, node affinity, taints and cordons leave one node for the pods. While an instance runs in"
+        f" each of the {domains} domains, the one on such a node cannot be live-migrated, and the node cannot be"
+        " drained."
     )
     if key == HOSTNAME:
         taken = (

@@ -61,7 +61,7 @@ def plan_lines(
     skipped = [instance for instance in plan.skipped if instance not in waiting]
     parts = [f"{_count(len(plan.moves), 'move')} planned"]
     parts += [f"{len(skipped)} skipped"] if skipped else []
-    parts += [f"{len(waiting)} without a node to move to yet"] if waiting else []
+    parts += [f"{len(waiting)} without a node to move to now"] if waiting else []
     if selected is not None and not plan.moves and not skipped:
         parts.append(f"{_count(selected, 'instance')} selected")
     return [
@@ -97,7 +97,7 @@ def _waiting_line(skipped: SkippedInstance) -> str:
     name = short(skipped.workload or skipped.instance, skipped.instance)
     where = f" (on {skipped.node})" if skipped.node else ""
     return (
-        f"{name}{where} has no node to move to yet; tried again after each move: {skipped.reason}"
+        f"{name}{where} has no node to move to now; tried again after each move: {skipped.reason}"
     )
 
 
@@ -115,7 +115,8 @@ def planned_lines(moves: t.Sequence[Move], places: NodeDescriptions) -> list[str
 
 def _course(move: Move, places: NodeDescriptions) -> str:
     names = [places.named(node) for node in move.targets]
-    targets = f"; available: {_some(names)}" if names else ""
+    available = "available after the moves before it" if move.after else "available"
+    targets = f"; {available}: {_some(names)}" if names else ""
     where = f" from {places.named(move.source)}" if move.source else ""
     name = short(move.workload, move.instance)
     return f"{name}{where}{targets}; reason: {move.reason}"
@@ -157,7 +158,7 @@ def held(name: str, reason: str) -> str:
 def moves_after(name: str, first: Move | MoveRecord, *, linked: bool) -> str:
     """Why a move has not begun. `linked`: a rule or another constraint is about the two instances."""
     why = "since a rule is about both" if linked else "which may open a node for it"
-    return f"{name} moves after {short(first.workload, first.instance)}, {why}"
+    return f"{name} waits for the move of {short(first.workload, first.instance)}, {why}"
 
 
 def needless(names: t.Sequence[str]) -> str:
@@ -183,8 +184,8 @@ def undo_records_removed(workloads: t.Sequence[str], *, check: bool) -> list[str
     """One line for all workloads whose undo record was removed, since what is declared is enforced."""
     if not workloads:
         return []
-    would = f" (a run would remove the annotation {UNDO})" if check else ""
-    return [f"{_some(workloads)}: all rules are enforced{would}"]
+    removed = "a run would remove" if check else "removed"
+    return [f"{_some(workloads)}: all rules are enforced ({removed} the annotation {UNDO})"]
 
 
 def removed_constraints(candidates: t.Iterable[MovableInstance]) -> list[str]:

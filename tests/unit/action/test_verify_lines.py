@@ -41,7 +41,10 @@ def test_rollout_is_advised_for_the_namespaces_with_violations_alone(
         "-v",
     )
     assert f"Verification failed: 2 {verdict}. " in done.stdout, done.stdout[-3000:]
-    advised = "Run the playbook rollout for lab, shop." in done.stdout
+    advised = (
+        "To move every VM that violates a rule, run the playbook rollout for lab, shop."
+        in done.stdout
+    )
     assert advised == (verdict == "violated")
 
 
@@ -60,5 +63,7 @@ def test_passed_verification_counts_what_is_not_enforced(tmp_path: Path, count: 
         ],
         "-v",
     )
-    assert "Verification passed: no instance is violated." in done.stdout, done.stdout[-3000:]
+    assert "Verification passed: no instance is in one of these states: violated." in done.stdout, (
+        done.stdout[-3000:]
+    )
     assert (f"{count} not_enforced: " in done.stdout) == (count > 0)

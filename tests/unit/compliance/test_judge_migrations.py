@@ -72,7 +72,7 @@ def test_node_that_a_migration_leaves_is_named_without_a_uid() -> None:
 
     reason = PendingReasons(ClusterView(snapshot).index, Topology.of()).reason(target)
 
-    left = "node(s) didn't match pod anti-affinity rules (the VM runs there, and a migration leaves that node)"
+    left = "node(s) didn't match pod anti-affinity rules (its own node, which a migration has to leave)"
     assert reason == f"0/2 nodes are available: 1 node(s) were unschedulable, 1 {left}"
 
 

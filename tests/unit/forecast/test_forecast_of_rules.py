@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import Scale, what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
@@ -333,6 +335,25 @@ def test_possible_after_one_move_names_the_node_that_would_not_do() -> None:
     assert found.answer is ForecastResult.POSSIBLE
     assert found.reasons == (
         "not guaranteed: VirtualMachine shop/db violates a rule if VirtualMachine shop/web-a gets node n3",
+    )
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_possible_names_a_vm_of_another_rule_that_the_plan_leaves_behind(alone: bool) -> None:
+    """The app follows db by a rule that is not written now, so no move of it is planned."""
+    made = cluster("abb")
+    db = machine(made, "db", "n1", g="db")
+    near = affinity({"labelSelector": selector(g="db"), "topologyKey": HOST})
+    machine(made, "app", "n1", near, g="app")
+    refs = [db] if alone else [db, machine(made, "web", "n1", g="web")]
+    in_b = node_affinity({"matchExpressions": [expression(ZONE, "In", "b")]})["affinity"]
+
+    found = scenes.written(made, *(scenes.template_write(ref, "affinity", in_b) for ref in refs))
+
+    assert (found.answer, len(found.moves)) == (ForecastResult.POSSIBLE, len(refs))
+    assert found.reasons == (
+        "not guaranteed: after the planned moves a rule of VirtualMachine shop/app is violated, which none of"
+        " them repairs: run a rollout of the namespace afterwards",
     )
 
 

@@ -233,7 +233,10 @@ def test_while_one_of_a_group_is_in_flight_only_others_begin() -> None:
     begun, waiting = turn_of(snapshot, journal)
     assert [name[0] for name in begun] == ["b"]
     other = next(m for m in moves_of(snapshot) if m.instance.name[0] == "a" and m != first)
-    assert waiting == f"{other.workload} moves after {first.workload}, since a rule is about both"
+    assert (
+        waiting
+        == f"{other.workload} waits for the move of {first.workload}, since a rule is about both"
+    )
 
 
 def test_move_that_was_not_counted_is_not_named_as_one_that_waits() -> None:
@@ -263,7 +266,8 @@ def test_a_move_waits_for_the_one_before_it_that_cannot_begin_yet() -> None:
     begun, waiting = turn_of(held, journal, Plan((behind, first)))
     assert begun == []
     assert (
-        waiting == f"{second.workload} moves after {first.workload}, which may open a node for it"
+        waiting
+        == f"{second.workload} waits for the move of {first.workload}, which may open a node for it"
     )
 
 
@@ -273,7 +277,10 @@ def test_move_that_is_planned_after_another_one_names_it_and_the_rule() -> None:
     plan = Plan((replace(second, after=(first.uid,)), first))
     begun, waiting = turn_of(snapshot, RunJournal("r1", "x"), plan)
     assert begun == [first.instance.name]
-    assert waiting == f"{second.workload} moves after {first.workload}, since a rule is about both"
+    assert (
+        waiting
+        == f"{second.workload} waits for the move of {first.workload}, since a rule is about both"
+    )
 
 
 def test_rollout_moves_vm_with_rule_in_each_of_its_own_node_terms() -> None:

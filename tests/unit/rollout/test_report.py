@@ -83,8 +83,8 @@ def test_instance_without_a_node_is_not_called_skipped_while_moves_may_free_one(
     full = "0/3 nodes are available: 3 Insufficient memory"
     left = SkippedInstance(web, "v", web, "w1", full, no_node=True)
     assert progress.plan_lines(Plan((move,), (left,)), "run r1") == [
-        "run r1: 1 move planned, 1 without a node to move to yet",
-        f"VirtualMachine shop/web (on w1) has no node to move to yet; tried again after each move: {full}",
+        "run r1: 1 move planned, 1 without a node to move to now",
+        f"VirtualMachine shop/web (on w1) has no node to move to now; tried again after each move: {full}",
     ]
     assert progress.plan_lines(Plan((), (left,)), "run r1")[1] == (
         f"VirtualMachine shop/web on w1 is skipped: {full}"
@@ -113,7 +113,7 @@ def test_begun_move_is_reported() -> None:
 def test_removed_undo_records_are_named() -> None:
     assert progress.undo_records_removed([], check=False) == []
     assert progress.undo_records_removed(["Deployment lab/cache"], check=False) == [
-        "Deployment lab/cache: all rules are enforced"
+        "Deployment lab/cache: all rules are enforced (removed the annotation placement.virt/undo)"
     ]
     many = [f"Deployment lab/d{n}" for n in range(5)]
     assert progress.undo_records_removed(many, check=True) == [
