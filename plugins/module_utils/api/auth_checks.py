@@ -31,6 +31,7 @@ from dataclasses import dataclass
 
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_MAP
 
+from ..model.rendering import listed
 from .errors import NoConfiguration, cut
 from .yaml_text import InvalidYaml, PyYamlMissing, load_yaml
 
@@ -315,9 +316,7 @@ def _wrong_context(
 ) -> str:
     """What there is to say of the context, if it is that which is wrong."""
     names = sorted({name for content in kubeconfigs for name in _contexts(content)})
-    some = ", ".join(names[:_SHOWN]) or "none"
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    there = f"its contexts are: {some}{more}"
+    there = f"its contexts are: {listed(names, _SHOWN) or 'none'}"
     if given is not None:
         if given.value in names:
             return ""

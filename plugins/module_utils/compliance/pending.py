@@ -14,6 +14,7 @@ from collections import Counter
 
 from ..kubevirt.labels import adds_anti_affinity
 from ..model.objects import Pod, PodTerm, Ref, Taint
+from ..model.rendering import listed
 from ..model.topology import Topology
 from ..model.verdict import Pending
 from ..scheduler.framework import (
@@ -172,7 +173,7 @@ class PendingReasons:
         feasible = self._index.feasible_nodes(pod)
         if feasible:
             by = "" if pod.scheduler_name == DEFAULT_SCHEDULER else f" ({pod.scheduler_name})"
-            return f"the scheduler{by} has not bound it yet; feasible nodes: {wording.listed(feasible)}"
+            return f"the scheduler{by} has not bound it yet; feasible nodes: {listed(feasible)}"
         nodes = (self._index.failures(pod, node.name) for node in self._index.nodes)
         return refused_text(nodes, self._topology)
 

@@ -274,10 +274,3 @@ def node_term(term: NodeTerm) -> str:
 def requirement_text(source: Requirement) -> str:
     values = f" ({', '.join(source.values)})" if source.values else ""
     return f"{source.key} {source.operator}{values}"
-
-
-def listed(names: t.Collection[str], most: int = 5, *, count: int | None = None) -> str:
-    """`a, b, c and 4 more`. `count`: how many there are, where `names` are only the first."""
-    shown = list(names)[:most]
-    rest = (len(names) if count is None else count) - len(shown)
-    return f"{', '.join(shown)} and {rest} more" if rest else ", ".join(shown)

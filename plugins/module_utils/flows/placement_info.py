@@ -9,7 +9,6 @@ from collections import Counter, defaultdict
 
 from ..api.client import ApiClient
 from ..cluster.reading import ReadScope, read_snapshot
-from ..compliance import terms as wording
 from ..compliance.declared import DeclaredReader
 from ..compliance.judge import judge
 from ..interface.arguments import topology_of
@@ -19,7 +18,7 @@ from ..maintenance.mark import DamagedMark, is_marked, mark_of
 from ..model.json_pointer import JSON
 from ..model.kinds import VMIS
 from ..model.objects import Node
-from ..model.rendering import as_json, columns, one_line, table_text
+from ..model.rendering import as_json, columns, listed, one_line, table_text
 from ..model.snapshot import unreadable_texts
 from ..model.topology import Topology
 from ..model.verdict import UNCOUNTED, InstanceVerdict, RuleVerdict, Verdict, Verdicts
@@ -162,7 +161,7 @@ def _short(verdict: InstanceVerdict) -> str:
 
 def _runs(counted: Counter[str]) -> str:
     names = [f"{name} x{count}" if count > 1 else name for name, count in sorted(counted.items())]
-    return wording.listed(names, _NAMED)
+    return listed(names, _NAMED)
 
 
 def _state(node: Node) -> str:
@@ -202,7 +201,7 @@ def _problems(verdicts: Verdicts) -> t.Iterator[str]:
                 alike[str(rule.verdict), rule.reason, rule.better_nodes].append(rule.rule)
         for (verdict, reason, better), rules in alike.items():
             names = f" {', '.join(rules)}:" if all(rules) else ""
-            nodes = f"; better: {wording.listed(better, _NAMED)}" if better else ""
+            nodes = f"; better: {listed(better, _NAMED)}" if better else ""
             if verdict == str(Verdict.NOT_ENFORCED):
                 not_enforced[names, reason][str(instance.workload or instance.instance)] += 1
             else:

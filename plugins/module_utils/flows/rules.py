@@ -22,7 +22,6 @@ from ..cluster.reading import (
     read_together,
     with_claim_terms,
 )
-from ..compliance.terms import listed
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, writes_result
 from ..interface.runner import PartialFailure, task_error
@@ -35,6 +34,7 @@ from ..model.findings import InputError, TaskError, sentences
 from ..model.json_pointer import JSON
 from ..model.kinds import FORECAST_KINDS
 from ..model.objects import Ref
+from ..model.rendering import listed
 from ..model.rule import Avoid, PodSelector, RawTerms, RunOn
 from ..model.snapshot import Snapshot, Unreadable
 from ..model.topology import Topology

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from ..kubevirt.instances import bound_launcher, ends_if_fenced, needs_fencing, settled
 from ..model.gc import collector_paused
 from ..model.objects import Pod, Ref, Toleration
-from ..model.rendering import columns, table_text
+from ..model.rendering import columns, listed, plural, table_text
 from ..model.snapshot import Instance, Snapshot, Unreadable, unreadable_texts
 from ..model.topology import Topology
 from ..scheduler.framework import pod_key
@@ -41,8 +41,6 @@ from .explain import (
     ProofWords,
     counted,
     filter_summary,
-    listed,
-    plural,
 )
 from .forecast import UNTIL_MOVED, near_ended, relevant_gaps
 from .quota import Quotas
@@ -461,6 +459,4 @@ def _instances_down(drill: Drill, domain_fails: str) -> t.Iterator[str]:
     }
     for state, refs in states.items():
         if refs:
-            more = f" and {len(refs) - SHOWN_INSTANCES} more" * (len(refs) > SHOWN_INSTANCES)
-            names = ", ".join(map(str, refs[:SHOWN_INSTANCES]))
-            yield f"{state} if {domain_fails}: {names}{more}"
+            yield f"{state} if {domain_fails}: {listed(refs, SHOWN_INSTANCES)}"

@@ -16,6 +16,7 @@ from ..compliance.declared import DeclaredReader
 from ..compliance.pending import FILTER_TEXTS, no_node_text, reason_text
 from ..compliance.terms import Term, TermKind, pod_term, spread_term
 from ..model.objects import PodTerm, Ref, SpreadConstraint
+from ..model.rendering import listed, plural
 from ..model.snapshot import Instance
 from ..model.topology import Topology
 from ..scheduler.framework import ORDER, FilterReason
@@ -177,20 +178,6 @@ def filter_summary(simulation: PlacementSimulation, number: int) -> str:
             counts[text] = (left ^ kept).bit_count()
         left = kept
     return no_node_text(total, counts)
-
-
-SHOWN = 10
-"""Names listed at most."""
-
-
-def listed(names: t.Sequence[str]) -> str:
-    """Some names, and how many more."""
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 class ProofWords:

@@ -19,6 +19,7 @@ from ..model.findings import Finding
 from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Pod
 from ..model.plan import Method, Move
+from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Unreadable, unreadable_texts
 from ..model.topology import Topology
 from ..scheduler.index import Index
@@ -35,7 +36,7 @@ from .decide import (
     worst_of,
 )
 from .eviction import ESTIMATED, Evictions, NodeEvent
-from .explain import ProofWords, listed
+from .explain import ProofWords
 from .quota import within_quotas
 from .result import (
     NAMED,

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from ..model.findings import Finding
 from ..model.objects import Ref
 from ..model.plan import Move, SkippedInstance
+from ..model.rendering import listed
 from ..model.snapshot import Unreadable
 from .decide import ForecastResult
-from .explain import listed
 
 NAMED = 20
 """Nodes or workloads named at most in a list."""

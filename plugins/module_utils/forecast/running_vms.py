@@ -21,6 +21,7 @@ from ..compliance.pending import PendingReasons
 from ..compliance.violations import violations
 from ..model.objects import Pod, Ref
 from ..model.plan import Method, Plan
+from ..model.rendering import listed
 from ..model.rule import RuleId
 from ..model.topology import Topology
 from ..planning.dependencies import Dependencies
@@ -39,7 +40,7 @@ from ..view.view import ClusterView
 from .bounds import reachable_nodes
 from .change import ChangedCluster
 from .decide import ForecastResult
-from .explain import ProofWords, listed
+from .explain import ProofWords
 from .infeasibility import ProofResult, examine
 from .result import NAMED, Deadlock, NotMigratableInstance, remediation
 from .simulation import ROLLOUT, PendingPod, PlacementSequence, PlacementSimulation, TermIndex

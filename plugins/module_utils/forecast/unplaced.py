@@ -13,6 +13,7 @@ import typing as t
 
 from ..compliance.pending import PendingReasons
 from ..model.objects import Pod, Ref
+from ..model.rendering import listed
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..scheduler.framework import Code, pod_key
@@ -20,7 +21,6 @@ from ..scheduler.index import Index
 from ..view.view import ClusterView
 from .change import ChangedCluster
 from .eviction import Evictions
-from .explain import listed
 from .result import NAMED, NotMigratableInstance, UnschedulableInstance
 from .simulation import ROLLOUT, PendingPod, PlacementSimulation
 

@@ -8,12 +8,12 @@ import heapq
 import typing as t
 from collections import defaultdict
 
-from ..compliance import terms as wording
 from ..compliance.terms import Term, TermKind
 from ..model.findings import Finding, rules_text
 from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import PodTerm, Ref
 from ..model.placement_manifests import CREATED_BY
+from ..model.rendering import listed
 from ..model.topology import HOSTNAME
 from .capacity import to_run
 from .lint_input import LintedWorkload, LintInput, of_each_rule
@@ -82,7 +82,7 @@ def _mutual(
     itself = subject.ref in partners.refs
     others = len(partners.refs) - itself
     first = sorted({subject.ref, *partners.first})
-    group = wording.listed(list(map(str, first)), count=others + 1)
+    group = listed(list(map(str, first)), count=others + 1)
     reason = f"{group} need one another" if others else "its replicas need one another"
     if subject.is_vm and _one_node_each(lint_input, key):
         yield subject.finding(
@@ -269,7 +269,7 @@ class _Refs:
         """The first names, and how many more, without some (two at most); empty if none is left."""
         names = [str(ref) for ref in self.first if ref not in without]
         count = len(self.refs) - len(self.refs.intersection(without))
-        return wording.listed(names, count=count)
+        return listed(names, count=count)
 
 
 def _clashing(subject: LintedWorkload, near: Term) -> t.Iterator[Term]:

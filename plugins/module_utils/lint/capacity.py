@@ -10,12 +10,12 @@ import typing as t
 from collections import defaultdict
 from dataclasses import replace
 
-from ..compliance import terms as wording
 from ..compliance.terms import Term, TermKind
 from ..model.findings import Finding, rules_text
 from ..model.kinds import POD_TEMPLATE_HASH
 from ..model.objects import Node, PodTerm, Ref, SpreadConstraint
 from ..model.placement_manifests import CREATED_BY
+from ..model.rendering import listed
 from .lint_input import LintedWorkload, LintInput, of_each_rule
 
 _TRANSIENT = "node.kubernetes.io/"
@@ -142,14 +142,14 @@ def _no_room(lint_input: LintInput, crowd: _CrowdedGroup) -> tuple[str, str]:
     room = lint_input.topology.counted(key, len(crowd.domains))
     why = (
         f"Cannot be satisfied: {crowd.instances} {noun} have anti-affinity over {over}, but only {room}"
-        f" can run them ({wording.listed(crowd.domains)})."
+        f" can run them ({listed(crowd.domains)})."
     )
     if crowd.barred:
         rules = rules_text(
             {rule: "" for x, term in crowd.members for rule in _rules_of(x, term, crowd)}
         )
         return (
-            f"{why} Their nodeSelector or node affinity excludes {wording.listed(crowd.barred)}{rules}.",
+            f"{why} Their nodeSelector or node affinity excludes {listed(crowd.barred)}{rules}.",
             f"Let their nodeSelector and node affinity allow more values of {over}, run fewer {noun},"
             " or make the term preferred.",
         )

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ..compliance import terms as wording
 from ..compliance.declared import DeclaredReader
 from ..compliance.terms import Term, TermKind
 from ..kubevirt.moving import SPREAD_FIELD, lagging_fields
 from ..model.findings import Finding
 from ..model.objects import PodTerm, Requirement
 from ..model.placement_manifests import CREATED_BY
+from ..model.rendering import listed
 from ..model.topology import HOSTNAME
 from ..scheduler.labels import NAME_FIELD
 from .lint_input import LintedWorkload, LintInput
@@ -78,7 +78,7 @@ def _all_taken(
     if members < domains or not (single := [name for name, nodes in inside.items() if nodes == 1]):
         return
     room = lint_input.topology.counted(key, domains)
-    where = f"{'each of ' * (len(single) > 1)}{wording.listed(sorted(single))}"
+    where = f"{'each of ' * (len(single) > 1)}{listed(sorted(single))}"
     taken = (
         f". In {where}, node affinity, taints and cordons leave one node for the pods. While an instance runs in"
         f" each of the {domains} domains, the one on such a node cannot be live-migrated, and the node cannot be"
@@ -95,7 +95,7 @@ def _all_taken(
         "blocks_live_migration",
         "warning",
         f"The {term.kind} term over {over} selects {members} instances, and only {room} can run them{taken}"
-        + (f" Cordoned: {wording.listed(cordoned)}." if cordoned else ""),
+        + (f" Cordoned: {listed(cordoned)}." if cordoned else ""),
         f"{_IN_SERVICE if cordoned else 'Add a node'}, or make the term preferred.",
     )
 

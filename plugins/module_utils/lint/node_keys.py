@@ -7,11 +7,11 @@ from __future__ import annotations
 import difflib
 import typing as t
 
-from ..compliance import terms as wording
 from ..compliance.terms import Term, TermKind, requirements_of
 from ..kubevirt.labels import adds_node_key
 from ..model.findings import Finding
 from ..model.objects import PodTerm, Requirement, SpreadConstraint
+from ..model.rendering import listed
 from ..model.topology import DEPRECATED, HOSTNAME
 from .lint_input import LintedWorkload, LintInput
 
@@ -86,8 +86,7 @@ def _of_values(
             term,
             "no_node_has_value",
             "warning",
-            f"No node has {part.key}={value}, so this value {useless}; nodes have"
-            f" {wording.listed(there)}.",
+            f"No node has {part.key}={value}, so this value {useless}; nodes have {listed(there)}.",
             f"Label the nodes, or correct the value{hint}.",
             part,
         )
@@ -170,7 +169,7 @@ def _on_some_nodes(
             term,
             "nodes_lack_key",
             "warning",
-            f"{wording.listed(without)} would take its pods and lack the label {key}:"
+            f"{listed(without)} would take its pods and lack the label {key}:"
             f" {_on_unlabelled(term)} there.",
             "Label these nodes too, or keep the workload off them.",
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ..model.findings import Finding, Severity
 from ..model.objects import Node
-from ..model.rendering import columns
+from ..model.rendering import columns, listed
 from ..model.topology import DEFAULT_KEYS, DEPRECATED, HOSTNAME, REGION, ZONE, Topology
 from ..scheduler.nodes import takes_pods
 
@@ -18,7 +18,6 @@ CLASSES = frozenset({"performance"})
 """Names whose label is meant to be missing on some nodes."""
 
 _PUNCTUATION = str.maketrans("", "", "-_.")
-_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -184,5 +183,4 @@ def _alike(
 
 
 def _names(nodes: t.Sequence[Node]) -> str:
-    more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
-    return ", ".join(node.name for node in nodes[:_SHOWN]) + more
+    return listed([node.name for node in nodes])

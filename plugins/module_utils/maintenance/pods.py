@@ -18,12 +18,12 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from ..forecast.eviction import CORDON
-from ..forecast.explain import listed
 from ..kubevirt.instances import attaches_volume
 from ..model.findings import Finding, Severity
 from ..model.kinds import PREFIX, VMI
 from ..model.manifests import MIRROR
 from ..model.objects import Pod, Ref, Selector
+from ..model.rendering import listed
 from ..model.snapshot import Vmi, Workload
 from ..scheduler.labels import matches
 from ..scheduler.node_state import tolerates

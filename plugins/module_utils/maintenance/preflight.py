@@ -16,13 +16,13 @@ from dataclasses import dataclass, field, replace
 
 from ..forecast.change import what_if
 from ..forecast.decide import ForecastResult
-from ..forecast.explain import listed
 from ..forecast.forecast import estimates, forecast
 from ..forecast.result import NAMED, Forecast
 from ..kubevirt.instances import instances
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.objects import Node, Ref
 from ..model.plan import Method, Move
+from ..model.rendering import listed
 from ..model.snapshot import Unreadable
 from ..model.topology import Topology
 from ..scheduler.nodes import takes_pods

@@ -12,7 +12,7 @@ import typing as t
 from dataclasses import dataclass
 
 from .objects import Ref
-from .rendering import one_line
+from .rendering import listed, one_line
 
 Severity = t.Literal["error", "warning", "info"]
 ErrorType = t.Literal["input", "permission", "finding", "api"]
@@ -100,10 +100,8 @@ def sentence(same: t.Sequence[Finding]) -> str:
 def _sentence_of(same: t.Sequence[Finding]) -> str:
     first = same[0]
     objects = list(dict.fromkeys(ref for finding in same for ref in finding.objects))
-    shown = objects[:_SHOWN]
-    more = f" and {len(objects) - _SHOWN} more" if len(objects) > _SHOWN else ""
-    unnamed = not all(_is_named(ref, first.why) for ref in shown)
-    where = f" ({', '.join(map(str, shown))}{more})" if unnamed else ""
+    unnamed = not all(_is_named(ref, first.why) for ref in objects[:_SHOWN])
+    where = f" ({listed(objects, _SHOWN)})" if unnamed else ""
     return f"{first.name}{where}: {first.why} {first.advice}"
 
 

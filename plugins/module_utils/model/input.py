@@ -14,6 +14,7 @@ import typing as t
 
 from .findings import InputError, near_names
 from .json_pointer import JSON
+from .rendering import listed
 from .topology import Topology, UndeclaredKey
 
 _TRUE = ("true", "yes", "on", "1", "y", "t")
@@ -36,8 +37,7 @@ def by_likeness(name: str, known: t.Iterable[str], most: int = 10) -> str:
         return -matcher.ratio(), candidate
 
     names = sorted(known, key=unlike)
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(repr, names[:most])) + more
+    return listed(list(map(repr, names)), most)
 
 
 def left_out(option: str, given: t.Mapping[str, JSON], known: t.Collection[str]) -> bool:

@@ -38,6 +38,18 @@ def table_text(lines: t.Iterable[str]) -> str:
     return "\n".join(map(one_line, lines))
 
 
+def listed(items: t.Collection[object], most: int = 5, *, count: int | None = None) -> str:
+    """`a, b, c and 4 more`. `count`: how many there are, where `items` are only the first."""
+    shown = [str(item) for item, _number in zip(items, range(most), strict=False)]
+    rest = (len(items) if count is None else count) - len(shown)
+    return f"{', '.join(shown)} and {rest} more" if rest else ", ".join(shown)
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 move`, `2 moves`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def printable(text: str) -> str:
     """The text with a question mark for each character that moves the cursor, colors or reorders what a
     terminal shows. Names and messages come from objects that anyone may have written."""

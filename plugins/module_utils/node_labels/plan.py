@@ -25,6 +25,7 @@ from ..model.json_pointer import JSON, Pointer
 from ..model.json_text import DamagedAnnotation, read_annotation
 from ..model.objects import Labels, Node, NodeTerm, Placement, Ref
 from ..model.placement_manifests import placement_from_spec
+from ..model.rendering import listed
 from ..model.snapshot import Snapshot
 from ..model.write import Operation, Write
 from ..scheduler.labels import matches_node, matches_terms
@@ -362,10 +363,9 @@ def _fault(
     ]
     if not dependents:
         return None
-    more = f" and {len(dependents) - _SHOWN} more" if len(dependents) > _SHOWN else ""
     return InputError(
         f"{change.node} {key}",
-        f"{change}: these depend on the label: {', '.join(dependents[:_SHOWN])}{more}."
+        f"{change}: these depend on the label: {listed(dependents, _SHOWN)}."
         " Remove the rules or move the pods first, or set force",
     )
 

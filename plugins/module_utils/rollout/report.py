@@ -10,6 +10,7 @@ from ..model.json_pointer import JSON
 from ..model.kinds import UNDO
 from ..model.objects import Labels, Ref
 from ..model.plan import Move, Plan, SkippedInstance, move_as_json, move_record
+from ..model.rendering import listed, plural
 from ..model.snapshot import Snapshot
 from ..planning.movable_instances import MovableInstance
 from . import journal as journals
@@ -50,6 +51,10 @@ class NodeDescriptions:
         return f"{node} ({zone})" if zone else node or "no node"
 
 
+_NAMED = 3
+"""Names in a progress line, at most."""
+
+
 def plan_lines(
     plan: Plan, run: str = "", *, name_skipped: bool = True, selected: int | None = None
 ) -> list[str]:
@@ -59,11 +64,11 @@ def plan_lines(
         return []
     waiting = no_node(plan) if plan.moves else []
     skipped = [instance for instance in plan.skipped if instance not in waiting]
-    parts = [f"{_count(len(plan.moves), 'move')} planned"]
+    parts = [f"{plural(len(plan.moves), 'move')} planned"]
     parts += [f"{len(skipped)} skipped"] if skipped else []
     parts += [f"{len(waiting)} without a node to move to now"] if waiting else []
     if selected is not None and not plan.moves and not skipped:
-        parts.append(f"{_count(selected, 'instance')} selected")
+        parts.append(f"{plural(selected, 'instance')} selected")
     return [
         f"{f'{run}: ' if run else ''}{', '.join(parts)}",
         *(map(skipped_line, skipped) if name_skipped else ()),
@@ -83,14 +88,14 @@ def skipped_texts(skipped: t.Iterable[SkippedInstance]) -> list[str]:
 def still_violated(violators: t.Sequence[SkippedInstance]) -> str:
     """The warning about instances that still violate a rule, with the reasons."""
     verb = "violates" if len(violators) == 1 else "violate"
-    return f"{_count(len(violators), 'instance')} still {verb} a rule: {'; '.join(skipped_texts(violators))}"
+    return f"{plural(len(violators), 'instance')} still {verb} a rule: {'; '.join(skipped_texts(violators))}"
 
 
 def not_all_moved(skipped: t.Sequence[SkippedInstance]) -> str:
     """Why a run with fail_on_skipped failed."""
     were = "was" if len(skipped) == 1 else "were"
     texts = "; ".join(skipped_texts(skipped))
-    return f"{_count(len(skipped), 'instance')} {were} skipped (fail_on_skipped): {texts}"
+    return f"{plural(len(skipped), 'instance')} {were} skipped (fail_on_skipped): {texts}"
 
 
 def _waiting_line(skipped: SkippedInstance) -> str:
@@ -116,7 +121,7 @@ def planned_lines(moves: t.Sequence[Move], places: NodeDescriptions) -> list[str
 def _course(move: Move, places: NodeDescriptions) -> str:
     names = [places.named(node) for node in move.targets]
     available = "available after the moves before it" if move.after else "available"
-    targets = f"; {available}: {_some(names)}" if names else ""
+    targets = f"; {available}: {listed(names, _NAMED)}" if names else ""
     where = f" from {places.named(move.source)}" if move.source else ""
     name = short(move.workload, move.instance)
     return f"{name}{where}{targets}; reason: {move.reason}"
@@ -162,11 +167,11 @@ def moves_after(name: str, first: Move | MoveRecord, *, linked: bool) -> str:
 
 
 def needless(names: t.Sequence[str]) -> str:
-    return f"{_some(names)} {'needs' if len(names) == 1 else 'need'} no move any more"
+    return f"{listed(names, _NAMED)} {'needs' if len(names) == 1 else 'need'} no move any more"
 
 
 def gone(names: t.Sequence[str]) -> str:
-    return f"{_some(names)} {'does' if len(names) == 1 else 'do'} not exist any more"
+    return f"{listed(names, _NAMED)} {'does' if len(names) == 1 else 'do'} not exist any more"
 
 
 def added(move: Move) -> str:
@@ -175,7 +180,7 @@ def added(move: Move) -> str:
 
 def plan_changed(before: int, now: int, causes: t.Sequence[str]) -> str:
     """One line about a change of the plan, with its causes."""
-    total = _count(now, "move")
+    total = plural(now, "move")
     change = f" from {before} to {total}" if now != before else f", still {total}"
     return f"plan changed{change}: {'; '.join(causes) or 'the cluster has changed'}"
 
@@ -185,7 +190,9 @@ def undo_records_removed(workloads: t.Sequence[str], *, check: bool) -> list[str
     if not workloads:
         return []
     removed = "a run would remove" if check else "removed"
-    return [f"{_some(workloads)}: all rules are enforced ({removed} the annotation {UNDO})"]
+    return [
+        f"{listed(workloads, _NAMED)}: all rules are enforced ({removed} the annotation {UNDO})"
+    ]
 
 
 def removed_constraints(candidates: t.Iterable[MovableInstance]) -> list[str]:
@@ -201,13 +208,13 @@ def removed_constraints(candidates: t.Iterable[MovableInstance]) -> list[str]:
         return []
     return [
         "constraints of rules were removed from workloads, and no move enforces these rules:"
-        f" {_some(sorted(named))}. Write the rules again: playbook apply or module rules"
+        f" {listed(sorted(named), _NAMED)}. Write the rules again: playbook apply or module rules"
     ]
 
 
 def stopped(reason: str, moves: t.Sequence[Move]) -> str:
     """Why a run ends before all moves of its plan have begun."""
-    names = _some([short(move.workload, move.instance) for move in moves])
+    names = listed([short(move.workload, move.instance) for move in moves], _NAMED)
     return f"stopped: {reason}" + (f"; not started: {names}" if moves else "")
 
 
@@ -222,16 +229,6 @@ def short(workload: Ref, instance: Ref) -> str:
     if workload.name == instance.name:
         return str(workload)
     return f"{workload} ({instance.name})"
-
-
-def _some(names: t.Sequence[str]) -> str:
-    if len(names) <= 3:
-        return ", ".join(names) or "none"
-    return f"{', '.join(names[:3])} and {len(names) - 3} more"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def planned_move(move: Move) -> dict[str, JSON]:
@@ -293,7 +290,7 @@ def well_placed_lines(placed: t.Iterable[t.Mapping[str, JSON]]) -> list[str]:
     by_reason: dict[str, list[str]] = {}
     for instance in placed:
         by_reason.setdefault(instance["reason"], []).append(_instance_named(instance))
-    return [f"{_some(names)}: {reason}" for reason, names in sorted(by_reason.items())]
+    return [f"{listed(names, _NAMED)}: {reason}" for reason, names in sorted(by_reason.items())]
 
 
 def failures(moves: t.Iterable[t.Mapping[str, JSON]]) -> list[str]:
@@ -314,7 +311,7 @@ def too_many_failed(failed: int, allowed: int, messages: t.Sequence[str]) -> str
     """Why a run failed. `messages`: `failures` of all its steps."""
     named = "; ".join(messages) or "an earlier task reported them"
     return (
-        f"{_count(failed, 'move')} failed, and failures_allowed is {allowed}: {named}."
+        f"{plural(failed, 'move')} failed, and failures_allowed is {allowed}: {named}."
         " No other move was started. Correct the causes and run again"
     )
 
@@ -365,7 +362,7 @@ def given_up(records: t.Sequence[MoveRecord], failures: t.Sequence[str]) -> str:
     named = "; ".join(f"{record.instance} on {record.source}: {record.note}" for record in records)
     also = f" Also failed: {'; '.join(failures)}." if failures else ""
     return (
-        f"{_count(len(records), 'canceled migration')} did not end: {named}.{also} Check whether"
+        f"{plural(len(records), 'canceled migration')} did not end: {named}.{also} Check whether"
         " virt-handler runs on the nodes, then run again"
     )
 

@@ -13,6 +13,7 @@ import typing as t
 from ..model.findings import Finding, near_names
 from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import Ref
+from ..model.rendering import listed
 from ..model.rule import KeepApart, PodSelector, Rule, RuleId, Spread
 from ..model.snapshot import Unreadable, Workload
 from ..scheduler.labels import matches
@@ -55,7 +56,7 @@ def _misses(rule: Rule, selection: Selection, missed: t.Sequence[Workload]) -> F
     return Finding(
         SELECTOR_MISSES_MEMBERS,
         "warning",
-        f"Running pods of {_some(refs)} do not carry {_selector_text(selection)}, so the rule does"
+        f"Running pods of {listed(refs, 3)} do not carry {_selector_text(selection)}, so the rule does"
         " not count them.",
         "Restart them, so that they get the labels of their templates, or select the workloads by name.",
         refs,
@@ -68,7 +69,7 @@ def matches_others(rule: Rule, selection: Selection, others: t.Sequence[Ref]) ->
     return Finding(
         SELECTOR_MATCHES_OTHERS,
         "warning",
-        f"{_selector_text(selection)} also selects {_some(others)}, which the rule is not about.",
+        f"{_selector_text(selection)} also selects {listed(others, 3)}, which the rule is not about.",
         "Use labels that only the workloads of the rule have, or give the rule a label.",
         tuple(others),
         rule.id.name,
@@ -77,15 +78,9 @@ def matches_others(rule: Rule, selection: Selection, others: t.Sequence[Ref]) ->
 
 def _selector_text(selection: Selection) -> str:
     return " and ".join(
-        f"{e['key']} {e['operator']} [{', '.join((e.get('values') or ())[:3])}"
-        f"{', ...' if len(e.get('values') or ()) > 3 else ''}]"
+        f"{e['key']} {e['operator']} [{listed(e.get('values') or (), 3)}]"
         for e in selection.expressions
     )
-
-
-def _some(refs: t.Sequence[Ref]) -> str:
-    shown = ", ".join(map(str, refs[:3]))
-    return f"{shown} and {len(refs) - 3} more" if len(refs) > 3 else shown
 
 
 def unchecked(gap: Unreadable, what: str) -> Finding:

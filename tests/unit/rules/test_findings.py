@@ -234,6 +234,7 @@ def test_pods_of_others_that_a_selector_selects() -> None:
     assert [(f.name, f.objects) for f in found.findings] == [
         ("selector_matches_others", (other.ref,))
     ]
+    assert found.findings[0].why.startswith(f"tier In [web] also selects {other.ref}, which ")
 
 
 def test_a_spread_on_a_running_vm() -> None:
