@@ -246,8 +246,8 @@ class ChangedVms:
         violated after it whichever node is chosen."""
         if left := self._left_violated():
             return (
-                f"after the planned moves a rule of {listed(list(map(str, left)))} is violated, which none of them"
-                " repairs: run a rollout of the namespace afterwards"
+                f"the planned moves leave {listed(left)} in violation of a rule, and none of them moves it: run a"
+                " rollout of the namespace afterwards"
             )
         if len(self.plan.moves) != 1:
             return (

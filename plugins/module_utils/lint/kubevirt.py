@@ -80,9 +80,9 @@ def _all_taken(
     room = lint_input.topology.counted(key, domains)
     where = f"{'each of ' * (len(single) > 1)}{listed(sorted(single))}"
     taken = (
-        f". In {where}, node affinity, taints and cordons leave one node for the pods. While an instance runs in"
-        f" each of the {domains} domains, the one on such a node cannot be live-migrated, and the node cannot be"
-        " drained."
+        f". Node affinity, taints or cordons leave only one node in {where}. While an instance runs in each of the"
+        f" {lint_input.topology.counted(key, domains)}, an instance on such a node cannot be live-migrated, and"
+        " the node cannot be drained."
     )
     if key == HOSTNAME:
         taken = (

@@ -68,7 +68,7 @@ def plan_lines(
     parts += [f"{len(skipped)} skipped"] if skipped else []
     parts += [f"{len(waiting)} without a node to move to now"] if waiting else []
     if selected is not None and not plan.moves and not skipped:
-        parts.append(f"{plural(selected, 'instance')} selected")
+        parts.append(f"{plural(selected, 'instance')} checked")
     return [
         f"{f'{run}: ' if run else ''}{', '.join(parts)}",
         *(map(skipped_line, skipped) if name_skipped else ()),
@@ -189,9 +189,10 @@ def undo_records_removed(workloads: t.Sequence[str], *, check: bool) -> list[str
     """One line for all workloads whose undo record was removed, since what is declared is enforced."""
     if not workloads:
         return []
-    removed = "a run would remove" if check else "removed"
+    removed = "a run would remove it" if check else "removed"
+    names = listed(workloads, _NAMED)
     return [
-        f"{listed(workloads, _NAMED)}: all rules are enforced ({removed} the annotation {UNDO})"
+        f"{names}: all rules are enforced, the annotation {UNDO} is no longer needed ({removed})"
     ]
 
 

@@ -14,6 +14,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..model.objects import Labels, Placement, PodTerm, Ref
+from ..model.topology import HOSTNAME
 from .framework import INTER_POD_AFFINITY, Code, FilterReason, FilterStatus, PodInfo
 from .labels import is_readable_selector
 from .nodes import NodeSet, NodeTable
@@ -253,14 +254,14 @@ class InterPodAffinity:
             ):
                 continue
             else:
-                text = f"no pod that matches its pod affinity is in {key} '{domain}'"
+                text = f"no pod that matches its pod affinity is {_place(key, domain)}"
             yield FilterReason("affinity", text, term, key)
 
     def _conflict(self, pod_info: PodInfo, term: AntiAffinityTerm, domain: str) -> FilterReason:
         """A term of the pod matches placed pods of the domain: the reason names the first of them."""
         members = term.selector_count.in_domain(term.key, domain)
         first, more = self._first(pod_info, members, term.differs_in)
-        where = f"in {term.key} '{domain}'"
+        where = _place(term.key, domain)
         text = f"{first.pod.ref} {where} matches the anti-affinity term{more}"
         return FilterReason("anti", text, term.term, term.key, first.pod.ref)
 
@@ -272,7 +273,7 @@ class InterPodAffinity:
         first, more = self._first(pod_info, terms.in_domain(domain), terms.differs_in)
         ref = first.pod.ref
         number, term = first.placement_info.affinity_terms.existing_sources[terms]
-        where = f"in {terms.key} '{domain}'"
+        where = _place(terms.key, domain)
         text = f"{ref} {where} has an anti-affinity term that matches this pod{more}"
         return ref, text, number, FilterReason("existing-anti", text, term, terms.key, ref)
 
@@ -379,3 +380,7 @@ def _scored_terms(
             existing = _existing_terms(term, namespace, selectors, weight, preferred=preferred)
             if existing is not None:
                 yield existing
+
+
+def _place(key: str, domain: str) -> str:
+    return f"on node '{domain}'" if key == HOSTNAME else f"in {key} '{domain}'"

@@ -113,12 +113,12 @@ def test_begun_move_is_reported() -> None:
 def test_removed_undo_records_are_named() -> None:
     assert progress.undo_records_removed([], check=False) == []
     assert progress.undo_records_removed(["Deployment lab/cache"], check=False) == [
-        "Deployment lab/cache: all rules are enforced (removed the annotation placement.virt/undo)"
+        "Deployment lab/cache: all rules are enforced, the annotation placement.virt/undo is no longer needed (removed)"
     ]
     many = [f"Deployment lab/d{n}" for n in range(5)]
     assert progress.undo_records_removed(many, check=True) == [
-        "Deployment lab/d0, Deployment lab/d1, Deployment lab/d2 and 2 more: all rules are enforced (a run"
-        " would remove the annotation placement.virt/undo)"
+        "Deployment lab/d0, Deployment lab/d1, Deployment lab/d2 and 2 more: all rules are enforced, the"
+        " annotation placement.virt/undo is no longer needed (a run would remove it)"
     ]
 
 
