@@ -261,7 +261,7 @@ domains:
           others: 0
           rules: [shop/default/db-one-per-zone]
           reason: "node(s) didn't match pod anti-affinity rules (app In (db) over zone)"
-          message: db1 is blocked by pod shop/virt-launcher-db2 and rule shop/default/db-one-per-zone
+          message: db1 is blocked by pod shop/virt-launcher-db2 (rule shop/default/db-one-per-zone)
 counts:
   description: Numbers of domains.
   returned: success

@@ -348,9 +348,9 @@ def _lacks(instance: EvaluatedInstance, rule: RuleTerms) -> bool:
 
 def _where(instance: EvaluatedInstance, drift: Drift) -> str:
     if instance.instance.vmi is None:
-        return "the running pod was scheduled without it"
+        return "its pod was created before"
     if drift.reached:
-        return "set on the VMI, but its running pod was scheduled without it"
+        return "the VMI has it, and its pod was created before"
     kind = VIRTUAL_MACHINE.name if instance.workload is None else instance.workload.ref.kind
     name = "VM" if kind == VIRTUAL_MACHINE.name else kind
     return f"set on the {name}, not yet on the running VMI"

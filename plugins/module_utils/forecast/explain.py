@@ -56,13 +56,11 @@ class BlockedPod:
             blockers = [f"its own {blockers[0]}, which counts until it is deleted"]
         if self.others:
             blockers.append(plural(self.others, "other pod"))
-        blockers += [f"rule {rule}" for rule in self.rules]
-        if not blockers:
+        rules = " and ".join(f"rule {rule}" for rule in self.rules)
+        if not blockers and not rules:
             return f"{self.instance.name}: {self.reason}"
-        *most, last = blockers
-        return (
-            f"{self.instance.name} is blocked by {', '.join(most)}{' and ' if most else ''}{last}"
-        )
+        by_rules = f" ({rules})" if blockers and rules else rules
+        return f"{self.instance.name} is blocked by {' and '.join(blockers)}{by_rules}"
 
 
 class Blocking:

@@ -140,10 +140,12 @@ def ended(
         verb = _PAST[str(record.method)]
         path = places.named(record.source)
         path += f" -> {places.named(end.node)}" if end.node else ""
-        return f"[{number}/{total}] {name} {verb}: {path} in {seconds:.0f} s"
+        return f"[{number}/{total} done] {name} {verb}: {path} in {seconds:.0f} s"
     if end.outcome is Outcome.GONE:
-        return f"[{number}/{total}] {name}: {end.reason}"
-    return f"[{number}/{total}] {name} FAILED to {record.method}: {end.reason} ({seconds:.0f} s)"
+        return f"[{number}/{total} done] {name}: {end.reason}"
+    return (
+        f"[{number}/{total} done] {name} FAILED to {record.method}: {end.reason} ({seconds:.0f} s)"
+    )
 
 
 def deferred(name: str, reason: str) -> str:
@@ -175,7 +177,8 @@ def gone(names: t.Sequence[str]) -> str:
 
 
 def added(move: Move) -> str:
-    return f"{short(move.workload, move.instance)} has to move too ({move.reason})"
+    where = f" on {move.source}" if move.source else ""
+    return f"{short(move.workload, move.instance)}{where} has to move too ({move.reason})"
 
 
 def plan_changed(before: int, now: int, causes: t.Sequence[str]) -> str:
@@ -189,11 +192,9 @@ def undo_records_removed(workloads: t.Sequence[str], *, check: bool) -> list[str
     """One line for all workloads whose undo record was removed, since what is declared is enforced."""
     if not workloads:
         return []
-    removed = "a run would remove it" if check else "removed"
+    removed = "would remove" if check else "removed"
     names = listed(workloads, _NAMED)
-    return [
-        f"{names}: all rules are enforced, the annotation {UNDO} is no longer needed ({removed})"
-    ]
+    return [f"{removed} the internal annotation {UNDO} of {names}: all their rules are enforced"]
 
 
 def removed_constraints(candidates: t.Iterable[MovableInstance]) -> list[str]:

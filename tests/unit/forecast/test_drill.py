@@ -139,7 +139,7 @@ def test_blocked_instance_names_the_pod_and_the_rule_that_block_it() -> None:
     assert blocked.pod.name.startswith(("virt-launcher-web-b", "virt-launcher-web-c"))
     assert blocked.rules == ("shop/default/apart",)
     assert (
-        f"web-a is blocked by pod shop/{blocked.pod.name}, 1 other pod and rule shop/default/apart"
+        f"web-a is blocked by pod shop/{blocked.pod.name} and 1 other pod (rule shop/default/apart)"
         in table(DrillReport("failure", (found,)), Topology.of())
     )
 

@@ -74,7 +74,9 @@ def test_move_that_was_not_planned_is_reported_once_with_its_cause_when_it_begin
     count, lines = count.begun(C, replace(EMPTY, records=tuple(map(record, (A, B, C)))))
     assert (count.total, lines) == (
         3,
-        ["plan changed from 2 to 3 moves: VirtualMachine shop/c has to move too (two in zone a)"],
+        [
+            "plan changed from 2 to 3 moves: VirtualMachine shop/c on w1 has to move too (two in zone a)"
+        ],
     )
 
 
@@ -85,7 +87,7 @@ def test_change_of_the_plan_between_moves_is_one_line_with_its_causes() -> None:
         2,
         [
             "plan changed, still 2 moves: VirtualMachine shop/b needs no move any more;"
-            " VirtualMachine shop/c has to move too (two in zone a)"
+            " VirtualMachine shop/c on w1 has to move too (two in zone a)"
         ],
     )
     assert changed.replanned(EMPTY, Plan((A, C)), THERE)[1] == []

@@ -113,12 +113,12 @@ def test_begun_move_is_reported() -> None:
 def test_removed_undo_records_are_named() -> None:
     assert progress.undo_records_removed([], check=False) == []
     assert progress.undo_records_removed(["Deployment lab/cache"], check=False) == [
-        "Deployment lab/cache: all rules are enforced, the annotation placement.virt/undo is no longer needed (removed)"
+        "removed the internal annotation placement.virt/undo of Deployment lab/cache: all their rules are enforced"
     ]
     many = [f"Deployment lab/d{n}" for n in range(5)]
     assert progress.undo_records_removed(many, check=True) == [
-        "Deployment lab/d0, Deployment lab/d1, Deployment lab/d2 and 2 more: all rules are enforced, the"
-        " annotation placement.virt/undo is no longer needed (a run would remove it)"
+        "would remove the internal annotation placement.virt/undo of Deployment lab/d0, Deployment lab/d1,"
+        " Deployment lab/d2 and 2 more: all their rules are enforced"
     ]
 
 
@@ -127,15 +127,15 @@ def test_removed_undo_records_are_named() -> None:
     [
         (
             MoveResult(Outcome.MOVED, "w2"),
-            "[1/3] VirtualMachine shop/db migrated: w1 (a) -> w2 (b) in 4 s",
+            "[1/3 done] VirtualMachine shop/db migrated: w1 (a) -> w2 (b) in 4 s",
         ),
         (
             MoveResult(Outcome.FAILED, reason="guest too busy"),
-            "[1/3] VirtualMachine shop/db FAILED to migrate: guest too busy (4 s)",
+            "[1/3 done] VirtualMachine shop/db FAILED to migrate: guest too busy (4 s)",
         ),
         (
             MoveResult(Outcome.GONE, reason="the instance ended before its move"),
-            "[1/3] VirtualMachine shop/db: the instance ended before its move",
+            "[1/3 done] VirtualMachine shop/db: the instance ended before its move",
         ),
     ],
 )
