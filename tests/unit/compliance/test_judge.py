@@ -28,6 +28,7 @@ from tests.unit.compliance.cluster import (
     anti_affinity,
     apart,
     expression,
+    node_affinity,
     selector,
     spread,
 )
@@ -112,6 +113,25 @@ def test_node_rules_name_what_the_node_lacks() -> None:
     assert broken.better_nodes == ("n4",)
     assert "node n1 does not satisfy performance In (high)" in broken.reason
     assert found.moves_needed == {"shop/default/fast": 1}
+
+
+def test_node_requirement_beside_a_rule_in_one_term_is_reported_without_the_rule() -> None:
+    cluster = Cluster()
+    ref = cluster.vm("db", node_affinity({"matchExpressions": [expression(ZONE, "In", "a")]}))
+    cluster.write(
+        ref, "fast", (TermLocation.NODE_EXPRESSION, expression("performance", "In", "high"))
+    )
+    cluster.start(ref, "n3")
+
+    found = judge(cluster.snapshot())
+
+    violated = {
+        each.rule: each.reason for each in of(found, "db").rules if each.verdict is Verdict.VIOLATED
+    }
+    assert violated == {
+        "shop/default/fast": "node n3 does not satisfy performance In (high)",
+        "": f"node n3 does not satisfy {ZONE} In (a)",
+    }
 
 
 def test_rule_that_a_foreign_node_term_bypasses_is_violated() -> None:
