@@ -207,7 +207,7 @@ def test_a_lease_that_can_never_be_written_ends_the_run(shop: Shop, end: str) ->
     pair_on_one_node(shop)
     mark = shop.sandbox.audit.mark()
     timeout, message = ENDS[end]
-    with shop.sandbox.fault_proxy([Rule("PATCH", "/leases/", status(500))]) as proxy:
+    with shop.sandbox.fault_proxy([Rule("PATCH", "/leases/", status(500), nth=FOR_EVER)]) as proxy:
         kubeconfig = str(proxy.kubeconfig("mover"))
         result = shop.roll(seconds=40, run_timeout=timeout, kubeconfig=kubeconfig)
 
@@ -219,6 +219,19 @@ def test_a_lease_that_can_never_be_written_ends_the_run(shop: Shop, end: str) ->
     assert "in flight" not in result["msg"]
     began = [line for line in result["progress"] if "migrating" in line]
     assert began == [], "nothing began that is in no journal"
+
+
+def test_a_lease_that_can_never_be_taken_is_named(shop: Shop) -> None:
+    pair_on_one_node(shop)
+    mark = shop.sandbox.audit.mark()
+    with shop.sandbox.fault_proxy([Rule("PATCH", "/leases/", status(500))]) as proxy:
+        result = shop.roll(run_timeout=6, kubeconfig=str(proxy.kubeconfig("mover")))
+
+    assert result["failed"]
+    assert result["msg"].startswith("not done within 6 s (run_timeout): Lease ")
+    assert "could not be taken" in result["msg"]
+    assert shop.disruptions(mark) == []
+    assert not result["changed"]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -116,6 +116,7 @@ class RolloutStep:
         self.pipe = ProgressPipe(state.pipe)
         self.time = StepTime(self.began, self.pipe.open)
         self._view: JudgedSnapshot | None = None
+        self._removals: list[str] = []
         self._renewed = self.began - lease.DURATION
 
     @property
@@ -235,7 +236,7 @@ class RolloutStep:
         time is over it has one more step, to cancel migrations and to report the moves in flight.
 
         Lines about moves that the journal on the Lease does not have are dropped: the next step reports
-        them."""
+        them. It does not see the undo records that were removed: their line stays."""
         held = self.state.held
         if held is None:
             raise error
@@ -250,6 +251,7 @@ class RolloutStep:
             return self._leave(held, f"no answer for {PATIENCE:.0f} s: {error}")
         if self.reconciler is not None:
             dropped = self.report.revert(self.report.saved)
+            self.report.lines += [line for line in dropped if line in self._removals]
             if self.state.waiting in dropped:
                 self.state.waiting = ""
         if begins:
@@ -310,10 +312,13 @@ class RolloutStep:
             self.api.deadline.pause(handover.READ_AGAIN)
             return None
         taken = handover.take(self.api, reading, unfinished, self.options, self.state, self.elapsed)
-        if taken is not None:
-            keeper, self.journal = taken
-            self._renewed = keeper.renewed
-            self.report.lines += handover.takeover_lines(unfinished, self.journal)
+        if taken is None:
+            self.state.waits(f"{lease.NAME} could not be taken; trying again", self.report)
+            self.api.deadline.pause(handover.READ_AGAIN)
+            return None
+        keeper, self.journal = taken
+        self._renewed = keeper.renewed
+        self.report.lines += handover.takeover_lines(unfinished, self.journal)
         return taken
 
     def _outdate_pending_deletes(self, held: HeldLease, journal: RunJournal) -> None:
@@ -415,7 +420,8 @@ class RolloutStep:
         writes = handover.remove_undo_records(view.candidates)
         applied = apply(self.api, writes, recompute=handover.recompute_removal)
         cleared = [str(write.target) for write in applied.done]
-        self.report.lines += report.undo_records_removed(cleared, check=False)
+        self._removals = report.undo_records_removed(cleared, check=False)
+        self.report.lines += self._removals
         self.state.changed = self.state.changed or bool(applied.done)
         result = self.result(finished=True, plan=plan)
         result.report_not_enforced(view.candidates, plan)
