@@ -39,7 +39,10 @@ def main(arguments: list[str] | None = None) -> int:
     link_collection(CHECKOUT)
     core = environments.pinned(pins, "ansible-core")
     _print_state("python", f"Python {python.label}, ansible-core {core}", new_venv)
-    _print_state("collections", f"those of {newest.read_text().split()[0]}", new_tree)
+    release = newest.read_text().split()[0].replace("==", " ")
+    _print_state(
+        "collections", f"kubernetes.core and others, as in the package {release}", new_tree
+    )
     if options.only != "python":
         _print_state(
             "sandbox", "programs of the control plane", binaries.build(venv / "bin" / "python")

@@ -18,7 +18,7 @@ from ..maintenance.mark import DamagedMark, is_marked, mark_of
 from ..model.json_pointer import JSON
 from ..model.kinds import VMIS
 from ..model.objects import Node
-from ..model.rendering import as_json, columns, listed, one_line, table_text
+from ..model.rendering import as_json, columns, listed, one_line, plural, table_text
 from ..model.snapshot import unreadable_texts
 from ..model.topology import Topology
 from ..model.verdict import UNCOUNTED, InstanceVerdict, RuleVerdict, Verdict, Verdicts
@@ -214,7 +214,7 @@ def _problems(verdicts: Verdicts) -> t.Iterator[str]:
             if moves is None
             else "how many moves would repair it is unknown: too many instances and constraints"
             if moves == UNCOUNTED
-            else f"{moves} {'move' if moves == 1 else 'moves'} would repair it"
+            else f"{plural(moves, 'move')} would repair it; other rules may need more"
         )
         yield f"moves: {name}: {needed}"
     for text in unreadable_texts(verdicts.unreadable):

@@ -251,8 +251,8 @@ class ChangedVms:
             )
         if len(self.plan.moves) != 1:
             return (
-                "the scheduler may place a VM on a node that another VM needs; the rollout then makes a new plan,"
-                " which may have more moves"
+                "the scheduler may choose other nodes than the plan; the rollout then makes a new plan, which may"
+                " have more moves"
             )
         if pending:
             return "other instances need a node at the same time, and may take the one for the move"

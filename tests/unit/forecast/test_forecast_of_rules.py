@@ -296,7 +296,7 @@ def test_possible_forecast_after_two_moves_has_the_nodes_as_reason() -> None:
 
     assert (found.answer, len(found.moves)) == (ForecastResult.POSSIBLE, 2)
     assert found.reasons == (
-        "not guaranteed: the scheduler may place a VM on a node that another VM needs; the rollout then makes a new"
+        "not guaranteed: the scheduler may choose other nodes than the plan; the rollout then makes a new"
         " plan, which may have more moves",
     )
 
