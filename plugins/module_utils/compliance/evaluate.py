@@ -348,7 +348,7 @@ def _lacks(instance: EvaluatedInstance, rule: RuleTerms) -> bool:
 
 def _where(instance: EvaluatedInstance, drift: Drift) -> str:
     if instance.instance.vmi is None or drift.reached:
-        return "its pod is older than the rule"
+        return "the pod is older than the rule"
     kind = VIRTUAL_MACHINE.name if instance.workload is None else instance.workload.ref.kind
     name = "VM" if kind == VIRTUAL_MACHINE.name else kind
     return f"set on the {name}, not yet on the running VMI"

@@ -192,9 +192,9 @@ def undo_records_removed(workloads: t.Sequence[str], *, check: bool) -> list[str
     """One line for all workloads whose undo record was removed, since what is declared is enforced."""
     if not workloads:
         return []
-    cleaned = "would clean up" if check else "cleaned up"
+    removed = "would remove" if check else "removed"
     names = listed(workloads, _NAMED)
-    return [f"{cleaned} {names}: the internal annotation {UNDO} is no longer needed"]
+    return [f"{removed} the internal annotation {UNDO}, which is no longer needed, from {names}"]
 
 
 def removed_constraints(candidates: t.Iterable[MovableInstance]) -> list[str]:

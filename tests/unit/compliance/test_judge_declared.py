@@ -63,7 +63,7 @@ def test_live_update_and_pending_restart_have_different_reasons() -> None:
 
     found = judge(cluster.snapshot())
 
-    assert "its pod is older than the rule" in rule(found, "db1").reason
+    assert "the pod is older than the rule" in rule(found, "db1").reason
     assert "set on the VM, not yet on the running VMI" in rule(found, "db2").reason
     assert rule(found, "db1").reason.startswith("placed correctly, rule not enforced yet: ")
     assert rule(found, "db1").reason.endswith("; enforced from the next migration")
