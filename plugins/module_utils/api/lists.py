@@ -60,19 +60,22 @@ def list_converted(
     *,
     params: Params | None = None,
     metadata_only: bool = False,
+    managed_fields: bool = True,
 ) -> Listing[_Item]:
     """The result of `convert` for every item at `path`. Pages have 500 items, and at most two are in memory.
-    With `metadata_only` the server sends only `metadata` of each item.
+    With `metadata_only` the server sends only `metadata` of each item. Without `managed_fields` those of
+    the items may be empty.
 
     Each page extends the deadline, if it may be extended (see Deadline.progress). If the deadline passes, the
     error has the number of items that arrived. After an expired page token (410) the list starts again.
     Raises ApiError; BadAnswer if the answer is JSON but no list, which must not be taken for an empty one.
     """
     accept = METADATA_LIST if metadata_only else PLAIN
+    get = functools.partial(api.get, path, accept=accept, managed_fields=managed_fields)
     for restarts_left in reversed(range(_RESTARTS)):
         try:
             with collector_paused():
-                return _pages(api, path, convert, params or {}, accept)
+                return _pages(get, path, convert, params or {})
         except Gone:
             if not restarts_left:
                 raise
@@ -80,18 +83,17 @@ def list_converted(
 
 
 def _pages(
-    api: ApiClient,
+    get: t.Callable[[Params], JSON],
     path: str,
     convert: t.Callable[[dict[str, JSON]], _Item],
     params: Params,
-    accept: str,
 ) -> Listing[_Item]:
     items: list[_Item] = []
     token = ""
     remaining: int | None = None
     params = {**params, "limit": str(PAGE)}
     with ThreadPoolExecutor(1, "page") as pool:  # the next page comes while one is converted
-        fetch: t.Callable[[], JSON] = functools.partial(api.get, path, params, accept=accept)
+        fetch: t.Callable[[], JSON] = functools.partial(get, params)
         while True:
             try:
                 answer = fetch()
@@ -102,8 +104,7 @@ def _pages(
             metadata = answer.get("metadata") or {}
             remaining = metadata.get("remainingItemCount")
             if token := t.cast(str, metadata.get("continue") or ""):
-                following = {**params, "continue": token}
-                fetch = pool.submit(api.get, path, following, accept=accept).result
+                fetch = pool.submit(get, {**params, "continue": token}).result
             page_items = answer.pop("items", None) or []
             page_items.reverse()
             while page_items:  # each manifest is freed when it has been converted

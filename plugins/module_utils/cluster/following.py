@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from ..api.client import METADATA, ApiClient
 from ..api.errors import ApiError, Forbidden, NotFound
-from ..api.lists import Event, list_all, list_converted, watch
+from ..api.lists import Event, list_all, watch
 from ..api.transport import Deadline, uptime
 from ..model.json_pointer import JSON
 from ..model.snapshot import Platform, Snapshot, Unreadable
@@ -145,13 +145,7 @@ class FollowedList:
         """Read the whole list. Raises ApiError for everything but a missing right."""
         state = ListState(self.query)
         try:
-            listing = list_converted(
-                self._api,
-                self.query.path,
-                state.keep,
-                params=self.query.params,
-                metadata_only=self.query.metadata_only,
-            )
+            listing = self.query.read(self._api, state.keep)
             state.begin(listing.items, listing.resource_version)
         except Forbidden as error:
             state.gap = unreadable(error)

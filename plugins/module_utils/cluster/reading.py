@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from ..api.client import ApiClient
 from ..api.errors import Forbidden, NotFound
-from ..api.lists import list_converted
+from ..api.lists import Listing, list_converted
 from ..kubevirt.instances import claim_name, launcher_pods
 from ..model import kinds
 from ..model.gc import collector_paused
@@ -101,6 +101,20 @@ class ListQuery:
     def convert(self, manifest: dict[str, JSON]) -> t.Any:
         """The model value of an item; None if the item is not needed."""
         return _CONVERTERS[self.what](manifest)
+
+    def read(
+        self, api: ApiClient, convert: t.Callable[[dict[str, JSON]], t.Any]
+    ) -> Listing[t.Any]:
+        """The result of `convert` for each item. Of workloads alone the field managers are needed. Raises
+        ApiError."""
+        return list_converted(
+            api,
+            self.path,
+            convert,
+            params=self.params,
+            metadata_only=self.metadata_only,
+            managed_fields=self.what in kinds.KINDS,
+        )
 
 
 @dataclass(frozen=True)
@@ -347,9 +361,7 @@ def _in_namespaces(path: str, namespaces: t.Iterable[str] | None) -> list[str]:
 
 def _read_list(api: ApiClient, query: ListQuery) -> ListResult:
     try:
-        listing = list_converted(
-            api, query.path, query.convert, params=query.params, metadata_only=query.metadata_only
-        )
+        listing = query.read(api, query.convert)
     except Forbidden as error:
         return ListResult(query, (), unreadable(error))
     except NotFound:

@@ -121,6 +121,8 @@ class DriftComparison:
         return selecting_keys(placements.values())
 
     def _missing_labels(self, declared: Labels, running: Labels) -> tuple[str, ...]:
+        if declared.items() <= running.items():
+            return ()
         return tuple(
             key
             for key, value in declared.items()

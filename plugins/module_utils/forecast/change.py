@@ -247,7 +247,7 @@ class _WrittenTemplates:
             return created
         uid = next_uid(created.owner.uid)
         self._controllers[uid] = workload.ref
-        return replace(created, owner=replace(created.owner, uid=uid))
+        return replace(created, owner=created.owner._replace(uid=uid))
 
 
 def _rollout_reason(workload: Workload) -> Reason:

@@ -181,7 +181,7 @@ class Evictions:
             return self.names.unused(changed.pod, f"{pod.name}{NEXT}"), changed.reason
         labels = {**pod.labels, CREATED_BY: uid} if CREATED_BY in pod.labels else pod.labels
         created = self.recreated(replace(pod, labels=labels), workload, vmi=vmi)
-        owner = replace(created.owner, uid=uid) if created.owner is not None else None
+        owner = created.owner._replace(uid=uid) if created.owner is not None else None
         created = as_restarted(replace(created, owner=owner), vmi, self._platform)
         return created, changed.reason
 

@@ -456,7 +456,7 @@ def _move(pending: PendingPod, source: Pod, targets: tuple[str, ...], event: Nod
     if pending.reason == "recreate":
         is_vm = pending.workload is not None and pending.workload.kind == "VirtualMachine"
         method = Method.RESTART if is_vm else Method.RECREATE
-    ref, uid = replace(pending.instance, name=pending.name), source.uid
+    ref, uid = pending.instance._replace(name=pending.name), source.uid
     if pending.vmi is not None and source.owner is not None:
         uid = source.owner.uid
     workload = pending.workload or ref

@@ -288,7 +288,7 @@ def settled(snapshot: Snapshot, failing: t.Container[str] = ()) -> Snapshot:
         migrations=tuple(
             migration
             for migration in snapshot.migrations
-            if replace(migration.ref, kind=VMI, name=migration.instance) not in arrived
+            if migration.ref._replace(kind=VMI, name=migration.instance) not in arrived
         ),
         terminating_pods=(*snapshot.terminating_pods, *ending),
     )

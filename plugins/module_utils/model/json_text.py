@@ -74,6 +74,33 @@ def decoded(text: bytes) -> JSON:
         return json.loads(_shallow_text(text))
 
 
+_MANAGED_FIELDS = b'"managedFields":['
+
+
+def decoded_without_managed_fields(text: bytes) -> JSON:
+    """As `decoded`, but lists with the name `managedFields` may be empty: the field managers of an object take
+    as long to decode as all the rest of it. Raises ValueError.
+
+    Each list is cut at its first bracket. That is its end, because field managers hold no lists, unless the
+    bracket is inside a string or tenants gave the name to a list of lists. The text with such a cut is not
+    JSON, and all of it is decoded.
+    """
+    parts = []
+    kept = 0
+    while (found := text.find(_MANAGED_FIELDS, kept)) >= 0:
+        begin = found + len(_MANAGED_FIELDS)
+        parts.append(text[kept:begin])
+        kept = text.find(b"]", begin)
+        if kept < 0:
+            return decoded(text)
+    if not parts:
+        return decoded(text)
+    try:
+        return json.loads(b"".join((*parts, text[kept:])))
+    except (ValueError, RecursionError):
+        return decoded(text)
+
+
 def shallow(value: JSON) -> JSON:
     """The value with TOO_DEEP for each part that is too deep; the value itself where there is none."""
     return _cut(value, DEPTH_LIMIT) if _is_deeper(value, DEPTH_LIMIT) else value

@@ -14,7 +14,7 @@ import typing as t
 from hashlib import blake2b
 
 from .json_pointer import JSON
-from .json_text import shallow
+from .json_text import DEPTH_LIMIT, shallow
 from .kinds import KINDS, VMI
 from .objects import Labels, Namespace, Node, Owner, Placement, Pod, Ref, Taint, is_object_name
 from .placement_manifests import (
@@ -412,10 +412,15 @@ def _shared(value: JSON, depth: int = 0) -> JSON:
         if not value or not isinstance(value, (dict, list)):
             return value
         try:
-            key = _digest(marshal.dumps(value, 2))
+            text = marshal.dumps(value, 2)
         except ValueError:  # some 2,000 deep
             return shallow(value)
-        return _shared_values.get(key) or _remembered(_shared_values, key, shallow(value))
+        key = _digest(text)
+        if (known := _shared_values.get(key)) is not None:
+            return known
+        if text.count(b"{") + text.count(b"[") > DEPTH_LIMIT:
+            value = shallow(value)
+        return _remembered(_shared_values, key, value)
     inner = {}
     for key, item in value.items():
         kind = type(item)

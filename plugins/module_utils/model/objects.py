@@ -28,9 +28,9 @@ def is_object_name(text: str) -> bool:
     return len(text) <= 253 and _OBJECT_NAME.fullmatch(text) is not None
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Ref:
-    """Identifies one object of a cluster; `namespace` is empty for cluster-scoped kinds."""
+class Ref(t.NamedTuple):
+    """Identifies one object of a cluster; `namespace` is empty for cluster-scoped kinds. A tuple, since it is the
+    key of most tables: its hash is that of C."""
 
     kind: str
     namespace: str
@@ -41,8 +41,7 @@ class Ref:
         return f"{self.kind} {where}{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(t.NamedTuple):
     """A controller owner reference."""
 
     kind: str

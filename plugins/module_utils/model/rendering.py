@@ -12,13 +12,15 @@ from .json_pointer import JSON
 
 
 def as_json(value: t.Any) -> JSON:
-    """A frozen dataclass as a dict of its fields, a tuple as a list, a member of an enum as its text. Each
-    text is one printable line."""
+    """A frozen dataclass or a named tuple as a dict of its fields, another tuple as a list, a member of an enum as
+    its text. Each text is one printable line."""
     if isinstance(value, enum.Enum):
         return str(value)
     if isinstance(value, str):
         return one_line(value)
     if isinstance(value, tuple):
+        if hasattr(value, "_asdict"):
+            return {name: as_json(entry) for name, entry in value._asdict().items()}
         return [as_json(entry) for entry in value]
     if dataclasses.is_dataclass(value):
         return {

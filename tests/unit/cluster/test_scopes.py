@@ -62,7 +62,9 @@ class Server:
         self.forbidden: set[str] = set()
         self.asked: list[tuple[str, JSON]] = []
 
-    def get(self, path: str, params: JSON = None, *, accept: str = "") -> JSON:
+    def get(
+        self, path: str, params: JSON = None, *, accept: str = "", managed_fields: bool = True
+    ) -> JSON:
         self.asked.append((path, {**(params or {}), "metadata": "PartialObject" in accept}))
         if path == "/version":
             return {"major": "1", "minor": "36"}

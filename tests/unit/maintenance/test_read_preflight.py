@@ -48,7 +48,9 @@ class Server:
         self.error: ApiError | None = None
         self.evicted: list[JSON] = []
 
-    def get(self, path: str, _params: JSON = None, *, accept: str = "") -> JSON:
+    def get(
+        self, path: str, _params: JSON = None, *, accept: str = "", managed_fields: bool = True
+    ) -> JSON:
         if path in self.forbidden:
             raise Forbidden(ApiRequest("GET", path))
         if path not in self.lists:
