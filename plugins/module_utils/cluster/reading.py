@@ -102,9 +102,7 @@ class ListQuery:
         """The model value of an item; None if the item is not needed."""
         return _CONVERTERS[self.what](manifest)
 
-    def read(
-        self, api: ApiClient, convert: t.Callable[[dict[str, JSON]], t.Any]
-    ) -> Listing[t.Any]:
+    def read(self, api: ApiClient, convert: t.Callable[[dict[str, JSON]], t.Any]) -> Listing[t.Any]:
         """The result of `convert` for each item. Of workloads alone the field managers are needed. Raises
         ApiError."""
         return list_converted(

@@ -20,7 +20,6 @@ from ..kubevirt.labels import (
 )
 from ..kubevirt.next_pod import pod_as_declared
 from ..model.json_pointer import JSON
-from ..model.kinds import VIRTUAL_MACHINE
 from ..model.objects import (
     Labels,
     NodeTerm,
@@ -86,11 +85,7 @@ class DriftComparison:
     def is_plainly_enforced(self, workload: Workload, pod: Pod) -> bool:
         """Whether `pod` was made from just the template of its workload: then nothing drifted. A no
         is no answer."""
-        if workload.ref.kind == VIRTUAL_MACHINE.name:  # the same without a JSON pointer, for speed
-            template = (workload.manifest.get("spec") or {}).get("template") or {}
-        else:
-            template = workload.template
-        return self._templates.matches(template, pod)
+        return self._templates.matches(workload.template, pod)
 
     def drift(self, workload: Workload, pod: Pod, vmi: Vmi | None) -> Drift | None:
         """What differs; None where all that is declared is enforced."""

@@ -57,22 +57,24 @@ class Platform:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A workload object. `manifest` is what the API server returned; nothing changes it."""
+    """A workload object. `manifest` is what the API server returned; nothing changes it. `template` is the
+    pod-like template in it, `metadata` and `spec`; empty where the object has none."""
 
     ref: Ref
     uid: str
     manifest: t.Mapping[str, JSON]
     owner: Owner | None = None
+    template: t.Mapping[str, JSON] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        template = self.kind.template.read(self.manifest)
+        if template is MISSING or template is None:
+            template = {}
+        object.__setattr__(self, "template", template)
 
     @property
     def kind(self) -> Kind:
         return KINDS[self.ref.kind]
-
-    @property
-    def template(self) -> t.Mapping[str, JSON]:
-        """The pod-like template: `metadata` and `spec`. Empty where the object has none."""
-        template = self.kind.template.read(self.manifest)
-        return template if template is not MISSING and template is not None else {}
 
     @property
     def template_labels(self) -> Labels:

@@ -89,5 +89,5 @@ def test_a_cut_in_the_middle_decodes_the_whole_text(hostile: t.Any) -> None:
 
 @pytest.mark.parametrize("text", [b'{"managedFields":[', b'{"managedFields":[]', b"[1"])
 def test_text_that_is_not_json_is_an_error(text: bytes) -> None:
-    with pytest.raises(ValueError, match="Expecting|delimiter|char"):
+    with pytest.raises(json.JSONDecodeError):
         decoded_without_managed_fields(text)
