@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from ..model.json_pointer import JSON
 from ..model.kinds import DEPLOYMENT, PREFIX, REPLICA_SET, STATEFUL_SET, VIRTUAL_MACHINE
 from ..model.plan import Method
-from ..model.snapshot import Instance, Migration, Platform, Vmi, Workload
+from ..model.snapshot import Instance, Platform, Vmi, Workload
 
 NOW = "now"
 NEXT_START = "start"
@@ -78,16 +78,14 @@ def why_not_migratable(vmi: Vmi) -> str:
     return ""
 
 
-def source_node(migration: Migration, node_name: str, state: t.Mapping[str, JSON]) -> str:
-    """The node that a migration leaves, also when the guest has arrived; empty if it is unknown. `node_name`
-    and `state` are `status.nodeName` and `status.migrationState` of its VMI.
+def outbound_nodes(node_name: str, state: t.Mapping[str, JSON]) -> frozenset[str]:
+    """The nodes of which a migration takes one of the outbound migrations until its object has ended.
+    `node_name` and `state` are `status.nodeName` and `status.migrationState` of its VMI.
 
-    KubeVirt counts a migration for its source until the migration object has ended
-    (watch/migration/migration.go, outboundMigrationsOnNode). That object names its source only then. Before,
-    the VMI does: in its migration state, and by its node until the handover.
+    After the handover these are both nodes, and a source that is left from an earlier migration counts, too
+    (watch/migration/migration.go, outboundMigrationsOnNode).
     """
-    mine = state.get("migrationUid") == migration.uid
-    return str((state.get("sourceNode") if mine else None) or node_name)
+    return frozenset(filter(None, (node_name, str(state.get("sourceNode") or ""))))
 
 
 def has_unmigratable_name(vmi: Vmi) -> bool:

@@ -13,7 +13,7 @@ import typing as t
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from ..kubevirt.moving import run_strategy, source_node
+from ..kubevirt.moving import outbound_nodes, run_strategy
 from ..model.kinds import POOL, VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.plan import Method, Move
@@ -87,7 +87,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is going on. `outbound` are migrations by source node. `unavailable` are the instances
+    """What is going on. `outbound` are migrations by node (see outbound_nodes). `unavailable` are the instances
     in scope that are missing or not Ready, with those that we are about to take away."""
 
     ours: int = 0
@@ -133,15 +133,15 @@ def load_of(
     records: t.Sequence[MoveRecord],
     in_scope: t.Sequence[Instance],
     workloads: t.Collection[Ref] = (),
-    sources: t.Mapping[Key, str] | None = None,
+    foreign: t.Mapping[Key, frozenset[str]] | None = None,
 ) -> Load:
     """What is going on in this snapshot, beside what `records` are about to do. `workloads` are
     those that the run is about: one that ought to have instances and has none is missing them.
-    `sources` are the nodes that migrating VMIs outside of the snapshot leave."""
-    leaving = _leaving(snapshot, records, sources or {})
+    `foreign` are the outbound nodes of migrating VMIs outside of the snapshot."""
+    migrating = _migrating(snapshot, records, foreign or {})
     missing, named = _not_ready(snapshot, records, in_scope, workloads)
-    outbound = Counter(filter(None, leaving.values()))
-    return Load(len(records), len(leaving), outbound, missing, named)
+    outbound = Counter(node for nodes in migrating.values() for node in nodes)
+    return Load(len(records), len(migrating), outbound, missing, named)
 
 
 def counted(
@@ -163,24 +163,31 @@ def workloads_of(snapshot: Snapshot, wanted: InstanceSelection) -> list[Ref]:
     ]
 
 
-def _leaving(
-    snapshot: Snapshot, records: t.Iterable[MoveRecord], sources: t.Mapping[Key, str]
-) -> dict[Key, str]:
-    """The VMIs that migrate, are marked for evacuation, or are ours and about to migrate, each with the node
-    that it leaves (empty: unknown)."""
+def _migrating(
+    snapshot: Snapshot,
+    records: t.Iterable[MoveRecord],
+    foreign: t.Mapping[Key, frozenset[str]],
+) -> dict[Key, frozenset[str]]:
+    """The VMIs that migrate, are marked for evacuation, or are ours and about to migrate, each with its outbound
+    nodes, as far as these are known."""
     vmis = {(vmi.ref.namespace, vmi.ref.name): vmi for vmi in snapshot.vmis}
-    leaving = {key: vmi.node_name for key, vmi in vmis.items() if vmi.evacuation_node_name}
+    nodes = {
+        key: outbound_nodes(vmi.node_name, {})
+        for key, vmi in vmis.items()
+        if vmi.evacuation_node_name
+    }
     for migration in snapshot.migrations:
         key = (migration.ref.namespace, migration.instance)
         vmi = vmis.get(key)
         if vmi is None:
-            leaving[key] = sources.get(key, "")
+            nodes[key] = foreign.get(key, frozenset())
         else:
-            leaving[key] = source_node(migration, vmi.node_name, vmi.migration)
+            nodes[key] = outbound_nodes(vmi.node_name, vmi.migration)
     for record in records:
         if record.method is Method.MIGRATE:
-            leaving[record.instance.namespace, record.instance.name] = record.source
-    return leaving
+            key = (record.instance.namespace, record.instance.name)
+            nodes[key] = nodes.get(key, frozenset()) | outbound_nodes(record.source, {})
+    return nodes
 
 
 def _not_ready(

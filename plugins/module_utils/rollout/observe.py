@@ -15,7 +15,7 @@ from ..api.errors import Forbidden, NotFound
 from ..api.lists import list_all
 from ..kubevirt.instances import active_pod
 from ..kubevirt.labels import MIGRATION_JOB, REJECTED_BY_QUOTA
-from ..kubevirt.moving import propagating, source_node
+from ..kubevirt.moving import outbound_nodes, propagating
 from ..model.json_pointer import JSON
 from ..model.kinds import VIRTUAL_MACHINE, VMI, instance_path, instances_path
 from ..model.manifests import vmi_from_manifest
@@ -33,22 +33,22 @@ class ForeignMigrations:
     """Migrations of other initiators. Reads each VMI outside of the snapshot once in a migration."""
 
     def __init__(self) -> None:
-        self._known: dict[str, str] = {}
+        self._known: dict[str, frozenset[str]] = {}
 
-    def sources(self, api: ApiClient, snapshot: Snapshot) -> dict[Key, str]:
-        """The node that each migrating VMI outside of the snapshot leaves. It is not looked for
+    def nodes(self, api: ApiClient, snapshot: Snapshot) -> dict[Key, frozenset[str]]:
+        """The outbound nodes of each migrating VMI outside of the snapshot. They are not looked for
         where the cluster takes no further migration anyway."""
         in_snapshot = {(m.ref.namespace, m.ref.name) for m in snapshot.vmis}
         if len(snapshot.migrations) >= snapshot.platform.migrations_per_cluster:
             return {}
         return {
-            (migration.ref.namespace, migration.instance): node
+            (migration.ref.namespace, migration.instance): nodes
             for migration in snapshot.migrations
             if (migration.ref.namespace, migration.instance) not in in_snapshot
-            and (node := self._source(api, migration))
+            and (nodes := self._nodes_of(api, migration))
         }
 
-    def _source(self, api: ApiClient, migration: Migration) -> str:
+    def _nodes_of(self, api: ApiClient, migration: Migration) -> frozenset[str]:
         if migration.uid not in self._known:
             vmi = Ref(VMI, migration.ref.namespace, migration.instance)
             try:
@@ -56,7 +56,7 @@ class ForeignMigrations:
             except (NotFound, Forbidden):
                 status = {}
             node, state = status.get("nodeName") or "", status.get("migrationState") or {}
-            self._known[migration.uid] = source_node(migration, node, state)
+            self._known[migration.uid] = outbound_nodes(node, state)
         return self._known[migration.uid]
 
 

@@ -267,8 +267,8 @@ class Reconciler:
         in_scope = counted(now.observer.instances, now.view.selection, records)
         about = workloads_of(now.view.snapshot, now.view.selection)
         api, snapshot = self.keeper.api, now.view.snapshot
-        sources = self._foreign.sources(api, snapshot) if plan.moves else {}
-        load = load_of(snapshot, self.in_flight, in_scope, about, sources)
+        foreign = self._foreign.nodes(api, snapshot) if plan.moves else {}
+        load = load_of(snapshot, self.in_flight, in_scope, about, foreign)
         begun = {record.uid for record in records}
         planned = {move.uid: move for move in plan.moves}
         for move in plan.moves:

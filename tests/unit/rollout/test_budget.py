@@ -94,9 +94,9 @@ def test_migration_of_a_vmi_that_was_not_read_counts_for_its_source_node() -> No
         for n in range(2)
     )
     snapshot = Snapshot(migrations=migrations)
-    sources = {("bar", "m0"): "w1", ("bar", "m1"): "w1"}
+    foreign = {("bar", "m0"): frozenset({"w1"}), ("bar", "m1"): frozenset({"w1"})}
     assert limit_reached(move(Method.MIGRATE), load_of(snapshot, (), ()), Limits(), snapshot) == ""
-    load = load_of(snapshot, (), (), sources=sources)
+    load = load_of(snapshot, (), (), foreign=foreign)
     reason = limit_reached(move(Method.MIGRATE), load, Limits(), snapshot)
     assert reason == "2 migrations away from w1 are in flight"
     assert limit_reached(move(Method.MIGRATE, "w2"), load, Limits(), snapshot) == ""
@@ -116,6 +116,24 @@ def test_a_migration_counts_for_its_source_until_its_object_has_ended(ours: bool
     reason = limit_reached(move(Method.MIGRATE), load, Limits(), snapshot)
     assert reason == "2 migrations away from w1 are in flight"
     assert limit_reached(move(Method.MIGRATE, "w2"), load, Limits(), snapshot) == ""
+
+
+def test_a_migration_counts_for_the_node_where_the_guest_has_arrived_until_its_object_has_ended() -> (
+    None
+):
+    """KubeVirt counts it for both nodes, also a source that is left from an earlier migration."""
+    state = {"migrationUid": "old", "sourceNode": "w1", "targetNode": "w2"}
+    machines = tuple(machine(f"m{n}", "w2", migration=state) for n in range(2))
+    migrations = tuple(
+        Migration(Ref("VirtualMachineInstanceMigration", "shop", f"x{n}"), f"x{n}", f"m{n}", "")
+        for n in range(2)
+    )
+    load = load_of(Snapshot(vmis=machines, migrations=migrations), (), ())
+
+    for node in ("w1", "w2"):
+        reason = limit_reached(move(Method.MIGRATE, node), load, Limits(), Snapshot())
+        assert reason == f"2 migrations away from {node} are in flight"
+    assert load.migrations == 2
 
 
 def test_load_beside_a_restart_counts_one_more_move_and_one_more_unavailable_instance() -> None:
@@ -139,7 +157,7 @@ class Machines:
         return self.machines[path]
 
 
-def test_source_of_a_foreign_migration_is_the_node_of_its_vmi() -> None:
+def test_outbound_nodes_of_a_foreign_migration_are_those_of_its_vmi() -> None:
     where = "/apis/kubevirt.io/v1/namespaces/bar/virtualmachineinstances/"
     state = {"migrationUid": "x1", "sourceNode": "w2", "targetNode": "w3"}
     server = Machines(
@@ -155,11 +173,11 @@ def test_source_of_a_foreign_migration_is_the_node_of_its_vmi() -> None:
     snapshot = Snapshot(vmis=(machine("m3"),), migrations=migrations)
     foreign = ForeignMigrations()
     for _again in range(2):
-        found = foreign.sources(t.cast(t.Any, server), snapshot)
-        assert found == {("bar", "m0"): "w1", ("bar", "m1"): "w2"}
+        nodes = foreign.nodes(t.cast(t.Any, server), snapshot)
+        assert nodes == {("bar", "m0"): {"w1"}, ("bar", "m1"): {"w2", "w3"}}
     assert server.reads == [f"{where}m{n}" for n in range(3)], "each once, and none that is known"
     full = replace(snapshot, platform=replace(snapshot.platform, migrations_per_cluster=4))
-    assert ForeignMigrations().sources(t.cast(t.Any, server), full) == {}
+    assert ForeignMigrations().nodes(t.cast(t.Any, server), full) == {}
     assert len(server.reads) == 3
 
 
