@@ -16,7 +16,7 @@ from ..model.kinds import POD_TEMPLATE_HASH
 from ..model.objects import Node, PodTerm, Ref, SpreadConstraint
 from ..model.placement_manifests import CREATED_BY
 from ..model.rendering import listed
-from .lint_input import LintedWorkload, LintInput, of_each_rule
+from .lint_input import LintedWorkload, LintInput, of_each_rule, without_node_terms
 
 _TRANSIENT = "node.kubernetes.io/"
 """Prefix of the taints that come and go with a node's state: cordon, not ready, pressure
@@ -119,9 +119,7 @@ class _DomainSets:
 
     def open_to(self, subject: LintedWorkload) -> int:
         """The domains without the node selector and node affinity of its template."""
-        free = replace(subject.declared.placement, node_selector=(), node_terms=None)
-        bare = replace(subject, declared=replace(subject.declared, placement=free))
-        return self._touched(self._lasting.eligible(bare))
+        return self._touched(self._lasting.eligible(without_node_terms(subject)))
 
     def _touched(self, eligible: int) -> int:
         if eligible not in self._known:

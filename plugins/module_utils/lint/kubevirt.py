@@ -15,7 +15,7 @@ from ..model.placement_manifests import CREATED_BY
 from ..model.rendering import listed
 from ..model.topology import HOSTNAME
 from ..scheduler.labels import NAME_FIELD
-from .lint_input import LintedWorkload, LintInput
+from .lint_input import LintedWorkload, LintInput, of_each_rule, without_node_terms
 
 _SPREADS = (TermKind.SPREAD, TermKind.PREFERRED_SPREAD)
 _NOT_RUNNING = ("", "Stopped", "Unknown")
@@ -81,7 +81,7 @@ def _all_taken(
     where = f"{'each of ' * (len(single) > 1)}{listed(sorted(single))}"
     taken = (
         f". Node affinity, taints or cordons leave only one node in {where}. While an instance runs in each of the"
-        f" {lint_input.topology.counted(key, domains)}, an instance on such a node cannot be live-migrated, and"
+        f" {room}, an instance on such a node cannot be live-migrated, and"
         " the node cannot be drained."
     )
     if key == HOSTNAME:
@@ -90,7 +90,7 @@ def _all_taken(
             " drained."
         )
     cordoned = _cordoned(lint_input, subject, key, inside)
-    yield subject.finding(
+    finding = subject.finding(
         term,
         "blocks_live_migration",
         "warning",
@@ -98,6 +98,10 @@ def _all_taken(
         + (f" Cordoned: {listed(cordoned)}." if cordoned else ""),
         f"{_IN_SERVICE if cordoned else 'Add a node'}, or make the term preferred.",
     )
+    wider = lint_input.eligible_domains(without_node_terms(subject), key)
+    node_rules = [rule for rule, _parts in subject.node_rules()]
+    excluding = node_rules if any(wider.get(name, 0) > 1 for name in single) else []
+    yield from of_each_rule(finding, [subject.owner(term), *excluding])
 
 
 def _cordoned(

@@ -155,6 +155,12 @@ def of_each_rule(finding: Finding, owners: t.Iterable[str]) -> t.Iterator[Findin
         yield replace(finding, rule=name)
 
 
+def without_node_terms(subject: LintedWorkload) -> LintedWorkload:
+    """The workload without the node selector and the required node affinity of its template."""
+    placement = replace(subject.declared.placement, node_selector=(), node_terms=None)
+    return replace(subject, declared=replace(subject.declared, placement=placement))
+
+
 @dataclass(frozen=True)
 class LintInput:
     subjects: tuple[LintedWorkload, ...]

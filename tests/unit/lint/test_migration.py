@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint
+from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint, lint_of_writes
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
+from ansible_collections.virt.placement.plugins.module_utils.rules.plan import plan_rules
 from tests.unit.compliance.cluster import (
     HOST,
     ZONE,
@@ -18,6 +20,7 @@ from tests.unit.compliance.cluster import (
     spread,
 )
 from tests.unit.lint.online_offline import offline, online
+from tests.unit.rules.builders import request, running, snapshot, vm
 
 
 def test_a_plain_term_over_zone_blocks_migration_inside_the_zone() -> None:
@@ -106,6 +109,23 @@ def test_a_vm_with_one_node_is_blocked_by_its_node_terms() -> None:
     }
     assert whys["a"].startswith("Only one node takes its pods, so a migration has no target")
     assert "selects 3 instances, and only 3 zones can run them" in whys["b"]
+
+
+@pytest.mark.parametrize(("performance", "blocks"), [("high", True), ("medium", False)])
+def test_node_rule_that_leaves_one_node_in_each_zone_of_vms_apart_has_the_finding(
+    performance: str, blocks: bool
+) -> None:
+    """Each zone has one fast node. The anti-affinity is older than the rule that is written."""
+    apart_by_zone = anti_affinity(apart(ZONE, g="x"))
+    vms = [vm(f"m{n}", labels={"g": "x"}, placement=apart_by_zone) for n in range(3)]
+    names = [workload.ref.name for workload in vms]
+    rule = {"name": "r0", "workloads": names, "run_on": {"performance": performance}}
+    before = snapshot(*vms, run=[running(workload) for workload in vms])
+
+    plan = plan_rules(before, request(rule), extra_findings=lint_of_writes(Topology.of()))
+
+    found = {(f.name, f.rule) for f in plan.findings}
+    assert (("blocks_live_migration", "r0") in found) is blocks
 
 
 @pytest.mark.parametrize(("zones", "stays"), [("aabb", True), ("abb", False), ("abbc", True)])
