@@ -284,7 +284,8 @@ table:
     FAILURE  INSTANCES  ALL SCHEDULABLE  DOWN UNTIL FENCED  DOWN AFTER FENCING  REASON
     zone a   3          impossible       1                  1                   db1 is blocked by pod shop/virt-db2
     unschedulable if zone a fails: VirtualMachineInstance shop/db1
-    8 of 9 failures have no row: no impact after fencing. Down until fenced: up to 1 VM, if zone a fails
+    8 of 9 failures have no row: no impact after fencing
+    down until fenced: up to 1 VM, if zone a fails
 findings:
   description:
     - Findings about the rules, as M(virt.placement.rules) reports them, about the workloads after the change, and about

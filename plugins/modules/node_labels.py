@@ -13,7 +13,8 @@ author:
 description:
   - Labels nodes with the topology keys that placement rules use, such as region, zone and performance, many nodes
     in one task. Writes only to nodes that differ.
-  - A write applies only if the labels that it changes are as they were read.
+  - If another client changes one of these labels between reading and writing, the node is read again before it is
+    written.
   - The module names all errors of its input at once, before it writes anything. Nodes that do not exist are among them.
 options:
   per_value:
@@ -53,7 +54,7 @@ options:
     default: []
   exclusive:
     description:
-      - Label keys to remove from each node of the cluster that this task does not give them to.
+      - Label keys that only the nodes in this task may have. They are removed from all other nodes of the cluster.
       - A key that the task gives to no node is refused. Use O(remove) for that.
     type: list
     elements: str
@@ -65,8 +66,8 @@ options:
       - Also add, change and remove V(kubevirt.io/schedulable), V(node-role.kubernetes.io/*),
         V(node-restriction.kubernetes.io/*) and V(node.kubernetes.io/*), and labels of subdomains of these.
         Kubernetes and KubeVirt tell nodes apart by them.
-      - No other label needs this to be added, or to get the value again that this module wrote last and that the
-        kubelet or a cloud controller has overwritten.
+      - Not needed to add any other label, nor to restore a value that this module wrote and the kubelet or a cloud
+        controller has overwritten.
     type: bool
     default: false
 extends_documentation_fragment:

@@ -16,7 +16,7 @@ description:
   - Nothing is moved, started, stopped or restarted. RV(workloads[].takes_effect) says what has to happen before a
     change applies to what is running, and M(virt.placement.rollout) does it.
   - What others wrote into a template stays as it is. Removing the last rule restores the placement fields to what they
-    were before the first one. Only terms that were taken over with O(adopt) are removed with their rule.
+    were before the first one, but for terms that a rule took over with O(adopt), which are not restored.
   - The module names all errors of its input at once, before it writes anything. Rules that would have no effect, or do
     harm, are findings; a finding of severity C(error) refuses the task.
 options:
@@ -116,8 +116,8 @@ options:
         description:
           - Instances run in one topology domain. A topology key alone is short for a map with that C(topology_key).
           - With C(with) or C(pods) the workloads follow the target. The target itself is not changed. Without them all
-            workloads of the rule follow each other. With C(topology_key=node), such VMs could never be migrated. This
-            is the finding C(mutual_affinity).
+            workloads of the rule follow each other. If C(topology_key) is then V(node), these VMs could never be
+            migrated. This is the finding C(mutual_affinity).
         type: raw
         suboptions:
           topology_key:

@@ -162,8 +162,8 @@ def require(reading: LeaseReading) -> None:
 
 
 def take(api: ApiClient, reading: LeaseReading, run: str, journal: str) -> HeldLease | None:
-    """Take the Lease if it is as it was read; None if another task took it first. Raises InvalidInput if
-    there is none."""
+    """Take the Lease if it is as it was read; None if another task took it first, or if the outcome is unknown.
+    Raises InvalidInput if there is none."""
     require(reading)
     try:
         return _take(api, reading, run, journal)

@@ -36,9 +36,9 @@ _WHEN: t.Mapping[str, str] = {
     RECREATION: "enforced when the instance is recreated",
 }
 _UNTIL: t.Mapping[str, str] = {
-    MIGRATION: "in effect until the next migration",
-    RESTART: "in effect until the next restart",
-    RECREATION: "in effect until the instance is recreated",
+    MIGRATION: "it stays in effect until the next migration",
+    RESTART: "it stays in effect until the next restart",
+    RECREATION: "it stays in effect until the instance is recreated",
 }
 SEVERITY: t.Mapping[Verdict, int] = {verdict: rank for rank, verdict in enumerate(Verdict)}
 

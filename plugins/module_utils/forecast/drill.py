@@ -424,23 +424,22 @@ def table(report: DrillReport, topology: Topology) -> str:
     uncertain = sum(not (drill.min_down or drill.not_migratable) for drill in impact)
     worst = max(report.drills, key=lambda drill: len(drill.down_until_fenced), default=None)
     fenced = worst is not None and bool(worst.down_until_fenced)
-    parts = []
-    if unaffected or not impact:
-        no_row = f" {'has' if unaffected == 1 else 'have'} no row" if impact else ""
-        after = " after fencing" * fenced
-        parts.append(f"{unaffected} of {plural(total, noun)}{no_row}: no impact{after}")
-    if uncertain:
-        parts.append(f"{plural(uncertain, noun)}: no impact expected, but not guaranteed")
+    after = " after fencing" * fenced
+    lines = lines if impact else []
     worse = len(impact) - uncertain
     if worse and (uncertain or not unaffected):
         problem = "down" if fails else "down or not migratable"
-        parts.append(f"{plural(worse, noun)}: instances are {problem}")
-    summary = "; ".join(parts)
+        lines.append(f"{plural(worse, noun)}: instances are {problem}")
+    if uncertain:
+        lines.append(f"{plural(uncertain, noun)}: no impact expected{after}, but not guaranteed")
+    if unaffected or not impact:
+        no_row = f" {'has' if unaffected == 1 else 'have'} no row" if impact else ""
+        lines.append(f"{unaffected} of {plural(total, noun)}{no_row}: no impact{after}")
     if worst is not None and fenced:
         most = plural(len(worst.down_until_fenced), "VM")
         domain = f"{topology.name_of(worst.key)} {worst.domain}"
-        summary += f". Down until fenced: up to {most}, if {domain} fails"
-    return table_text([*lines, summary] if impact else [summary])
+        lines.append(f"down until fenced: up to {most}, if {domain} fails")
+    return table_text(lines)
 
 
 _EVENT_TEXTS: t.Mapping[NodeEvent, tuple[str, str]] = {

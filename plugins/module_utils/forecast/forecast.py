@@ -151,7 +151,7 @@ def near_ended(names: t.Sequence[str]) -> str:
     have = "has" if len(names) == 1 else "have"
     return (
         f"not guaranteed: {listed(names)} {have} affinity to pods that are recreated at the same time. If the"
-        f" scheduler tries {names[0]} before these have nodes, it may take up to five minutes to try again"
+        f" scheduler tries {names[0]} first, {names[0]} may wait up to five minutes for the next try"
     )
 
 

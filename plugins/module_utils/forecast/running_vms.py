@@ -245,9 +245,10 @@ class ChangedVms:
         """Why the planned moves need not satisfy the rules. Empty if one move is needed, and no rule is
         violated after it whichever node is chosen."""
         if left := self._left_violated():
+            namespaces = ", ".join(sorted({ref.namespace for ref in left}))
             return (
-                f"the planned moves leave {listed(left)} in violation of a rule, and none of them moves it: run a"
-                " rollout of the namespace afterwards"
+                f"after the planned moves {listed(left)} {'violates' if len(left) == 1 else 'violate'} a rule, and no"
+                f" planned move repairs that: run a rollout of {namespaces} afterwards"
             )
         if len(self.plan.moves) != 1:
             return (

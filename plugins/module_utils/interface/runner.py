@@ -171,7 +171,7 @@ def _checked(api: ApiClient, expected: str, consequence: str) -> Result:
     if uid != expected:
         raise WrongCluster(
             f"{api.host} is cluster {uid}, and cluster_uid says {expected}: {consequence};"
-            " check kubeconfig and context, or correct cluster_uid",
+            " check the connection (kubeconfig and context, or host), or correct cluster_uid",
             uid,
         )
     return {"api": api.host, "uid": uid}

@@ -210,12 +210,12 @@ def check_limits(
             )
         )
     elif selected and len(together) > options.max_nodes:
+        fewer = "put nodes in service first" if others else "select fewer nodes"
         errors.append(
             InputError(
                 "max_nodes",
                 f"is {options.max_nodes}, and {len(together)} nodes would be in maintenance:"
-                f" {_named(together, names, options.zone_key)}; put nodes in service first, or"
-                " raise max_nodes",
+                f" {_named(together, names, options.zone_key)}; {fewer}, or raise max_nodes",
             )
         )
     if errors:

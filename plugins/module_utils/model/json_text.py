@@ -79,7 +79,8 @@ _MANAGED_FIELDS = b'"managedFields":['
 
 def decoded_without_managed_fields(text: bytes) -> JSON:
     """As `decoded`, but lists with the name `managedFields` may be empty: the field managers of an object take
-    as long to decode as all the rest of it. Raises ValueError.
+    as long to decode as all the rest of it. Raises ValueError, but not for each text that is not JSON inside of
+    these lists.
 
     Each list is cut at its first bracket. That is its end, because field managers hold no lists, unless the
     bracket is inside a string or tenants gave the name to a list of lists. The text with such a cut is not

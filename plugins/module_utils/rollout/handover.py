@@ -109,7 +109,7 @@ def take(
     elapsed: float,
 ) -> tuple[LeaseKeeper, RunJournal] | None:
     """Take the free Lease to continue the run `unfinished` or to start one. None if another run took it
-    first."""
+    first, or if the outcome is unknown."""
     journal = continue_or_start(unfinished, options)
     text = journals.write(journal)
     held = lease.take(api, reading, journal.run, text)

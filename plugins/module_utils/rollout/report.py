@@ -194,7 +194,7 @@ def undo_records_removed(workloads: t.Sequence[str], *, check: bool) -> list[str
         return []
     removed = "would remove" if check else "removed"
     names = listed(workloads, _NAMED)
-    return [f"{removed} the internal annotation {UNDO}, which is no longer needed, from {names}"]
+    return [f"{removed} the internal annotation {UNDO} from {names} (clean-up)"]
 
 
 def removed_constraints(candidates: t.Iterable[MovableInstance]) -> list[str]:

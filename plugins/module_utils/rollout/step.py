@@ -305,8 +305,9 @@ class RolloutStep:
     def _take(
         self, reading: LeaseReading, unfinished: RunJournal | None
     ) -> tuple[LeaseKeeper, RunJournal] | None:
-        """The Lease and the journal to continue with; None while it is unknown whether the holder
-        is running. Raises InvalidInput if it is."""
+        """The Lease and the journal to continue with. None while it is unknown whether the holder is running,
+        and if the Lease could not be taken: then the next step tries again. Raises InvalidInput if the holder
+        is running."""
         if waiting := handover.why_wait(reading, self.state, self.elapsed):
             self.state.waits(waiting, self.report)
             self.api.deadline.pause(handover.READ_AGAIN)

@@ -116,7 +116,9 @@ def test_a_term_that_is_no_longer_declared_is_not_enforced() -> None:
 
     assert found.verdict is Verdict.NOT_ENFORCED
     assert found.reason.startswith("placed correctly, removal not enforced yet: ")
-    assert found.reason.endswith("which is no longer declared; in effect until the next migration")
+    assert found.reason.endswith(
+        "which is no longer declared; it stays in effect until the next migration"
+    )
 
 
 def _labelled_by_kubevirt(cluster: Cluster) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 import re
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -65,9 +66,10 @@ def test_zone_with_the_most_impact_comes_first() -> None:
     assert re.split(r"  +", text[1])[:5] == ["zone a", "2", "impossible", "2", "2"]
     assert "unschedulable if zone a fails: VirtualMachineInstance shop/web-a" in text
     assert "not recreated if node n2 fails: Pod shop/lonely" in text
-    assert text[-1] == (
-        "5 of 9 failures have no row: no impact after fencing. Down until fenced: up to 2 VMs, if zone a fails"
-    )
+    assert text[-2:] == [
+        "5 of 9 failures have no row: no impact after fencing",
+        "down until fenced: up to 2 VMs, if zone a fails",
+    ]
 
 
 def test_drill_without_impact_has_one_line() -> None:
@@ -182,7 +184,7 @@ def test_drill_names_the_vms_that_are_down_until_their_node_is_fenced() -> None:
     by_node = {x.domain: [ref.name for ref in x.down_until_fenced] for x in report.drills}
     assert by_node == {"n1": ["web-a"], "n2": [], "n3": ["web-b"], "n4": []}
     assert table(report, Topology.of()) == (
-        "4 of 4 failures: no impact after fencing. Down until fenced: up to 1 VM, if node n1 fails"
+        "4 of 4 failures: no impact after fencing\ndown until fenced: up to 1 VM, if node n1 fails"
     )
 
 
@@ -269,6 +271,11 @@ def test_failure_with_an_incomplete_search_reports_that() -> None:
     assert (lost.answer, lost.at_risk, lost.blocked) == (ForecastResult.POSSIBLE, (), ())
     summary = table(DrillReport("drain", (lost,)), Topology.of()).splitlines()[-1]
     assert summary == "1 drain: no impact expected, but not guaranteed"
+    fenced = replace(lost, down_until_fenced=(Ref("VirtualMachine", "shop", "vm0"),))
+    assert table(DrillReport("failure", (fenced,)), Topology.of()).splitlines()[-2:] == [
+        "1 failure: no impact expected after fencing, but not guaranteed",
+        f"down until fenced: up to 1 VM, if node {lost.domain} fails",
+    ]
     assert lost.reasons == (NOT_ALL_TRIED,)
     assert NOT_ALL_TRIED in table(DrillReport("drain", (lost,)), Topology.of())
     lost_alone = what_if(made.snapshot(), lost_nodes=["n1"], event="drain")

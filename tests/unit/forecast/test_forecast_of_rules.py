@@ -352,8 +352,8 @@ def test_possible_names_a_vm_of_another_rule_that_the_plan_leaves_behind(alone: 
 
     assert (found.answer, len(found.moves)) == (ForecastResult.POSSIBLE, len(refs))
     assert found.reasons == (
-        "not guaranteed: the planned moves leave VirtualMachine shop/app in violation of a rule, and none of them"
-        " moves it: run a rollout of the namespace afterwards",
+        "not guaranteed: after the planned moves VirtualMachine shop/app violates a rule, and no planned move"
+        " repairs that: run a rollout of shop afterwards",
     )
 
 

@@ -113,12 +113,12 @@ def test_begun_move_is_reported() -> None:
 def test_removed_undo_records_are_named() -> None:
     assert progress.undo_records_removed([], check=False) == []
     assert progress.undo_records_removed(["Deployment lab/cache"], check=False) == [
-        "removed the internal annotation placement.virt/undo, which is no longer needed, from Deployment lab/cache"
+        "removed the internal annotation placement.virt/undo from Deployment lab/cache (clean-up)"
     ]
     many = [f"Deployment lab/d{n}" for n in range(5)]
     assert progress.undo_records_removed(many, check=True) == [
-        "would remove the internal annotation placement.virt/undo, which is no longer needed, from"
-        " Deployment lab/d0, Deployment lab/d1, Deployment lab/d2 and 2 more"
+        "would remove the internal annotation placement.virt/undo from Deployment lab/d0, Deployment lab/d1,"
+        " Deployment lab/d2 and 2 more (clean-up)"
     ]
 
 
