@@ -58,3 +58,14 @@ def test_spread_over_fewer_domains_than_min_domains_may_leave_a_pod_unschedulabl
     simulation = PlacementSimulation(index([node("n1", "a"), node("n2", "a")]), pending)
 
     assert WorstCase(simulation).is_placed(0) is placed
+
+
+@pytest.mark.parametrize(("nodes", "placed"), [(2, False), (3, True)])
+def test_pods_that_keep_apart_from_each_other_are_placed_on_as_many_nodes(
+    nodes: int, placed: bool
+) -> None:
+    spec: dict[str, t.Any] = {"affinity": {"podAntiAffinity": {REQUIRED: [term(DB)]}}}
+    pending = [PendingPod(pod(name, labels=DB, **spec)) for name in ("db1", "db2", "db3")]
+    zones = [node(f"n{zone}", zone) for zone in "abc"[:nodes]]
+
+    assert WorstCase(PlacementSimulation(index(zones), pending)).is_placed(0) is placed

@@ -73,6 +73,23 @@ def test_vm_without_its_former_device_finds_a_node() -> None:
     assert loss(made).answer is GUARANTEED
 
 
+@pytest.mark.parametrize(("cpus", "answer"), [("15", IMPOSSIBLE), ("16", GUARANTEED)])
+def test_annotation_of_the_template_changes_the_cpus_of_the_next_pod(
+    cpus: str, answer: ForecastResult
+) -> None:
+    cpu = {"cores": 14, "dedicatedCpuPlacement": True, "isolateEmulatorThread": True}
+    made = changed_to({"cpu": cpu})
+    (ref,) = made.workloads
+    made.machines["db"]["spec"]["domain"] = {"cpu": cpu}
+    made.template(ref)["metadata"]["annotations"] = {
+        "alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity": ""
+    }
+    made.nodes["n2"]["metadata"]["labels"]["kubevirt.io/cpumanager"] = "true"
+    made.nodes["n2"]["status"]["allocatable"]["cpu"] = cpus
+
+    assert loss(made).answer is answer
+
+
 def test_change_that_is_not_modeled_makes_nothing_certain() -> None:
     made = changed_to({**GPU, "firmware": {"bootloader": {"efi": {"persistent": True}}}})
 

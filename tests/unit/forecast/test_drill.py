@@ -72,6 +72,28 @@ def test_zone_with_the_most_impact_comes_first() -> None:
     ]
 
 
+def test_drain_with_more_vms_that_cannot_migrate_comes_first() -> None:
+    made = cluster("abc")
+    for name, node in (("web-a", "n1"), ("web-b", "n2"), ("web-c", "n2")):
+        machine(made, name, node, {"nodeSelector": {HOST: node}})
+
+    found = drill(made.snapshot(), [HOST], event="drain").drills
+
+    assert [(x.domain, len(x.not_migratable)) for x in found] == [("n2", 2), ("n1", 1), ("n3", 0)]
+
+
+def test_pod_finds_a_node_that_a_migration_in_flight_leaves() -> None:
+    made = cluster("abc", migrates=False)
+    machine(made, "web", "n1", {"nodeSelector": {HOST: "n2"}})
+    machine(made, "db", "n2")
+    made.launcher("db", "")
+    made.nodes["n2"]["status"]["allocatable"]["cpu"] = "1"
+
+    found = drill(made.snapshot(), [HOST], event="drain").drills
+
+    assert {x.domain: x.answer for x in found}["n1"] is ForecastResult.GUARANTEED
+
+
 def test_drill_without_impact_has_one_line() -> None:
     made = cluster("ab")
     machine(made, "db", "n1")

@@ -121,6 +121,16 @@ def test_terms_of_before_count_as_long_as_they_run() -> None:
     assert "node(s) didn't satisfy existing pods anti-affinity rules" in found.pending[0].reason
 
 
+def test_rule_is_possible_where_a_vm_drops_its_previous_terms_by_a_restart_in_place() -> None:
+    made = cluster("ab")
+    web = machine(made, "web-a", "n1", g="web")
+    db = machine(made, "db-b", "n2", {"affinity": keep_apart(plain=True, g="web")})
+
+    found = scenes.written(made, scenes.pinned(web, "b"), scenes.pinned(db, "b"))
+
+    assert found.answer is ForecastResult.POSSIBLE
+
+
 def test_rule_that_running_vms_do_not_have_yet_is_not_guaranteed() -> None:
     """The scheduler may start db-b beside web-a, whose new rule says otherwise; then web-a moves."""
     made = cluster("ab")

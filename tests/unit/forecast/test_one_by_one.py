@@ -87,3 +87,10 @@ def test_no_single_pod_of_several_is_certain_to_stay_pending() -> None:
 
     assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 1)
     assert [each.certain for each in found.pending] == [False]
+
+
+def test_drain_of_many_pods_places_those_that_have_room() -> None:
+    found = lost(spread_over_three(75), "n3")
+
+    assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 45)
+    assert len(found.moves) == 30

@@ -89,6 +89,17 @@ def test_recreated_pod_takes_the_share_of_the_one_that_ended(pods: int, answer: 
     assert answers(made)[:2] == (answer, answer)
 
 
+def test_new_pods_add_up_in_a_quota_and_migrations_do_not() -> None:
+    recreated = limited(cluster("ab"), pods=1)
+    deployment(recreated, "web", ["n1", "n1"], {})
+    migrated = limited(cluster("ab"), pods=3)
+    machine(migrated, "db", "n1")
+    machine(migrated, "web", "n1")
+
+    assert answers(recreated)[:2] == ("impossible", "impossible")
+    assert answers(migrated)[:2] == ("guaranteed", "guaranteed")
+
+
 @pytest.mark.parametrize(("event", "answer"), [("drain", "unknown"), ("failure", "unknown")])
 def test_forecast_is_unknown_where_a_quota_counts_what_is_not_known(
     event: t.Any, answer: str
