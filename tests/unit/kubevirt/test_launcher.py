@@ -11,12 +11,14 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.launcher import (
     compute_requests,
+    launcher_containers,
     launcher_node_expressions,
     launcher_node_selector,
     launcher_requests,
     memory_overhead,
     why_not_modeled,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.quantity import parse_quantity
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Platform
 
 JSON = t.Any
@@ -51,6 +53,13 @@ def test_overhead_of_devices(domain: JSON, mebibytes: int) -> None:
     assert memory_overhead(spec(**domain), KUBEVIRT) == (BASE + mebibytes) * MIB
 
 
+def test_overhead_of_probes_grows_with_their_number() -> None:
+    one = {**spec(), "livenessProbe": {"exec": {}}}
+    two = {**one, "readinessProbe": {"exec": {}}}
+    overheads = [memory_overhead(probed, KUBEVIRT) for probed in (one, two)]
+    assert overheads == [(BASE + 110) * MIB, (BASE + 120) * MIB]
+
+
 def test_overhead_is_multiplied_as_configured() -> None:
     twice = Platform(kubevirt="v1.8.4", configuration={"additionalGuestMemoryOverheadRatio": "2.0"})
     overhead = memory_overhead(spec(), twice)
@@ -64,11 +73,34 @@ def test_cpu_request_follows_the_allocation_ratio_of_the_cluster() -> None:
     assert compute_requests(spec({"cpu": "3"}), platform)["cpu"] == 3 * 10**9
 
 
+@pytest.mark.parametrize(("configured", "expected"), [("200m", 2 * 10**8), ("100m", 4 * 10**8)])
+def test_cpu_request_that_the_cluster_configures_is_used_unless_it_is_the_default(
+    configured: str, expected: int
+) -> None:
+    platform = Platform(kubevirt="v1.8.4", configuration={"cpuRequest": configured})
+    assert compute_requests(spec(cpu={"cores": 4}), platform)["cpu"] == expected
+
+
 @pytest.mark.parametrize(("limits", "expected"), [({}, 0), ({"cpu": "3"}, 3 * 10**9)])
 def test_cpu_request_of_zero_is_one_unless_there_is_a_limit(limits: JSON, expected: int) -> None:
     resources = {"requests": {"cpu": "0"}, "limits": limits}
     vmi_spec = {"domain": {"cpu": {"cores": 8}, "resources": resources}}
     assert compute_requests(vmi_spec, KUBEVIRT)["cpu"] == expected
+
+
+@pytest.mark.parametrize(
+    ("dedicated", "expected"), [(False, (10**6, 10**6)), (True, (10**7, 40 * 10**6))]
+)
+def test_container_disk_requests_more_beside_dedicated_cpus(
+    dedicated: bool, expected: tuple[int, int]
+) -> None:
+    vmi_spec = {
+        **spec(cpu={"dedicatedCpuPlacement": dedicated}),
+        "volumes": [{"containerDisk": {}}],
+    }
+    _compute, disk = launcher_containers(vmi_spec, KUBEVIRT)["containers"]
+    requests = {name: parse_quantity(x) for name, x in disk["resources"]["requests"].items()}
+    assert (requests["cpu"], requests["memory"] // 10**9) == expected
 
 
 def test_page_size_that_is_no_quantity_is_requested_as_it_stands() -> None:

@@ -170,6 +170,13 @@ def test_defaults_of_kubevirt_are_no_pending_change() -> None:
     assert staged_changes(machine(declared), instance.vmi) == ()
 
 
+def test_added_entry_of_a_list_without_names_is_a_pending_change() -> None:
+    instance = running({"dnsConfig": {"nameservers": ["10.0.0.1"]}})
+    declared = {"dnsConfig": {"nameservers": ["10.0.0.1", "10.0.0.2"]}}
+    assert instance.vmi is not None
+    assert staged_changes(machine(declared), instance.vmi) == ("dnsConfig.nameservers[1]",)
+
+
 def test_a_replica_keeps_the_spec_it_was_made_with() -> None:
     ref = Ref("VirtualMachineInstanceReplicaSet", "shop", "web")
     manifest = {"metadata": {}, "spec": {"template": {"spec": {"affinity": AFFINITY}}}}
@@ -286,6 +293,13 @@ def test_placement_that_live_update_brings_is_propagating() -> None:
     assert propagating(machine({"affinity": AFFINITY}), instance.vmi, LIVE)
     assert not propagating(machine({"affinity": AFFINITY}), instance.vmi, STAGE)
     assert not propagating(machine(), instance.vmi, LIVE)
+
+
+def test_empty_placement_fields_of_a_template_are_no_difference() -> None:
+    instance = running({"tolerations": []})
+    declared: dict[str, t.Any] = {"affinity": {"podAffinity": {}}, "nodeSelector": {}}
+    assert instance.vmi is not None
+    assert not propagating(machine(declared), instance.vmi, LIVE)
 
 
 def test_the_gentlest_method_that_is_allowed() -> None:

@@ -78,6 +78,12 @@ def test_launcher_pod_of_a_halted_vm_has_its_labels_volumes_and_node_selector() 
     assert (pod.node_name, pod.phase) == ("", "Pending")
 
 
+def test_hostname_label_of_a_vm_without_hostname_ends_before_the_first_dot() -> None:
+    pod = launcher_pod(planned_vmi(vm({}), "db.shop.v2"), KUBEVIRT, {"spec": {}})
+
+    assert pod.labels["vm.kubevirt.io/name"] == "db"
+
+
 REQUESTS = {"domain": {"resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}}
 TYPED = {"instancetype": {"name": "u1"}}
 
