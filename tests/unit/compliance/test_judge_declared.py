@@ -69,6 +69,20 @@ def test_live_update_and_pending_restart_have_different_reasons() -> None:
     assert rule(found, "db1").reason.endswith("; enforced from the next migration")
 
 
+def test_rule_with_node_terms_is_satisfied_beside_one_that_is_not_enforced() -> None:
+    cluster = Cluster()
+    ref = cluster.vm("db", tier="db")
+    in_zone_a = {"matchExpressions": [expression(ZONE, "In", "a"), expression(HOST, "Exists")]}
+    cluster.write(ref, "on-a", (TermLocation.NODE_TERM, in_zone_a))
+    cluster.start(ref, "n1")
+    cluster.write(ref, "apart", APART)
+
+    found = judge(cluster.snapshot())
+
+    assert rule(found, "db").verdict is Verdict.NOT_ENFORCED
+    assert rule(found, "db", "shop/default/on-a").verdict is Verdict.SATISFIED
+
+
 def test_unmet_preference_that_is_not_enforced_reports_both() -> None:
     cluster = Cluster()
     ref = cluster.run("cache", "n1")

@@ -285,6 +285,17 @@ def test_vm_whose_node_another_move_frees_is_planned_behind_it() -> None:
     assert plan.moves[1].after == (plan.moves[0].uid,)
 
 
+def test_vms_whose_node_was_open_before_any_move_do_not_wait_for_each_other() -> None:
+    cluster = Cluster("ab")
+    for name in ("a", "b"):
+        in_zone_b = node_affinity({"matchExpressions": [expression(ZONE, "In", "b")]})
+        cluster.run(name, "n1", in_zone_b)
+
+    plan = plan_of(cluster)
+
+    assert [(move.targets, move.after) for move in plan.moves] == [(("n2",), ())] * 2
+
+
 def test_vm_without_a_node_is_skipped_in_the_words_of_kube_scheduler() -> None:
     cluster = Cluster("abc")
     cluster.run("a", "n1", in_zones("a", "b"), tier="db")

@@ -113,3 +113,13 @@ def test_healing_needs_no_more_moves_than_the_shortest_sequence(
         assert len(moves) == fewest
     else:
         assert healed <= broken
+
+
+def test_search_that_ends_at_its_limit_proves_nothing() -> None:
+    case = next(case for case in _cases() if case["expect"]["liveMigrate"]["minMoves"] > 0)
+    world, found = _world(case, Method.MIGRATE)
+    methods = dict.fromkeys(found, (Method.MIGRATE,))
+
+    result = shortest_repair(world, list(found), methods, limit=1)
+
+    assert (result.moves, result.exhausted) == (None, False)

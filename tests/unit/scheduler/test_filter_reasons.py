@@ -124,6 +124,14 @@ def test_taint_and_cordon_are_reported_by_two_filters() -> None:
     assert tainted.reasons[0].term == Taint("gpu", "y", "NoSchedule")
 
 
+def test_taken_host_port_is_reported_with_its_address() -> None:
+    web = [{"name": "web", "ports": [{"containerPort": 80, "hostPort": 80}]}]
+    cluster = index([node("n1", "a")], [pod("p1", "n1", containers=web)])
+    (reason,) = only(cluster.failures(pod("new", containers=web), "n1")).reasons
+    assert reason.kind == "ports"
+    assert reason.text == "host port TCP 80 of 0.0.0.0 is taken"
+
+
 def test_each_short_resource_is_reported() -> None:
     cluster = index([node("n1", cpu="1", pods="1")], [pod("p1", "n1", cpu="900m")])
     failure = only(cluster.failures(pod("new", cpu="200m"), "n1"))
