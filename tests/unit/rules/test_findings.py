@@ -214,6 +214,30 @@ def test_a_vm_of_a_pool_is_managed_by_it() -> None:
     assert "VirtualMachinePool pool" in found.refused[0].why
 
 
+@pytest.mark.parametrize(
+    ("owner", "paths"),
+    [(None, []), (Owner("VirtualMachinePool", "pool", "p"), ["/spec/template/spec/affinity"])],
+)
+def test_refused_change_has_a_patch_only_for_an_externally_managed_workload(
+    owner: Owner | None, paths: list[str]
+) -> None:
+    machine = replace(vm("a"), owner=owner)
+    rule = {"name": "r", "workloads": [{"name": "a"}], "avoid": {"zone": "a"}}
+    (change,) = plan(snapshot(machine), rule).workloads
+    patch = change.as_json((), refused=True)["patch"]
+    assert [operation["path"] for operation in patch] == paths
+
+
+def test_rule_of_an_externally_managed_workload_is_removed_at_its_source() -> None:
+    machine = vm("a")
+    rule = {"name": "r", "workloads": [{"name": "a"}], "avoid": {"zone": "a"}}
+    (write,) = plan(snapshot(machine), rule).writes
+    ours = workload(applied(copy.deepcopy(dict(machine.manifest)), write))
+    owned = replace(ours, owner=Owner("VirtualMachinePool", "pool", "p"))
+    (refused,) = plan(snapshot(owned), rule, state="absent").refused
+    assert refused.advice.startswith("Remove the constraints of the rule from the source")
+
+
 def test_labels_that_no_workload_has() -> None:
     rule = {"workloads": [{"labels": {"no": "body"}}], "avoid": {"zone": "a"}}
     assert _names(_machines(), rule) == [("no_matching_workloads", "error")]
@@ -259,6 +283,14 @@ def test_one_spread_for_each_key_and_action(other: str) -> None:
     assert [finding.name for finding in refused] == (
         ["duplicate_spread"] if other == "DoNotSchedule" else []
     )
+
+
+def test_spread_beside_an_equal_one_that_no_rule_owns_may_be_adopted() -> None:
+    there = {"maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+    machine = vm("a", placement={"topologySpreadConstraints": [there]})
+    rule = {"name": "r", "workloads": [{"name": "a"}], "spread": {"topology_key": "zone"}}
+    (refused,) = plan(snapshot(machine), rule).refused
+    assert refused.advice.startswith("Set adopt to true if it is equal")
 
 
 def test_a_label_that_is_something_else_already() -> None:
