@@ -20,9 +20,7 @@ class Pointer:
 
     parts: tuple[str, ...] = ()
 
-    def __truediv__(self, part: str | int | Pointer) -> Pointer:
-        if isinstance(part, Pointer):
-            return Pointer(self.parts + part.parts)
+    def __truediv__(self, part: str | int) -> Pointer:
         return Pointer((*self.parts, str(part)))
 
     def __str__(self) -> str:
