@@ -24,7 +24,7 @@ import urllib3
 import yaml
 from ansible.module_utils.testing import patch_module_args
 
-from ansible_collections.virt.placement.plugins.module_utils.api.transport import Transport
+from ansible_collections.virt.placement.plugins.module_utils.cluster.reading import ListQuery
 from ansible_collections.virt.placement.plugins.module_utils.model.gc import collector_paused
 
 MODULES = "ansible_collections.virt.placement.plugins.modules"
@@ -47,19 +47,16 @@ class Measured(t.NamedTuple):
 def measure_module(name: str, options: dict[str, t.Any]) -> Measured:
     """Raises RuntimeError where the module fails: a failure has no speed."""
     read_at = [0.0]
-    send = Transport.send
+    read = ListQuery.read
 
-    def noted(
-        transport: Transport, request: t.Any, target: str, *others: t.Any, **named: t.Any
-    ) -> t.Any:
-        answer = send(transport, request, target, *others, **named)
-        if "limit=" in target:
-            read_at[0] = time.process_time()
-        return answer
+    def noted(*arguments: t.Any) -> t.Any:
+        listing = read(*arguments)
+        read_at[0] = time.process_time()
+        return listing
 
     begun = time.perf_counter()
     with (
-        mock.patch.object(Transport, "send", noted),
+        mock.patch.object(ListQuery, "read", noted),
         patch_module_args(options),
         contextlib.redirect_stdout(io.StringIO()) as output,
         contextlib.suppress(SystemExit),

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
 from ..model.json_pointer import JSON
-from ..model.json_text import decoded, decoded_without_managed_fields
+from ..model.json_text import ListPage, decoded
 from ..model.kinds import FIELD_MANAGER
 from .errors import (
     JSON_PATCH,
@@ -100,6 +100,7 @@ PLAIN = "application/json"
 METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 
+_Answer = t.TypeVar("_Answer")
 
 WRITE_PARAMS: Params = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
 
@@ -163,18 +164,17 @@ class ApiClient:
         client._has_answered = self._has_answered
         return client
 
-    def get(
-        self,
-        path: str,
-        params: Params | None = None,
-        *,
-        accept: str = PLAIN,
-        managed_fields: bool = True,
-    ) -> JSON:
-        """The object or the page of a list. Without `managed_fields` those of the answer may be empty, which
-        decodes faster."""
-        request = ApiRequest("GET", path, managed_fields=managed_fields)
-        return self._json(request, params, accept=accept)
+    def get(self, path: str, *, accept: str = PLAIN) -> JSON:
+        """The object."""
+        return self._json(ApiRequest("GET", path), None, accept=accept)
+
+    def get_page(self, path: str, params: Params, *, accept: str = PLAIN) -> ListPage:
+        """A page of a list. Its items are decoded later: they may turn out to be no JSON."""
+        headers = {"Accept": accept}
+        request = ApiRequest("GET", path)
+        page = self._send_with_retries(request, target(path, params), headers, None, ListPage)
+        self.deadline.progress()
+        return page
 
     def patch(
         self,
@@ -224,11 +224,18 @@ class ApiClient:
         if body is not None:
             data = json.dumps(body, separators=(",", ":")).encode()
             headers["Content-Type"] = request.content_type or PLAIN
-        return self._send_with_retries(request, target(request.path, params), headers, data)
+        decode = _object if request.reads else _object_or_nothing
+        return self._send_with_retries(request, target(request.path, params), headers, data, decode)
 
     def _send_with_retries(
-        self, request: ApiRequest, url: str, headers: t.Mapping[str, str], body: bytes | None
-    ) -> JSON:
+        self,
+        request: ApiRequest,
+        url: str,
+        headers: t.Mapping[str, str],
+        body: bytes | None,
+        decode: t.Callable[[bytes], _Answer],
+    ) -> _Answer:
+        """What `decode` makes of the answer; it raises ValueError for a text that is not JSON."""
         began = self.deadline.now()
         last: ApiError | None = None
         renewed = False
@@ -239,7 +246,8 @@ class ApiClient:
             attempt += 1
             session = self.transport.session
             try:
-                return self._send_once(request, url, headers, body, again=attempt > 1)
+                self.counts.sent(request, attempt > 1)
+                return self._send_once(request, url, headers, body, decode)
             except Unauthorized:
                 if renewed:
                     raise
@@ -264,32 +272,37 @@ class ApiClient:
         url: str,
         headers: t.Mapping[str, str],
         body: bytes | None,
-        *,
-        again: bool,
-    ) -> JSON:
-        self.counts.sent(request, again)
+        decode: t.Callable[[bytes], _Answer],
+    ) -> _Answer:
         answer = self.transport.send(request, url, self.deadline, headers=headers, body=body)
         self.counts.received(answer.bytes_read)
         if answer.status >= 300:
             error = from_answer(request, answer.status, answer.headers, answer.body)
             self._has_answered = self._has_answered or error.is_status
             raise error
-        decode = decoded if request.managed_fields else decoded_without_managed_fields
         try:
-            value = decode(answer.body) if answer.body or request.reads else {}
+            value = decode(answer.body)
         except ValueError as error:
             text = answer.body[:60].decode("utf-8", "replace")
             raise BadAnswer(
                 request,
-                f"the answer is not JSON, and begins with {text!r}",
+                f"the answer is no JSON object, and begins with {text!r}",
                 status=answer.status,
             ) from error
-        if not isinstance(value, dict):
-            raise BadAnswer(request, "the answer is not a JSON object", status=answer.status)
         self._has_answered = True
-        if request.verb == "list":
-            self.deadline.progress()
         return value
+
+
+def _object(body: bytes) -> JSON:
+    value = decoded(body)
+    if not isinstance(value, dict):
+        raise ValueError("no JSON object")
+    return value
+
+
+def _object_or_nothing(body: bytes) -> JSON:
+    """Subresources answer with nothing."""
+    return _object(body) if body else {}
 
 
 _OBJECTS = re.compile(

@@ -42,8 +42,6 @@ class ApiRequest:
     dry_run: bool = False
     preconditioned: bool = False
     """Carries a uid, so that sending it twice does no more than sending it once."""
-    managed_fields: bool = True
-    """Whether `managedFields` of the answer are decoded."""
 
     @property
     def reads(self) -> bool:

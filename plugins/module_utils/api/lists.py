@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ..model.gc import collector_paused
 from ..model.json_pointer import JSON
-from ..model.json_text import decoded
+from ..model.json_text import ListPage, decoded
 from .client import METADATA, METADATA_LIST, PLAIN, ApiClient, Params, target
 from .errors import (
     AnswerLost,
@@ -60,18 +60,16 @@ def list_converted(
     *,
     params: Params | None = None,
     metadata_only: bool = False,
-    managed_fields: bool = True,
 ) -> Listing[_Item]:
-    """The result of `convert` for every item at `path`. Pages have 500 items, and at most two are in memory.
-    With `metadata_only` the server sends only `metadata` of each item. Without `managed_fields` those of
-    the items may be empty.
+    """The result of `convert` for every item at `path`. Pages have 500 items. In memory are the texts of at most two
+    pages and one item. With `metadata_only` the server sends only `metadata` of each item.
 
     Each page extends the deadline, if it may be extended (see Deadline.progress). If the deadline passes, the
     error has the number of items that arrived. After an expired page token (410) the list starts again.
     Raises ApiError; BadAnswer if the answer is JSON but no list, which must not be taken for an empty one.
     """
     accept = METADATA_LIST if metadata_only else PLAIN
-    get = functools.partial(api.get, path, accept=accept, managed_fields=managed_fields)
+    get = functools.partial(api.get_page, path, accept=accept)
     for restarts_left in reversed(range(_RESTARTS)):
         try:
             with collector_paused():
@@ -83,34 +81,36 @@ def list_converted(
 
 
 def _pages(
-    get: t.Callable[[Params], JSON],
+    get: t.Callable[[Params], ListPage],
     path: str,
     convert: t.Callable[[dict[str, JSON]], _Item],
     params: Params,
 ) -> Listing[_Item]:
     items: list[_Item] = []
-    token = ""
     remaining: int | None = None
     params = {**params, "limit": str(PAGE)}
     with ThreadPoolExecutor(1, "page") as pool:  # the next page comes while one is converted
-        fetch: t.Callable[[], JSON] = functools.partial(get, params)
+        fetch: t.Callable[[], ListPage] = functools.partial(get, params)
         while True:
             try:
-                answer = fetch()
+                page = fetch()
             except DeadlineExceeded as error:
                 raise error.after(len(items), remaining) from error.last
-            if not isinstance(answer.get("items"), list) and answer.get("items", ...) is not None:
-                raise BadAnswer(ApiRequest("GET", path), f"no list but a {answer.get('kind')!r}")
-            metadata = answer.get("metadata") or {}
-            remaining = metadata.get("remainingItemCount")
-            if token := t.cast(str, metadata.get("continue") or ""):
+            if not page.has_items:
+                raise BadAnswer(ApiRequest("GET", path), f"no list but a {page.kind!r}")
+            remaining = page.metadata.get("remainingItemCount")
+            if token := page.metadata.get("continue"):
                 fetch = pool.submit(get, {**params, "continue": token}).result
-            page_items = answer.pop("items", None) or []
-            page_items.reverse()
-            while page_items:  # each manifest is freed when it has been converted
-                items.append(convert(page_items.pop()))
+            items += map(convert, _items(page, path))
             if not token:
-                return Listing(tuple(items), str(metadata.get("resourceVersion") or ""))
+                return Listing(tuple(items), str(page.metadata.get("resourceVersion") or ""))
+
+
+def _items(page: ListPage, path: str) -> t.Iterator[dict[str, JSON]]:
+    try:
+        yield from page.items()
+    except ValueError as error:
+        raise BadAnswer(ApiRequest("GET", path), f"the answer is not JSON: {error}") from error
 
 
 _CONNECTION_SECONDS = 10.0

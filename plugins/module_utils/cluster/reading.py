@@ -103,15 +103,9 @@ class ListQuery:
         return _CONVERTERS[self.what](manifest)
 
     def read(self, api: ApiClient, convert: t.Callable[[dict[str, JSON]], t.Any]) -> Listing[t.Any]:
-        """The result of `convert` for each item. Of workloads alone the field managers are needed. Raises
-        ApiError."""
+        """The result of `convert` for each item. Raises ApiError."""
         return list_converted(
-            api,
-            self.path,
-            convert,
-            params=self.params,
-            metadata_only=self.metadata_only,
-            managed_fields=self.what in kinds.KINDS,
+            api, self.path, convert, params=self.params, metadata_only=self.metadata_only
         )
 
 

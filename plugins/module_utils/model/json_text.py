@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+import typing as t
 from bisect import bisect_right
 from itertools import accumulate
 
@@ -74,32 +75,96 @@ def decoded(text: bytes) -> JSON:
         return json.loads(_shallow_text(text))
 
 
-_MANAGED_FIELDS = b'"managedFields":['
+class ListPage:
+    """A page of a list as the API server sends it: a JSON object whose `items` are decoded one at a time.
 
-
-def decoded_without_managed_fields(text: bytes) -> JSON:
-    """As `decoded`, but lists with the name `managedFields` may be empty: the field managers of an object take
-    as long to decode as all the rest of it. Raises ValueError, but not for each text that is not JSON inside of
-    these lists.
-
-    Each list is cut at its first bracket. That is its end, because field managers hold no lists, unless the
-    bracket is inside a string or tenants gave the name to a list of lists. The text with such a cut is not
-    JSON, and all of it is decoded.
+    An item that is converted and freed before the next one is decoded stays in the cache of the processor. That
+    takes half the time of decoding the whole page first.
     """
-    parts = []
-    kept = 0
-    while (found := text.find(_MANAGED_FIELDS, kept)) >= 0:
-        begin = found + len(_MANAGED_FIELDS)
-        parts.append(text[kept:begin])
-        kept = text.find(b"]", begin)
-        if kept < 0:
-            return decoded(text)
-    if not parts:
-        return decoded(text)
-    try:
-        return json.loads(b"".join((*parts, text[kept:])))
-    except (ValueError, RecursionError):
-        return decoded(text)
+
+    def __init__(self, text: bytes) -> None:
+        """Decode all but the items. Raises ValueError for a text that is no JSON object."""
+        self._text = text.decode("utf-8", "surrogatepass")
+        self._fields: dict[str, JSON] = {}
+        self._items_begin = self._read_fields(self._after("{", 0))
+        if "metadata" not in self._fields and self.has_items:
+            self._fields["metadata"] = self._last_metadata()
+        self.metadata = self._fields.get("metadata") or {}
+        if not isinstance(self.metadata, dict):
+            raise ValueError("its metadata are no map")
+
+    @property
+    def kind(self) -> JSON:
+        """The kind of a page without a list of items."""
+        return self._fields.get("kind")
+
+    @property
+    def has_items(self) -> bool:
+        """Whether it has a list of items, or null for an empty one."""
+        return self._items_begin is not None or self._fields.get("items", ...) is None
+
+    def _last_metadata(self) -> JSON:
+        """The metadata after the items, where the API server writes those of custom resources: a map with this name
+        that only the end of the page follows, since quotes in strings are escaped."""
+        begin = self._text.rfind(_METADATA)
+        if begin >= 0:
+            metadata, end = _DECODER.raw_decode(self._text, begin + len(_METADATA) - 1)
+            if self._text[end:].strip() == "}":
+                return metadata
+        return decoded(self._text.encode("utf-8", "surrogatepass")).get("metadata")
+
+    def items(self) -> t.Iterator[JSON]:
+        """Each item. Raises ValueError where the text turns out to be no JSON."""
+        if self._items_begin is None:
+            return
+        at = self._items_begin
+        while self._text[at : at + 1] != "]":
+            item, at = self._value(at)
+            yield item
+            at = self._next(at, "]")
+        self._read_fields(self._next(at + 1, "}"))
+
+    def _read_fields(self, at: int) -> int | None:
+        """Decode the fields from a position on until a list of items begins: where its first item is. None if there
+        is no such list."""
+        while self._text[at : at + 1] != "}":
+            name, at = self._value(at)
+            at = self._after(":", at)
+            if name == "items" and self._text[at : at + 1] == "[":
+                return self._after("[", at)
+            self._fields[name], at = self._value(at)
+            at = self._next(at, "}")
+        return None
+
+    def _next(self, at: int, end: str) -> int:
+        """Where the next value of a map or list is, or its end."""
+        at = self._after_spaces(at)
+        return at if self._text[at : at + 1] == end else self._after(",", at)
+
+    def _after(self, mark: str, at: int) -> int:
+        """Where the text goes on after the mark. Raises ValueError if something else is there."""
+        at = self._after_spaces(at)
+        if not self._text.startswith(mark, at):
+            raise ValueError(f"{mark!r} is missing at character {at}")
+        return self._after_spaces(at + 1)
+
+    def _after_spaces(self, at: int) -> int:
+        while self._text.startswith((" ", "\t", "\n", "\r"), at):
+            at += 1
+        return at
+
+    def _value(self, at: int) -> tuple[JSON, int]:
+        """The value at a position, in which each part that is too deep is TOO_DEEP, and where it ends."""
+        try:
+            return _DECODER.raw_decode(self._text, at)
+        except RecursionError:
+            rest = self._text[at:].encode("utf-8", "surrogatepass")
+            self._text = _shallow_text(rest).decode("utf-8", "surrogatepass")
+            return _DECODER.raw_decode(self._text)
+
+
+_DECODER = json.JSONDecoder()
+_METADATA = '"metadata":{'
 
 
 def shallow(value: JSON) -> JSON:

@@ -157,6 +157,7 @@ def pod_from_manifest(manifest: t.Mapping[str, JSON]) -> Pod:
     status = manifest.get("status") or _NONE
     labels = _labels(metadata)
     requests, limits = _amounts(spec, status)
+    claims, empty_dirs = _volumes(metadata["name"], spec)
     return Pod(
         namespace=_texts[metadata.get("namespace") or ""],
         name=metadata["name"],
@@ -172,8 +173,8 @@ def pod_from_manifest(manifest: t.Mapping[str, JSON]) -> Pod:
         requests=requests,
         limits=limits,
         host_ports=_host_ports(spec),
-        claims=_claims(metadata["name"], spec),
-        empty_dirs=_empty_dirs(spec),
+        claims=claims,
+        empty_dirs=empty_dirs,
         priority=spec.get("priority") or 0,
         scheduler_name=_texts[spec.get("schedulerName") or "default-scheduler"],
         gated=bool(spec.get("schedulingGates")),
@@ -354,21 +355,19 @@ def _ports_of(container: t.Mapping[str, JSON]) -> t.Iterator[tuple[str, str, int
             yield (port.get("protocol") or "TCP", address, port["hostPort"])
 
 
-def _claims(pod_name: str, spec: t.Mapping[str, JSON]) -> tuple[str, ...]:
+def _volumes(pod_name: str, spec: t.Mapping[str, JSON]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the claims and of the emptyDir volumes of a pod."""
     claims: list[str] = []
+    empty_dirs: list[str] = []
     for volume in spec.get("volumes") or ():
-        if "persistentVolumeClaim" in volume:
+        if "emptyDir" in volume:
+            empty_dirs.append(volume["name"])
+        elif "persistentVolumeClaim" in volume:
             claims.append(volume["persistentVolumeClaim"]["claimName"])
         elif "ephemeral" in volume:
             claims.append(f"{pod_name}-{volume['name']}")
-    return tuple(claims)
-
-
-def _empty_dirs(spec: t.Mapping[str, JSON]) -> tuple[str, ...]:
-    names = tuple(
-        volume["name"] for volume in spec.get("volumes") or () if volume.get("emptyDir") is not None
-    )
-    return _remembered(_names, names, names)
+    names = tuple(empty_dirs)
+    return tuple(claims), _remembered(_names, names, names)
 
 
 def _is_true(status: t.Mapping[str, JSON], condition: str) -> bool:
@@ -425,11 +424,10 @@ def _shared(value: JSON, depth: int = 0) -> JSON:
     for key, item in value.items():
         kind = type(item)
         if kind is str:
-            inner[key] = _texts[item]
+            item = _texts[item]
         elif kind is dict or kind is list:
-            inner[key] = _shared(item, depth - 1)
-        else:
-            inner[key] = item
+            item = _shared(item, depth - 1)
+        inner[_texts[key]] = item
     if depth > 1:
         return inner
     met = _remembered(_shared_maps, hash((*inner, *map(id, inner.values()))), inner)

@@ -87,6 +87,14 @@ def test_null_items_of_a_list_are_no_items(server: ScriptedServer, api: ApiClien
     assert list_all(api, NODES) == Listing((), "")
 
 
+def test_items_that_turn_out_to_be_no_json_are_no_shorter_list(
+    server: ScriptedServer, api: ApiClient
+) -> None:
+    server.plays(Reply(200, b'{"metadata":{},"items":[{"metadata":{}}, oops]}'))
+    with pytest.raises(errors.BadAnswer, match="the answer is not JSON"):
+        list_all(api, NODES)
+
+
 def _api(server: ScriptedServer, clock: Clock) -> ApiClient:
     """A client with a timeout of 10 s, which pages may put off to 50 s."""
     session = Session(urllib3.PoolManager(), server.url, list)

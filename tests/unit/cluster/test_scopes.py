@@ -8,6 +8,7 @@ zone, migrations in flight, and pods that have finished.
 
 from __future__ import annotations
 
+import json
 import random
 import typing as t
 from dataclasses import replace
@@ -30,6 +31,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.change imp
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint, lint_of_writes
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
+from ansible_collections.virt.placement.plugins.module_utils.model.json_text import ListPage
 from ansible_collections.virt.placement.plugins.module_utils.model.kinds import FORECAST_KINDS
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
@@ -62,9 +64,10 @@ class Server:
         self.forbidden: set[str] = set()
         self.asked: list[tuple[str, JSON]] = []
 
-    def get(
-        self, path: str, params: JSON = None, *, accept: str = "", managed_fields: bool = True
-    ) -> JSON:
+    def get_page(self, path: str, params: JSON, *, accept: str = "") -> ListPage:
+        return ListPage(json.dumps(self.get(path, params, accept=accept)).encode())
+
+    def get(self, path: str, params: JSON = None, *, accept: str = "") -> JSON:
         self.asked.append((path, {**(params or {}), "metadata": "PartialObject" in accept}))
         if path == "/version":
             return {"major": "1", "minor": "36"}

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 
 import pytest
@@ -33,6 +34,7 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflig
     HEALTH_CHECK,
     PreflightInput,
 )
+from ansible_collections.virt.placement.plugins.module_utils.model.json_text import ListPage
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from tests.unit.planning.scenes import Cluster, cluster, deployment, machine
 
@@ -48,14 +50,12 @@ class Server:
         self.error: ApiError | None = None
         self.evicted: list[JSON] = []
 
-    def get(
-        self, path: str, _params: JSON = None, *, accept: str = "", managed_fields: bool = True
-    ) -> JSON:
+    def get_page(self, path: str, _params: JSON, *, accept: str = "") -> ListPage:
         if path in self.forbidden:
             raise Forbidden(ApiRequest("GET", path))
         if path not in self.lists:
             raise NotFound(ApiRequest("GET", path))
-        return {"items": self.lists[path], "metadata": {}}
+        return ListPage(json.dumps({"items": self.lists[path], "metadata": {}}).encode())
 
     def create(self, path: str, body: JSON, *, dry_run: bool = False) -> JSON:
         assert dry_run

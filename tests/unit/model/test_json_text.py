@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decoding without field managers gives the same objects, whatever tenants write into theirs."""
+"""Pages whose items are decoded one at a time are those of json.loads, whatever tenants write into their objects."""
 
 from __future__ import annotations
 
@@ -12,82 +12,89 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.virt.placement.plugins.module_utils.model.json_text import (
-    decoded,
-    decoded_without_managed_fields,
+    TOO_DEEP,
+    ListPage,
 )
 
-NAME = "managedFields"
-TEXTS = st.text(alphabet='[]{},:"\\a', max_size=6) | st.sampled_from([NAME, f'"{NAME}":[', "spec"])
+TEXTS = st.text(alphabet='[]{},:"\\ aé\ud800', max_size=6) | st.sampled_from(
+    ["items", "metadata", '"metadata":{', "continue"]
+)
 VALUES: st.SearchStrategy[t.Any] = st.recursive(
     st.none() | st.integers(0, 9) | TEXTS,
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(TEXTS, inner, max_size=3)
-        | st.builds(lambda value: {NAME: value}, inner)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=20,
 )
-MANAGERS = st.lists(
-    st.fixed_dictionaries({"manager": TEXTS, "fieldsV1": st.dictionaries(TEXTS, st.just({}))})
-)
+FIELDS = st.dictionaries(TEXTS.filter(lambda name: name not in ("items", "metadata")), VALUES)
+METADATA = {"continue": "t1", "resourceVersion": "7"}
+SEPARATORS = st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", "\t: ")])
 
 
-def compact(value: t.Any) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
+def page(value: t.Any, separators: tuple[str, str] = (",", ":")) -> ListPage:
+    return ListPage(json.dumps(value, separators=separators).encode())
 
 
-def page(*items: t.Any) -> dict[str, t.Any]:
-    return {"apiVersion": "v1", "items": list(items), "kind": "PodList", "metadata": {}}
+@given(FIELDS, FIELDS, st.lists(VALUES, max_size=4), st.randoms(use_true_random=False), SEPARATORS)
+def test_each_item_and_the_metadata_are_read(
+    before: dict[str, t.Any],
+    after: dict[str, t.Any],
+    items: list[t.Any],
+    random: t.Any,
+    separators: tuple[str, str],
+) -> None:
+    fields = [*before.items(), ("items", items), ("metadata", METADATA), *after.items()]
+    random.shuffle(fields)
 
+    read = page(dict(fields), separators)
 
-def without_managers(value: t.Any) -> t.Any:
-    """The value without the lists that may be empty."""
-    if isinstance(value, list):
-        return [without_managers(entry) for entry in value]
-    if isinstance(value, dict):
-        return {
-            name: without_managers(entry)
-            for name, entry in value.items()
-            if not (name.endswith(NAME) and isinstance(entry, list))
-        }
-    return value
-
-
-@given(st.lists(st.tuples(VALUES, MANAGERS), max_size=3))
-def test_nothing_but_field_managers_is_left_out(items: list[tuple[t.Any, t.Any]]) -> None:
-    listed = page(
-        *(
-            {"metadata": {"name": "db", NAME: managers}, "spec": spec, "status": {"phase": "a"}}
-            for spec, managers in items
-        )
-    )
-
-    read = decoded_without_managed_fields(compact(listed))
-
-    assert without_managers(read) == without_managers(listed)
-
-
-def test_field_managers_of_an_object_are_not_decoded() -> None:
-    managers = [{"manager": "kubectl", "fieldsV1": {"f:spec": {'k:{"name":"db"}': {}}}}]
-    text = compact(page({"metadata": {"name": "db", NAME: managers}, "spec": {}}))
-
-    assert decoded_without_managed_fields(text) == page(
-        {"metadata": {"name": "db", NAME: []}, "spec": {}}
-    )
+    assert read.metadata == METADATA
+    assert read.has_items
+    assert list(read.items()) == items
+    assert list(read.items()) == items
 
 
 @pytest.mark.parametrize(
-    "hostile",
-    [[[1], 2], ["]", ":{}"], ["],", ":[],", "]}"], [{"manager": "a]"}]],
-    ids=["nested list", "bracket", "strings as JSON", "manager"],
+    ("value", "has_items"),
+    [({}, False), ({"items": None}, True), ({"items": []}, True), ({"items": {}}, False)],
+    ids=str,
 )
-def test_a_cut_in_the_middle_decodes_the_whole_text(hostile: t.Any) -> None:
-    text = compact(page({"metadata": {NAME: hostile}, "spec": {"a": 1}}))
+def test_an_empty_list_is_told_from_no_list(value: t.Any, has_items: bool) -> None:
+    read = page({"kind": "Status", **value})
 
-    assert decoded_without_managed_fields(text) == decoded(text)
+    assert (read.has_items, read.kind, read.metadata) == (has_items, "Status", {})
+    assert not list(read.items())
 
 
-@pytest.mark.parametrize("text", [b'{"managedFields":[', b'{"managedFields":[]', b"[1"])
-def test_text_that_is_not_json_is_an_error(text: bytes) -> None:
-    with pytest.raises(json.JSONDecodeError):
-        decoded_without_managed_fields(text)
+def test_an_item_that_is_nested_too_deeply_loses_only_the_part_that_is() -> None:
+    deep = b"[" * 100_000 + b"]" * 100_000
+    text = b'{"items":[{"a":1},{"b":2,"c":%b},{"d":3}],"metadata":{"continue":"t1"}}' % deep
+
+    read = ListPage(text)
+    first, second, third = read.items()
+
+    assert (first, second["b"], third, read.metadata) == ({"a": 1}, 2, {"d": 3}, {"continue": "t1"})
+    assert TOO_DEEP in json.dumps(second["c"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"<html>",
+        b"[]",
+        b'{"items":[{"a":1}',
+        b'{"kind":"PodList"',
+        b'{"metadata":[1],"items":[]}',
+    ],
+    ids=str,
+)
+def test_text_that_is_no_page_is_refused_at_once(text: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        ListPage(text)
+
+
+@pytest.mark.parametrize("items", [b'[{"a":1}{"a":2}]', b'[{"a":1},{"a"}]', b'[{"a":1}}'])
+def test_text_that_turns_out_to_be_no_json_is_an_error(items: bytes) -> None:
+    read = ListPage(b'{"metadata":{"continue":""},"items":' + items + b"}")
+
+    with pytest.raises(ValueError, match=r"."):
+        list(read.items())
