@@ -89,7 +89,7 @@ def workload_from_manifest(kind: str, manifest: t.Mapping[str, JSON]) -> Workloa
     if LAST_APPLIED in (metadata.get("annotations") or _NONE):
         metadata["annotations"] = {**metadata["annotations"], LAST_APPLIED: ""}
     manifest = {
-        **manifest,
+        **{_texts[key]: value for key, value in manifest.items()},
         "metadata": _shared(metadata, 2),
         "spec": _shared(manifest.get("spec"), 4),
         "status": _shared(manifest.get("status"), 1),
@@ -118,10 +118,10 @@ def vmi_from_manifest(manifest: t.Mapping[str, JSON]) -> Vmi:
         live_migratable_reason=one_line(
             ": ".join(filter(None, [migratable.get("reason"), migratable.get("message")]))
         ),
-        eviction_strategy=spec.get("evictionStrategy") or "",
+        eviction_strategy=_texts[spec.get("evictionStrategy") or ""],
         evacuation_node_name=status.get("evacuationNodeName") or "",
-        migration=status.get("migrationState") or {},
-        active_pods=status.get("activePods") or {},
+        migration=status.get("migrationState") or _NONE,
+        active_pods={uid: _texts[node] for uid, node in (status.get("activePods") or {}).items()},
         terminating=bool(metadata.get("deletionTimestamp")),
         revision=status.get("virtualMachineRevisionName") or "",
         machine_type=_texts[(status.get("machine") or {}).get("type") or ""],
@@ -386,7 +386,7 @@ _Value = t.TypeVar("_Value")
 
 def _digest(text: bytes) -> bytes:
     """Stands for a text as the key of a cache, a short one for itself."""
-    return text if len(text) < 1024 else blake2b(text, digest_size=16).digest()
+    return text if len(text) < 128 else blake2b(text, digest_size=16).digest()
 
 
 def _remembered(cache: dict[t.Any, _Value], key: t.Hashable, value: _Value) -> _Value:

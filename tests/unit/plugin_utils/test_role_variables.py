@@ -240,8 +240,8 @@ def test_a_near_miss_is_refused(name: str, near: str) -> None:
         "placment_owner",
         "placement_verify_result",
         "placement_apply_forecast_result",
-        *PLAYBOOK_VARIABLES,
-        *PUBLISHED,
+        *sorted(PLAYBOOK_VARIABLES),
+        *sorted(PUBLISHED),
     ],
 )
 def test_other_variables_are_left_alone(name: str) -> None:
