@@ -82,7 +82,7 @@ def node_up(
 
 def _wait_renewed(api: AdminApi, name: str, since: float) -> None:
     """Wait until KWOK has renewed the Lease of a node that came back. Without it the node would be NotReady
-    after its grace period, and so would its pods for ever, since KWOK makes a pod Ready once."""
+    after its grace period."""
 
     def renewed(lease: Object) -> bool:
         at = lease["spec"]["renewTime"].replace("Z", "+00:00")

@@ -248,6 +248,25 @@ def test_namespace_with_an_instance_on_a_dead_node_is_emptied(
         six.node_up(node)
 
 
+def test_a_pod_is_ready_again_unless_its_node_is_down(
+    six: Sandbox, namespace: MakeNamespace
+) -> None:
+    """The node lifecycle controller marks the pods of a late node as not Ready."""
+    api, place = six.api, namespace(six)
+    pod = api.path("Pod", place, "late")
+    api.apply(objects.pod("late", place))
+    node = api.wait(is_ready, pod)["spec"]["nodeName"]
+    late = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    api.patch(f"{pod}/status", {"status": {"conditions": [late]}}, "strategic")
+    api.wait(is_ready, pod, timeout=20)
+    six.node_down(node)
+    try:
+        time.sleep(5)
+        assert not is_ready(api.get(pod))
+    finally:
+        six.node_up(node)
+
+
 def test_subresource_rights_are_those_of_virt_api_too(
     six: Sandbox, namespace: MakeNamespace
 ) -> None:
@@ -268,6 +287,11 @@ def test_subresource_rights_are_those_of_virt_api_too(
 def test_no_token_no_access(plain: Sandbox) -> None:
     answer = requests.get(f"{plain.url}/api/v1/nodes", verify=str(plain.ca_file), timeout=10)
     assert answer.status_code in (401, 403)
+
+
+def is_ready(pod: dict[str, t.Any]) -> bool:
+    conditions = pod["status"].get("conditions") or []
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 def is_running(instance: dict[str, t.Any]) -> bool:
