@@ -31,12 +31,16 @@ what was changed. `make forecasts` looks for new ones, and `make faults` tries e
 RIGHTS = REPORTS / "rights"
 """Where each sandbox records which rights were used."""
 
-SIDE_BY_SIDE = (("modules", "integration"), ("molecule", "faults"))
-"""Steps that mostly wait for what their control planes do."""
+LANES = (("modules", "faults", "molecule"), ("integration",))
+"""Steps that mostly wait for what their control planes do: the lanes run beside each other."""
 
 RETRIED = 3
-"""A step of SIDE_BY_SIDE with at most so many failed tests runs their files once more, alone: where two control
+"""A step of LANES with at most so many failed tests runs their files once more, alone: where two control
 planes share the processor, a deadline of a test can pass. The summary names the tests."""
+
+
+LAST = ("bench", "rights")
+"""Steps after the lanes: one that measures, and one about all before it."""
 
 
 class Step(t.NamedTuple):
@@ -107,23 +111,29 @@ def main() -> int:
     REPORTS.mkdir(parents=True)
     started = time.monotonic()
     results: list[Result] = []
-    for group in groups(names):
-        together = len(group) > 1
-        with ThreadPoolExecutor(len(group)) as pool:
-            done = list(pool.map(_run, [known[name] for name in group], [together] * len(group)))
-        results += [_retry(result) for result in done] if together else done
+    for lanes in stages(names):
+        steps_of_lanes = [[known[name] for name in lane] for lane in lanes]
+        with ThreadPoolExecutor(len(lanes)) as pool:
+            done = pool.map(_run_lane, steps_of_lanes, [len(lanes) > 1] * len(lanes))
+        found = [result for lane in done for result in lane]
+        results += [_retry(result) for result in found] if len(lanes) > 1 else found
     return _summary(results, time.monotonic() - started)
 
 
-def groups(names: list[str]) -> list[list[str]]:
-    """The steps in their order, with those that may run beside each other together."""
-    found: list[list[str]] = []
-    for name in names:
-        if found and any({name, *found[-1]} <= set(group) for group in SIDE_BY_SIDE):
-            found[-1].append(name)
-        else:
-            found.append([name])
+def stages(names: list[str]) -> list[list[list[str]]]:
+    """What runs when: stages one after the other, the lanes of a stage at the same time, and the steps of a lane one
+    after the other."""
+    lanes = [[name for name in lane if name in names] for lane in LANES]
+    beside = [name for lane in lanes for name in lane]
+    found = [[[name]] for name in names if name not in beside]
+    if beside:
+        before = next((n for n, ((name,),) in enumerate(found) if name in LAST), len(found))
+        found.insert(before, [lane for lane in lanes if lane])
     return found
+
+
+def _run_lane(lane: t.Sequence[Step], labelled: bool) -> list[Result]:
+    return [_run(step, labelled) for step in lane]
 
 
 def _run(step: Step, labelled: bool) -> Result:
