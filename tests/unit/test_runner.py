@@ -48,18 +48,24 @@ def test_a_last_line_without_an_end_gets_one(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == "one\ntwo\n"
 
 
-def test_steps_keep_their_order_and_each_runs_once() -> None:
+def test_each_step_runs_once_and_lanes_run_before_what_measures() -> None:
     names = [step.name for step in test.steps()]
 
-    groups = test.groups(names)
+    stages = test.stages(names)
 
-    assert [name for group in groups for name in group] == names
-    assert [group for group in groups if len(group) > 1] == list(map(list, test.SIDE_BY_SIDE))
-    assert test.groups(["modules", "lint", "integration"]) == [
-        ["modules"],
-        ["lint"],
-        ["integration"],
+    assert sorted(name for lanes in stages for lane in lanes for name in lane) == sorted(names)
+    assert [lanes for lanes in stages if len(lanes) > 1] == [list(map(list, test.LANES))]
+    last = [lanes[0][0] for lanes in stages][-len(test.LAST) :]
+    assert last == list(test.LAST)
+
+
+def test_chosen_steps_keep_their_lanes() -> None:
+    assert test.stages(["lint", "modules", "integration", "rights"]) == [
+        [["lint"]],
+        [["modules"], ["integration"]],
+        [["rights"]],
     ]
+    assert test.stages(["lint", "modules", "faults"]) == [[["lint"]], [["modules", "faults"]]]
 
 
 DRAWS = """

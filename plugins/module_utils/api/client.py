@@ -169,7 +169,7 @@ class ApiClient:
         return self._json(ApiRequest("GET", path), None, accept=accept)
 
     def get_page(self, path: str, params: Params, *, accept: str = PLAIN) -> ListPage:
-        """A page of a list. Its items are decoded later: they may turn out to be no JSON."""
+        """A page of a list. Its items are decoded later, and may turn out to be no JSON."""
         headers = {"Accept": accept}
         request = ApiRequest("GET", path)
         page = self._send_with_retries(request, target(path, params), headers, None, ListPage)

@@ -249,6 +249,10 @@ class BadAnswer(ApiError):
     outcome_unknown = True
 
 
+class BrokenPage(BadAnswer):
+    """The items of a page of a list are not JSON."""
+
+
 class AnswerLost(ApiError):
     """The request was sent and no answer came. A write may have been made."""
 
@@ -388,16 +392,20 @@ def _by_class(status: int) -> type[ApiError]:
 
 
 def _status_object(body: bytes) -> dict[str, t.Any]:
+    """The Status in a body; empty if it is something else. That of a request which takes too long has no kind
+    (apiserver, pkg/server/filters/timeout.go)."""
     try:
         value = decoded(body)
     except ValueError:
         return {}
-    return value if isinstance(value, dict) and value.get("kind") == "Status" else {}
+    if not isinstance(value, dict):
+        return {}
+    return value if value.get("kind") == "Status" or value.get("status") == "Failure" else {}
 
 
 def _text(body: bytes) -> str:
     text = body.decode("utf-8", "replace").strip()
-    return f"the answer is not JSON, and begins with {text[:60]!r}" if text else ""
+    return f"the answer is no Status, and begins with {text[:60]!r}" if text else ""
 
 
 def _seconds(header: str | None) -> float | None:

@@ -21,6 +21,7 @@ from .errors import (
     ApiError,
     ApiRequest,
     BadAnswer,
+    BrokenPage,
     DeadlineExceeded,
     Gone,
     Unauthorized,
@@ -31,8 +32,8 @@ from .transport import Deadline
 PAGE = 500
 
 _RESTARTS = 3
-"""How often a list is started. A page token expires after about five minutes; a list that is too slow three
-times will not be faster."""
+"""How often a list is started. A page token expires after about five minutes; a list that is too slow, or broken,
+three times will not be better."""
 
 
 _Item = t.TypeVar("_Item")
@@ -65,7 +66,8 @@ def list_converted(
     pages and one item. With `metadata_only` the server sends only `metadata` of each item.
 
     Each page extends the deadline, if it may be extended (see Deadline.progress). If the deadline passes, the
-    error has the number of items that arrived. After an expired page token (410) the list starts again.
+    error has the number of items that arrived. After an expired page token (410), and after items that are not
+    JSON, the list starts again.
     Raises ApiError; BadAnswer if the answer is JSON but no list, which must not be taken for an empty one.
     """
     accept = METADATA_LIST if metadata_only else PLAIN
@@ -74,7 +76,7 @@ def list_converted(
         try:
             with collector_paused():
                 return _pages(get, path, convert, params or {})
-        except Gone:
+        except (Gone, BrokenPage):
             if not restarts_left:
                 raise
     raise AssertionError("unreachable")
@@ -101,7 +103,8 @@ def _pages(
             remaining = page.metadata.get("remainingItemCount")
             if token := page.metadata.get("continue"):
                 fetch = pool.submit(get, {**params, "continue": token}).result
-            items += map(convert, _items(page, path))
+            for item in _items(page, path):
+                items.append(convert(item))
             if not token:
                 return Listing(tuple(items), str(page.metadata.get("resourceVersion") or ""))
 
@@ -110,7 +113,7 @@ def _items(page: ListPage, path: str) -> t.Iterator[dict[str, JSON]]:
     try:
         yield from page.items()
     except ValueError as error:
-        raise BadAnswer(ApiRequest("GET", path), f"the answer is not JSON: {error}") from error
+        raise BrokenPage(ApiRequest("GET", path), f"the items are not JSON: {error}") from error
 
 
 _CONNECTION_SECONDS = 10.0

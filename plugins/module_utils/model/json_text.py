@@ -76,14 +76,15 @@ def decoded(text: bytes) -> JSON:
 
 
 class ListPage:
-    """A page of a list as the API server sends it: a JSON object whose `items` are decoded one at a time.
+    """A page of a list as the API server sends it: a JSON object with `items`, which are decoded one at a time.
 
-    An item that is converted and freed before the next one is decoded stays in the cache of the processor. That
-    takes half the time of decoding the whole page first.
+    An item that is freed before the next one is decoded stays in the cache of the processor. That takes half the
+    time of decoding the whole page first.
     """
 
     def __init__(self, text: bytes) -> None:
-        """Decode all but the items. Raises ValueError for a text that is no JSON object."""
+        """Decode what is before the items, and the metadata. Raises ValueError for a text that is no JSON object as
+        far as that."""
         self._text = text.decode("utf-8", "surrogatepass")
         self._fields: dict[str, JSON] = {}
         self._items_begin = self._read_fields(self._after("{", 0))
@@ -103,43 +104,53 @@ class ListPage:
         """Whether it has a list of items, or null for an empty one."""
         return self._items_begin is not None or self._fields.get("items", ...) is None
 
-    def _last_metadata(self) -> JSON:
-        """The metadata after the items, where the API server writes those of custom resources: a map with this name
-        that only the end of the page follows, since quotes in strings are escaped."""
-        begin = self._text.rfind(_METADATA)
-        if begin >= 0:
-            metadata, end = _DECODER.raw_decode(self._text, begin + len(_METADATA) - 1)
-            if self._text[end:].strip() == "}":
-                return metadata
-        return decoded(self._text.encode("utf-8", "surrogatepass")).get("metadata")
-
     def items(self) -> t.Iterator[JSON]:
-        """Each item. Raises ValueError where the text turns out to be no JSON."""
+        """Each item, once. Raises ValueError if one of them, or what follows them, is not JSON."""
         if self._items_begin is None:
             return
         at = self._items_begin
         while self._text[at : at + 1] != "]":
             item, at = self._value(at)
             yield item
+            del item
             at = self._next(at, "]")
-        self._read_fields(self._next(at + 1, "}"))
+        if self._read_fields(self._next(at + 1, "}")) is not None:
+            raise ValueError("a second list of items")
+
+    def _last_metadata(self) -> JSON:
+        """The metadata after the items, where the API server writes those of custom resources: the last map with
+        this name, if nothing but the end of the page follows it."""
+        begin = self._text.rfind('"metadata":{')
+        try:
+            return json.loads("{" + self._text[begin:])["metadata"]
+        except (ValueError, KeyError, RecursionError):
+            return decoded(self._text.encode("utf-8", "surrogatepass")).get("metadata")
 
     def _read_fields(self, at: int) -> int | None:
-        """Decode the fields from a position on until a list of items begins: where its first item is. None if there
-        is no such list."""
+        """Decode fields up to a list of items. Returns where its first item is, None if the page ends without such a
+        list."""
         while self._text[at : at + 1] != "}":
             name, at = self._value(at)
+            if not isinstance(name, str):
+                raise ValueError(f"{name!r} is no name of a field")
             at = self._after(":", at)
             if name == "items" and self._text[at : at + 1] == "[":
                 return self._after("[", at)
             self._fields[name], at = self._value(at)
             at = self._next(at, "}")
+        if self._after("}", at) != len(self._text):
+            raise ValueError("more follows the end")
         return None
 
     def _next(self, at: int, end: str) -> int:
         """Where the next value of a map or list is, or its end."""
         at = self._after_spaces(at)
-        return at if self._text[at : at + 1] == end else self._after(",", at)
+        if self._text[at : at + 1] == end:
+            return at
+        at = self._after(",", at)
+        if self._text[at : at + 1] == end:
+            raise ValueError(f"{end!r} follows a comma at character {at}")
+        return at
 
     def _after(self, mark: str, at: int) -> int:
         """Where the text goes on after the mark. Raises ValueError if something else is there."""
@@ -164,7 +175,6 @@ class ListPage:
 
 
 _DECODER = json.JSONDecoder()
-_METADATA = '"metadata":{'
 
 
 def shallow(value: JSON) -> JSON:

@@ -360,12 +360,12 @@ def _volumes(pod_name: str, spec: t.Mapping[str, JSON]) -> tuple[tuple[str, ...]
     claims: list[str] = []
     empty_dirs: list[str] = []
     for volume in spec.get("volumes") or ():
-        if "emptyDir" in volume:
-            empty_dirs.append(volume["name"])
-        elif "persistentVolumeClaim" in volume:
+        if "persistentVolumeClaim" in volume:
             claims.append(volume["persistentVolumeClaim"]["claimName"])
         elif "ephemeral" in volume:
             claims.append(f"{pod_name}-{volume['name']}")
+        elif volume.get("emptyDir") is not None:
+            empty_dirs.append(volume["name"])
     names = tuple(empty_dirs)
     return tuple(claims), _remembered(_names, names, names)
 

@@ -87,11 +87,22 @@ def test_null_items_of_a_list_are_no_items(server: ScriptedServer, api: ApiClien
     assert list_all(api, NODES) == Listing((), "")
 
 
-def test_items_that_turn_out_to_be_no_json_are_no_shorter_list(
-    server: ScriptedServer, api: ApiClient
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"metadata":{},"items":[{"metadata":{}}, oops]}',
+        b'{"metadata":{},"items":[{"metadata":{}}',
+        b'{"metadata":{},"items":[{"metadata":{}}]}<html>',
+    ],
+    ids=["broken", "cut off", "followed by more"],
+)
+def test_items_that_are_no_json_are_read_again_and_never_a_shorter_list(
+    server: ScriptedServer, api: ApiClient, text: bytes
 ) -> None:
-    server.plays(Reply(200, b'{"metadata":{},"items":[{"metadata":{}}, oops]}'))
-    with pytest.raises(errors.BadAnswer, match="the answer is not JSON"):
+    server.plays(_page("a", token="1"), Reply(200, text), _page("a", token="1"), _page("b"))
+    assert list_all(api, NODES).items == (_item("a"), _item("b"))
+    server.plays(Reply(200, text))
+    with pytest.raises(errors.BadAnswer, match="the items are not JSON"):
         list_all(api, NODES)
 
 

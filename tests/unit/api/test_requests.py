@@ -363,3 +363,11 @@ def test_status_of_another_form_is_an_error_without_causes(details: object) -> N
     request = errors.ApiRequest("PATCH", NODE, errors.JSON_PATCH)
     refused = errors.from_answer(request, 422, {}, json.dumps(body).encode())
     assert (refused.causes, refused.reason) == ((), "Bad?[2J")
+
+
+def test_the_status_of_a_request_that_takes_too_long_has_no_kind() -> None:
+    body = {"metadata": {}, "status": "Failure", "message": "Timeout: not completed", "code": 504}
+    request = errors.ApiRequest("GET", NODE)
+    refused = errors.from_answer(request, 504, {}, json.dumps(body).encode())
+    assert refused.is_status
+    assert "504: Timeout: not completed" in str(refused)

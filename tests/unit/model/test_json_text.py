@@ -49,7 +49,6 @@ def test_each_item_and_the_metadata_are_read(
     assert read.metadata == METADATA
     assert read.has_items
     assert list(read.items()) == items
-    assert list(read.items()) == items
 
 
 @pytest.mark.parametrize(
@@ -75,15 +74,28 @@ def test_an_item_that_is_nested_too_deeply_loses_only_the_part_that_is() -> None
     assert TOO_DEEP in json.dumps(second["c"])
 
 
+@pytest.mark.parametrize("space", [b"", b" "])
+def test_deep_metadata_of_a_template_are_not_those_of_the_page(space: bytes) -> None:
+    deep = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
+    text = b'{"items":[{"spec":{"metadata":' + deep + b'}}],"metadata":%b{"continue":"t1"}}' % space
+
+    assert ListPage(text).metadata == {"continue": "t1"}
+    with pytest.raises(ValueError, match=r"."):
+        ListPage(text[:-40])
+
+
 @pytest.mark.parametrize(
     "text",
     [
         b"",
         b"<html>",
         b"[]",
-        b'{"items":[{"a":1}',
         b'{"kind":"PodList"',
+        b'{"kind":"PodList"}}',
+        b'{[]:1,"items":[]}',
+        b'{"kind":"PodList",}',
         b'{"metadata":[1],"items":[]}',
+        b'{"items":[{"a":1}',
     ],
     ids=str,
 )
@@ -92,9 +104,20 @@ def test_text_that_is_no_page_is_refused_at_once(text: bytes) -> None:
         ListPage(text)
 
 
-@pytest.mark.parametrize("items", [b'[{"a":1}{"a":2}]', b'[{"a":1},{"a"}]', b'[{"a":1}}'])
+@pytest.mark.parametrize(
+    "items",
+    [
+        b'[{"a":1}{"a":2}]}',
+        b'[{"a":1},{"a"}]}',
+        b'[{"a":1}}}',
+        b'[{"a":1},]}',
+        b'[{"a":1}',
+        b'[{"a":1}]}{',
+        b'[{"a":1}],"items":[]}',
+    ],
+)
 def test_text_that_turns_out_to_be_no_json_is_an_error(items: bytes) -> None:
-    read = ListPage(b'{"metadata":{"continue":""},"items":' + items + b"}")
+    read = ListPage(b'{"metadata":{"continue":""},"items":' + items)
 
     with pytest.raises(ValueError, match=r"."):
         list(read.items())
