@@ -60,7 +60,7 @@ DELETIONS = {
 OUTBOUND = 2
 """Migrations that KubeVirt lets leave a node at once, by default (parallelOutboundMigrationsPerNode)."""
 
-MIGRATED = re.compile(r"\] VirtualMachine (?:\S+/)?(\S+) migrated: ")
+MIGRATED = re.compile(r" done: VirtualMachine (?:\S+/)?(\S+) migrated: ")
 CHANGED = re.compile(r"\bchanged=(\d+)")
 
 

@@ -446,7 +446,7 @@ progress:
   type: list
   elements: str
   sample:
-    - "[1/1 done] VirtualMachine shop/db1 migrated: w4 (bcn) -> w2 (scu) in 2 s"
+    - "1 of 1 done: VirtualMachine shop/db1 migrated: w4 (bcn) -> w2 (scu) in 2 s"
 finished:
   description: Whether the rollout has ended. Always true when the task returns.
   returned: always, unless the rollout could not start

@@ -663,7 +663,9 @@ def test_rollout_removes_the_undo_record_of_an_enforced_rule(shop: Shop, run_mod
     assert shop.zones() == ["zone1", "zone2", "zone3"]
     stayed = set(names) - {move["name"] for move in result["moves"]}
     assert {name for name in names if "placement.virt/undo" in shop.annotations(name)} == stayed
-    assert any(line.startswith("removed the internal annotation ") for line in result["progress"])
+    assert any(
+        line.startswith("removed the record of former constraints ") for line in result["progress"]
+    )
     rest = shop.roll(scope="not_enforced")
     assert {move["name"] for move in rest["moves"]} == stayed
     assert not any("placement.virt/undo" in shop.annotations(name) for name in names)

@@ -140,12 +140,10 @@ def ended(
         verb = _PAST[str(record.method)]
         path = places.named(record.source)
         path += f" -> {places.named(end.node)}" if end.node else ""
-        return f"[{number}/{total} done] {name} {verb}: {path} in {seconds:.0f} s"
+        return f"{number} of {total} done: {name} {verb}: {path} in {seconds:.0f} s"
     if end.outcome is Outcome.GONE:
-        return f"[{number}/{total} done] {name}: {end.reason}"
-    return (
-        f"[{number}/{total} done] {name} FAILED to {record.method}: {end.reason} ({seconds:.0f} s)"
-    )
+        return f"{number} of {total} done: {name}: {end.reason}"
+    return f"{number} of {total} done: {name} FAILED to {record.method}: {end.reason} ({seconds:.0f} s)"
 
 
 def deferred(name: str, reason: str) -> str:
@@ -194,7 +192,9 @@ def undo_records_removed(workloads: t.Sequence[str], *, check: bool) -> list[str
         return []
     removed = "would remove" if check else "removed"
     names = listed(workloads, _NAMED)
-    return [f"{removed} the internal annotation {UNDO} from {names} (clean-up)"]
+    return [
+        f"{removed} the record of former constraints ({UNDO}) from {names}: the rules are enforced"
+    ]
 
 
 def removed_constraints(candidates: t.Iterable[MovableInstance]) -> list[str]:

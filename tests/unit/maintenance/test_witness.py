@@ -145,7 +145,7 @@ def test_request_that_ends_another_object(requests: list[t.Any], wrong: str) -> 
     assert any(wrong in text for text in found) if wrong else found == []
 
 
-REPORT = "[lab] [1/1 done] VirtualMachine shop/db migrated: w1 (a) -> w2 (b) in 4 s"
+REPORT = "[lab] 1 of 1 done: VirtualMachine shop/db migrated: w1 (a) -> w2 (b) in 4 s"
 PATCH = request("patch", "nodes", "w1")
 
 

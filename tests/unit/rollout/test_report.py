@@ -113,12 +113,13 @@ def test_begun_move_is_reported() -> None:
 def test_removed_undo_records_are_named() -> None:
     assert progress.undo_records_removed([], check=False) == []
     assert progress.undo_records_removed(["Deployment lab/cache"], check=False) == [
-        "removed the internal annotation placement.virt/undo from Deployment lab/cache (clean-up)"
+        "removed the record of former constraints (placement.virt/undo) from Deployment lab/cache:"
+        " the rules are enforced"
     ]
     many = [f"Deployment lab/d{n}" for n in range(5)]
     assert progress.undo_records_removed(many, check=True) == [
-        "would remove the internal annotation placement.virt/undo from Deployment lab/d0, Deployment lab/d1,"
-        " Deployment lab/d2 and 2 more (clean-up)"
+        "would remove the record of former constraints (placement.virt/undo) from Deployment lab/d0, Deployment lab/d1,"
+        " Deployment lab/d2 and 2 more: the rules are enforced"
     ]
 
 
@@ -127,15 +128,15 @@ def test_removed_undo_records_are_named() -> None:
     [
         (
             MoveResult(Outcome.MOVED, "w2"),
-            "[1/3 done] VirtualMachine shop/db migrated: w1 (a) -> w2 (b) in 4 s",
+            "1 of 3 done: VirtualMachine shop/db migrated: w1 (a) -> w2 (b) in 4 s",
         ),
         (
             MoveResult(Outcome.FAILED, reason="guest too busy"),
-            "[1/3 done] VirtualMachine shop/db FAILED to migrate: guest too busy (4 s)",
+            "1 of 3 done: VirtualMachine shop/db FAILED to migrate: guest too busy (4 s)",
         ),
         (
             MoveResult(Outcome.GONE, reason="the instance ended before its move"),
-            "[1/3 done] VirtualMachine shop/db: the instance ended before its move",
+            "1 of 3 done: VirtualMachine shop/db: the instance ended before its move",
         ),
     ],
 )
