@@ -397,17 +397,26 @@ def table(report: DrillReport, topology: Topology) -> str:
     if report.unreadable:
         return table_text(f"unknown: {text}" for text in unreadable_texts(report.unreadable))
     impact = [drill for drill in report.drills if drill.has_impact]
+    lines = _impact_lines(report, impact, topology) if impact else []
+    return table_text([*lines, *_totals(report, impact, topology)])
+
+
+def _impact_lines(
+    report: DrillReport, impact: t.Sequence[Drill], topology: Topology
+) -> t.Iterator[str]:
+    """A row for each domain, and a line for each with its instances that are down."""
     noun, verb = _EVENT_TEXTS[report.event]
     fails = report.event == "failure"
     down = ("DOWN UNTIL FENCED", "DOWN AFTER FENCING") if fails else ("DOWN", "NOT MIGRATABLE")
     rows = [(noun.upper(), "INSTANCES", "ALL SCHEDULABLE", *down, "REASON")]
-    for drill in impact[:SHOWN_ROWS]:
+    shown = {f"{topology.name_of(x.key)} {x.domain}": x for x in impact[:SHOWN_ROWS]}
+    for domain, drill in shown.items():
         counts = (drill.min_down, len(drill.not_migratable))
         if fails:
             counts = (len(drill.down_until_fenced), drill.min_down)
         rows.append(
             (
-                f"{topology.name_of(drill.key)} {drill.domain}",
+                domain,
                 str(drill.instances_to_schedule),
                 str(drill.answer),
                 str(counts[0]),
@@ -415,31 +424,34 @@ def table(report: DrillReport, topology: Topology) -> str:
                 counted(drill.blocked) or next(iter(drill.reasons), ""),
             )
         )
-    lines = columns(rows)
+    yield from columns(rows)
     if len(impact) > SHOWN_ROWS:
-        lines.append(f"and {len(impact) - SHOWN_ROWS} more with an impact")
-    for drill in impact[:SHOWN_ROWS]:
-        lines += _instances_down(drill, f"{topology.name_of(drill.key)} {drill.domain} {verb}")
+        yield f"and {len(impact) - SHOWN_ROWS} more with an impact"
+    for domain, drill in shown.items():
+        yield from _instances_down(drill, f"{domain} {verb}")
+
+
+def _totals(report: DrillReport, impact: t.Sequence[Drill], topology: Topology) -> t.Iterator[str]:
+    """How many domains have an impact, might have one, or have none, and the worst one until it is fenced."""
+    noun, _verb = _EVENT_TEXTS[report.event]
     total, unaffected = len(report.drills), len(report.drills) - len(impact)
     uncertain = sum(not (drill.min_down or drill.not_migratable) for drill in impact)
+    certain = len(impact) - uncertain
     worst = max(report.drills, key=lambda drill: len(drill.down_until_fenced), default=None)
     fenced = worst is not None and bool(worst.down_until_fenced)
     after = " after fencing" * fenced
-    lines = lines if impact else []
-    worse = len(impact) - uncertain
-    if worse and (uncertain or not unaffected):
-        problem = "down" if fails else "down or not migratable"
-        lines.append(f"{plural(worse, noun)}: instances are {problem}")
+    if certain and (uncertain or not unaffected):
+        problem = "down" if report.event == "failure" else "down or not migratable"
+        yield f"{plural(certain, noun)}: instances are {problem}"
     if uncertain:
-        lines.append(f"{plural(uncertain, noun)}: no impact expected{after}, but not guaranteed")
+        yield f"{plural(uncertain, noun)}: no impact expected{after}, but not guaranteed"
     if unaffected or not impact:
         no_row = f" {'has' if unaffected == 1 else 'have'} no row" if impact else ""
-        lines.append(f"{unaffected} of {plural(total, noun)}{no_row}: no impact{after}")
+        yield f"{unaffected} of {plural(total, noun)}{no_row}: no impact{after}"
     if worst is not None and fenced:
         most = plural(len(worst.down_until_fenced), "VM")
         domain = f"{topology.name_of(worst.key)} {worst.domain}"
-        lines.append(f"down until fenced: up to {most}, if {domain} fails")
-    return table_text(lines)
+        yield f"down until fenced: up to {most}, if {domain} fails"
 
 
 _EVENT_TEXTS: t.Mapping[NodeEvent, tuple[str, str]] = {
