@@ -73,6 +73,15 @@ def test_terms_with_which_a_vm_started_are_enforced(spec: dict[str, t.Any]) -> N
     assert case_of(cluster).drift is None
 
 
+def test_another_value_in_a_node_term_is_a_difference() -> None:
+    cluster = Cluster()
+    ref = deployment(cluster, node_affinity({"matchExpressions": [expression(ZONE, "In", "a")]}))
+    other = node_affinity({"matchExpressions": [expression(ZONE, "In", "b")]})
+    cluster.template(ref)["spec"].update(other)
+
+    assert kinds(case_of(cluster)) == (["node affinity"], [])
+
+
 def test_another_order_is_no_difference() -> None:
     cluster = Cluster()
     ref = cluster.run("db", "n1", ALL, tier="db")

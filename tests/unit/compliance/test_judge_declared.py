@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ansible_collections.virt.placement.plugins.module_utils.lint.run import lint
 from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
@@ -81,6 +83,24 @@ def test_rule_with_node_terms_is_satisfied_beside_one_that_is_not_enforced() -> 
 
     assert rule(found, "db").verdict is Verdict.NOT_ENFORCED
     assert rule(found, "db", "shop/default/on-a").verdict is Verdict.SATISFIED
+
+
+@pytest.mark.parametrize("node", ["n1", "n3", "n5"])
+def test_foreign_term_beside_the_terms_of_a_rule_is_no_requirement(node: str) -> None:
+    """Terms are OR-ed: a node that matches those of the rule need not match the foreign one."""
+    cluster = Cluster()
+    ref = cluster.vm("db", tier="db")
+    in_zone_a = {"matchExpressions": [expression(ZONE, "In", "a"), expression(HOST, "Exists")]}
+    cluster.write(ref, "on-a", (TermLocation.NODE_TERM, in_zone_a))
+    (required,) = cluster.template(ref)["spec"]["affinity"]["nodeAffinity"].values()
+    required["nodeSelectorTerms"].append({"matchExpressions": [expression(ZONE, "In", "b")]})
+    cluster.start(ref, node)
+
+    found = of(judge(cluster.snapshot()), "db").rules
+
+    assert [(each.rule, each.verdict is Verdict.SATISFIED) for each in found] == [
+        ("shop/default/on-a", node == "n1")
+    ]
 
 
 def test_unmet_preference_that_is_not_enforced_reports_both() -> None:

@@ -103,6 +103,25 @@ def test_drill_without_impact_has_one_line() -> None:
     assert table(report, Topology.of()) == "2 of 2 drains: no impact"
 
 
+@pytest.mark.parametrize(
+    ("zones", "summary"),
+    [
+        ("ab", "2 drains: instances are down or not migratable"),
+        ("abc", "1 of 3 drains has no row: no impact"),
+    ],
+)
+def test_drains_with_an_impact_are_summed_up_only_where_all_have_one(
+    zones: str, summary: str
+) -> None:
+    made = cluster(zones)
+    for name, node in (("web-a", "n1"), ("web-b", "n2")):
+        machine(made, name, node, {"nodeSelector": {HOST: node}})
+
+    lines = table(drill(made.snapshot(), [HOST], event="drain"), Topology.of()).splitlines()
+
+    assert [line for line in lines if "drains" in line] == [summary]
+
+
 def test_drill_with_a_gap_has_no_failures() -> None:
     gap = Unreadable("pods", "", "list", "forbidden")
 

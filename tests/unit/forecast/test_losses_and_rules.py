@@ -217,6 +217,28 @@ def test_proof_that_depends_on_moving_vms_is_qualified() -> None:
     assert found.reasons[1].startswith("not proven: VMs may move to other nodes")
 
 
+@pytest.mark.parametrize(
+    ("vms", "answer"), [(7, ForecastResult.POSSIBLE), (8, ForecastResult.UNKNOWN)]
+)
+def test_sequences_of_moves_are_tried_for_seven_vms_and_for_no_more(
+    vms: int, answer: ForecastResult
+) -> None:
+    """vm1 has to make room for vm2. The others obey where they are."""
+    made = cluster("abb")
+    made.nodes["n1"]["status"]["allocatable"]["cpu"] = "1"
+    domain = {"domain": {"resources": {"requests": {"cpu": "1"}}}}
+    first, second = (machine(made, f"vm{n}", f"n{n}", domain, g="x") for n in (1, 2))
+    more = [machine(made, f"vm{n}", "n3", domain, g="x") for n in range(3, vms + 1)]
+
+    found = written(
+        made, pinned(first, "a", "b"), pinned(second, "a"), *(pinned(ref, "b") for ref in more)
+    )
+
+    assert [left.instance.name for left in found.skipped] == ["vm2"]
+    assert found.answer is answer
+    assert any("the search has a limit" in text for text in found.reasons) is (vms > 7)
+
+
 @pytest.mark.parametrize("others", [False, True])
 def test_repair_that_needs_a_move_of_another_vm_is_not_called_impossible(others: bool) -> None:
     """vm1 obeys where it is, in the only room for vm2. Once it makes that room both are well."""

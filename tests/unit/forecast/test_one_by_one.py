@@ -4,9 +4,16 @@
 
 from __future__ import annotations
 
+import typing as t
+
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
+from ansible_collections.virt.placement.plugins.module_utils.forecast.simulation import (
+    PendingPod,
+    PlacementSimulation,
+)
+from ansible_collections.virt.placement.plugins.module_utils.scheduler.framework import pod_key
 from tests.unit.compliance.cluster import affinity, selector, spread
 from tests.unit.planning.scenes import (
     HOST,
@@ -18,6 +25,8 @@ from tests.unit.planning.scenes import (
     lost,
     machine,
 )
+from tests.unit.scheduler import builders
+from tests.unit.scheduler.builders import REQUIRED, term
 
 
 def spread_over_three(on_the_lost: int) -> Cluster:
@@ -94,3 +103,37 @@ def test_drain_of_many_pods_places_those_that_have_room() -> None:
 
     assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 45)
     assert len(found.moves) == 30
+
+
+def test_pod_of_a_deployment_is_created_when_the_one_before_it_terminates() -> None:
+    """By affinity it goes to the node of that one, which counts for affinity until it has gone."""
+    spec: dict[str, t.Any] = {
+        "affinity": {"podAffinity": {REQUIRED: [term({"app": "db"}, HOST)]}},
+        **spread(HOST, app="db"),
+    }
+    old = builders.pod("old", "n1", labels={"app": "db"}, **spec)
+    new = builders.pod("new", labels={"app": "db"}, **spec)
+    free = builders.index([builders.node("n1"), builders.node("n2")])
+    simulation = PlacementSimulation(free, [PendingPod(new, old, "recreate")], ended=[old])
+
+    open_to = []
+    with simulation.ended_present():
+        for _phase in ("runs", "terminates", "has gone"):
+            open_to.append(simulation.table.names_of(simulation.open_nodes(0)))
+            if simulation.can_advance(0):
+                simulation.advance(0)
+
+    assert open_to == [(), ("n1",), ("n1", "n2")]
+
+
+def test_source_of_a_migration_goes_with_its_placement_again_once_none_are_to_stay() -> None:
+    old = builders.pod("old", "n1", labels={"app": "db"})
+    new = builders.pod("new", labels={"app": "db"}, **spread(HOST, app="db"))
+    placed = builders.index([builders.node("n1"), builders.node("n2")], [old])
+    simulation = PlacementSimulation(placed, [PendingPod(new, old, "migrate")])
+
+    with simulation.ended_present():
+        simulation.place(0, "n2")
+        assert pod_key(old) in placed
+    simulation.place(0, "n2")
+    assert pod_key(old) not in placed

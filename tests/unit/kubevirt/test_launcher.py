@@ -47,6 +47,7 @@ def test_overhead_has_a_page_table_for_requested_memory_only() -> None:
         ({"launchSecurity": {"sev": {}}}, 256),
         ({"cpu": {"dedicatedCpuPlacement": True}}, 100),
         ({"devices": {"autoattachGraphicsDevice": False}}, -32),
+        ({"devices": {"interfaces": [{"name": "default", "passtBinding": {}}]}}, 250),
     ],
 )
 def test_overhead_of_devices(domain: JSON, mebibytes: int) -> None:
@@ -103,9 +104,33 @@ def test_container_disk_requests_more_beside_dedicated_cpus(
     assert (requests["cpu"], requests["memory"] // 10**9) == expected
 
 
+@pytest.mark.parametrize(
+    ("devices", "of_cluster", "logs"),
+    [
+        ({}, {}, True),
+        ({}, {"disableSerialConsoleLog": {}}, False),
+        ({"logSerialConsole": False}, {}, False),
+        ({"logSerialConsole": True}, {"disableSerialConsoleLog": {}}, True),
+        ({"logSerialConsole": True, "autoattachSerialConsole": False}, {}, False),
+    ],
+)
+def test_vm_decides_before_the_cluster_whether_its_console_is_logged(
+    devices: JSON, of_cluster: JSON, logs: bool
+) -> None:
+    platform = Platform(kubevirt="v1.8.4", configuration={"virtualMachineOptions": of_cluster})
+    initial = launcher_containers(spec(devices=devices), platform)["initContainers"]
+    assert any(each.get("restartPolicy") == "Always" for each in initial) is logs
+
+
 def test_page_size_that_is_no_quantity_is_requested_as_it_stands() -> None:
     domain = {"memory": {"hugepages": {"pageSize": "x"}}}
     assert launcher_requests({"domain": domain}, Platform())["hugepages-x"] == 0
+
+
+def test_devices_of_one_name_are_requested_together() -> None:
+    devices = {"gpus": [{"deviceName": "a/b"}] * 2, "hostDevices": [{"deviceName": "a/c"}]}
+    requests = compute_requests(spec(devices=devices), KUBEVIRT)
+    assert (requests["a/b"], requests["a/c"]) == (2 * 10**9, 10**9)
 
 
 def test_emulated_vms_need_no_kvm() -> None:

@@ -127,6 +127,15 @@ def test_gt_and_lt_contradict_where_no_integer_lies_between(
     assert ("unsatisfiable" in offline(cluster)) is not satisfiable
 
 
+def test_node_without_a_label_satisfies_exclusions_of_its_values() -> None:
+    cluster = Cluster()
+    absent, other = expression("gpu", "DoesNotExist"), expression("gpu", "NotIn", "old")
+    cluster.run("db", "n1", node_affinity({"matchExpressions": [absent, other]}))
+
+    for found in (online(cluster), offline(cluster)):
+        assert "unsatisfiable" not in found
+
+
 def test_one_of_or_ed_terms_is_enough() -> None:
     cluster = Cluster()
     never = {"matchExpressions": [expression(ZONE, "In", "a"), expression(ZONE, "In", "b")]}

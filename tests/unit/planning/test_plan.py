@@ -8,6 +8,10 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving import (
+    MIGRATION,
+    RESTART,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Plan
 from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
@@ -309,6 +313,18 @@ def test_vm_without_a_node_is_skipped_in_the_words_of_kube_scheduler() -> None:
     assert "1 node(s) didn't match pod anti-affinity rules" in skipped.reason
 
 
+def test_node_where_another_vm_would_violate_its_new_rule_is_not_called_the_source() -> None:
+    cluster = Cluster("ab")
+    cluster.run("a", "n1", in_zones("b"), tier="web")
+    ref = cluster.run("b", "n2", {"nodeSelector": {ZONE: "b"}})
+    cluster.template(ref)["spec"].update(anti_affinity(apart(tier="web")))
+
+    (skipped,) = plan_of(cluster).skipped
+
+    assert skipped.instance.name == "a"
+    assert "0/2 nodes are available: 1 node(s) would violate a rule, " in skipped.reason
+
+
 def test_two_vms_that_block_each_other_are_named_with_the_remediation() -> None:
     cluster = Cluster("ab")
     cluster.run("a", "n1", in_zones("b"), tier="db")
@@ -406,3 +422,19 @@ def test_reason_names_the_staged_change_that_holds_a_restart_back() -> None:
 
     assert "add migrate to allow" in skipped.reason
     assert "domain.memory.guest" in skipped.reason
+
+
+@pytest.mark.parametrize(("reached", "effect"), [(True, MIGRATION), (False, RESTART)])
+def test_vmi_without_a_label_that_its_rule_selects_by_needs_a_restart(
+    reached: bool, effect: str
+) -> None:
+    cluster = Cluster()
+    ref = cluster.run("db", "n1")
+    apart_from_db = (TermLocation.ANTI_AFFINITY, apart(tier="db"))
+    cluster.write(ref, "apart", apart_from_db, (TermLocation.LABEL, {"key": "tier", "value": "db"}))
+    cluster.propagate(ref)
+    cluster.machines["db"]["metadata"]["labels"] = {"tier": "db"} if reached else {}
+
+    (vm,) = movable_instances(cluster.snapshot(), SHOP)
+
+    assert vm.takes_effect == effect

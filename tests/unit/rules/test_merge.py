@@ -7,15 +7,18 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
+from ansible_collections.virt.placement.plugins.module_utils.model.write import Write
 from ansible_collections.virt.placement.plugins.module_utils.rules.merge import Merged
+from ansible_collections.virt.placement.plugins.module_utils.rules.plan import RulesPlan
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 
-from .builders import applied, plan, snapshot, vm, workload
+from .builders import applied, plan, running, snapshot, vm, workload
 
 JSON = t.Any
 ZONE = "topology.kubernetes.io/zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 DB = {"name": "r", "workloads": [{"name": "db"}]}
+TIER = {"label": {"tier": "api"}}
 
 
 def in_zones(*zones: str) -> JSON:
@@ -97,3 +100,35 @@ def test_taking_out_an_expression_that_is_gone_already_changes_no_term() -> None
 
     assert taken_out.after == node_affinity(in_zones("b"))
     assert taken_out.locations == frozenset()
+
+
+def label_writes(carrier: Workload, **options: t.Any) -> tuple[RulesPlan, Write]:
+    """A plan about the label tier of a running VM, and its write of the VMI."""
+    planned = plan(snapshot(carrier, run=[running(carrier)]), {**DB, **TIER}, **options)
+    (write,) = (x for x in planned.writes if x.target.kind == "VirtualMachineInstance")
+    return planned, write
+
+
+def labelled(**labels: str) -> JSON:
+    return {"metadata": {"name": "db", "uid": "vmi-db", "labels": labels}}
+
+
+def test_label_is_set_on_a_vmi_whose_labels_have_changed_since() -> None:
+    planned, write = label_writes(vm("db"))
+
+    again = planned.recompute(write, labelled(team="x"))
+
+    assert again is not None
+    assert applied(labelled(team="x"), again) == labelled(team="x", tier="api")
+    assert planned.recompute(write, labelled(team="x", tier="api")) is None
+
+
+def test_label_is_taken_off_a_vmi_whose_labels_have_changed_since() -> None:
+    carrier = workload(after(vm("db"), {**DB, **TIER}))
+    planned, write = label_writes(carrier, state="absent")
+
+    again = planned.recompute(write, labelled(team="x", tier="api"))
+
+    assert again is not None
+    assert applied(labelled(team="x", tier="api"), again) == labelled(team="x")
+    assert planned.recompute(write, labelled(team="x")) is None

@@ -81,10 +81,13 @@ def test_missing_selector_and_empty_selector_have_different_meanings() -> None:
     assert not marks[0].has_same_effect(marks[1])
 
 
-def test_defaults_of_the_api_are_filled_in() -> None:
+@pytest.mark.parametrize(
+    "written", [{"key": "x", "value": ""}, {"key": "x", "operator": "Equal", "effect": ""}]
+)
+def test_defaults_of_the_api_are_filled_in(written: JSON) -> None:
     short = {"key": "x", "operator": "Equal"}
     assert Fingerprint.of(TermLocation.TOLERATION, short).has_same_effect(
-        Fingerprint.of(TermLocation.TOLERATION, {"key": "x", "value": ""})
+        Fingerprint.of(TermLocation.TOLERATION, written)
     )
 
 

@@ -293,6 +293,10 @@ _WITHOUT_KEY = {
             "rules[0] r, terms.affinity.podAntiAffinity."
             "requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: can not be empty",
         ),
+        (
+            {"name": "r", **WHO, "label": {"a": "b"}, "preferred": True},
+            "rules[0] r, preferred: needs a rule type: a label alone prefers nothing",
+        ),
     ],
 )
 def test_one_mistake_is_one_fault(rule: t.Any, fault: str) -> None:

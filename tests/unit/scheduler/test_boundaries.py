@@ -178,6 +178,17 @@ def test_anti_affinity_reaches_the_namespaces_of_the_term(
     assert cluster.feasible_nodes(pod("new", affinity=affinity)) == expected
 
 
+def test_namespace_selector_of_a_new_pod_leaves_out_namespaces_without_an_object() -> None:
+    """That of a placed pod is evaluated for such a namespace, as for one that has no labels."""
+    no_team = {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}
+    affinity = {"podAntiAffinity": {REQUIRED: [term(WEB, namespaceSelector=no_team)]}}
+    elsewhere = {"namespace": "bank"}
+    beside = index(NODES[:2], [pod("w1", "n1", labels=WEB, metadata=elsewhere)])
+    before = index(NODES[:2], [pod("w1", "n1", affinity=affinity)])
+    assert beside.feasible_nodes(pod("new", affinity=affinity)) == ("n1", "n2")
+    assert before.feasible_nodes(pod("new", labels=WEB, metadata=elsewhere)) == ("n2",)
+
+
 @pytest.mark.parametrize(("weight", "valid"), [(0, False), (1, True), (100, True), (101, False)])
 def test_weight_from_1_to_100_is_valid(weight: int, valid: bool) -> None:
     preferred = {"weight": weight, "podAffinityTerm": term(WEB)}
