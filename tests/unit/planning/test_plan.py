@@ -313,6 +313,17 @@ def test_vm_without_a_node_is_skipped_in_the_words_of_kube_scheduler() -> None:
     assert "1 node(s) didn't match pod anti-affinity rules" in skipped.reason
 
 
+def test_node_without_a_hostname_label_is_called_the_source_of_the_migration_from_it() -> None:
+    """No anti-affinity over host names keeps the target off it."""
+    cluster = Cluster("ab")
+    cluster.run("a", "n1", node_affinity({"matchExpressions": [expression(ZONE, "In", "a")]}))
+    del cluster.nodes["n1"]["metadata"]["labels"][HOST]
+
+    (skipped,) = plan_of(cluster, scope="all").skipped
+
+    assert "1 node(s) were the source of the migration" in skipped.reason
+
+
 def test_node_where_another_vm_would_violate_its_new_rule_is_not_called_the_source() -> None:
     cluster = Cluster("ab")
     cluster.run("a", "n1", in_zones("b"), tier="web")
