@@ -16,6 +16,7 @@ Whether a failed request is sent again:
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import re
@@ -170,9 +171,7 @@ class ApiClient:
 
     def get_page(self, path: str, params: Params, *, accept: str = PLAIN) -> ListPage:
         """A page of a list. Its items are decoded later, and may turn out to be no JSON."""
-        headers = {"Accept": accept}
-        request = ApiRequest("GET", path)
-        page = self._send_with_retries(request, target(path, params), headers, None, ListPage)
+        page = self._answer(ApiRequest("GET", path), params, None, accept, ListPage)
         self.deadline.progress()
         return page
 
@@ -219,23 +218,29 @@ class ApiClient:
     def _json(
         self, request: ApiRequest, params: Params | None, body: JSON = None, *, accept: str = PLAIN
     ) -> JSON:
+        decode = _object if request.reads else _object_or_nothing
+        return self._answer(request, params, body, accept, decode)
+
+    def _answer(
+        self,
+        request: ApiRequest,
+        params: Params | None,
+        body: JSON,
+        accept: str,
+        decode: t.Callable[[bytes], _Answer],
+    ) -> _Answer:
+        """What `decode` makes of the answer; it raises ValueError for a text that is not JSON."""
         headers = {"Accept": accept}
         data = None
         if body is not None:
             data = json.dumps(body, separators=(",", ":")).encode()
             headers["Content-Type"] = request.content_type or PLAIN
-        decode = _object if request.reads else _object_or_nothing
-        return self._send_with_retries(request, target(request.path, params), headers, data, decode)
+        url = target(request.path, params)
+        send = functools.partial(self._send_once, request, url, headers, data, decode)
+        return self._with_retries(request, send)
 
-    def _send_with_retries(
-        self,
-        request: ApiRequest,
-        url: str,
-        headers: t.Mapping[str, str],
-        body: bytes | None,
-        decode: t.Callable[[bytes], _Answer],
-    ) -> _Answer:
-        """What `decode` makes of the answer; it raises ValueError for a text that is not JSON."""
+    def _with_retries(self, request: ApiRequest, send: t.Callable[[], _Answer]) -> _Answer:
+        """The result of `send`, which sends the request once."""
         began = self.deadline.now()
         last: ApiError | None = None
         renewed = False
@@ -247,7 +252,7 @@ class ApiClient:
             session = self.transport.session
             try:
                 self.counts.sent(request, attempt > 1)
-                return self._send_once(request, url, headers, body, decode)
+                return send()
             except Unauthorized:
                 if renewed:
                     raise

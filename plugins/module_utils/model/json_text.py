@@ -31,7 +31,7 @@ ANNOTATION_SIZE_LIMIT = 256 * 1024
 ANNOTATION_DEPTH_LIMIT = 32
 """Maps and lists inside each other. The deepest that is written here is the affinity of an undo record: 11."""
 
-_TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+_TOKENS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 
 
 class DamagedAnnotation(ValueError):
@@ -67,12 +67,17 @@ def cut(text: str, size: int) -> str:
     return text[: bisect_right(list(ends), size)]
 
 
-def decoded(text: bytes) -> JSON:
+def decoded(text: bytes | str) -> JSON:
     """The value of a JSON text; each part of it that is too deep is TOO_DEEP. Raises ValueError."""
     try:
         return json.loads(text)
     except RecursionError:
-        return json.loads(_shallow_text(text))
+        return json.loads(_shallow_text(text if isinstance(text, str) else _characters(text)))
+
+
+def _characters(text: bytes) -> str:
+    """The text as json.loads takes it: half of a UTF-16 pair is a character, too."""
+    return text.decode("utf-8", "surrogatepass")
 
 
 class ListPage:
@@ -85,7 +90,7 @@ class ListPage:
     def __init__(self, text: bytes) -> None:
         """Decode what is before the items, and the metadata. Raises ValueError for a text that is no JSON object as
         far as that."""
-        self._text = text.decode("utf-8", "surrogatepass")
+        self._text = _characters(text)
         self._fields: dict[str, JSON] = {}
         self._items_begin = self._read_fields(self._after("{", 0))
         if "metadata" not in self._fields and self.has_items:
@@ -124,7 +129,7 @@ class ListPage:
         try:
             return json.loads("{" + self._text[begin:])["metadata"]
         except (ValueError, KeyError, RecursionError):
-            return decoded(self._text.encode("utf-8", "surrogatepass")).get("metadata")
+            return decoded(self._text).get("metadata")
 
     def _read_fields(self, at: int) -> int | None:
         """Decode fields up to a list of items. Returns where its first item is, None if the page ends without such a
@@ -169,8 +174,7 @@ class ListPage:
         try:
             return _DECODER.raw_decode(self._text, at)
         except RecursionError:
-            rest = self._text[at:].encode("utf-8", "surrogatepass")
-            self._text = _shallow_text(rest).decode("utf-8", "surrogatepass")
+            self._text = _shallow_text(self._text[at:])
             return _DECODER.raw_decode(self._text)
 
 
@@ -216,19 +220,20 @@ def _cut(value: JSON, levels: int) -> JSON:
     return [_cut(inner, levels - 1) for inner in value]
 
 
-def _shallow_text(text: bytes) -> bytes:
+def _shallow_text(text: str) -> str:
+    """The text with TOO_DEEP for each part that is too deep."""
     parts = []
     depth = kept = 0
     for token in _TOKENS.finditer(text):
         character = token[0]
-        if character in (b"[", b"{"):
+        if character in ("[", "{"):
             depth += 1
             if depth == DEPTH_LIMIT + 1:
                 parts.append(text[kept : token.start()])
                 kept = len(text)
-        elif character in (b"]", b"}"):
+        elif character in ("]", "}"):
             if depth == DEPTH_LIMIT + 1:
-                parts.append(json.dumps(TOO_DEEP).encode())
+                parts.append(json.dumps(TOO_DEEP))
                 kept = token.end()
             depth -= 1
-    return b"".join((*parts, text[kept:]))
+    return "".join((*parts, text[kept:]))
