@@ -39,10 +39,6 @@ RETRIED = 3
 planes share the processor, a deadline of a test can pass. The summary names the tests."""
 
 
-LAST = ("bench", "rights")
-"""Steps after the lanes: one that measures, and one about all before it."""
-
-
 class Step(t.NamedTuple):
     name: str
     saying: str
@@ -112,24 +108,27 @@ def main() -> int:
     started = time.monotonic()
     results: list[Result] = []
     for lanes in stages(names):
-        steps_of_lanes = [[known[name] for name in lane] for lane in lanes]
+        labelled = len(lanes) > 1
         with ThreadPoolExecutor(len(lanes)) as pool:
-            done = pool.map(_run_lane, steps_of_lanes, [len(lanes) > 1] * len(lanes))
-        found = [result for lane in done for result in lane]
-        results += [_retry(result) for result in found] if len(lanes) > 1 else found
+            running = [
+                pool.submit(_run_lane, [known[name] for name in lane], labelled) for lane in lanes
+            ]
+        done = [result for lane in running for result in lane.result()]
+        results += [_retry(result) for result in done] if labelled else done
     return _summary(results, time.monotonic() - started)
 
 
 def stages(names: list[str]) -> list[list[list[str]]]:
     """What runs when: stages one after the other, the lanes of a stage at the same time, and the steps of a lane one
-    after the other."""
-    lanes = [[name for name in lane if name in names] for lane in LANES]
-    beside = [name for lane in lanes for name in lane]
-    found = [[[name]] for name in names if name not in beside]
-    if beside:
-        before = next((n for n, ((name,),) in enumerate(found) if name in LAST), len(found))
-        found.insert(before, [lane for lane in lanes if lane])
-    return found
+    after the other. The lanes run where the first of their steps is named."""
+    lanes = [chosen for lane in LANES if (chosen := [name for name in lane if name in names])]
+    in_lanes = {name for lane in lanes for name in lane}
+    first = next((name for name in names if name in in_lanes), "")
+    return [
+        lanes if name == first else [[name]]
+        for name in names
+        if name == first or name not in in_lanes
+    ]
 
 
 def _run_lane(lane: t.Sequence[Step], labelled: bool) -> list[Result]:
