@@ -74,9 +74,9 @@ def all_ready(api: AdminApi, cluster: Cluster) -> bool:
     return ready == set(taints)
 
 
-def is_ready(node: Object) -> bool:
-    """Whether the Ready condition of a Node is True."""
-    conditions = node.get("status", {}).get("conditions", ())
+def is_ready(manifest: Object) -> bool:
+    """Whether the Ready condition of a Node or a Pod is True."""
+    conditions = manifest.get("status", {}).get("conditions", ())
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 

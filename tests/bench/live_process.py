@@ -35,7 +35,7 @@ PAGE = "500"
 
 class Measured(t.NamedTuple):
     """Seconds from the import of the module to its end; seconds on the processor of the whole process,
-    and of it after the last page of a list; megabytes at the peak; lengths and numbers of the result."""
+    and of it after the last list was read; megabytes at the peak; lengths and numbers of the result."""
 
     seconds: float
     cpu: float

@@ -18,6 +18,7 @@ import requests
 
 from sandbox import ApiFailure, Sandbox, layout, objects, processes
 from sandbox.namespaces import delete_namespace
+from sandbox.nodes import is_ready
 from sandbox.pytest_plugin import MakeNamespace
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -287,11 +288,6 @@ def test_subresource_rights_are_those_of_virt_api_too(
 def test_no_token_no_access(plain: Sandbox) -> None:
     answer = requests.get(f"{plain.url}/api/v1/nodes", verify=str(plain.ca_file), timeout=10)
     assert answer.status_code in (401, 403)
-
-
-def is_ready(pod: dict[str, t.Any]) -> bool:
-    conditions = pod["status"].get("conditions") or []
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 def is_running(instance: dict[str, t.Any]) -> bool:

@@ -135,15 +135,15 @@ def ended(
     seconds: float,
     places: NodeDescriptions,
 ) -> str:
-    name = short(record.workload, record.instance)
+    done = f"{number} of {total} done: {short(record.workload, record.instance)}"
     if end.outcome is Outcome.MOVED:
         verb = _PAST[str(record.method)]
         path = places.named(record.source)
         path += f" -> {places.named(end.node)}" if end.node else ""
-        return f"{number} of {total} done: {name} {verb}: {path} in {seconds:.0f} s"
+        return f"{done} {verb}: {path} in {seconds:.0f} s"
     if end.outcome is Outcome.GONE:
-        return f"{number} of {total} done: {name}: {end.reason}"
-    return f"{number} of {total} done: {name} FAILED to {record.method}: {end.reason} ({seconds:.0f} s)"
+        return f"{done}: {end.reason}"
+    return f"{done} FAILED to {record.method}: {end.reason} ({seconds:.0f} s)"
 
 
 def deferred(name: str, reason: str) -> str:
