@@ -67,7 +67,7 @@ def _turn(sandbox: Sandbox, task: list[dict[str, t.Any]], labels: Labels) -> Tur
     return turns_of.take(
         task,
         sandbox.kubeconfig("labeler"),
-        bare=lambda: floor.patch_all(sandbox, _patches(labels)),
+        bare=lambda: floor.patch_all(sandbox, _patches(labels), "labeler"),
         look=lambda: _set_on(sandbox),
         restore=lambda: _take_away(sandbox, labels),
     )

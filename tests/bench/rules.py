@@ -86,7 +86,7 @@ def _turn(
     return turns_of.take(
         task,
         sandbox.kubeconfig("mover"),
-        bare=lambda: floor.patch_all(sandbox, patches),
+        bare=lambda: floor.patch_all(sandbox, patches, "mover"),
         look=look,
         restore=lambda: _restore(sandbox, before),
     )
