@@ -1,12 +1,38 @@
 # Copyright (c) 2026, virt.placement contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find the kubeconfig on the controller, then run the module."""
+"""Make the forecast that a task asks for, then run the module.
+
+A forecast is a third of the code of this collection, and Ansible would send it with every task that writes
+rules if the module made it.
+"""
 
 from __future__ import annotations
 
-from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import KubeconfigAction
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import FORECAST_RESULT
+from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import (
+    KubeconfigAction,
+    Result,
+)
+
+FORECAST = "virt.placement.forecast_info"
+
+_OF_RULES_ALONE = ("workload_rollout", "fail_on_forecast", "forecast")
+"""Options that forecast_info does not have."""
 
 
 class ActionModule(KubeconfigAction):
     """The action plugin of virt.placement.rules."""
+
+    def _work(self, task_vars: Result) -> Result:
+        arguments = dict(self._task.args)
+        asked = arguments.get("fail_on_forecast") and not arguments.get("forecast")
+        if asked and arguments.get("state") != "absent":
+            question = {k: v for k, v in arguments.items() if k not in _OF_RULES_ALONE}
+            if not self._task.check_mode:  # rules assumes labels in check mode only
+                question.pop("assume_node_labels", None)
+            forecast = self._run_module(question, task_vars, FORECAST)
+            if forecast.get("failed"):
+                return forecast
+            arguments["forecast"] = {name: forecast[name] for name in FORECAST_RESULT}
+        return self._run_module(arguments, task_vars)

@@ -118,6 +118,13 @@ reasons:
   elements: str
   sample:
     - "4 VMs (web-a, web-b, web-c, web-d) need 4 different zones (anti-affinity), and only 3 (a, b, c) are feasible"
+worsened_by_rules:
+  description:
+    - Whether the forecast of the same workloads without O(rules) would be better.
+    - If not, the problem exists without the rules.
+  returned: success
+  type: bool
+  sample: true
 instances_to_schedule:
   description: How many instances need a node. Those of them that are pending now are included.
   returned: success

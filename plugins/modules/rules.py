@@ -208,7 +208,7 @@ options:
     default: refuse
   fail_on_forecast:
     description:
-      - Makes a forecast of the rules as M(virt.placement.forecast_info) does, and fails before the task writes if the
+      - Makes a forecast of the rules with M(virt.placement.forecast_info), and fails before the task writes if the
         forecast is in this list. With an empty list no forecast is made.
       - Without a forecast, only findings refuse rules, for example if a rule keeps more VMs apart than there are zones.
         A forecast also considers requests, volumes, and whether VMs can be moved. It reads all pods of the cluster.
@@ -218,6 +218,11 @@ options:
     elements: str
     choices: [possible, impossible, unknown]
     default: []
+  forecast:
+    description:
+      - What M(virt.placement.forecast_info) returned for the same rules, for O(fail_on_forecast). If it is not given,
+        the task makes the forecast.
+    type: dict
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - virt.placement.attributes
@@ -597,6 +602,7 @@ def main() -> None:
                 "default": [],
                 "choices": ["possible", "impossible", "unknown"],
             },
+            forecast={"type": "dict"},
             **ASSUME_NODE_LABELS,
         ),
         supports_check_mode=True,

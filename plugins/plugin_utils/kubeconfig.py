@@ -59,13 +59,15 @@ class KubeconfigAction(ActionBase):
         """What comes of the task."""
         return self._run_module(dict(self._task.args), task_vars)
 
-    def _run_module(self, arguments: Result, task_vars: Result) -> Result:
-        """Run the module once, with the file that its kubeconfig names."""
+    def _run_module(
+        self, arguments: Result, task_vars: Result, module: str | None = None
+    ) -> Result:
+        """Run the task's module, or another one, once, with the file that its kubeconfig names."""
         try:
             self._find_kubeconfig(arguments)
         except AnsibleError as error:
             return {"failed": True, "msg": str(error)}
-        ran: Result = self._execute_module(module_args=arguments, task_vars=task_vars)
+        ran: Result = self._execute_module(module, module_args=arguments, task_vars=task_vars)
         self._remove_tmp_path(self._connection._shell.tmpdir)
         return ran
 

@@ -214,3 +214,49 @@ def test_check_mode_shows_labels_rules_and_moves_where_no_node_has_the_label(
     assert len(moves) == 2, planned.stdout
     assert not [line for line in moves if "placement_apply_allow" in line]
     assert planned.changed == 2, planned.stdout
+
+
+RULES_TASK = """
+- name: Write rules by the module alone
+  hosts: localhost
+  gather_facts: false
+  vars:
+    ansible_python_interpreter: "{{ ansible_playbook_python }}"
+  tasks:
+    - name: Write
+      virt.placement.rules:
+        namespace: "{{ namespace }}"
+        rules: "{{ rules }}"
+        fail_on_forecast: [impossible]
+"""
+
+
+def test_the_module_rules_makes_its_own_forecast(
+    shop: Shop, stage: Stage, tmp_path: pathlib.Path
+) -> None:
+    """Two VMs of one node that no rollout may move."""
+    start_in_one_zone(shop, "m0", "m1")
+    for name in ("m0", "m1"):
+        label = {"metadata": {"labels": {"placement.virt/do-not-move": "true"}}}
+        shop.api.patch(shop.path("VirtualMachine", name), label)
+    playbook = tmp_path / "rules.yml"
+    playbook.write_text(RULES_TASK)
+    rule = {"name": "apart", "workloads": ["m0", "m1"], "keep_apart": "zone"}
+    mark = shop.sandbox.audit.mark()
+
+    refused, checked = (
+        stage.play(str(playbook), rules_of(shop, rule), identity="mover", check=check)
+        for check in (False, True)
+    )
+    untouched = shop.sandbox.audit.writes(since=mark)
+    made = stage.play(str(playbook), rules_of(shop, {**rule, "preferred": True}), identity="mover")
+
+    for result in (refused, checked):
+        assert result.rc != 0, result.stdout
+        assert failure(result)[0].startswith("the forecast of these rules is impossible: ")
+    assert untouched == []
+    assert (made.rc, made.changed) == (0, 1), made.stdout
+
+
+def rules_of(shop: Shop, rule: dict[str, t.Any]) -> dict[str, t.Any]:
+    return {"namespace": shop.namespace, "rules": [rule]}

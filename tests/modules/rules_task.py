@@ -9,7 +9,7 @@ import copy
 import json
 import typing as t
 
-from ansible_collections.virt.placement.plugins.modules import rules
+from ansible_collections.virt.placement.plugins.modules import forecast_info, rules
 from sandbox import Sandbox, objects
 from tests.conftest import RunModule
 
@@ -61,6 +61,18 @@ class RulesTask:
             **options,
         }
         return self._run(rules.main, params, check=check, diff=diff)
+
+    def after_forecast(
+        self, rule: dict[str, t.Any], *, check: bool = False, **options: t.Any
+    ) -> dict[str, t.Any]:
+        """Run the module with a rule and its forecast, as the action plugin does."""
+        params = {
+            "kubeconfig": str(self.sandbox.kubeconfig("mover")),
+            "namespace": self.namespace,
+            "rules": [rule],
+        }
+        forecast = self._run(forecast_info.main, params)
+        return self(rule, check=check, forecast=forecast, **options)
 
     def create(self, manifest: JSON) -> JSON:
         manifest = copy.deepcopy(manifest)

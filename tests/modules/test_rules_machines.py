@@ -336,11 +336,11 @@ def test_rules_whose_own_forecast_is_impossible_are_refused(task: RulesTask) -> 
     rule = {"name": "apart", "workloads": ["a", "b"], "keep_apart": "zone"}
     start = task.sandbox.audit.mark()
 
-    refused = task(rule, fail_on_forecast=["impossible"])
-    checked = task(rule, check=True, fail_on_forecast=["impossible"])
+    refused = task.after_forecast(rule, fail_on_forecast=["impossible"])
+    checked = task.after_forecast(rule, check=True, fail_on_forecast=["impossible"])
     untouched = task.sandbox.audit.writes(since=start)
     written = task(rule)
-    again = task({**rule, "preferred": True}, fail_on_forecast=["impossible"])
+    again = task.after_forecast({**rule, "preferred": True}, fail_on_forecast=["impossible"])
 
     assert "the forecast of these rules is impossible" in refused["msg"]
     assert "do-not-move" in refused["msg"]

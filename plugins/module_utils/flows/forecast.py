@@ -14,6 +14,7 @@ from ..forecast.change import (
     Scale,
     what_if,
 )
+from ..forecast.decide import WORSE, ForecastResult
 from ..forecast.eviction import ENDING_STRATEGIES, NodeEvent
 from ..forecast.forecast import estimates, forecast
 from ..forecast.result import Forecast
@@ -25,7 +26,7 @@ from ..lint.run import lint_of_writes
 from ..model.findings import Finding, InputError, InvalidInput
 from ..model.input import InputReader, by_likeness, nearest
 from ..model.json_pointer import JSON
-from ..model.kinds import KINDS, SCALABLE_KINDS
+from ..model.kinds import FORECAST_KINDS, KINDS, SCALABLE_KINDS
 from ..model.objects import Ref
 from ..model.plan import move_as_json, skipped_as_json
 from ..model.rendering import as_json
@@ -33,7 +34,7 @@ from ..model.snapshot import Snapshot
 from ..model.topology import Topology, UndeclaredKey
 from ..rules.plan import ExtraFindings, RulesPlan, RulesRequest
 from ..view.label_input import NodeLabels, assumed_node_labels, label_key, with_node_labels
-from .rules import forecast_scope, plan_with_instance_types, rules_request, scope_of
+from .rules import plan_with_instance_types, rules_request, scope_of
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -45,7 +46,11 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     question = read_question(module.params, api, topology)
     result = _forecast(question, topology)
     warn_unreadable(module.warn, result.unreadable)
-    return {**_forecast_as_json(result), **question.findings_as_json(module.warn, result.findings)}
+    return {
+        **_forecast_as_json(result),
+        "worsened_by_rules": _worsened_by_rules(question, result, topology),
+        **question.findings_as_json(module.warn, result.findings),
+    }
 
 
 def _forecast_as_json(forecast: Forecast) -> dict[str, JSON]:
@@ -88,10 +93,11 @@ class Question:
         plan = self.plan is not None and (self.plan.writes or self.plan.members)
         return bool(self.unavailable or self.scale or plan)
 
-    def change(self) -> ChangedCluster:
+    def change(self, *, with_rules: bool = True) -> ChangedCluster:
+        """Without the rules it is still about their workloads."""
         return what_if(
             self.before,
-            writes=self.plan.writes if self.plan is not None else (),
+            writes=self.plan.writes if self.plan is not None and with_rules else (),
             members=self.plan.members if self.plan is not None else frozenset(),
             lost_nodes=self.unavailable,
             event=self.request.event,
@@ -198,6 +204,11 @@ def _scope(request: ForecastRequest, rules: RulesRequest | None) -> ReadScope:
     return forecast_scope(tuple(sorted(namespaces)))
 
 
+def forecast_scope(namespaces: tuple[str, ...] | None) -> ReadScope:
+    """What a forecast needs: each pod takes room on its node, and some keep others out."""
+    return ReadScope(namespaces, FORECAST_KINDS, migrations="moving", quotas=True)
+
+
 def _forecast(question: Question, topology: Topology) -> Forecast:
     change = question.change()
     result = forecast(
@@ -210,6 +221,18 @@ def _forecast(question: Question, topology: Topology) -> Forecast:
         return result
     pending = pending_now(question.before, topology)
     return replace(result, reasons=(*result.reasons, *pending))
+
+
+def _worsened_by_rules(question: Question, result: Forecast, topology: Topology) -> bool:
+    """Whether the forecast of the same workloads without the rules is better than `result`."""
+    if (
+        question.plan is None
+        or not question.plan.writes
+        or result.answer is ForecastResult.GUARANTEED
+    ):
+        return False
+    without = forecast(question.change(with_rules=False), topology=topology)
+    return WORSE.index(without.answer) < WORSE.index(result.answer)
 
 
 def _assumed(change: ChangedCluster) -> t.Iterator[str]:

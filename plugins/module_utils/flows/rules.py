@@ -30,7 +30,7 @@ from ..kubevirt.launcher import NETWORK_DEVICE, multus_networks
 from ..kubevirt.moving import RECREATION, RESTART
 from ..lint.run import lint_of_writes
 from ..model import kinds
-from ..model.findings import InputError, TaskError, sentences
+from ..model.findings import FORECAST_RESULT, InputError, TaskError, sentences
 from ..model.json_pointer import JSON
 from ..model.kinds import FORECAST_KINDS
 from ..model.objects import Ref
@@ -39,9 +39,9 @@ from ..model.rule import Avoid, PodSelector, RawTerms, RunOn
 from ..model.snapshot import Snapshot, Unreadable
 from ..model.topology import Topology
 from ..model.write import Write
+from ..rules.members import targets_of
 from ..rules.parse import read_rules
 from ..rules.plan import ExtraFindings, RulesPlan, RulesRequest, plan_rules
-from ..rules.resolve import targets_of
 from ..view.label_input import NO_LABELS, NodeLabels, assumed_node_labels, with_node_labels
 
 if t.TYPE_CHECKING:
@@ -56,14 +56,14 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     request = rules_request(params, topology, workload_rollout=params["workload_rollout"])
     faults: list[InputError] = []
     assumed = assumed_node_labels(params["assume_node_labels"], topology, faults)
+    refusal = _forecast_refusal(params, faults)
     outcome = write_rules(
         api,
         replace(request, faults=(*faults, *request.faults)),
         check=module.check_mode,
         extra_findings=lint_of_writes(topology),
         assumed=assumed if module.check_mode else {},
-        topology=topology,
-        fail_on_forecast=params["fail_on_forecast"],
+        refusal=refusal,
     )
     plan = outcome.plan
     reported = {change.ref for change in plan.workloads}
@@ -134,7 +134,7 @@ def rules_request(
 @dataclass(frozen=True)
 class Written:
     """`done` are the writes that were made, in their order; `errors` has the other objects, with the
-    reason. `refusal`: why the forecast of the plan refuses it."""
+    reason. `refusal`: why the forecast refuses the plan."""
 
     plan: RulesPlan
     done: tuple[Write, ...] = ()
@@ -179,11 +179,10 @@ def write_rules(
     check: bool,
     extra_findings: ExtraFindings | None = None,
     assumed: NodeLabels = NO_LABELS,
-    topology: Topology | None = None,
-    fail_on_forecast: t.Collection[str] = (),
+    refusal: str = "",
 ) -> Written:
-    """Writes the rules of `request`. Nothing is sent in check mode, or if findings or one of the
-    forecasts in `fail_on_forecast` refuse the plan.
+    """Writes the rules of `request`. Nothing is sent in check mode, or if findings refuse the plan, or the
+    forecast does, which `refusal` is then about.
     Raises InvalidInput with all faults or all missing rights, and ApiError."""
     faults = list(request.faults)
     scope = scope_of(request)
@@ -192,10 +191,8 @@ def write_rules(
     snapshot, plan = _planned(api, snapshot, request, extra_findings)
     if plan.refused:
         return Written(plan)
-    if fail_on_forecast and plan.writes and request.state == "present":
-        snapshot = read_more(api, snapshot, scope, forecast_scope(scope.namespaces))
-        if refusal := _forecast_refusal(snapshot, plan, fail_on_forecast, topology):
-            return Written(plan, refusal=refusal)
+    if refusal and plan.writes:
+        return Written(plan, refusal=refusal)
     require_write_rights(api, plan.writes, role="mover")
     done: list[Write] = []
     errors: dict[Ref, TaskError] = {}
@@ -333,30 +330,24 @@ def _expanded(api: ApiClient, vm: Ref) -> dict[str, JSON] | Unreadable | None:
     return template
 
 
-def _forecast_refusal(
-    snapshot: Snapshot,
-    plan: RulesPlan,
-    fail_on: t.Collection[str],
-    topology: Topology | None,
-) -> str:
-    """Why the forecast refuses the writes; empty where it does not, or where it is no worse than that
-    of the cluster as it is."""
-    # A run that writes nothing starts without the forecast.
-    from ..forecast.change import what_if
-    from ..forecast.decide import WORSE
-    from ..forecast.forecast import estimates, forecast
-
-    change = what_if(snapshot, writes=plan.writes, members=plan.members)
-    after = forecast(change, topology=topology, estimated=tuple(estimates(change)))
-    if str(after.answer) not in fail_on or after.unreadable:
+def _forecast_refusal(params: t.Mapping[str, t.Any], faults: list[InputError]) -> str:
+    """Why the forecast refuses the rules; empty where it does not. Problems that exist without the rules do
+    not refuse them, and neither does what could not be read."""
+    if not params["fail_on_forecast"] or params["state"] == "absent":
         return ""
-    before = forecast(what_if(snapshot, members=plan.members), topology=topology)
-    if WORSE.index(before.answer) >= WORSE.index(after.answer):
+    forecast = params["forecast"] or {}
+    missing = [name for name in FORECAST_RESULT if name not in forecast]
+    if missing:
+        text = f"must be what forecast_info returned for these rules; it has no {listed(missing)}"
+        faults.append(InputError("forecast", text))
         return ""
-    reasons = "; ".join(after.reasons)
+    answer = forecast["forecast"]
+    refuses = answer in params["fail_on_forecast"] and forecast["worsened_by_rules"]
+    if not refuses or forecast["permission_gaps"]:
+        return ""
     return (
-        f"the forecast of these rules is {after.answer}: {reasons}. Change the rules, or"
-        f" take {after.answer} out of fail_on_forecast to write them all the same"
+        f"the forecast of these rules is {answer}: {'; '.join(forecast['reasons'])}. Change the rules, or"
+        f" take {answer} out of fail_on_forecast to write them all the same"
     )
 
 
@@ -381,11 +372,6 @@ def scope_of(request: RulesRequest) -> ReadScope:
 def _readable(namespaces: t.Iterable[str]) -> tuple[str, ...]:
     """Those that can be in a path; the others are errors of the options."""
     return tuple(sorted(name for name in namespaces if name.strip() and "/" not in name))
-
-
-def forecast_scope(namespaces: tuple[str, ...] | None) -> ReadScope:
-    """What a forecast needs: each pod takes room on its node, and some keep others out."""
-    return ReadScope(namespaces, FORECAST_KINDS, migrations="moving", quotas=True)
 
 
 def _held(

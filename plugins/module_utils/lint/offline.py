@@ -29,8 +29,8 @@ from ..model.rule import PodSelector, Rule
 from ..model.snapshot import Platform, Snapshot, Workload
 from ..model.topology import Topology
 from ..rules.checks import single_workload
+from ..rules.members import targets_of
 from ..rules.ownership import UnreadableAnnotation, read_ownership
-from ..rules.resolve import targets_of
 from ..view.selection import without_kubevirt
 from .lint_input import ANY_VALUE, LintedWorkload, LintInput, lint_input_of
 from .offline_rules import stand_in_workloads, write_into_manifests

@@ -26,7 +26,7 @@ from ..model.write import Write, written
 from ..rules.change import EXTERNALLY_MANAGED
 from ..rules.checks import CHECK_SKIPPED, matches_others
 from ..rules.compile import compile_rule
-from ..rules.group_selector import GroupSelectorBuilder
+from ..rules.members import GroupSelectorBuilder, Inventory, resolve, targets_of
 from ..rules.ownership import (
     UnreadableAnnotation,
     invalid_rules_annotation,
@@ -34,7 +34,6 @@ from ..rules.ownership import (
     read_undo_record,
 )
 from ..rules.plan import RulesRequest, is_named, plan_rules
-from ..rules.resolve import Inventory, resolve, targets_of
 from ..scheduler.labels import matches
 from .lint_input import LintedWorkload, LintInput, linted_workload
 from .run import RULE_CHECKS, findings_about

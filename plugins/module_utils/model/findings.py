@@ -169,6 +169,9 @@ ONLY_ON_A_CLUSTER = (
 )
 FINDING_NAMES = frozenset((*OF_TERMS, *OF_NODE_LABELS, *OF_RULES, *ONLY_ON_A_CLUSTER))
 
+FORECAST_RESULT = ("forecast", "reasons", "worsened_by_rules", "permission_gaps")
+"""What the module rules reads of a result of forecast_info."""
+
 _SHORT = 3
 
 

@@ -23,11 +23,11 @@ from ..model.objects import Labels, Ref
 from ..model.rule import RuleId
 from ..model.snapshot import Workload, managed_by
 from ..model.write import Write
-from .conflicts import for_rules, label_conflict
+from .checks import for_rules, label_conflict
 from .draft import RequestedRules
+from .members import Inventory
 from .merge import Merged, merge
 from .ownership import Ownership, owners_of
-from .resolve import Inventory
 from .term_slots import TermLocation, pair
 from .write import ANNOTATIONS, Relabel, relabels
 

@@ -30,9 +30,8 @@ from ..model.placement_manifests import CREATED_BY
 from ..model.rule import Avoid, KeepApart, KeepTogether, RawTerms, Rule, RunOn, Spread
 from ..model.snapshot import TAINTS_POLICY_SINCE, Platform, Workload
 from ..scheduler.labels import matches
-from .group_selector import GroupSelectorBuilder, Selection, label_term
+from .members import GroupSelectorBuilder, Members, Resolved, Selection, label_term
 from .raw_terms import compile_terms
-from .resolve import Members, Resolved
 from .term_slots import CompiledTerm, TermLocation
 
 

@@ -28,11 +28,10 @@ from .change import (
     copy_of_another,
     of_change,
 )
-from .checks import of_rule, unchecked, unknown_rules
+from .checks import is_refused, of_rule, unchecked, unknown_rules
 from .compile import Compiled, compile_rule
-from .conflicts import is_refused
 from .draft import RequestedRules
-from .group_selector import GroupSelectorBuilder
+from .members import GroupSelectorBuilder, Inventory, resolve
 from .merge import merge
 from .ownership import (
     Ownership,
@@ -40,7 +39,6 @@ from .ownership import (
     invalid_rules_annotation,
     read_ownership,
 )
-from .resolve import Inventory, resolve
 from .term_slots import CompiledTerm
 from .write import labels_of
 

@@ -21,8 +21,8 @@ from ..model.objects import Labels, Ref
 from ..model.snapshot import Workload
 from ..model.write import Operation, Write
 from ..view.label_input import is_reserved
+from .members import Inventory
 from .ownership import Fingerprint, Ownership
-from .resolve import Inventory
 from .term_slots import FIELDS, TermLocation
 
 _LABELS = Pointer(("metadata", "labels"))

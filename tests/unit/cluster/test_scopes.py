@@ -12,6 +12,7 @@ import json
 import random
 import typing as t
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,6 +27,7 @@ from ansible_collections.virt.placement.plugins.module_utils.cluster.reading imp
     read_snapshot,
 )
 from ansible_collections.virt.placement.plugins.module_utils.compliance.judge import judge
+from ansible_collections.virt.placement.plugins.module_utils.flows import forecast as forecast_flow
 from ansible_collections.virt.placement.plugins.module_utils.flows import rules as flow
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
@@ -264,7 +266,7 @@ def test_forecast_is_that_of_a_reading_of_everything(seed: int) -> None:
     lost = chance.choice(server.lists["/api/v1/nodes"])["metadata"]["name"]
     forecasts = [
         forecast(what_if(server.read(scope), lost_nodes=frozenset({lost}), event="drain"))
-        for scope in (flow.forecast_scope(None), replace(EVERYTHING, kinds=FORECAST_KINDS))
+        for scope in (forecast_flow.forecast_scope(None), replace(EVERYTHING, kinds=FORECAST_KINDS))
     ]
     assert forecasts[0] == forecasts[1]
 
@@ -315,12 +317,10 @@ def test_planned_writes_are_those_of_a_reading_of_everything(
                 request,
                 check=True,
                 extra_findings=lint_of_writes(topology),
-                topology=topology,
-                fail_on_forecast=["impossible", "unknown"],
             )
         except InvalidInput as error:
             return error.errors
-        return made.workloads(), made.plan.findings, made.plan.refused, made.refusal, made.errors
+        return made.workloads(), made.plan.findings, made.plan.refused, made.errors
 
     narrow = outcome()
     monkeypatch.setattr(
@@ -329,6 +329,42 @@ def test_planned_writes_are_those_of_a_reading_of_everything(
         lambda _request: replace(EVERYTHING, kinds=FORECAST_KINDS, namespaces=(namespace,)),
     )
     assert narrow == outcome()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_forecast_of_rules_is_that_of_a_reading_of_everything(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)
+    server = Server(random_lists(chance))
+    namespace, rules = _random_rules(chance, server)
+
+    def result() -> dict[str, t.Any]:
+        return forecast_of_rules(server, namespace, rules)
+
+    narrow = result()
+    everything = replace(EVERYTHING, kinds=FORECAST_KINDS, namespaces=(namespace,))
+    monkeypatch.setattr(forecast_flow, "_scope", lambda _request, _rules: everything)
+    assert narrow == result()
+
+
+def forecast_of_rules(server: Server, namespace: str, rules: list[JSON]) -> dict[str, t.Any]:
+    options = {
+        "namespace": namespace,
+        "rule_set": "default",
+        "rules": rules,
+        "state": "present",
+        "prune": False,
+        "adopt": False,
+        "scale": None,
+        "unavailable": None,
+        "event": "drain",
+        "assume_node_labels": {},
+        "topology_keys": {},
+        "cluster_uid": None,
+    }
+    module = SimpleNamespace(params=options, warn=lambda _text: None)
+    return forecast_flow.run(t.cast(t.Any, module), t.cast(ApiClient, server))
 
 
 def _written(server: Server, rules: list[JSON], namespace: str = "a") -> None:

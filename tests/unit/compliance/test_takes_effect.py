@@ -28,8 +28,8 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.movable_in
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules import change as effect
 from ansible_collections.virt.placement.plugins.module_utils.rules.draft import RequestedRules
+from ansible_collections.virt.placement.plugins.module_utils.rules.members import Inventory
 from ansible_collections.virt.placement.plugins.module_utils.rules.merge import merge
-from ansible_collections.virt.placement.plugins.module_utils.rules.resolve import Inventory
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import (
     CompiledTerm,
     TermLocation,

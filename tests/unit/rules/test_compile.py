@@ -15,11 +15,12 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
     Workload,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.compile import compile_rule
-from ansible_collections.virt.placement.plugins.module_utils.rules.group_selector import (
+from ansible_collections.virt.placement.plugins.module_utils.rules.members import (
     GroupSelectorBuilder,
+    Inventory,
+    resolve,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import read_ownership
-from ansible_collections.virt.placement.plugins.module_utils.rules.resolve import Inventory, resolve
 
 from .builders import deployment, plan, request, running, snapshot, vm, vmirs
 

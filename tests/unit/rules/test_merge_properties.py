@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
-from ansible_collections.virt.placement.plugins.module_utils.rules.conflicts import NEVER_ALLOWED
+from ansible_collections.virt.placement.plugins.module_utils.rules.checks import NEVER_ALLOWED
 from ansible_collections.virt.placement.plugins.module_utils.rules.draft import RequestedRules
 from ansible_collections.virt.placement.plugins.module_utils.rules.merge import merge
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import (

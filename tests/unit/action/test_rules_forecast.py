@@ -1,0 +1,103 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The task `rules` with fail_on_forecast: its forecast comes first, and nothing is written without it."""
+
+from __future__ import annotations
+
+import json
+import re
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.virt.placement.plugins.module_utils.flows.rules import _forecast_refusal
+from ansible_collections.virt.placement.plugins.module_utils.model.findings import InputError
+from tests.unit.action.plays import Handler, kubeconfig, listening, played
+
+IMPOSSIBLE = {
+    "forecast": "impossible",
+    "reasons": ["2 VMs need 2 zones", "there is 1"],
+    "worsened_by_rules": True,
+    "permission_gaps": [],
+    "moves": [],
+}
+
+
+class Refusing(Handler):
+    def do_GET(self) -> None:  # noqa: N802  a name that the base class calls
+        status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no rights"}
+        self.refuse(json.dumps(status), "application/json")
+
+
+OPTIONS = {
+    "kubeconfig": "kubeconfig.yml",
+    "namespace": "shop",
+    "rules": [{"name": "apart", "workloads": ["a"], "keep_apart": "roof"}],
+    "fail_on_forecast": ["impossible"],
+}
+
+
+def modules_of(folder: Path, options: dict[str, t.Any]) -> list[str]:
+    """The modules that a task runs, whose server refuses every request."""
+    with listening(Refusing) as server:
+        (folder / "kubeconfig.yml").write_text(json.dumps(kubeconfig(server, {"token": "t"})))
+        done = played(folder, [{"virt.placement.rules": options}], "-vvv")
+    assert done.returncode != 0
+    assert "roof" in done.stdout
+    return list(dict.fromkeys(re.findall(r"AnsiballZ_(\w+)\.py", done.stdout)))
+
+
+def test_a_task_ends_where_its_forecast_fails(tmp_path: Path) -> None:
+    assert modules_of(tmp_path, OPTIONS) == ["forecast_info"]
+
+
+@pytest.mark.parametrize(
+    "more", [{"fail_on_forecast": []}, {"state": "absent"}, {"forecast": IMPOSSIBLE}]
+)
+def test_no_forecast_is_made_where_none_is_asked_for_or_one_is_given(
+    more: dict[str, t.Any], tmp_path: Path
+) -> None:
+    assert modules_of(tmp_path, {**OPTIONS, **more}) == ["rules"]
+
+
+def refusal(
+    forecast: dict[str, t.Any] | None, fail_on: tuple[str, ...] = ("impossible",), **more: t.Any
+) -> tuple[str, list[InputError]]:
+    faults: list[InputError] = []
+    params = {"fail_on_forecast": fail_on, "forecast": forecast, "state": "present", **more}
+    return _forecast_refusal(params, faults), faults
+
+
+def test_a_forecast_refuses_the_rules_that_worsen_it() -> None:
+    assert refusal(IMPOSSIBLE) == (
+        "the forecast of these rules is impossible: 2 VMs need 2 zones; there is 1. Change the rules, or take"
+        " impossible out of fail_on_forecast to write them all the same",
+        [],
+    )
+
+
+@pytest.mark.parametrize(
+    ("forecast", "fail_on"),
+    [
+        (IMPOSSIBLE, ()),
+        (IMPOSSIBLE, ("unknown", "possible")),
+        ({**IMPOSSIBLE, "worsened_by_rules": False}, ("impossible",)),
+        ({**IMPOSSIBLE, "permission_gaps": ["pods"]}, ("impossible",)),
+    ],
+)
+def test_a_forecast_does_not_refuse(forecast: dict[str, t.Any], fail_on: tuple[str, ...]) -> None:
+    assert refusal(forecast, fail_on) == ("", [])
+
+
+def test_rules_to_be_removed_need_no_forecast() -> None:
+    assert refusal(None, state="absent") == ("", [])
+
+
+@pytest.mark.parametrize("forecast", [None, {}, {"forecast": "impossible", "reasons": []}])
+def test_without_a_whole_forecast_the_task_is_refused(forecast: dict[str, t.Any] | None) -> None:
+    text, faults = refusal(forecast)
+
+    assert text == ""
+    assert [fault.where for fault in faults] == ["forecast"]
+    assert str(faults[0]).endswith("worsened_by_rules, permission_gaps")
