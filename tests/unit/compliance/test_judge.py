@@ -22,6 +22,7 @@ from ansible_collections.virt.placement.plugins.module_utils.planning import mov
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 from tests.unit.compliance.cluster import (
     HOST,
+    SCHEDULABLE,
     ZONE,
     Cluster,
     affinity,
@@ -132,6 +133,14 @@ def test_node_requirement_beside_a_rule_in_one_term_is_reported_without_the_rule
         "shop/default/fast": "node n3 does not satisfy performance In (high)",
         "": f"node n3 does not satisfy {ZONE} In (a)",
     }
+
+
+def test_node_label_that_kubevirt_asks_for_is_no_requirement_of_a_vm_that_was_not_read() -> None:
+    cluster = Cluster()
+    del cluster.workloads[cluster.run("db", "n1")]
+    cluster.nodes["n1"]["metadata"]["labels"][SCHEDULABLE] = "false"
+
+    assert of(judge(cluster.snapshot()), "db").verdict is Verdict.SATISFIED
 
 
 def test_rule_that_a_foreign_node_term_bypasses_is_violated() -> None:

@@ -230,8 +230,10 @@ def test_workload_rollout_with_as_many_pods_as_nodes_needs_max_unavailable() -> 
     )
     assert naive.deadlock is not None
     assert "maxSurge 0" in naive.deadlock.remediation[0]
-    assert careful.answer is not ForecastResult.IMPOSSIBLE
-    assert careful.pending == ()
+    assert (careful.answer, careful.pending) == (ForecastResult.POSSIBLE, ())
+    assert careful.reasons == (
+        "not guaranteed: the workload rollout may end old pods before new ones have a node",
+    )
 
 
 # What somebody else is migrating meanwhile.
@@ -691,6 +693,7 @@ def test_other_pods_are_not_called_unschedulable_where_an_external_vm_may_leave(
     found = lost(made, "n1", "n3")
 
     assert found.answer is ForecastResult.UNKNOWN
+    assert found.reasons[0].startswith("unless other VMs move: VM web: 0/3 nodes are available: ")
     assert found.min_unschedulable == 0
     assert not any(pending.certain for pending in found.pending)
     assert not any(instance.certain for instance in found.not_migratable)

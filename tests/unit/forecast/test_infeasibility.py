@@ -11,12 +11,19 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.forecast.bounds import reachable_nodes
 from ansible_collections.virt.placement.plugins.module_utils.forecast.infeasibility import (
     SpreadGroup,
+    examine,
+)
+from ansible_collections.virt.placement.plugins.module_utils.forecast.simulation import (
+    PendingPod,
+    PlacementSimulation,
 )
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.pod_topology_spread import (
     Constraint,
 )
+from tests.unit.scheduler.builders import apart, index, node, pod
 
 Counts = tuple[int, ...]
 Ended = t.Mapping[str, t.Mapping[str, int]]
@@ -156,3 +163,17 @@ def test_pods_open_to_different_domains_are_at_least_one_too_many() -> None:
         t.cast(Constraint, constraint), tuple(range(4)), allowed, dict.fromkeys("abc", 0)
     )
     assert group.most == 3
+
+
+@pytest.mark.parametrize(("pods", "hinted"), [(1, set()), (2, {0, 1})])
+def test_only_pods_that_keep_apart_from_each_other_are_matched_with_domains(
+    pods: int, hinted: set[int]
+) -> None:
+    db = {"app": "db"}
+    nodes = [node("n1", "a"), node("n2", "b"), node("n3", "b")]
+    pending = [PendingPod(pod(f"db{n}", labels=db, affinity=apart(db))) for n in range(pods)]
+    simulation = PlacementSimulation(index(nodes), pending)
+
+    found = examine(simulation, reachable_nodes(simulation))
+
+    assert (found.proofs, set(found.hints)) == ((), hinted)

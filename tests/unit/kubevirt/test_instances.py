@@ -98,6 +98,13 @@ def test_vm_that_was_recreated_under_its_name_is_the_workload_of_its_old_vmi() -
     assert only(snapshot).workload == Ref(VM, "shop", "db")
 
 
+def test_owner_of_another_kind_is_not_the_vm_that_has_its_uid() -> None:
+    claimed = vmi("db", owner=Owner("Application", "db", "vm-db"))
+    snapshot = Snapshot(workloads=(vm("db"),), vmis=(claimed,))
+
+    assert only(snapshot).workload == Ref("Application", "shop", "db")
+
+
 def test_launcher_pod_of_an_unknown_vmi_is_an_instance_without_a_workload() -> None:
     pod = launcher("db")
 

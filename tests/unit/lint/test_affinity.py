@@ -58,6 +58,16 @@ def test_vms_with_affinity_to_each_other_by_zone_cannot_leave_the_zone() -> None
         assert [ref.name for ref in findings["mutual_affinity"].objects] == ["a", "b"]
 
 
+def test_vms_with_affinity_to_each_other_by_zones_of_one_node_never_migrate() -> None:
+    cluster = Cluster("abc")
+    labels = {"app": "pair"}
+    for name in ("a", "b"):
+        cluster.run(name, "n1", affinity_to(ZONE, **labels), **labels)
+
+    for findings in (online(cluster), offline(cluster, nodes=True)):
+        assert findings["mutual_affinity"].severity == "error"
+
+
 def test_two_deployments_with_affinity_to_each_other_never_start() -> None:
     cluster = Cluster()
     deployment(cluster, "a", affinity_to(app="b"))

@@ -7,6 +7,8 @@ from __future__ import annotations
 import copy
 import typing as t
 
+import pytest
+
 from ansible_collections.virt.placement.plugins.module_utils.model import manifests
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     node_from_manifest,
@@ -26,9 +28,6 @@ from ansible_collections.virt.placement.plugins.module_utils.model.placement_man
     merge_match_label_keys,
     placement_from_spec,
 )
-
-if t.TYPE_CHECKING:
-    import pytest
 
 JSON = t.Any
 ZONE = "topology.kubernetes.io/zone"
@@ -209,6 +208,17 @@ def test_resized_container_counts_with_its_highest_requests() -> None:
     assert pod_from_manifest(manifest).requests == {"cpu": 3000}
     status["resources"] = {"requests": {"cpu": "500m"}}
     assert pod_from_manifest(manifest).requests == {"cpu": 2000}
+
+
+@pytest.mark.parametrize(
+    "status", [{"resources": {"requests": {"cpu": "3"}}}, {"allocatedResources": {"cpu": "3"}}]
+)
+def test_container_that_is_being_resized_has_its_requests_in_one_field_of_its_status(
+    status: JSON,
+) -> None:
+    manifest = launcher("uid-aaaa")
+    manifest["status"] = {"containerStatuses": [{"name": "compute", **status}]}
+    assert pod_from_manifest(manifest).requests == {"cpu": 3000}
 
 
 def test_node_fields_are_read_from_the_manifest() -> None:

@@ -35,6 +35,7 @@ from tests.unit.compliance.cluster import (
     apart,
     expression,
     node_affinity,
+    spread,
 )
 from tests.unit.compliance.judged import judge, of, rule
 
@@ -251,6 +252,18 @@ def test_unmet_preference_moves_only_in_scope_unmet() -> None:
 
 def test_met_preference_moves_nothing_in_scope_unmet() -> None:
     assert plan_of(preferring_b("n3"), scope="preference_not_met") == Plan()
+
+
+def test_vm_moves_for_a_soft_spread_in_scope_unmet() -> None:
+    cluster = Cluster("ab")
+    soft = spread(HOST, tier="db")
+    soft["topologySpreadConstraints"][0]["whenUnsatisfiable"] = "ScheduleAnyway"
+    for name in ("db1", "db2"):
+        cluster.run(name, "n1", soft, tier="db")
+
+    plan = plan_of(cluster, scope="preference_not_met")
+
+    assert [(move.instance.name, move.targets) for move in plan.moves] == [("db1", ("n2",))]
 
 
 def test_only_vm_with_previous_terms_migrates_in_scope_outdated() -> None:

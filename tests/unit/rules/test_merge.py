@@ -6,9 +6,15 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.virt.placement.plugins.module_utils.model.rule import RuleId
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Workload
 from ansible_collections.virt.placement.plugins.module_utils.model.write import Write
 from ansible_collections.virt.placement.plugins.module_utils.rules.merge import Merged
+from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import (
+    read_ownership,
+    read_undo_record,
+    undo_record_of,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rules.plan import RulesPlan
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
 
@@ -100,6 +106,25 @@ def test_taking_out_an_expression_that_is_gone_already_changes_no_term() -> None
 
     assert taken_out.after == node_affinity(in_zones("b"))
     assert taken_out.locations == frozenset()
+
+
+def test_first_write_of_rules_records_the_placement_before_it() -> None:
+    carrier = vm("db")
+
+    manifest = after(carrier, {**DB, "run_on": {"zone": "a"}})
+
+    assert read_undo_record(workload(manifest)) == undo_record_of(carrier)
+
+
+def test_rule_that_has_left_a_workload_is_taken_out_behind_one_that_stays() -> None:
+    stays, leaves = {**DB, "avoid": {"zone": "b"}}, {**DB, "name": "s", "run_on": {"zone": "a"}}
+    carrier = workload(after(vm("db"), stays, leaves))
+
+    planned = plan(snapshot(carrier, vm("web")), stays, {**leaves, "workloads": [{"name": "web"}]})
+
+    writes = {write.target.name: write for write in planned.writes}
+    written = workload(applied(dict(carrier.manifest), writes["db"]))
+    assert set(read_ownership(written).rules) == {RuleId("shop", "default", "r")}
 
 
 def label_writes(carrier: Workload, **options: t.Any) -> tuple[RulesPlan, Write]:
