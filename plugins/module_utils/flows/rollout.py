@@ -12,7 +12,7 @@ from ..interface.runner import PartialFailure
 from ..model.rendering import one_line
 from ..rollout.options import parse_options
 from ..rollout.state import RolloutState
-from ..rollout.step import rollout_step
+from ..rollout.step import RolloutStep, run_step
 from ..rollout.watch import until_interrupted
 
 if t.TYPE_CHECKING:
@@ -24,13 +24,9 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     before a failure, and ApiError where nothing was begun."""
     topology = topology_of(module.params)
     with until_interrupted() as listening:
-        result = rollout_step(
-            api,
-            parse_options(module.params, topology.resolve("zone")),
-            RolloutState.read(module.params["step_state"]),
-            check=module.check_mode,
-            listening=listening,
-        )
+        options = parse_options(module.params, topology.resolve("zone"))
+        state = RolloutState.read(module.params["step_state"])
+        result = run_step(RolloutStep(api, options, state, listening), check=module.check_mode)
     for warning in result.warnings:
         module.warn(one_line(warning))
     if result.failure:

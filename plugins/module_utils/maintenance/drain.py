@@ -32,7 +32,7 @@ from ..rollout.handover import new_run
 from ..rollout.journal import NOTE_LIMIT
 from ..rollout.move import MoveRecord, Phase
 from ..rollout.reconcile import Reconciler, Reconciliation
-from ..rollout.send import StartRevisions, record_node_event, timestamp
+from ..rollout.send import record_node_event, timestamp
 from ..rollout.state import RolloutState, StepResult
 from ..rollout.step import RolloutStep
 from ..rollout.view import View
@@ -92,6 +92,7 @@ class DrainStep(RolloutStep):
 
     role: Role = "maintainer"
     task = "maintenance"
+    permission = ALLOW_PENDING_CHANGES
 
     def __init__(
         self, api: ApiClient, asked: MaintenanceOptions, state: DrainState, listening: Listening
@@ -99,11 +100,6 @@ class DrainStep(RolloutStep):
         super().__init__(api, asked.as_rollout, state, listening)
         self.asked = asked
         self.drain = state
-        self.revisions = StartRevisions(
-            self.api,
-            lenient=state.held is None,
-            permission=ALLOW_PENDING_CHANGES,
-        )
         self.nodes: tuple[Node, ...] = ()
         self.writes: list[Write] = []
         self.findings: tuple[Finding, ...] = ()

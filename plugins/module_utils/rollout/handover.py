@@ -198,31 +198,17 @@ _ANNOTATIONS = Pointer(("metadata", "annotations"))
 def remove_undo_records(candidates: t.Iterable[MovableInstance]) -> tuple[Write, ...]:
     """The writes that remove the undo record of each workload whose instances all run as declared and
     which has all constraints of its rules."""
-    enforced_by_workload: dict[Ref, tuple[Workload, bool]] = {}
+    workloads: dict[Ref, Workload] = {}
+    not_enforced: set[Ref] = set()
     for movable in candidates:
-        if movable.workload is None or UNDO not in movable.workload.annotations:
+        workload = movable.workload
+        if workload is None or UNDO not in workload.annotations:
             continue
-        ref = movable.workload.ref
-        _workload, all_enforced = enforced_by_workload.get(ref, (movable.workload, True))
-        enforced_by_workload[ref] = (
-            movable.workload,
-            all_enforced
-            and bool(movable.node)
-            and movable.drift is None
-            and not (movable.declared and any(rule.removed for rule in movable.declared.rules)),
-        )
-    return tuple(
-        _write(workload) for workload, enforced in enforced_by_workload.values() if enforced
-    )
-
-
-def with_undo_record(candidates: t.Iterable[MovableInstance]) -> frozenset[Ref]:
-    """The workloads that have an undo record."""
-    return frozenset(
-        movable.workload.ref
-        for movable in candidates
-        if movable.workload is not None and UNDO in movable.workload.annotations
-    )
+        workloads[workload.ref] = workload
+        rules = movable.declared.rules if movable.declared is not None else ()
+        if not movable.node or movable.drift is not None or any(rule.removed for rule in rules):
+            not_enforced.add(workload.ref)
+    return tuple(_write(x) for ref, x in workloads.items() if ref not in not_enforced)
 
 
 def recompute_removal(write: Write, manifest: t.Mapping[str, JSON]) -> Write | None:

@@ -26,7 +26,7 @@ from ..api.errors import (
     Throttled,
 )
 from ..cluster.access import Right
-from ..kubevirt.moving import PERMISSION, applies_more, changes_since_start
+from ..kubevirt.moving import applies_more, changes_since_start
 from ..model import kinds as names
 from ..model.json_pointer import JSON
 from ..model.json_text import shallow
@@ -168,7 +168,7 @@ class StartRevisions:
     before anything is sent. `permission`: what a user does to apply these changes too.
     """
 
-    def __init__(self, api: ApiClient, *, lenient: bool, permission: str = PERMISSION) -> None:
+    def __init__(self, api: ApiClient, *, lenient: bool, permission: str) -> None:
         self._api = api
         self._lenient = lenient
         self._permission = permission

@@ -20,6 +20,7 @@ from ..cluster.following import FollowedCluster
 from ..cluster.lease import HeldLease, LeaseKeeper, LeaseLost, LeaseReading
 from ..cluster.patching import apply
 from ..cluster.reading import ReadScope
+from ..kubevirt.moving import PERMISSION
 from ..model.findings import InvalidInput
 from ..model.kinds import UNDO, WRITABLE_KINDS
 from ..model.plan import Plan, skipped_as_json
@@ -48,49 +49,36 @@ from .watch import (
 )
 
 
-def rollout_step(
-    api: ApiClient,
-    options: RolloutOptions,
-    state: RolloutState,
-    *,
-    check: bool = False,
-    listening: Listening = lambda: True,
-) -> StepResult:
-    """Continue the run of `state`. `listening`: whether a process still reads the result. If not, no move
-    begins.
+def run_step(step: RolloutStep, *, check: bool) -> StepResult:
+    """Continue the run of the step's state.
 
     Raises InvalidInput for invalid options, ApiError for requests that the API server refuses. While
     the Lease is held, the result has these errors as its failure, beside the moves that were made.
     """
-    return run_step(RolloutStep(api, options, state, listening), check=check)
-
-
-def run_step(step: RolloutStep, *, check: bool) -> StepResult:
-    """As `rollout_step`, for a step that may override methods."""
-    result = _run(step, check=check)
+    try:
+        deadline, begun = step.api.deadline, step.state.held is not None
+        with contextlib.closing(step.cluster), step_bounded(deadline, begun=begun):
+            result = step.check() if check else step.run()
+    except LeaseLost as error:
+        result = step.failed(str(error))
+    except TRANSIENT_ERRORS as error:
+        result = step.transient_failure(error)
+    except (ApiError, InvalidInput, ComputingTimeout) as error:
+        result = step.final_failure(error)
     if result.failure:
         result.failure += step.undo_hint()
     return result
 
 
-def _run(step: RolloutStep, *, check: bool) -> StepResult:
-    try:
-        deadline, begun = step.api.deadline, step.state.held is not None
-        with contextlib.closing(step.cluster), step_bounded(deadline, begun=begun):
-            return step.check() if check else step.run()
-    except LeaseLost as error:
-        return step.failed(str(error))
-    except TRANSIENT_ERRORS as error:
-        return step.transient_failure(error)
-    except (ApiError, InvalidInput, ComputingTimeout) as error:
-        return step.final_failure(error)
-
-
 class RolloutStep:
-    """A step of a rollout. The step of another run overrides the methods without an underscore."""
+    """A step of a rollout. The step of another run overrides the methods without an underscore.
+
+    `listening`: whether a process still reads the result. If not, no move begins. `permission` is what a user does
+    to apply with a restart the changes that are not about placement."""
 
     role: Role = "mover"
     task = "rollout"
+    permission = PERMISSION
 
     def __init__(
         self, api: ApiClient, options: RolloutOptions, state: RolloutState, listening: Listening
@@ -109,7 +97,9 @@ class RolloutStep:
         self.state = state
         self.listening = listening
         self.report = StepReport(state.count)
-        self.revisions = StartRevisions(self.api, lenient=state.held is None)
+        self.revisions = StartRevisions(
+            self.api, lenient=state.held is None, permission=self.permission
+        )
         self.reconciler: Reconciler | None = None
         self.journal: RunJournal | None = None  # as it was when this step took or read the Lease
         self._failures_before = state.failures
@@ -160,7 +150,7 @@ class RolloutStep:
         held = self.state.held
         if self.state.interrupted:
             reason = f"the Ansible task of this {self.task} was interrupted"
-            return self._canceled(held, reason) if held is not None else self.failed(reason)
+            return self._leave(held, reason) if held is not None else self.failed(reason)
         if held is not None:
             ours = lease.read(self.api)
             journal = self.journal = handover.journal_of(ours, held)
@@ -217,7 +207,12 @@ class RolloutStep:
         moves += [(record.method, record.instance) for record in records]
         if self.options.require_rights:
             moves += possible_moves(view.candidates, self.options.allow)
-        rights = needed_rights(moves, handover.with_undo_record(view.candidates))
+        with_undo_record = {
+            movable.workload.ref
+            for movable in view.candidates
+            if movable.workload is not None and UNDO in movable.workload.annotations
+        }
+        rights = needed_rights(moves, with_undo_record)
         require_rights(self.api, rights | self.other_rights(view), role=self.role)
         if reading is not None:
             lease.require(reading)
@@ -272,10 +267,6 @@ class RolloutStep:
         journal = self.reconciler.journal if self.reconciler is not None else self.journal
         return self.failed(reason + handover.leave(self.api, held, journal, self.task))
 
-    def _canceled(self, held: HeldLease, reason: str) -> StepResult:
-        """The job was canceled: fail and release the Lease."""
-        return self._leave(held, reason)
-
     def read_cluster(self, records: t.Iterable[MoveRecord] = (), *, fresh: bool = False) -> View:
         """The cluster as it is now; with `fresh` all lists are read again instead of followed by watches.
         `records` may be those of an earlier run, in other namespaces."""
@@ -308,13 +299,14 @@ class RolloutStep:
         """The Lease and the journal to continue with. None while it is unknown whether the holder is running,
         and if the Lease could not be taken: then the next step tries again. Raises InvalidInput if the holder
         is running."""
-        if waiting := handover.why_wait(reading, self.state, self.elapsed):
-            self.state.waits(waiting, self.report)
-            self.api.deadline.pause(handover.READ_AGAIN)
-            return None
-        taken = handover.take(self.api, reading, unfinished, self.options, self.state, self.elapsed)
+        waiting, taken = handover.why_wait(reading, self.state, self.elapsed), None
+        if not waiting:
+            waiting = f"{lease.NAME} could not be taken; trying again"
+            taken = handover.take(
+                self.api, reading, unfinished, self.options, self.state, self.elapsed
+            )
         if taken is None:
-            self.state.waits(f"{lease.NAME} could not be taken; trying again", self.report)
+            self.state.waits(waiting, self.report)
             self.api.deadline.pause(handover.READ_AGAIN)
             return None
         keeper, self.journal = taken
@@ -357,7 +349,7 @@ class RolloutStep:
             self.state.waits(f"waiting: {waiting}" if waiting else "", self.report)
             if not self.listening():
                 reason = f"the Ansible task of this {self.task} has ended"
-                return self._canceled(keeper.held, reason)
+                return self._leave(keeper.held, reason)
             left = self._time_left(reconciler, now)
             if left <= 0:
                 reconciler.keep_lease(force=True)

@@ -33,7 +33,10 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.state impor
     RolloutState,
     StepResult,
 )
-from ansible_collections.virt.placement.plugins.module_utils.rollout.step import rollout_step
+from ansible_collections.virt.placement.plugins.module_utils.rollout.step import (
+    RolloutStep,
+    run_step,
+)
 from ansible_collections.virt.placement.plugins.module_utils.rollout.view import JudgedSnapshot
 from dev.trace_server import NAMESPACE, TraceServer
 from tests.unit.rollout.test_gates import parameters
@@ -56,12 +59,12 @@ def step_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def step(cluster: TraceServer, state: RolloutState | None = None, **options: t.Any) -> StepResult:
-    flags = {name: options.pop(name) for name in ("check", "listening") if name in options}
+    check, listening = options.pop("check", False), options.pop("listening", lambda: True)
     with urllib3.PoolManager(maxsize=16) as pool:
         session = Session(pool, cluster.url, lambda: [("Authorization", f"Bearer {TOKEN}")])
         api = ApiClient(Transport(lambda: session), Deadline(60))
         asked = replace(parameters(**options), zone_key="topology.kubernetes.io/zone")
-        return rollout_step(api, asked, state or RolloutState(), **flags)
+        return run_step(RolloutStep(api, asked, state or RolloutState(), listening), check=check)
 
 
 def lease_patches(cluster: TraceServer) -> list[dict[str, t.Any]]:
