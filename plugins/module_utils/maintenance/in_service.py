@@ -332,8 +332,7 @@ class InServiceStep:
         about = [x for x in journal.records if x.source in nodes] if journal is not None else []
         if journal is None or not about:
             return ""
-        judged = lease.lease_state(reading, self.state.watched, self.elapsed)
-        self.state.renewal, self.state.renewal_since = judged.watched.renewal, judged.watched.since
+        judged = self.state.watch_lease(reading, self.elapsed)
         if judged.renewing:
             raise InvalidInput(
                 [

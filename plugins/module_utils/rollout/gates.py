@@ -55,15 +55,12 @@ def why_defer(
     if now < journal.barrier:
         return Deferral(f"soaking after the canary, {journal.barrier - now:.0f} s left")
     if options.soak and journal.domain and domain != journal.domain:
-        return _between_domains(options, journal, now)
+        if journal.records:
+            return Deferral(f"moves away from {journal.domain} are still in flight")
+        left = journal.settled_at + options.soak - now
+        if left > 0:
+            return Deferral(f"soaking after {journal.domain}, {left:.0f} s left")
     return OPEN
-
-
-def _between_domains(options: RolloutOptions, journal: RunJournal, now: float) -> Deferral:
-    if journal.records:
-        return Deferral(f"moves away from {journal.domain} are still in flight")
-    left = journal.settled_at + options.soak - now
-    return Deferral(f"soaking after {journal.domain}, {left:.0f} s left") if left > 0 else OPEN
 
 
 def after_end(options: RolloutOptions, journal: RunJournal, now: float) -> RunJournal:
@@ -75,14 +72,6 @@ def after_end(options: RolloutOptions, journal: RunJournal, now: float) -> RunJo
 
 Key = tuple[str, str]
 """Namespace and name of a VMI."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """`in_flight` 0: as much as KubeVirt allows."""
-
-    in_flight: int = 0
-    unavailable: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,25 +95,19 @@ class Load:
         return replace(self, ours=self.ours + 1, migrations=self.migrations + 1, outbound=outbound)
 
 
-def limit_reached(move: Move, load: Load, limits: Limits, snapshot: Snapshot) -> str:
+def limit_reached(move: Move, load: Load, options: RolloutOptions, snapshot: Snapshot) -> str:
     """The limit that keeps this move waiting, in words; empty where there is none."""
-    if limits.in_flight and load.ours >= limits.in_flight:
+    if options.max_parallel and load.ours >= options.max_parallel:
         return f"{load.ours} moves are in flight (max_parallel)"
     if move.method is Method.MIGRATE:
-        return _no_slot(move, load, snapshot)
-    if move.source and load.unavailable >= limits.unavailable:
+        platform, outbound = snapshot.platform, load.outbound.get(move.source, 0)
+        if load.migrations >= platform.migrations_per_cluster:
+            return f"{load.migrations} migrations are in flight on the cluster"
+        if outbound >= platform.migrations_per_node:
+            return f"{outbound} migrations away from {move.source} are in flight"
+    elif move.source and load.unavailable >= options.max_unavailable:
         unavailable = ", ".join(load.named) or f"{load.unavailable} instances"
         return f"max_unavailable is reached, not ready or being replaced: {unavailable}"
-    return ""
-
-
-def _no_slot(move: Move, load: Load, snapshot: Snapshot) -> str:
-    platform = snapshot.platform
-    if load.migrations >= platform.migrations_per_cluster:
-        return f"{load.migrations} migrations are in flight on the cluster"
-    outbound = load.outbound.get(move.source, 0)
-    if outbound >= platform.migrations_per_node:
-        return f"{outbound} migrations away from {move.source} are in flight"
     return ""
 
 
@@ -198,6 +181,7 @@ def _not_ready(
 ) -> tuple[int, tuple[str, ...]]:
     """Instances that should serve and do not: missing, not Ready, or ours and about to go."""
     taken = {record.uid for record in records if record.method is not Method.MIGRATE}
+    restarting = {record.workload for record in records if record.method is Method.RESTART}
     serving = Counter(i.workload for i in in_scope if ready(i) and i.uid not in taken)
     there = Counter(i.workload for i in in_scope)
     workload_by_ref = {workload.ref: workload for workload in snapshot.workloads}
@@ -205,7 +189,7 @@ def _not_ready(
     concerned = {ref for ref in there if ref is not None} | {e.workload for e in records}
     for ref in sorted(concerned | set(workloads)):
         short = _expected(workload_by_ref.get(ref), there[ref]) - serving[ref]
-        if ref.kind == VIRTUAL_MACHINE.name and _restarting(ref, records):
+        if ref.kind == VIRTUAL_MACHINE.name and ref in restarting:
             short = 1
         if short > 0:
             total += short
@@ -224,7 +208,3 @@ def _expected(workload: Workload | None, there: int) -> int:
         return max(replicas, 0)
     member = workload.owner is not None and workload.owner.kind == POOL.name
     return max(there, int(run_strategy(workload) == "Always" and not member))
-
-
-def _restarting(ref: Ref, records: t.Iterable[MoveRecord]) -> bool:
-    return any(e.workload == ref and e.method is Method.RESTART for e in records)

@@ -87,8 +87,7 @@ def leave(
 def why_wait(reading: LeaseReading, state: RolloutState, elapsed: float) -> str:
     """Why a run that does not have the Lease waits; empty if it may take the Lease. Raises InvalidInput if
     another run holds it and is running."""
-    lease_state = lease.lease_state(reading, state.watched, elapsed)
-    state.renewal, state.renewal_since = lease_state.watched.renewal, lease_state.watched.since
+    lease_state = state.watch_lease(reading, elapsed)
     if lease_state.free:
         return ""
     if lease_state.renewing:

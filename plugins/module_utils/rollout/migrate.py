@@ -31,7 +31,8 @@ from .move import (
     Transition,
 )
 
-_FINAL = ("Succeeded", "Failed")
+FINAL = ("Succeeded", "Failed")
+"""Phases of a migration that has ended."""
 
 
 def migration_name(record: MoveRecord, run: str) -> str:
@@ -67,8 +68,8 @@ def advance(
     """What to do next with this migration."""
     if record.phase is Phase.INTENDED:
         return _intended(record, seen, now, settings)
-    phase = _phase(seen.migration)
-    if seen.migration is None or phase in _FINAL:
+    phase = phase_of(seen.migration)
+    if seen.migration is None or phase in FINAL:
         in_time = now - record.begun < settings.move_timeout
         return _ended(record, seen, phase, in_time=in_time)
     if record.phase is Phase.GIVEN_UP:
@@ -89,7 +90,7 @@ def advance(
 
 def cancel(record: MoveRecord, seen: Observation, settings: MoveSettings) -> Transition:
     """Call the migration off, unless the guest is being copied already."""
-    if seen.migration is None or _phase(seen.migration) in (*_FINAL, "Running"):
+    if seen.migration is None or phase_of(seen.migration) in (*FINAL, "Running"):
         return Transition(record)
     return _cancel(record, seen.migration, settings)
 
@@ -181,5 +182,5 @@ def _why(record: MoveRecord, seen: Observation, state: t.Mapping[str, JSON]) -> 
     )
 
 
-def _phase(migration: t.Mapping[str, JSON] | None) -> str:
+def phase_of(migration: t.Mapping[str, JSON] | None) -> str:
     return str(((migration or {}).get("status") or {}).get("phase") or "")

@@ -30,8 +30,7 @@ class Phase(str, enum.Enum):
     CANCELLING = "cancelling"
     GIVEN_UP = "given_up"
 
-    def __str__(self) -> str:
-        return self.value
+    __str__ = str.__str__
 
 
 class Outcome(str, enum.Enum):
@@ -42,8 +41,7 @@ class Outcome(str, enum.Enum):
     FAILED = "failed"
     GONE = "gone"
 
-    def __str__(self) -> str:
-        return self.value
+    __str__ = str.__str__
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,8 @@ class MoveRecord:
 
 @dataclass(frozen=True, slots=True)
 class MoveSettings:
-    """`run` is the id that stands in what is created; the rest are seconds."""
+    """`run` is the id that stands in what is created; the rest are seconds. `unschedulable_timeout`: a migration's
+    target may wait so long for a node before KubeVirt gives up on it."""
 
     run: str
     move_timeout: float = 600.0
@@ -152,6 +151,12 @@ class StateMachine:
 
     advance: t.Callable[[MoveRecord, Observation, float, MoveSettings], Transition]
     answered: t.Callable[[MoveRecord, ApiReply], Transition]
+
+
+def terminating(instance: Instance) -> bool:
+    """Whether the VMI is being deleted; the pod where there is no VMI."""
+    vmi, pod = instance.vmi, instance.pod
+    return vmi.terminating if vmi is not None else pod is not None and pod.terminating
 
 
 def ready(instance: Instance) -> bool:

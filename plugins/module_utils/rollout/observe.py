@@ -25,7 +25,7 @@ from ..model.snapshot import Instance, Migration, Snapshot, Vmi, quota_from_mani
 from ..view.view import ClusterView
 from .gates import Key
 from .journal import RunJournal, digest
-from .migrate import migration_path
+from .migrate import FINAL, migration_path, phase_of
 from .move import MoveRecord, Observation, Phase
 
 
@@ -113,8 +113,8 @@ class Observer:
             migration = self._api.get(path)
         except NotFound:
             migration = None
-        phase = ((migration or {}).get("status") or {}).get("phase") or ""
-        if record.phase is not Phase.INTENDED and (migration is None or phase in _ENDED):
+        ended = migration is None or phase_of(migration) in FINAL
+        if record.phase is not Phase.INTENDED and ended:
             instance = self._instance_now(record)
         name = path.rpartition("/")[2]
         namespace = record.instance.namespace
@@ -133,7 +133,7 @@ class Observer:
         """The instance with the record's uid, also while it is being deleted."""
         if record.instance.kind == VMI:
             vmi = self._tables.vmis.get(record.uid)
-            return None if vmi is None or vmi.phase in _ENDED else self._of_vmi(vmi, record)
+            return None if vmi is None or vmi.finished else self._of_vmi(vmi, record)
         pod = self._tables.pods.get(record.uid)
         if pod is None or pod.finished:
             return None
@@ -145,9 +145,7 @@ class Observer:
             vmi = vmi_from_manifest(self._api.get(instance_path(record.instance)))
         except NotFound:
             return None
-        return (
-            self._of_vmi(vmi, record) if vmi.uid == record.uid and vmi.phase not in _ENDED else None
-        )
+        return self._of_vmi(vmi, record) if vmi.uid == record.uid and not vmi.finished else None
 
     def _of_vmi(self, vmi: Vmi, record: MoveRecord) -> Instance:
         pod = active_pod(vmi, self._tables.launcher_pods.get(vmi.uid, ()))
@@ -197,8 +195,7 @@ class Observer:
     def _why_target_pending(
         self, record: MoveRecord, migration: t.Mapping[str, JSON] | None
     ) -> str:
-        phase = ((migration or {}).get("status") or {}).get("phase")
-        if migration is None or phase not in ("Pending", "Scheduling"):
+        if migration is None or phase_of(migration) not in ("Pending", "Scheduling"):
             return ""
         path = instances_path("Pod", record.instance.namespace)
         chosen = {"labelSelector": f"{MIGRATION_JOB}={migration['metadata']['uid']}"}
@@ -237,9 +234,6 @@ class Observer:
             return _unschedulable(self._api.get(instance_path(successor.pod.ref)))
         except NotFound:
             return ""
-
-
-_ENDED = ("Succeeded", "Failed")
 
 
 def _unschedulable(pod: t.Mapping[str, JSON]) -> str:

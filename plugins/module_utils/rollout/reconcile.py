@@ -28,7 +28,6 @@ from . import journal as journals
 from . import migrate, report
 from .gates import (
     Deferral,
-    Limits,
     Load,
     after_end,
     counted,
@@ -91,8 +90,10 @@ class Reconciler:
         self.options = options
         self.journal = journal
         self.report = report_of_step
+        # The node of a migration's target was feasible a moment before, so one that is not found soon is not there.
+        unschedulable_timeout = float(max(10, min(60, options.move_timeout // 2)))
         self.settings = MoveSettings(
-            journal.run, float(options.move_timeout), _unschedulable_timeout(options)
+            journal.run, float(options.move_timeout), unschedulable_timeout
         )
         self._zero = uptime() - clock
         self._foreign = ForeignMigrations()
@@ -143,9 +144,12 @@ class Reconciler:
         plan = view.plan(self.options, self.journal)
         planned = {(move.uid, move.method) for move in plan.moves}
         for record in self.journal.records:
-            if record.phase is Phase.INTENDED and (record.uid, record.method) not in planned:
-                if self._may_be_queued(record, now):
-                    continue
+            unplanned = (record.uid, record.method) not in planned
+            if (
+                record.phase is Phase.INTENDED
+                and unplanned
+                and not self._may_be_queued(record, now)
+            ):
                 self._defer(record, counted=view.is_about(record))
         now.settling = now.settling or len(self.report.moves) > moves_before
         journal, mark = self.journal, self.report.mark()
@@ -257,7 +261,12 @@ class Reconciler:
 
     def choose(self, plan: Plan, now: Reconciliation) -> list[str]:
         """Journal the moves that may begin now; returns the uids of all that are to be sent."""
-        due = [r.uid for r in self._intended(now) if not self._must_wait(r, now)]
+        due = [
+            record.uid
+            for record in self._intended(now)
+            if self.clock >= self.retry_at.get(record.uid, 0.0)
+            and not self._may_be_queued(record, now)
+        ]
         counted_journal = self._counted(now.view)
         self.report.count, lines = self.report.count.replanned(
             counted_journal, plan, now.view.by_uid
@@ -305,10 +314,6 @@ class Reconciler:
         wall_clock = datetime.datetime.now(datetime.timezone.utc)
         return why_defer(self.options, journal, domain, self.clock, wall_clock)
 
-    def _must_wait(self, record: MoveRecord, now: Reconciliation) -> bool:
-        """Whether the request of a journaled move must not be sent yet."""
-        return self.clock < self.retry_at.get(record.uid, 0.0) or self._may_be_queued(record, now)
-
     def _may_be_queued(self, record: MoveRecord, now: Reconciliation) -> bool:
         """Whether a request that may have been sent could still arrive: nothing of it is seen, and the
         duration of a Lease is not over. A restart or a stop has no precondition: it would meet the VM
@@ -348,8 +353,7 @@ class Reconciler:
             return reason
         if related is not None:
             return report.moves_after(name, related, linked=True)
-        limits = Limits(self.options.max_parallel, self.options.max_unavailable)
-        return limit_reached(move, load, limits, now.view.snapshot)
+        return limit_reached(move, load, self.options, now.view.snapshot)
 
     def _related_in_flight(
         self, movable: MovableInstance, now: Reconciliation
@@ -435,9 +439,3 @@ def _touched(record: MoveRecord, successor: Instance | None) -> t.Iterator[tuple
         yield instance_path(instance), ""
         if instance.kind == VMI:
             yield instances_path("Pod", instance.namespace), f"{CREATED_BY}={uid}"
-
-
-def _unschedulable_timeout(options: RolloutOptions) -> float:
-    """Seconds that a migration's target may wait for a node before KubeVirt gives up on it. The
-    node was feasible a moment before, so one that is not found soon is not there."""
-    return float(max(10, min(60, options.move_timeout // 2)))

@@ -35,6 +35,7 @@ from .move import (
     StateMachine,
     Transition,
     ready,
+    terminating,
 )
 
 _SUBRESOURCES = "/apis/subresources.kubevirt.io/v1/namespaces"
@@ -45,7 +46,8 @@ def advance(
     record: MoveRecord, seen: Observation, now: float, settings: MoveSettings
 ) -> Transition:
     """End the instance; once that was sent, wait until its successor serves."""
-    if record.phase is Phase.INTENDED and seen.instance is not None and not _terminating(seen):
+    instance = seen.instance
+    if record.phase is Phase.INTENDED and instance is not None and not terminating(instance):
         if now - record.begun >= settings.move_timeout and record.method not in WITHOUT_SUCCESSOR:
             return _too_long(record, seen, settings)
         return Transition(record, _ending(record, seen.resource_version))
@@ -111,13 +113,6 @@ def _await_successor(
     if now - record.begun >= settings.move_timeout:
         return _too_long(record, seen, settings)
     return Transition(record)
-
-
-def _terminating(seen: Observation) -> bool:
-    if seen.instance is None:
-        return False
-    vmi, pod = seen.instance.vmi, seen.instance.pod
-    return vmi.terminating if vmi is not None else pod is not None and pod.terminating
 
 
 def _obstacle(seen: Observation) -> str:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import dataclass
 
 from ..model.json_pointer import JSON
 from ..model.kinds import UNDO
@@ -32,19 +33,19 @@ _NOW = {
 }
 
 
+@dataclass(frozen=True, slots=True)
 class NodeDescriptions:
     """Names of nodes in messages: with the topology domain that each is in."""
 
-    def __init__(self, labels: t.Mapping[str, Labels], zone_key: str) -> None:
-        self._labels = labels
-        self._zone_key = zone_key
+    labels: t.Mapping[str, Labels]
+    zone_key: str
 
     @classmethod
     def of(cls, snapshot: Snapshot, zone_key: str) -> NodeDescriptions:
         return cls({node.name: node.labels for node in snapshot.nodes}, zone_key)
 
     def domain(self, node: str) -> str:
-        return self._labels.get(node, {}).get(self._zone_key, "")
+        return self.labels.get(node, {}).get(self.zone_key, "")
 
     def named(self, node: str) -> str:
         zone = self.domain(node)
@@ -256,10 +257,16 @@ _NEXT = {"migration": "migration", "restart": "restart", "recreate": "recreation
 def well_placed(movable: MovableInstance, plan: Plan) -> dict[str, JSON]:
     """An instance that still runs with the previous constraints, on a node that the new ones allow:
     now, or after the moves of the plan."""
-    enforced = _from_next(movable)
+    drift, event = movable.drift, f"the next {_NEXT[movable.takes_effect]}"
+    enforced = f"enforced from {event}"
+    if drift is not None and drift.stale and not (drift.missing or drift.labels):
+        enforced = f"a removed constraint stays in effect until {event}"
     after_moves = movable.uid in plan.violated
+    workload = movable.workload.ref if movable.workload is not None else movable.instance.ref
     return {
-        **_named(movable.workload.ref if movable.workload is not None else movable.instance.ref),
+        "kind": workload.kind,
+        "namespace": workload.namespace,
+        "name": workload.name,
         "instance": movable.instance.ref.name,
         "uid": movable.uid,
         "node": movable.node,
@@ -269,14 +276,6 @@ def well_placed(movable: MovableInstance, plan: Plan) -> dict[str, JSON]:
         if after_moves
         else f"placed correctly; {enforced}",
     }
-
-
-def _from_next(movable: MovableInstance) -> str:
-    """What the next migration, restart or recreation changes."""
-    drift, event = movable.drift, f"the next {_NEXT[movable.takes_effect]}"
-    if drift is not None and drift.stale and not (drift.missing or drift.labels):
-        return f"a removed constraint stays in effect until {event}"
-    return f"enforced from {event}"
 
 
 def not_enforced(
@@ -309,20 +308,12 @@ def _instance_named(record: t.Mapping[str, JSON]) -> str:
     return f"{record['kind']} {record['namespace']}/{record['name']}{instance}"
 
 
-def too_many_failed(failed: int, allowed: int, messages: t.Sequence[str]) -> str:
-    """Why a run failed. `messages`: `failures` of all its steps."""
-    named = "; ".join(messages) or "an earlier task reported them"
-    return (
-        f"{plural(failed, 'move')} failed, and failures_allowed is {allowed}: {named}."
-        " No other move was started. Correct the causes and run again"
-    )
-
-
 def undone(records: t.Sequence[MoveRecord], plan: Plan, waiting: str) -> str:
     """What a run has not done when its time is over; `waiting` is why its next move had not begun."""
     left: dict[str, list[str]] = {}
     for record in records:
-        left.setdefault(_LEFT[record.phase], []).append(_in_flight(record))
+        text = f"{record.instance} ({record.method}: {record.note or record.phase})"
+        left.setdefault(_LEFT[record.phase], []).append(text)
     deferred = [f"{m.instance} ({waiting or 'not started'})" for m in plan.moves]
     skipped = [f"{x.instance} ({x.reason})" for x in plan.skipped]
     parts = {**left, "not started": deferred, "skipped": skipped}
@@ -336,10 +327,6 @@ _LEFT: t.Mapping[Phase, str] = {
     Phase.CANCELLING: "canceled",
     Phase.GIVEN_UP: "canceled, and has not ended",
 }
-
-
-def _in_flight(record: MoveRecord) -> str:
-    return f"{record.instance} ({record.method}: {record.note or record.phase})"
 
 
 def move_in_flight(record: MoveRecord) -> dict[str, JSON]:
@@ -359,21 +346,23 @@ def gave_up(record: MoveRecord) -> str:
     return f"{name} is not waited for any more: {record.note}"
 
 
-def given_up(records: t.Sequence[MoveRecord], failures: t.Sequence[str]) -> str:
-    """Why a run failed that left canceled migrations behind."""
-    named = "; ".join(f"{record.instance} on {record.source}: {record.note}" for record in records)
-    also = f" Also failed: {'; '.join(failures)}." if failures else ""
-    return (
-        f"{plural(len(records), 'canceled migration')} did not end: {named}.{also} Check whether"
-        " virt-handler runs on the nodes, then run again"
-    )
-
-
 def why_failed(
     left: t.Sequence[MoveRecord], failed: int, allowed: int, messages: t.Sequence[str]
 ) -> str:
-    """Why a run failed that left canceled migrations behind, or in which too many moves failed."""
-    return given_up(left, messages) if left else too_many_failed(failed, allowed, messages)
+    """Why a run failed that left canceled migrations behind, or in which too many moves failed. `messages`:
+    `failures` of all its steps."""
+    if left:
+        named = "; ".join(f"{record.instance} on {record.source}: {record.note}" for record in left)
+        also = f" Also failed: {'; '.join(messages)}." if messages else ""
+        return (
+            f"{plural(len(left), 'canceled migration')} did not end: {named}.{also} Check whether"
+            " virt-handler runs on the nodes, then run again"
+        )
+    named = "; ".join(messages) or "an earlier task reported them"
+    return (
+        f"{plural(failed, 'move')} failed, and failures_allowed is {allowed}: {named}."
+        " No other move was started. Correct the causes and run again"
+    )
 
 
 def ended_of_other_run(record: MoveRecord, end: MoveResult, places: NodeDescriptions) -> str:
@@ -392,7 +381,3 @@ def in_flight(journal: str, task: str) -> str:
         return ""
     moves = ", ".join(f"{record.instance} ({record.method})" for record in records)
     return f"; the next {task} continues the moves in flight: {moves}" if moves else ""
-
-
-def _named(workload: Ref) -> dict[str, JSON]:
-    return {"kind": workload.kind, "namespace": workload.namespace, "name": workload.name}

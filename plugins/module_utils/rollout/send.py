@@ -56,6 +56,7 @@ from .move import (
     Outcome,
     ReplyStatus,
     StateMachine,
+    terminating,
 )
 
 STATE_MACHINES: t.Mapping[Method, StateMachine] = {
@@ -71,7 +72,14 @@ STATE_MACHINES: t.Mapping[Method, StateMachine] = {
 def send(api: ApiClient, request: ApiCall) -> ApiReply:
     """Send one request, once. Raises ApiError where it could not be sent or is not allowed."""
     try:
-        _request(api, request)
+        if request.verb == "create":
+            api.create(request.path, request.body)
+        elif request.verb == "put":
+            api.call_subresource(request.path, request.body)
+        else:
+            preconditions = (request.body or {})["preconditions"]
+            version = preconditions.get("resourceVersion", "")
+            api.delete(request.path, uid=preconditions["uid"], resource_version=version)
     except NotFound as error:
         return ApiReply(ReplyStatus.GONE, error.message)
     except Conflict as error:
@@ -87,17 +95,6 @@ def send(api: ApiClient, request: ApiCall) -> ApiReply:
             return ApiReply(ReplyStatus.DOUBTFUL, str(error))
         raise
     return ApiReply(ReplyStatus.ACCEPTED)
-
-
-def _request(api: ApiClient, request: ApiCall) -> None:
-    if request.verb == "create":
-        api.create(request.path, request.body)
-    elif request.verb == "put":
-        api.call_subresource(request.path, request.body)
-    else:
-        preconditions = (request.body or {})["preconditions"]
-        version = preconditions.get("resourceVersion", "")
-        api.delete(request.path, uid=preconditions["uid"], resource_version=version)
 
 
 def _conflict(request: ApiCall, error: Conflict) -> ApiReply:
@@ -121,10 +118,7 @@ def was_sent(record: MoveRecord, seen: Observation) -> bool:
     """Whether a journaled move was sent: its migration exists, or its instance is ending."""
     if record.method is Method.MIGRATE:
         return seen.migration is not None or seen.instance is None
-    if seen.instance is None or seen.restart_queued:
-        return True
-    vmi, pod = seen.instance.vmi, seen.instance.pod
-    return vmi.terminating if vmi is not None else pod is not None and pod.terminating
+    return seen.instance is None or seen.restart_queued or terminating(seen.instance)
 
 
 @dataclass(frozen=True, slots=True)

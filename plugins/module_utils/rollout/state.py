@@ -11,7 +11,7 @@ import dataclasses
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ..cluster.lease import HeldLease, LeaseWatch
+from ..cluster.lease import HeldLease, LeaseReading, LeaseState, LeaseWatch, lease_state
 from ..model.json_pointer import JSON
 from ..model.plan import Move, Plan
 from ..model.rendering import one_line
@@ -50,7 +50,10 @@ class MoveCount:
         if self.total == -1:
             return MoveCount(total, _names(moves[:NAMED])), []
         if journal.records:
-            return self._with_more_names(moves, self.total - journal.started), []
+            # More of the moves that were counted, of which only some were named.
+            unnamed = [move for move in moves if move.uid not in self.to_come]
+            room = max(0, min(NAMED, self.total - journal.started) - len(self.to_come))
+            return replace(self, to_come={**self.to_come, **_names(unnamed[:room])}), []
         planned = {move.uid for move in moves}
         off = {uid: name for uid, name in self.to_come.items() if uid not in planned}
         added = [move for move in moves if move.uid not in self.to_come]
@@ -80,12 +83,6 @@ class MoveCount:
         """A move that was reported to begin, and of which nothing was sent, is to come again."""
         name = report.short(record.workload, record.instance)
         return replace(self, to_come={**self.to_come, record.uid: name})
-
-    def _with_more_names(self, moves: t.Sequence[Move], to_come: int) -> MoveCount:
-        """More of the moves that were counted, of which only some were named."""
-        unnamed = [move for move in moves if move.uid not in self.to_come]
-        room = max(0, min(NAMED, to_come) - len(self.to_come))
-        return replace(self, to_come={**self.to_come, **_names(unnamed[:room])})
 
 
 UNCOUNTED: t.Final = MoveCount()
@@ -213,9 +210,12 @@ class RolloutState:
     def count(self, count: MoveCount) -> None:
         self.total, self.to_come = count.total, dict(count.to_come)
 
-    @property
-    def watched(self) -> LeaseWatch:
-        return LeaseWatch(self.renewal, self.renewal_since)
+    def watch_lease(self, reading: LeaseReading, elapsed: float) -> LeaseState:
+        """`lease_state` by comparison with the readings before, of which the last one is kept."""
+        watched = LeaseWatch(self.renewal, self.renewal_since)
+        compared = lease_state(reading, watched, elapsed)
+        self.renewal, self.renewal_since = compared.watched.renewal, compared.watched.since
+        return compared
 
 
 @dataclass(slots=True)

@@ -67,7 +67,7 @@ class JudgedSnapshot:
     selection: InstanceSelection
     candidates: tuple[MovableInstance, ...]
     verified: VerifiedIndex
-    why_no_restart: WhyNoRestart = lambda _movable, _platform: ""
+    why_no_restart: WhyNoRestart
 
     @classmethod
     def of(
@@ -105,8 +105,11 @@ class JudgedSnapshot:
         if journal is not None:
             busy = frozenset(r.uid for r in journal.records if r.phase is not Phase.INTENDED)
             intended = {r.uid for r in journal.records if r.phase is Phase.INTENDED}
-            uids = (c.uid for c in self.candidates if c.uid not in intended)
-            spent = {uid: why for uid in uids if (why := _spent(journal, uid))}
+            for uid in (x.uid for x in self.candidates if x.uid not in intended):
+                if digest(uid) in journal.done:
+                    spent[uid] = "this rollout moved it already"
+                elif digest(uid) in journal.lost:
+                    spent[uid] = "its move failed in this rollout"
         request = PlanRequest(
             self.selection,
             options.scope,
@@ -130,9 +133,3 @@ class JudgedSnapshot:
             if not refused:
                 return plan
             request = replace(request, no_restart={**request.no_restart, **refused})
-
-
-def _spent(journal: RunJournal, uid: str) -> str:
-    if digest(uid) in journal.done:
-        return "this rollout moved it already"
-    return "its move failed in this rollout" if digest(uid) in journal.lost else ""

@@ -96,14 +96,10 @@ class ProgressPipe:
                     raise OSError
                 os.write(self._descriptor, sent)
             except OSError:
-                self.close()
+                os.close(self._descriptor)
+                self._descriptor = -1
                 return
             report.shown += 1
-
-    def close(self) -> None:
-        if self.open:
-            os.close(self._descriptor)
-            self._descriptor = -1
 
 
 Listening = t.Callable[[], bool]

@@ -23,7 +23,6 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.movable_in
     InstanceSelection,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.gates import (
-    Limits,
     counted,
     limit_reached,
     load_of,
@@ -32,6 +31,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.move import
 from ansible_collections.virt.placement.plugins.module_utils.rollout.observe import (
     ForeignMigrations,
 )
+from tests.unit.rollout.test_gates import parameters
 
 SET = Ref("VirtualMachineInstanceReplicaSet", "shop", "web")
 
@@ -67,9 +67,9 @@ def test_migrations_of_others_fill_the_cluster() -> None:
     )
     snapshot = Snapshot(vmis=machines, migrations=migrations)
     load = load_of(snapshot, (), ())
-    reason = limit_reached(move(Method.MIGRATE), load, Limits(), snapshot)
+    reason = limit_reached(move(Method.MIGRATE), load, parameters(), snapshot)
     assert reason == "5 migrations are in flight on the cluster"
-    assert limit_reached(move(Method.RECREATE), load, Limits(), snapshot) == ""
+    assert limit_reached(move(Method.RECREATE), load, parameters(), snapshot) == ""
 
 
 def test_two_migrations_leave_a_node_at_most() -> None:
@@ -77,15 +77,17 @@ def test_two_migrations_leave_a_node_at_most() -> None:
     records = [record(vmi, Method.MIGRATE) for vmi in machines]
     snapshot = Snapshot(vmis=machines)
     load = load_of(snapshot, records, ())
-    reason = limit_reached(move(Method.MIGRATE), load, Limits(), snapshot)
+    reason = limit_reached(move(Method.MIGRATE), load, parameters(), snapshot)
     assert reason == "2 migrations away from w1 are in flight"
-    assert limit_reached(move(Method.MIGRATE, "w2"), load, Limits(), snapshot) == ""
+    assert limit_reached(move(Method.MIGRATE, "w2"), load, parameters(), snapshot) == ""
 
 
 def test_a_mark_for_evacuation_is_a_migration_to_come() -> None:
     machines = tuple(machine(f"m{n}", evacuation_node_name="w1") for n in range(2))
     snapshot = Snapshot(vmis=machines)
-    assert limit_reached(move(Method.MIGRATE), load_of(snapshot, (), ()), Limits(), snapshot) != ""
+    assert (
+        limit_reached(move(Method.MIGRATE), load_of(snapshot, (), ()), parameters(), snapshot) != ""
+    )
 
 
 def test_migration_of_a_vmi_that_was_not_read_counts_for_its_source_node() -> None:
@@ -95,11 +97,13 @@ def test_migration_of_a_vmi_that_was_not_read_counts_for_its_source_node() -> No
     )
     snapshot = Snapshot(migrations=migrations)
     foreign = {("bar", "m0"): frozenset({"w1"}), ("bar", "m1"): frozenset({"w1"})}
-    assert limit_reached(move(Method.MIGRATE), load_of(snapshot, (), ()), Limits(), snapshot) == ""
+    assert (
+        limit_reached(move(Method.MIGRATE), load_of(snapshot, (), ()), parameters(), snapshot) == ""
+    )
     load = load_of(snapshot, (), (), foreign=foreign)
-    reason = limit_reached(move(Method.MIGRATE), load, Limits(), snapshot)
+    reason = limit_reached(move(Method.MIGRATE), load, parameters(), snapshot)
     assert reason == "2 migrations away from w1 are in flight"
-    assert limit_reached(move(Method.MIGRATE, "w2"), load, Limits(), snapshot) == ""
+    assert limit_reached(move(Method.MIGRATE, "w2"), load, parameters(), snapshot) == ""
 
 
 @pytest.mark.parametrize("ours", [True, False])
@@ -113,9 +117,9 @@ def test_a_migration_counts_for_its_source_until_its_object_has_ended(ours: bool
     snapshot = Snapshot(vmis=(arrived, leaving), migrations=migrations)
     begun = [replace(record(arrived, Method.MIGRATE), source="w1"), record(leaving, Method.MIGRATE)]
     load = load_of(snapshot, begun if ours else (), ())
-    reason = limit_reached(move(Method.MIGRATE), load, Limits(), snapshot)
+    reason = limit_reached(move(Method.MIGRATE), load, parameters(), snapshot)
     assert reason == "2 migrations away from w1 are in flight"
-    assert limit_reached(move(Method.MIGRATE, "w2"), load, Limits(), snapshot) == ""
+    assert limit_reached(move(Method.MIGRATE, "w2"), load, parameters(), snapshot) == ""
 
 
 def test_a_migration_counts_for_the_node_where_the_guest_has_arrived_until_its_object_has_ended() -> (
@@ -131,7 +135,7 @@ def test_a_migration_counts_for_the_node_where_the_guest_has_arrived_until_its_o
     load = load_of(Snapshot(vmis=machines, migrations=migrations), (), ())
 
     for node in ("w1", "w2"):
-        reason = limit_reached(move(Method.MIGRATE, node), load, Limits(), Snapshot())
+        reason = limit_reached(move(Method.MIGRATE, node), load, parameters(), Snapshot())
         assert reason == f"2 migrations away from {node} are in flight"
     assert load.migrations == 2
 
@@ -139,7 +143,7 @@ def test_a_migration_counts_for_the_node_where_the_guest_has_arrived_until_its_o
 def test_load_beside_a_restart_counts_one_more_move_and_one_more_unavailable_instance() -> None:
     load = load_of(Snapshot(), (), ()).beside(move(Method.RESTART))
     assert (load.ours, load.unavailable, load.migrations) == (1, 1, 0)
-    reached = limit_reached(move(Method.MIGRATE), load, Limits(in_flight=1), Snapshot())
+    reached = limit_reached(move(Method.MIGRATE), load, parameters(max_parallel=1), Snapshot())
     assert reached == "1 moves are in flight (max_parallel)"
 
 
@@ -197,7 +201,7 @@ def test_our_own_limit() -> None:
     vmi = machine("m0", "w5")
     snapshot = Snapshot(vmis=(vmi,))
     load = load_of(snapshot, [record(vmi, Method.MIGRATE)], ())
-    reason = limit_reached(move(Method.MIGRATE), load, Limits(in_flight=1), snapshot)
+    reason = limit_reached(move(Method.MIGRATE), load, parameters(max_parallel=1), snapshot)
     assert reason == "1 moves are in flight (max_parallel)"
 
 
@@ -206,9 +210,9 @@ def test_an_instance_that_is_missing_counts_as_unavailable() -> None:
     snapshot = Snapshot(workloads=(replica_set(3),))
     load = load_of(snapshot, (), there)
     assert load.unavailable == 1
-    reason = limit_reached(move(Method.RECREATE), load, Limits(), snapshot)
+    reason = limit_reached(move(Method.RECREATE), load, parameters(), snapshot)
     assert reason == f"max_unavailable is reached, not ready or being replaced: 1 of {SET}"
-    assert limit_reached(move(Method.RECREATE), load, Limits(unavailable=2), snapshot) == ""
+    assert limit_reached(move(Method.RECREATE), load, parameters(max_unavailable=2), snapshot) == ""
 
 
 def vm(strategy: str, pool: bool = False, **metadata: str) -> Workload:
@@ -239,7 +243,7 @@ def test_a_workload_without_instances_lacks_those_that_it_ought_to_have(
     )
     load = load_of(snapshot, (), [serving], [workload.ref, other])
     assert load.unavailable == missing
-    assert bool(limit_reached(move(Method.RECREATE), load, Limits(), snapshot)) is bool(missing)
+    assert bool(limit_reached(move(Method.RECREATE), load, parameters(), snapshot)) is bool(missing)
     assert load_of(snapshot, (), [serving], [other]).unavailable == 0, (
         "it belongs to another workload"
     )
@@ -259,12 +263,12 @@ def test_move_of_a_pending_instance_needs_no_budget() -> None:
     snapshot = Snapshot(workloads=(replica_set(1),))
     load = load_of(snapshot, (), [waiting])
     assert load.unavailable == 1
-    assert limit_reached(move(Method.RECREATE, ""), load, Limits(), snapshot) == ""
+    assert limit_reached(move(Method.RECREATE, ""), load, parameters(), snapshot) == ""
 
 
 def test_moves_chosen_together_count_together() -> None:
     snapshot = Snapshot(workloads=(replica_set(2),))
     load = load_of(snapshot, (), [instance(machine("a")), instance(machine("b"))])
     chosen = move(Method.RECREATE)
-    assert limit_reached(chosen, load, Limits(), snapshot) == ""
-    assert limit_reached(chosen, load.beside(chosen), Limits(), snapshot) != ""
+    assert limit_reached(chosen, load, parameters(), snapshot) == ""
+    assert limit_reached(chosen, load.beside(chosen), parameters(), snapshot) != ""

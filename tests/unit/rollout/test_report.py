@@ -158,7 +158,7 @@ def test_failed_moves_are_named_with_namespace_and_reason() -> None:
         ),
         progress.ended_move(MoveRecord(one, "w", web, Method.RECREATE, "w1", 1, 0.0), failed, 1.0),
     ]
-    assert progress.too_many_failed(2, 1, progress.failures(moves)) == (
+    assert progress.why_failed((), 2, 1, progress.failures(moves)) == (
         "2 moves failed, and failures_allowed is 1: migrate of VirtualMachine shop/db: guest too"
         " busy; recreate of VirtualMachineInstanceReplicaSet shop/web (web-x1): guest too busy. No"
         " other move was started. Correct the causes and run again"
