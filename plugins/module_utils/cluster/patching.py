@@ -12,7 +12,7 @@ import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from ..api.client import METADATA, PLAIN, ApiClient, Params
+from ..api.client import METADATA, PLAIN, ApiClient
 from ..api.errors import (
     ApiError,
     Conflict,
@@ -21,6 +21,7 @@ from ..api.errors import (
     Unauthorized,
     Unreachable,
 )
+from ..model.findings import InputError, InvalidInput
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.write import Write
@@ -64,6 +65,17 @@ class Applied:
     unchanged: tuple[Ref, ...] = ()
     failed: tuple[Failed, ...] = ()
 
+    @property
+    def errors(self) -> list[InputError]:
+        """Of the objects that could not be written."""
+        errors: list[InputError] = []
+        for failed in self.failed:
+            if isinstance(failed.error, InvalidInput):
+                errors += failed.error.errors
+            else:
+                errors.append(InputError(str(failed.write.target), str(failed.error), "api"))
+        return errors
+
 
 def apply(
     api: ApiClient,
@@ -83,7 +95,7 @@ def apply(
     """
     if check or not writes:
         return Applied(done=tuple(writes))
-    sender = _Sender(api, recompute, _METADATA_ONLY if metadata_only else _WHOLE)
+    sender = _Sender(api, recompute, metadata_only)
     with ThreadPoolExecutor(min(threads, len(writes)), "apply") as pool:
         results = list(pool.map(sender.send, writes))
     return Applied(
@@ -93,25 +105,14 @@ def apply(
     )
 
 
-@dataclass(frozen=True)
-class _Form:
-    """The media type of the read before a retry, and the query parameters of the patch."""
-
-    accept: str
-    params: Params
-
-
-_WHOLE = _Form(PLAIN, {})
-_METADATA_ONLY = _Form(METADATA, {"fieldValidation": "Ignore"})
-"""Maps of labels and annotations have no unknown fields, and the search for them costs the server
-a third more time for each node."""
-
-
 class _Sender:
-    def __init__(self, api: ApiClient, recompute: Recompute, form: _Form) -> None:
+    def __init__(self, api: ApiClient, recompute: Recompute, metadata_only: bool) -> None:
         self._api = api
         self._recompute = recompute
-        self._form = form
+        self._accept = METADATA if metadata_only else PLAIN
+        # Maps of labels and annotations have no unknown fields, and the search for them costs the server
+        # a third more time for each node.
+        self._params = {"fieldValidation": "Ignore"} if metadata_only else {}
         self._stopped: Exception | None = None
         """Why no object can be written any more: no server, no credentials, no time."""
 
@@ -135,7 +136,7 @@ class _Sender:
                     write.path,
                     write.patch(),
                     accept=METADATA,  # the answer is not read
-                    params=self._form.params,
+                    params=self._params,
                 )
                 return write
             except ApiError as error:
@@ -147,7 +148,7 @@ class _Sender:
                     may_be_made = write
             if attempt > 1 or may_be_made is write:
                 self._api.pause(attempt)
-            fresh = self._api.get(write.path, accept=self._form.accept)
+            fresh = self._api.get(write.path, accept=self._accept)
             uid = fresh["metadata"]["uid"]
             if uid != write.uid:
                 raise Replaced(write.target, write.uid, uid)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import functools
 import typing as t
 from dataclasses import dataclass, field, replace
 
@@ -19,7 +18,7 @@ from ..api.lists import list_all
 from ..api.transport import ComputingTimeout
 from ..cluster.access import Right, Role
 from ..cluster.lease import LeaseKeeper
-from ..cluster.patching import Applied, Failed, apply
+from ..cluster.patching import Applied, apply
 from ..cluster.reading import NODES_ONLY, ReadScope, read_snapshot
 from ..model.findings import Finding, InputError, InvalidInput, sentences
 from ..model.kinds import POOL
@@ -88,8 +87,9 @@ class _OutsideOfWindow(Exception):
 
 class DrainStep(RolloutStep):
     """`writes` are the changes of nodes, `nodes` the selected ones as they were read last, `findings`
-    those of the preflight."""
+    those of the preflight, `view` is the last reading."""
 
+    view: DrainView
     role: Role = "maintainer"
     task = "maintenance"
     permission = ALLOW_PENDING_CHANGES
@@ -106,11 +106,11 @@ class DrainStep(RolloutStep):
         self._all_nodes: tuple[Node, ...] = ()
         self._empty = 0
 
-    def planned(self, view: View, plan: Plan) -> Plan:
+    def planned(self, _view: View, plan: Plan) -> Plan:
         """With the nodes that the forecast of the drain expects for each instance."""
-        if not plan.moves or not isinstance(view, DrainView):
+        if not plan.moves:
             return plan
-        expected = drain_forecast(view, self.asked.topology).moves
+        expected = drain_forecast(self.view, self.asked.topology).moves
         targets = {move.uid: move.targets for move in expected}
         moves = (replace(move, targets=targets.get(move.uid, ())) for move in plan.moves)
         return replace(plan, moves=tuple(moves))
@@ -120,14 +120,10 @@ class DrainStep(RolloutStep):
         if reason := self._outside_of_window():
             self._report_not_begun(result, reason)
         elif not self.nothing_to_do(view, plan):
-            last = (
-                MaintenancePhase.CORDONED
-                if self.asked.state == "cordoned"
-                else MaintenancePhase.DRAINED
-            )
+            last = MaintenancePhase(self.asked.state)
             self.writes = self._planned(self._marks(last, "check-mode"))
         elif self.asked.state == "drained":
-            self.writes = self._planned(self._boots(view, "check-mode"))
+            self.writes = self._planned(self._boots("check-mode"))
         result.changed = result.changed or bool(self.writes)
 
     def read_cluster(
@@ -145,7 +141,9 @@ class DrainStep(RolloutStep):
             raise InvalidInput(
                 [InputError("not permitted", str(gap), "permission") for gap in gaps]
             )
-        snapshot = self._assumed(snapshot)
+        if names := self.asked.assume_in_service:
+            nodes = (unmarked(node) if node.name in names else node for node in snapshot.nodes)
+            snapshot = replace(snapshot, nodes=tuple(nodes))
         self._all_nodes = snapshot.nodes
         if self.drain.cordoned:
             self.nodes = self._still_ours(snapshot)
@@ -153,7 +151,7 @@ class DrainStep(RolloutStep):
             self.nodes = select(self.asked, snapshot.nodes)
             self.drain.nodes = {node.name: node.uid for node in self.nodes}
             self._note_marked(self.nodes)
-        return DrainView(
+        self.view = DrainView(
             snapshot,
             frozenset(self.drain.nodes),
             self.asked.vm_policy,
@@ -161,14 +159,7 @@ class DrainStep(RolloutStep):
             draining and not self._outside_of_window(),
             why_no_restart=self.revisions.why_no_restart,
         )
-
-    def _assumed(self, snapshot: Snapshot) -> Snapshot:
-        """With the nodes that check mode takes for in service."""
-        names = self.asked.assume_in_service
-        if not names:
-            return snapshot
-        nodes = (unmarked(node) if node.name in names else node for node in snapshot.nodes)
-        return replace(snapshot, nodes=tuple(nodes))
+        return self.view
 
     def namespaces(self, _records: t.Iterable[MoveRecord]) -> tuple[str, ...]:
         return ()
@@ -209,39 +200,34 @@ class DrainStep(RolloutStep):
             self._report_not_begun(result, str(outside))
             return result
 
-    def refuse(self, view: View, _plan: Plan) -> None:
+    def refuse(self, _view: View, _plan: Plan) -> None:
         if reason := self._outside_of_window():
             raise _OutsideOfWindow(reason)
         check_limits(self.asked, self.nodes, self._all_nodes)
         if self.asked.state != "drained" or self.drain.checked:
             return
-        self.findings = self._preflight(view)
+        self.findings = self._preflight()
         self.drain.checked = True
         shown = (finding for finding in self.findings if finding.severity != "info")
         self.report.lines += [f"warning: {text}" for _finding, text in sentences(shown)]
 
-    def _preflight(self, view: View) -> tuple[Finding, ...]:
+    def _preflight(self) -> tuple[Finding, ...]:
         """The findings. Raises InvalidInput for those that refuse the drain."""
-        if not isinstance(view, DrainView):
-            return ()
         findings = preflight(
             read_preflight(
                 self.api,
-                view,
+                self.view,
                 reboot_expected=self.asked.reboot_expected,
                 topology=self.asked.topology,
             )
         )
-        if refused := refusing(findings, self.asked.allow_findings, continues=self._continues()):
-            raise refusal(refused, "" if self.drain.marked else " No node was cordoned.")
-        return findings
-
-    def _continues(self) -> bool:
-        """Whether an earlier run has begun to drain the nodes."""
         marks = [mark_of(node) if node.unschedulable else None for node in self.nodes]
-        return all(
+        begun_before = all(
             mark is not None and mark.phase is not MaintenancePhase.CORDONED for mark in marks
         )
+        if refused := refusing(findings, self.asked.allow_findings, continues=begun_before):
+            raise refusal(refused, "" if self.drain.marked else " No node was cordoned.")
+        return findings
 
     def prepare(self, keeper: LeaseKeeper, view: View) -> View:
         """Cordon the nodes, each with its mark, and read them back."""
@@ -260,9 +246,8 @@ class DrainStep(RolloutStep):
         return self.read_cluster(records, again=("nodes",))
 
     def goes_on(self, reconciler: Reconciler, now: Reconciliation) -> bool:
-        if isinstance(now.view, DrainView):
-            self._report_left(now.view, now.nodes)
-            self._report_not_ready()
+        self._report_left(now.nodes)
+        self._report_not_ready()
         self._note_restarts(reconciler)
         held_up = (record for record in reconciler.journal.records if record.note)
         unsent = next((x for x in held_up if x.phase is Phase.INTENDED), None)
@@ -270,7 +255,8 @@ class DrainStep(RolloutStep):
             now.waiting = f"{unsent.instance} on {unsent.source}: {unsent.note}"
         if super().goes_on(reconciler, now) or now.plan.skipped:
             self._empty = 0
-            return bool(reconciler.in_flight or now.settling or self._waits(now.plan))
+            may_leave = now.plan.moves or any(x.temporary for x in now.plan.skipped)
+            return bool(reconciler.in_flight or now.settling or may_leave)
         if self.asked.state == "cordoned":
             return False
         self._empty += 1
@@ -280,7 +266,7 @@ class DrainStep(RolloutStep):
         now.waiting = self._attached(now.view.snapshot)
         return bool(now.waiting)
 
-    def finish(self, view: View, plan: Plan) -> StepResult:
+    def finish(self, _view: View, plan: Plan) -> StepResult:
         """The nodes are drained, or what stays is named, and what was restarted and does not run."""
         result = self.result(finished=True, plan=plan)
         if reason := self._outside_of_window():
@@ -291,22 +277,22 @@ class DrainStep(RolloutStep):
                 f". Failed moves: {'; '.join(self.state.failures)}" if self.state.failures else ""
             )
             result.failure = f"not drained: {'; '.join(_stays(plan))}{failed}"
-        elif (down := self._not_running(view)) and NO_PLACE not in self.asked.allow_findings:
+        elif (down := self._not_running()) and NO_PLACE not in self.asked.allow_findings:
             result.failure = f"not running after the drain: {'; '.join(down)}"
         elif self.asked.state == "drained" and self.drain.cordoned:
             self._write(self.api, MaintenancePhase.DRAINED, self.state.run)
             self.nodes = self._still_ours(read_snapshot(self.api, NODES_ONLY))
         elif self.asked.state == "drained":
-            boots = self._boots(view, run := new_run())
+            boots = self._boots(run := new_run())
             self._write(self.api, MaintenancePhase.DRAINED, run, boots)
         result.changed = self.state.changed = result.changed or self.report.changed
         return result
 
-    def _boots(self, view: View, run: str) -> PlanMark:
+    def _boots(self, run: str) -> PlanMark:
         """The marks of nodes that an earlier run has drained: work on them may follow, and a reboot before it
         proves nothing about it. Raises InvalidInput where the work must not begin."""
         if self.nodes:
-            self._preflight(view)
+            self._preflight()
 
         def plan(node: Node) -> Write | None:
             mark = mark_of(node)
@@ -330,7 +316,7 @@ class DrainStep(RolloutStep):
             api, run = reconciler.keeper.api_while_ours(), self.state.run
             self.writes += self._apply(api, self._marks(MaintenancePhase.DRAINING, run)).done
 
-    def _not_running(self, view: View) -> list[str]:
+    def _not_running(self) -> list[str]:
         """The workloads that do not run since this run or an earlier one restarted them, with the reasons."""
         marks = [mark.down for mark in map(mark_of, self.nodes) if mark is not None]
         restarts = [*marks, *self.drain.restarts.values()]
@@ -338,7 +324,7 @@ class DrainStep(RolloutStep):
         return [
             f"{workload}: {why}"
             for workload, why in workloads.items()
-            if isinstance(view, DrainView) and not view.runs(workload)
+            if not self.view.runs(workload)
         ]
 
     def _report_not_begun(self, result: StepResult, reason: str) -> None:
@@ -359,9 +345,6 @@ class DrainStep(RolloutStep):
         texts += [f"node {name} is not Ready" for name in self.drain.not_ready]
         return "; ".join(texts) or waiting or "the nodes were not read empty twice"
 
-    def _waits(self, plan: Plan) -> bool:
-        return bool(plan.moves) or any(skipped.temporary for skipped in plan.skipped)
-
     def final_failure(self, error: ApiError | InvalidInput | ComputingTimeout) -> StepResult:
         """With the nodes as they are now."""
         hint = self.undo_hint()
@@ -370,7 +353,9 @@ class DrainStep(RolloutStep):
         elif self.writes:
             result = self.failed(str(error))
         elif hint and isinstance(error, InvalidInput):
-            raise _continued(error, hint)
+            *others, last = error.errors
+            message = f"{last.message.rstrip('.')}{hint}"
+            raise InvalidInput([*others, replace(last, message=message)])
         else:
             raise error
         with contextlib.suppress(ApiError, InvalidInput):
@@ -399,8 +384,8 @@ class DrainStep(RolloutStep):
             if node.name in self.drain.nodes and node.unschedulable and ours(node)
         ]
 
-    def _report_left(self, view: DrainView, places: report.NodeDescriptions) -> None:
-        for node, left in sorted(view.left.items()):
+    def _report_left(self, places: report.NodeDescriptions) -> None:
+        for node, left in sorted(self.view.left.items()):
             total = self.drain.totals.setdefault(node, left)
             if left == self.drain.left.get(node, total):
                 continue
@@ -446,24 +431,23 @@ class DrainStep(RolloutStep):
             mark = mark_of(node)
         except DamagedMark:
             return False
-        ran = mark is not None and mark.run == self.state.run
-        return ran or (mark is not None and self.asked.state == "cordoned")
+        return mark is not None and (mark.run == self.state.run or self.asked.state == "cordoned")
 
     def _planned(self, plan: PlanMark) -> list[Write]:
         return [write for node in self.nodes if (write := plan(node)) is not None]
 
     def _marks(self, phase: MaintenancePhase, run: str) -> PlanMark:
-        return functools.partial(self._mark, phase, run)
+        def plan(node: Node) -> Write | None:
+            mark, reason = mark_of(node), self.asked.reason
+            if self.drain.cordoned and not (node.unschedulable and self._is_ours(node)):
+                error = InputError(f"Node {node.name}", "was put in service meanwhile")
+                raise InvalidInput([error])
+            new = begun(node, mark, run=run, phase=phase, reason=reason, now=timestamp())
+            drained = phase is MaintenancePhase.DRAINED
+            down = {} if drained else {**new.down, **self.drain.restarts.get(node.name, {})}
+            return mark_write(node, replace(new, down=down))
 
-    def _mark(self, phase: MaintenancePhase, run: str, node: Node) -> Write | None:
-        mark = mark_of(node)
-        if self.drain.cordoned and not (node.unschedulable and self._is_ours(node)):
-            raise InvalidInput([InputError(f"Node {node.name}", "was put in service meanwhile")])
-        reason = self.asked.reason
-        new = begun(node, mark, run=run, phase=phase, reason=reason, now=timestamp())
-        drained = phase is MaintenancePhase.DRAINED
-        down = {} if drained else {**new.down, **self.drain.restarts.get(node.name, {})}
-        return mark_write(node, replace(new, down=down))
+        return plan
 
     def _apply(self, api: ApiClient, plan: PlanMark) -> Applied:
         return apply(api, self._planned(plan), recompute=again(plan))
@@ -484,7 +468,7 @@ class DrainStep(RolloutStep):
             self.report.lines.append(f"node {write.target.name}: {verb}")
             record_node_event(self.api, run, write, str(phase), self.asked.reason)
         if applied.failed:
-            raise InvalidInput([error for x in applied.failed for error in _errors(x)])
+            raise InvalidInput(applied.errors)
 
     def _attached(self, snapshot: Snapshot) -> str:
         """The volumes that are still attached to the nodes, in words. Volumes of pods that belong to a node
@@ -511,18 +495,6 @@ class DrainStep(RolloutStep):
             return "", ""
         claim = persistent["spec"].get("claimRef") or {}
         return claim.get("namespace", ""), claim.get("name", "")
-
-
-def _continued(error: InvalidInput, text: str) -> InvalidInput:
-    """The error with more text at the end of its message."""
-    *others, last = error.errors
-    return InvalidInput([*others, replace(last, message=f"{last.message.rstrip('.')}{text}")])
-
-
-def _errors(failed: Failed) -> t.Sequence[InputError]:
-    if isinstance(failed.error, InvalidInput):
-        return failed.error.errors
-    return [InputError(str(failed.write.target), str(failed.error), "api")]
 
 
 def _stays(plan: Plan) -> list[str]:

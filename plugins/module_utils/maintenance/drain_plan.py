@@ -118,7 +118,17 @@ class DrainView:
             if method is not None and journal is not None:
                 why = _why_given_up(journal, self._uid(decision), method)
             if method is None or why:
-                skipped.append(self._skipped(decision, why, temporary))
+                instance, _workload = self._instance(decision)
+                skipped.append(
+                    SkippedInstance(
+                        instance.ref,
+                        instance.uid,
+                        instance.workload,
+                        decision.pod.node_name,
+                        why,
+                        temporary=temporary,
+                    )
+                )
             else:
                 methods[self._uid(decision)] = method
         targets = self._targets(methods)
@@ -285,13 +295,6 @@ class DrainView:
             targets=(),
             reason=f"node {movable.node} is being drained",
             after=tuple(sorted(after)),
-        )
-
-    def _skipped(self, decision: PodDecision, why: str, temporary: bool) -> SkippedInstance:
-        instance, _workload = self._instance(decision)
-        node = decision.pod.node_name
-        return SkippedInstance(
-            instance.ref, instance.uid, instance.workload, node, why, temporary=temporary
         )
 
 

@@ -161,7 +161,8 @@ class InServiceStep:
         self._select(all_nodes)
         marked = {node.name: (node, mark) for node in self.nodes if (mark := mark_of(node))}
         if marked and not self.state.checked:
-            self._require_rights(marked)
+            rights = {Right("patch", "", "nodes", "", "", name) for name in marked}
+            require_rights(self.api, rights, role="maintainer")
             self.state.checked = True
         reboot = self.asked.reboot_expected
         lacks = {
@@ -171,7 +172,10 @@ class InServiceStep:
         }
         back = [pair for name, pair in marked.items() if name not in lacks]
         if check:
-            self._plan(marked.values(), lacks)
+            change_id = self.asked.change_id
+            writes = (unmark_write(node, mark, change_id) for node, mark in marked.values())
+            self.writes = list(filter(None, writes))
+            self.lines += [f"node {name} {why}" for name, why in sorted(lacks.items())]
         elif back and (held_up := self._undo(back)):
             return held_up
         elif back:
@@ -190,17 +194,6 @@ class InServiceStep:
             )
         self.nodes = select(replace(self.asked, nodes=there) if there else self.asked, nodes)
 
-    def _plan(self, marked: t.Iterable[tuple[Node, Mark]], lacks: t.Mapping[str, str]) -> None:
-        self.writes = [write for node, mark in marked if (write := self._unmark(node, mark))]
-        self.lines += [f"node {name} {why}" for name, why in sorted(lacks.items())]
-
-    def _unmark(self, node: Node, mark: Mark) -> Write | None:
-        return unmark_write(node, mark, self.asked.change_id)
-
-    def _require_rights(self, marked: t.Iterable[str]) -> None:
-        rights = {Right("patch", "", "nodes", "", "", name) for name in marked}
-        require_rights(self.api, rights, role="maintainer")
-
     def _uncordon(self, nodes: t.Sequence[Node]) -> None:
         begun = {node.name: mark for node in nodes if (mark := mark_of(node)) is not None}
 
@@ -208,7 +201,7 @@ class InServiceStep:
             mark, read = mark_of(node), begun[node.name]
             if mark is None or (mark.run, mark.since) != (read.run, read.since):
                 return None
-            return self._unmark(node, mark)
+            return unmark_write(node, mark, self.asked.change_id)
 
         writes = [write for node in nodes if (write := plan(node)) is not None]
         applied = apply(self.api, writes, recompute=again(plan))
@@ -225,7 +218,7 @@ class InServiceStep:
                 )
             self.lines.append(f"node {write.target.name}: {state}")
             record_node_event(self.api, begun[write.target.name].run, write, "in_service", "")
-        errors = [InputError(str(x.write.target), str(x.error), "api") for x in applied.failed]
+        errors = applied.errors
         failed = {x.write.target.name for x in applied.failed}
         if applied.done or applied.unchanged:
             self._select(read_snapshot(self.api, NODES_ONLY).nodes)  # read back

@@ -43,8 +43,7 @@ class MaintenancePhase(str, enum.Enum):
     DRAINING = "draining"
     DRAINED = "drained"
 
-    def __str__(self) -> str:
-        return self.value
+    __str__ = str.__str__
 
 
 @dataclass(frozen=True, slots=True)

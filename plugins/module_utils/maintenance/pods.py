@@ -72,9 +72,6 @@ class PodAction(str, enum.Enum):
     LEAVE = "leave"
     REFUSE = "refuse"
 
-    def __str__(self) -> str:
-        return self.value
-
 
 @dataclass(frozen=True, slots=True)
 class PodDecision:
@@ -114,9 +111,18 @@ class PodFilter:
             return PodDecision(
                 pod, PodAction.WAIT, "it attaches a volume to a VM and leaves with that VM"
             )
-        if owner is not None and owner.kind == "DaemonSet":
-            return self._of_daemonset(pod)
-        return self._plain(pod)
+        reasons = []
+        if owner is None:
+            reasons.append((BARE_POD, "no controller makes it again"))
+        elif owner.kind == "DaemonSet":
+            if self.daemonsets is None or owner.uid in self.daemonsets:
+                return PodDecision(pod, PodAction.LEAVE, "its DaemonSet keeps a pod on each node")
+            reasons.append((DAEMONSET_MISSING, f"its DaemonSet {owner.name} does not exist"))
+        if pod.empty_dirs:
+            volumes = ", ".join(pod.empty_dirs)
+            lost = f"the data of its emptyDir volumes is lost ({volumes})"
+            reasons.append((LOCAL_DATA_LOST, lost))
+        return self._refuse(pod, reasons, None)
 
     def _launcher(self, pod: Pod, uid: str) -> PodDecision:
         if self.vmis is None:
@@ -138,19 +144,6 @@ class PodFilter:
             return self._refuse(pod, [(STANDALONE_VMI, why)], vmi)
         return PodDecision(pod, PodAction.MOVE_VM, f"it runs {vmi.ref}", vmi)
 
-    def _of_daemonset(self, pod: Pod) -> PodDecision:
-        owner = pod.owner
-        if owner is None or self.daemonsets is None or owner.uid in self.daemonsets:
-            return PodDecision(pod, PodAction.LEAVE, "its DaemonSet keeps a pod on each node")
-        why = f"its DaemonSet {owner.name} does not exist"
-        return self._refuse(pod, [(DAEMONSET_MISSING, why), *_local_data(pod)], None)
-
-    def _plain(self, pod: Pod) -> PodDecision:
-        reasons = list(_local_data(pod))
-        if pod.owner is None:
-            reasons.insert(0, (BARE_POD, "no controller makes it again"))
-        return self._refuse(pod, reasons, None)
-
     def _refuse(
         self, pod: Pod, reasons: t.Sequence[tuple[str, str]], vmi: Vmi | None
     ) -> PodDecision:
@@ -166,12 +159,6 @@ class PodFilter:
         owner = pod.owner
         reason = f"its controller is {owner.kind} {owner.name}" if owner else "allowed"
         return PodDecision(pod, PodAction.EVICT, reason, None, (), returns)
-
-
-def _local_data(pod: Pod) -> t.Iterator[tuple[str, str]]:
-    if pod.empty_dirs:
-        volumes = ", ".join(pod.empty_dirs)
-        yield LOCAL_DATA_LOST, f"the data of its emptyDir volumes is lost ({volumes})"
 
 
 PDB_IMPOSSIBLE = "pdb_impossible"

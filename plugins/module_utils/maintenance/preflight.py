@@ -20,7 +20,7 @@ from ..forecast.forecast import estimates, forecast
 from ..forecast.result import NAMED, Forecast
 from ..kubevirt.instances import instances
 from ..model.findings import Finding, InputError, InvalidInput
-from ..model.objects import Node, Ref
+from ..model.objects import Ref
 from ..model.plan import Method, Move
 from ..model.rendering import listed
 from ..model.snapshot import Unreadable
@@ -381,7 +381,11 @@ class _Checks:
             node for node in self.snapshot.nodes if any(key in node.labels for key in CONTROL_PLANE)
         ]
         lost = [node for node in members if node.name in self.drained]
-        left = [node for node in members if node.name not in self.drained and _in_service(node)]
+        left = [
+            node
+            for node in members
+            if node.name not in self.drained and node.ready and not node.unschedulable
+        ]
         quorum = len(members) // 2 + 1
         if lost and len(left) < quorum:
             yield drain_finding(
@@ -442,7 +446,3 @@ _ADVICE: t.Final = {
 
 def _nodes_text(names: t.Sequence[str]) -> str:
     return f"node{'s' if len(names) > 1 else ''} {listed(list(names))}"
-
-
-def _in_service(node: Node) -> bool:
-    return node.ready and not node.unschedulable

@@ -50,7 +50,7 @@ class Step(DrainStep):
 
     def reads(self, of: Snapshot) -> bool:
         """Whether the drain goes on after this reading."""
-        view = DrainView(of, frozenset({"w1"}), "migrate")
+        view = self.view = DrainView(of, frozenset({"w1"}), "migrate")
         reconciler = SimpleNamespace(
             journal=SimpleNamespace(records=()), in_flight=(), failed=False
         )
