@@ -16,7 +16,7 @@ from ..model.write import Write
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
-REVIEW_THREADS = 8
+THREADS = 8
 
 Role = t.Literal["labeler", "mover", "maintainer"]
 """One of the shipped roles: `virt-placement-ROLE` in `rbac/ROLE.yml`."""
@@ -74,15 +74,13 @@ class Right:
         }
 
 
-def missing_rights(
-    api: ApiClient, rights: t.Iterable[Right], *, threads: int = REVIEW_THREADS
-) -> tuple[Right, ...]:
+def missing_rights(api: ApiClient, rights: t.Iterable[Right]) -> tuple[Right, ...]:
     """Those of `rights` that this identity does not have, sorted: one review for each, up to
-    `threads` at once. Raises ApiError if a review fails."""
+    THREADS at once. Raises ApiError if a review fails."""
     distinct = sorted(set(rights))
     if not distinct:
         return ()
-    with ThreadPoolExecutor(min(threads, len(distinct)), "rights") as pool:
+    with ThreadPoolExecutor(min(THREADS, len(distinct)), "rights") as pool:
         allowed = list(pool.map(lambda right: _is_allowed(api, right), distinct))
     return tuple(right for right, yes in zip(distinct, allowed, strict=True) if not yes)
 
@@ -90,8 +88,7 @@ def missing_rights(
 def require_rights(api: ApiClient, rights: t.Iterable[Right], *, role: Role) -> None:
     """Raises InvalidInput with all of `rights` that are missing, and ApiError if a review fails. `role` is
     the role that grants them."""
-    missing = missing_rights(api, rights)
-    if missing:
+    if missing := missing_rights(api, rights):
         raise InvalidInput(_faults(missing, role))
 
 

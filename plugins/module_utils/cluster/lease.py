@@ -98,15 +98,13 @@ def read_if_allowed(api: ApiClient) -> LeaseReading | None:
         return None
 
 
-def lease_state(
-    reading: LeaseReading, watched: LeaseWatch, now: float, duration: float = DURATION
-) -> LeaseState:
+def lease_state(reading: LeaseReading, watched: LeaseWatch, now: float) -> LeaseState:
     """Whether the Lease may be taken, by comparison with the earlier readings. Pure."""
     if not reading.holder:
         return LeaseState(True, False, LeaseWatch())
     if watched.renewal != reading.renewal:
         return LeaseState(False, bool(watched.renewal), LeaseWatch(reading.renewal, now))
-    return LeaseState(now - watched.since >= duration, False, watched)
+    return LeaseState(now - watched.since >= DURATION, False, watched)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,20 +163,28 @@ def take(api: ApiClient, reading: LeaseReading, run: str, journal: str) -> HeldL
     """Take the Lease if it is as it was read; None if another task took it first, or if the outcome is unknown.
     Raises InvalidInput if there is none."""
     require(reading)
+    held = HeldLease(run, reading.transitions + 1)
+    patch = [
+        _operation("test", Pointer(("metadata", "resourceVersion")), reading.resource_version),
+        _operation("add", _HOLDER, held.run),
+        _operation("add", _TRANSITIONS, held.transitions),
+        _operation("add", Pointer(("spec", "leaseDurationSeconds")), DURATION),
+        _operation("add", Pointer(("spec", "acquireTime")), _timestamp()),
+        *([] if reading.annotated else [_operation("add", _ANNOTATIONS, {})]),
+        _operation("add", _ANNOTATIONS / names.RUN, str(held)),
+        *_renewal(journal),
+    ]
     try:
-        return _take(api, reading, run, journal)
+        api.patch(PATH, patch)
     except (Conflict, TestFailed):
         return None
     except ApiError as error:
         if not error.outcome_unknown:
             raise
         now = read(api)
-        mine = (
-            now.holder == run
-            and now.transitions == reading.transitions + 1
-            and now.journal == journal
-        )
-        return HeldLease(run, now.transitions) if mine else None
+        if (now.holder, now.transitions, now.journal) != (held.run, held.transitions, journal):
+            return None
+    return held
 
 
 def renew(api: ApiClient, held: HeldLease, journal: str) -> None:
@@ -253,21 +259,6 @@ class LeaseKeeper:
         the Lease, as after the process was frozen."""
         left = max(0.0, DURATION - SAFETY - self.age)
         return self.api.under(self.api.deadline.within(left))
-
-
-def _take(api: ApiClient, reading: LeaseReading, run: str, journal: str) -> HeldLease:
-    patch = [
-        _operation("test", Pointer(("metadata", "resourceVersion")), reading.resource_version),
-        _operation("add", _HOLDER, run),
-        _operation("add", _TRANSITIONS, reading.transitions + 1),
-        _operation("add", Pointer(("spec", "leaseDurationSeconds")), DURATION),
-        _operation("add", Pointer(("spec", "acquireTime")), _timestamp()),
-        *([] if reading.annotated else [_operation("add", _ANNOTATIONS, {})]),
-        _operation("add", _ANNOTATIONS / names.RUN, str(HeldLease(run, reading.transitions + 1))),
-        *_renewal(journal),
-    ]
-    api.patch(PATH, patch)
-    return HeldLease(run, reading.transitions + 1)
 
 
 def _write(api: ApiClient, held: HeldLease, operations: list[JSON]) -> None:

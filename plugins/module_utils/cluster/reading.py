@@ -134,32 +134,43 @@ def read_more(
     """A snapshot that was read with `read_scope`, and the lists that `scope` needs beside."""
     known = list_queries(read_scope)
     queries = [query for query in list_queries(scope) if query not in known]
+    return _with_dependent_lists(api, scope, _with_lists(api, snapshot, queries))
+
+
+_FIELDS = {
+    "pods": "pods",
+    "pod metadata": "pods",
+    "migrations": "migrations",
+    "volumes": "claim_terms",
+    "quotas": "quotas",
+}
+"""Which field of a Snapshot has the list that `_with_lists` adds."""
+
+
+def _with_lists(api: ApiClient, snapshot: Snapshot, queries: t.Sequence[ListQuery]) -> Snapshot:
+    """The snapshot with more lists."""
+    if not queries:
+        return snapshot
     results = read_together([functools.partial(_read_list, api, query) for query in queries])
-    more = snapshot_of(scope, snapshot.platform, (), results)
+    more = snapshot_of(NODES_ONLY, snapshot.platform, (), results)
     read = {query.what for query in queries}
-    fields = {
-        "pods": ("pods",),
-        "pod metadata": ("pods",),
-        "migrations": ("migrations",),
-        "volumes": ("claim_terms",),
-        "quotas": ("quotas",),
-    }
-    changed = {
-        name: getattr(more, name) for what in fields if what in read for name in fields[what]
-    }
+    changed = {name: getattr(more, name) for what, name in _FIELDS.items() if what in read}
     gaps = tuple(dict.fromkeys((*snapshot.unreadable, *more.unreadable)))
-    return _with_dependent_lists(api, scope, replace(snapshot, **changed, unreadable=gaps))
+    return replace(snapshot, **changed, unreadable=gaps)
 
 
 def _with_dependent_lists(api: ApiClient, scope: ReadScope, snapshot: Snapshot) -> Snapshot:
     """The snapshot with the migrations and volumes whose queries depend on other lists."""
     snapshot = without_foreign_owners(snapshot)
-    if scope.migrations == "moving":
-        snapshot = _with_moving(api, snapshot)
+    if scope.migrations == "moving":  # in the namespaces of VMIs that have several launcher pods
+        launchers = launcher_pods(snapshot).values()
+        moving = sorted({pods[0].namespace for pods in launchers if len(pods) > 1})
+        queries = [ListQuery("migrations", path) for path in _in_namespaces(_MIGRATIONS, moving)]
+        snapshot = _with_lists(api, snapshot, queries)
     if scope.volumes == "claimed":
         namespaces = scope.namespaces
         if namespaces is not None and reaches_across(snapshot, namespaces):
-            return _with_volumes(api, snapshot, [ListQuery("volumes", _VOLUMES)])
+            return _with_lists(api, snapshot, [ListQuery("volumes", _VOLUMES)])
         if namespaces is not None:
             return with_claim_terms(api, snapshot, claims_in(snapshot, namespaces))
     return snapshot
@@ -198,18 +209,6 @@ def _with_own_owners(
         replace(item, owner=None) if number in foreign else item
         for number, item in enumerate(items)
     )
-
-
-def _with_moving(api: ApiClient, snapshot: Snapshot) -> Snapshot:
-    """The snapshot with the migrations in the namespaces of VMIs that have several launcher pods."""
-    launchers = launcher_pods(snapshot).values()
-    moving = sorted({pods[0].namespace for pods in launchers if len(pods) > 1})
-    queries = [ListQuery("migrations", path) for path in _in_namespaces(_MIGRATIONS, moving)]
-    if not queries:
-        return snapshot
-    results = read_together([functools.partial(_read_list, api, query) for query in queries])
-    more = snapshot_of(NODES_ONLY, snapshot.platform, snapshot.unreadable, results)
-    return replace(snapshot, migrations=more.migrations, unreadable=more.unreadable)
 
 
 _SINGLE_READS = 20
@@ -252,7 +251,7 @@ def with_claim_terms(api: ApiClient, snapshot: Snapshot, claims: t.Collection[Cl
                 ListQuery("volumes", _VOLUMES, field_selector=f"metadata.name={_escaped(name)}")
                 for name in sorted(set(filter(None, names)))
             ]
-    return _with_volumes(api, snapshot, queries)
+    return _with_lists(api, snapshot, queries)
 
 
 def _bound_volume(api: ApiClient, claim: Claim) -> str | None:
@@ -271,12 +270,6 @@ def _bound_volume(api: ApiClient, claim: Claim) -> str | None:
 def _escaped(value: str) -> str:
     """A value of a field selector (apimachinery, pkg/fields: EscapeValue)."""
     return re.sub(r"([\\,=])", r"\\\1", value)
-
-
-def _with_volumes(api: ApiClient, snapshot: Snapshot, queries: t.Sequence[ListQuery]) -> Snapshot:
-    results = read_together([functools.partial(_read_list, api, query) for query in queries])
-    more = snapshot_of(NODES_ONLY, snapshot.platform, snapshot.unreadable, results)
-    return replace(snapshot, claim_terms=more.claim_terms, unreadable=more.unreadable)
 
 
 def reaches_across(snapshot: Snapshot, namespaces: t.Collection[str]) -> bool:

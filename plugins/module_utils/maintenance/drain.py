@@ -13,8 +13,7 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from ..api.client import ApiClient
-from ..api.errors import ApiError, NotFound
-from ..api.lists import list_all
+from ..api.errors import ApiError
 from ..api.transport import ComputingTimeout
 from ..cluster.access import Right, Role
 from ..cluster.lease import LeaseKeeper
@@ -36,7 +35,7 @@ from ..rollout.state import RolloutState, StepResult
 from ..rollout.step import RolloutStep
 from ..rollout.view import View
 from ..rollout.watch import Listening
-from .drain_plan import DrainView
+from .drain_plan import DrainView, stays
 from .mark import (
     DamagedMark,
     MaintenancePhase,
@@ -50,7 +49,7 @@ from .mark import (
 from .options import MaintenanceOptions, check_limits, select
 from .pods import ALLOW_PENDING_CHANGES
 from .preflight import NO_PLACE, drain_forecast, preflight, refusal, refusing
-from .read_preflight import read_preflight
+from .read_preflight import attached_volumes, read_preflight
 
 EMPTY = 2
 """Readings in a row that show no pod on the nodes: one may have missed a pod that was just bound."""
@@ -60,7 +59,6 @@ PlanMark = t.Callable[[Node], "Write | None"]
 
 _NOT_OURS = "was put in service, or taken by another run, during its maintenance"
 _EVERYTHING = ReadScope(pods="all", quotas=True)
-_ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
 
 
 @dataclass(slots=True)
@@ -213,18 +211,9 @@ class DrainStep(RolloutStep):
 
     def _preflight(self) -> tuple[Finding, ...]:
         """The findings. Raises InvalidInput for those that refuse the drain."""
-        findings = preflight(
-            read_preflight(
-                self.api,
-                self.view,
-                reboot_expected=self.asked.reboot_expected,
-                topology=self.asked.topology,
-            )
-        )
+        findings = preflight(read_preflight(self.api, self.view, self.asked))
         marks = [mark_of(node) if node.unschedulable else None for node in self.nodes]
-        begun_before = all(
-            mark is not None and mark.phase is not MaintenancePhase.CORDONED for mark in marks
-        )
+        begun_before = all(mark and mark.phase is not MaintenancePhase.CORDONED for mark in marks)
         if refused := refusing(findings, self.asked.allow_findings, continues=begun_before):
             raise refusal(refused, "" if self.drain.marked else " No node was cordoned.")
         return findings
@@ -236,11 +225,8 @@ class DrainStep(RolloutStep):
         records = self.journal.records if self.journal is not None else ()
         self.read_cluster(records, again=("nodes",))  # the limits hold under the Lease
         check_limits(self.asked, self.nodes, self._all_nodes)
-        phase = (
-            MaintenancePhase.CORDONED
-            if self.asked.state == "cordoned"
-            else MaintenancePhase.DRAINING
-        )
+        draining = self.asked.state == "drained"
+        phase = MaintenancePhase.DRAINING if draining else MaintenancePhase.CORDONED
         self._write(keeper.api_while_ours(), phase, keeper.held.run)
         self.drain.cordoned = True
         return self.read_cluster(records, again=("nodes",))
@@ -263,7 +249,7 @@ class DrainStep(RolloutStep):
         if self._empty < EMPTY:
             now.settling = True
             return True
-        now.waiting = self._attached(now.view.snapshot)
+        now.waiting = attached_volumes(self.api, now.view.snapshot, self.drain.nodes)
         return bool(now.waiting)
 
     def finish(self, _view: View, plan: Plan) -> StepResult:
@@ -273,10 +259,9 @@ class DrainStep(RolloutStep):
             self._report_not_begun(result, reason)
             return result
         if plan.skipped:
-            failed = (
-                f". Failed moves: {'; '.join(self.state.failures)}" if self.state.failures else ""
-            )
-            result.failure = f"not drained: {'; '.join(_stays(plan))}{failed}"
+            failures = "; ".join(self.state.failures)
+            failed = f". Failed moves: {failures}" if failures else ""
+            result.failure = f"not drained: {'; '.join(stays(plan))}{failed}"
         elif (down := self._not_running()) and NO_PLACE not in self.asked.allow_findings:
             result.failure = f"not running after the drain: {'; '.join(down)}"
         elif self.asked.state == "drained" and self.drain.cordoned:
@@ -320,12 +305,8 @@ class DrainStep(RolloutStep):
         """The workloads that do not run since this run or an earlier one restarted them, with the reasons."""
         marks = [mark.down for mark in map(mark_of, self.nodes) if mark is not None]
         restarts = [*marks, *self.drain.restarts.values()]
-        workloads = {Ref(*key.split("/")): why for down in restarts for key, why in down.items()}
-        return [
-            f"{workload}: {why}"
-            for workload, why in workloads.items()
-            if not self.view.runs(workload)
-        ]
+        reasons = {Ref(*key.split("/")): why for down in restarts for key, why in down.items()}
+        return [f"{ref}: {why}" for ref, why in reasons.items() if not self.view.runs(ref)]
 
     def _report_not_begun(self, result: StepResult, reason: str) -> None:
         names = ", ".join(self.drain.nodes)
@@ -341,7 +322,7 @@ class DrainStep(RolloutStep):
             first = next((there[uid] for uid in move.after if uid in there), "")
             why = f"moves after {first}" if first else waiting or "not started"
             texts.append(f"{move.instance} on {move.source}: {why}")
-        texts += _stays(plan)
+        texts += stays(plan)
         texts += [f"node {name} is not Ready" for name in self.drain.not_ready]
         return "; ".join(texts) or waiting or "the nodes were not read empty twice"
 
@@ -369,9 +350,8 @@ class DrainStep(RolloutStep):
             names = ", ".join(self.drain.marked)
             undo = "undo it with state in_service and no change_id"
             return f". The cordon of {names} stays: remove the cause and run again, or {undo}"
-        if (
-            self.drain.nodes and self.state.held is None and self.state.renewal
-        ):  # another run has the Lease
+        another_run_has_the_lease = self.state.held is None and self.state.renewal
+        if self.drain.nodes and another_run_has_the_lease:
             return f". Not begun: {', '.join(self.drain.nodes)}"
         return ""
 
@@ -391,9 +371,8 @@ class DrainStep(RolloutStep):
                 continue
             self.drain.left[node] = left
             total = self.drain.totals[node] = max(total, left)
-            self.report.lines.append(
-                f"node {places.named(node)}: {left} of {total} still on the node"
-            )
+            line = f"node {places.named(node)}: {left} of {total} still on the node"
+            self.report.lines.append(line)
 
     def _report_not_ready(self) -> None:
         """Nodes that the drain cannot empty until they are Ready, and those that are again."""
@@ -406,21 +385,20 @@ class DrainStep(RolloutStep):
     def _still_ours(self, snapshot: Snapshot) -> tuple[Node, ...]:
         """The nodes of the run. Raises InvalidInput if another client took one out of the maintenance."""
         self._note_marked(snapshot.nodes)
-        nodes = {node.name: node for node in snapshot.nodes}
-        errors = []
-        for name in self.drain.nodes:
+        nodes, errors = {node.name: node for node in snapshot.nodes}, []
+        for name, uid in self.drain.nodes.items():
             node = nodes.get(name)
-            why = ""
             if node is None:
                 why = "was deleted during its maintenance"
-            elif node.uid != self.drain.nodes[name]:
+            elif node.uid != uid:
                 why = "was replaced during its maintenance by another node of this name"
             elif not node.unschedulable:
                 why = "was uncordoned during its maintenance, by another client"
             elif not self._is_ours(node):
                 why = _NOT_OURS
-            if why:
-                errors.append(InputError(f"Node {name}", f"{why}: nothing more is moved"))
+            else:
+                continue
+            errors.append(InputError(f"Node {name}", f"{why}: nothing more is moved"))
         if errors:
             raise InvalidInput(errors)
         return tuple(nodes[name] for name in self.drain.nodes)
@@ -469,37 +447,3 @@ class DrainStep(RolloutStep):
             record_node_event(self.api, run, write, str(phase), self.asked.reason)
         if applied.failed:
             raise InvalidInput(applied.errors)
-
-    def _attached(self, snapshot: Snapshot) -> str:
-        """The volumes that are still attached to the nodes, in words. Volumes of pods that belong to a node
-        stay attached."""
-        stay = {
-            (pod.namespace, claim)
-            for pod in snapshot.pods
-            if pod.node_name in self.drain.nodes and not pod.finished
-            for claim in pod.claims
-        }
-        attached = []
-        for item in list_all(self.api, _ATTACHMENTS).items:
-            spec = item["spec"]
-            if spec.get("nodeName") in self.drain.nodes:
-                volume = (spec.get("source") or {}).get("persistentVolumeName") or ""
-                if not volume or self._claim(volume) not in stay:
-                    attached.append(f"{volume or item['metadata']['name']} to {spec['nodeName']}")
-        return f"volumes are still attached: {', '.join(sorted(attached))}" if attached else ""
-
-    def _claim(self, volume: str) -> tuple[str, str]:
-        try:
-            persistent = self.api.get(f"/api/v1/persistentvolumes/{volume}")
-        except NotFound:
-            return "", ""
-        claim = persistent["spec"].get("claimRef") or {}
-        return claim.get("namespace", ""), claim.get("name", "")
-
-
-def _stays(plan: Plan) -> list[str]:
-    """The instances that did not leave, with the reasons."""
-    return [
-        f"{report.short(x.workload or x.instance, x.instance)} on {x.node}: {x.reason}"
-        for x in plan.skipped
-    ]

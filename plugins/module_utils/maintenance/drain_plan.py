@@ -32,6 +32,7 @@ from ..model.plan import Method, Move, Plan, SkippedInstance
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 from ..planning.dependencies import Dependencies
 from ..planning.movable_instances import InstanceSelection, MovableInstance, MovableReader
+from ..rollout import report
 from ..rollout.journal import RunJournal, digest
 from ..rollout.move import MoveRecord, Phase, ready
 from ..rollout.options import RolloutOptions
@@ -296,6 +297,14 @@ class DrainView:
             reason=f"node {movable.node} is being drained",
             after=tuple(sorted(after)),
         )
+
+
+def stays(plan: Plan) -> list[str]:
+    """The instances that did not leave, with the reasons."""
+    return [
+        f"{report.short(x.workload or x.instance, x.instance)} on {x.node}: {x.reason}"
+        for x in plan.skipped
+    ]
 
 
 def _always_started(workload: Workload) -> Workload:

@@ -74,6 +74,14 @@ def why_not_back(node: Node, mark: Mark | None, *, reboot_expected: bool) -> str
     return f"has no allocatable {', '.join(missing)}" if missing else ""
 
 
+def _is_evacuated(vmi: JSON, node: Node) -> bool:
+    return bool((vmi.get("status") or {}).get("evacuationNodeName") == node.name)
+
+
+def _name(item: JSON) -> str:
+    return f"{item['metadata']['namespace']}/{item['metadata']['name']}"
+
+
 def _of_drain(migration: JSON, node: Node, mark: Mark) -> bool:
     """Whether a run of this collection made the migration, or KubeVirt for an evacuation that is
     canceled."""
@@ -239,8 +247,14 @@ class InServiceStep:
         errors: list[InputError] = []
         for node, mark in back:
             vmis = self._list(_VMIS, f"{NODE_NAME}={node.name}")
-            cancel = self._cancel_evacuation if mark.cordoned else self._leave_evacuation
-            self._each(errors, cancel, node, vmis)
+            evacuated = [vmi for vmi in vmis if _is_evacuated(vmi, node)]
+            if mark.cordoned:
+                self._each(errors, self._cancel_evacuation, node, evacuated)
+            else:  # an evacuation is of the client that cordoned the node
+                self.lines += [
+                    f"node {node.name}: evacuation of VMI {_name(vmi)} is left to the client that cordoned the node"
+                    for vmi in evacuated
+                ]
             keys = {(x["metadata"]["namespace"], x["metadata"]["name"]) for x in vmis}
             pending = [
                 migration
@@ -254,15 +268,6 @@ class InServiceStep:
             raise InvalidInput(errors)
         return ""
 
-    def _leave_evacuation(self, node: Node, vmi: JSON) -> str:
-        """Under the cordon of another client an evacuation is that client's: it is named."""
-        if (vmi.get("status") or {}).get("evacuationNodeName") == node.name:
-            name = f"{vmi['metadata']['namespace']}/{vmi['metadata']['name']}"
-            self.lines.append(
-                f"node {node.name}: evacuation of VMI {name} is left to the client that cordoned the node"
-            )
-        return ""
-
     def _each(
         self,
         errors: list[InputError],
@@ -271,15 +276,13 @@ class InServiceStep:
         objects: t.Iterable[JSON],
     ) -> None:
         for item in objects:
-            metadata = item["metadata"]
             try:
                 line = undo(node, item)
             except NotFound:
                 continue
             except ApiError as error:
-                where = f"Node {node.name}"
-                name = f"{item.get('kind') or 'object'} {metadata['namespace']}/{metadata['name']}"
-                errors.append(InputError(where, f"{name} could not be undone: {error}", "api"))
+                why = f"{item.get('kind') or 'object'} {_name(item)} could not be undone: {error}"
+                errors.append(InputError(f"Node {node.name}", why, "api"))
                 continue
             if line:
                 self.lines.append(line)
@@ -287,28 +290,26 @@ class InServiceStep:
                 self.state.changed = True
 
     def _cancel_evacuation(self, node: Node, vmi: JSON) -> str:
-        if (vmi.get("status") or {}).get("evacuationNodeName") != node.name:
-            return ""
         namespace, name = vmi["metadata"]["namespace"], vmi["metadata"]["name"]
         path = f"{_SUBRESOURCES}/{namespace}/virtualmachineinstances/{name}/evacuate/cancel"
         try:
             self.api.call_subresource(path, {"evacuationNodeName": node.name})
         except NotFound:  # the VMI, or what an older virt-api serves
             now = self.api.get(f"/apis/{KUBEVIRT_V1}/namespaces/{namespace}/{VMIS}/{name}")
-            if (now.get("status") or {}).get("evacuationNodeName") == node.name:
+            if _is_evacuated(now, node):
                 self.lines.append(
                     f"node {node.name}: VMI {namespace}/{name} stays marked for evacuation, since this"
                     " KubeVirt does not serve evacuate/cancel: it may still be migrated away"
                 )
             return ""
-        return f"node {node.name}: evacuation of VMI {namespace}/{name} canceled"
+        return f"node {node.name}: evacuation of VMI {_name(vmi)} canceled"
 
     def _delete_migration(self, node: Node, migration: JSON) -> str:
         metadata = migration["metadata"]
         namespace, name = metadata["namespace"], metadata["name"]
         path = f"/apis/{KUBEVIRT_V1}/namespaces/{namespace}/{MIGRATIONS}/{name}"
         self.api.delete(path, uid=metadata["uid"])
-        return f"node {node.name}: pending migration {namespace}/{name} deleted"
+        return f"node {node.name}: pending migration {_name(migration)} deleted"
 
     def _list(self, path: str, selector: str = "") -> tuple[JSON, ...]:
         params = {"labelSelector": selector} if selector else {}

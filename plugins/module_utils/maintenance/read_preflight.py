@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read what a preflight looks at beside the snapshot, and ask the server for dry-run evictions.
+"""Read what a drain looks at beside the snapshot, and ask the server for dry-run evictions.
 
 A list that is forbidden is a gap of the input. What the server does not serve is not there.
 """
@@ -22,16 +22,17 @@ from ..model.json_pointer import JSON
 from ..model.manifests import controller_of
 from ..model.objects import Labels, Node, Pod, Ref
 from ..model.placement_manifests import selector_from_json
-from ..model.snapshot import Unreadable
-from ..model.topology import Topology
+from ..model.snapshot import Snapshot, Unreadable
 from ..scheduler.labels import matches
 from .drain_plan import DrainView
+from .options import MaintenanceOptions
 from .pods import DisruptionBudget, EvictionAnswer, PodAction
 from .preflight import CONFIG_POOL_UPDATING, HEALTH_CHECK, Automation, PreflightInput
 
 Object = t.Mapping[str, JSON]
 
 BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
+ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
 NODE_HEALTH_CHECKS = "/apis/remediation.medik8s.io/v1alpha1/nodehealthchecks"
 CONFIG_POOLS = "/apis/machineconfiguration.openshift.io/v1/machineconfigpools"
 OPENSHIFT_MACHINES = "/apis/machine.openshift.io/v1beta1"
@@ -53,9 +54,7 @@ _THREADS = 6
 def read_preflight(
     api: ApiClient,
     view: DrainView,
-    *,
-    reboot_expected: bool = False,
-    topology: Topology | None = None,
+    asked: MaintenanceOptions,
 ) -> PreflightInput:
     """The input of the preflight of a drain. Raises ApiError for everything but a missing right."""
     reader = _Reader(api)
@@ -73,8 +72,8 @@ def read_preflight(
         ]
         inputs = PreflightInput(
             replace(view, allowed=frozenset()),
-            reboot_expected=reboot_expected,
-            topology=topology or Topology.of(),
+            reboot_expected=asked.reboot_expected,
+            topology=asked.topology,
             budgets=tuple(map(_budget, budgets.result())),
             automation=tuple(automation),
             kubevirt_update=_kubevirt_update(kubevirts.result()),
@@ -130,6 +129,35 @@ def _dry_run(api: ApiClient, pod: Pod) -> EvictionAnswer | None:
             return EvictionAnswer(error.message, False)
         raise
     return None
+
+
+def attached_volumes(api: ApiClient, snapshot: Snapshot, nodes: t.Container[str]) -> str:
+    """The volumes that are still attached to the nodes, in words. Volumes of pods that belong to a node
+    stay attached."""
+    stay = {
+        (pod.namespace, claim)
+        for pod in snapshot.pods
+        if pod.node_name in nodes and not pod.finished
+        for claim in pod.claims
+    }
+    attached = []
+    for item in list_all(api, ATTACHMENTS).items:
+        spec = item["spec"]
+        if spec.get("nodeName") in nodes:
+            volume = (spec.get("source") or {}).get("persistentVolumeName") or ""
+            if not volume or _claim(api, volume) not in stay:
+                attached.append(f"{volume or item['metadata']['name']} to {spec['nodeName']}")
+    return f"volumes are still attached: {', '.join(sorted(attached))}" if attached else ""
+
+
+def _claim(api: ApiClient, volume: str) -> tuple[str, str]:
+    """Namespace and name of the claim of a volume; empty where there is none."""
+    try:
+        persistent = api.get(f"/api/v1/persistentvolumes/{volume}")
+    except NotFound:
+        return "", ""
+    claim = persistent["spec"].get("claimRef") or {}
+    return claim.get("namespace", ""), claim.get("name", "")
 
 
 def job_pod() -> tuple[str, str] | None:

@@ -33,21 +33,21 @@ def test_lease_that_is_read_for_the_first_time_is_not_free() -> None:
 
 def test_lease_without_renewal_is_free_after_its_duration() -> None:
     watched = lease_state(HELD, LeaseWatch(), 100).watched
-    assert not lease_state(HELD, watched, 119.9, duration=20).free
-    assert lease_state(HELD, watched, 120, duration=20).free
+    assert not lease_state(HELD, watched, 119.9).free
+    assert lease_state(HELD, watched, 120).free
 
 
 def test_renewed_lease_is_held_whatever_its_renew_time() -> None:
     watched = lease_state(HELD, LeaseWatch(), 100).watched
     renewed = replace(HELD, renewed="1970-01-01T00:00:00.000000Z")
-    judged = lease_state(renewed, watched, 300, duration=20)
+    judged = lease_state(renewed, watched, 300)
     assert judged.renewing
     assert not judged.free
 
 
 def test_the_same_run_in_a_new_term_is_another_holder() -> None:
     watched = lease_state(HELD, LeaseWatch(), 100).watched
-    assert lease_state(replace(HELD, transitions=4), watched, 300, duration=20).renewing
+    assert lease_state(replace(HELD, transitions=4), watched, 300).renewing
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.api.transport import Deadline
-from ansible_collections.virt.placement.plugins.module_utils.maintenance import drain
+from ansible_collections.virt.placement.plugins.module_utils.maintenance import read_preflight
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain import (
     DrainState,
     DrainStep,
@@ -71,7 +71,8 @@ class Step(DrainStep):
 def attachments(monkeypatch: pytest.MonkeyPatch) -> list[JSON]:
     """What the server lists as VolumeAttachments."""
     items: list[JSON] = []
-    monkeypatch.setattr(drain, "list_all", lambda *_arguments: SimpleNamespace(items=items))
+    listing = SimpleNamespace(items=items)
+    monkeypatch.setattr(read_preflight, "list_all", lambda *_arguments: listing)
     return items
 
 
@@ -108,9 +109,10 @@ def test_volume_of_a_pod_that_belongs_to_the_node_stays_attached(
         spec = {"nodeName": "w1", "source": {"persistentVolumeName": volume}}
         attachments.append({"metadata": {"name": f"csi-{volume}"}, "spec": spec})
     step = Step()
-    monkeypatch.setattr(step, "_claim", lambda volume: ("shop", f"{volume}-claim"))
+    monkeypatch.setattr(read_preflight, "_claim", lambda _api, volume: ("shop", f"{volume}-claim"))
     agent = pod("agent", Owner("DaemonSet", "agent", "u-set"), claims=("logs-claim",))
-    assert step._attached(snapshot(agent)) == "volumes are still attached: data to w1"
+    attached = read_preflight.attached_volumes(step.api, snapshot(agent), {"w1"})
+    assert attached == "volumes are still attached: data to w1"
 
 
 def test_pod_that_never_terminates_is_waited_for() -> None:

@@ -36,6 +36,7 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflig
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.json_text import ListPage
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from tests.unit.maintenance.test_options import options
 from tests.unit.planning.scenes import Cluster, cluster, deployment, machine
 
 JSON = t.Any
@@ -71,7 +72,7 @@ class Server:
             "migrate",
             frozenset(OF_PODS),
         )
-        return read_preflight.read_preflight(t.cast(ApiClient, self), view)
+        return read_preflight.read_preflight(t.cast(ApiClient, self), view, options())
 
 
 def item(name: str, namespace: str = "", **parts: JSON) -> JSON:
