@@ -129,7 +129,9 @@ def _faults(missing: t.Iterable[Right], role: Role) -> list[InputError]:
         verbs.setdefault((kind, replace(right, verb="")), []).append(right.verb)
     by_kind: dict[str, list[str]] = {}
     for (kind, right), verbs_of_right in verbs.items():
-        by_kind.setdefault(kind, []).append(str(replace(right, verb=_or(verbs_of_right))))
+        *others, last = verbs_of_right
+        verb = f"{', '.join(others)} or {last}" if others else last
+        by_kind.setdefault(kind, []).append(str(replace(right, verb=verb)))
     return [
         InputError(
             "rights",
@@ -139,8 +141,3 @@ def _faults(missing: t.Iterable[Right], role: Role) -> list[InputError]:
         )
         for kind, texts in by_kind.items()
     ]
-
-
-def _or(verbs: t.Sequence[str]) -> str:
-    *others, last = verbs
-    return f"{', '.join(others)} or {last}" if others else last

@@ -312,7 +312,7 @@ class FollowedCluster:
             self._last = None
             self._platform = read_together(reads)[0] or self._platform
         if self._until is not None:
-            self._follow(self._until)
+            self.follow(self._until, self._wakes)
         if self._last is None or self._last[0] != changes:
             results = [followed.result() for followed in self._lists]
             platform, gaps = self._platform or platform_and_gaps(self._api)
@@ -324,7 +324,8 @@ class FollowedCluster:
         """Watch what was read until then. `wakes`: whether a change in a list, of an object of this
         namespace, is one to wait for; called in several threads."""
         self._wakes, self._until = wakes, until
-        self._follow(until)
+        for followed in self._lists:
+            followed.follow(until)
 
     def catch_up(self, known: t.Iterable[tuple[str, str]]) -> None:
         """Wait until the lists show these objects as the API server has them now: path of an object or of
@@ -373,10 +374,6 @@ class FollowedCluster:
         there, wanted = self._scope.namespaces, scope.namespaces
         inside = there is None or (wanted is not None and set(wanted) <= set(there))
         return inside and replace(scope, namespaces=there) == self._scope
-
-    def _follow(self, until: Deadline) -> None:
-        for followed in self._lists:
-            followed.follow(until)
 
     def _on_change(self, query: ListQuery, namespace: str) -> None:
         self._changes = next(self._count)

@@ -207,7 +207,7 @@ class LeaseKeeper:
         self.held = held
         self.renewed = renewed
         self.journal = journal
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._over = threading.Event()
 
     @property
@@ -218,7 +218,9 @@ class LeaseKeeper:
     def renew(self, journal: str) -> None:
         """Raises LeaseLost and ApiError."""
         with self._lock:
-            self._renew(journal)
+            began = uptime()
+            renew(self.api, self.held, journal)
+            self.renewed, self.journal = began, journal
 
     @contextlib.contextmanager
     def renewed_in_background(self) -> t.Iterator[None]:
@@ -231,7 +233,7 @@ class LeaseKeeper:
                     if self._over.is_set() or self.age < RENEW_IN_BACKGROUND:
                         continue
                     try:
-                        self._renew(self.journal)
+                        self.renew(self.journal)
                     except LeaseLost:
                         return
                     except ApiError:
@@ -248,11 +250,6 @@ class LeaseKeeper:
         self._over.set()
         with self._lock:
             release(self.api, self.held, journal)
-
-    def _renew(self, journal: str) -> None:
-        began = uptime()
-        renew(self.api, self.held, journal)
-        self.renewed, self.journal = began, journal
 
     def api_while_ours(self) -> ApiClient:
         """A client for disrupting requests: it sends nothing, not even a retry, once another run may hold

@@ -247,9 +247,12 @@ def with_claim_terms(api: ApiClient, snapshot: Snapshot, claims: t.Collection[Cl
         reads = [functools.partial(_bound_volume, api, claim) for claim in sorted(claims)]
         names = read_together(reads)
         if None not in names:
+            escaped = (  # apimachinery, pkg/fields: EscapeValue
+                re.sub(r"([\\,=])", r"\\\1", name) for name in sorted(set(filter(None, names)))
+            )
             queries = [
-                ListQuery("volumes", _VOLUMES, field_selector=f"metadata.name={_escaped(name)}")
-                for name in sorted(set(filter(None, names)))
+                ListQuery("volumes", _VOLUMES, field_selector=f"metadata.name={name}")
+                for name in escaped
             ]
     return _with_lists(api, snapshot, queries)
 
@@ -265,11 +268,6 @@ def _bound_volume(api: ApiClient, claim: Claim) -> str | None:
     except Forbidden:
         return None
     return str(answer["spec"].get("volumeName") or "")
-
-
-def _escaped(value: str) -> str:
-    """A value of a field selector (apimachinery, pkg/fields: EscapeValue)."""
-    return re.sub(r"([\\,=])", r"\\\1", value)
 
 
 def reaches_across(snapshot: Snapshot, namespaces: t.Collection[str]) -> bool:

@@ -114,17 +114,14 @@ def decode(text: str) -> Mark:
         raise DamagedMark(f"{wrong[0] if wrong else 'cordoned'} has the wrong type")
     if body["phase"] not in list(MaintenancePhase):
         raise DamagedMark(f"phase is {body['phase'][:40]!r}")
-    if not isinstance(down, dict) or not all(map(_is_down, down.items())):
+    if not isinstance(down, dict) or not all(
+        len(workload.split("/")) == 3 and isinstance(why, str) for workload, why in down.items()
+    ):
         raise DamagedMark("down is no map of workloads to texts")
     if not isinstance(devices, list) or not all(isinstance(name, str) for name in devices):
         raise DamagedMark("devices is no list of names")
     phase = MaintenancePhase(body.pop("phase"))
     return Mark(**body, phase=phase, devices=tuple(devices), down=down)
-
-
-def _is_down(entry: tuple[str, JSON]) -> bool:
-    workload, why = entry
-    return len(workload.split("/")) == 3 and isinstance(why, str)
 
 
 def mark_of(node: Node) -> Mark | None:

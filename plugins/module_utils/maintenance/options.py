@@ -7,8 +7,6 @@ All errors are reported at once. Pure.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import typing as t
 from dataclasses import dataclass
 
@@ -18,7 +16,7 @@ from ..model.json_pointer import JSON
 from ..model.objects import Node
 from ..model.plan import Method
 from ..model.topology import Topology, UndeclaredKey
-from ..rollout.options import RolloutOptions, Window, parse_window
+from ..rollout.options import RolloutOptions, Window, parse_window, request_digest
 from .mark import LONGEST_REASON, DamagedMark, is_marked, mark_of
 from .preflight import PREFLIGHT_FINDINGS
 
@@ -52,10 +50,10 @@ class MaintenanceOptions:
         return self.topology.resolve("zone")
 
     @property
-    def as_rollout(self) -> DrainOptions:
+    def as_rollout(self) -> RolloutOptions:
         """The options of the run that drains: each method is allowed where `vm_policy` leads to it,
         disruption budgets and not max_unavailable limit evictions, and a failed move ends no run."""
-        return DrainOptions(
+        return RolloutOptions(
             namespaces=None,
             workloads=(),
             scope="violated",
@@ -74,19 +72,8 @@ class MaintenanceOptions:
             run_timeout=self.run_timeout,
             move_timeout=self.move_timeout,
             zone_key=self.zone_key,
-            drained=(self.state, *(self.nodes or ()), *self.label),
+            request=request_digest((self.state, *(self.nodes or ()), *self.label)),
         )
-
-
-@dataclass(frozen=True)
-class DrainOptions(RolloutOptions):
-    """`drained` says what is put into maintenance."""
-
-    drained: tuple[str, ...] = ()
-
-    @property
-    def request(self) -> str:
-        return hashlib.sha256(json.dumps(self.drained).encode()).hexdigest()[:16]
 
 
 def parse_options(given: t.Mapping[str, JSON], topology: Topology) -> MaintenanceOptions:

@@ -129,7 +129,8 @@ POSITIVE = ("max_unavailable", "run_timeout", "move_timeout")
 
 @dataclass(frozen=True, slots=True)
 class RolloutOptions:
-    """The options of one rollout. `namespaces` is None where the workloads are named instead."""
+    """The options of one rollout. `namespaces` is None where the workloads are named instead. `request` is a digest of
+    what is to be moved: a run is only continued for the same request."""
 
     namespaces: tuple[str, ...] | None
     workloads: tuple[WorkloadSelector, ...]
@@ -149,17 +150,12 @@ class RolloutOptions:
     run_timeout: int
     move_timeout: int
     zone_key: str
+    request: str
 
-    @property
-    def request(self) -> str:
-        """A digest of what is to be moved: a run is only continued for the same request."""
-        values = [
-            self.namespaces,
-            [str(selector) for selector in self.workloads],
-            self.scope,
-            sorted(self.allow),
-        ]
-        return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
+
+def request_digest(values: t.Sequence[JSON]) -> str:
+    """The `request` of options with these values."""
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
 
 
 def parse_options(given: t.Mapping[str, JSON], zone_key: str) -> RolloutOptions:
@@ -174,11 +170,13 @@ def parse_options(given: t.Mapping[str, JSON], zone_key: str) -> RolloutOptions:
             faults.append(InputError(name, f"must be at least {least}, not {given[name]}"))
     if faults:
         raise InvalidInput(faults)
+    allow, names = frozenset(map(Method, given["allow"])), list(map(str, workloads))
     return RolloutOptions(
         namespaces=namespaces,
         workloads=workloads,
         scope=given["scope"],
-        allow=frozenset(map(Method, given["allow"])),
+        allow=allow,
+        request=request_digest([namespaces, names, given["scope"], sorted(allow)]),
         window=window,
         zone_key=zone_key,
         **{name: given[name] for name in (*MAY_BE_ZERO, *POSITIVE, *FLAGS)},

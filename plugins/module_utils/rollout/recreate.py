@@ -51,9 +51,20 @@ def advance(
         if now - record.begun >= settings.move_timeout and record.method not in WITHOUT_SUCCESSOR:
             return _too_long(record, seen, settings)
         return Transition(record, _ending(record, seen.resource_version))
+    record, successor = replace(record, phase=Phase.BEGUN), seen.successor
     if record.method in WITHOUT_SUCCESSOR:
-        return _await_end(record, seen)
-    return _await_successor(record, seen, now, settings)
+        if instance is None:
+            return Transition(record, ended=MoveResult(Outcome.MOVED))
+        return Transition(replace(record, note=_obstacle(seen)))
+    if successor is not None and ready(successor) and successor.node_name:
+        return Transition(record, ended=MoveResult(Outcome.MOVED, node=successor.node_name))
+    if successor is None and instance is None and seen.surplus:
+        reason = "its controller created no replacement, since the workload was scaled in"
+        return Transition(record, ended=MoveResult(Outcome.GONE, reason=reason))
+    record = replace(record, note=_obstacle(seen))
+    if now - record.begun >= settings.move_timeout:
+        return _too_long(record, seen, settings)
+    return Transition(record)
 
 
 def answered(record: MoveRecord, reply: ApiReply) -> Transition:
@@ -90,29 +101,6 @@ def _ending(record: MoveRecord, resource_version: str) -> ApiCall:
         "deleteOptions": {"preconditions": preconditions},
     }
     return ApiCall("create", f"{path}/eviction", eviction)
-
-
-def _await_end(record: MoveRecord, seen: Observation) -> Transition:
-    record = replace(record, phase=Phase.BEGUN)
-    if seen.instance is None:
-        return Transition(record, ended=MoveResult(Outcome.MOVED))
-    return Transition(replace(record, note=f"{seen.instance.ref} has not terminated yet"))
-
-
-def _await_successor(
-    record: MoveRecord, seen: Observation, now: float, settings: MoveSettings
-) -> Transition:
-    record = replace(record, phase=Phase.BEGUN)
-    successor = seen.successor
-    if successor is not None and ready(successor) and successor.node_name:
-        return Transition(record, ended=MoveResult(Outcome.MOVED, node=successor.node_name))
-    if successor is None and seen.instance is None and seen.surplus:
-        reason = "its controller created no replacement, since the workload was scaled in"
-        return Transition(record, ended=MoveResult(Outcome.GONE, reason=reason))
-    record = replace(record, note=_obstacle(seen))
-    if now - record.begun >= settings.move_timeout:
-        return _too_long(record, seen, settings)
-    return Transition(record)
 
 
 def _obstacle(seen: Observation) -> str:
