@@ -51,7 +51,7 @@ _ANNOTATIONS = Pointer(("metadata", "annotations"))
 class LeaseReading:
     """The Lease as it was read. `holder` is empty if it is free; `journal` is the text of
     an unfinished run, empty if there is none; `last_holder` names the run that took it
-    last, also after a release."""
+    last, also after a release. Without a Lease all fields are empty."""
 
     holder: str = ""
     transitions: int = 0
@@ -61,10 +61,6 @@ class LeaseReading:
     last_holder: str = ""
     annotated: bool = True
     """The Lease has annotations. A JSON patch can add one only then."""
-
-    @property
-    def exists(self) -> bool:
-        return bool(self.resource_version)
 
     @property
     def renewal(self) -> str:
@@ -147,7 +143,7 @@ def read(api: ApiClient) -> LeaseReading:
 
 def require(reading: LeaseReading) -> None:
     """Raises InvalidInput if there is no Lease: no role of this collection may create one."""
-    if not reading.exists:
+    if not reading.resource_version:
         raise InvalidInput(
             [
                 InputError(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime
 import typing as t
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from ..kubevirt.moving import outbound_nodes, run_strategy
 from ..model.kinds import POOL, VIRTUAL_MACHINE
@@ -79,11 +79,11 @@ class Load:
     """What is going on. `outbound` are migrations by node (see outbound_nodes). `unavailable` are the instances
     in scope that are missing or not Ready, with those that we are about to take away."""
 
-    ours: int = 0
-    migrations: int = 0
-    outbound: t.Mapping[str, int] = field(default_factory=dict)
-    unavailable: int = 0
-    named: tuple[str, ...] = ()
+    ours: int
+    migrations: int
+    outbound: t.Mapping[str, int]
+    unavailable: int
+    named: tuple[str, ...]
     """Some of what is not Ready, for messages."""
 
     def beside(self, move: Move) -> Load:

@@ -2,20 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How does a run continue one that did not end, and what does it write when it ends itself?
 
-The process of the run before may be frozen, not dead, and send a request when it wakes up. This limits
-what such a late request can do:
-
-- It is sent at most some seconds after the last renewal of the Lease (`lease.LeaseKeeper`).
-- A delete or an eviction names the resource version that was read; `outdate_pending_deletes` changes that.
-  If the server refuses the annotation, for example because the annotations are full, only the uid in the
-  request limits it: it can end that very instance, once. The run names the move, and keeps it in the journal
-  for the duration of a Lease after it began. Then the move is sent again or deferred. Other moves do not wait.
-- A migration's name follows from run, instance and attempt: a second create is the same object.
-- A restart or a stop has no precondition in KubeVirt (1.8, virt-api rest/lifecycle.go: only "already
-  underway" is refused). One that may have been sent is recognized by its effect (a request queued
-  on the VM, a VMI that terminates or has another uid). Before the duration of a Lease is over it stays in
-  the journal and is not sent again, and the VM is not moved by another method. One case remains: a process
-  that freezes after its last check of the clock and before the first byte is sent.
+The process of the run before may be frozen, not dead, and send a request when it wakes up. What limits such a
+late request is in docs/architecture.md, "What happens after kill -9 of a rollout". A restart or a stop has no
+precondition in KubeVirt (1.8, virt-api rest/lifecycle.go: only "already underway" is refused). One that may have
+been sent is recognized by its effect (a request queued on the VM, a VMI that terminates or has another uid).
 
 A run that ends successfully removes the undo record of each workload whose instances all run as declared.
 """

@@ -67,8 +67,8 @@ class MoveSettings:
     target may wait so long for a node before KubeVirt gives up on it."""
 
     run: str
-    move_timeout: float = 600.0
-    unschedulable_timeout: float = 60.0
+    move_timeout: float
+    unschedulable_timeout: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from ..model.kinds import VIRTUAL_MACHINE, VMI, instance_path, instances_path
 from ..model.manifests import vmi_from_manifest
 from ..model.objects import Ref
 from ..model.plan import WITHOUT_SUCCESSOR, Method
-from ..model.snapshot import Instance, Migration, Snapshot, Vmi, quota_from_manifest
+from ..model.snapshot import Instance, Migration, Snapshot, quota_from_manifest
 from ..view.view import ClusterView
 from .gates import Key
 from .journal import RunJournal, digest
@@ -115,7 +115,7 @@ class Observer:
             migration = None
         ended = migration is None or phase_of(migration) in FINAL
         if record.phase is not Phase.INTENDED and ended:
-            instance = self._instance_now(record)
+            instance = self._instance(record, fresh=True)
         name = path.rpartition("/")[2]
         namespace = record.instance.namespace
         in_namespace = [r for r in self._journal.records if r.instance.namespace == namespace]
@@ -129,25 +129,22 @@ class Observer:
             propagating=instance is not None and self.propagating(instance),
         )
 
-    def _instance(self, record: MoveRecord) -> Instance | None:
-        """The instance with the record's uid, also while it is being deleted."""
-        if record.instance.kind == VMI:
-            vmi = self._tables.vmis.get(record.uid)
-            return None if vmi is None or vmi.finished else self._of_vmi(vmi, record)
-        pod = self._tables.pods.get(record.uid)
-        if pod is None or pod.finished:
+    def _instance(self, record: MoveRecord, *, fresh: bool = False) -> Instance | None:
+        """The instance with the record's uid, also while it is being deleted. With `fresh` a VMI is read now:
+        the migration that was read may be ahead of the snapshot."""
+        if record.instance.kind != VMI:
+            pod = self._tables.pods.get(record.uid)
+            if pod is None or pod.finished:
+                return None
+            return Instance(pod.ref, pod.uid, record.workload, pod)
+        vmi = self._tables.vmis.get(record.uid)
+        if fresh:
+            try:
+                vmi = vmi_from_manifest(self._api.get(instance_path(record.instance)))
+            except NotFound:
+                return None
+        if vmi is None or vmi.uid != record.uid or vmi.finished:
             return None
-        return Instance(pod.ref, pod.uid, record.workload, pod)
-
-    def _instance_now(self, record: MoveRecord) -> Instance | None:
-        """As `_instance`, read now: the migration that was read may be ahead of the snapshot."""
-        try:
-            vmi = vmi_from_manifest(self._api.get(instance_path(record.instance)))
-        except NotFound:
-            return None
-        return self._of_vmi(vmi, record) if vmi.uid == record.uid and not vmi.finished else None
-
-    def _of_vmi(self, vmi: Vmi, record: MoveRecord) -> Instance:
         pod = active_pod(vmi, self._tables.launcher_pods.get(vmi.uid, ()))
         return Instance(vmi.ref, vmi.uid, record.workload, pod, vmi)
 

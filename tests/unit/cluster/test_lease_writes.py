@@ -156,7 +156,7 @@ def test_reading(server: ScriptedServer, api: ApiClient) -> None:
     server.plays(answer({"metadata": {"resourceVersion": "8"}}))
     assert lease.read(api) == LeaseReading(resource_version="8", annotated=False)
     server.plays(status(404, "NotFound"))
-    assert not lease.read(api).exists
+    assert lease.read(api).resource_version == ""
 
 
 def test_age_counts_from_the_last_renewal(server: ScriptedServer, api: ApiClient) -> None:

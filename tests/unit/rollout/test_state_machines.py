@@ -32,7 +32,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.move import
 )
 
 VMI = Ref("VirtualMachineInstance", "shop", "db")
-SETTINGS = MoveSettings("r1", move_timeout=100)
+SETTINGS = MoveSettings("r1", move_timeout=100, unschedulable_timeout=60)
 RECORD = MoveRecord(VMI, "u1", Ref("VirtualMachine", "shop", "db"), Method.MIGRATE, "w1", 1, 10.0)
 BEGUN = replace(RECORD, phase=Phase.BEGUN)
 
