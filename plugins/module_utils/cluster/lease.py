@@ -131,7 +131,6 @@ class LeaseLost(Exception):
             f"{NAME} {state}: this task, which held it as {held.run} (leaseTransitions {held.transitions}), stops,"
             " since it did not renew the Lease in time"
         )
-        self.holder = seen.holder
 
 
 def read(api: ApiClient) -> LeaseReading:

@@ -42,10 +42,10 @@ from .pods import (
     ALLOW_PENDING_CHANGES,
     PENDING_CHANGES,
     VM_POLICIES,
+    VM_POLICY,
     PodAction,
     PodDecision,
     PodFilter,
-    vm_policy,
 )
 
 ATTEMPTS = 3
@@ -113,13 +113,13 @@ class DrainView:
         methods: dict[str, Method] = {}
         skipped = []
         for decision in self.decisions:
-            if self._uid(decision) in busy:
+            instance, _workload = self._instance(decision)
+            if instance.uid in busy:
                 continue
             method, why, temporary = self._method(decision)
             if method is not None and journal is not None:
-                why = _why_given_up(journal, self._uid(decision), method)
+                why = _why_given_up(journal, instance.uid, method)
             if method is None or why:
-                instance, _workload = self._instance(decision)
                 skipped.append(
                     SkippedInstance(
                         instance.ref,
@@ -131,7 +131,7 @@ class DrainView:
                     )
                 )
             else:
-                methods[self._uid(decision)] = method
+                methods[instance.uid] = method
         targets = self._targets(methods)
         followed = {uid for uids in targets.values() for uid in uids}
         moves = [
@@ -157,9 +157,6 @@ class DrainView:
     @cached_property
     def _view(self) -> ClusterView:
         return ClusterView(self.snapshot)
-
-    def _uid(self, decision: PodDecision) -> str:
-        return decision.vmi.uid if decision.vmi is not None else decision.pod.uid
 
     def _instance(self, decision: PodDecision) -> tuple[Instance, Workload | None]:
         pod, vmi = decision.pod, decision.vmi
@@ -216,8 +213,11 @@ class DrainView:
         return self.why_no_restart(movable, self.snapshot.platform)
 
     def policy_of(self, vmi: Vmi) -> str:
-        """One of VM_POLICIES, or another text that the label of the VM has."""
-        return vm_policy(vmi, self._view.workloads.get(self._owner(vmi)), self.policy)
+        """The policy of the VM's own label, that of its workload first, or of the task. Anyone may write the
+        label: it can be a text that is not one of VM_POLICIES."""
+        workload = self._view.workloads.get(self._owner(vmi))
+        own = workload.labels.get(VM_POLICY) if workload is not None else None
+        return own or vmi.labels.get(VM_POLICY) or self.policy
 
     @property
     def for_forecast(self) -> Snapshot:

@@ -193,14 +193,13 @@ def unmarked(node: Node) -> Node:
 def _write(node: Node, operations: list[Operation], after: JSON) -> Write | None:
     if not operations:
         return None
-    annotations = None if not node.annotations else node.annotations.get(MAINTENANCE)
     return Write(
         target=node.ref,
         path=f"/api/v1/nodes/{node.name}",
         uid=node.uid,
         tests=(
             Operation("test", _UNSCHEDULABLE, True if node.unschedulable else None),
-            Operation("test", _MARK, annotations)
+            Operation("test", _MARK, node.annotations.get(MAINTENANCE))
             if node.annotations
             else Operation("test", _ANNOTATIONS, None),
         ),
@@ -227,11 +226,11 @@ def again(
 
 def node_as_json(node: Node, zone_key: str) -> dict[str, JSON]:
     """A node of the task, as modules return it."""
-    mark = mark_of(node)
+    mark, state = mark_of(node), "cordoned" if node.unschedulable else "in_service"
     return {
         "name": node.name,
         "zone": node.labels.get(zone_key),
-        "state": str(mark.phase) if mark is not None else _state(node),
+        "state": str(mark.phase) if mark is not None else state,
         "cordoned": node.unschedulable,
         "ours": mark.cordoned if mark is not None else False,
         "reason": mark.reason if mark is not None else None,
@@ -239,7 +238,3 @@ def node_as_json(node: Node, zone_key: str) -> dict[str, JSON]:
         "boot_id": node.boot_id or None,
         "change_id": node.annotations.get(SERVICED),
     }
-
-
-def _state(node: Node) -> str:
-    return "cordoned" if node.unschedulable else "in_service"

@@ -24,7 +24,7 @@ from ..model.kinds import PREFIX, VMI
 from ..model.manifests import MIRROR
 from ..model.objects import Pod, Ref, Selector
 from ..model.rendering import listed
-from ..model.snapshot import Vmi, Workload
+from ..model.snapshot import Vmi
 from ..scheduler.labels import matches
 from ..scheduler.node_state import tolerates
 
@@ -47,13 +47,6 @@ VM_POLICY = f"{PREFIX}vm-policy"
 
 VM_POLICIES = ("migrate", "restart", "stop", "refuse")
 """How a VM leaves a node: live migration, a new VMI, shut down, or not at all."""
-
-
-def vm_policy(vmi: Vmi, workload: Workload | None, default: str) -> str:
-    """The policy of the VM's own label, the object of `workload` first, or `default`. Anyone may write the
-    label: it can be a text that is not one of VM_POLICIES."""
-    own = workload.labels.get(VM_POLICY) if workload is not None else None
-    return own or vmi.labels.get(VM_POLICY) or default
 
 
 NOT_STARTED = ("", "Pending", "Scheduling", "Scheduled")

@@ -81,11 +81,11 @@ class Reconciler:
         journal: RunJournal,
         report_of_step: StepReport,
         clock: float,
-        retry_at: dict[str, float] | None = None,
-        not_outdated: t.Collection[str] = (),
+        retry_at: dict[str, float],
+        not_outdated: t.Collection[str],
     ) -> None:
         self.not_outdated = not_outdated
-        self.retry_at = retry_at if retry_at is not None else {}
+        self.retry_at = retry_at
         self.keeper = keeper
         self.options = options
         self.journal = journal

@@ -10,12 +10,12 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instances import HOTPLUG
+from ansible_collections.virt.placement.plugins.module_utils.maintenance.drain_plan import DrainView
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.pods import (
     VM_POLICY,
     PodAction,
     PodDecision,
     PodFilter,
-    vm_policy,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.manifests import (
     MIRROR,
@@ -29,6 +29,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.objects impor
     Toleration,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Snapshot,
     Vmi,
     Workload,
 )
@@ -260,4 +261,5 @@ def test_label_of_the_vm_is_its_policy(of_vm: str, of_vmi: str, policy: str) -> 
     labels = {VM_POLICY: of_vm} if of_vm else {}
     vm = Workload(Ref("VirtualMachine", "shop", "db"), "u", {"metadata": {"labels": labels}})
 
-    assert vm_policy(vmi(labels={VM_POLICY: of_vmi} if of_vmi else {}), vm, "migrate") == policy
+    view = DrainView(Snapshot(workloads=(vm,)), frozenset({"w1"}), "migrate")
+    assert view.policy_of(vmi(labels={VM_POLICY: of_vmi} if of_vmi else {})) == policy

@@ -69,7 +69,9 @@ def chosen(
     **options: t.Any,
 ) -> tuple[list[str], Reconciler, Reconciliation]:
     asked = parameters(allow=["recreate"], **options)
-    reconciler = Reconciler(keeper(), asked, journal, StepReport(), clock, retry_at, not_outdated)
+    reconciler = Reconciler(
+        keeper(), asked, journal, StepReport(), clock, retry_at or {}, not_outdated
+    )
     view = JudgedSnapshot.of(Snapshot(), InstanceSelection(), asked)
     now = Reconciliation(view, Observer(NO_API, view.snapshot, journal), NODES)
     return reconciler.choose(Plan(), now), reconciler, now
@@ -170,7 +172,7 @@ def test_request_that_the_plan_lacks_is_kept_while_it_may_arrive(method: Method)
     view = JudgedSnapshot.of(snapshot, SHOP, asked)
     for clock, kept in ((100.0, (sent,)), (95.0 + lease.DURATION + 1, ())):
         journal = RunJournal("r1", "x", records=(sent,))
-        reconciler = Reconciler(keeper(), asked, journal, StepReport(), clock)
+        reconciler = Reconciler(keeper(), asked, journal, StepReport(), clock, {}, ())
         reconciler.reconcile(view)
         assert reconciler.journal.records == kept
 
@@ -199,7 +201,7 @@ def turn_of(
 ) -> tuple[list[str], str]:
     """The same, and why the first of the others waits."""
     asked = parameters()
-    reconciler = Reconciler(keeper(), asked, journal, StepReport(count), 100.0)
+    reconciler = Reconciler(keeper(), asked, journal, StepReport(count), 100.0, {}, ())
     view = JudgedSnapshot.of(snapshot, InstanceSelection(frozenset({"shop"})), asked)
     plan = plan or view.plan(asked, journal)
     now = Reconciliation(view, Observer(NO_API, snapshot, journal), NODES)
