@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from ..api.client import ApiClient
 from ..api.errors import ApiRequest, BadAnswer
@@ -57,20 +57,11 @@ class Right:
 
     def review(self) -> JSON:
         """A SelfSubjectAccessReview of this right."""
-        attributes = {
-            "verb": self.verb,
-            "group": self.group,
-            "resource": self.resource,
-            "subresource": self.subresource,
-            "namespace": self.namespace,
-            "name": self.name,
-        }
+        attributes = {key: value for key, value in asdict(self).items() if value}
         return {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
-            "spec": {
-                "resourceAttributes": {key: value for key, value in attributes.items() if value}
-            },
+            "spec": {"resourceAttributes": attributes},
         }
 
 

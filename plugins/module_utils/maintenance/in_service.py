@@ -28,6 +28,8 @@ from ..model.objects import Node
 from ..model.write import Write
 from ..rollout import handover
 from ..rollout import journal as journals
+from ..rollout.migrate import NOT_CANCELED, phase_of
+from ..rollout.recreate import SUBRESOURCES
 from ..rollout.send import record_node_event
 from ..rollout.state import RolloutState, StepResult
 from ..rollout.watch import OVERTIME, STEP_LIMIT, STEP_SECONDS, Listening, step_bounded
@@ -46,12 +48,8 @@ EVACUATION = "kubevirt.io/evacuationMigration"
 
 _VMIS = f"/apis/{KUBEVIRT_V1}/{VMIS}"
 _MIGRATIONS = f"/apis/{KUBEVIRT_V1}/{MIGRATIONS}"
-_SUBRESOURCES = "/apis/subresources.kubevirt.io/v1/namespaces"
 _NO_SERVER = (BadAnswer, Unreachable)
 """At first contact a wrong address more often than an outage (`api.client.RetryPolicy`)."""
-
-_COPYING = ("Running", "Succeeded", "Failed")
-"""Phases of a migration that is not canceled any more."""
 
 
 def why_not_back(node: Node, mark: Mark | None, *, reboot_expected: bool) -> str:
@@ -260,7 +258,7 @@ class InServiceStep:
                 migration
                 for migration in (self._list(_MIGRATIONS) if keys else ())
                 if (migration["metadata"]["namespace"], migration["spec"]["vmiName"]) in keys
-                and (migration.get("status") or {}).get("phase") not in _COPYING
+                and phase_of(migration) not in NOT_CANCELED
                 and _of_drain(migration, node, mark)
             ]
             self._each(errors, self._delete_migration, node, pending)
@@ -291,7 +289,7 @@ class InServiceStep:
 
     def _cancel_evacuation(self, node: Node, vmi: JSON) -> str:
         namespace, name = vmi["metadata"]["namespace"], vmi["metadata"]["name"]
-        path = f"{_SUBRESOURCES}/{namespace}/virtualmachineinstances/{name}/evacuate/cancel"
+        path = f"{SUBRESOURCES}/{namespace}/virtualmachineinstances/{name}/evacuate/cancel"
         try:
             self.api.call_subresource(path, {"evacuationNodeName": node.name})
         except NotFound:  # the VMI, or what an older virt-api serves

@@ -232,8 +232,9 @@ def _has_node(machine: Object, node: Node) -> bool:
     return reference.get("name") == node.name and reference.get("uid") in (None, "", node.uid)
 
 
-def _node_health_checks(items: t.Sequence[Object], nodes: t.Sequence[Node]) -> list[Automation]:
-    automation = []
+def _node_health_checks(
+    items: t.Sequence[Object], nodes: t.Sequence[Node]
+) -> t.Iterator[Automation]:
     for check in items:
         spec = check.get("spec") or {}
         if spec.get("pauseRequests"):
@@ -245,13 +246,10 @@ def _node_health_checks(items: t.Sequence[Object], nodes: t.Sequence[Node]) -> l
             if matches(selector, node.labels) and EXCLUDED not in node.labels
         )
         effect = "it remediates a node that is not Ready for some time"
-        ref = _ref("NodeHealthCheck", check)
-        automation.append(Automation(HEALTH_CHECK, ref, covered, effect))
-    return automation
+        yield Automation(HEALTH_CHECK, _ref("NodeHealthCheck", check), covered, effect)
 
 
-def _config_pools(items: t.Sequence[Object], nodes: t.Sequence[Node]) -> list[Automation]:
-    automation = []
+def _config_pools(items: t.Sequence[Object], nodes: t.Sequence[Node]) -> t.Iterator[Automation]:
     for pool in items:
         spec, status = pool.get("spec") or {}, pool.get("status") or {}
         conditions = {x.get("type"): x.get("status") for x in status.get("conditions") or ()}
@@ -260,9 +258,7 @@ def _config_pools(items: t.Sequence[Object], nodes: t.Sequence[Node]) -> list[Au
         selector = selector_from_json(spec.get("nodeSelector"))
         covered = frozenset(node.name for node in nodes if matches(selector, node.labels))
         effect = "it is updating, and cordons, drains and reboots its nodes by itself"
-        ref = _ref("MachineConfigPool", pool)
-        automation.append(Automation(CONFIG_POOL_UPDATING, ref, covered, effect))
-    return automation
+        yield Automation(CONFIG_POOL_UPDATING, _ref("MachineConfigPool", pool), covered, effect)
 
 
 def _kubevirt_update(items: t.Sequence[Object]) -> str:

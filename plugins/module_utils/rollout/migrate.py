@@ -34,6 +34,9 @@ from .move import (
 FINAL = ("Succeeded", "Failed")
 """Phases of a migration that has ended."""
 
+NOT_CANCELED = (*FINAL, "Running")
+"""Phases of a migration that is not canceled any more."""
+
 
 def migration_name(record: MoveRecord, run: str) -> str:
     digest = hashlib.sha256(record.uid.encode()).hexdigest()[:12]
@@ -90,7 +93,7 @@ def advance(
 
 def cancel(record: MoveRecord, seen: Observation, settings: MoveSettings) -> Transition:
     """Call the migration off, unless the guest is being copied already."""
-    if seen.migration is None or phase_of(seen.migration) in (*FINAL, "Running"):
+    if seen.migration is None or phase_of(seen.migration) in NOT_CANCELED:
         return Transition(record)
     return _cancel(record, seen.migration, settings)
 

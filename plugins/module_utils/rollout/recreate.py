@@ -38,7 +38,7 @@ from .move import (
     terminating,
 )
 
-_SUBRESOURCES = "/apis/subresources.kubevirt.io/v1/namespaces"
+SUBRESOURCES = "/apis/subresources.kubevirt.io/v1/namespaces"
 _SUBRESOURCE = {Method.RESTART: "restart", Method.STOP: "stop"}
 
 
@@ -87,9 +87,7 @@ def _ending(record: MoveRecord, resource_version: str) -> ApiCall:
     verb = _SUBRESOURCE.get(record.method)
     if verb is not None:
         vm = record.instance  # a VirtualMachine and its VMI have one name
-        return ApiCall(
-            "put", f"{_SUBRESOURCES}/{vm.namespace}/virtualmachines/{vm.name}/{verb}", {}
-        )
+        return ApiCall("put", f"{SUBRESOURCES}/{vm.namespace}/virtualmachines/{vm.name}/{verb}", {})
     path = instance_path(record.instance)
     preconditions = {"uid": record.uid, "resourceVersion": resource_version}
     if record.instance.kind == VMI:

@@ -85,7 +85,10 @@ def send(api: ApiClient, request: ApiCall) -> ApiReply:
     except Conflict as error:
         return _conflict(request, error)
     except Throttled as error:
-        return ApiReply(ReplyStatus.BLOCKED, _reason_to_wait(error), error.retry_after or 0.0)
+        reason = error.message or "the API server asks to wait"
+        if error.budgets:  # the server does not say their namespace, which is that of the pod
+            reason = f"{error.budgets} (in namespace {error.request.namespace})"
+        return ApiReply(ReplyStatus.BLOCKED, reason, error.retry_after or 0.0)
     except ApiError as error:
         if isinstance(error, Forbidden) and error.namespace_terminates:
             return ApiReply(ReplyStatus.BLOCKED, error.message)  # it ends with its namespace
@@ -105,13 +108,6 @@ def _conflict(request: ApiCall, error: Conflict) -> ApiReply:
     if request.verb == "put":
         return ApiReply(ReplyStatus.REFUSED, error.message)
     return ApiReply(ReplyStatus.BLOCKED, "it changed at the same time")
-
-
-def _reason_to_wait(error: Throttled) -> str:
-    """A disruption budget says its name and its numbers, and not where it is: beside the pod."""
-    if not error.budgets:
-        return error.message or "the API server asks to wait"
-    return f"{error.budgets} (in namespace {error.request.namespace})"
 
 
 def was_sent(record: MoveRecord, seen: Observation) -> bool:
