@@ -32,8 +32,7 @@ BARE_POD = "bare_pod"
 DAEMONSET_MISSING = "daemonset_missing"
 LOCAL_DATA_LOST = "local_data_lost"
 STANDALONE_VMI = "standalone_vmi"
-VMI_UNREADABLE = "vmi_unreadable"
-OF_PODS = (BARE_POD, DAEMONSET_MISSING, LOCAL_DATA_LOST, STANDALONE_VMI, VMI_UNREADABLE)
+OF_PODS = (BARE_POD, DAEMONSET_MISSING, LOCAL_DATA_LOST, STANDALONE_VMI)
 """Findings that refuse the eviction of a pod, unless they are allowed."""
 
 PENDING_CHANGES = "pending_changes"
@@ -82,11 +81,10 @@ class PodDecision:
 
 @dataclass(frozen=True, slots=True)
 class PodFilter:
-    """`vmis` by uid, None if they cannot be listed. `daemonsets` are the uids of those that exist, None
-    if they cannot be listed. `allowed` are names of findings."""
+    """`vmis` by uid. `daemonsets` are the uids of those that exist, `allowed` names of findings."""
 
-    vmis: t.Mapping[str, Vmi] | None
-    daemonsets: t.Collection[str] | None
+    vmis: t.Mapping[str, Vmi]
+    daemonsets: t.Collection[str]
     allowed: t.Collection[str] = ()
 
     def decide(self, pod: Pod) -> PodDecision:
@@ -108,7 +106,7 @@ class PodFilter:
         if owner is None:
             reasons.append((BARE_POD, "no controller makes it again"))
         elif owner.kind == "DaemonSet":
-            if self.daemonsets is None or owner.uid in self.daemonsets:
+            if owner.uid in self.daemonsets:
                 return PodDecision(pod, PodAction.LEAVE, "its DaemonSet keeps a pod on each node")
             reasons.append((DAEMONSET_MISSING, f"its DaemonSet {owner.name} does not exist"))
         if pod.empty_dirs:
@@ -118,8 +116,6 @@ class PodFilter:
         return self._refuse(pod, reasons, None)
 
     def _launcher(self, pod: Pod, uid: str) -> PodDecision:
-        if self.vmis is None:
-            return self._refuse(pod, [(VMI_UNREADABLE, "its VMI cannot be read")], None)
         vmi = self.vmis.get(uid)
         if vmi is None:
             return PodDecision(pod, PodAction.WAIT, "its VMI is gone, so it will be deleted")

@@ -432,7 +432,6 @@ _ADVICE: t.Final = {
     "daemonset_missing": "Delete the pod, or allow the finding daemonset_missing to evict it.",
     "local_data_lost": "Save the data, or allow the finding local_data_lost to evict it.",
     "standalone_vmi": "Give it a VirtualMachine, or allow the finding standalone_vmi.",
-    "vmi_unreadable": "Grant the verb list on virtualmachineinstances.",
     NOT_MIGRATABLE: f"Remove the obstacle, or set vm_policy or the label {VM_POLICY} to restart or stop.",
     NOT_RESTARTABLE: f"Set vm_policy or the label {VM_POLICY} to migrate, or move the VM.",
     REFUSED_BY_POLICY: f"Move or stop it, or change vm_policy or the label {VM_POLICY}.",
