@@ -37,7 +37,7 @@ class _Needs:
         self._partners: dict[tuple[_Refs, ...], _Refs] = {}
         by_terms: dict[tuple[int, ...], _Refs] = {}
         by_refs: dict[frozenset[Ref], _Refs] = {}
-        for subject in lint_input.all_workloads:
+        for subject in lint_input.all_subjects:
             chosen = [
                 lint_input.selected_refs(subject, term)
                 for term in subject.declared.terms
@@ -155,7 +155,7 @@ def contradiction_findings(lint_input: LintInput) -> t.Iterator[Finding]:
 def _anti_affinity_among_followers(lint_input: LintInput) -> t.Iterator[Finding]:
     """A VM that has affinity to the same leader as another VM, and anti-affinity with that VM or
     with the leader."""
-    leaders = {subject.ref: _leaders(lint_input, subject) for subject in lint_input.all_workloads}
+    leaders = {subject.ref: _leaders(lint_input, subject) for subject in lint_input.all_subjects}
     following: dict[tuple[str, Ref], set[Ref]] = defaultdict(set)
     for ref, pairs in leaders.items():
         for near, leader in pairs:
@@ -202,13 +202,13 @@ def _affinity_and_anti_affinity_to_same_vms(lint_input: LintInput) -> t.Iterator
 
 def _anti_affinity_of_leader(lint_input: LintInput) -> t.Iterator[Finding]:
     """A VM that has affinity to another VM, which has anti-affinity to it."""
-    by_ref = {subject.ref: subject for subject in lint_input.all_workloads}
+    by_ref = {subject.ref: subject for subject in lint_input.all_subjects}
     checked = {subject.ref for subject in lint_input.subjects}
 
     def avoids(one: LintedWorkload, term: Term, other: Ref) -> bool:
         return other in lint_input.selected_refs(one, term)
 
-    for subject in lint_input.all_workloads:
+    for subject in lint_input.all_subjects:
         for near, leader in _leaders(lint_input, subject):
             if not checked & {subject.ref, leader} or any(
                 avoids(subject, term, leader) for term in _clashing(subject, near)

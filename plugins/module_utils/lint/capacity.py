@@ -160,7 +160,7 @@ def _no_room(lint_input: LintInput, crowd: _CrowdedGroup) -> tuple[str, str]:
 def _groups_apart(lint_input: LintInput) -> t.Iterator[Group]:
     """Workloads of one namespace with the same term, which selects them all; or one with replicas."""
     carriers: dict[t.Hashable, dict[Ref, tuple[LintedWorkload, Term]]] = defaultdict(dict)
-    for subject in lint_input.all_workloads:
+    for subject in lint_input.all_subjects:
         for term in () if subject.workload is None and not subject.is_vm else subject.terms:
             pod_term = term.source
             if (

@@ -36,7 +36,7 @@ from ..model.objects import (
 )
 from ..model.placement_manifests import CREATED_BY
 from ..model.rule import RuleId
-from ..model.snapshot import Platform, Snapshot, Unreadable, Vmi, Workload
+from ..model.snapshot import Platform, Snapshot, Vmi, Workload
 from ..model.topology import Topology
 from ..scheduler.framework import PlacementInfo, PodInfo
 from ..scheduler.inter_pod_affinity import AffinityTerms
@@ -173,19 +173,30 @@ class LintInput:
     """(namespace, claim) to the required node terms of the PersistentVolume bound to it."""
     all_subjects: tuple[LintedWorkload, ...] = ()
     """Those of `subjects`, and others that are not checked but may be selected."""
-    unreadable: tuple[Unreadable, ...] = field(default=())
+    _selected: dict[tuple[int, str], tuple[Term, tuple[LintedWorkload, ...] | None]] = field(
+        default_factory=dict, init=False
+    )
+    """The results of `selected` by the id of the term, which they keep, and namespace."""
+    _selected_refs: dict[int, frozenset[Ref]] = field(default_factory=dict, init=False)
+    """The results of `selected_refs` by the id of the tuple, which `_selected` keeps."""
+    _eligible: dict[t.Hashable, int] = field(default_factory=dict, init=False)
+    """The results of `eligible` by node terms and tolerations."""
+    _eligible_domains: dict[tuple[int, str], dict[str, int]] = field(
+        default_factory=dict, init=False
+    )
+    """The results of `eligible_domains` by nodes and label key."""
+    _shared_domains: dict[tuple[int, str], t.Collection[str]] = field(
+        default_factory=dict, init=False
+    )
+    """The domains of all workloads that a term selects, by these and label key."""
 
     @cached_property
     def table(self) -> NodeTable:
         return NodeTable(self.nodes or ())
 
-    @property
-    def all_workloads(self) -> tuple[LintedWorkload, ...]:
-        return self.all_subjects or self.subjects
-
     @cached_property
     def _workloads(self) -> Population[LintedWorkload]:
-        entries = ((s.ref.namespace, s.labels, s) for s in self.all_workloads)
+        entries = ((s.ref.namespace, s.labels, s) for s in self.all_subjects)
         return Population(entries, self.namespaces)
 
     @cached_property
@@ -202,11 +213,6 @@ class LintInput:
             self._selected[known] = term, selected
         return self._selected[known][1]
 
-    @cached_property
-    def _selected(self) -> dict[tuple[int, str], tuple[Term, tuple[LintedWorkload, ...] | None]]:
-        """The results of `selected` by the id of the term, which they keep, and namespace."""
-        return {}
-
     def selected_refs(self, subject: LintedWorkload, term: Term) -> frozenset[Ref]:
         """The references of the workloads whose pods a term selects; one set for all terms with one result."""
         selected = self.selected(subject, term) or ()
@@ -214,19 +220,11 @@ class LintInput:
             self._selected_refs[id(selected)] = frozenset(workload.ref for workload in selected)
         return self._selected_refs[id(selected)]
 
-    @cached_property
-    def _selected_refs(self) -> dict[int, frozenset[Ref]]:
-        """The results of `selected_refs` by the id of the tuple, which `_selected` keeps."""
-        return {}
-
     def selects_any_pod(self, subject: LintedWorkload, term: Term) -> bool | None:
         """Whether the term selects the pod of any workload, or any existing pod; None if unknown."""
         selected = self.selected(subject, term)
-        if selected is None or selected:
-            return None if selected is None else True
-        if self.pods is None:
-            return None
-        return bool(self._running.selected(_chosen(term), subject.ref.namespace))
+        pods = self.running(subject, term) if selected == () else selected
+        return None if pods is None else bool(pods)
 
     def running(self, subject: LintedWorkload, term: Term) -> tuple[Pod, ...] | None:
         """The pods that a term selects; None if pods or namespaces would have to be known."""
@@ -258,11 +256,6 @@ class LintInput:
         return takes & ~self.eligible(subject)
 
     @cached_property
-    def _eligible(self) -> dict[t.Hashable, int]:
-        """The results of `eligible` by node terms and tolerations."""
-        return {}
-
-    @cached_property
     def _taints(self) -> TaintToleration:
         return TaintToleration(self.table)
 
@@ -279,11 +272,6 @@ class LintInput:
             self._eligible_domains[eligible, key] = counts
         return self._eligible_domains[eligible, key]
 
-    @cached_property
-    def _eligible_domains(self) -> dict[tuple[int, str], dict[str, int]]:
-        """The results of `eligible_domains` by nodes and label key."""
-        return {}
-
     def shared_domains(self, subject: LintedWorkload, term: Term, key: str) -> t.Collection[str]:
         """The domains of a key that take the subject's pods, or pods of a workload that the term selects."""
         selected = self.selected(subject, term) or ()
@@ -292,11 +280,6 @@ class LintInput:
             listed = (self.eligible_domains(workload, key) for workload in selected)
             self._shared_domains[known] = _union(listed)
         return _union((self._shared_domains[known], self.eligible_domains(subject, key)))
-
-    @cached_property
-    def _shared_domains(self) -> dict[tuple[int, str], t.Collection[str]]:
-        """The domains of all workloads that a term selects, by these and label key."""
-        return {}
 
     @cached_property
     def carried_keys(self) -> frozenset[str]:
@@ -376,7 +359,6 @@ def lint_input_of(
         platform=snapshot.platform,
         claim_terms=snapshot.claim_terms,
         all_subjects=all_subjects,
-        unreadable=snapshot.unreadable,
     )
 
 

@@ -208,7 +208,6 @@ def _on(cluster: Snapshot, lint_input: LintInput) -> LintInput:
         pods=cluster_input.pods,
         claim_terms=cluster_input.claim_terms,
         platform=lint_input.platform or cluster_input.platform,
-        unreadable=cluster_input.unreadable,
     )
 
 

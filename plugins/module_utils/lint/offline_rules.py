@@ -36,7 +36,7 @@ from ..rules.ownership import (
 from ..rules.plan import RulesRequest, is_named, plan_rules
 from ..scheduler.labels import matches
 from .lint_input import LintedWorkload, LintInput, linted_workload
-from .run import RULE_CHECKS, findings_about
+from .run import findings_about
 
 NEWEST = Platform(kubernetes=(999, 0), kubevirt="v999.0.0")
 """Knows every field: lint says by itself what a server lacks."""
@@ -176,8 +176,7 @@ def _planned(rules: tuple[Rule, ...], before: Snapshot, lint_input: LintInput) -
     def afterwards(
         snapshot: Snapshot, written_rules: tuple[Rule, ...], writes: tuple[Write, ...]
     ) -> tuple[Finding, ...]:
-        after = _after(lint_input, snapshot, writes)
-        return findings_about(after, written_rules, RULE_CHECKS)
+        return findings_about(_after(lint_input, snapshot, writes), written_rules)
 
     findings = plan_rules(before, _request(rules), extra_findings=afterwards).findings
     carrying = {w.ref for w in before.workloads if RULES in w.annotations}
@@ -197,7 +196,7 @@ def _after(lint_input: LintInput, before: Snapshot, writes: tuple[Write, ...]) -
         workload.ref: linted_workload(workload, reader, vmis[workload.ref])
         for workload in written(before, writes).workloads
     }
-    unchanged = (subject for subject in lint_input.all_workloads if subject.ref not in subjects)
+    unchanged = (subject for subject in lint_input.all_subjects if subject.ref not in subjects)
     all_subjects = (*subjects.values(), *unchanged)
     return replace(lint_input, subjects=tuple(subjects.values()), all_subjects=all_subjects)
 
@@ -215,7 +214,7 @@ def _others(
             selector = selection.selector()
             other_workloads = dict.fromkeys(
                 subject.ref
-                for subject in lint_input.all_workloads
+                for subject in lint_input.all_subjects
                 if subject.ref.namespace == selection.namespace
                 and subject.ref not in members
                 and not subject.owned

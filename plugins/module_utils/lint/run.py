@@ -90,15 +90,13 @@ def lint_of_writes(topology: Topology) -> RequestCheck:
         snapshot: Snapshot, rules: tuple[Rule, ...], writes: tuple[Write, ...]
     ) -> tuple[Finding, ...]:
         after = lint_input_of(written(snapshot, writes), topology)
-        return findings_about(after, rules, RULE_CHECKS)
+        return findings_about(after, rules)
 
     return check
 
 
-def findings_about(
-    lint_input: LintInput, rules: t.Iterable[Rule], checks: t.Iterable[Check]
-) -> tuple[Finding, ...]:
-    """The findings of some families about terms of `rules` on the subjects that carry them."""
+def findings_about(lint_input: LintInput, rules: t.Iterable[Rule]) -> tuple[Finding, ...]:
+    """The findings of RULE_CHECKS about terms of `rules` on the subjects that carry them."""
     ids = {str(rule.id): rule.id.name for rule in rules}
     carrying = tuple(
         subject
@@ -106,7 +104,7 @@ def findings_about(
         if any(rule.rule in ids for rule in subject.declared.rules)
     )
     of_rules = replace(lint_input, subjects=carrying)
-    findings = merged(finding for check in checks for finding in check(of_rules))
+    findings = merged(finding for check in RULE_CHECKS for finding in check(of_rules))
     return tuple(finding for finding in findings if finding.rule in ids.values())
 
 
