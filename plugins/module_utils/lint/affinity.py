@@ -11,7 +11,7 @@ from collections import defaultdict
 from ..compliance.terms import Term, TermKind
 from ..model.findings import Finding, rules_text
 from ..model.kinds import VIRTUAL_MACHINE
-from ..model.objects import PodTerm, Ref
+from ..model.objects import Ref
 from ..model.placement_manifests import CREATED_BY
 from ..model.rendering import listed
 from ..model.topology import HOSTNAME
@@ -71,20 +71,25 @@ def _of_term(
     if len(partners.refs) > itself or (itself and (subject.replicas or 2) > 1):
         yield from _mutual(lint_input, subject, term, partners)
     elif followed := leaders.but(subject.ref):
-        yield _follower(subject, term, followed)
+        yield subject.finding(
+            term,
+            "depends_on_other_workload",
+            "info",
+            f"It follows {followed}: it cannot start, or move to another domain, before these run.",
+            "No action is needed if this is intended: a rollout moves the followed workload first.",
+        )
 
 
 def _mutual(
     lint_input: LintInput, subject: LintedWorkload, term: Term, partners: _Refs
 ) -> t.Iterator[Finding]:
-    key = t.cast(PodTerm, term.source).topology_key
-    over = lint_input.topology.name_of(key)
+    over = lint_input.over(term)
     itself = subject.ref in partners.refs
     others = len(partners.refs) - itself
     first = sorted({subject.ref, *partners.first})
     group = listed(list(map(str, first)), count=others + 1)
     reason = f"{group} need one another" if others else "its replicas need one another"
-    if subject.is_vm and _one_node_each(lint_input, key):
+    if subject.is_vm and _one_node_each(lint_input, term.source.topology_key):
         yield subject.finding(
             term,
             "mutual_affinity",
@@ -115,16 +120,6 @@ def _follow_one(over: str, leader: Ref) -> str:
     return (
         f"Let the others follow one of them (keep_together: {{topology_key: {over}, with: {{{of_kind}name:"
         f" {leader.name}}}}}), or make the term preferred."
-    )
-
-
-def _follower(subject: LintedWorkload, term: Term, leaders: str) -> Finding:
-    return subject.finding(
-        term,
-        "depends_on_other_workload",
-        "info",
-        f"It follows {leaders}: it cannot start, or move to another domain, before these run.",
-        "No action is needed if this is intended: a rollout moves the followed workload first.",
     )
 
 
@@ -217,19 +212,14 @@ def _anti_affinity_of_leader(lint_input: LintInput) -> t.Iterator[Finding]:
             for term in _clashing(by_ref[leader], near):
                 if avoids(by_ref[leader], term, subject.ref):
                     owners = subject.owner(near), by_ref[leader].owner(term)
-                    over, apart = _names_of_keys(lint_input, near, term)
                     why = (
-                        f"It can never run: {subject.ref} has affinity to {leader} over {over}, which has"
-                        f" anti-affinity to it over {apart}{rules_text(owners)}."
+                        f"It can never run: {subject.ref} has affinity to {leader} over {lint_input.over(near)},"
+                        f" which has anti-affinity to it over {lint_input.over(term)}{rules_text(owners)}."
                     )
                     finding = subject.finding(
                         near, "unsatisfiable", "error", why, remove_one(owners)
                     )
                     yield from of_each_rule(finding, owners)
-
-
-def _names_of_keys(lint_input: LintInput, *terms: Term) -> list[str]:
-    return [lint_input.topology.name_of(term.source.topology_key) for term in terms]
 
 
 def _group(
@@ -277,12 +267,9 @@ def _clashing(subject: LintedWorkload, near: Term) -> t.Iterator[Term]:
     same pods as `near` are a finding of node_terms."""
     for term in subject.terms:
         if term.kind is TermKind.ANTI_AFFINITY:
-            near_term, away_term = t.cast(PodTerm, near.source), t.cast(PodTerm, term.source)
-            same_pods = (near_term.selector, near_term.namespaces) == (
-                away_term.selector,
-                away_term.namespaces,
-            )
-            if near_term.topology_key in (HOSTNAME, away_term.topology_key) and not same_pods:
+            to, away = near.source, term.source
+            same_pods = (to.selector, to.namespaces) == (away.selector, away.namespaces)
+            if to.topology_key in (HOSTNAME, away.topology_key) and not same_pods:
                 yield term
 
 
@@ -321,7 +308,7 @@ def _contradiction(
     """A finding for each rule concerned. `near` is the affinity term, what it selects in words, and
     the other followers in words; `away` is the anti-affinity term and what it selects in words."""
     (near_term, near_text, also), (away_term, away_text) = near, away
-    over, apart = _names_of_keys(lint_input, near_term, away_term)
+    over, apart = lint_input.over(near_term), lint_input.over(away_term)
     owners = subject.owner(near_term), subject.owner(away_term)
     why = (
         f"It can never run: {subject.ref} has affinity to {near_text} over {over}{also}, and anti-affinity to"

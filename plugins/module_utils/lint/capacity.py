@@ -13,7 +13,7 @@ from dataclasses import replace
 from ..compliance.terms import Term, TermKind
 from ..model.findings import Finding, rules_text
 from ..model.kinds import POD_TEMPLATE_HASH
-from ..model.objects import Node, PodTerm, Ref, SpreadConstraint
+from ..model.objects import PodTerm, Ref
 from ..model.placement_manifests import CREATED_BY
 from ..model.rendering import listed
 from .lint_input import LintedWorkload, LintInput, of_each_rule, without_node_terms
@@ -29,29 +29,23 @@ Group = list[tuple[LintedWorkload, Term]]
 
 
 def domain_findings(lint_input: LintInput) -> t.Iterator[Finding]:
-    if lint_input.nodes:
-        yield from _too_many(
-            lint_input,
-            replace(lint_input, nodes=tuple(map(_without_transient_taints, lint_input.nodes))),
-        )
-
-
-def _without_transient_taints(node: Node) -> Node:
-    """A node without its transient taints."""
-    return replace(
-        node, taints=tuple(taint for taint in node.taints if not taint.key.startswith(_TRANSIENT))
-    )
-
-
-def _too_many(lint_input: LintInput, lasting: LintInput) -> t.Iterator[Finding]:
     """More instances with anti-affinity than domains for them: in a whole group, or in the part of
     it that may use only some domains."""
+    if not lint_input.nodes:
+        return
+    nodes = (
+        replace(x, taints=tuple(y for y in x.taints if not y.key.startswith(_TRANSIENT)))
+        for x in lint_input.nodes
+    )
+    lasting = replace(lint_input, nodes=tuple(nodes))
     looked_at = {subject.ref for subject in lint_input.subjects}
-    places = functools.lru_cache(maxsize=None)(functools.partial(_DomainSets, lasting))
+    places: dict[str, _DomainSets] = {}
     for group in _groups_apart(lint_input):
         reported: set[Ref] = set()
-        key = t.cast(PodTerm, group[0][1].source).topology_key
-        for crowd in _crowds(places(key), group):
+        key = group[0][1].source.topology_key
+        if key not in places:
+            places[key] = _DomainSets(lasting, key)
+        for crowd in _crowds(places[key], group):
             why, advice = _no_room(lint_input, crowd)
             for subject, term in crowd.members:
                 if subject.ref in looked_at and subject.ref not in reported:
@@ -135,17 +129,15 @@ def _no_room(lint_input: LintInput, crowd: _CrowdedGroup) -> tuple[str, str]:
     """Why the instances can never all run, and what to do."""
     only_vms = all(subject.ref.kind == "VirtualMachine" for subject, _term in crowd.members)
     noun = "VMs" if only_vms else "instances"
-    key = t.cast(PodTerm, crowd.members[0][1].source).topology_key
-    over = lint_input.topology.name_of(key)
-    room = lint_input.topology.counted(key, len(crowd.domains))
+    term = crowd.members[0][1]
+    over = lint_input.over(term)
+    room = lint_input.topology.counted(term.source.topology_key, len(crowd.domains))
     why = (
         f"Cannot be satisfied: {crowd.instances} {noun} have anti-affinity over {over}, but only {room}"
         f" can run them ({listed(crowd.domains)})."
     )
     if crowd.barred:
-        rules = rules_text(
-            {rule: "" for x, term in crowd.members for rule in _rules_of(x, term, crowd)}
-        )
+        rules = rules_text(rule for x, term in crowd.members for rule in _rules_of(x, term, crowd))
         return (
             f"{why} Their nodeSelector or node affinity excludes {listed(crowd.barred)}{rules}.",
             f"Let their nodeSelector and node affinity allow more values of {over}, run fewer {noun},"
@@ -210,21 +202,24 @@ def spread_findings(lint_input: LintInput) -> t.Iterator[Finding]:
 
 
 def _no_maximum(lint_input: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
-    constraint = t.cast(SpreadConstraint, term.source)
-    if constraint.max_skew != 1 or _kept_apart(subject, constraint.topology_key):
+    key = term.source.topology_key
+    kept_apart = any(
+        other.kind is TermKind.ANTI_AFFINITY and other.source.topology_key == key
+        for other in subject.declared.terms
+    )
+    if term.source.max_skew != 1 or kept_apart:
         return
-    domains = len(lint_input.eligible_domains(subject, constraint.topology_key))
+    domains = len(lint_input.eligible_domains(subject, key))
     members = sum(
         target.replicas or 1 for target in lint_input.selected(subject, term) or (subject,)
     )
     if lint_input.nodes is not None and members <= domains:
         return
-    over = lint_input.topology.name_of(constraint.topology_key)
     yield subject.finding(
         term,
         "max_skew_misread",
         "info",
-        f"max_skew 1 over {over} does not mean one in each: it bounds the difference between the"
+        f"max_skew 1 over {lint_input.over(term)} does not mean one in each: it bounds the difference between the"
         " fullest and the emptiest domain, so with more instances than domains two share one.",
         "Use keep_apart where no two may share a domain.",
     )
@@ -233,22 +228,13 @@ def _no_maximum(lint_input: LintInput, subject: LintedWorkload, term: Term) -> t
 def _spread_blocks_drain(
     lint_input: LintInput, subject: LintedWorkload, term: Term
 ) -> t.Iterator[Finding]:
-    constraint = t.cast(SpreadConstraint, term.source)
-    if constraint.node_taints_policy == "Honor":
+    if term.source.node_taints_policy == "Honor":
         return
-    over = lint_input.topology.name_of(constraint.topology_key)
     yield subject.finding(
         term,
         "spread_blocks_drain",
         "warning",
-        f"A domain of {over} whose nodes are all drained or down still counts as an empty one, so"
+        f"A domain of {lint_input.over(term)} whose nodes are all drained or down still counts as an empty one, so"
         " pods that ran there have no feasible node in the others.",
         "Set nodeTaintsPolicy: Honor in the constraint, as spread does.",
-    )
-
-
-def _kept_apart(subject: LintedWorkload, key: str) -> bool:
-    return any(
-        term.kind is TermKind.ANTI_AFFINITY and term.source.topology_key == key
-        for term in subject.declared.terms
     )

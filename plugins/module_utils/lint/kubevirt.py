@@ -43,11 +43,11 @@ def findings(lint_input: LintInput) -> t.Iterator[Finding]:
 
 def _own_source(lint_input: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
     """During a migration the source pod still exists, with the labels of the target."""
-    pod_term = t.cast(PodTerm, term.source)
     if not lint_input.selects_itself(subject, term):
         return
+    pod_term: PodTerm = term.source
     domains = lint_input.eligible_domains(subject, pod_term.topology_key)
-    over = lint_input.topology.name_of(pod_term.topology_key)
+    over = lint_input.over(term)
     aside = CREATED_BY in pod_term.mismatch_label_keys or pod_term.differs_in == CREATED_BY
     if aside or pod_term.topology_key == HOSTNAME or max(domains.values(), default=0) == 1:
         yield from _all_taken(lint_input, subject, term, domains)
@@ -70,7 +70,6 @@ def _all_taken(
     group = lint_input.selected(subject, term) or ()
     members = sum(member.replicas or 0 for member in group)
     key = term.source.topology_key
-    over = lint_input.topology.name_of(key)
     if 1 == len(inside) == sum(inside.values()) < len(lint_input.nodes or ()):
         yield _one_node(subject, "Only one node takes its pods")
         return
@@ -94,7 +93,8 @@ def _all_taken(
         term,
         "blocks_live_migration",
         "warning",
-        f"The {term.kind} term over {over} selects {members} instances, and only {room} can run them{taken}"
+        f"The {term.kind} term over {lint_input.over(term)} selects {members} instances, and only {room} can run"
+        f" them{taken}"
         + (f" Cordoned: {listed(cordoned)}." if cordoned else ""),
         f"{_IN_SERVICE if cordoned else 'Add a node'}, or make the term preferred.",
     )
@@ -122,13 +122,13 @@ def _cordoned(
 
 def _pinned(subject: LintedWorkload) -> t.Iterator[Finding]:
     placement = subject.declared.placement
-    pairs = [Requirement(key, "In", (value,)) for key, value in placement.node_selector]
-    terms = placement.node_terms or ()
-    by_selector = any(_names_one_node(part) for part in pairs)
-    by_terms = len(terms) == 1 and any(
-        _names_one_node(part) for part in (*terms[0].expressions, *terms[0].fields)
-    )
-    if by_selector or by_terms:
+    parts = [Requirement(key, "In", (value,)) for key, value in placement.node_selector]
+    if placement.node_terms and len(placement.node_terms) == 1:
+        parts += (*placement.node_terms[0].expressions, *placement.node_terms[0].fields)
+    if any(
+        part.key in (HOSTNAME, NAME_FIELD) and part.operator == "In" and len(part.values) == 1
+        for part in parts
+    ):
         yield _one_node(subject, "Its node terms name a single node")
 
 
@@ -141,11 +141,6 @@ def _one_node(subject: LintedWorkload, why: str) -> Finding:
         "Use a label that several nodes have. To choose the target of one migration, set"
         " spec.addedNodeSelector of the VirtualMachineInstanceMigration.",
     )
-
-
-def _names_one_node(part: Requirement) -> bool:
-    names = part.key in (HOSTNAME, NAME_FIELD)
-    return names and part.operator == "In" and len(part.values) == 1
 
 
 def _restart(

@@ -205,6 +205,10 @@ class LintInput:
         entries = ((pod.namespace, pod.labels, pod) for pod in unfinished)
         return Population(entries, self.namespaces)
 
+    def over(self, term: Term) -> str:
+        """The name of the topology key of a pod term or a spread constraint."""
+        return self.topology.name_of(term.source.topology_key)
+
     def selected(self, subject: LintedWorkload, term: Term) -> tuple[LintedWorkload, ...] | None:
         """The workloads whose pods a term selects; None if namespaces would have to be known."""
         known = id(term), subject.ref.namespace
@@ -326,10 +330,10 @@ def pod_labels(workload: Workload) -> dict[str, str]:
 
 def _chosen(term: Term) -> PodTerm:
     """A pod term as it is; a spread constraint as the pod term that selects what it counts."""
-    term_spec = term.source
-    if isinstance(term_spec, SpreadConstraint):
-        return PodTerm(term_spec.topology_key, term_spec.selector)
-    return t.cast(PodTerm, term_spec)
+    source: PodTerm | SpreadConstraint = term.source
+    if isinstance(source, SpreadConstraint):
+        return PodTerm(source.topology_key, source.selector)
+    return source
 
 
 def lint_input_of(

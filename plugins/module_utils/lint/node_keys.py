@@ -10,7 +10,7 @@ import typing as t
 from ..compliance.terms import Term, TermKind, requirements_of
 from ..kubevirt.labels import adds_node_key
 from ..model.findings import Finding
-from ..model.objects import PodTerm, Requirement, SpreadConstraint
+from ..model.objects import Requirement
 from ..model.rendering import listed
 from ..model.topology import DEPRECATED, HOSTNAME
 from .lint_input import LintedWorkload, LintInput
@@ -36,8 +36,7 @@ _NEED_THE_KEY = ("In", "Exists", "Gt", "Lt")
 def findings(lint_input: LintInput) -> t.Iterator[Finding]:
     for subject in lint_input.subjects:
         for term in subject.terms:
-            over = _over(term)
-            if over:
+            if over := getattr(term.source, "topology_key", ""):
                 yield from _of_topology_key(lint_input, subject, term, over)
             for part in requirements_of(term):
                 yield from _of_node_key(lint_input, subject, term, part)
@@ -81,7 +80,8 @@ def _of_values(
     for value in sorted(set(part.values).difference(there)):
         required = "keeps its pods off no node" if part.operator == "NotIn" else "allows no node"
         useless = "has no effect" if term.preferred else required
-        hint = _nearest(value, there)
+        same = [candidate for candidate in there if candidate.lower() == value.lower()]
+        hint = _may_be(same or difflib.get_close_matches(value, there, n=2, cutoff=0.6))
         yield subject.finding(
             term,
             "no_node_has_value",
@@ -165,12 +165,13 @@ def _on_some_nodes(
     eligible = lint_input.eligible(subject)
     without = lint_input.table.names_of(eligible & ~lint_input.table.with_key(key))
     if without and eligible & lint_input.table.with_key(key):
+        apart = term.kind in (TermKind.ANTI_AFFINITY, TermKind.PREFERRED_ANTI_AFFINITY)
+        effect = "nothing is kept apart" if apart else "the term never lets a pod run"
         yield subject.finding(
             term,
             "nodes_lack_key",
             "warning",
-            f"{listed(without)} would take its pods and lack the label {key}:"
-            f" {_on_unlabelled(term)} there.",
+            f"{listed(without)} would take its pods and lack the label {key}: {effect} there.",
             "Label these nodes too, or keep the workload off them.",
         )
 
@@ -206,11 +207,6 @@ def _meant(key: str, keys: t.Iterable[str]) -> str:
     return _may_be(same or difflib.get_close_matches(key, listed, n=2, cutoff=0.7))
 
 
-def _nearest(value: str, values: t.Sequence[str]) -> str:
-    plain = [candidate for candidate in values if candidate.lower() == value.lower()]
-    return _may_be(plain or difflib.get_close_matches(value, values, n=2, cutoff=0.6))
-
-
 def _may_be(names: t.Sequence[str]) -> str:
     return f"; {' or '.join(names)} may be meant" if names else ""
 
@@ -219,15 +215,3 @@ def _void(term: Term) -> str:
     if term.preferred or term.kind is TermKind.ANTI_AFFINITY:
         return "has no effect"
     return "leaves every pod of it Pending"
-
-
-def _on_unlabelled(term: Term) -> str:
-    if term.kind in (TermKind.ANTI_AFFINITY, TermKind.PREFERRED_ANTI_AFFINITY):
-        return "nothing is kept apart"
-    return "the term never lets a pod run"
-
-
-def _over(term: Term) -> str:
-    if isinstance(term.source, (PodTerm, SpreadConstraint)):
-        return term.source.topology_key
-    return ""

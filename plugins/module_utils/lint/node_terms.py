@@ -121,16 +121,12 @@ def _volumes(lint_input: LintInput, subject: LintedWorkload) -> t.Iterator[Findi
                 " leave these out",
                 "Allow these nodes, or move the volume first.",
             )
-            rule = _rule_against(lint_input, subject, reached).rpartition("/")[2]
-            yield replace(finding, rule=rule or finding.rule)
-
-
-def _rule_against(lint_input: LintInput, subject: LintedWorkload, reached: int) -> str:
-    """The first rule that by itself leaves these nodes out; empty where none does."""
-    for rule, parts in subject.node_rules():
-        if not nodes_of_term(NodeTerm(parts), lint_input.table) & reached:
-            return rule
-    return ""
+            against = (  # the rules that by themselves leave these nodes out
+                rule.rpartition("/")[2]
+                for rule, parts in subject.node_rules()
+                if not nodes_of_term(NodeTerm(parts), lint_input.table) & reached
+            )
+            yield replace(finding, rule=next(against, finding.rule))
 
 
 def _of_known_keys(lint_input: LintInput, placement: Placement) -> Placement:
@@ -146,7 +142,7 @@ def _of_known_keys(lint_input: LintInput, placement: Placement) -> Placement:
 
 
 def _preferred(lint_input: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
-    node_term = t.cast(NodeTerm, term.source)
+    node_term: NodeTerm = term.source
     if _is_empty(node_term):
         return
     if clash := _contradiction(node_term.expressions):
@@ -164,11 +160,11 @@ def _near_and_apart(subject: LintedWorkload) -> t.Iterator[Finding]:
     apart: dict[t.Hashable, dict[str, Term]] = defaultdict(dict)
     for term in subject.terms:
         if term.kind is TermKind.ANTI_AFFINITY:
-            pod_term = t.cast(PodTerm, term.source)
+            pod_term: PodTerm = term.source
             apart[pod_term.selector, pod_term.namespaces].setdefault(pod_term.topology_key, term)
     for term in subject.terms:
         if term.kind is TermKind.AFFINITY:
-            pod_term = t.cast(PodTerm, term.source)
+            pod_term = term.source
             away = apart.get((pod_term.selector, pod_term.namespaces), {})
             clash = away.get(pod_term.topology_key)
             if pod_term.topology_key == HOSTNAME:
@@ -191,25 +187,22 @@ def _excluded(
     if len(parts) == 1:
         unread = f"{wording.requirement_text(parts[0])}, which the scheduler cannot read"
         return _never(subject, term, f"{prefix} {unread}", "Correct the value.")
-    owners = {
-        part: f"rule {rule}"
-        if (rule := subject.owner_of_requirement(part))
-        else (_owner_of_pair(subject, part) if part in pairs else "its own node affinity")
-        for part in parts
-        if term is None
-    }
+    owners: dict[Requirement, str] = {}
+    for part in parts if term is None else ():
+        if rule := subject.owner_of_requirement(part):
+            owners[part] = f"rule {rule}"
+        elif part not in pairs:
+            owners[part] = "its own node affinity"
+        elif part.key in ((subject.spec or {}).get("nodeSelector") or {}):
+            owners[part] = "its nodeSelector"
+        else:
+            owners[part] = "the nodeSelector of its instance type or of KubeVirt's configuration"
     several_owners = len(set(owners.values())) > 1
     texts = [
         wording.requirement_text(x) + (f" ({owners[x]})" if several_owners else "") for x in parts
     ]
     advice = "Change one of them: whatever labels a node has, it cannot satisfy both."
     return _never(subject, term, f"{prefix} {' and '.join(texts)}", advice)
-
-
-def _owner_of_pair(subject: LintedWorkload, part: Requirement) -> str:
-    if part.key in ((subject.spec or {}).get("nodeSelector") or {}):
-        return "its nodeSelector"
-    return "the nodeSelector of its instance type or of KubeVirt's configuration"
 
 
 def _never(
@@ -246,7 +239,10 @@ def _excludes(parts: t.Sequence[Requirement]) -> bool:
     if "DoesNotExist" in operators and operators & {"In", "Exists", "Gt", "Lt"}:
         return True
     allowed = [set(part.values) for part in parts if part.operator == "In"]
-    low, high = _bounds(parts)
+    above = [parse_integer(part.values[0]) for part in parts if part.operator == "Gt"]
+    below = [parse_integer(part.values[0]) for part in parts if part.operator == "Lt"]
+    low = max((number for number in above if number is not None), default=None)
+    high = min((number for number in below if number is not None), default=None)
     if not allowed:
         return low is not None and high is not None and high - low < 2
     left = set.intersection(*allowed)
@@ -259,14 +255,6 @@ def _excludes(parts: t.Sequence[Requirement]) -> bool:
             if n is not None and (low is None or n > low) and (high is None or n < high)
         }
     return not left
-
-
-def _bounds(parts: t.Sequence[Requirement]) -> tuple[int | None, int | None]:
-    """The lower bound of Gt and the upper bound of Lt, both exclusive."""
-    above = [parse_integer(part.values[0]) for part in parts if part.operator == "Gt"]
-    below = [parse_integer(part.values[0]) for part in parts if part.operator == "Lt"]
-    low = max((number for number in above if number is not None), default=None)
-    return low, min((number for number in below if number is not None), default=None)
 
 
 def _asked(lint_input: LintInput, parts: t.Iterable[Requirement]) -> list[Requirement]:

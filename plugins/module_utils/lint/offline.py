@@ -136,18 +136,9 @@ def lint_nodes(
     manifests: t.Iterable[Manifest], *, topology: Topology | None = None
 ) -> tuple[Finding, ...]:
     """What is wrong with the labels of the Nodes among `manifests`, whether terms use them or not."""
-    nodes = [node_from_manifest(named(m)) for m in opened(manifests) if m.get("kind") == "Node"]
+    nodes = [node_from_manifest(named(m)) for m in manifests if m.get("kind") == "Node"]
     findings = topology_report(nodes, topology or Topology.of()).findings
     return tuple(finding for finding in findings if finding.name not in OF_TERMS)
-
-
-def opened(manifests: t.Iterable[Manifest]) -> t.Iterator[Manifest]:
-    """The manifests, those in lists by themselves."""
-    for manifest in manifests:
-        if manifest and str(manifest.get("kind", "")).endswith("List"):
-            yield from opened(manifest.get("items") or ())
-        elif manifest:
-            yield manifest
 
 
 def _lint_input(
@@ -157,7 +148,7 @@ def _lint_input(
     cluster: Snapshot | None,
 ) -> LintInput:
     by_kind: dict[str, list[Manifest]] = {}
-    for manifest in opened(manifests):
+    for manifest in manifests:
         by_kind.setdefault(str(manifest.get("kind")), []).append(named(manifest))
     running = [pod for pod in by_kind.get("Pod", ()) if (pod.get("spec") or {}).get("nodeName")]
     read = Snapshot(
@@ -168,7 +159,7 @@ def _lint_input(
         vmis=tuple(map(vmi_from_manifest, by_kind.get(VMI, ()))),
     )
     lint_input = lint_input_of(read, topology)
-    alone = [vmi for vmi in by_kind.get(VMI, ()) if not _owners(vmi)]
+    alone = [x for x in by_kind.get(VMI, ()) if not x["metadata"].get("ownerReferences")]
     subjects = (
         *lint_input.subjects,
         *(_alone(VMI, vmi) for vmi in alone),
@@ -219,10 +210,6 @@ def named(manifest: Manifest) -> dict[str, JSON]:
     return {**manifest, "metadata": own}
 
 
-def _owners(manifest: Manifest) -> JSON:
-    return manifest["metadata"].get("ownerReferences")
-
-
 def _workload(kind: str, manifest: Manifest) -> Workload:
     """Without a uid, as in Git, rules in the annotation are taken for the object's own."""
     metadata = manifest["metadata"]
@@ -250,5 +237,5 @@ def _alone(kind: str, manifest: Manifest) -> LintedWorkload:
         is_vm=is_vm,
         replicas=1,
         spec=manifest.get("spec") or {},
-        owned=bool(_owners(manifest)),
+        owned=bool(metadata.get("ownerReferences")),
     )

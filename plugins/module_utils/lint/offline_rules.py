@@ -56,7 +56,13 @@ def write_into_manifests(rules: t.Iterable[Rule], lint_input: LintInput) -> Writ
     listed = tuple(rules)
     workloads = {s.ref: s.workload for s in lint_input.subjects if s.workload is not None}
     unreadable = dict(_unreadable(workloads.values()))
-    writable = {ref: w for ref, w in workloads.items() if _takes_rules(w, unreadable)}
+    writable = {
+        ref: workload
+        for ref, workload in workloads.items()
+        if ref.kind in RULE_KINDS
+        and ref not in unreadable
+        and isinstance(workload.template.get("spec"), dict)  # an overlay may have none
+    }
     placed = tuple(rule for rule in listed if _has_manifests(rule, workloads, writable))
     findings = list(_unreadable_findings(listed, workloads, unreadable))
     if placed:
@@ -104,13 +110,6 @@ def _unreadable(
             read_undo_record(workload)
         except UnreadableAnnotation as error:
             yield workload.ref, error
-
-
-def _takes_rules(workload: Workload, unreadable: t.Container[Ref]) -> bool:
-    """Whether a manifest has a template (an overlay may have none) and readable annotations."""
-    spec = workload.template.get("spec")
-    kind = workload.ref.kind
-    return kind in RULE_KINDS and workload.ref not in unreadable and isinstance(spec, dict)
 
 
 def _has_manifests(

@@ -9,7 +9,6 @@ import typing as t
 from ..compliance import terms as wording
 from ..compliance.terms import Term, TermKind
 from ..model.findings import Finding, Severity
-from ..model.json_pointer import JSON
 from ..model.objects import PodTerm, Requirement, Selector, SpreadConstraint
 from ..model.placement_manifests import selector_from_json
 from ..scheduler.labels import matches
@@ -48,9 +47,7 @@ def _of_term(
             yield _counts_others(subject, term, selector)
     elif lint_input.selects_any_pod(subject, term) is False:
         severity: Severity = "error" if term.kind is TermKind.AFFINITY else "warning"
-        problem = (
-            f"selects {wording.pods_of(t.cast(PodTerm, term.source))}, and there is no such pod"
-        )
+        problem = f"selects {wording.pods_of(term.source)}, and there is no such pod"
         yield _nothing(lint_input, subject, term, problem, severity)
     elif _nearly_itself(lint_input, subject, term, selector):
         yield _near_miss(subject, term, selector)
@@ -66,7 +63,7 @@ def _nothing(
         term,
         "selector_matches_nothing",
         "warning" if term.preferred else severity,
-        f"The {term.kind} term over {_over(lint_input, term)} {problem}, so it {harm}.",
+        f"The {term.kind} term over {lint_input.over(term)} {problem}, so it {harm}.",
         "Give it a labelSelector that the labels of the pods' template satisfy.",
     )
 
@@ -81,7 +78,7 @@ def _everything(lint_input: LintInput, subject: LintedWorkload, term: Term) -> F
         term,
         "selector_matches_everything",
         "warning" if term.preferred else "error",
-        f"The {term.kind} term over {_over(lint_input, term)} has an empty labelSelector: {harm}.",
+        f"The {term.kind} term over {lint_input.over(term)} has an empty labelSelector: {harm}.",
         "Select the pods by one of their labels.",
     )
 
@@ -123,12 +120,15 @@ def _nearly_itself(
 
 def _own_selector(subject: LintedWorkload) -> t.Iterator[Finding]:
     """The selector by which the workload finds its own pods."""
-    labels = _selected_labels(subject)
-    if subject.workload is None or labels is None:
+    workload = subject.workload
+    if workload is None or workload.ref.kind == "VirtualMachine":
         return
-    own_selector: JSON = (subject.workload.manifest.get("spec") or {}).get("selector")
-    if isinstance(own_selector, dict):
-        selector = selector_from_json(own_selector)
+    spec, labels = workload.manifest.get("spec") or {}, workload.template_labels
+    if workload.ref.kind == "VirtualMachinePool":  # it selects VirtualMachines
+        made = (spec.get("virtualMachineTemplate") or {}).get("metadata") or {}
+        labels = made.get("labels") or {}
+    if isinstance(spec.get("selector"), dict):
+        selector = selector_from_json(spec["selector"])
         if not matches(selector, labels):
             yield subject.finding(
                 None,
@@ -138,18 +138,6 @@ def _own_selector(subject: LintedWorkload) -> t.Iterator[Finding]:
                 f" {wording.selector(selector)}.",
                 "Make the labels of the template satisfy the selector.",
             )
-
-
-def _selected_labels(subject: LintedWorkload) -> t.Mapping[str, str] | None:
-    """The labels that the workload's own selector is about. A pool selects VirtualMachines."""
-    workload = subject.workload
-    if workload is None or workload.ref.kind == "VirtualMachine":
-        return None
-    if workload.ref.kind == "VirtualMachinePool":
-        spec = workload.manifest.get("spec") or {}
-        made = (spec.get("virtualMachineTemplate") or {}).get("metadata") or {}
-        return made.get("labels") or {}
-    return workload.template_labels
 
 
 def _namespaces(
@@ -184,9 +172,3 @@ def _contradiction(selector: Selector) -> str:
         if (common is not None and not common - barred) or (exists and absent):
             return " and ".join(map(wording.requirement_text, parts)) or key
     return ""
-
-
-def _over(lint_input: LintInput, term: Term) -> str:
-    """The name of the term's topology key."""
-    key = t.cast("PodTerm | SpreadConstraint", term.source).topology_key
-    return lint_input.topology.name_of(key)

@@ -9,7 +9,7 @@ import typing as t
 from ..compliance.terms import Term, TermKind
 from ..model.findings import Finding
 from ..model.kinds import POD_TEMPLATE_HASH
-from ..model.objects import Placement, PodTerm, Ref
+from ..model.objects import Placement, Ref
 from ..model.rule import RuleId
 from ..model.snapshot import Workload, managed_by
 from ..rules.ownership import (
@@ -22,7 +22,9 @@ from .lint_input import LintedWorkload, LintInput
 
 def rollout_findings(lint_input: LintInput) -> t.Iterator[Finding]:
     for subject in lint_input.subjects:
-        if subject.ref.kind != "Deployment" or not _waits_for_new_pods(subject):
+        room = subject.workload.rollout_room if subject.workload is not None else None
+        stops_old_pods = room is not None and (room.unavailable > 0 or room.surge == 0)
+        if subject.ref.kind != "Deployment" or stops_old_pods:
             continue
         for term in subject.terms:
             if term.kind is TermKind.ANTI_AFFINITY and lint_input.selects_itself(subject, term):
@@ -30,13 +32,12 @@ def rollout_findings(lint_input: LintInput) -> t.Iterator[Finding]:
 
 
 def _deadlock(lint_input: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
-    pod_term = t.cast(PodTerm, term.source)
-    if POD_TEMPLATE_HASH in pod_term.match_label_keys:
+    if POD_TEMPLATE_HASH in term.source.match_label_keys:
         return
-    room = len(lint_input.eligible_domains(subject, pod_term.topology_key))
+    room = len(lint_input.eligible_domains(subject, term.source.topology_key))
     if lint_input.nodes is not None and subject.replicas is not None and subject.replicas < room:
         return
-    over = lint_input.topology.name_of(pod_term.topology_key)
+    over = lint_input.over(term)
     room_text = f" of which there are {room}" if lint_input.nodes is not None else ""
     yield subject.finding(
         term,
@@ -48,14 +49,6 @@ def _deadlock(lint_input: LintInput, subject: LintedWorkload, term: Term) -> t.I
         f"Add matchLabelKeys: [{POD_TEMPLATE_HASH}] to the term, as keep_apart does, or set"
         " maxSurge 0 and maxUnavailable 1.",
     )
-
-
-def _waits_for_new_pods(subject: LintedWorkload) -> bool:
-    """Whether a rollout stops no old pod before a new one is Ready."""
-    if subject.workload is None:
-        return True
-    room = subject.workload.rollout_room
-    return room.unavailable == 0 and room.surge > 0
 
 
 def workload_findings(lint_input: LintInput) -> t.Iterator[Finding]:
