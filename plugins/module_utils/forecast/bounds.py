@@ -20,9 +20,11 @@ affinity to them, a second spread constraint that counts them), `is_placed` retu
 
 from __future__ import annotations
 
+import itertools
 import typing as t
 from collections import Counter
 from dataclasses import replace
+from functools import cached_property
 
 from ..model.objects import Pod
 from ..scheduler.framework import PLUGINS, POD_TOPOLOGY_SPREAD, PodInfo
@@ -38,7 +40,9 @@ def reachable_nodes(simulation: PlacementSimulation) -> list[NodeSet]:
     """For each pending pod the nodes that could ever be open to it."""
     index = simulation.index
     with simulation.ended_present():
-        affinity_nodes = _affinity_nodes(simulation)
+        pod_infos = [simulation.pod_info(number) for number in range(len(simulation.pending))]
+        selecting = {id(match) for pod_info in pod_infos for match in pod_info.selected_by}
+        affinity_nodes = [_affinity_nodes(simulation, x, selecting) for x in pod_infos]
     sources = {
         key: (index.pod(key), index.node_of(key))
         for pending in simulation.pending
@@ -66,26 +70,22 @@ def _reachable(
     own_source = sources.get(key) if key is not None and pending.leaves_before is None else None
     if own_source is not None:
         index.place(*own_source)
+    pod = pending.pod
+    if pod.placement.affinity:
+        pod = replace(pod, placement=replace(pod.placement, affinity=()))
     try:
-        nodes = index.nodes_passing(index.pod_info(_without_affinity(pending.pod)), ALL_BUT_SPREAD)
+        nodes = index.nodes_passing(index.pod_info(pod), ALL_BUT_SPREAD)
     finally:
         if own_source is not None and key is not None:
             index.remove(key)
     return nodes & ~simulation.closed(pending.pod)
 
 
-def _affinity_nodes(simulation: PlacementSimulation) -> list[NodeSet]:
-    """For each pending pod the nodes that its affinity alone could ever allow. Pods that leave must still
-    be on their nodes."""
-    pod_infos = [simulation.pod_info(number) for number in range(len(simulation.pending))]
-    selecting = {id(match) for pod_info in pod_infos for match in pod_info.selected_by}
-    return [_affinity_nodes_of(simulation, pod_info, selecting) for pod_info in pod_infos]
-
-
-def _affinity_nodes_of(
+def _affinity_nodes(
     simulation: PlacementSimulation, pod_info: PodInfo, selecting: t.Container[int]
 ) -> NodeSet:
-    """`selecting` are the ids of the selectors that select a pending pod."""
+    """The nodes that the affinity of a pod alone could ever allow. Pods that leave must still be on their
+    nodes. `selecting` are the ids of the selectors that select a pending pod."""
     table, affinity = simulation.table, pod_info.placement_info.affinity_terms.affinity
     if affinity is None:
         return table.all
@@ -97,12 +97,6 @@ def _affinity_nodes_of(
         if id(affinity.selector_count) not in selecting:
             nodes &= table.in_domains(key, counts)
     return nodes
-
-
-def _without_affinity(pod: Pod) -> Pod:
-    if not pod.placement.affinity:
-        return pod
-    return replace(pod, placement=replace(pod.placement, affinity=()))
 
 
 class WorstCase:
@@ -118,16 +112,29 @@ class WorstCase:
         self._owning: Counter[int] = Counter()
         self._owning_and_selected: Counter[tuple[int, int]] = Counter()
         for pod_info in self._pod_infos:
-            self._count(pod_info)
-        self._sources = self._matched_sources()
+            matches = {id(match) for match in pod_info.selected_by}
+            self._selected.update(matches)
+            for term in pod_info.placement_info.affinity_terms.existing:
+                if not term.weight:
+                    self._owning[id(term)] += 1
+                    if id(term.selector_count) in matches:
+                        self._owning_and_selected[id(term), id(term.selector_count)] += 1
+        index = self._index
+        keys = [x.source for x in simulation.pending if x.source is not None]
+        sources = (index.pod_info(index.pod(key)) for key in keys if key in index)
+        self._sources = {id(match) for pod_info in sources for match in pod_info.selected_by}
+        """The ids of selectors that select a source, which leaves its node during the simulation."""
         self._fillable_nodes: dict[t.Hashable, int] = {}
-        self._free_resources: list[t.Mapping[str, int]] | None = None
-        self._largest_request: dict[str, int] = {}
 
     def is_placed(self, number: int) -> bool:
         """Whether the pod has an open node in every state that the simulation can reach."""
         pod_info = self._pod_infos[number]
-        if self._depends_on_others(pod_info):
+        affinity = pod_info.placement_info.affinity_terms.affinity
+        if (
+            affinity is not None
+            and affinity.selector_count is not None
+            and self._selects_others(affinity.selector_count, pod_info)
+        ):
             return False
         nodes, constraint = self._open_nodes(number, pod_info)
         if not nodes:
@@ -149,33 +156,10 @@ class WorstCase:
             for open_nodes in by_domain
         )
 
-    def _count(self, pod_info: PodInfo) -> None:
-        matches = {id(match) for match in pod_info.selected_by}
-        self._selected.update(matches)
-        for term in pod_info.placement_info.affinity_terms.existing:
-            if not term.weight:
-                self._owning[id(term)] += 1
-                if id(term.selector_count) in matches:
-                    self._owning_and_selected[id(term), id(term.selector_count)] += 1
-
-    def _matched_sources(self) -> set[int]:
-        """The ids of selectors that select a source, which leaves its node during the simulation."""
-        index = self._index
-        keys = [x.source for x in self._simulation.pending if x.source is not None]
-        placed = (index.pod_info(index.pod(key)) for key in keys if key in index)
-        return {id(match) for pod_info in placed for match in pod_info.selected_by}
-
     def _selects_others(self, match: SelectorCount, pod_info: PodInfo) -> bool:
         """Whether a selector selects another pending pod, or a source."""
         selects_itself = match in pod_info.selected_by
         return self._selected[id(match)] > selects_itself or id(match) in self._sources
-
-    def _depends_on_others(self, pod_info: PodInfo) -> bool:
-        """Whether the pod has required affinity to another pending pod, or to a source."""
-        affinity = pod_info.placement_info.affinity_terms.affinity
-        if affinity is None or affinity.selector_count is None:
-            return False
-        return self._selects_others(affinity.selector_count, pod_info)
 
     def _open_nodes(self, number: int, pod_info: PodInfo) -> tuple[NodeSet, Constraint | None]:
         """The nodes that are open now, and None. If a spread constraint of the pod counts others: the nodes
@@ -262,40 +246,30 @@ class WorstCase:
             return other_pods
         key = frozenset(pod.requests.items())
         if key not in self._fillable_nodes:
-            self._fillable_nodes[key] = self._filled(pod.requests, other_pods)
+            needed = sorted(self._placements_until_full(free, pod.requests) for free in self._free)
+            pods_for_nodes = itertools.accumulate(n for n in needed if n > 0)
+            self._fillable_nodes[key] = sum(pods <= other_pods for pods in pods_for_nodes)
         return self._fillable_nodes[key]
 
-    def _filled(self, requests: t.Mapping[str, int], other_pods: int) -> int:
-        """How many nodes `other_pods` pods can fill, beginning with the nodes that need the fewest."""
-        needed_pods = sorted(
-            needed
-            for free in self._free()
-            if (needed := self._placements_until_full(free, requests)) > 0
-        )
-        filled = 0
-        for needed in needed_pods:
-            other_pods -= needed
-            if other_pods < 0:
-                break
-            filled += 1
-        return filled
-
-    def _free(self) -> t.Sequence[t.Mapping[str, int]]:
+    @cached_property
+    def _free(self) -> list[t.Mapping[str, int]]:
         """The free resources of each node."""
-        if self._free_resources is None:
-            resources = self._index.resources
-            self._free_resources = [resources.free(n) for n in range(len(self._table.nodes))]
-            largest = self._largest_request
-            for pod_info in self._pod_infos:
-                for name, amount in pod_info.pod.requests.items():
-                    largest[name] = max(largest.get(name, 0), amount)
-        return self._free_resources
+        return [self._index.resources.free(n) for n in range(len(self._table.nodes))]
+
+    @cached_property
+    def _largest_request(self) -> dict[str, int]:
+        """The most that one of the pods requests of each resource."""
+        largest: dict[str, int] = {}
+        for pod_info in self._pod_infos:
+            for name, amount in pod_info.pod.requests.items():
+                largest[name] = max(largest.get(name, 0), amount)
+        return largest
 
     def _placements_until_full(
         self, free: t.Mapping[str, int], requests: t.Mapping[str, int]
     ) -> int:
         """The fewest placements after which a node with `free` resources has no room for the requests."""
-        least = free.get("pods", 0)
+        least = free["pods"]
         for name, amount in requests.items():
             if amount:
                 placements = (free.get(name, 0) - amount) // self._largest_request[name] + 1

@@ -26,7 +26,7 @@ from ..kubevirt.instances import (
 from ..kubevirt.labels import needs_expansion
 from ..kubevirt.next_pod import NEXT, controlled_pod, launcher_pod, planned_vmi
 from ..model.json_pointer import JSON
-from ..model.kinds import DEPLOYMENT, VIRTUAL_MACHINE, VMI
+from ..model.kinds import DEPLOYMENT, POD_TEMPLATE_HASH, VIRTUAL_MACHINE, VMI
 from ..model.objects import Node, Pod, Ref
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 from ..model.write import Write, touched, written
@@ -43,8 +43,6 @@ from .eviction import (
     next_uid,
 )
 from .simulation import PendingPod, Reason
-
-HASH = "pod-template-hash"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,33 +104,21 @@ def what_if(
         changed, replaced = rollout.snapshot(), rollout.replaced
     for entry in scale:
         changed = _scaled(changed, entry)
-    blocked: tuple[EvictedInstance, ...] = ()
-    not_recreated: tuple[EvictedInstance, ...] = ()
-    fenced: tuple[Ref, ...] = ()
-    estimated: tuple[EvictedInstance, ...] = ()
+    outcomes: dict[str, tuple[t.Any, ...]] = {}
     if lost:
         loss = _LostNodes(changed, lost, event, replaced)
-        changed, blocked, not_recreated = (
-            loss.snapshot(),
-            tuple(loss.blocked),
-            tuple(loss.not_recreated),
-        )
-        fenced, estimated = tuple(loss.fenced), tuple(loss.estimated)
-    affected = touched(snapshot, changed).union(members)
+        changed = loss.snapshot()
+        outcomes = {
+            "blocked": tuple(loss.blocked),
+            "not_recreated": tuple(loss.not_recreated),
+            "fenced": tuple(loss.fenced),
+            "estimated": tuple(loss.estimated),
+        }
+    templates = touched(snapshot, changed)
+    affected = templates.union(members)
     concerned = affected.union(entry.workload for entry in scale)
-    return ChangedCluster(
-        snapshot,
-        changed,
-        touched(snapshot, changed),
-        affected,
-        lost,
-        event,
-        _pending(snapshot, changed, replaced, concerned),
-        blocked,
-        not_recreated,
-        fenced,
-        estimated,
-    )
+    pending = _pending(snapshot, changed, replaced, concerned)
+    return ChangedCluster(snapshot, changed, templates, affected, lost, event, pending, **outcomes)
 
 
 Replaced = dict[str, "tuple[Pod | None, Reason]"]
@@ -163,9 +149,10 @@ def _pending(
         else:
             workload = pod_workload(pod, after.controllers)
         if old is not None and reason == "surge" and workload is not None:
-            reason = (
-                _rollout_reason(view.workloads[workload]) if pod_key(old) in running else "recreate"
-            )
+            frees_room = view.workloads[workload].rollout_room.unavailable != 0
+            reason = "replace" if frees_room else "surge"
+            if pod_key(old) not in running:
+                reason = "recreate"
         required = pod_key(pod) not in waited or workload in concerned
         if required or not pod.gated:
             pending_pods.append(PendingPod(pod, old, reason, required, workload, vmi))
@@ -240,18 +227,15 @@ class _WrittenTemplates:
 
     def _next_revision(self, pod: Pod, workload: Workload) -> Pod:
         """The pod that takes the place of `pod` in a rollout, of another ReplicaSet."""
-        labels = {**pod.labels, HASH: f"{pod.labels[HASH]}{NEXT}"} if HASH in pod.labels else None
-        model = pod if labels is None else replace(pod, labels=labels)
-        created = self._evictions.recreated(model, workload)
+        if POD_TEMPLATE_HASH in pod.labels:
+            revision = f"{pod.labels[POD_TEMPLATE_HASH]}{NEXT}"
+            pod = replace(pod, labels={**pod.labels, POD_TEMPLATE_HASH: revision})
+        created = self._evictions.recreated(pod, workload)
         if created.owner is None or created.owner.uid not in self._controllers:
             return created
         uid = next_uid(created.owner.uid)
         self._controllers[uid] = workload.ref
         return replace(created, owner=created.owner._replace(uid=uid))
-
-
-def _rollout_reason(workload: Workload) -> Reason:
-    return "surge" if workload.rollout_room.unavailable == 0 else "replace"
 
 
 def _scaled(snapshot: Snapshot, scale: Scale) -> Snapshot:
@@ -263,19 +247,15 @@ def _scaled(snapshot: Snapshot, scale: Scale) -> Snapshot:
     changed = replace(snapshot, workloads=workloads)
     missing = scale.replicas - len(running)
     if missing < 0:
-        return _without(changed, _first_to_go(running)[:-missing])
+        # A controller removes waiting instances before running ones (Kubernetes, ActivePods). Among equals
+        # it is free: here the last by name go first.
+        by_name = sorted(running, key=lambda instance: instance.ref.name, reverse=True)
+        return _without(changed, sorted(by_name, key=lambda x: bool(x.node_name))[:-missing])
     return _with_more(changed, workload, running, missing)
 
 
 def _instances_of(snapshot: Snapshot, workload: Ref) -> list[Instance]:
     return [instance for instance in instances(snapshot) if instance.workload == workload]
-
-
-def _first_to_go(running: t.Sequence[Instance]) -> list[Instance]:
-    """The order in which a controller removes instances: waiting before running ones (Kubernetes,
-    ActivePods); among equals it is free, here the last by name go first."""
-    by_name = sorted(running, key=lambda instance: instance.ref.name, reverse=True)
-    return sorted(by_name, key=lambda instance: bool(instance.node_name))
 
 
 def surplus_is_free(snapshot: Snapshot, scale: Scale) -> bool:
@@ -408,8 +388,7 @@ class _LostNodes:
             self.not_recreated.append(evicted)
         created = evicted.next_pod
         if created is not None and pod_key(pod) not in self._rolled:
-            reason: Reason = "migrate" if migrates and not pod.terminating else "recreate"
-            self._replaced[pod_key(created)] = pod, reason
+            self._replaced[pod_key(created)] = pod, evicted.why_pending
             left = (*left, created)
         self._pods[id(pod)] = left
 

@@ -13,7 +13,7 @@ import math
 import typing as t
 from dataclasses import dataclass
 
-from ..scheduler.nodes import NodeSet
+from ..model.rendering import listed
 from .bounds import WorstCase, reachable_nodes
 from .infeasibility import Proof, examine
 from .search import LIMIT, BestAndWorst, greedy_placement, placed, search_all
@@ -41,12 +41,7 @@ class ForecastResult(str, enum.Enum):
         return self.value
 
 
-WORSE: t.Final = (
-    ForecastResult.GUARANTEED,
-    ForecastResult.POSSIBLE,
-    ForecastResult.UNKNOWN,
-    ForecastResult.IMPOSSIBLE,
-)
+WORSE: t.Final = tuple(ForecastResult)
 """The answers from best to worst."""
 
 
@@ -119,17 +114,12 @@ def evaluate(simulation: PlacementSimulation, options: SearchOptions = SearchOpt
     if examined.proofs:
         least, never = examined.least, examined.never
         return Decision(ForecastResult.IMPOSSIBLE, examined.proofs, best, best, least, never)
-    return _decision(simulation, options, best, _search(simulation, reachable, options))
-
-
-def _search(
-    simulation: PlacementSimulation, reachable: t.Sequence[NodeSet], options: SearchOptions
-) -> BestAndWorst:
+    outcome = BestAndWorst(None, None, exhausted=False)
     size = sum(math.log2(1 + nodes.bit_count()) for nodes in reachable)
     size += sum(math.log2(len(pod.phases)) for pod in simulation.terminating)
-    if size > SEARCHABLE:
-        return BestAndWorst(None, None, exhausted=False)
-    return search_all(simulation, limit=options.limit)
+    if size <= SEARCHABLE:
+        outcome = search_all(simulation, limit=options.limit)
+    return _decision(simulation, options, best, outcome)
 
 
 def _decision(
@@ -167,12 +157,18 @@ def with_affinity_to_ended(simulation: PlacementSimulation) -> list[str]:
         if pending.reason == "recreate"
         for match in simulation.pod_info(number).selected_by
     }
-    terms = (
-        simulation.pod_info(n).placement_info.affinity_terms.affinity
-        for n in range(len(simulation.pending))
-    )
     return [
         pending.name
-        for pending, term in zip(simulation.pending, terms, strict=True)
-        if term is not None and id(term.selector_count) in selecting
+        for number, pending in enumerate(simulation.pending)
+        if (term := simulation.pod_info(number).placement_info.affinity_terms.affinity) is not None
+        and id(term.selector_count) in selecting
     ]
+
+
+def near_ended(names: t.Sequence[str]) -> str:
+    """The reason of a forecast in which these pods have affinity to pods that are recreated with them."""
+    have = "has" if len(names) == 1 else "have"
+    return (
+        f"not guaranteed: {listed(names)} {have} affinity to pods that are recreated at the same time. If the"
+        f" scheduler tries {names[0]} first, {names[0]} may wait up to five minutes for the next try"
+    )

@@ -30,6 +30,7 @@ from .decide import (
     ForecastResult,
     SearchOptions,
     evaluate,
+    near_ended,
     with_affinity_to_ended,
     worst_of,
 )
@@ -42,7 +43,7 @@ from .explain import (
     counted,
     filter_summary,
 )
-from .forecast import UNTIL_MOVED, near_ended, relevant_gaps
+from .forecast import UNTIL_MOVED, relevant_gaps
 from .quota import Quotas
 from .simulation import PendingPod, PlacementSimulation, Reason
 
@@ -140,10 +141,9 @@ class _LostDomain:
             self.not_recreated.append(evicted)
         elif evicted.next_pod is not None and pod is not None:
             self.evicted.append(evicted)
-            reason: Reason = "recreate"
-            if evicted.outcome is DrainOutcome.MIGRATES and not pod.terminating:
-                reason = "migrate"
-            self.pending.append(PendingPod(evicted.next_pod, pod, reason, vmi=instance.vmi))
+            self.pending.append(
+                PendingPod(evicted.next_pod, pod, evicted.why_pending, vmi=instance.vmi)
+            )
 
     @property
     def ended(self) -> list[Pod]:
@@ -199,10 +199,11 @@ class _Drills:
     ) -> PlacementSimulation:
         """The evicted instances, and the waiting pods that could ever take their nodes."""
 
+        def closed(pod: Pod) -> NodeSet:
+            return 0 if self._tolerates(pod.placement.tolerations) else nodes
+
         def simulation_of(pending: t.Sequence[PendingPod]) -> PlacementSimulation:
-            return PlacementSimulation(
-                self.index, pending, lambda pod: self._closed(pod, nodes), ended
-            )
+            return PlacementSimulation(self.index, pending, closed, ended)
 
         evicted = {evicted_instance.instance.uid for evicted_instance in loss.evicted}
         waiting = [pending for pending in self.waiting if pending.uid not in evicted]
@@ -246,10 +247,6 @@ class _Drills:
             if pod.terminating and pod.node_name in names and not needs_fencing(pod)
         ]
 
-    def _closed(self, pod: Pod, nodes: NodeSet) -> NodeSet:
-        """Lost nodes, unless the pod tolerates their taints."""
-        return 0 if self._tolerates(pod.placement.tolerations) else nodes
-
     def _tolerates(self, tolerations: tuple[Toleration, ...]) -> bool:
         tolerated = self._tolerated.get(tolerations)
         if tolerated is None:
@@ -272,7 +269,9 @@ class _Drills:
         external = any(not eviction.certain for eviction in loss.blocked) or (
             impossible and estimated
         )
-        refused = tuple(self._refused_by_quotas(loss))
+        namespaces = {pending.pod.namespace for pending in loss.pending}
+        used = self.quotas.used_without(self.used_of_quotas, loss.ended, namespaces)
+        refused = tuple(self.quotas.refusals(loss.pending, used))
         if external:
             decision = replace(decision, least=0, never=frozenset())
         answer = ForecastResult.UNKNOWN if external else decision.answer
@@ -308,25 +307,15 @@ class _Drills:
                 *(x for x in (*(kept if impossible else ()), *held) if x in staying),
             ),
             not_recreated=tuple(eviction.instance.ref for eviction in loss.not_recreated),
-            down_until_fenced=self._down_until_fenced(loss),
+            down_until_fenced=tuple(
+                x.instance.ref for x in loss.evicted if x.instance.vmi and self.event == "failure"
+            ),
             reasons=(
                 *self._proof(simulation, loss, decision),
                 *(f"{refs[number]}: {why}" for number, why, _certain in refused[:SHOWN]),
             ),
             blocked=tuple(self._blocked(simulation, loss, decision)),
         )
-
-    def _refused_by_quotas(self, loss: _LostDomain) -> t.Iterable[tuple[int, str, bool]]:
-        if not self.quotas:
-            return ()
-        namespaces = {pending.pod.namespace for pending in loss.pending}
-        used = self.quotas.used_without(self.used_of_quotas, loss.ended, namespaces)
-        return self.quotas.refusals(loss.pending, used)
-
-    def _down_until_fenced(self, loss: _LostDomain) -> tuple[Ref, ...]:
-        if self.event == "drain":
-            return ()
-        return tuple(eviction.instance.ref for eviction in loss.evicted if eviction.instance.vmi)
 
     def _blocked(
         self, simulation: PlacementSimulation, loss: _LostDomain, decision: Decision

@@ -38,6 +38,7 @@ from ..model.placement_manifests import CREATED_BY
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 from ..planning.movable_instances import node_not_ready_text
 from ..scheduler.node_state import tolerates
+from .simulation import Reason
 
 NodeEvent = t.Literal["drain", "failure"]
 NODE_EVENTS: tuple[NodeEvent, ...] = ("drain", "failure")
@@ -82,6 +83,12 @@ class EvictedInstance:
     next_pod: Pod | None = None
     reason: str = ""
     certain: bool = True
+
+    @property
+    def why_pending(self) -> Reason:
+        """Why its `next_pod` needs a node."""
+        ends = self.instance.pod is None or self.instance.pod.terminating
+        return "migrate" if self.outcome is DrainOutcome.MIGRATES and not ends else "recreate"
 
 
 class PodNames:

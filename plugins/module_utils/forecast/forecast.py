@@ -32,6 +32,7 @@ from .decide import (
     ForecastResult,
     SearchOptions,
     evaluate,
+    near_ended,
     with_affinity_to_ended,
     worst_of,
 )
@@ -47,7 +48,6 @@ from .result import (
     remediation,
 )
 from .running_vms import ChangedVms, DeclaredTerms, RulesAfterwards
-from .search import LIMIT
 from .simulation import ROLLOUT, PendingPod, PlacementSequence, PlacementSimulation
 from .unplaced import Unplaced
 
@@ -72,14 +72,13 @@ def forecast(
     change: ChangedCluster,
     *,
     topology: Topology | None = None,
-    limit: int = LIMIT,
     assumed: t.Sequence[str] = (),
     estimated: t.Sequence[str] = (),
 ) -> Forecast:
     """The forecast of a change that `forecast/change.what_if` returns.
 
     VMs of changed workloads and members of rules that violate their declared rules have to move.
-    `limit` bounds how many states a search visits. `assumed` are texts about favorable assumptions: with
+    `assumed` are texts about favorable assumptions: with
     any, the answer is never GUARANTEED. `estimated` are texts about facts that may be better or worse: with
     any, the answer is not IMPOSSIBLE either.
     """
@@ -87,7 +86,7 @@ def forecast(
     if gaps:
         reasons = tuple(f"unknown: {text}" for text in unreadable_texts(gaps))
         return Forecast(ForecastResult.UNKNOWN, reasons, unreadable=gaps)
-    forecaster = _Forecaster(change, topology or Topology.of(), limit)
+    forecaster = _Forecaster(change, topology or Topology.of())
     result = within_quotas(forecaster.forecast(), change)
     return _qualified(result, assumed, (*estimated, *forecaster.moves_estimated()))
 
@@ -146,23 +145,13 @@ def relevant_gaps(snapshot: Snapshot) -> tuple[Unreadable, ...]:
     )
 
 
-def near_ended(names: t.Sequence[str]) -> str:
-    """The reason of a forecast in which these pods have affinity to pods that are recreated with them."""
-    have = "has" if len(names) == 1 else "have"
-    return (
-        f"not guaranteed: {listed(names)} {have} affinity to pods that are recreated at the same time. If the"
-        f" scheduler tries {names[0]} first, {names[0]} may wait up to five minutes for the next try"
-    )
-
-
 class _Forecaster:
-    def __init__(self, change: ChangedCluster, topology: Topology, limit: int) -> None:
+    def __init__(self, change: ChangedCluster, topology: Topology) -> None:
         self.change = change
         self.view = ClusterView(change.after)
         self.topology = topology
-        self.limit = limit
         evicted = {pending.uid for pending in change.pending}
-        self.changed = ChangedVms(self.view, change.affected, evicted, topology, limit)
+        self.changed = ChangedVms(self.view, change.affected, evicted, topology)
         self.plan = self.changed.plan
         self.index = self.view.index_with(self.changed.pods())
         self.pending_reasons = PendingReasons(self.index, topology)
@@ -262,16 +251,15 @@ class _Forecaster:
         ended = self.change.after.terminating_pods
         return PlacementSimulation(index or self.index, self.pending, ended=ended)
 
-    def _options(self, near_ended: bool) -> SearchOptions:
+    def _options(self, affine: bool) -> SearchOptions:
         rooms = [
             self.view.workloads[pending.workload].rollout_room
             for pending in self.pending
             if pending.reason in ROLLOUT and pending.workload
         ]
         return SearchOptions(
-            complete=not near_ended and all(room.unavailable == 0 for room in rooms),
+            complete=not affine and all(room.unavailable == 0 for room in rooms),
             one_at_a_time=all(room.unavailable <= 1 for room in rooms),
-            limit=self.limit,
         )
 
     # The answer and its reasons.
@@ -431,7 +419,7 @@ class _Forecaster:
         with self.index.without(*(pending.source for pending in bound)):
             freed = [_without_source(pending, self._evictions) for pending in self.pending]
             simulation = PlacementSimulation(self.index, freed)
-            answer = evaluate(simulation, SearchOptions(limit=self.limit)).answer
+            answer = evaluate(simulation).answer
         if answer not in (ForecastResult.GUARANTEED, ForecastResult.POSSIBLE):
             return None
         refs = tuple(dict.fromkeys(pending.instance for pending in bound))

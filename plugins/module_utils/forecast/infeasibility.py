@@ -24,7 +24,6 @@ from ..scheduler.pod_topology_spread import Constraint, SpreadCount
 from .simulation import PlacementSimulation
 
 Count = t.Mapping[str, int]
-_NONE: t.Final[Count] = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -248,9 +247,10 @@ def _apart_proofs(
     for key, members in _cliques(simulation, numbers):
         carrying = simulation.table.with_key(key)
         bound = [n for n in members if not reachable[n] & ~carrying]
-        if all(reachable[n].bit_count() >= len(bound) for n in bound) and _single(simulation, key):
-            continue
         domains = simulation.table.domains(key)
+        single_nodes = len(domains) == carrying.bit_count()
+        if single_nodes and all(reachable[n].bit_count() >= len(bound) for n in bound):
+            continue
         options = {
             str(n): [name for name, nodes in domains.items() if nodes & reachable[n]] for n in bound
         }
@@ -261,11 +261,6 @@ def _apart_proofs(
             crowd = tuple(sorted(map(int, assignment.crowd)))
             room = tuple(sorted(assignment.room))
             yield Proof("apart", crowd, len(assignment.unplaced), key, room, len(room))
-
-
-def _single(simulation: PlacementSimulation, key: str) -> bool:
-    """Whether each domain of a key is one node."""
-    return len(simulation.table.domains(key)) == simulation.table.with_key(key).bit_count()
 
 
 def _cliques(
@@ -329,9 +324,9 @@ def _places(
         free = dict(index.resources.free(simulation.table.numbers[name]))
         for requests_freed in leaving.get(name, ()):
             for resource, amount in {**requests_freed, "pods": 1}.items():
-                free[resource] = free.get(resource, 0) + amount
+                free[resource] += amount
         counts = {r: free.get(r, 0) // amount for r, amount in requests.items() if amount}
-        counts["pods"] = free.get("pods", 0)
+        counts["pods"] = free["pods"]
         scarce = min(counts, key=lambda resource: counts[resource])
         total += max(0, counts[scarce])
         if total >= enough:

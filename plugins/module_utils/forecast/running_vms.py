@@ -43,6 +43,7 @@ from .decide import ForecastResult
 from .explain import ProofWords
 from .infeasibility import ProofResult, examine
 from .result import NAMED, Deadlock, NotMigratableInstance, remediation
+from .search import LIMIT
 from .simulation import ROLLOUT, PendingPod, PlacementSequence, PlacementSimulation, TermIndex
 
 EVERY_METHOD = frozenset(Method)
@@ -96,12 +97,10 @@ class ChangedVms:
         concerned: t.Collection[Ref],
         evicted: t.Container[str],
         topology: Topology,
-        limit: int,
     ) -> None:
         self.view = view
         self.after = view.snapshot
         self.topology = topology
-        self.limit = limit
         self.candidates = self._candidates(concerned, evicted)
         self.kept = kept_in_place(self.after, self.candidates)
         self.plan = self._plan()
@@ -265,7 +264,7 @@ class ChangedVms:
         nodes = cluster.open_set(move.uid, move.method)
         concerned = {move.uid, *cluster.violating(), *cluster.dependencies.related(move.uid)}
         neighbors = self._around(cluster, {move.uid})
-        if not nodes or nodes.bit_count() * (len(concerned) + len(neighbors)) > self.limit:
+        if not nodes or nodes.bit_count() * (len(concerned) + len(neighbors)) > LIMIT:
             return (
                 f"{move.workload} may get a node where a rule is violated: not every node was tried (the"
                 " search has a limit)"
@@ -327,9 +326,7 @@ class ChangedVms:
             for vm in self.candidates
             if vm.move_options.methods and vm.uid not in self.kept
         }
-        repair = shortest_repair(
-            cluster, members, methods, once=False, in_place=True, limit=self.limit
-        )
+        repair = shortest_repair(cluster, members, methods, once=False, in_place=True, limit=LIMIT)
         if repair.moves is not None:
             if pending:
                 return ForecastResult.UNKNOWN, HEALED_BESIDES

@@ -166,7 +166,7 @@ class _Greedy:
     def play(self) -> PlacementSequence:
         self._fill()
         sequence = self.simulation.sequence
-        self.simulation.revert_to(0)
+        self.simulation.revert_all()
         return sequence
 
     def play_one_by_one(self) -> PlacementSequence:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import typing as t
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ..model.kinds import STATEFUL_SET, VMI
 from ..model.objects import Pod, Ref
@@ -114,7 +115,8 @@ class TerminatingPod:
     def successor_exists(self, phase: int) -> bool:
         """Whether the successor has been created when this much is left of the pod."""
         pod = self.phases[phase]
-        return phase == self.last or (pod is not None and pod.terminating and not self.late)
+        ends = pod is not None and pod.terminating and not self.late
+        return self.is_source or phase == self.last or ends
 
 
 class TermIndex:
@@ -147,7 +149,10 @@ class TermIndex:
         phases.append(left)
         if len(phases) == 1:
             return None
-        late = successor is not None and created_late(pod)
+        # Another launcher pod of a VM, or a pod of the same name, is created only once nothing is left of
+        # this one. Other controllers create the next pod as soon as this one terminates.
+        late_kind = pod.owner is not None and pod.owner.kind in (VMI, STATEFUL_SET.name)
+        late = successor is not None and late_kind
         return TerminatingPod(key, pod.node_name, tuple(phases), successor, late)
 
     def source(self, key: str, successor: int) -> TerminatingPod | None:
@@ -181,12 +186,6 @@ class TermIndex:
         return counted, not self._affinity.isdisjoint(matches)
 
 
-def created_late(pod: Pod) -> bool:
-    """Whether the pod after this one is created only once nothing is left of it: another launcher pod
-    of a VM, or a pod of the same name. Other controllers create it as soon as this one terminates."""
-    return pod.owner is not None and pod.owner.kind in (VMI, STATEFUL_SET.name)
-
-
 PlacementSequence = tuple[tuple[int, str], ...]
 """(number of the pending pod, node) in the order of the placements. Where ended pods are there at
 first, the steps in which they leave are among these, each without a node: see
@@ -217,7 +216,7 @@ class PlacementSimulation:
         self.table = index.table
         self.pending = tuple(pending)
         self.waiting = set(range(len(self.pending)))
-        self.closed = closed or _none_closed
+        self.closed = closed or (lambda _pod: 0)
         terms = TermIndex(index, [index.pod_info(pending.pod) for pending in self.pending])
         self.terminating = self._find_terminating(terms, ended)
         self._phase = [0 if x.is_source else x.last for x in self.terminating]
@@ -233,21 +232,18 @@ class PlacementSimulation:
         open nodes that no sequence shows."""
         self._ended_present = False
         self._done: list[_Placed | int] = []
-        self._kinds: list[int] | None = None
 
     @property
     def required(self) -> int:
         """How many of the pending pods are required."""
         return sum(1 for pending in self.pending if pending.required)
 
-    @property
+    @cached_property
     def kinds(self) -> list[int]:
         """A number for each pending pod, equal for those that are interchangeable."""
-        if self._kinds is None:
-            numbers: dict[t.Hashable, int] = {}
-            kinds = (self._kind_of(number) for number in range(len(self.pending)))
-            self._kinds = [numbers.setdefault(kind, len(numbers)) for kind in kinds]
-        return self._kinds
+        numbers: dict[t.Hashable, int] = {}
+        kinds = (self._kind_of(number) for number in range(len(self.pending)))
+        return [numbers.setdefault(kind, len(numbers)) for kind in kinds]
 
     @property
     def sequence(self) -> PlacementSequence:
@@ -264,7 +260,7 @@ class PlacementSimulation:
     def open_nodes(self, number: int) -> NodeSet:
         """Where a pending pod could be placed now."""
         m = self._predecessor.get(number)
-        if m is not None and not self._successor_exists(m):
+        if m is not None and not self.terminating[m].successor_exists(self._phase[m]):
             return 0
         pending = self.pending[number]
         nodes = self.index.feasible_set(pending.pod, without=pending.leaves_before)
@@ -281,7 +277,7 @@ class PlacementSimulation:
         try:
             yield
         finally:
-            self.revert_to(0)
+            self.revert_all()
             for m in ending:
                 self._set_phase(m, self.terminating[m].last)
             self._ended_present = False
@@ -294,7 +290,7 @@ class PlacementSimulation:
             try:
                 yield
             finally:
-                self.revert_to(0)
+                self.revert_all()
 
     @contextlib.contextmanager
     def played(self, sequence: PlacementSequence) -> t.Iterator[None]:
@@ -344,8 +340,8 @@ class PlacementSimulation:
             self.index.place(last.source, last.source_node)
         self.waiting.add(last.number)
 
-    def revert_to(self, length: int) -> None:
-        while len(self._done) > length:
+    def revert_all(self) -> None:
+        while self._done:
             self.revert()
 
     def state(self) -> t.Hashable:
@@ -387,10 +383,6 @@ class PlacementSimulation:
                 terminating.append(terms.source(key, n))
         return tuple(pod for pod in terminating if pod is not None)
 
-    def _successor_exists(self, m: int) -> bool:
-        pod = self.terminating[m]
-        return pod.is_source or pod.successor_exists(self._phase[m])
-
     def _set_phase(self, m: int, phase: int) -> None:
         """Put a terminating pod into another of its phases."""
         terminating = self.terminating[m]
@@ -423,7 +415,3 @@ class PlacementSimulation:
             pod.required_node_name,
             pod.terminating,
         )
-
-
-def _none_closed(_pod: Pod) -> NodeSet:
-    return 0

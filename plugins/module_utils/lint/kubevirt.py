@@ -94,8 +94,7 @@ def _all_taken(
         "blocks_live_migration",
         "warning",
         f"The {term.kind} term over {lint_input.over(term)} selects {members} instances, and only {room} can run"
-        f" them{taken}"
-        + (f" Cordoned: {listed(cordoned)}." if cordoned else ""),
+        f" them{taken}" + (f" Cordoned: {listed(cordoned)}." if cordoned else ""),
         f"{_IN_SERVICE if cordoned else 'Add a node'}, or make the term preferred.",
     )
     wider = lint_input.eligible_domains(without_node_terms(subject), key)
