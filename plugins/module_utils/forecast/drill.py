@@ -220,21 +220,18 @@ class _Drills:
     def _taken_out(self, loss: _LostDomain, left_over: t.Sequence[Pod]) -> t.Iterator[None]:
         """While it lasts, what ends with its node is gone, or terminating there; `left_over` is
         there, too."""
-        ended = loss.ended
-        for pod in left_over:
-            self.index.place(pod, pod.node_name)
+        ended, failure = loss.ended, self.event == "failure"
+        stuck = [replace(x, terminating=True) for x in ended if failure and not needs_fencing(x)]
         for pod in ended:
             self.index.remove(pod_key(pod))
-            if self.event == "failure" and not needs_fencing(pod):
-                self.index.place(replace(pod, terminating=True), pod.node_name)
+        for pod in (*left_over, *stuck):
+            self.index.place(pod, pod.node_name)
         try:
             yield
         finally:
-            for pod in left_over:
+            for pod in (*left_over, *stuck):
                 self.index.remove(pod_key(pod))
             for pod in ended:
-                if self.event == "failure" and not needs_fencing(pod):
-                    self.index.remove(pod_key(pod))
                 self.index.place(pod, pod.node_name)
 
     def _left_over(self, names: t.Container[str]) -> list[Pod]:
@@ -394,36 +391,28 @@ def _impact_lines(
     report: DrillReport, impact: t.Sequence[Drill], topology: Topology
 ) -> t.Iterator[str]:
     """A row for each domain, and a line for each with its instances that are down."""
-    noun, verb = _EVENT_TEXTS[report.event]
     fails = report.event == "failure"
     down = ("DOWN UNTIL FENCED", "DOWN AFTER FENCING") if fails else ("DOWN", "NOT MIGRATABLE")
-    rows = [(noun.upper(), "INSTANCES", "ALL SCHEDULABLE", *down, "REASON")]
+    rows: list[tuple[str, ...]] = [
+        (report.event.upper(), "INSTANCES", "ALL SCHEDULABLE", *down, "REASON")
+    ]
     shown = {f"{topology.name_of(x.key)} {x.domain}": x for x in impact[:SHOWN_ROWS]}
     for domain, drill in shown.items():
         counts = (drill.min_down, len(drill.not_migratable))
         if fails:
             counts = (len(drill.down_until_fenced), drill.min_down)
-        rows.append(
-            (
-                domain,
-                str(drill.instances_to_schedule),
-                str(drill.answer),
-                str(counts[0]),
-                str(counts[1]),
-                counted(drill.blocked) or next(iter(drill.reasons), ""),
-            )
-        )
+        numbers = map(str, (drill.instances_to_schedule, drill.answer, *counts))
+        rows.append((domain, *numbers, counted(drill.blocked) or next(iter(drill.reasons), "")))
     yield from columns(rows)
     if len(impact) > SHOWN_ROWS:
         yield f"and {len(impact) - SHOWN_ROWS} more with an impact"
     for domain, drill in shown.items():
-        yield from _instances_down(drill, f"{domain} {verb}")
+        yield from _instances_down(drill, f"{domain} {'fails' if fails else 'is drained'}")
 
 
 def _totals(report: DrillReport, impact: t.Sequence[Drill], topology: Topology) -> t.Iterator[str]:
     """How many domains have an impact, might have one, or have none, and the worst one until it is fenced."""
-    noun, _verb = _EVENT_TEXTS[report.event]
-    total, unaffected = len(report.drills), len(report.drills) - len(impact)
+    noun, total, unaffected = report.event, len(report.drills), len(report.drills) - len(impact)
     uncertain = sum(not (drill.min_down or drill.not_migratable) for drill in impact)
     certain = len(impact) - uncertain
     worst = max(report.drills, key=lambda drill: len(drill.down_until_fenced), default=None)
@@ -441,13 +430,6 @@ def _totals(report: DrillReport, impact: t.Sequence[Drill], topology: Topology) 
         most = plural(len(worst.down_until_fenced), "VM")
         domain = f"{topology.name_of(worst.key)} {worst.domain}"
         yield f"down until fenced: up to {most}, if {domain} fails"
-
-
-_EVENT_TEXTS: t.Mapping[NodeEvent, tuple[str, str]] = {
-    "drain": ("drain", "is drained"),
-    "failure": ("failure", "fails"),
-}
-"""The noun of an event, and the verb for its domain."""
 
 
 def _instances_down(drill: Drill, domain_fails: str) -> t.Iterator[str]:

@@ -36,6 +36,7 @@ from .decide import (
     with_affinity_to_ended,
     worst_of,
 )
+from .declared_terms import DeclaredTerms, RulesAfterwards
 from .eviction import ESTIMATED, Evictions, NodeEvent
 from .explain import ProofWords
 from .quota import within_quotas
@@ -47,7 +48,7 @@ from .result import (
     UnschedulableInstance,
     remediation,
 )
-from .running_vms import ChangedVms, DeclaredTerms, RulesAfterwards
+from .running_vms import ChangedVms
 from .simulation import ROLLOUT, PendingPod, PlacementSequence, PlacementSimulation
 from .unplaced import Unplaced
 
@@ -154,7 +155,6 @@ class _Forecaster:
         self.changed = ChangedVms(self.view, change.affected, evicted, topology)
         self.plan = self.changed.plan
         self.index = self.view.index_with(self.changed.pods())
-        self.pending_reasons = PendingReasons(self.index, topology)
         self.pending = self._competing()
 
     @cached_property
@@ -262,8 +262,6 @@ class _Forecaster:
             one_at_a_time=all(room.unavailable <= 1 for room in rooms),
         )
 
-    # The answer and its reasons.
-
     def _qualify(
         self, decision: Decision, simulation: PlacementSimulation, options: SearchOptions
     ) -> Decision:
@@ -331,10 +329,9 @@ class _Forecaster:
 
     def _proof_of_search(self, simulation: PlacementSimulation, decision: Decision) -> list[str]:
         if decision.proofs:
+            reasons = PendingReasons(self.index, self.topology)
             words = ProofWords(
-                self.topology,
-                self.pending,
-                lambda n: self.pending_reasons.reason(simulation.pending[n].pod),
+                self.topology, self.pending, lambda n: reasons.reason(self.pending[n].pod)
             )
             return [words.text(proof) for proof in decision.proofs]
         count = simulation.required
@@ -349,8 +346,6 @@ class _Forecaster:
                 " (the search has a limit)"
             ]
         return []
-
-    # Instances without a node.
 
     def _unplaced(
         self, simulation: PlacementSimulation, decision: Decision
@@ -385,8 +380,6 @@ class _Forecaster:
                 "Move it before, or manage it with a controller that recreates it.",
                 (ref,),
             )
-
-    # Moves, and remediation where there are none.
 
     def _moves(self, simulation: PlacementSimulation, sequence: PlacementSequence) -> list[Move]:
         """The moves of pods on lost nodes, in the order of the sequence. Pods of a workload rollout are
@@ -448,10 +441,5 @@ def _move(pending: PendingPod, source: Pod, targets: tuple[str, ...], event: Nod
     if pending.vmi is not None and source.owner is not None:
         uid = source.owner.uid
     workload = pending.workload or ref
-    return Move(ref, uid, workload, method, source.node_name, targets, _EVENT_REASONS[event])
-
-
-_EVENT_REASONS: t.Mapping[NodeEvent, str] = {
-    "drain": "its node is drained",
-    "failure": "its node fails",
-}
+    reason = "its node fails" if event == "failure" else "its node is drained"
+    return Move(ref, uid, workload, method, source.node_name, targets, reason)

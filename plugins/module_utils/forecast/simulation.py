@@ -186,6 +186,13 @@ class TermIndex:
         return counted, not self._affinity.isdisjoint(matches)
 
 
+def selected_by_terms(index: Index, declared: t.Iterable[Pod], pods: t.Iterable[Pod]) -> bool:
+    """Whether an affinity or a spread that is declared for one of these selects one of `pods`: its
+    coming or going may then close nodes, open some, or violate the rule."""
+    terms = TermIndex(index, map(index.pod_info, declared))
+    return bool(terms) and any(terms.selects(pod) for pod in pods)
+
+
 PlacementSequence = tuple[tuple[int, str], ...]
 """(number of the pending pod, node) in the order of the placements. Where ended pods are there at
 first, the steps in which they leave are among these, each without a node: see
