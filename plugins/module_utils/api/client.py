@@ -189,13 +189,13 @@ class ApiClient:
 
     def create(self, path: str, body: JSON, *, dry_run: bool = False) -> JSON:
         """POST to a collection or to a subresource such as `pods/NAME/eviction`."""
-        request = ApiRequest("POST", path, PLAIN, dry_run=dry_run)
+        request = ApiRequest("POST", path, dry_run=dry_run)
         params = {**WRITE_PARAMS, "dryRun": "All"} if dry_run else WRITE_PARAMS
         return self._json(request, params, body)
 
     def call_subresource(self, path: str, body: JSON) -> None:
         """PUT to a subresource of `subresources.kubevirt.io`, such as restart. Sent once."""
-        self._json(ApiRequest("PUT", path, PLAIN), None, body, accept=ANY_TYPE)
+        self._json(ApiRequest("PUT", path), None, body, accept=ANY_TYPE)
 
     def delete(self, path: str, *, uid: str, resource_version: str = "") -> JSON:
         """Delete the object if it has this uid and this resource version (empty: any).
@@ -208,7 +208,7 @@ class ApiClient:
         if resource_version:
             preconditions["resourceVersion"] = resource_version
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
-        request = ApiRequest("DELETE", path, PLAIN, preconditioned=True)
+        request = ApiRequest("DELETE", path, preconditioned=True)
         return self._json(request, None, options)
 
     def pause(self, attempt: int) -> None:
@@ -230,8 +230,7 @@ class ApiClient:
         decode: t.Callable[[bytes], _Answer],
     ) -> _Answer:
         """What `decode` makes of the answer; it raises ValueError for a text that is not JSON."""
-        headers = {"Accept": accept}
-        data = None
+        headers, data = {"Accept": accept}, None
         if body is not None:
             data = json.dumps(body, separators=(",", ":")).encode()
             headers["Content-Type"] = request.content_type or PLAIN

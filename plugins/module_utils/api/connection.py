@@ -46,7 +46,7 @@ from .auth_checks import (
     url_passwords,
     why_unusable,
 )
-from .client import ApiClient, RetryPolicy
+from .client import ApiClient
 from .errors import NoConfiguration, cut
 from .transport import Deadline, Session, Transport
 
@@ -114,21 +114,15 @@ def _set(configuration: t.Any, field: str, value: t.Any) -> None:
 def _value(options: Options, option: str) -> t.Any:
     """The option, or the value of its K8S_AUTH_ variable."""
     if option == "proxy_headers":
-        return options.get(option) or _proxy_headers()
+        names = {x: f"{ENVIRONMENT}PROXY_HEADERS_{x.upper()}" for x in AUTH_PROXY_HEADERS_SPEC}
+        variables = {x: os.environ[name] for x, name in names.items() if name in os.environ}
+        return options.get(option) or variables or None
     given = given_as(options, option)
     if given is None:
         return None
     if option in ("validate_certs", "persist_config") and isinstance(given.value, str):
         return given.value.lower() not in _FALSE
     return given.value
-
-
-def _proxy_headers() -> dict[str, str] | None:
-    variables = {
-        key: f"{ENVIRONMENT}PROXY_HEADERS_{key.upper()}" for key in AUTH_PROXY_HEADERS_SPEC
-    }
-    arguments = {key: os.environ[name] for key, name in variables.items() if name in os.environ}
-    return arguments or None
 
 
 USER_AGENT = "virt-placement"
@@ -150,7 +144,7 @@ def auth_argument_spec() -> dict[str, dict[str, t.Any]]:
     return spec
 
 
-def connect(module: t.Any, policy: RetryPolicy | None = None) -> ApiClient:
+def connect(module: t.Any) -> ApiClient:
     """The API server that the options of `module` name, under the deadline of its `timeout`. Each page of
     a long list extends the deadline.
 
@@ -160,7 +154,7 @@ def connect(module: t.Any, policy: RetryPolicy | None = None) -> ApiClient:
     options = {name: module.params.get(name) for name in AUTH_ARG_SPEC}
     seconds = module.params["timeout"]
     deadline = Deadline(seconds, most=MOST_TIMEOUTS * seconds)
-    return ApiClient(Transport(lambda: open_session(options)), deadline, policy)
+    return ApiClient(Transport(lambda: open_session(options)), deadline)
 
 
 def open_session(options: t.Mapping[str, t.Any]) -> Session:
@@ -171,6 +165,7 @@ def open_session(options: t.Mapping[str, t.Any]) -> Session:
     """
     try:
         with collector_paused():
+            import urllib3
             from kubernetes.client import Configuration, rest
     except ImportError as error:
         raise NoConfiguration(missing_required_lib("kubernetes")) from error
@@ -181,8 +176,8 @@ def open_session(options: t.Mapping[str, t.Any]) -> Session:
         try:
             configuration = configuration_of(options)
             configuration.connection_pool_maxsize = POOL_SIZE
-            if not configuration.verify_ssl:
-                _silence_tls_warnings()
+            if not configuration.verify_ssl:  # no warning for each request, as in kubernetes.core
+                urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
             pool = rest.RESTClientObject(configuration).pool_manager
             headers = _Headers(configuration, headers_of(options))
             anonymous = not headers.token and not configuration.cert_file
@@ -242,13 +237,6 @@ def _logged_errors() -> t.Iterator[list[str]]:
         yield messages
     finally:
         root.removeHandler(handler)
-
-
-def _silence_tls_warnings() -> None:
-    """With validate_certs false, no warning for each request, as in kubernetes.core."""
-    import urllib3
-
-    urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 
 
 class _Headers:

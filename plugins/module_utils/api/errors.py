@@ -135,14 +135,6 @@ class ApiError(Exception):
         """The body was a Status object: the API server or a webhook of it sent it."""
         super().__init__(str(self))
 
-    @property
-    def verb(self) -> str:
-        return self.request.verb
-
-    @property
-    def path(self) -> str:
-        return self.request.path
-
     def __str__(self) -> str:
         status = " ".join(filter(None, [str(self.status or ""), self.reason]))
         answer = ": ".join(filter(None, [status, self.message]))
@@ -188,7 +180,7 @@ class Forbidden(ApiError):
         if "ValidatingAdmissionPolicy" in self.message:
             return "an admission policy refused it: request what it allows, or extend the policy"
         group = f" of API group {self.request.group}" if self.request.group else ""
-        return f"{GRANT} '{self.verb}' on '{self.request.resource}'{group}" + (
+        return f"{GRANT} '{self.request.verb}' on '{self.request.resource}'{group}" + (
             f" in namespace {self.request.namespace}" if self.request.namespace else ""
         )
 

@@ -75,12 +75,8 @@ def load_yaml(text: str | t.TextIO) -> JSON:
 
 def load_all_yaml(text: str) -> list[JSON]:
     """The documents in `text`, empty ones left out. Raises InvalidYaml and PyYamlMissing."""
-
-    def load(text: str) -> list[JSON]:
-        documents = yaml_load_all(text, Loader=_Loader)
-        return [document for document in documents if document is not None]
-
-    return _loaded(load, text)
+    documents = _loaded(lambda text: list(yaml_load_all(text, Loader=_Loader)), text)
+    return [document for document in documents if document is not None]
 
 
 _Loaded = t.TypeVar("_Loaded")
@@ -95,9 +91,7 @@ def _loaded(load: t.Callable[[t.Any], _Loaded], text: t.Any) -> _Loaded:
         value = load(text)
         _refuse_endless(value)
         return value
-    except InvalidYaml:
-        raise
-    except (OSError, UnicodeDecodeError):
+    except (InvalidYaml, OSError, UnicodeDecodeError):
         raise
     except Exception as error:  # the parser's own classes are not part of ansible-core's interface
         raise _syntax_error(error) from error

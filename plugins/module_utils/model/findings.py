@@ -100,14 +100,12 @@ def sentence(same: t.Sequence[Finding]) -> str:
 def _sentence_of(same: t.Sequence[Finding]) -> str:
     first = same[0]
     objects = list(dict.fromkeys(ref for finding in same for ref in finding.objects))
-    unnamed = not all(_is_named(ref, first.why) for ref in objects[:_SHOWN])
-    where = f" ({listed(objects, _SHOWN)})" if unnamed else ""
+    named = all(  # a node may appear without its kind
+        str(ref) in first.why or (ref.kind == "Node" and ref.name in first.why)
+        for ref in objects[:_SHOWN]
+    )
+    where = "" if named else f" ({listed(objects, _SHOWN)})"
     return f"{first.name}{where}: {first.why} {first.advice}"
-
-
-def _is_named(ref: Ref, why: str) -> bool:
-    """Whether a sentence names an object; a node may appear without its kind."""
-    return str(ref) in why or (ref.kind == "Node" and ref.name in why)
 
 
 def rules_text(rules: t.Iterable[str]) -> str:

@@ -36,17 +36,13 @@ def collector_paused() -> t.Iterator[None]:
         with _lock:
             _inside -= 1
             if not _inside and _was_on:
-                _resume()
+                if gc.get_freeze_count() == 0:
+                    gc.freeze()  # moves all objects from the young generation to the old
+                    gc.unfreeze()
+                gc.enable()
 
 
 def collector_spared_at_exit() -> None:
     """When this process ends, Python does not search all its objects for garbage. This saves a
     tenth of the run time of a short module."""
     atexit.register(gc.freeze)
-
-
-def _resume() -> None:
-    if gc.get_freeze_count() == 0:  # moves all objects from the young generation to the old
-        gc.freeze()
-        gc.unfreeze()
-    gc.enable()

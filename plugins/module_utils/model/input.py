@@ -28,7 +28,7 @@ def nearest(name: str, known: t.Iterable[str]) -> str:
     return f"; did you mean {' or '.join(map(repr, names))}?" if names else ""
 
 
-def by_likeness(name: str, known: t.Iterable[str], most: int = 10) -> str:
+def by_likeness(name: str, known: t.Iterable[str]) -> str:
     """The known names, the most similar to `name` first, and how many more there are."""
     matcher = difflib.SequenceMatcher(b=name)
 
@@ -36,8 +36,7 @@ def by_likeness(name: str, known: t.Iterable[str], most: int = 10) -> str:
         matcher.set_seq1(candidate)
         return -matcher.ratio(), candidate
 
-    names = sorted(known, key=unlike)
-    return listed(list(map(repr, names)), most)
+    return listed(list(map(repr, sorted(known, key=unlike))), 10)
 
 
 def left_out(option: str, given: t.Mapping[str, JSON], known: t.Collection[str]) -> bool:

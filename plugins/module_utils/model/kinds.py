@@ -44,13 +44,9 @@ class Kind:
     surges: bool = False
     """That rollout may run more instances than wanted (spec.strategy.rollingUpdate.maxSurge)."""
 
-    def namespace_path(self, namespace: str) -> str:
-        """The API path of the list of a namespace."""
-        return f"/apis/{self.group_version}/namespaces/{namespace}/{self.plural}"
-
     def path(self, namespace: str, name: str) -> str:
         """The API path of one object."""
-        return f"{self.namespace_path(namespace)}/{name}"
+        return f"/apis/{self.group_version}/namespaces/{namespace}/{self.plural}/{name}"
 
 
 KUBEVIRT_V1 = "kubevirt.io/v1"

@@ -168,7 +168,7 @@ def pod_from_manifest(manifest: t.Mapping[str, JSON]) -> Pod:
         phase=_texts[status.get("phase") or ""],
         terminating=metadata.get("deletionTimestamp") is not None,
         deletion_grace=metadata.get("deletionGracePeriodSeconds") or 0,
-        ready=_is_true(status, "Ready"),
+        ready=_is_ready(status),
         placement=_placement(spec, labels),
         requests=requests,
         limits=limits,
@@ -217,7 +217,7 @@ def node_from_manifest(manifest: t.Mapping[str, JSON]) -> Node:
         taints=tuple(map(_taint, spec.get("taints") or ())),
         unschedulable=bool(spec.get("unschedulable")),
         allocatable=amounts(status.get("allocatable")),
-        ready=_is_true(status, "Ready"),
+        ready=_is_ready(status),
         boot_id=(status.get("nodeInfo") or _NONE).get("bootID") or "",
     )
 
@@ -370,9 +370,9 @@ def _volumes(pod_name: str, spec: t.Mapping[str, JSON]) -> tuple[tuple[str, ...]
     return tuple(claims), _remembered(_names, names, names)
 
 
-def _is_true(status: t.Mapping[str, JSON], condition: str) -> bool:
+def _is_ready(status: t.Mapping[str, JSON]) -> bool:
     for entry in status.get("conditions") or ():
-        if entry.get("type") == condition:
+        if entry.get("type") == "Ready":
             return bool(entry.get("status") == "True")
     return False
 

@@ -127,11 +127,14 @@ def with_own_values(
 def _placement(spec: Object, pod_term: t.Callable[[Object], PodTerm]) -> Placement:
     affinity: Object = spec.get("affinity") or {}
     nodes: Object = affinity.get("nodeAffinity") or {}
+    required = nodes.get(REQUIRED)
     affine: Object = affinity.get("podAffinity") or {}
     anti: Object = affinity.get("podAntiAffinity") or {}
     return Placement(
         node_selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
-        node_terms=_node_terms(nodes.get(REQUIRED)),
+        node_terms=None
+        if required is None
+        else tuple(map(node_term_from_json, required.get("nodeSelectorTerms") or ())),
         preferred_node_terms=tuple(
             (entry.get("weight", 0), node_term_from_json(entry.get("preference") or {}))
             for entry in nodes.get(PREFERRED) or ()
@@ -154,12 +157,6 @@ def _requirements(listed: t.Iterable[Object] | None) -> tuple[Requirement, ...]:
         )
         for requirement in listed or ()
     )
-
-
-def _node_terms(required: Object | None) -> tuple[NodeTerm, ...] | None:
-    if required is None:
-        return None
-    return tuple(map(node_term_from_json, required.get("nodeSelectorTerms") or ()))
 
 
 def _weighted(
@@ -192,14 +189,11 @@ def _merged(term: PodTerm, labels: Labels) -> PodTerm:
     listed += [
         requirement
         for requirement in own
-        if requirement not in listed and not _is_held(requirement, term.differs_in)
+        if requirement not in listed
+        and not (requirement.operator == "NotIn" and requirement.key == term.differs_in)
     ]
     merged = dataclasses.replace(term, selector=Selector(tuple(listed)))
     return _without_own(merged, labels[CREATED_BY]) if CREATED_BY in labels else merged
-
-
-def _is_held(requirement: Requirement, differs_in: str) -> bool:
-    return requirement.operator == "NotIn" and requirement.key == differs_in
 
 
 def _merged_weighted(
@@ -216,23 +210,8 @@ def _merged_spread(constraint: SpreadConstraint, labels: Labels) -> SpreadConstr
 def _without_own(term: PodTerm, own: str) -> PodTerm:
     if term.selector is None or term.differs_in:
         return term
-    kept = tuple(
-        requirement
-        for requirement in term.selector.requirements
-        if not (
-            requirement.key == CREATED_BY
-            and requirement.operator == "NotIn"
-            and requirement.values == (own,)
-        )
-    )
+    differs = Requirement(CREATED_BY, "NotIn", (own,))
+    kept = tuple(x for x in term.selector.requirements if x != differs)
     if len(kept) == len(term.selector.requirements):
         return term
-    return PodTerm(
-        term.topology_key,
-        Selector(kept),
-        term.namespaces,
-        term.namespace_selector,
-        term.match_label_keys,
-        term.mismatch_label_keys,
-        CREATED_BY,
-    )
+    return dataclasses.replace(term, selector=Selector(kept), differs_in=CREATED_BY)

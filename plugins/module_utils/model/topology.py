@@ -44,8 +44,6 @@ class UndeclaredKey(ValueError):
             f"topology key '{key}' is not declared: add it to topology_keys or write the full"
             f" label key with its prefix{hint}"
         )
-        self.key = key
-        self.nearest = nearest
 
 
 @dataclass(frozen=True)

@@ -161,23 +161,15 @@ def written(snapshot: Snapshot, writes: t.Sequence[Write]) -> Snapshot:
 def touched(before: Snapshot, after: Snapshot) -> frozenset[Ref]:
     """The workloads whose templates differ between two snapshots."""
     previous = {workload.ref: workload.manifest for workload in before.workloads}
-    return frozenset(
-        workload.ref
-        for workload in after.workloads
-        if workload.manifest is not previous.get(workload.ref)
-        and (
-            workload.ref not in previous
-            or _template(workload) != _template_of(workload, previous[workload.ref])
-        )
-    )
-
-
-def _template(workload: Workload) -> JSON:
-    return _template_of(workload, workload.manifest)
-
-
-def _template_of(workload: Workload, manifest: t.Mapping[str, JSON]) -> JSON:
-    return workload.kind.template.read(manifest, None)
+    changed = set()
+    for workload in after.workloads:
+        manifest, template = previous.get(workload.ref), workload.kind.template
+        if workload.manifest is not manifest and (
+            manifest is None
+            or template.read(workload.manifest, None) != template.read(manifest, None)
+        ):
+            changed.add(workload.ref)
+    return frozenset(changed)
 
 
 def _patched(workload: Workload, writes: t.Sequence[Write] | None) -> Workload:
