@@ -21,13 +21,18 @@ from ..model.topology import Topology
 from ..model.write import Write, written
 from .affinity import contradiction_findings, required_affinity_findings
 from .capacity import domain_findings, spread_findings
-from .kubevirt import findings as kubevirt_findings
 from .lint_input import LintInput, lint_input_of
 from .node_keys import findings as node_key_findings
 from .node_terms import findings as node_term_findings
 from .selectors import findings as selector_findings
 from .server import invalid_template_findings, unsupported_field_findings
-from .workloads import count_findings, rollout_findings, too_many_terms, workload_findings
+from .workloads import (
+    count_findings,
+    migration_findings,
+    rollout_findings,
+    too_many_terms,
+    workload_findings,
+)
 
 _RANK = {"error": 0, "warning": 1, "info": 2}
 
@@ -68,7 +73,7 @@ RULE_CHECKS: tuple[Check, ...] = (
     required_affinity_findings,
     domain_findings,
     contradiction_findings,
-    kubevirt_findings,
+    migration_findings,
     spread_findings,
     rollout_findings,
     invalid_template_findings,

@@ -1,23 +1,186 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which workloads block their own rollout, bypass or copy rules, or are managed by GitOps?"""
+"""Which workloads cannot migrate or roll out, need a restart, bypass or copy rules, or are managed by GitOps?"""
 
 from __future__ import annotations
 
 import typing as t
 
+from ..compliance.declared import DeclaredReader
 from ..compliance.terms import Term, TermKind
+from ..kubevirt.moving import SPREAD_FIELD, lagging_fields
 from ..model.findings import Finding
 from ..model.kinds import POD_TEMPLATE_HASH
-from ..model.objects import Placement, Ref
+from ..model.objects import Placement, PodTerm, Ref, Requirement
+from ..model.placement_manifests import CREATED_BY
+from ..model.rendering import listed
 from ..model.rule import RuleId
 from ..model.snapshot import Workload, managed_by
+from ..model.topology import HOSTNAME
 from ..rules.ownership import (
     UnreadableAnnotation,
     invalid_rules_annotation,
     read_undo_record,
 )
-from .lint_input import LintedWorkload, LintInput
+from ..scheduler.labels import NAME_FIELD
+from .lint_input import LintedWorkload, LintInput, of_each_rule, without_node_terms
+
+_SPREADS = (TermKind.SPREAD, TermKind.PREFERRED_SPREAD)
+_NOT_RUNNING = ("", "Stopped", "Unknown")
+"""Values of a VM's status.printableStatus without a VMI, or of which that is not known (KubeVirt, api
+core/v1/types.go, VirtualMachinePrintableStatus). A paused VM has a VMI."""
+
+_IN_SERVICE = (
+    "Put the cordoned nodes back in service (playbook maintenance with placement_maintenance_state:"
+    " in_service, or kubectl uncordon)"
+)
+
+
+def migration_findings(lint_input: LintInput) -> t.Iterator[Finding]:
+    reader = DeclaredReader()
+    for subject in lint_input.subjects:
+        if not subject.is_vm:
+            continue
+        for term in subject.terms:
+            if term.kind is TermKind.ANTI_AFFINITY:
+                yield from _own_source(lint_input, subject, term)
+        yield from _pinned(subject)
+        if subject.ref.kind == "VirtualMachine":
+            yield from _restart(lint_input, subject, reader)
+
+
+def _own_source(lint_input: LintInput, subject: LintedWorkload, term: Term) -> t.Iterator[Finding]:
+    """During a migration the source pod still exists, with the labels of the target."""
+    if not lint_input.selects_itself(subject, term):
+        return
+    pod_term: PodTerm = term.source
+    domains = lint_input.eligible_domains(subject, pod_term.topology_key)
+    over = lint_input.over(term)
+    aside = CREATED_BY in pod_term.mismatch_label_keys or pod_term.differs_in == CREATED_BY
+    if aside or pod_term.topology_key == HOSTNAME or max(domains.values(), default=0) == 1:
+        yield from _all_taken(lint_input, subject, term, domains)
+        return
+    yield subject.finding(
+        term,
+        "blocks_live_migration",
+        "warning",
+        f"While a VM migrates, its own source pod matches the {term.kind} term over"
+        f" {over}, so no node with the same {over} is feasible for the target.",
+        f"Add mismatchLabelKeys: [{CREATED_BY}] to the term, as keep_apart does: a VM then has"
+        " anti-affinity to all others and not to itself.",
+    )
+
+
+def _all_taken(
+    lint_input: LintInput, subject: LintedWorkload, term: Term, inside: t.Mapping[str, int]
+) -> t.Iterator[Finding]:
+    """In a domain of one node, a migration needs another domain in which no VM of the group runs."""
+    group = lint_input.selected(subject, term) or ()
+    members = sum(member.replicas or 0 for member in group)
+    key = term.source.topology_key
+    if 1 == len(inside) == sum(inside.values()) < len(lint_input.nodes or ()):
+        yield _one_node(subject, "Only one node takes its pods")
+        return
+    domains = len(lint_input.shared_domains(subject, term, key))
+    if members < domains or not (single := [name for name, nodes in inside.items() if nodes == 1]):
+        return
+    room = lint_input.topology.counted(key, domains)
+    where = f"{'each of ' * (len(single) > 1)}{listed(sorted(single))}"
+    taken = (
+        f". Node affinity, taints or cordons leave only one node in {where}. While an instance runs in each of the"
+        f" {room}, an instance on such a node cannot be live-migrated, and"
+        " the node cannot be drained."
+    )
+    if key == HOSTNAME:
+        taken = (
+            ". While an instance runs on each of these, none can be live-migrated, and the nodes cannot be"
+            " drained."
+        )
+    cordoned = _cordoned(lint_input, subject, key, inside)
+    finding = subject.finding(
+        term,
+        "blocks_live_migration",
+        "warning",
+        f"The {term.kind} term over {lint_input.over(term)} selects {members} instances, and only {room} can run"
+        f" them{taken}" + (f" Cordoned: {listed(cordoned)}." if cordoned else ""),
+        f"{_IN_SERVICE if cordoned else 'Add a node'}, or make the term preferred.",
+    )
+    wider = lint_input.eligible_domains(without_node_terms(subject), key)
+    node_rules = [rule for rule, _parts in subject.node_rules()]
+    excluding = node_rules if any(wider.get(name, 0) > 1 for name in single) else []
+    yield from of_each_rule(finding, [subject.owner(term), *excluding])
+
+
+def _cordoned(
+    lint_input: LintInput, subject: LintedWorkload, key: str, inside: t.Mapping[str, int]
+) -> list[str]:
+    """The cordoned nodes that would give a domain a second node, or be a domain more."""
+    over, table = lint_input.topology.name_of(key), lint_input.table
+    values = {
+        name: table.labels[table.numbers[name]].get(key)
+        for name in table.names_of(lint_input.cordoned(subject))
+    }
+    return [
+        name if key == HOSTNAME else f"{name} ({over} {value})"
+        for name, value in values.items()
+        if value is not None and inside.get(value, 0) < 2
+    ]
+
+
+def _pinned(subject: LintedWorkload) -> t.Iterator[Finding]:
+    placement = subject.declared.placement
+    parts = [Requirement(key, "In", (value,)) for key, value in placement.node_selector]
+    if placement.node_terms and len(placement.node_terms) == 1:
+        parts += (*placement.node_terms[0].expressions, *placement.node_terms[0].fields)
+    if any(
+        part.key in (HOSTNAME, NAME_FIELD) and part.operator == "In" and len(part.values) == 1
+        for part in parts
+    ):
+        yield _one_node(subject, "Its node terms name a single node")
+
+
+def _one_node(subject: LintedWorkload, why: str) -> Finding:
+    return subject.finding(
+        None,
+        "blocks_live_migration",
+        "warning",
+        f"{why}, so a migration has no target and a drain of that node cannot end.",
+        "Use a label that several nodes have. To choose the target of one migration, set"
+        " spec.addedNodeSelector of the VirtualMachineInstanceMigration.",
+    )
+
+
+def _restart(
+    lint_input: LintInput, subject: LintedWorkload, reader: DeclaredReader
+) -> t.Iterator[Finding]:
+    declared = [term for term in subject.terms if term.kind in _SPREADS]
+    if subject.vmis and subject.workload is not None:
+        for vmi in subject.vmis:
+            if SPREAD_FIELD in lagging_fields(subject.workload, vmi, subject.spec):
+                running = reader.placement(vmi.spec)[1].terms
+                missing = next((term for term in declared if term not in running), None)
+                yield _restart_required(subject, missing)
+    elif lint_input.pods is None and declared and _may_run(subject):
+        yield _restart_required(subject, declared[0])
+
+
+def _restart_required(subject: LintedWorkload, term: Term | None) -> Finding:
+    return subject.finding(
+        term,
+        "restart_required",
+        "warning",
+        "KubeVirt does not copy topologySpreadConstraints to a running VMI. Until the VM is"
+        " restarted, no other change of its placement reaches the VMI either.",
+        "Restart the VM, or use keep_apart, which takes effect by live migration.",
+    )
+
+
+def _may_run(subject: LintedWorkload) -> bool:
+    """Whether a VM of which only the manifest or the rule is known may be running."""
+    if subject.workload is None:
+        return True
+    status = subject.workload.manifest.get("status") or {}
+    return status.get("printableStatus", "") not in _NOT_RUNNING
 
 
 def rollout_findings(lint_input: LintInput) -> t.Iterator[Finding]:
