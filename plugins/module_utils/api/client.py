@@ -166,7 +166,6 @@ class ApiClient:
         return client
 
     def get(self, path: str, *, accept: str = PLAIN) -> JSON:
-        """The object."""
         return self._json(ApiRequest("GET", path), None, accept=accept)
 
     def get_page(self, path: str, params: Params, *, accept: str = PLAIN) -> ListPage:

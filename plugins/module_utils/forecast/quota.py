@@ -48,19 +48,17 @@ class Quotas:
                     later[key][resource] -= not_counted
         return later
 
-    def refusal(self, pod: Pod, used: Used) -> str:
-        """Why a quota refuses one more pod; empty where none does."""
-        for quota in self._of.get(pod.namespace, ()):
+    def refusal(self, pod: Pod, used: Used) -> tuple[str, bool]:
+        """Why a quota refuses one more pod, or may refuse it, and whether that is certain; no text where
+        none does."""
+        quotas = self._of.get(pod.namespace, ())
+        for quota in quotas:
             if exceeded := quota.exceeded_by(pod, used[quota.namespace, quota.name]):
-                return f"{quota} allows {exceeded}"
-        return ""
-
-    def why_unknown(self, pod: Pod) -> str:
-        """Why it is not known whether a quota refuses one more pod; empty where it is known."""
-        for quota in self._of.get(pod.namespace, ()):
+                return f"{quota} allows {exceeded}", True
+        for quota in quotas:
             if why := quota.why_unknown(pod):
-                return f"{quota} may refuse its pod: {why}"
-        return ""
+                return f"{quota} may refuse its pod: {why}", False
+        return "", False
 
     def add(self, pod: Pod, used: Used) -> None:
         """Count `pod` as used."""
@@ -88,12 +86,11 @@ class Quotas:
             second = pod.reason == "migrate" and pod.replaces is not None
             if not pod.required or pod.pod.namespace not in self._of:
                 continue
-            if reason := self.refusal(pod.pod, used):
-                yield number, f"{SECOND_POD}, and {reason}" if second else reason, True
-                continue
-            if why := self.why_unknown(pod.pod):
-                yield number, why, False
-            if not second:
+            reason, certain = self.refusal(pod.pod, used)
+            if reason:
+                is_second = second and certain
+                yield number, f"{SECOND_POD}, and {reason}" if is_second else reason, certain
+            if not second and not certain:
                 self.add(pod.pod, used)
 
     def _sum(self, pods: t.Iterable[Pod]) -> Used:
@@ -172,23 +169,22 @@ class _Refusals:
         for pending in self._pending:
             if pending.reason in ("migrate", "replace") or pending.pod.uid in self._existing:
                 continue
-            if reason := self._quotas.refusal(pending.pod, used):
-                yield UnschedulableInstance(
-                    pending.instance, pending.workload, reason, certain=False
-                )
+            reason, certain = self._quotas.refusal(pending.pod, used)
+            if certain:
+                yield UnschedulableInstance(pending.instance, pending.workload, reason, False)
                 continue
             self._quotas.add(pending.pod, used)
-            if why := self._quotas.why_unknown(pending.pod):
-                self.unknown[pending.instance] = why
+            if reason:
+                self.unknown[pending.instance] = reason
 
     def _migration(
         self, instance: Ref, workload: Ref | None, pod: Pod, node: str
     ) -> t.Iterator[NotMigratableInstance]:
-        if reason := self._quotas.refusal(pod, self._used):
-            reason = f"{SECOND_POD}, and {reason}"
-            yield NotMigratableInstance(instance, workload, node, reason)
-        elif why := self._quotas.why_unknown(pod):
-            self.unknown[instance] = why
+        reason, certain = self._quotas.refusal(pod, self._used)
+        if certain:
+            yield NotMigratableInstance(instance, workload, node, f"{SECOND_POD}, and {reason}")
+        elif reason:
+            self.unknown[instance] = reason
 
 
 SECOND_POD = "its live migration needs a second pod"

@@ -314,7 +314,6 @@ class PlacementSimulation:
         return self._ended_present and self._phase[m] < pod.last and not waits
 
     def step(self, number: int, node: str) -> None:
-        """One step of a sequence."""
         if node:
             self.place(number, node)
         else:

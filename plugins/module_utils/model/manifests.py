@@ -99,7 +99,6 @@ def workload_from_manifest(kind: str, manifest: t.Mapping[str, JSON]) -> Workloa
 
 
 def vmi_from_manifest(manifest: t.Mapping[str, JSON]) -> Vmi:
-    """A VirtualMachineInstance (kubevirt.io/v1)."""
     metadata = manifest["metadata"]
     spec = manifest.get("spec") or {}
     status = manifest.get("status") or {}
@@ -223,7 +222,6 @@ def node_from_manifest(manifest: t.Mapping[str, JSON]) -> Node:
 
 
 def namespace_from_manifest(manifest: t.Mapping[str, JSON]) -> Namespace:
-    """A namespace."""
     metadata = manifest["metadata"]
     return Namespace(metadata["name"], metadata.get("labels") or {})
 

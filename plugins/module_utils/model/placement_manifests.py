@@ -71,7 +71,6 @@ def placement_of_owner(spec: Object, own: str) -> tuple[Placement, int]:
 
 
 def spread_from_json(constraint: Object) -> SpreadConstraint:
-    """One topologySpreadConstraint."""
     return SpreadConstraint(
         topology_key=constraint.get("topologyKey") or "",
         max_skew=constraint.get("maxSkew", 0),

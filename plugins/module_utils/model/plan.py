@@ -116,7 +116,6 @@ def move_as_json(move: Move) -> dict[str, JSON]:
 
 
 def skipped_as_json(skipped: SkippedInstance) -> dict[str, JSON]:
-    """An instance that does not move."""
     return move_record(
         skipped.workload, skipped.instance, skipped.uid, skipped.reason, from_node=skipped.node
     )

@@ -105,15 +105,8 @@ class Workload:
     def condition(self, kind: str, status: str = "True") -> t.Mapping[str, JSON] | None:
         """The condition `kind` of the object's status, where it has that status."""
         conditions = (self.manifest.get("status") or {}).get("conditions") or ()
-        key = (kind, status)
-        return next(
-            (
-                condition
-                for condition in conditions
-                if (condition.get("type"), condition.get("status")) == key
-            ),
-            None,
-        )
+        chosen = (x for x in conditions if (x.get("type"), x.get("status")) == (kind, status))
+        return next(chosen, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,14 +250,10 @@ class Snapshot:
 
     def why_unreadable(self, resource: str, namespace: str) -> Unreadable | None:
         """Why a list of the namespace could not be read; None if it was. `resource` is a plural."""
-        return next(
-            (
-                gap
-                for gap in self.unreadable
-                if gap.resource == resource and gap.namespace in ("", namespace)
-            ),
-            None,
-        )
+        for gap in self.unreadable:
+            if gap.resource == resource and gap.namespace in ("", namespace):
+                return gap
+        return None
 
 
 _TOOL_ANNOTATIONS: t.Mapping[str, str] = {

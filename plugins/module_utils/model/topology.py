@@ -8,6 +8,7 @@ import typing as t
 from dataclasses import dataclass
 
 from .findings import near_names
+from .rendering import plural
 
 ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
@@ -74,7 +75,7 @@ class Topology:
 
     def counted(self, key: str, count: int) -> str:
         """`3 zones`, `1 node`, `2 values of example.com/rack`: for messages."""
-        name, plural = self.name_of(key), "s" if count != 1 else ""
+        name = self.name_of(key)
         if name in ("region", "zone", "node"):
-            return f"{count} {name}{plural}"
-        return f"{count} value{plural} of {name}"
+            return plural(count, name)
+        return f"{plural(count, 'value')} of {name}"
