@@ -200,7 +200,7 @@ class _WrittenTemplates:
             template = expanded or workload.template
             pod = launcher_pod(vmi, self._after.platform, template, devices)
             self._vmis.append(vmi)
-            self._pods.append(self._evictions.names.unused(pod, pod.name))
+            self._pods.append(self._evictions.named(pod, pod.name))
         rolling = rolls_itself(workload) and not workload.kind.virtual_machines
         for instance in running:
             old = instance.pod
@@ -310,7 +310,7 @@ def _with_more(
             kind = "ReplicaSet" if workload.ref.kind == DEPLOYMENT.name else workload.ref.kind
             controllers[owner] = workload.ref
             pod = controlled_pod(workload, name, owner, kind)
-        pods.append(evictions.names.unused(pod, name))
+        pods.append(evictions.named(pod, name))
     return replace(
         snapshot,
         pods=(*snapshot.pods, *pods),

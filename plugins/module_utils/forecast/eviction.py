@@ -12,6 +12,7 @@ from __future__ import annotations
 import enum
 import typing as t
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ..compliance.declared import DeclaredReader
 from ..compliance.drift import TemplateMatcher
@@ -91,29 +92,11 @@ class EvictedInstance:
         return "migrate" if self.outcome is DrainOutcome.MIGRATES and not ends else "recreate"
 
 
-class PodNames:
-    """Names for pods that do not exist yet. They are unique in the snapshot, and nothing reads them:
-    which pod is replaced stands in PendingPod.replaces."""
-
-    def __init__(self, pods: t.Iterable[Pod]) -> None:
-        self._pods = pods
-        self._taken: set[tuple[str, str]] | None = None
-
-    def unused(self, pod: Pod, name: str) -> Pod:
-        """`pod` with this name, or with a longer one where a pod of its namespace has that name."""
-        if self._taken is None:
-            self._taken = {(occupant.namespace, occupant.name) for occupant in self._pods}
-        while (pod.namespace, name) in self._taken:
-            name += NEXT
-        self._taken.add((pod.namespace, name))
-        return replace(pod, name=name)
-
-
 class Evictions:
     """Answers for the instances of one snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.names = PodNames(snapshot.pods)
+        self._pods = snapshot.pods
         self._platform = snapshot.platform
         self._not_ready = snapshot.not_ready_nodes
         self._workloads = {workload.ref: workload for workload in snapshot.workloads}
@@ -128,6 +111,18 @@ class Evictions:
             pod.owner.uid for pod in snapshot.terminating_pods if pod.owner is not None
         }
         """VMIs of which a pod is still on their previous node."""
+
+    @cached_property
+    def _taken_names(self) -> set[tuple[str, str]]:
+        return {(pod.namespace, pod.name) for pod in self._pods}
+
+    def named(self, pod: Pod, name: str) -> Pod:
+        """A pod that does not exist yet, with this name, or with a longer one where a pod of its namespace
+        has that name. Nothing reads it: which pod is replaced stands in PendingPod.replaces."""
+        while (pod.namespace, name) in self._taken_names:
+            name += NEXT
+        self._taken_names.add((pod.namespace, name))
+        return replace(pod, name=name)
 
     def of(self, instance: Instance, event: NodeEvent) -> EvictedInstance:
         """What happens to an instance that has a pod on a node that is lost."""
@@ -176,7 +171,7 @@ class Evictions:
                 created = replace(created, placement=pod.placement)
         if name:
             return replace(created, name=name)
-        return self.names.unused(created, f"{pod.name}{NEXT}")
+        return self.named(created, f"{pod.name}{NEXT}")
 
     def restarted(self, pod: Pod, vmi: Vmi, workload: Workload | None) -> tuple[Pod, str]:
         """The launcher pod of the VMI that comes after `vmi`, and why it may be another; empty where it is
@@ -185,7 +180,7 @@ class Evictions:
         uid = next_uid(vmi.uid)
         changed = self.changed_by_restart(vmi, workload)
         if changed.pod is not None:
-            return self.names.unused(changed.pod, f"{pod.name}{NEXT}"), changed.reason
+            return self.named(changed.pod, f"{pod.name}{NEXT}"), changed.reason
         labels = {**pod.labels, CREATED_BY: uid} if CREATED_BY in pod.labels else pod.labels
         created = self.recreated(replace(pod, labels=labels), workload, vmi=vmi)
         owner = created.owner._replace(uid=uid) if created.owner is not None else None
@@ -215,12 +210,12 @@ class Evictions:
             and vmi.uid not in self._just_moved
         ):
             placement = self._with_source_cpu(pod, vmi)
-            return self.names.unused(replace(pod, uid="", placement=placement, **_FRESH), name)
+            return self.named(replace(pod, uid="", placement=placement, **_FRESH), name)
         placement = self._reader.of_vmi(vmi)
         if workload is not None and propagating(workload, vmi, self._platform):
             placement = self._reader.declared(workload).placement
         target = migration_target_pod(pod, vmi, placement, self._nodes.get(pod.node_name))
-        return self.names.unused(replace(target, **_FRESH), name)
+        return self.named(replace(target, **_FRESH), name)
 
     def migrated(self, target: Pod, vmi: Vmi) -> tuple[Pod, str]:
         """`changed_by_migration`. A volume that only some nodes reach is attached once the target has a node,

@@ -141,13 +141,7 @@ def remove_one(owners: t.Collection[str]) -> str:
     return f"Remove one of the two {noun}, or make it preferred."
 
 
-def contradiction_findings(lint_input: LintInput) -> t.Iterator[Finding]:
-    yield from _anti_affinity_among_followers(lint_input)
-    yield from _affinity_and_anti_affinity_to_same_vms(lint_input)
-    yield from _anti_affinity_of_leader(lint_input)
-
-
-def _anti_affinity_among_followers(lint_input: LintInput) -> t.Iterator[Finding]:
+def anti_affinity_among_followers(lint_input: LintInput) -> t.Iterator[Finding]:
     """A VM that has affinity to the same leader as another VM, and anti-affinity with that VM or
     with the leader."""
     leaders = {subject.ref: _leaders(lint_input, subject) for subject in lint_input.all_subjects}
@@ -174,14 +168,16 @@ def _anti_affinity_among_followers(lint_input: LintInput) -> t.Iterator[Finding]
                     )
 
 
-def _affinity_and_anti_affinity_to_same_vms(lint_input: LintInput) -> t.Iterator[Finding]:
+def affinity_and_anti_affinity_to_same_vms(lint_input: LintInput) -> t.Iterator[Finding]:
     """A VM that has affinity to the VMs of its group and anti-affinity with each of them. The first
     of them may run alone (the scheduler admits a first pod that its own term selects), so two that
     are to run are one too many."""
     cache: dict[t.Hashable, _Refs | None] = {}
     for subject in lint_input.subjects:
         for near in subject.terms if _is_vm(subject) and to_run(subject) else ():
-            group = _group(lint_input, subject, near)
+            if near.kind is not TermKind.AFFINITY or not lint_input.selects_itself(subject, near):
+                continue
+            group = lint_input.selected(subject, near) or ()
             for term in _clashing(subject, near) if len(group) > 1 else ():
                 away = lint_input.selected(subject, term) or ()
                 cache_key = id(group), id(away)
@@ -195,7 +191,7 @@ def _affinity_and_anti_affinity_to_same_vms(lint_input: LintInput) -> t.Iterator
                     yield from _contradiction(lint_input, subject, selected, (term, "the same"))
 
 
-def _anti_affinity_of_leader(lint_input: LintInput) -> t.Iterator[Finding]:
+def anti_affinity_of_leader(lint_input: LintInput) -> t.Iterator[Finding]:
     """A VM that has affinity to another VM, which has anti-affinity to it."""
     by_ref = {subject.ref: subject for subject in lint_input.all_subjects}
     checked = {subject.ref for subject in lint_input.subjects}
@@ -220,15 +216,6 @@ def _anti_affinity_of_leader(lint_input: LintInput) -> t.Iterator[Finding]:
                         near, "unsatisfiable", "error", why, remove_one(owners)
                     )
                     yield from of_each_rule(finding, owners)
-
-
-def _group(
-    lint_input: LintInput, subject: LintedWorkload, near: Term
-) -> tuple[LintedWorkload, ...]:
-    """The workloads that a required affinity term of a subject selects, if the subject is one of
-    them; else empty."""
-    itself = near.kind is TermKind.AFFINITY and lint_input.selects_itself(subject, near)
-    return lint_input.selected(subject, near) or () if itself else ()
 
 
 def _covers(

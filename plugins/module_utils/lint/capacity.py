@@ -13,7 +13,7 @@ from dataclasses import replace
 from ..compliance.terms import Term, TermKind
 from ..model.findings import Finding, rules_text
 from ..model.kinds import POD_TEMPLATE_HASH
-from ..model.objects import PodTerm, Ref
+from ..model.objects import Ref
 from ..model.placement_manifests import CREATED_BY
 from ..model.rendering import listed
 from .lint_input import LintedWorkload, LintInput, of_each_rule, without_node_terms
@@ -157,7 +157,10 @@ def _groups_apart(lint_input: LintInput) -> t.Iterator[Group]:
             pod_term = term.source
             if (
                 term.kind is TermKind.ANTI_AFFINITY
-                and _separates_all(pod_term)
+                # Any two instances are apart, whatever their other labels are, or any two pods of one
+                # revision, which all instances have after a rollout.
+                and {POD_TEMPLATE_HASH}.issuperset(pod_term.match_label_keys)
+                and {CREATED_BY}.issuperset(pod_term.mismatch_label_keys)
                 and not subject.owned
             ):
                 key = (
@@ -175,13 +178,6 @@ def _groups_apart(lint_input: LintInput) -> t.Iterator[Group]:
         group = [(subject, term) for subject, term in members if subject.ref in chosen]
         if len(group) > 1 or any((subject.replicas or 0) > 1 for subject, _term in group):
             yield group
-
-
-def _separates_all(term: PodTerm) -> bool:
-    """Whether a term keeps apart any two instances that it selects, whatever their other labels are,
-    or any two pods of one revision, which all instances have after a rollout."""
-    separated = set(term.match_label_keys) <= {POD_TEMPLATE_HASH}
-    return separated and set(term.mismatch_label_keys) <= {CREATED_BY}
 
 
 def to_run(subject: LintedWorkload) -> int:

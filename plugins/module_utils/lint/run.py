@@ -19,7 +19,12 @@ from ..model.rule import Rule
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..model.write import Write, written
-from .affinity import contradiction_findings, required_affinity_findings
+from .affinity import (
+    affinity_and_anti_affinity_to_same_vms,
+    anti_affinity_among_followers,
+    anti_affinity_of_leader,
+    required_affinity_findings,
+)
 from .capacity import domain_findings, spread_findings
 from .lint_input import LintInput, lint_input_of
 from .node_keys import findings as node_key_findings
@@ -72,7 +77,9 @@ RULE_CHECKS: tuple[Check, ...] = (
     node_term_findings,
     required_affinity_findings,
     domain_findings,
-    contradiction_findings,
+    anti_affinity_among_followers,
+    affinity_and_anti_affinity_to_same_vms,
+    anti_affinity_of_leader,
     migration_findings,
     spread_findings,
     rollout_findings,
