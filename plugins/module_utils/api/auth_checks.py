@@ -73,7 +73,9 @@ def check_before(options: Options) -> None:
             check_file(given.by, str(given.value))
     kubeconfig = given_as(options, "kubeconfig")
     if kubeconfig and isinstance(kubeconfig.value, str):
-        _check_kubeconfig(kubeconfig)
+        paths = paths_of(kubeconfig.value)
+        for path in [path for path in paths if os.path.exists(path)] or paths:
+            check_file(kubeconfig.by, path)  # one of several files is enough, as it is for kubectl
     host = given_as(options, "host")
     if host and enough_without_kubeconfig(options):
         _check_passed_over(host, kubeconfig, given_as(options, "context"))
@@ -141,14 +143,6 @@ def _check_passed_over(host: Given, kubeconfig: Given | None, context: Given | N
             f"{given.by} is given and would be ignored, since {host.by} ({cut(str(host.value))}) and"
             f" its credentials take its place: nothing was done; leave out {given.by} or {host.by}"
         )
-
-
-def _check_kubeconfig(kubeconfig: Given) -> None:
-    """One of several files is enough, as it is for kubectl."""
-    paths = paths_of(kubeconfig.value)
-    there = [path for path in paths if os.path.exists(path)]
-    for path in there or paths:
-        check_file(kubeconfig.by, path)
 
 
 def paths_of(text: str) -> tuple[str, ...]:

@@ -351,7 +351,11 @@ def from_answer(
     """The error that an answer with a status of 300 or more stands for."""
     status_object = _status_object(body)
     causes = _causes(status_object.get("details"))
-    error = _BY_STATUS.get(status) or _by_class(status)
+    error = _BY_STATUS.get(status, ServerFault if status >= 500 else ApiError)
+    if (
+        status < 400
+    ):  # not followed: an API server sends no redirect, a login page in front of it does
+        error = BadAnswer
     if error is Invalid and request.content_type == JSON_PATCH and not causes:
         # The server answers a patch that cannot be applied with 422 and names no field; a
         # validation error always has causes (apiserver endpoints/handlers/patch.go).
@@ -376,11 +380,6 @@ def _causes(details: object) -> tuple[Cause, ...]:
         for cause in (listed if isinstance(listed, list) else ())
         if isinstance(cause, dict)
     )
-
-
-def _by_class(status: int) -> type[ApiError]:
-    """A redirect is not followed: an API server sends none, a login page in front of it does."""
-    return BadAnswer if status < 400 else ServerFault if status >= 500 else ApiError
 
 
 def _status_object(body: bytes) -> dict[str, t.Any]:

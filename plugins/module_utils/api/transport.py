@@ -21,10 +21,6 @@ from dataclasses import dataclass
 
 from .errors import AnswerLost, ApiRequest, NoConfiguration, Unreachable, Untrusted
 
-if t.TYPE_CHECKING:
-    import ssl
-
-
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -256,7 +252,10 @@ class Transport:
         body = b"".join(chunks)
         read = len(body)
         if response.headers.get("Content-Encoding") == "gzip":
-            body = _unzipped(request, body)
+            try:
+                body = zlib.decompress(body, wbits=16 + zlib.MAX_WBITS)
+            except zlib.error as error:
+                raise AnswerLost(request, f"the answer is no gzip: {error}") from error
         return Response(response.status, response.headers, body, read)
 
     def start(
@@ -302,35 +301,25 @@ class Transport:
             )
 
 
-def _unzipped(request: ApiRequest, body: bytes) -> bytes:
-    try:
-        return zlib.decompress(body, wbits=16 + zlib.MAX_WBITS)
-    except zlib.error as error:
-        raise AnswerLost(request, f"the answer is no gzip: {error}") from error
-
-
 @contextlib.contextmanager
 def _classify_errors(request: ApiRequest) -> t.Iterator[None]:
     """Turns what urllib3 raises into Unreachable (nothing was sent) or AnswerLost."""
+    import ssl
+
     import urllib3.exceptions as seen
 
     try:
         yield
     except (seen.HTTPError, OSError) as error:
         text = _first_line(error)
-        if certificate := _certificate_fault(error):
+        refused = (x for x in error.args if isinstance(x, ssl.SSLCertVerificationError))
+        if certificate := next(refused, None):
             raise Untrusted(request, text, code=certificate.verify_code) from error
         if isinstance(error, seen.LocationValueError):
             raise Unreachable(request, text, final=True) from error
         if isinstance(error, (seen.NewConnectionError, seen.ConnectTimeoutError, seen.ProxyError)):
             raise Unreachable(request, text) from error
         raise AnswerLost(request, text) from error
-
-
-def _certificate_fault(error: BaseException) -> ssl.SSLCertVerificationError | None:
-    import ssl
-
-    return next((arg for arg in error.args if isinstance(arg, ssl.SSLCertVerificationError)), None)
 
 
 def _first_line(error: BaseException) -> str:

@@ -8,12 +8,11 @@ placement sequence, then all sequences within a limit. An answer never claims mo
 
 from __future__ import annotations
 
-import enum
 import math
 import typing as t
 from dataclasses import dataclass
 
-from ..model.rendering import listed
+from ..model.rendering import TextEnum, listed
 from .bounds import WorstCase, reachable_nodes
 from .infeasibility import Proof, examine
 from .search import LIMIT, BestAndWorst, greedy_placement, placed, search_all
@@ -28,7 +27,7 @@ NOT_ALL_TRIED = (
 )
 
 
-class ForecastResult(str, enum.Enum):
+class ForecastResult(TextEnum):
     """GUARANTEED: every placement sequence places all required pods. POSSIBLE: one sequence does, and it is
     not shown that every one does. IMPOSSIBLE: none does. UNKNOWN: none of these could be shown."""
 
@@ -36,9 +35,6 @@ class ForecastResult(str, enum.Enum):
     POSSIBLE = "possible"
     UNKNOWN = "unknown"
     IMPOSSIBLE = "impossible"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 WORSE: t.Final = tuple(ForecastResult)

@@ -44,13 +44,14 @@ _RANK = {"error": 0, "warning": 1, "info": 2}
 
 def merged(findings: t.Iterable[Finding]) -> tuple[Finding, ...]:
     """The same findings about different objects as one finding, the worst first."""
-    alike: dict[tuple[str, ...], dict[Ref, None]] = {}
-    first: dict[tuple[str, ...], Finding] = {}
+    alike: dict[tuple[str, ...], list[Finding]] = {}
     for finding in findings:
         key = (finding.name, finding.severity, finding.why, finding.advice, finding.rule)
-        first.setdefault(key, finding)
-        alike.setdefault(key, {}).update(dict.fromkeys(finding.objects))
-    together = (replace(first[key], objects=tuple(sorted(refs))) for key, refs in alike.items())
+        alike.setdefault(key, []).append(finding)
+    together = (
+        replace(same[0], objects=tuple(sorted({ref for x in same for ref in x.objects})))
+        for same in alike.values()
+    )
     return tuple(sorted(together, key=lambda x: (_RANK[x.severity], x.name, x.rule, x.why)))
 
 

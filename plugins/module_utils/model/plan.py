@@ -4,15 +4,14 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 
 from .json_pointer import JSON
 from .objects import Ref
-from .rendering import one_line
+from .rendering import TextEnum, one_line
 
 
-class Method(str, enum.Enum):
+class Method(TextEnum):
     """How an instance moves.
 
     migrate: same VMI. restart: new VMI of a VirtualMachine. recreate: the VMI is deleted or the
@@ -25,9 +24,6 @@ class Method(str, enum.Enum):
     RECREATE = "recreate"
     EVICT = "evict"
     STOP = "stop"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 WITHOUT_SUCCESSOR = (Method.EVICT, Method.STOP)

@@ -11,6 +11,13 @@ import typing as t
 from .json_pointer import JSON
 
 
+class TextEnum(str, enum.Enum):
+    """An enum of texts, each written as it is."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
 def as_json(value: t.Any) -> JSON:
     """A frozen dataclass or a named tuple as a dict of its fields, another tuple as a list, a member of an enum as
     its text. Each text is one printable line."""

@@ -4,15 +4,15 @@
 
 from __future__ import annotations
 
-import enum
 import typing as t
 from dataclasses import dataclass, field
 
 from .objects import Ref
+from .rendering import TextEnum
 from .snapshot import Unreadable
 
 
-class Verdict(str, enum.Enum):
+class Verdict(TextEnum):
     """From best to worst. The verdict of an instance is the worst of its rules.
 
     satisfied: the rule holds where the instance runs, and is enforced. preference_not_met: a preferred
@@ -27,9 +27,6 @@ class Verdict(str, enum.Enum):
     PENDING = "pending"
     UNKNOWN = "unknown"
     VIOLATED = "violated"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, slots=True)
