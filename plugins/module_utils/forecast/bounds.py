@@ -60,6 +60,15 @@ def reachable_nodes(simulation: PlacementSimulation) -> list[NodeSet]:
             index.place(pod, node)
 
 
+def competing_pods(simulation: PlacementSimulation) -> tuple[PendingPod, ...]:
+    """The required pods, and other pending pods that could take a node from them: those that have a
+    reachable node."""
+    if all(pending.required for pending in simulation.pending):
+        return simulation.pending
+    nodes_of = zip(simulation.pending, reachable_nodes(simulation), strict=True)
+    return tuple(pending for pending, nodes in nodes_of if nodes or pending.required)
+
+
 def _reachable(
     simulation: PlacementSimulation,
     pending: PendingPod,

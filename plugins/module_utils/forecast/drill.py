@@ -22,7 +22,7 @@ from ..scheduler.framework import pod_key
 from ..scheduler.node_state import untolerated
 from ..scheduler.nodes import NodeSet
 from ..view.view import ClusterView
-from .bounds import reachable_nodes
+from .bounds import competing_pods
 from .decide import (
     NOT_ALL_TRIED,
     WORSE,
@@ -209,12 +209,7 @@ class _Drills:
         waiting = [pending for pending in self.waiting if pending.uid not in evicted]
         if not loss.pending or not waiting:
             return simulation_of(loss.pending)
-        pending = [*loss.pending, *waiting]
-        reachable = reachable_nodes(simulation_of(pending))
-        kept = zip(pending, reachable, strict=True)
-        return simulation_of(
-            [pending_pod for pending_pod, open_to in kept if open_to or pending_pod.required]
-        )
+        return simulation_of(competing_pods(simulation_of([*loss.pending, *waiting])))
 
     @contextlib.contextmanager
     def _taken_out(self, loss: _LostDomain, left_over: t.Sequence[Pod]) -> t.Iterator[None]:

@@ -206,7 +206,8 @@ class ProofWords:
 
     def _apart(self, proof: Proof) -> str:
         name, count = self._topology.name_of(proof.key), len(proof.pods)
-        needed = f"a {name} of its own" if count == 1 else f"{count} different {_domains(name)}"
+        domains = f"domains of {name}" if "/" in name else f"{name}s"  # a label key has no plural
+        needed = f"a {name} of its own" if count == 1 else f"{count} different {domains}"
         feasible = f"only {len(proof.room)} ({listed(proof.room)})" if proof.room else "none"
         return (
             f"{self._pods(proof)} {_verb(proof, 'need')} {needed} (anti-affinity), and {feasible}"
@@ -249,8 +250,3 @@ def _verb(proof: Proof, plural_form: str) -> str:
     if len(proof.pods) > 1:
         return plural_form
     return "has" if plural_form == "have" else f"{plural_form}s"
-
-
-def _domains(name: str) -> str:
-    """The plural of a topology name; a label key has none."""
-    return f"domains of {name}" if "/" in name else f"{name}s"

@@ -24,7 +24,7 @@ from ..model.snapshot import Snapshot, Unreadable, unreadable_texts
 from ..model.topology import Topology
 from ..scheduler.index import Index
 from ..view.view import ClusterView
-from .bounds import reachable_nodes
+from .bounds import competing_pods
 from .change import ChangedCluster, Scale, expanded_template, surplus_is_free
 from .decide import (
     NOT_ALL_TRIED,
@@ -155,7 +155,8 @@ class _Forecaster:
         self.changed = ChangedVms(self.view, change.affected, evicted, topology)
         self.plan = self.changed.plan
         self.index = self.view.index_with(self.changed.pods())
-        self.pending = self._competing()
+        self.pending = change.pending
+        self.pending = competing_pods(self._simulation())
 
     @cached_property
     def _evictions(self) -> Evictions:
@@ -234,18 +235,6 @@ class _Forecaster:
                 why = changed.reason or ("its template was changed" if changed.pod else "")
             if why:
                 yield f"{ref} {ESTIMATED}: {why}"
-
-    def _competing(self) -> tuple[PendingPod, ...]:
-        """The required pods, and other pending pods that could take a node from them: those that have a
-        reachable node."""
-        all_pending = self.change.pending
-        if all(pending.required for pending in all_pending):
-            return all_pending
-        simulation = PlacementSimulation(
-            self.index, all_pending, ended=self.change.after.terminating_pods
-        )
-        nodes_of = zip(all_pending, reachable_nodes(simulation), strict=True)
-        return tuple(pending for pending, nodes in nodes_of if nodes or pending.required)
 
     def _simulation(self, index: Index | None = None) -> PlacementSimulation:
         ended = self.change.after.terminating_pods

@@ -276,19 +276,16 @@ def _cliques(
     # Equal terms, one with mismatchLabelKeys and one without, are one clique.
     cliques: dict[tuple[str, tuple[int, ...]], None] = {}
     for (key, _match, label), members in groups.items():
-        distinct = _distinct(simulation, members, label) if label else list(members)
+        distinct = list(members)
+        if label:  # only pods that differ in it keep apart: one for each value
+            first: dict[str | None, int] = {}
+            for n in members:
+                first.setdefault(simulation.pending[n].pod.labels.get(label), n)
+            first.pop(None, None)
+            distinct = list(first.values())
         if len(distinct) > 1:
             cliques[key, tuple(distinct)] = None
     yield from cliques
-
-
-def _distinct(simulation: PlacementSimulation, members: t.Iterable[int], label: str) -> list[int]:
-    """One for each value of a label that only pods which differ in it keep apart by."""
-    first: dict[str | None, int] = {}
-    for n in members:
-        first.setdefault(simulation.pending[n].pod.labels.get(label), n)
-    first.pop(None, None)
-    return list(first.values())
 
 
 def _resource_proofs(
