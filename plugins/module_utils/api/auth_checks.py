@@ -84,7 +84,8 @@ def check_before(options: Options) -> None:
 def enough_without_kubeconfig(options: Options) -> bool:
     """A host and credentials for it, none of them empty: then no kubeconfig is read."""
     return any(
-        all(_says(options, name) for name in ("host", *names)) for names in _CREDENTIAL_OPTIONS
+        all((given := given_as(options, name)) and given.value for name in ("host", *names))
+        for names in _CREDENTIAL_OPTIONS
     )
 
 
@@ -124,11 +125,6 @@ def given_as(options: Options, name: str) -> Given | None:
         if os.environ.get(variable):
             return Given(os.environ[variable], variable)
     return None
-
-
-def _says(options: Options, name: str) -> bool:
-    given = given_as(options, name)
-    return given is not None and bool(given.value)
 
 
 def _check_passed_over(host: Given, kubeconfig: Given | None, context: Given | None) -> None:

@@ -149,10 +149,10 @@ def _pending(
         else:
             workload = pod_workload(pod, after.controllers)
         if old is not None and reason == "surge" and workload is not None:
-            frees_room = view.workloads[workload].rollout_room.unavailable != 0
-            reason = "replace" if frees_room else "surge"
-            if pod_key(old) not in running:
-                reason = "recreate"
+            reason = "recreate"
+            if pod_key(old) in running:
+                room = view.workloads[workload].rollout_room
+                reason = "surge" if room.unavailable == 0 else "replace"
         required = pod_key(pod) not in waited or workload in concerned
         if required or not pod.gated:
             pending_pods.append(PendingPod(pod, old, reason, required, workload, vmi))

@@ -145,15 +145,12 @@ class ChangedVms:
             answer, why = ForecastResult.UNKNOWN, OBSTACLE_ENDS
         if answer is ForecastResult.UNKNOWN:
             return ChangedVmsResult(answer, (*reasons, why))
-        advice = remediation(refs, rollout=False, mutual=self._any_mutual())
-        deadlock = Deadlock(refs, why, advice)
-        return ChangedVmsResult(answer, (why, *reasons), deadlock)
-
-    def _any_mutual(self) -> bool:
-        """Whether two of the skipped VMs have required affinity to each other."""
         dependencies = ClusterSimulation.of(self.after, self.candidates).dependencies
         pairs = itertools.combinations([left.uid for left in self.plan.skipped], 2)
-        return any(dependencies.require_each_other(one, other) for one, other in pairs)
+        mutual = any(dependencies.require_each_other(one, other) for one, other in pairs)
+        advice = remediation(refs, rollout=False, mutual=mutual)
+        deadlock = Deadlock(refs, why, advice)
+        return ChangedVmsResult(answer, (why, *reasons), deadlock)
 
     def satisfied_with(
         self, leaving: t.Iterable[str], coming: t.Iterable[tuple[Pod, str]], also: t.Iterable[str]

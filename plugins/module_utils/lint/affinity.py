@@ -90,12 +90,17 @@ def _mutual(
     group = listed(list(map(str, first)), count=others + 1)
     reason = f"{group} need one another" if others else "its replicas need one another"
     if subject.is_vm and _one_node_each(lint_input, term.source.topology_key):
+        kind = "" if first[0].kind == VIRTUAL_MACHINE.name else f"kind: {first[0].kind}, "
+        follow_one = (
+            f"Let the others follow one of them (keep_together: {{topology_key: {over}, with: {{{kind}name:"
+            f" {first[0].name}}}}}), or make the term preferred."
+        )
         yield subject.finding(
             term,
             "mutual_affinity",
             "error",
             f"The VMs can never be live-migrated: they must share a node, since {reason}.",
-            _follow_one(over, first[0]) if others else "Make the term preferred.",
+            follow_one if others else "Make the term preferred.",
         )
     elif not itself:
         yield subject.finding(
@@ -113,14 +118,6 @@ def _mutual(
             f"The VMs can never be live-migrated to another {over}, since {reason}.",
             "Make the term preferred, or let the others follow one workload.",
         )
-
-
-def _follow_one(over: str, leader: Ref) -> str:
-    of_kind = "" if leader.kind == VIRTUAL_MACHINE.name else f"kind: {leader.kind}, "
-    return (
-        f"Let the others follow one of them (keep_together: {{topology_key: {over}, with: {{{of_kind}name:"
-        f" {leader.name}}}}}), or make the term preferred."
-    )
 
 
 def _one_node_each(lint_input: LintInput, key: str) -> bool:

@@ -96,7 +96,10 @@ def merge_match_label_keys(placement: Placement, labels: Labels) -> Placement:
         anti_affinity=tuple(_merged(term, labels) for term in placement.anti_affinity),
         preferred_affinity=_merged_weighted(placement.preferred_affinity, labels),
         preferred_anti_affinity=_merged_weighted(placement.preferred_anti_affinity, labels),
-        spread=tuple(_merged_spread(constraint, labels) for constraint in placement.spread),
+        spread=tuple(
+            dataclasses.replace(x, selector=with_own_values(x.selector, x.match_label_keys, labels))
+            for x in placement.spread
+        ),
     )
 
 
@@ -199,11 +202,6 @@ def _merged_weighted(
     terms: tuple[tuple[int, PodTerm], ...], labels: Labels
 ) -> tuple[tuple[int, PodTerm], ...]:
     return tuple((weight, _merged(term, labels)) for weight, term in terms)
-
-
-def _merged_spread(constraint: SpreadConstraint, labels: Labels) -> SpreadConstraint:
-    selector = with_own_values(constraint.selector, constraint.match_label_keys, labels)
-    return dataclasses.replace(constraint, selector=selector)
 
 
 def _without_own(term: PodTerm, own: str) -> PodTerm:
