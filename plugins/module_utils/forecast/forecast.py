@@ -343,8 +343,8 @@ class _Forecaster:
         if sequence is None:
             return [], []
         with simulation.played(sequence):
-            unplaced = Unplaced(self.change, self.view, self.pending, self.index, self.topology)
-            return unplaced.of(simulation, decision.never)
+            unplaced = Unplaced(self.change, self.view, simulation, self.topology)
+            return unplaced.of(decision.never)
 
     def _blocked(self) -> list[NotMigratableInstance]:
         """Instances that stay on a drained node: they cannot be migrated, and must not be restarted."""

@@ -77,36 +77,35 @@ def _opens(index: Index, pod: Pod, node_name: str) -> bool:
 
 
 class Unplaced:
-    """The pods of `pending` without a node after a sequence. Of use as long as the index stays as it is."""
+    """The pending pods of a simulation without a node after a sequence. Of use as long as it stays as it is."""
 
     def __init__(
         self,
         change: ChangedCluster,
         view: ClusterView,
-        pending: t.Sequence[PendingPod],
-        index: Index,
+        simulation: PlacementSimulation,
         topology: Topology,
     ) -> None:
         self._touched = change.touched
         self._view = view
-        self._pending = pending
-        self._index = index
-        self._waiting = PendingReasons(index, topology)
+        self._simulation = simulation
+        self._index = simulation.index
+        self._waiting = PendingReasons(simulation.index, topology)
         self._evictions = Evictions(view.snapshot)
         self._lowest = min((pod.priority for pod in view.snapshot.pods), default=0)
         self._preempted: dict[t.Hashable, tuple[Ref, ...]] = {}
         self._owners: dict[str, Ref] = {}
 
     def of(
-        self, simulation: PlacementSimulation, never: t.Container[int]
+        self, never: t.Container[int]
     ) -> tuple[list[UnschedulableInstance], list[NotMigratableInstance]]:
         """The required pods without a node now, and the migration targets; those in `never` have none
         in any sequence."""
         unschedulable: list[UnschedulableInstance] = []
         not_migratable: list[NotMigratableInstance] = []
         in_flight = self._in_flight()
-        for number in sorted(simulation.waiting):
-            pending = self._pending[number]
+        for number in sorted(self._simulation.waiting):
+            pending = self._simulation.pending[number]
             if not pending.required:
                 continue
             if pending.reason in ROLLOUT and pending.workload is not None:
@@ -122,7 +121,7 @@ class Unplaced:
                     NotMigratableInstance(ref, workload, node, reason, restarted, certain)
                 )
             else:
-                preempted = self._may_preempt(pending, simulation.kinds[number])
+                preempted = self._may_preempt(pending, self._simulation.kinds[number])
                 unschedulable.append(
                     UnschedulableInstance(ref, workload, reason, certain, preempted)
                 )
@@ -164,6 +163,6 @@ class Unplaced:
     def _owner(self, pod: Pod) -> Ref:
         if not self._owners:
             running = [(x.pod, x.workload or x.ref) for x in self._view.instances]
-            planned = [(x.pod, x.workload or x.instance) for x in self._pending]
+            planned = [(x.pod, x.workload or x.instance) for x in self._simulation.pending]
             self._owners = {pod_key(owned): ref for owned, ref in [*running, *planned] if owned}
         return self._owners.get(pod_key(pod), pod.ref)
