@@ -352,9 +352,8 @@ def from_answer(
     status_object = _status_object(body)
     causes = _causes(status_object.get("details"))
     error = _BY_STATUS.get(status, ServerFault if status >= 500 else ApiError)
-    if (
-        status < 400
-    ):  # not followed: an API server sends no redirect, a login page in front of it does
+    # An API server sends no redirect, a login page in front of it does.
+    if status < 400:
         error = BadAnswer
     if error is Invalid and request.content_type == JSON_PATCH and not causes:
         # The server answers a patch that cannot be applied with 422 and names no field; a
