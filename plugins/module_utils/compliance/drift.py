@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ..kubevirt.labels import (
@@ -26,18 +26,8 @@ from ..model.objects import (
     Placement,
     Pod,
     PodTerm,
-    Ref,
-    Requirement,
-    Selector,
-    SpreadConstraint,
 )
-from ..model.placement_manifests import (
-    CREATED_BY,
-    PREFERRED,
-    REQUIRED,
-    selector_from_json,
-    spread_from_json,
-)
+from ..model.placement_manifests import CREATED_BY, placement_from_spec
 from ..model.snapshot import Instance, Platform, Snapshot, Vmi, Workload
 from ..scheduler.framework import pod_key
 from ..scheduler.index import Index
@@ -46,7 +36,6 @@ from .declared import Declared, DeclaredReader
 from .terms import Term, TermKind, added_by_platform, pod_terms_of, selecting_keys, terms_of
 
 Object = t.Mapping[str, JSON]
-_NONE: t.Final[Object] = {}
 
 _Fields = tuple[JSON, JSON, JSON, JSON]
 """The placement fields of a spec: affinity, nodeSelector, tolerations, topologySpreadConstraints."""
@@ -77,15 +66,10 @@ class DriftComparison:
     def __init__(self, snapshot: Snapshot, reader: DeclaredReader) -> None:
         self._snapshot = snapshot
         self._reader = reader
-        self._templates = TemplateMatcher(snapshot.platform)
+        self.templates = TemplateMatcher(snapshot.platform)
         self._own_keys: dict[int, tuple[Placement, tuple[str, ...]]] = {}
         self._terms: dict[t.Hashable, frozenset[Term]] = {}
         self._alike: set[t.Hashable] = set()
-
-    def is_plainly_enforced(self, workload: Workload, pod: Pod) -> bool:
-        """Whether `pod` was made from just the template of its workload: then nothing drifted. A no
-        is no answer."""
-        return self._templates.matches(workload.template, pod)
 
     def drift(self, workload: Workload, pod: Pod, vmi: Vmi | None) -> Drift | None:
         """What differs; None where all that is declared is enforced."""
@@ -93,17 +77,22 @@ class DriftComparison:
         labels = self._missing_labels(declared.labels, pod.labels)
         identity = self._identity(pod)
         pair = id(declared.placement), identity
-        if not labels and (pair in self._alike or self.is_plainly_enforced(workload, pod)):
+        if not labels and (pair in self._alike or self.templates.matches(workload.template, pod)):
             self._alike.add(pair)
             return None
-        running = self._running_terms(pod, identity)
+        running = self._terms.get(identity)
+        if running is None:
+            running = self._terms[identity] = frozenset(terms_of(pod.placement, pod.labels))
         missing = declared.terms - running
         stale = self._stale(declared, running, vmi, workload)
-        if missing or stale or labels:
-            reached = vmi is not None and self._reached(missing, stale, labels, vmi)
-            return Drift(missing, stale, labels, reached)
-        self._alike.add(pair)
-        return None
+        if not (missing or stale or labels):
+            self._alike.add(pair)
+            return None
+        reached = False
+        if vmi is not None:
+            of_vmi = self._reader.placement(vmi.spec)[1].terms
+            reached = missing <= of_vmi and not stale & of_vmi and vmi.labels.keys() >= set(labels)
+        return Drift(missing, stale, labels, reached)
 
     @cached_property
     def _selecting(self) -> frozenset[str]:
@@ -133,12 +122,6 @@ class DriftComparison:
             entry = self._own_keys[id(placement)] = placement, _own_keys(placement)
         return id(placement), tuple(pod.labels.get(key) for key in entry[1])
 
-    def _running_terms(self, pod: Pod, identity: t.Hashable) -> frozenset[Term]:
-        terms = self._terms.get(identity)
-        if terms is None:
-            terms = self._terms[identity] = frozenset(terms_of(pod.placement, pod.labels))
-        return terms
-
     def _stale(
         self,
         declared: Declared,
@@ -159,20 +142,6 @@ class DriftComparison:
         own_keys = "instancetype" not in (workload.manifest.get("spec") or {})
         return frozenset(
             x for x in extra if x.kind not in _FROM_INSTANCE or (own_keys and x in kept)
-        )
-
-    def _reached(
-        self,
-        missing: frozenset[Term],
-        stale: frozenset[Term],
-        labels: tuple[str, ...],
-        vmi: Vmi,
-    ) -> bool:
-        vmi_terms = self._reader.placement(vmi.spec)[1].terms
-        return (
-            missing <= vmi_terms
-            and not stale & vmi_terms
-            and all(key in vmi.labels for key in labels)
         )
 
 
@@ -216,7 +185,7 @@ class TemplateMatcher:
     """Whether pods were made from exactly the current template, so that their successors are equal.
     True is certain; False leaves it to a closer comparison.
 
-    The template is compared as JSON: of a hundred thousand templates none is parsed.
+    A template is parsed only if it has other fields than the last one that a placement was compared with.
     """
 
     def __init__(self, platform: Platform) -> None:
@@ -225,7 +194,6 @@ class TemplateMatcher:
         self._same: dict[int, tuple[Placement, _Fields]] = {}
         self._carried: set[str] = set()
         """Labels that a successor carries whether or not its template names them."""
-        self._node_keys: dict[str, bool] = {}
 
     def matches(self, template: Object, pod: Pod) -> bool:
         """Whether `pod` has the labels and the placement of this template, and else only what the
@@ -245,10 +213,7 @@ class TemplateMatcher:
                 if not carried_labels({name: ""}):
                     return False
                 carried.add(name)
-        return self._same_placement(spec, pod.placement)
-
-    def _same_placement(self, spec: Object, placement: Placement) -> bool:
-        get = spec.get
+        get, placement = spec.get, pod.placement
         fields: _Fields = (
             get("affinity"),
             get("nodeSelector"),
@@ -258,123 +223,55 @@ class TemplateMatcher:
         entry = self._same.get(id(placement))
         if entry is not None and entry[1] == fields:
             return True
-        if not self._compare(fields, placement):
+        if not _is_made_from(fields, placement):
             return False
         self._same[id(placement)] = placement, fields
         return True
 
-    def _compare(self, fields: _Fields, running: Placement) -> bool:
-        affinity, selector, tolerations, spread = fields
-        if selector or tolerations or running.preferred_node_terms:
+
+def _is_made_from(fields: _Fields, running: Placement) -> bool:
+    affinity, selector, tolerations, spread = fields
+    if selector or tolerations or running.preferred_node_terms:
+        return False
+    if not all(adds_node_key(key) for key, _value in running.node_selector):
+        return False
+    if not all(map(adds_toleration, running.tolerations)):
+        return False
+    node_terms = running.node_terms
+    if node_terms is not None:
+        if len(node_terms) != 1 or node_terms[0].fields:
             return False
-        for key, _value in running.node_selector:
-            if not self._adds(key):
-                return False
-        for toleration in running.tolerations:
-            if not adds_toleration(toleration):
-                return False
-        nodes = (affinity or _NONE).get("nodeAffinity") or _NONE
-        return (
-            not nodes.get(PREFERRED)
-            and self._same_nodes(nodes.get(REQUIRED), running.node_terms)
-            and _same_affinity(affinity or _NONE, running)
-            and _same_spread(spread or (), running.spread)
-        )
-
-    def _same_nodes(self, declared: Object | None, running: tuple[NodeTerm, ...] | None) -> bool:
-        """One term at most, equal but for the expressions that KubeVirt adds."""
-        if running is None:
-            return declared is None
-        if len(running) != 1 or running[0].fields:
-            return False
-        own = [
-            expression for expression in running[0].expressions if not self._adds(expression.key)
-        ]
-        if declared is None:
-            return not own
-        terms: t.Sequence[Object] = declared.get("nodeSelectorTerms") or ()
-        if len(terms) != 1 or terms[0].get("matchFields"):
-            return False
-        listed = terms[0].get("matchExpressions") or ()
-        return len(own) == len(listed) > 0 and all(map(_same_requirement, listed, own))
-
-    def _adds(self, key: str) -> bool:
-        """Whether the platform makes pods ask for this node label."""
-        adds = self._node_keys.get(key)
-        if adds is None:
-            adds = self._node_keys[key] = adds_node_key(key)
-        return adds
+        own = tuple(x for x in node_terms[0].expressions if not adds_node_key(x.key))
+        node_terms = (NodeTerm(own),) if own else None
+    if any(constraint.match_label_keys for constraint in running.spread) or not all(
+        map(_differs_by_created_by, pod_terms_of(running))
+    ):
+        return False
+    declared = {"affinity": affinity, "topologySpreadConstraints": spread}
+    return placement_from_spec(declared) == Placement(
+        node_terms=node_terms,
+        affinity=tuple(map(_as_written, running.affinity)),
+        anti_affinity=tuple(map(_as_written, running.anti_affinity)),
+        preferred_affinity=tuple((w, _as_written(x)) for w, x in running.preferred_affinity),
+        preferred_anti_affinity=tuple(
+            (w, _as_written(x)) for w, x in running.preferred_anti_affinity
+        ),
+        spread=running.spread,
+    )
 
 
-def _same_affinity(declared: Object, running: Placement) -> bool:
-    near = declared.get("podAffinity") or _NONE
-    apart = declared.get("podAntiAffinity") or _NONE
+def _differs_by_created_by(term: PodTerm) -> bool:
+    """Whether a pod's own labels have changed nothing about a term but its created-by, if that."""
     return (
-        _same_terms(near.get(REQUIRED) or (), running.affinity)
-        and _same_terms(apart.get(REQUIRED) or (), running.anti_affinity)
-        and _same_weighted(near.get(PREFERRED) or (), running.preferred_affinity)
-        and _same_weighted(apart.get(PREFERRED) or (), running.preferred_anti_affinity)
+        not term.match_label_keys
+        and term.namespace_selector is None
+        and term.differs_in in ("", CREATED_BY)
+        and term.mismatch_label_keys == ((term.differs_in,) if term.differs_in else ())
     )
 
 
-def _same_spread(declared: t.Sequence[Object], running: tuple[SpreadConstraint, ...]) -> bool:
-    if not declared and not running:
-        return True
-    return len(declared) == len(running) and all(
-        not there.match_label_keys and spread_from_json(here) == there
-        for here, there in zip(declared, running, strict=True)
-    )
-
-
-def _same_requirement(declared: Object, running: Requirement) -> bool:
-    return (
-        declared.get("key") == running.key
-        and declared.get("operator") == running.operator
-        and tuple(declared.get("values") or ()) == running.values
-    )
-
-
-def _same_terms(declared: t.Sequence[Object], running: tuple[PodTerm, ...]) -> bool:
-    if not declared and not running:
-        return True
-    return len(declared) == len(running) and all(map(_same_term, declared, running))
-
-
-def _same_weighted(declared: t.Sequence[Object], running: tuple[tuple[int, PodTerm], ...]) -> bool:
-    if not declared and not running:
-        return True
-    return len(declared) == len(running) and all(
-        here.get("weight", 0) == weight and _same_term(here.get("podAffinityTerm") or _NONE, term)
-        for here, (weight, term) in zip(declared, running, strict=True)
-    )
-
-
-def _same_term(declared: Object, running: PodTerm) -> bool:
-    """`running` may have the pod's own created-by taken out (see PodTerm.differs_in) or merged in."""
-    mismatched = tuple(declared.get("mismatchLabelKeys") or ())
-    return (
-        declared.get("topologyKey") == running.topology_key
-        and not declared.get("matchLabelKeys")
-        and not running.match_label_keys
-        and not declared.get("namespaceSelector")
-        and running.namespace_selector is None
-        and tuple(declared.get("namespaces") or ()) == running.namespaces
-        and mismatched == running.mismatch_label_keys
-        and mismatched == ((running.differs_in,) if running.differs_in else ())
-        and running.differs_in in ("", CREATED_BY)
-        and _same_selector(declared.get("labelSelector"), running.selector)
-    )
-
-
-def _same_selector(declared: Object | None, running: Selector | None) -> bool:
-    if declared is None or running is None:
-        return declared is None and running is None
-    if declared.get("matchLabels"):
-        return selector_from_json(declared) == running
-    listed = declared.get("matchExpressions") or ()
-    return len(listed) == len(running.requirements) and all(
-        map(_same_requirement, listed, running.requirements)
-    )
+def _as_written(term: PodTerm) -> PodTerm:
+    return replace(term, differs_in="") if term.differs_in else term
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,25 +319,20 @@ def evaluated_instances(
             waiting.append(instance)
         else:
             workload = view.workload_of(instance)
-            placed.append(_evaluated(instance, pod, workload, comparison, reader))
+            declared: Declared | None = None
+            drift: Drift | None = None
+            declared_pod = pod
+            if workload is not None:
+                declared, drift = (
+                    reader.declared(workload),
+                    comparison.drift(workload, pod, instance.vmi),
+                )
+                if drift is not None:
+                    declared_pod = pod_as_declared(
+                        pod, instance.vmi, declared.placement, declared.labels
+                    )
+            placed.append(EvaluatedInstance(instance, pod, declared_pod, workload, declared, drift))
     return EvaluatedInstances(tuple(placed), tuple(waiting), _targets(view), reader)
-
-
-def _evaluated(
-    instance: Instance,
-    pod: Pod,
-    workload: Workload | None,
-    comparison: DriftComparison,
-    reader: DeclaredReader,
-) -> EvaluatedInstance:
-    if workload is None:
-        return EvaluatedInstance(instance, pod, pod)
-    declared = reader.declared(workload)
-    drift = comparison.drift(workload, pod, instance.vmi)
-    if drift is None:
-        return EvaluatedInstance(instance, pod, pod, workload, declared)
-    declared_pod = pod_as_declared(pod, instance.vmi, declared.placement, declared.labels)
-    return EvaluatedInstance(instance, pod, declared_pod, workload, declared, drift)
 
 
 def _targets(view: ClusterView) -> tuple[tuple[Instance, Pod], ...]:
@@ -470,8 +362,3 @@ def declared_cluster(index: Index, instances: EvaluatedInstances) -> t.Iterator[
                 index.place(instance.declared_pod, instance.node)
                 reverts.callback(index.remove, instance.key)
         yield
-
-
-def by_pod(instances: t.Iterable[EvaluatedInstance]) -> dict[Ref, EvaluatedInstance]:
-    """Instances by the reference of their pod."""
-    return {instance.pod.ref: instance for instance in instances}

@@ -35,7 +35,6 @@ from .declared import DeclaredReader
 from .drift import (
     EvaluatedInstance,
     EvaluatedInstances,
-    by_pod,
     declared_cluster,
     evaluated_instances,
 )
@@ -145,7 +144,8 @@ class Judge:
         self._details = details
         self._nodes = {node.name: node for node in snapshot.nodes}
         self._domains: dict[str, dict[str, str]] = {}
-        self._attribution = RuleAttribution(topology, self._nodes, by_pod(instances.placed))
+        by_pod = {instance.pod.ref: instance for instance in instances.placed}
+        self._attribution = RuleAttribution(topology, self._nodes, by_pod)
         self._evaluator = RuleEvaluator(index, topology, self.missing, snapshot.platform)
 
     def evaluate(self, instance: EvaluatedInstance) -> None:

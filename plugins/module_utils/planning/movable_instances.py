@@ -37,7 +37,7 @@ class MovableInstance:
         self.uid = instance.uid
         self.node = pod.node_name
         self._reader = reader
-        if workload is None or reader.is_plainly_enforced(workload, pod):
+        if workload is None or reader.comparison.templates.matches(workload.template, pod):
             self.declared_pod = pod
 
     @cached_property
@@ -55,7 +55,7 @@ class MovableInstance:
     @cached_property
     def declared(self) -> Declared | None:
         """What the workload declares, with the rules that own it; None without a workload."""
-        return self._reader.declared(self.workload) if self.workload is not None else None
+        return None if self.workload is None else self._reader.declared.declared(self.workload)
 
     @cached_property
     def drift(self) -> Drift | None:
@@ -63,7 +63,7 @@ class MovableInstance:
         workload declares; None where nothing does."""
         if self.workload is None or self.declared_pod is self.pod:
             return None
-        return self._reader.drift(self.workload, self.instance, self.pod)
+        return self._reader.comparison.drift(self.workload, self.pod, self.instance.vmi)
 
     @cached_property
     def takes_effect(self) -> str:
@@ -75,7 +75,13 @@ class MovableInstance:
     @cached_property
     def move_options(self) -> MoveOptions:
         """The methods by which it can be moved."""
-        return self._reader.options(self.workload, self.instance)
+        reader = self._reader
+        return move_options(
+            self.workload,
+            self.instance,
+            reader.snapshot.platform,
+            apply_pending_changes=reader.apply_pending_changes,
+        )
 
     @cached_property
     def can_migrate(self) -> bool:
@@ -167,23 +173,6 @@ class MovableReader:
     def __init__(self, snapshot: Snapshot, apply_pending_changes: bool) -> None:
         self.snapshot = snapshot
         self.nodes = {node.name: node for node in snapshot.nodes}
-        self._apply_pending_changes = apply_pending_changes
-        self._declared = DeclaredReader(snapshot)
-        self._comparison = DriftComparison(snapshot, self._declared)
-
-    def declared(self, workload: Workload) -> Declared:
-        return self._declared.declared(workload)
-
-    def is_plainly_enforced(self, workload: Workload, pod: Pod) -> bool:
-        return self._comparison.is_plainly_enforced(workload, pod)
-
-    def drift(self, workload: Workload, instance: Instance, pod: Pod) -> Drift | None:
-        return self._comparison.drift(workload, pod, instance.vmi)
-
-    def options(self, workload: Workload | None, instance: Instance) -> MoveOptions:
-        return move_options(
-            workload,
-            instance,
-            self.snapshot.platform,
-            apply_pending_changes=self._apply_pending_changes,
-        )
+        self.apply_pending_changes = apply_pending_changes
+        self.declared = DeclaredReader(snapshot)
+        self.comparison = DriftComparison(snapshot, self.declared)
