@@ -70,11 +70,11 @@ class RuleResult:
 
     def verdict(self) -> RuleVerdict:
         """The worst that is known. A certain violation outranks unknown."""
-        verdict = self._verdict()
-        if self.takes_effect or self.constraint_removed:
-            removed = self.constraint_removed
-            return replace(verdict, takes_effect=self.takes_effect, constraint_removed=removed)
-        return verdict
+        return replace(
+            self._verdict(),
+            takes_effect=self.takes_effect,
+            constraint_removed=self.constraint_removed,
+        )
 
     def _verdict(self) -> RuleVerdict:
         enforced = not self.missing
@@ -251,22 +251,11 @@ class RuleEvaluator:
 
     def _unmet(self, instance: EvaluatedInstance) -> list[tuple[Term, tuple[str, ...]]]:
         """The preferred terms that the node does not meet, each with the feasible nodes that meet it."""
-        placement, labels = instance.declared_pod.placement, instance.declared_pod.labels
-        if not (
-            placement.preferred_node_terms
-            or placement.preferred_affinity
-            or placement.preferred_anti_affinity
-            or placement.spread
-        ):
-            return []
-        unmet = preferences.unmet(
-            self._index, instance.declared_pod, instance.node, without=instance.key
-        )
+        pod = instance.declared_pod
+        unmet = preferences.unmet(self._index, pod, instance.node)
         if not unmet:
             return []
-        by_source = {
-            (term.kind, term.source, term.weight): term for term in terms_of(placement, labels)
-        }
+        by_source = {(x.kind, x.source, x.weight): x for x in terms_of(pod.placement, pod.labels)}
         return [
             (by_source[_PREFERRED_KINDS[missed.kind], missed.term, missed.weight], better)
             for missed, better in unmet
@@ -328,10 +317,12 @@ class RuleEvaluator:
             unreadable = self._missing.of_term(term, namespace)
             if unreadable is not None:
                 self._result(results, instance, term).unreadable = str(unreadable)
+        # A pod in any namespace may have an anti-affinity term that selects this one.
+        gap = self._missing.gap
         for unreadable in (
             self._missing.of_workload(instance),
-            self._missing.of_volumes(instance),
-            self._missing.of_symmetry(),
+            gap("persistentvolumes") if instance.pod.claims else None,
+            gap("nodes") or gap("pods") or gap("namespaces"),
         ):
             if unreadable is not None:
                 results.of("", str(unreadable)).unreadable = str(unreadable)

@@ -44,27 +44,24 @@ from .violations import (
     MissingData,
     RuleAttribution,
     Violation,
-    can_be_bypassed,
+    good_nodes,
     risks_of_node,
-    unmet_rules,
 )
 
 NODES_LISTED = 20
 """The most nodes in each list of a verdict, unless `details` is set."""
 
 
-class MovesCounter(t.Protocol):
-    """The type of `moves_needed` in `planning/moves_needed`, which this layer may not import."""
-
-    def __call__(
-        self,
-        index: Index,
-        instances: t.Iterable[EvaluatedInstance],
-        violations: t.Iterable[tuple[EvaluatedInstance, Violation]],
-        topology: Topology,
-        /,
-    ) -> dict[str, MoveCount]:
-        """The fewest moves that repair each violated rule."""
+MovesCounter = t.Callable[
+    [
+        Index,
+        t.Iterable[EvaluatedInstance],
+        t.Iterable[tuple[EvaluatedInstance, Violation]],
+        Topology,
+    ],
+    dict[str, MoveCount],
+]
+"""The type of `moves_needed` in `planning/moves_needed`, which this layer may not import."""
 
 
 @collector_paused()
@@ -85,7 +82,13 @@ def judge(
     NODES_LISTED. Without `count_moves` the verdicts have no `moves_needed`. `reader` is one of the
     snapshot, which others use, too.
     """
-    scope = _JudgeScope(workloads, namespaces)
+    chosen = None if workloads is None else frozenset(workloads)
+
+    def covers(workload: Ref | None, instance: Ref) -> bool:
+        if namespaces is not None and instance.namespace not in namespaces:
+            return False
+        return chosen is None or workload in chosen
+
     view = ClusterView(snapshot)
     instances = evaluated_instances(view, reader)
     index = view.index
@@ -93,33 +96,21 @@ def judge(
     moves: t.Mapping[str, MoveCount] = {}
     with declared_cluster(index, instances):
         for instance in instances.placed:
-            if scope.covers(instance.instance.workload, instance.instance.ref):
+            if covers(instance.instance.workload, instance.instance.ref):
                 judge.evaluate(instance)
         if count_moves is not None:
             moves = count_moves(index, instances.placed, judge.attributed, judge.topology)
     judge.add_feasible_nodes()
     reasons = PendingReasons(index, judge.topology)
-    pending = pending_of(instances, reasons, judge.missing, scope.covers)
+    pending = pending_of(instances, reasons, judge.missing, covers)
+    waiting = [x for x in instances.waiting if covers(x.workload, x.ref)]
     return Verdicts(
-        instances=(*judge.verdicts, *judge.without_node(instances.waiting, pending, scope)),
+        instances=(*judge.verdicts, *judge.without_node(waiting, pending)),
         pending=pending,
         risks=tuple(judge.risks),
         unreadable=snapshot.unreadable,
         moves_needed=moves,
     )
-
-
-class _JudgeScope:
-    def __init__(
-        self, workloads: t.Collection[Ref] | None, namespaces: t.Collection[str] | None
-    ) -> None:
-        self._workloads = None if workloads is None else frozenset(workloads)
-        self._namespaces = None if namespaces is None else frozenset(namespaces)
-
-    def covers(self, workload: Ref | None, instance: Ref) -> bool:
-        if self._namespaces is not None and instance.namespace not in self._namespaces:
-            return False
-        return self._workloads is None or workload in self._workloads
 
 
 class Judge:
@@ -184,13 +175,11 @@ class Judge:
                 )
 
     def without_node(
-        self, instances: t.Iterable[Instance], pending: t.Iterable[Pending], scope: _JudgeScope
+        self, instances: t.Iterable[Instance], pending: t.Iterable[Pending]
     ) -> t.Iterator[InstanceVerdict]:
         """Verdicts of instances without a node: pending, or unknown if their pod was not read."""
         reasons = {entry.instance: entry.reason for entry in pending}
         for instance in instances:
-            if not scope.covers(instance.workload, instance.ref):
-                continue
             unreadable = self.missing.of_waiting(instance)
             verdict = Verdict.PENDING if unreadable is None else Verdict.UNKNOWN
             reason = reasons[instance.ref] if unreadable is None else str(unreadable)
@@ -213,22 +202,16 @@ class Judge:
         if isinstance(results, tuple):
             return results
         if violated:
-            better = self._better_nodes(instance)
+            good = good_nodes(
+                self._index, instance.declared_pod, instance.declared, instance.workload
+            )
+            better = self._index.table.names_of(good)
             for result in results.all():
                 if result.violated:
                     result.better = better
         for result in results.all():
             result.better = self._cut(result.better)
         return results.verdicts()
-
-    def _better_nodes(self, instance: EvaluatedInstance) -> tuple[str, ...]:
-        """The nodes where the instance would violate nothing."""
-        nodes = self._index.feasible_nodes(instance.declared_pod, without=instance.key)
-        if can_be_bypassed(instance.declared_pod, instance.workload):
-            nodes = tuple(
-                node for node in nodes if not unmet_rules(instance.declared, self._nodes[node])
-            )
-        return nodes
 
     def _if_restarted(self, instance: EvaluatedInstance) -> tuple[str, ...]:
         pod, declared = instance.pod, instance.declared

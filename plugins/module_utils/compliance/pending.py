@@ -87,13 +87,6 @@ def no_node_text(total: int, counts: t.Mapping[str, int]) -> str:
     return f"0/{total} nodes are available: {parts}"
 
 
-def refused_text(nodes: t.Iterable[t.Iterable[FilterStatus]], topology: Topology) -> str:
-    """The same from the filters' answers for each node. As in kube-scheduler, a node counts for the
-    first filter that refuses it: the control plane is one number, whatever else keeps a pod off it."""
-    counts = Counter(_node_text(list(failures)[:1], topology) for failures in nodes)
-    return no_node_text(counts.total(), counts)
-
-
 EXACT = 16
 """Nodes that one filter refuses, up to which each is asked for its reason."""
 
@@ -166,16 +159,21 @@ class PendingReasons:
             pod.scheduler_name,
         )
         if identity not in self._reasons:
-            self._reasons[identity] = self._explain(pod)
+            feasible = self._index.feasible_nodes(pod)
+            by = "" if pod.scheduler_name == DEFAULT_SCHEDULER else f" ({pod.scheduler_name})"
+            self._reasons[identity] = (
+                f"the scheduler{by} has not bound it yet; feasible nodes: {listed(feasible)}"
+                if feasible
+                else self._no_node(pod)
+            )
         return self._reasons[identity]
 
-    def _explain(self, pod: Pod) -> str:
-        feasible = self._index.feasible_nodes(pod)
-        if feasible:
-            by = "" if pod.scheduler_name == DEFAULT_SCHEDULER else f" ({pod.scheduler_name})"
-            return f"the scheduler{by} has not bound it yet; feasible nodes: {listed(feasible)}"
-        nodes = (self._index.failures(pod, node.name) for node in self._index.nodes)
-        return refused_text(nodes, self._topology)
+    def _no_node(self, pod: Pod) -> str:
+        """As in kube-scheduler, a node counts for the first filter that refuses it: the control plane is one
+        number, whatever else keeps a pod off it."""
+        failures = (self._index.failures(pod, node.name)[:1] for node in self._index.nodes)
+        counts = Counter(_node_text(refused, self._topology) for refused in failures)
+        return no_node_text(counts.total(), counts)
 
 
 def pending_of(

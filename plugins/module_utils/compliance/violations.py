@@ -29,8 +29,10 @@ from ..model.objects import (
 from ..model.snapshot import Instance, Unreadable, Workload
 from ..model.topology import Topology
 from ..model.verdict import Risk
-from ..scheduler.framework import NODE_AFFINITY, Code, FilterReason, FilterStatus
+from ..scheduler.framework import NODE_AFFINITY, Code, FilterReason, FilterStatus, pod_key
+from ..scheduler.index import Index
 from ..scheduler.labels import matches_node
+from ..scheduler.nodes import NodeSet
 from . import terms as wording
 from .declared import Declared, ForeignNodeTerms, NodeRule
 from .drift import EvaluatedInstance
@@ -76,7 +78,11 @@ def violations(
         if reasons:
             violated.append(replace(failure, reasons=reasons))
     if not node_affinity and (unmet := unmet_rules(declared, node)):
-        violated.append(_bypass_status(unmet, node))
+        unmet_reasons = (
+            FilterReason("node-affinity", f"{_node_text(x.unmet_by(node), node)} (rule {x.rule})")
+            for x in unmet
+        )
+        violated.append(FilterStatus(NODE_AFFINITY, Code.UNRESOLVABLE, tuple(unmet_reasons)))
     return tuple(violated)
 
 
@@ -99,6 +105,17 @@ def can_be_bypassed(pod: Pod, workload: Workload | None) -> bool:
         and workload is not None
         and (RULES in workload.annotations)
     )
+
+
+def good_nodes(
+    index: Index, pod: Pod, declared: Declared | None, workload: Workload | None
+) -> NodeSet:
+    """The nodes where an instance would violate nothing, and has room. `pod` is the instance's pod as its
+    workload declares it; where it runs, it does not count."""
+    nodes = index.feasible_set(pod, without=pod_key(pod))
+    if nodes and can_be_bypassed(pod, workload):
+        nodes &= index.table.where(not unmet_rules(declared, node) for node in index.nodes)
+    return nodes
 
 
 def unmet_rules(declared: Declared | None, node: Node) -> list[NodeRule]:
@@ -155,14 +172,6 @@ def _without_platform(placement: Placement) -> Placement:
     return Placement(node_selector=pairs, node_terms=terms)
 
 
-def _bypass_status(rules: t.Iterable[NodeRule], node: Node) -> FilterStatus:
-    reasons = (
-        FilterReason("node-affinity", f"{_node_text(rule.unmet_by(node), node)} (rule {rule.rule})")
-        for rule in rules
-    )
-    return FilterStatus(NODE_AFFINITY, Code.UNRESOLVABLE, tuple(reasons))
-
-
 def _node_text(missing: t.Iterable[Requirement], node: Node) -> str:
     return (
         f"node {node.name} does not satisfy {' and '.join(map(wording.requirement_text, missing))}"
@@ -212,25 +221,15 @@ class RuleAttribution:
     def risks(self, instance: EvaluatedInstance, failures: t.Iterable[FilterStatus]) -> list[Risk]:
         """The reasons of filters that violate no constraint."""
         ref, node = instance.instance.ref, instance.node
-        risks = [
-            Risk(ref, node, RISKS[reason.kind], reason.text)
-            for failure in failures
-            for reason in failure.reasons
-            if reason.kind in RISKS
-        ]
+        reasons = [reason for failure in failures for reason in failure.reasons]
+        risks = [Risk(ref, node, RISKS[x.kind], x.text) for x in reasons if x.kind in RISKS]
         pod = instance.declared_pod
-        others = [
-            reason.text
-            for failure in failures
-            for reason in failure.reasons
-            if is_of_other_namespace(pod, reason)
-        ]
+        others = [x.text for x in reasons if is_of_other_namespace(pod, x)]
         if others:
             more = f", and {len(others) - 1} more terms" if len(others) > 1 else ""
             risks.append(Risk(ref, node, "other_namespace", f"{others[0]}{more}"))
         if any(failure.plugin == NODE_AFFINITY for failure in failures):
-            placement = instance.declared_pod.placement
-            required = ForeignNodeTerms(placement.node_selector, placement.node_terms)
+            required = ForeignNodeTerms(pod.placement.node_selector, pod.placement.node_terms)
             missing = required.unmet_by(self._nodes[node])
             parts = [part for part in missing if adds_node_key(part.key)]
             if parts:
@@ -328,14 +327,6 @@ def _term_of(reason: FilterReason, owner: EvaluatedInstance | None) -> Term | No
     return None
 
 
-_POD_KINDS = (
-    TermKind.AFFINITY,
-    TermKind.ANTI_AFFINITY,
-    TermKind.PREFERRED_AFFINITY,
-    TermKind.PREFERRED_ANTI_AFFINITY,
-)
-
-
 class MissingData:
     """The lists that could not be read. Each method returns the gap that makes a verdict unknown, None if
     there is none. False if nothing is missing."""
@@ -360,13 +351,9 @@ class MissingData:
         source = term.source
         if isinstance(source, SpreadConstraint):
             return self.gap("nodes") or self.gap("pods", (namespace,))
-        if isinstance(source, PodTerm) and term.kind in _POD_KINDS:
+        if isinstance(source, PodTerm):
             return self.gap("nodes") or self._of_pod_term(source, namespace)
         return self.gap("nodes")
-
-    def of_symmetry(self) -> Unreadable | None:
-        """For anti-affinity of other pods: a pod in any namespace may have a term that selects this one."""
-        return self.gap("nodes") or self.gap("pods") or self.gap("namespaces")
 
     def of_workload(self, instance: EvaluatedInstance) -> Unreadable | None:
         """For the workload of an instance, and what it declares."""
@@ -379,10 +366,6 @@ class MissingData:
         if workload is not None and workload.kind in KINDS:
             return self.gap(KINDS[workload.kind].plural, namespace)
         return self.gap("replicasets", namespace)
-
-    def of_volumes(self, instance: EvaluatedInstance) -> Unreadable | None:
-        """For the node affinity of the instance's volumes."""
-        return self.gap("persistentvolumes") if instance.pod.claims else None
 
     def of_waiting(self, instance: Instance) -> Unreadable | None:
         """For an instance that seems to have no pod or no node."""

@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from ..compliance import terms as wording
 from ..compliance.drift import EvaluatedInstance
 from ..compliance.terms import Term, TermKind, spread_term
-from ..compliance.violations import Violation, can_be_bypassed, unmet_rules
+from ..compliance.violations import Violation, good_nodes
 from ..model.objects import PodTerm, Ref, SpreadConstraint
 from ..model.topology import Topology
 from ..model.verdict import UNCOUNTED, MoveCount
@@ -140,8 +140,13 @@ class _MoveCounter:
                 self._alone[name][instance.key] = instance
 
     def moves(self) -> dict[str, MoveCount]:
+        index = self._index
         counts: dict[str, MoveCount] = {
-            name: len(alone) if all(map(self._has_feasible_node, alone.values())) else None
+            name: len(alone)
+            if all(
+                good_nodes(index, x.declared_pod, x.declared, x.workload) for x in alone.values()
+            )
+            else None
             for name, alone in self._alone.items()
         }
         for (name, _namespace, term), owners in self._groups.items():
@@ -162,15 +167,6 @@ class _MoveCounter:
         if term is not None:
             return wording.describe(term, self._topology)
         return f"{instance.instance.workload or instance.instance.ref}: node terms"
-
-    def _has_feasible_node(self, instance: EvaluatedInstance) -> bool:
-        nodes = self._index.feasible_nodes(instance.declared_pod, without=instance.key)
-        if not can_be_bypassed(instance.declared_pod, instance.workload):
-            return bool(nodes)
-        table = self._index.table
-        return any(
-            not unmet_rules(instance.declared, table.nodes[table.numbers[node]]) for node in nodes
-        )
 
     def _moves_of_group(self, owners: t.Mapping[str, EvaluatedInstance], term: Term) -> int | None:
         if not isinstance(term.source, SpreadConstraint):

@@ -16,7 +16,6 @@ from ..compliance.pending import no_good_node_text
 from ..compliance.violations import bypass_text
 from ..kubevirt.instances import in_flight
 from ..model.gc import collector_paused
-from ..model.objects import Placement
 from ..model.plan import Method, Move, Plan, SkippedInstance
 from ..model.snapshot import Snapshot
 from ..model.topology import Topology
@@ -182,12 +181,7 @@ class _Planner:
     def _preference_penalties(self, uid: Uid) -> PreferencePenalties:
         """Each preference of the instance: its weight and the nodes that do not meet it. A soft
         spread constraint has no weight and counts as the least."""
-        movable = self.candidates[uid]
-        if not _prefers(movable.declared_pod.placement):
-            return ()
-        preferences = meeting_nodes(
-            self.simulation.declared, movable.declared_pod, without=movable.pod.uid
-        )
+        preferences = meeting_nodes(self.simulation.declared, self.candidates[uid].declared_pod)
         every = self.simulation.table.all
         return [(preference.weight or 1, every & ~nodes) for preference, nodes in preferences]
 
@@ -449,15 +443,6 @@ def _move(
         raise AssertionError(f"{movable.instance.ref} belongs to no workload, and is not moved")
     ref = movable.workload.ref
     return Move(movable.instance.ref, movable.uid, ref, method, source, targets, reason, after)
-
-
-def _prefers(placement: Placement) -> bool:
-    return bool(
-        placement.preferred_node_terms
-        or placement.preferred_affinity
-        or placement.preferred_anti_affinity
-        or any(constraint.when_unsatisfiable == "ScheduleAnyway" for constraint in placement.spread)
-    )
 
 
 def _cost(penalties: PreferencePenalties, n: int) -> int:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from ..compliance.declared import NodeRule
 from ..compliance.pending import no_good_node_text
-from ..compliance.violations import bypassed_rules, can_be_bypassed, unmet_rules, violations
+from ..compliance.violations import bypassed_rules, can_be_bypassed, good_nodes, violations
 from ..kubevirt.instances import InFlight, in_flight
 from ..kubevirt.labels import carried_labels
 from ..model.gc import collector_paused
@@ -219,13 +219,9 @@ class ClusterSimulation:
         """The nodes where the instance would violate nothing, and has room."""
         instance = self.candidates[uid]
         with self._without_leaving():
-            nodes = self.declared.feasible_set(instance.declared_pod, without=instance.pod.uid)
-        if nodes and can_be_bypassed(instance.declared_pod, instance.workload):
-            numbers = self.table.numbers
-            for node in self.table.nodes:
-                if unmet_rules(instance.declared, node):
-                    nodes &= ~(1 << numbers[node.name])
-        return nodes
+            return good_nodes(
+                self.declared, instance.declared_pod, instance.declared, instance.workload
+            )
 
     def why_no_node(self, uid: Uid, method: Method, topology: Topology) -> str:
         """Why no node is open for this move and good for the instance, as kube-scheduler words it."""

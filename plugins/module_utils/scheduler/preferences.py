@@ -15,7 +15,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..model.objects import NodeTerm, Pod, PodTerm, SpreadConstraint
-from .framework import PodInfo
+from .framework import PodInfo, pod_key
 from .index import Index
 from .node_affinity import nodes_of_term
 from .nodes import NodeSet
@@ -38,6 +38,13 @@ class Preference:
 def preferences(pod: Pod) -> tuple[Preference, ...]:
     """The preferred terms of the pod itself, not those of other pods about it."""
     placement = pod.placement
+    if not (
+        placement.preferred_node_terms
+        or placement.preferred_affinity
+        or placement.preferred_anti_affinity
+        or placement.spread
+    ):
+        return ()
     return (
         *(
             Preference("node-affinity", term, weight)
@@ -59,33 +66,26 @@ def scored_terms(terms: t.Iterable[WeightedNodeTerm]) -> tuple[WeightedNodeTerm,
     )
 
 
-def unmet(
-    index: Index, pod: Pod, node_name: str, *, without: str | None = None
-) -> tuple[tuple[Preference, tuple[str, ...]], ...]:
-    """The preferred terms of the pod that the node does not meet, each with the names of the feasible
-    nodes that meet it.
-
-    `without`: see Index.failures. Raises KeyError for an unknown node.
-    """
+def unmet(index: Index, pod: Pod, node_name: str) -> tuple[tuple[Preference, tuple[str, ...]], ...]:
+    """The preferred terms of a pod that the node does not meet, each with the names of the feasible
+    nodes that meet it. Where the pod is placed, it does not count. Raises KeyError for an unknown node."""
     n = index.table.numbers[node_name]
-    with index.without(without):
-        missed = [entry for entry in meeting_nodes(index, pod) if not entry[1] >> n & 1]
-        feasible = index.nodes_passing(index.pod_info(pod)) if missed else 0
+    missed = [entry for entry in meeting_nodes(index, pod) if not entry[1] >> n & 1]
+    feasible = index.feasible_set(pod, without=pod_key(pod)) if missed else 0
     return tuple(
         (preference, index.table.names_of(nodes & feasible)) for preference, nodes in missed
     )
 
 
-def meeting_nodes(
-    index: Index, pod: Pod, *, without: str | None = None
-) -> tuple[tuple[Preference, NodeSet], ...]:
-    """Each preferred term of the pod with the nodes that meet it, feasible or not."""
-    with index.without(without):
+def meeting_nodes(index: Index, pod: Pod) -> tuple[tuple[Preference, NodeSet], ...]:
+    """Each preferred term of a pod with the nodes that meet it, feasible or not. Where the pod is
+    placed, it does not count."""
+    preferred = preferences(pod)
+    if not preferred:
+        return ()
+    with index.without(pod_key(pod)):
         pod_info = index.pod_info(pod)
-        return tuple(
-            (preference, _nodes_meeting(index, pod_info, preference))
-            for preference in preferences(pod)
-        )
+        return tuple((x, _nodes_meeting(index, pod_info, x)) for x in preferred)
 
 
 def soft_constraints(index: Index, pod_info: PodInfo) -> tuple[Constraint, ...]:

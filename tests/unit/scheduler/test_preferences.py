@@ -23,22 +23,21 @@ def prefer(field: str, key: str = ZONE, weight: int = 10) -> dict[str, object]:
 def test_unmet_anti_affinity_preference_names_better_nodes() -> None:
     running = pod("w2", "n2", labels=WEB, affinity=prefer("podAntiAffinity"))
     cluster = index(NODES, [pod("w1", "n1", labels=WEB), running])
-    ((missed, better_nodes),) = unmet(cluster, running, "n2", without="shop/w2")
+    ((missed, better_nodes),) = unmet(cluster, running, "n2")
     assert (missed.kind, missed.weight, better_nodes) == ("anti", 10, ("n3",))
-    assert unmet(cluster, running, "n3", without="shop/w2") == ()
+    assert unmet(cluster, running, "n3") == ()
 
 
-def test_running_pod_counts_against_its_own_preference_unless_excluded() -> None:
+def test_running_pod_does_not_count_against_its_own_preference() -> None:
     running = pod("w1", "n1", labels=WEB, affinity=prefer("podAntiAffinity"))
     cluster = index(NODES, [running])
-    assert unmet(cluster, running, "n1", without="shop/w1") == ()
-    assert len(unmet(cluster, running, "n1")) == 1
+    assert unmet(cluster, running, "n1") == ()
 
 
 def test_unmet_affinity_preference_names_nodes_with_matched_pods() -> None:
     follower = pod("f", "n3", affinity=prefer("podAffinity", HOST))
     cluster = index(NODES, [pod("w1", "n1", labels=WEB), follower])
-    ((_missed, better_nodes),) = unmet(cluster, follower, "n3", without="shop/f")
+    ((_missed, better_nodes),) = unmet(cluster, follower, "n3")
     assert better_nodes == ("n1",)
 
 
@@ -66,7 +65,7 @@ def test_unmet_node_term_and_soft_spread_name_better_nodes() -> None:
         "node-affinity",
         "skew",
     ]
-    missed = unmet(cluster, running, "n2", without="shop/w2")
+    missed = unmet(cluster, running, "n2")
     assert [(preference.kind, better_nodes) for preference, better_nodes in missed] == [
         ("node-affinity", ("n3",)),
         ("skew", ("n3",)),
