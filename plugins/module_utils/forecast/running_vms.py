@@ -228,7 +228,6 @@ class ChangedVms:
             InstanceSelection(),
             scope="violated",
             allow=EVERY_METHOD,
-            apply_pending_changes=True,
             kept=self.kept,
         )
         return plan_moves(self.after, request, self.candidates)
@@ -294,7 +293,7 @@ class ChangedVms:
         vms = {candidate.pod.uid for candidate in self.candidates}
         keys = {key: key for pod in index.pods if (key := pod_key(pod)) not in vms}
         placed = ((key, index.pod(key)) for key in keys)
-        links = Dependencies.of(index, keys, lambda key: key, placed)
+        links = Dependencies.of(index, keys, placed)
         moving = [cluster.candidates[uid] for uid in moved]
         infos = [index.placed_info(vm.pod.uid) for vm in moving]
         infos += [index.pod_info(vm.declared_pod) for vm in moving]

@@ -52,11 +52,10 @@ def takes_effect(
     again = RESTART if workload.ref.kind == VIRTUAL_MACHINE.name else RECREATION
     if why_not_migratable(vmi) or any(key not in vmi.labels for key in labels):
         return again
-    lagging = lagging_fields(workload, vmi, declared)
-    if not lagging:
-        return MIGRATION
-    live = again == RESTART and not _why_not_live(workload, lagging, platform)
-    return MIGRATION if live else again
+    behind = lagging_fields(workload, vmi, declared)
+    if behind and (again != RESTART or _why_not_live(workload, behind, platform)):
+        return again
+    return MIGRATION
 
 
 def most_disruptive(effects: t.Iterable[str]) -> str:
@@ -65,37 +64,31 @@ def most_disruptive(effects: t.Iterable[str]) -> str:
 
 
 def why_not_migratable(vmi: Vmi) -> str:
-    """Why KubeVirt does not migrate this instance, or nothing. Where the instance does not say yet
-    (no condition LiveMigratable), nothing is known against it."""
+    """Why KubeVirt does not migrate this instance, or nothing; also where it has no condition LiveMigratable yet."""
     if has_unmigratable_name(vmi):
         return (
             f"its name has {len(vmi.ref.name)} characters, and KubeVirt makes no migration for a"
             f" name of more than {LONGEST_NAME}"
         )
-    if vmi.live_migratable is False:
-        reason = vmi.live_migratable_reason or "no reason given"
-        return f"the instance is not live-migratable: {reason}"
-    return ""
+    if vmi.live_migratable is not False:
+        return ""
+    reason = vmi.live_migratable_reason or "no reason given"
+    return f"the instance is not live-migratable: {reason}"
 
 
 def outbound_nodes(node_name: str, state: t.Mapping[str, JSON]) -> frozenset[str]:
     """The nodes of which a migration takes one of the outbound migrations until its object has ended.
-    `node_name` and `state` are `status.nodeName` and `status.migrationState` of its VMI.
-
-    After the handover these are both nodes, and a source that is left from an earlier migration counts, too
+    `node_name` and `state` are `status.nodeName` and `status.migrationState` of its VMI. After the
+    handover these are both nodes, and a source that is left from an earlier migration counts, too
     (watch/migration/migration.go, outboundMigrationsOnNode).
     """
     return frozenset(filter(None, (node_name, str(state.get("sourceNode") or ""))))
 
 
 def has_unmigratable_name(vmi: Vmi) -> bool:
-    """Whether its name is too long for a migration.
-
-    KubeVirt's webhook puts the name as it is into the label `kubevirt.io/vmi-name` of the
-    migration, where more than 63 characters are refused. An eviction is still accepted: KubeVirt
-    then tries to migrate for ever (seen with 1.8.4, and the webhook is the same in 1.9.0; KubeVirt's
-    pull request 17382 is about taking the label away).
-    """
+    """Whether its name is too long for the label `kubevirt.io/vmi-name`, into which KubeVirt's webhook puts
+    the name of a migration's VMI as it is. An eviction is still accepted: KubeVirt then tries to migrate for
+    ever (1.8.4; the webhook is the same in 1.9.0; pull request 17382 is about taking the label away)."""
     return len(vmi.ref.name) > LONGEST_NAME
 
 
@@ -109,27 +102,20 @@ RESTARTABLE = ("Always", "Manual", "RerunOnFailure")
 PERMISSION = "set apply_pending_changes"
 """What a user of a rollout does to apply other pending changes, too."""
 
-EASE = (Method.MIGRATE, Method.RESTART, Method.RECREATE)
-"""Methods, the least disruptive first."""
-
 
 @dataclass(frozen=True, slots=True)
 class MoveOptions:
     """How an instance can move so that it runs with its declared placement afterwards.
 
     `methods` are those that KubeVirt or Kubernetes would carry out, the least disruptive first;
-    empty where there is none. `reason` says why a less disruptive one is missing, `refusal` why the VM
-    that can migrate is not restarted. `temporary`: the obstacle goes away by itself (another migration, a
-    start).
+    empty where there is none. `reason` says why a less disruptive one is missing, `refusal` why the VM that
+    can migrate is not restarted. `temporary`: the obstacle goes away by itself (a migration, a start).
     """
 
     methods: tuple[Method, ...]
     reason: str = ""
     temporary: bool = False
     refusal: str = ""
-
-    def allowed(self, allow: t.Container[Method]) -> Method | None:
-        return next((method for method in self.methods if method in allow), None)
 
 
 def move_options(
@@ -140,13 +126,15 @@ def move_options(
     apply_pending_changes: bool = False,
 ) -> MoveOptions:
     """The ways in which `instance` can be moved, given what `workload` declares now."""
-    vmi = instance.vmi
-    if vmi is None:
-        return _of_pod(workload, instance)
-    if vmi.terminating:
+    vmi, pod = instance.vmi, instance.pod
+    if vmi is not None and vmi.terminating:
         return MoveOptions((), "the instance is being deleted", temporary=True)
+    if vmi is None and pod is not None and pod.terminating:
+        return MoveOptions((), "the pod is being deleted", temporary=True)
     if workload is None:
         return MoveOptions((), "no controller would recreate it")
+    if vmi is None:
+        return _of_pod(workload)
     if workload.ref.kind == REPLICA_SET.name:
         return _of_replica(workload, vmi, apply_pending_changes)
     if workload.ref.kind == VIRTUAL_MACHINE.name:
@@ -155,26 +143,19 @@ def move_options(
 
 
 def can_migrate(workload: Workload | None, vmi: Vmi | None, platform: Platform) -> bool:
-    """Whether Method.MIGRATE is among the methods of `move_options`: what else there would be is not
-    looked into, so it costs less."""
+    """Whether Method.MIGRATE is among the methods of `move_options`; it costs less than all of them."""
     if workload is None or vmi is None or vmi.terminating:
         return False
     if workload.ref.kind == VIRTUAL_MACHINE.name:
         return vmi.phase == "Running" and not _obstacle(workload, vmi, platform)
-    return workload.ref.kind == REPLICA_SET.name and (
-        Method.MIGRATE in _of_replica(workload, vmi).methods
-    )
+    return workload.ref.kind == REPLICA_SET.name and not _replica_obstacle(workload, vmi)
 
 
-def _of_pod(workload: Workload | None, instance: Instance) -> MoveOptions:
-    pod = instance.pod
-    if pod is not None and pod.terminating:
-        return MoveOptions((), "the pod is being deleted", temporary=True)
-    if workload is None:
-        return MoveOptions((), "no controller would recreate it")
+def _of_pod(workload: Workload) -> MoveOptions:
     if workload.ref.kind not in (DEPLOYMENT.name, STATEFUL_SET.name):
         return MoveOptions((), f"pods of a {workload.ref.kind} are bound to their nodes")
-    if _unseen(workload):
+    metadata, status = workload.manifest["metadata"], workload.manifest.get("status") or {}
+    if status.get("observedGeneration", 0) < metadata.get("generation", 0):
         return MoveOptions((), "its controller has not seen the latest change yet", temporary=True)
     if not _behind(workload):
         return MoveOptions((Method.RECREATE,), "a pod cannot migrate")
@@ -183,34 +164,41 @@ def _of_pod(workload: Workload | None, instance: Instance) -> MoveOptions:
     return MoveOptions((), "the rollout of its workload is in progress", temporary=True)
 
 
-def _of_replica(workload: Workload, vmi: Vmi, apply_pending_changes: bool = False) -> MoveOptions:
+def _of_replica(workload: Workload, vmi: Vmi, apply_pending_changes: bool) -> MoveOptions:
+    obstacle = _replica_obstacle(workload, vmi)
+    refusal = "" if apply_pending_changes else why_not_recreated(workload, vmi)
+    return _options(obstacle, () if refusal else (Method.RECREATE,), refusal)
+
+
+def _options(obstacle: str, again: tuple[Method, ...], refusal: str) -> MoveOptions:
+    """A migration unless it has an obstacle, and what makes a new VMI unless that is refused."""
+    if not obstacle:
+        return MoveOptions((Method.MIGRATE, *again), refusal=refusal)
+    return MoveOptions(again, obstacle if again else f"{obstacle}; {refusal}")
+
+
+def _replica_obstacle(workload: Workload, vmi: Vmi) -> str:
+    """As `_obstacle`, for a VMI of a replica set."""
     behind = lagging_fields(workload, vmi)
     if behind:
-        reason = f"{_listed(behind)} of the instance is fixed when the VMI is created"
-    elif vmi.phase != "Running":
-        reason = f"the instance is {vmi.phase or 'not started'}"
-    else:
-        reason = why_not_migratable(vmi)
-    refusal = "" if apply_pending_changes else why_not_recreated(workload, vmi)
-    if not reason:
-        recreate = () if refusal else (Method.RECREATE,)
-        return MoveOptions((Method.MIGRATE, *recreate), refusal=refusal)
-    if refusal:
-        return MoveOptions((), f"{reason}; {refusal}")
-    return MoveOptions((Method.RECREATE,), reason)
+        return f"{', '.join(behind)} of the instance is fixed when the VMI is created"
+    if vmi.phase != "Running":
+        return f"the instance is {vmi.phase or 'not started'}"
+    return why_not_migratable(vmi)
 
 
 def why_not_recreated(workload: Workload, vmi: Vmi, permission: str = PERMISSION) -> str:
     """Why another VMI of a replica set would have more than the declared placement; empty where it would
     not. A replica set makes each VMI from its template as it is then (watch/replicaset/replicaset.go)."""
-    changes = staged_changes(workload, vmi)
-    return applies_more("recreating the VMI", changes, permission) if changes else ""
+    return applies_more("recreating the VMI", staged_changes(workload, vmi), permission)
 
 
 def applies_more(action: str, changes: t.Sequence[str], permission: str) -> str:
-    """Why an action is not taken that would apply these changes, too."""
+    """Why an action is not taken that would apply these changes, too; empty where there are none."""
+    if not changes:
+        return ""
     return (
-        f"{action} would also apply other pending changes ({_listed(changes)}): apply them, or"
+        f"{action} would also apply other pending changes ({', '.join(changes)}): apply them, or"
         f" {permission}"
     )
 
@@ -220,13 +208,8 @@ def _of_vm(
 ) -> MoveOptions:
     if vmi.phase != "Running":
         return MoveOptions((), f"the instance is {vmi.phase or 'not started'}", temporary=True)
-    obstacle = _obstacle(workload, vmi, platform)
     restart, refusal = _restart(workload, vmi, apply_pending_changes)
-    if not obstacle:
-        return MoveOptions((Method.MIGRATE, *restart), refusal=refusal)
-    if not restart:
-        return MoveOptions((), f"{obstacle}; {refusal}")
-    return MoveOptions(restart, obstacle)
+    return _options(_obstacle(workload, vmi, platform), restart, refusal)
 
 
 def _restart(
@@ -237,9 +220,10 @@ def _restart(
         return (), f"a VM with run strategy {strategy} is not restarted"
     if workload.condition("VolumesChange"):
         return (), "KubeVirt refuses a restart while volumes are being changed"
-    if not apply_pending_changes and (foreign := staged_changes(workload, vmi)):
-        return (), applies_more("a restart", foreign, PERMISSION)
-    return (Method.RESTART,), ""
+    refusal = ""
+    if not apply_pending_changes:
+        refusal = applies_more("a restart", staged_changes(workload, vmi), PERMISSION)
+    return () if refusal else (Method.RESTART,), refusal
 
 
 def _obstacle(workload: Workload, vmi: Vmi, platform: Platform) -> str:
@@ -256,7 +240,7 @@ def _why_not_live(workload: Workload, behind: tuple[str, ...], platform: Platfor
         return f"the cluster's rollout strategy is {platform.rollout_strategy}"
     frozen = tuple(name for name in behind if name not in LIVE_FIELDS)
     if frozen:
-        return f"a change of {_listed(frozen)} takes effect at a restart"
+        return f"a change of {', '.join(frozen)} takes effect at a restart"
     if workload.condition("RestartRequired"):
         return "the VM has the condition RestartRequired, so nothing reaches the running instance"
     return ""
@@ -280,18 +264,18 @@ def lagging_fields(
     if declared is None:
         declared = workload.template.get("spec") or {}
     expanded = "instancetype" in (workload.manifest.get("spec") or {})
-    return tuple(
-        name
-        for name in PLACEMENT_FIELDS
-        if (running := vmi.spec.get(name)) != (template := declared.get(name))
-        and not _is_alike(running, template, name, expanded)
-    )
-
-
-def _is_alike(running: JSON, declared: JSON, name: str, expanded: bool) -> bool:
-    if name == "nodeSelector" and expanded:
-        return bool((declared or {}).items() <= (running or {}).items())
-    return bool(without_empty(declared) == without_empty(running))
+    lagging = []
+    for name in PLACEMENT_FIELDS:
+        running, wanted = vmi.spec.get(name), declared.get(name)
+        if running == wanted:
+            continue
+        if name == "nodeSelector" and expanded:
+            alike = (wanted or {}).items() <= (running or {}).items()
+        else:
+            alike = without_empty(wanted) == without_empty(running)
+        if not alike:
+            lagging.append(name)
+    return tuple(lagging)
 
 
 def without_empty(value: JSON) -> JSON:
@@ -322,10 +306,6 @@ def staged_changes(workload: Workload, vmi: Vmi) -> tuple[str, ...]:
     )
 
 
-_REFERENCES = ("instancetype", "preference")
-"""Fields of a VM's spec whose objects a restart would apply."""
-
-
 def changes_since_start(
     started: t.Mapping[str, JSON], workload: Workload, vmi: Vmi, platform: Platform
 ) -> tuple[str, ...]:
@@ -339,12 +319,14 @@ def changes_since_start(
     already. Placement explains it only where it waits for a restart (vm.go, syncRestartRequired).
     """
     spec = workload.manifest.get("spec") or {}
-    changed = [name for name in _REFERENCES if _reference(started, name) != _reference(spec, name)]
-    changed += [
-        f"{name}.revisionName"
-        for name in _REFERENCES
-        if name not in changed and _other_revision(started, workload, name)
-    ]
+    changed, revisions = [], []
+    for name in ("instancetype", "preference"):
+        old, new = _mapping(started.get(name)), _mapping(spec.get(name))
+        if any(old.get(key) != new.get(key) for key in ("kind", "name")):
+            changed.append(name)
+        elif _other_revision(old, new, workload, name):
+            revisions.append(f"{name}.revisionName")
+    changed += revisions
     before, now = started.get("template") or {}, workload.template
     specs = [_mapping(template.get("spec")) for template in (before, now)]
     for name in sorted({*specs[0], *specs[1]} - set(PLACEMENT_FIELDS)):
@@ -363,23 +345,18 @@ def changes_since_start(
     return tuple(changed)
 
 
-def _reference(spec: t.Mapping[str, JSON], name: str) -> tuple[JSON, JSON]:
-    reference = _mapping(spec.get(name))
-    return reference.get("kind"), reference.get("name")
-
-
-def _other_revision(started: t.Mapping[str, JSON], workload: Workload, name: str) -> bool:
+def _other_revision(
+    old: t.Mapping[str, JSON], new: t.Mapping[str, JSON], workload: Workload, name: str
+) -> bool:
     """Whether the VM has another revision of its instance type or preference since. KubeVirt before 1.5 fills
     in the one that it has made for the VM (pkg/instancetype/revision, GenerateName). Later releases have it
     in the status, and may exchange it for one with the same content there (pkg/instancetype/upgrade)."""
-    spec = workload.manifest.get("spec") or {}
-    before, now = (_mapping(each.get(name)).get("revisionName") or "" for each in (started, spec))
+    before, now = old.get("revisionName") or "", new.get("revisionName") or ""
     if not now and workload.condition("RestartRequired"):
         reference = _mapping((workload.manifest.get("status") or {}).get(f"{name}Ref"))
         now = _mapping(reference.get("controllerRevisionRef")).get("name") or ""
-    return (
-        bool(now) and now != before and bool(before or not now.startswith(f"{workload.ref.name}-"))
-    )
+    is_first = not before and now.startswith(f"{workload.ref.name}-")
+    return bool(now) and now != before and not is_first
 
 
 def _mapping(value: JSON) -> t.Mapping[str, JSON]:
@@ -392,20 +369,17 @@ def _changes(values: tuple[JSON, JSON, JSON], path: str) -> t.Iterator[str]:
     before, now, running = map(without_empty, values)
     if before == now or now == running:
         return
-    old: t.Mapping[str, JSON] | None = None
-    new: t.Mapping[str, JSON] | None = None
     if isinstance(before, dict) and isinstance(now, dict):
-        old, new, followed, label = before, now, _mapping(running), "{}.{}"
+        maps: list[JSON] = [before, now, _mapping(running)]
+        label = "{}.{}"
     elif isinstance(before, list) or isinstance(now, list):
-        old, new, followed, label = (
-            _by_name(before),
-            _by_name(now),
-            _by_name(running) or {},
-            "{}[{}]",
-        )
-    if old is None or new is None:
+        maps, label = [_by_name(before), _by_name(now), _by_name(running) or {}], "{}[{}]"
+    else:
+        maps, label = [None], ""
+    if None in maps:
         yield path
         return
+    old, new, followed = maps
     for name in sorted({*old, *new}):
         inner = (old.get(name), new.get(name), followed.get(name))
         yield from _changes(inner, label.format(path, name))
@@ -423,41 +397,28 @@ def _by_name(value: JSON) -> t.Mapping[str, JSON] | None:
 
 def _differences(declared: JSON, running: JSON, path: str) -> t.Iterator[str]:
     if isinstance(declared, dict):
-        inner = running if isinstance(running, dict) else {}
         for key, value in declared.items():
-            yield from _differences(value, inner.get(key), f"{path}.{key}")
+            yield from _differences(value, _mapping(running).get(key), f"{path}.{key}")
     elif isinstance(declared, list):
-        yield from _list_differences(declared, running if isinstance(running, list) else [], path)
+        items = running if isinstance(running, list) else []
+        named = {x["name"]: x for x in items if isinstance(x, dict) and "name" in x}
+        for position, item in enumerate(declared):
+            label, there = position, items[position : position + 1]
+            if isinstance(item, dict) and "name" in item:
+                label = item["name"]
+                there = [named[label]] if label in named else []
+            if there:
+                yield from _differences(item, there[0], f"{path}[{label}]")
+            else:
+                yield f"{path}[{label}]"
     elif declared != running and declared not in (None, "", False):
         yield path
-
-
-def _list_differences(declared: list[JSON], running: list[JSON], path: str) -> t.Iterator[str]:
-    named = {item["name"]: item for item in running if isinstance(item, dict) and "name" in item}
-    for position, item in enumerate(declared):
-        if isinstance(item, dict) and "name" in item:
-            label = f"{path}[{item['name']}]"
-            if item["name"] not in named:
-                yield label
-            else:
-                yield from _differences(item, named[item["name"]], label)
-        elif position >= len(running):
-            yield f"{path}[{position}]"
-        else:
-            yield from _differences(item, running[position], f"{path}[{position}]")
 
 
 def run_strategy(workload: Workload) -> str:
     """spec.runStrategy, or what the older spec.running stands for."""
     spec = workload.manifest.get("spec") or {}
-    if strategy := spec.get("runStrategy"):
-        return str(strategy)
-    return "Always" if spec.get("running") else "Halted"
-
-
-def _unseen(workload: Workload) -> bool:
-    metadata, status = workload.manifest["metadata"], workload.manifest.get("status") or {}
-    return bool(status.get("observedGeneration", 0) < metadata.get("generation", 0))
+    return str(spec.get("runStrategy") or ("Always" if spec.get("running") else "Halted"))
 
 
 def _behind(workload: Workload) -> int:
@@ -475,18 +436,15 @@ def _held(workload: Workload) -> str:
     A Deployment has `Progressing=False` after progressDeadlineSeconds without progress. A
     StatefulSet keeps the pods below its partition on the previous revision.
     """
-    if (workload.manifest.get("spec") or {}).get("paused"):
+    spec = workload.manifest.get("spec") or {}
+    if spec.get("paused"):
         return "the rollout of its workload is paused (spec.paused): resume it first"
     stuck = workload.condition("Progressing", "False")
     if stuck is not None:
         why = stuck.get("message") or stuck.get("reason") or "no reason given"
         return f"the rollout of its workload is stuck: {why}"
-    strategy = (workload.manifest.get("spec") or {}).get("updateStrategy") or {}
-    partition = (strategy.get("rollingUpdate") or {}).get("partition") or 0
+    rolling = (spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
+    partition = rolling.get("partition") or 0
     if partition and _behind(workload) <= partition:
         return f"the rollout of its workload is held by its partition ({partition})"
     return ""
-
-
-def _listed(names: t.Sequence[str]) -> str:
-    return ", ".join(names)

@@ -260,7 +260,7 @@ class DrainView:
         """The uids of the leaving instances that each leaving instance has an affinity to, and waits
         for. In a circle one of them waits for none."""
         pods: dict[str, Pod] = {uid: self.by_uid[uid].declared_pod for uid in methods}
-        dependencies = Dependencies(pods, self.snapshot.namespaces)
+        dependencies = Dependencies.among(pods, self.snapshot.namespaces)
         towards = {uid: dependencies.affinity_targets(uid) for uid in sorted(pods)}
         followers: dict[str, list[str]] = defaultdict(list)
         for uid, targets_of_uid in towards.items():

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import typing as t
 from collections import defaultdict
+from functools import cached_property
 
-from ..model.objects import Namespace, Placement, Pod
+from ..model.objects import Namespace, Pod
 from ..model.placement_manifests import with_own_values
 from ..scheduler.framework import PlacementInfo, PodInfo, pod_key
 from ..scheduler.index import Index
@@ -25,47 +26,46 @@ _NONE: Uids = frozenset()
 
 
 class Dependencies:
-    """The dependencies among `pods` (by uid) by their placement. `of` takes the pods of an index.
+    """The dependencies among pods by their placement. `uids` maps keys of pods in the selector index to
+    uids here, `pod_infos` returns the PodInfo of a uid. `pods` are read once, for their spread constraints.
 
     An owner's own value (PodTerm.differs_in) is ignored: at worst that relates two pods too many.
     Preferred terms count in the namespace of their pod only.
     """
 
-    def __init__(self, pods: t.Mapping[Uid, Pod], namespaces: t.Iterable[Namespace] = ()) -> None:
-        matching = SelectorIndex(namespaces)
-        candidates = {uid: _candidate(pod, matching) for uid, pod in pods.items()}
-        for candidate in candidates.values():
-            matching.add(candidate)
-        uids = {candidate.key: uid for uid, candidate in candidates.items()}
-        self._set(matching, candidates.__getitem__, uids, pods.items())
-
-    def _set(
+    def __init__(
         self,
-        matching: SelectorIndex,
-        candidate_of: t.Callable[[Uid], PodInfo],
+        selectors: SelectorIndex,
+        pod_infos: t.Callable[[Uid], PodInfo],
         uids: t.Mapping[str, Uid],
         pods: t.Iterable[tuple[Uid, Pod]],
     ) -> None:
-        self._matching = matching
-        self._candidate_of = candidate_of
+        self._matching = selectors
+        self._candidate_of = pod_infos
         self._uids = uids
         self._pods = pods
-        self._spreading: dict[SelectorCount, list[Uid]] | None = None
         self._linked: dict[Uid, Uids] = {}
 
     @classmethod
+    def among(cls, pods: t.Mapping[Uid, Pod], namespaces: t.Iterable[Namespace]) -> Dependencies:
+        """The dependencies among `pods` (by uid), without an index of the cluster."""
+        selectors = SelectorIndex(namespaces)
+        pod_infos = {}
+        for uid, pod in pods.items():
+            rules = affinity_terms(pod.placement, pod.namespace, selectors)
+            pod_infos[uid] = PodInfo(pod_key(pod), pod, PlacementInfo(pod.placement, 0, 0, rules))
+        for pod_info in pod_infos.values():
+            selectors.add(pod_info)
+        uids = {pod_info.key: uid for uid, pod_info in pod_infos.items()}
+        return cls(selectors, pod_infos.__getitem__, uids, pods.items())
+
+    @classmethod
     def of(
-        cls,
-        index: Index,
-        uids: t.Mapping[str, Uid],
-        key_of: t.Callable[[Uid], str],
-        pods: t.Iterable[tuple[Uid, Pod]],
+        cls, index: Index, uids: t.Mapping[str, Uid], pods: t.Iterable[tuple[Uid, Pod]]
     ) -> Dependencies:
-        """The dependencies among placed pods. `uids` maps keys of the index to uids here, `key_of`
-        the other way round. `pods` are read once, for their spread constraints."""
-        dependencies = cls.__new__(cls)
-        dependencies._set(index.selectors, lambda uid: index.placed_info(key_of(uid)), uids, pods)
-        return dependencies
+        """The dependencies among placed pods. `uids`: keys of the index to uids here."""
+        key_of = {uid: key for key, uid in uids.items()}
+        return cls(index.selectors, lambda uid: index.placed_info(key_of[uid]), uids, pods)
 
     def affinity_targets(self, uid: Uid) -> Uids:
         """The instances that the pod's affinity selects, required or preferred."""
@@ -98,7 +98,7 @@ class Dependencies:
 
     def related_to_pod(self, candidate: PodInfo) -> Uids:
         """The same for any pod that the index has as a candidate."""
-        spreading = self._spreads()
+        spreading = self._spreads
         members = [
             *(_selected(candidate, owned) for owned in _owned(candidate)),
             *(_owners(candidate, terms) for terms in self._selecting(candidate)),
@@ -119,16 +119,15 @@ class Dependencies:
             uid for pods in members for x in pods if (uid := uids.get(x.key)) is not None
         )
 
+    @cached_property
     def _spreads(self) -> dict[SelectorCount, list[Uid]]:
         """Each SelectorCount to the pods with a spread constraint, hard or soft, over it."""
-        if self._spreading is None:
-            spreading: dict[SelectorCount, list[Uid]] = defaultdict(list)
-            for uid, pod in self._pods:
-                if pod.placement.spread:
-                    for match in self._spread_matches(pod):
-                        spreading[match].append(uid)
-            self._spreading = dict(spreading)
-        return self._spreading
+        spreading: dict[SelectorCount, list[Uid]] = defaultdict(list)
+        for uid, pod in self._pods:
+            if pod.placement.spread:
+                for match in self._spread_matches(pod):
+                    spreading[match].append(uid)
+        return dict(spreading)
 
     def _spread_matches(self, pod: Pod) -> t.Iterator[SelectorCount]:
         matching = self._matching
@@ -158,10 +157,3 @@ def _bound(pod: PodInfo, terms: ExistingTerms, others: t.Iterable[PodInfo]) -> t
     if not terms.preferred:
         return others
     return [other for other in others if other.pod.namespace == pod.pod.namespace]
-
-
-def _candidate(pod: Pod, matching: SelectorIndex) -> PodInfo:
-    """A pod without a node, with its terms in the selector index."""
-    placement: Placement = pod.placement
-    rules = affinity_terms(placement, pod.namespace, matching)
-    return PodInfo(pod_key(pod), pod, PlacementInfo(placement, 0, 0, rules))

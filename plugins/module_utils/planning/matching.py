@@ -47,7 +47,9 @@ def assign_within_bounds(
     """
     if any(high < low for low, high in bounds.values()):
         return None
-    classes = _alike(members)
+    classes: dict[GroupMember, list[int]] = defaultdict(list)
+    for index, member in enumerate(members):
+        classes[member].append(index)
     groups = _merge_domains(classes, bounds)
     counts = _solve(classes, groups, bounds, len(members))
     if counts is None:
@@ -113,13 +115,6 @@ def _crowd(
                 crowd[holder[domain]] = None
                 queue.append(holder[domain])
     return tuple(crowd), tuple(room)
-
-
-def _alike(members: t.Sequence[GroupMember]) -> dict[GroupMember, list[int]]:
-    classes: dict[GroupMember, list[int]] = defaultdict(list)
-    for index, member in enumerate(members):
-        classes[member].append(index)
-    return classes
 
 
 def _merge_domains(

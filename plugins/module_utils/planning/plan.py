@@ -11,7 +11,6 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ..compliance.declared import NodeRule
 from ..compliance.pending import no_good_node_text
 from ..compliance.violations import bypass_text
 from ..kubevirt.instances import in_flight
@@ -22,25 +21,21 @@ from ..model.topology import Topology
 from ..scheduler.nodes import NodeSet
 from ..scheduler.preferences import meeting_nodes
 from .dependencies import Dependencies
-from .movable_instances import InstanceSelection, MovableInstance, movable_instances
+from .movable_instances import InstanceSelection, MovableInstance
 from .node_ranking import PreferencePenalties, cheaper
 from .repair import RETRIES, TARGETS, PlannedMove, RepairPlanner, violation_text
 from .search import arrange
 from .simulation import ClusterSimulation, VerifiedIndex
 
-InstanceUid = str
-
-
-def _is_target(move: PlannedMove, node: str) -> bool:
-    return node in move.targets
+Uid = str
 
 
 def order(
     sequence: t.Sequence[PlannedMove],
     dependencies: Dependencies,
     open_at_first: t.Callable[[PlannedMove], bool],
-    was_open: t.Callable[[PlannedMove, str], bool] = _is_target,
-) -> dict[InstanceUid, tuple[InstanceUid, ...]]:
+    was_open: t.Callable[[PlannedMove, str], bool],
+) -> dict[Uid, tuple[Uid, ...]]:
     """The uid of each move to the uids of the moves that must end before it begins.
 
     A move waits for an earlier one if the two instances are related: two that keep apart are never
@@ -50,17 +45,17 @@ def order(
     `was_open`: whether a node was open in the move's turn.
     """
     place = {move.uid: number for number, move in enumerate(sequence)}
-    behind: dict[InstanceUid, frozenset[InstanceUid]] = {}
-    after: dict[InstanceUid, tuple[InstanceUid, ...]] = {}
-    moved_from: dict[str, list[InstanceUid]] = {}
+    behind: dict[Uid, frozenset[Uid]] = {}
+    after: dict[Uid, tuple[Uid, ...]] = {}
+    moved_from: dict[str, list[Uid]] = {}
     for number, move in enumerate(sequence):
         earlier = {uid for uid in dependencies.related(move.uid) if place.get(uid, number) < number}
         if not open_at_first(move):
             freed = (uids for node, uids in moved_from.items() if was_open(move, node))
             freeing = {uid for uids in freed for uid in uids}
             earlier |= freeing or (set() if earlier else set(behind))
-        direct: list[InstanceUid] = []
-        covered: set[InstanceUid] = set()
+        direct: list[Uid] = []
+        covered: set[Uid] = set()
         for uid in sorted(earlier, key=lambda uid: -place[uid]):
             if uid not in covered:
                 direct.append(uid)
@@ -71,7 +66,6 @@ def order(
     return after
 
 
-Uid = str
 Scope = t.Literal["violated", "preference_not_met", "not_enforced", "all"]
 
 _ONLY_MIGRATE = frozenset({Method.MIGRATE})
@@ -90,7 +84,6 @@ class PlanRequest:
     selection: InstanceSelection
     scope: Scope = "violated"
     allow: frozenset[Method] = frozenset({Method.MIGRATE})
-    apply_pending_changes: bool = False
     in_flight: frozenset[Uid] = frozenset()
     not_movable: t.Mapping[Uid, str] = field(default_factory=dict)
     no_restart: t.Mapping[Uid, str] = field(default_factory=dict)
@@ -101,22 +94,16 @@ class PlanRequest:
 def plan_moves(
     snapshot: Snapshot,
     request: PlanRequest,
-    candidates: t.Sequence[MovableInstance] | None = None,
+    candidates: t.Sequence[MovableInstance],
     *,
     verified: VerifiedIndex | None = None,
 ) -> Plan:
     """The fewest moves that do what the scope asks for, and the skipped instances with reasons.
 
-    `candidates`: the movable instances of the snapshot, `verified`: its index, if the caller has them
-    already. The index is unchanged afterwards.
+    `candidates`: the movable instances of the selection, `verified`: the index of the snapshot, if the
+    caller has it already. The index is unchanged afterwards.
     """
     with collector_paused():
-        if candidates is None:
-            candidates = movable_instances(
-                snapshot,
-                request.selection,
-                apply_pending_changes=request.apply_pending_changes,
-            )
         on_the_way = in_flight(snapshot, request.selection.all_namespaces)
         away = request.in_flight | on_the_way.instances
         movable = [x for x in candidates if x.uid not in away] if away else candidates
@@ -140,14 +127,12 @@ class _Planner:
         self.without_node = [x for x in elsewhere if not x.node]
         self.on_unknown_node = [x for x in elsewhere if x.node]
         self.dependencies = simulation.dependencies
-        self.repair = RepairPlanner(
-            simulation, self.dependencies, self._methods, self._preference_penalties
-        )
+        self.repair = RepairPlanner(simulation, self._methods, self._preference_penalties)
         self.skipped: dict[Uid, SkippedInstance] = {}
 
     def plan(self) -> Plan:
         violating = self.simulation.violating()
-        sequence = self.repair.repair_violating(violating)
+        sequence = self.repair.repair(violating)
         concerned = self.repair.suspects
         for uid in (x for x in self.candidates if x in concerned):
             if self.simulation.violations(uid):
@@ -169,14 +154,10 @@ class _Planner:
         if uid in request.not_movable or uid in request.kept or self.simulation.bypassed(uid):
             return ()
         movable = self.candidates[uid]
-        if self.request.allow == _ONLY_MIGRATE:
+        if request.allow == _ONLY_MIGRATE:
             return (Method.MIGRATE,) if movable.can_migrate else ()
-        return tuple(
-            method
-            for method in movable.move_options.methods
-            if method in self.request.allow
-            and (method is not Method.RESTART or uid not in self.request.no_restart)
-        )
+        allow = request.allow - {Method.RESTART} if uid in request.no_restart else request.allow
+        return tuple(method for method in movable.move_options.methods if method in allow)
 
     def _preference_penalties(self, uid: Uid) -> PreferencePenalties:
         """Each preference of the instance: its weight and the nodes that do not meet it. A soft
@@ -197,11 +178,7 @@ class _Planner:
         chosen: list[PlannedMove] = []
         todo = {uid for uid in self.candidates if self._could_be_better(uid)}
         while todo:
-            uid = min(
-                todo,
-                key=lambda x: (len(self.dependencies.affinity_targets(x) & todo), self._name(x)),
-            )
-            todo.discard(uid)
+            uid = self._take_next(todo)
             made = self._better_place(uid)
             if made is None:
                 continue
@@ -210,10 +187,17 @@ class _Planner:
             todo = {x for x in near if x not in self.repair.moved and self._could_be_better(x)}
         return chosen
 
+    def _take_next(self, todo: set[Uid]) -> Uid:
+        """Remove the instance with the fewest affinity targets among the others."""
+        targets = self.dependencies.affinity_targets
+        uid = min(todo, key=lambda x: (len(targets(x) & todo), self._name(x)))
+        todo.discard(uid)
+        return uid
+
     def _followed(self, moved: Uid) -> list[PlannedMove]:
         """The moves that the move of one instance makes necessary. What they repair is not so yet."""
         after = f"after the move of {self._name(moved)}: "
-        moves = self.repair.repair_related(moved)
+        moves = self.repair.repair(sorted(self.dependencies.related(moved)))
         return [replace(move, reason=f"{after}{move.reason}") for move in moves]
 
     def _could_be_better(self, uid: Uid) -> bool:
@@ -223,20 +207,18 @@ class _Planner:
     def _better_place(self, uid: Uid) -> PlannedMove | None:
         options = self.repair.options(uid)
         if options is None:
-            self._skip_if_better_elsewhere(uid)
+            if not self._methods(uid):
+                places = self.simulation.open_set(uid, Method.RECREATE)
+                if self._better(uid, places & self.simulation.good_set(uid)):
+                    movable = self.candidates[uid]
+                    why = self._why_not_moved(movable)
+                    self._skip(movable, f"a preference is not met; {why}")
             return None
         method, nodes = options
         better = self._better(uid, nodes)
         if not better:
             return None
         return self.repair.make(uid, method, better, "a preference is not met")
-
-    def _skip_if_better_elsewhere(self, uid: Uid) -> None:
-        """Skip an instance without a method, if another node would meet more preferences."""
-        movable = self.candidates[uid]
-        places = self.simulation.open_set(uid, Method.RECREATE) & self.simulation.good_set(uid)
-        if not self._methods(uid) and self._better(uid, places):
-            self._skip(movable, f"a preference is not met; {self._why_not_moved(movable)}")
 
     def _renew(self) -> list[PlannedMove]:
         """Moves of every instance that is to run with its declared terms, affinity targets first."""
@@ -268,28 +250,21 @@ class _Planner:
         chosen: list[PlannedMove] = []
         todo = set(uids)
         while todo:
-            uid = min(
-                todo,
-                key=lambda x: (len(self.dependencies.affinity_targets(x) & todo), self._name(x)),
-            )
-            todo.discard(uid)
-            made = self._in_place_or_elsewhere(uid, reason)
-            if made is not None:
-                chosen += [made, *self._followed(uid)]
-                todo -= self.repair.moved
+            uid = self._take_next(todo)
+            for method in self._methods(uid):
+                nodes = self.simulation.open_set(uid, method) & self.simulation.good_set(uid)
+                if nodes:
+                    made = self.repair.make(uid, method, nodes, reason)
+                    chosen += [made, *self._followed(uid)]
+                    todo -= self.repair.moved
+                    break
         return chosen
-
-    def _in_place_or_elsewhere(self, uid: Uid, reason: str) -> PlannedMove | None:
-        for method in self._methods(uid):
-            nodes = self.simulation.open_set(uid, method) & self.simulation.good_set(uid)
-            if nodes:
-                return self.repair.make(uid, method, nodes, reason)
-        return None
 
     def _recreate_pending(self) -> t.Iterator[Move]:
         """Moves of Pending instances with previous terms that fit a node with the declared ones."""
         for movable in self.without_node:
-            allowed = movable.move_options.allowed(self.request.allow)
+            methods = movable.move_options.methods
+            allowed = next((method for method in methods if method in self.request.allow), None)
             if movable.drift is None or movable.workload is None:
                 continue
             probe = movable.next_pod(Method.RECREATE)
@@ -311,20 +286,17 @@ class _Planner:
 
     def _ordered(self, sequence: list[PlannedMove]) -> list[Move]:
         numbers = self.simulation.table.numbers
+        open_set = self.simulation.open_set
         after = order(
             sequence,
             self.dependencies,
-            self._open_at_first,
-            lambda chosen, node: bool(chosen.nodes >> numbers[node] & 1),
+            lambda x: bool(open_set(x.uid, x.method) >> numbers[x.node] & 1),
+            lambda x, node: bool(x.nodes >> numbers[node] & 1),
         )
         return [
             _move(self.candidates[x.uid], x.method, x.source, x.targets, x.reason, after[x.uid])
             for x in sequence
         ]
-
-    def _open_at_first(self, chosen: PlannedMove) -> bool:
-        n = self.simulation.table.numbers[chosen.node]
-        return bool(self.simulation.open_set(chosen.uid, chosen.method) >> n & 1)
 
     def _skip(self, movable: MovableInstance, reason: str, *, no_node: bool = False) -> None:
         ref = movable.workload.ref if movable.workload is not None else None
@@ -344,7 +316,12 @@ class _Planner:
         violated = violation_text(self.simulation, uid)
         methods = self._methods(uid)
         if bypassed := self.simulation.bypassed(uid):
-            self._skip(movable, f"{violated}; {_why_bypassed(bypassed)}")
+            texts = "; ".join(dict.fromkeys(map(bypass_text, bypassed)))
+            self._skip(
+                movable,
+                f"{violated}; {texts}, so a move may end on such a node again: write the rules again, which"
+                " puts the expression into every term, or remove the other term",
+            )
         elif not methods:
             self._skip(movable, f"{violated}; {self._why_not_moved(movable)}")
         elif proof := self._proof(uid):
@@ -408,19 +385,18 @@ class _Planner:
 
     def _proof(self, uid: Uid) -> str:
         """Why the group of an instance has too few topology domains; empty if that is unknown."""
-        arrangement = arrange(self.simulation, self.dependencies, [uid])
+        arrangement = arrange(self.simulation, [uid])
         if arrangement is None or not arrangement.assignment.unplaced:
             return ""
-        crowd = ", ".join(sorted(self._name(str(x)) for x in arrangement.assignment.crowd))
-        domains = sorted(map(str, arrangement.assignment.room))
+        names = sorted(self._name(x) for x in arrangement.assignment.crowd)
+        domains = sorted(arrangement.assignment.room)
         room = (
             f"only {len(domains)} available: {', '.join(domains)}" if domains else "none available"
         )
         key = self.request.topology.name_of(arrangement.key)
-        count = len(arrangement.assignment.crowd)
         return (
-            f"cannot be satisfied: {count} instances ({crowd}) with anti-affinity need {count} values"
-            f" of {key}, {room}"
+            f"cannot be satisfied: {len(names)} instances ({', '.join(names)}) with anti-affinity need"
+            f" {len(names)} values of {key}, {room}"
         )
 
     def _name(self, uid: Uid) -> str:
@@ -448,12 +424,3 @@ def _move(
 def _cost(penalties: PreferencePenalties, n: int) -> int:
     """The weight of the preferences that node number `n` does not meet."""
     return sum(weight for weight, nodes in penalties if nodes >> n & 1)
-
-
-def _why_bypassed(rules: t.Iterable[NodeRule]) -> str:
-    """Why a move does not repair rules that another node term bypasses, and what does."""
-    texts = dict.fromkeys(map(bypass_text, rules))
-    return (
-        f"{'; '.join(texts)}, so a move may end on such a node again: write the rules again, which"
-        " puts the expression into every term, or remove the other term"
-    )

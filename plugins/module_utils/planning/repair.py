@@ -13,11 +13,9 @@ import itertools
 import typing as t
 from dataclasses import dataclass
 
-from ..kubevirt.moving import EASE
 from ..model.plan import Method
 from ..scheduler.framework import FilterStatus
 from ..scheduler.nodes import NodeSet
-from .dependencies import Dependencies
 from .node_ranking import PreferencePenalties
 from .search import matched, shortest_repair
 from .simulation import ClusterSimulation
@@ -36,6 +34,9 @@ TARGETS = 20
 RETRIES = 3
 """How often groups without room are repaired again before all others, which may have taken it.
 Groups that share nothing but room on nodes are not planned as one."""
+
+_EASE = (Method.MIGRATE, Method.RESTART, Method.RECREATE)
+"""Methods, the least disruptive first."""
 
 _PAIRWISE = frozenset({"anti", "existing-anti"})
 _NOT_PAIRWISE = frozenset({"affinity", "skew"})
@@ -62,12 +63,11 @@ class RepairPlanner:
     def __init__(
         self,
         simulation: ClusterSimulation,
-        dependencies: Dependencies,
         methods: t.Callable[[Uid], tuple[Method, ...]],
         preference_penalties: t.Callable[[Uid], PreferencePenalties],
     ) -> None:
         self.simulation = simulation
-        self.dependencies = dependencies
+        self.dependencies = simulation.dependencies
         self.methods = methods
         self.preference_penalties = preference_penalties
         self.moved: set[Uid] = set()
@@ -77,11 +77,7 @@ class RepairPlanner:
     def repair(self, suspects: t.Iterable[Uid]) -> list[PlannedMove]:
         """The fewest moves after which none of `suspects`, and no instance that is related to a
         moved one, violates anything. What still does afterwards cannot be repaired."""
-        return self.repair_violating(uid for uid in suspects if self.simulation.violations(uid))
-
-    def repair_violating(self, violating: t.Iterable[Uid]) -> list[PlannedMove]:
-        """The same for instances that are known to violate something."""
-        violating = dict.fromkeys(violating)
+        violating = [uid for uid in suspects if self.simulation.violations(uid)]
         self.suspects.update(violating)
         groups = self._groups(violating)
         chosen = self._repair_groups(groups)
@@ -107,10 +103,6 @@ class RepairPlanner:
     def _still_violating(self, violating: t.Iterable[Uid]) -> set[Uid]:
         """Those that still violate something, though they may be moved."""
         return {uid for uid in violating if self.methods(uid) and self.simulation.violations(uid)}
-
-    def repair_related(self, moved: Uid) -> list[PlannedMove]:
-        """The moves that the move of one instance makes necessary."""
-        return self.repair(sorted(self.dependencies.related(moved)))
 
     def options(self, uid: Uid) -> tuple[Method, NodeSet] | None:
         """The gentlest method with a good node, and those nodes."""
@@ -192,24 +184,20 @@ class RepairPlanner:
         if not unrepaired and (len(chosen) <= least or not small):
             return chosen
         self._revert(chosen)
-        best = (
-            self._shortest_sequence(group, members, unrepaired)
-            if small
-            else self._repair_by_matching(group)
-        )
+        if small:
+            # Affinity targets that violate nothing stay if possible: instances with affinity move to them.
+            idle = {x for uid in group for x in self.dependencies.affinity_targets(uid)} - set(
+                group
+            )
+            best = self._search(members, idle)
+            if best is None and unrepaired and idle:
+                best = self._search(members, ())
+        else:
+            best = self._repair_by_matching(group)
         if best is None or (not unrepaired and len(best) >= len(chosen)):
             self._revert(best or [])
             return [self._repeat(move) for move in chosen]
         return best
-
-    def _shortest_sequence(
-        self, group: list[Uid], members: list[Uid], unrepaired: bool
-    ) -> list[PlannedMove] | None:
-        """A shortest sequence. Affinity targets that violate nothing stay if possible: the
-        instances with the affinity move to them."""
-        idle = {x for uid in group for x in self.dependencies.affinity_targets(uid)} - set(group)
-        best = self._search(members, idle)
-        return self._search(members, ()) if best is None and unrepaired and idle else best
 
     def _repair_greedily(self, group: list[Uid]) -> list[PlannedMove]:
         violating = set(group)
@@ -234,7 +222,7 @@ class RepairPlanner:
             method, nodes = options
             targets = len(self.dependencies.affinity_targets(uid) & violating)
             freed = len(self.dependencies.anti_affinity_peers(uid) & violating)
-            yield (targets, -freed, EASE.index(method), nodes.bit_count()), uid, method, nodes
+            yield (targets, -freed, _EASE.index(method), nodes.bit_count()), uid, method, nodes
 
     def _lower_bound(self, group: list[Uid]) -> int:
         """A lower bound on the moves that a small group needs.
@@ -244,10 +232,13 @@ class RepairPlanner:
         least one instance must move.
         """
         failures = {uid: self.simulation.violations(uid) for uid in group}
-        kinds = {uid: _kinds(reasons) for uid, reasons in failures.items()}
-        if any(reasons & _NOT_PAIRWISE for reasons in kinds.values()):
+        kinds = {
+            uid: {reason.kind for status in statuses for reason in status.reasons}
+            for uid, statuses in failures.items()
+        }
+        if any(x & _NOT_PAIRWISE for x in kinds.values()):
             return 1
-        must = {uid for uid, reasons in kinds.items() if reasons - _PAIRWISE}
+        must = {uid for uid, x in kinds.items() if x - _PAIRWISE}
         pairs = [
             (a, b)
             for a, b in itertools.combinations(sorted(set(group) - must), 2)
@@ -297,7 +288,7 @@ class RepairPlanner:
     def _repair_by_matching(self, group: list[Uid]) -> list[PlannedMove] | None:
         """A large group that keeps apart: all members are matched with domains, then moved one by
         one. None if not all of these moves can be made."""
-        node_sets = matched(self.simulation, self.dependencies, group)
+        node_sets = matched(self.simulation, group)
         if node_sets is None:
             return None
         table = self.simulation.table
@@ -326,10 +317,6 @@ def violation_text(simulation: ClusterSimulation, uid: Uid) -> str:
     """What an instance violates, in words."""
     texts = [reason.text for status in simulation.violations(uid) for reason in status.reported]
     return "; ".join(dict.fromkeys(texts)) or "makes room for another instance"
-
-
-def _kinds(failures: t.Iterable[FilterStatus]) -> set[str]:
-    return {reason.kind for status in failures for reason in status.reasons}
 
 
 def _vertex_cover_size(pairs: t.Sequence[tuple[Uid, Uid]]) -> int:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import typing as t
@@ -14,7 +15,6 @@ from dataclasses import dataclass
 
 from ..model.plan import Method
 from ..scheduler.nodes import NodeSet
-from .dependencies import Dependencies
 from .matching import Assignment, assign
 from .simulation import ClusterSimulation
 
@@ -27,9 +27,7 @@ class Arrangement:
     assignment: Assignment
 
 
-def arrange(
-    simulation: ClusterSimulation, dependencies: Dependencies, group: t.Collection[str]
-) -> Arrangement | None:
+def arrange(simulation: ClusterSimulation, group: t.Collection[str]) -> Arrangement | None:
     """Match the members of a group that keeps apart over one key with the domains of that key.
 
     None if other rules are violated, or rules over several keys. A domain is open to a member if
@@ -44,9 +42,8 @@ def arrange(
     if len(keys) != 1 or not next(iter(keys))[0]:
         return None
     ((_anti, key),) = keys
-    members = sorted(
-        {*group, *(mate for uid in group for mate in dependencies.anti_affinity_peers(uid))}
-    )
+    peers = simulation.dependencies.anti_affinity_peers
+    members = sorted({*group, *(peer for uid in group for peer in peers(uid))})
     with simulation.without(members):
         open_nodes = {uid: simulation.nodes_when_away(uid) for uid in members}
     domain = _domains(simulation, key)
@@ -62,10 +59,10 @@ def arrange(
 
 
 def matched(
-    simulation: ClusterSimulation, dependencies: Dependencies, group: t.Collection[str]
+    simulation: ClusterSimulation, group: t.Collection[str]
 ) -> dict[str, frozenset[str]] | None:
     """The nodes of the domain that each member of a group is matched with; None: no matching."""
-    arrangement = arrange(simulation, dependencies, group)
+    arrangement = arrange(simulation, group)
     if arrangement is None or arrangement.assignment.unplaced:
         return None
     nodes_of: dict[str, set[str]] = {}
@@ -124,7 +121,7 @@ def shortest_repair(
     heapq.heappush(queue, (0, next(order), ()))
     while queue:
         _cost, _number, done = heapq.heappop(queue)
-        with _WithMoves(simulation, done):
+        with _with_moves(simulation, done):
             if not any(simulation.violations(uid) for uid in members):
                 return SearchOutcome(done)
             spent = {uid for uid, _node in done} if once else ()
@@ -137,7 +134,10 @@ def shortest_repair(
                 )
             ]
         for step in following:
-            state = _state(members, start, (*done, step))
+            # Where all members are, and which of them run with declared terms.
+            moved = dict((*done, step))
+            where = tuple(moved.get(uid, at) for uid, at in zip(members, start, strict=True))
+            state = where, frozenset(moved)
             if state in states:
                 continue
             if len(states) >= limit:
@@ -147,19 +147,16 @@ def shortest_repair(
     return SearchOutcome(None)
 
 
-class _WithMoves:
-    """A simulation with some moves made, as long as the block lasts."""
-
-    def __init__(self, simulation: ClusterSimulation, moves: Sequence) -> None:
-        self.simulation, self.moves = simulation, moves
-
-    def __enter__(self) -> None:
-        for uid, node in self.moves:
-            self.simulation.move(uid, node)
-
-    def __exit__(self, *_raised: object) -> None:
-        for _move in self.moves:
-            self.simulation.revert()
+@contextlib.contextmanager
+def _with_moves(simulation: ClusterSimulation, moves: Sequence) -> t.Iterator[None]:
+    """In this context, some moves are made."""
+    for uid, node in moves:
+        simulation.move(uid, node)
+    try:
+        yield
+    finally:
+        for _move in moves:
+            simulation.revert()
 
 
 def _nodes(
@@ -178,12 +175,3 @@ def _nodes(
                 stays = not in_place or method is Method.MIGRATE
                 open_nodes |= simulation.open_set(uid, method) & ~(here if stays else 0)
             yield uid, open_nodes
-
-
-def _state(
-    members: t.Sequence[Uid], start: tuple[str, ...], moves: Sequence
-) -> tuple[tuple[str, ...], frozenset[Uid]]:
-    """The state after a sequence: where all members are, and which run with declared terms."""
-    where = dict(zip(members, start, strict=True))
-    where.update(moves)
-    return tuple(where.values()), frozenset(uid for uid, _node in moves)

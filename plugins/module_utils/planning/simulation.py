@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import typing as t
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ..compliance.declared import NodeRule
 from ..compliance.pending import no_good_node_text
@@ -66,16 +67,6 @@ class VerifiedIndex:
             return cls(index, failures)
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedMove:
-    """A move that was made, with what `revert` needs."""
-
-    uid: Uid
-    before: Pod
-    declared_before: Pod
-    node: str
-
-
 class ClusterSimulation:
     """`running` and `declared` hold the same pods on the same nodes, except leaving pods: they take
     room but violate nothing (see in_flight)."""
@@ -101,8 +92,8 @@ class ClusterSimulation:
         self._uids = {instance.pod.uid: uid for uid, instance in self.candidates.items()}
         self.ranking = NodeRanking(self.table, running.pod_counts())
         self._pods: dict[Uid, Pod] = {}
-        self._moves: list[SimulatedMove] = []
-        self._dependencies: Dependencies | None = None
+        self._moves: list[tuple[Uid, Pod, str]] = []
+        """Each move that `revert` can take back: the pod before it, and its node."""
         self._violations: dict[Uid, tuple[FilterStatus, ...]] = {}
 
     @classmethod
@@ -143,16 +134,11 @@ class ClusterSimulation:
             failures=failures,
         )
 
-    @property
+    @cached_property
     def dependencies(self) -> Dependencies:
         """Which candidates depend on each other by their declared terms."""
-        if self._dependencies is None:
-            candidates = self.candidates
-            pods = ((uid, instance.declared_pod) for uid, instance in candidates.items())
-            self._dependencies = Dependencies.of(
-                self.declared, self._uids, lambda uid: candidates[uid].pod.uid, pods
-            )
-        return self._dependencies
+        pods = ((uid, instance.declared_pod) for uid, instance in self.candidates.items())
+        return Dependencies.of(self.declared, self._uids, pods)
 
     def violating(self) -> list[Uid]:
         """The candidates that violate a constraint, in their order."""
@@ -167,30 +153,26 @@ class ClusterSimulation:
             suspects |= self.dependencies.related_to_pod(self.running.placed_info(key))
         return [uid for uid in self.candidates if uid in suspects and self.violations(uid)]
 
-    def failures(self, uid: Uid, node: str | None = None) -> tuple[FilterStatus, ...]:
-        """What the filters say against the instance on `node` (None: where it is), as declared."""
-        instance = self.candidates[uid]
+    def failures(self, uid: Uid) -> tuple[FilterStatus, ...]:
+        """What the filters say against the instance where it is, as declared."""
         with self._without_leaving():
-            if node is None:
-                return self.declared.failures_in_place(instance.pod.uid)
-            return self.declared.failures(instance.declared_pod, node, without=instance.pod.uid)
+            return self.declared.failures_in_place(self.candidates[uid].pod.uid)
 
     def violations(self, uid: Uid) -> tuple[FilterStatus, ...]:
         """What the instance violates where it is, as declared (compliance.violations)."""
         violated = self._violations.get(uid)
         if violated is None:
-            violated = self._violations[uid] = self._compute_violations(uid)
+            instance = self.candidates[uid]
+            pod, known = instance.declared_pod, self._known_failures
+            if known is None or self._moves or self._leaving:
+                failures = self.failures(uid)
+            else:
+                failures = known.get(instance.pod.uid, ())
+            violated = ()
+            if failures or can_be_bypassed(pod, instance.workload):
+                violated = violations(pod, instance.declared, self._node(uid), failures)
+            self._violations[uid] = violated
         return violated
-
-    def _compute_violations(self, uid: Uid) -> tuple[FilterStatus, ...]:
-        if self._known_failures is None or self._moves or self._leaving:
-            failures = self.failures(uid)
-        else:
-            failures = self._known_failures.get(self.candidates[uid].pod.uid, ())
-        instance = self.candidates[uid]
-        if not failures and not can_be_bypassed(instance.declared_pod, instance.workload):
-            return ()
-        return violations(instance.declared_pod, instance.declared, self._node(uid), failures)
 
     def bypassed(self, uid: Uid) -> list[NodeRule]:
         """The rules that OR-ed node terms let the instance violate where it is. A move does not repair
@@ -240,9 +222,8 @@ class ClusterSimulation:
 
     def move(self, uid: Uid, node: str) -> None:
         instance = self.candidates[uid]
-        key, source = instance.pod.uid, self.node_of[uid]
-        before = self._pods.get(uid, instance.pod)
-        self._moves.append(SimulatedMove(uid, before, instance.declared_pod, source))
+        key = instance.pod.uid
+        self._moves.append((uid, self._pods.get(uid, instance.pod), self.node_of[uid]))
         if self.declared is self.running:
             self.running.move(key, node)
         else:
@@ -252,14 +233,14 @@ class ClusterSimulation:
         self._record_move(uid, node)
 
     def revert(self) -> None:
-        last = self._moves.pop()
-        key = self.candidates[last.uid].pod.uid
+        uid, pod, node = self._moves.pop()
+        instance = self.candidates[uid]
         if self.declared is self.running:
-            self.running.move(key, last.node)
+            self.running.move(instance.pod.uid, node)
         else:
-            self._put(key, last.before, last.declared_before, last.node)
-            self._pods[last.uid] = last.before
-        self._record_move(last.uid, last.node)
+            self._put(instance.pod.uid, pod, instance.declared_pod, node)
+            self._pods[uid] = pod
+        self._record_move(uid, node)
 
     @contextlib.contextmanager
     def without(self, uids: t.Collection[Uid]) -> t.Iterator[None]:

@@ -424,7 +424,7 @@ class Reconciler:
 def _related(movable: MovableInstance, other: Pod, now: Reconciliation) -> bool:
     """Whether a constraint of the one pod is about the other, which may be its successor."""
     pair = {movable.uid: movable.declared_pod, "other": other}
-    return bool(Dependencies(pair, now.view.snapshot.namespaces).related(movable.uid))
+    return bool(Dependencies.among(pair, now.view.snapshot.namespaces).related(movable.uid))
 
 
 def _touched(record: MoveRecord, successor: Instance | None) -> t.Iterator[tuple[str, str]]:

@@ -185,7 +185,7 @@ class StartRevisions:
                 f" {self._permission}"
             )
         changes = changes_since_start(started, workload, vmi, platform)
-        return applies_more("a restart", changes, self._permission) if changes else ""
+        return applies_more("a restart", changes, self._permission)
 
     def _read(self, vmi: Vmi) -> t.Mapping[str, JSON] | None:
         if not vmi.revision:

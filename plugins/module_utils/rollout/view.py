@@ -114,7 +114,6 @@ class JudgedSnapshot:
             self.selection,
             options.scope,
             options.allow,
-            options.apply_pending_changes,
             busy,
             spent,
             kept=self.kept,

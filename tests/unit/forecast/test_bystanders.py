@@ -7,6 +7,7 @@ from __future__ import annotations
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Plan
 from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
     InstanceSelection,
+    movable_instances,
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan import (
     PlanRequest,
@@ -28,7 +29,8 @@ ABOUT_A = {
 
 def planned(made: Cluster) -> Plan:
     request = PlanRequest(InstanceSelection(frozenset({"shop"})), allow=frozenset({Method.MIGRATE}))
-    return plan_moves(made.snapshot(), request)
+    snapshot = made.snapshot()
+    return plan_moves(snapshot, request, movable_instances(snapshot, request.selection))
 
 
 def test_one_move_of_a_selected_instance_repairs_all_that_select_it() -> None:

@@ -108,7 +108,7 @@ def clusters(
 
 def healer(snapshot: Snapshot, found: dict[str, MovableInstance], method: Method) -> RepairPlanner:
     world = ClusterSimulation.of(snapshot, list(found.values()))
-    return RepairPlanner(world, world.dependencies, lambda _uid: (method,), lambda _uid: ())
+    return RepairPlanner(world, lambda _uid: (method,), lambda _uid: ())
 
 
 def violators(world: ClusterSimulation) -> set[str]:

@@ -9,6 +9,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Plan
 from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
     InstanceSelection,
+    movable_instances,
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan import (
     PlanRequest,
@@ -37,7 +38,8 @@ def two_groups(choosy: str) -> Cluster:
 
 def planned(made: Cluster) -> Plan:
     request = PlanRequest(InstanceSelection(frozenset({"shop"})), allow=frozenset({Method.MIGRATE}))
-    return plan_moves(made.snapshot(), request)
+    snapshot = made.snapshot()
+    return plan_moves(snapshot, request, movable_instances(snapshot, request.selection))
 
 
 @pytest.mark.parametrize("choosy", ["first", "second"])

@@ -27,6 +27,7 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
     InstanceSelection,
+    movable_instances,
 )
 from ansible_collections.virt.placement.plugins.module_utils.planning.plan import (
     PlanRequest,
@@ -85,7 +86,8 @@ def snapshot(*pods: Pod, machines: tuple[Vmi, ...], migrating: str = "") -> Snap
 
 def planned(found: Snapshot) -> list[str]:
     request = PlanRequest(InstanceSelection(frozenset({"shop"})), allow=frozenset({Method.MIGRATE}))
-    return [move.instance.name for move in plan_moves(found, request).moves]
+    candidates = movable_instances(found, request.selection)
+    return [move.instance.name for move in plan_moves(found, request, candidates).moves]
 
 
 def test_two_in_one_zone_take_a_move() -> None:
@@ -143,7 +145,8 @@ def test_terminating_vmi_causes_no_move_and_counts_as_gone() -> None:
         machines=(machine("b", "w1"), machine("c", "w1")),
     )
     request = PlanRequest(InstanceSelection(frozenset({"shop"})), allow=frozenset({Method.MIGRATE}))
-    assert [move.targets for move in plan_moves(alone, request).moves] == [("w2",)]
+    plan = plan_moves(alone, request, movable_instances(alone, request.selection))
+    assert [move.targets for move in plan.moves] == [("w2",)]
 
 
 def test_settled_snapshot_has_the_target_of_a_scheduled_migration() -> None:

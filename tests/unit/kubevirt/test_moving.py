@@ -302,13 +302,6 @@ def test_empty_placement_fields_of_a_template_are_no_difference() -> None:
     assert not propagating(machine(declared), instance.vmi, LIVE)
 
 
-def test_the_gentlest_method_that_is_allowed() -> None:
-    found = MoveOptions((Method.MIGRATE, Method.RESTART))
-    assert found.allowed({Method.RESTART, Method.MIGRATE}) is Method.MIGRATE
-    assert found.allowed({Method.RESTART}) is Method.RESTART
-    assert found.allowed(frozenset()) is None
-
-
 SELECTED = {"nodeSelector": {"a": "b"}}
 
 

@@ -41,7 +41,7 @@ def to(app: str, **more: object) -> PodTerm:
 
 
 def links(*pods: Pod, namespaces: tuple[Namespace, ...] = ()) -> Dependencies:
-    return Dependencies({found.uid: found for found in pods}, namespaces)
+    return Dependencies.among({found.uid: found for found in pods}, namespaces)
 
 
 def test_followers_know_their_leader() -> None:
@@ -115,28 +115,32 @@ def move(uid: str, source: str = "w1", target: str = "w2") -> PlannedMove:
     return PlannedMove(uid, Method.MIGRATE, source, target, (target,), "")
 
 
+def is_target(move: PlannedMove, node: str) -> bool:
+    return node in move.targets
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_independent_moves_do_not_wait(first: bool) -> None:
     found = links(pod("a", "a"), pod("b", "b"))
-    after = order([move("a"), move("b", "w3", "w4")], found, lambda _move: True)
+    after = order([move("a"), move("b", "w3", "w4")], found, lambda _move: True, is_target)
     assert after == {"a": (), "b": ()}
 
 
 def test_a_follower_waits_for_its_leader() -> None:
     found = links(pod("cache", "cache"), pod("box", "box", Placement(affinity=(to("cache"),))))
-    after = order([move("cache"), move("box")], found, lambda _move: True)
+    after = order([move("cache"), move("box")], found, lambda _move: True, is_target)
     assert after == {"cache": (), "box": ("cache",)}
 
 
 def test_a_group_that_keeps_apart_moves_one_by_one() -> None:
     own = Placement(anti_affinity=(to("web"),))
     found = links(*(pod(name, "web", own) for name in "abc"))
-    after = order([move("a"), move("b"), move("c")], found, lambda _move: True)
+    after = order([move("a"), move("b"), move("c")], found, lambda _move: True, is_target)
     assert after == {"a": (), "b": ("a",), "c": ("b",)}
 
 
 def test_a_move_waits_for_the_one_that_makes_room() -> None:
     found = links(pod("a", "a"), pod("b", "b"), pod("c", "c"))
     sequence = [move("a", "w2", "w9"), move("c", "w7", "w8"), move("b", "w1", "w2")]
-    after = order(sequence, found, lambda found: found.uid != "b")
+    after = order(sequence, found, lambda found: found.uid != "b", is_target)
     assert after["b"] == ("a",)

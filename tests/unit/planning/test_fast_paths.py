@@ -66,7 +66,7 @@ def indexed(snapshot: Snapshot) -> Index:
 
 def plan(snapshot: Snapshot, scope: Scope, verified: VerifiedIndex | None = None) -> Plan:
     request = PlanRequest(SHOP, scope, frozenset(Method))
-    return plan_moves(snapshot, request, verified=verified)
+    return plan_moves(snapshot, request, movable_instances(snapshot, SHOP), verified=verified)
 
 
 @thorough

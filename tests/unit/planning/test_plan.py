@@ -14,6 +14,7 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving imp
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Plan
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
 from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
 from ansible_collections.virt.placement.plugins.module_utils.planning import repair
 from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
@@ -44,9 +45,13 @@ IN_ZONE_A = (TermLocation.NODE_EXPRESSION, expression(ZONE, "In", "a"))
 IN_ZONE_D = (TermLocation.NODE_EXPRESSION, expression(ZONE, "In", "d"))
 
 
+def planned(snapshot: Snapshot, request: PlanRequest) -> Plan:
+    return plan_moves(snapshot, request, movable_instances(snapshot, request.selection))
+
+
 def plan_of(cluster: Cluster, *methods: Method, scope: Scope = "violated") -> Plan:
     allowed = frozenset(methods or (Method.MIGRATE,))
-    return plan_moves(cluster.snapshot(), PlanRequest(SHOP, scope, allow=allowed))
+    return planned(cluster.snapshot(), PlanRequest(SHOP, scope, allow=allowed))
 
 
 def bypassed(node: str) -> Cluster:
@@ -412,7 +417,7 @@ def test_kept_instance_is_skipped_with_the_reason_and_others_move(scope: Scope) 
     kept = {vm.uid: "its node is NotReady" for vm in cluster.snapshot().vmis[:1]}
     request = PlanRequest(SHOP, scope, kept=kept)
 
-    plan = plan_moves(cluster.snapshot(), request)
+    plan = planned(cluster.snapshot(), request)
 
     assert {move.uid for move in plan.moves}.isdisjoint(kept)
     assert len(plan.moves) == 1, "the other one repairs the rule"
@@ -429,7 +434,7 @@ def test_vm_that_may_not_be_restarted_is_skipped_with_the_reason() -> None:
     }
     restart = frozenset({Method.RESTART})
 
-    plan = plan_moves(cluster.snapshot(), PlanRequest(SHOP, allow=restart, no_restart=why))
+    plan = planned(cluster.snapshot(), PlanRequest(SHOP, allow=restart, no_restart=why))
 
     assert plan.moves == ()
     assert [skipped.reason.rpartition("; ")[2] for skipped in plan.skipped] == [*why.values()]

@@ -97,9 +97,7 @@ def test_healing_needs_no_more_moves_than_the_shortest_sequence(
     """Healing makes no stop-overs: where one is needed it heals less, and breaks nothing more."""
     world, found = _world(case, METHODS[mode])
     broken = {uid for uid in found if world.violations(uid)}
-    healer = RepairPlanner(
-        world, world.dependencies, lambda _uid: (METHODS[mode],), lambda _uid: ()
-    )
+    healer = RepairPlanner(world, lambda _uid: (METHODS[mode],), lambda _uid: ())
     fewest = case["expect"][mode]["minMoves"]
     once = shortest_repair(
         world, list(found), dict.fromkeys(found, (METHODS[mode],)), once=True, limit=50_000
