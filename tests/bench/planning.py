@@ -153,7 +153,7 @@ def measure(file: str, every: int) -> Measured:
 def _verified(snapshot: Snapshot) -> float:
     """The seconds that verifying takes from the snapshot on."""
     started = time.process_time()
-    index = Index.build(snapshot.nodes, snapshot.pods, snapshot.namespaces)
+    index = Index(snapshot.nodes, snapshot.pods, snapshot.namespaces)
     for pod in index.pods:
         index.failures_in_place(pod_key(pod))
     return time.process_time() - started

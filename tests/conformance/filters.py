@@ -25,7 +25,7 @@ def one_filter(case: Case) -> Differences:
     index, pod, plugin = build_index(case), incoming(case["pod"], case), case["plugin"]
     newer = "expect" not in case
     expected = case["wantUpstream"] if newer else case["expect"]["nodes"]
-    passing = set(index.feasible_nodes(pod, plugins={plugin}))
+    passing = set(index.table.names_of(index.nodes_passing(index.pod_info(pod), {plugin})))
     for node, verdict in expected.items():
         failures = index.failures(pod, node, plugins={plugin})
         got, want = outcome(failures[0] if failures else None), wanted(verdict)

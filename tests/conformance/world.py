@@ -62,7 +62,7 @@ SYSTEM_CONSTRAINTS = (
 def build_index(case: Case) -> Index:
     """The cluster of a case, with the scheduler configuration that it names."""
     pods = [pod_from_manifest(manifest) for manifest in case.get("pods", ())]
-    index = Index.build(
+    index = Index(
         map(node_from_manifest, case["nodes"]),
         [_configured(pod, case) for pod in pods],
         map(namespace_from_manifest, case.get("namespaces", ())),

@@ -58,7 +58,11 @@ def changed_by_restart(
     """What a restart of the VMI changes. The next VMI has this uid. `expanded` is the template with
     its instance type and preference, None where it was not read."""
     if needs_expansion(workload) and expanded is None:
-        paths = _staged(workload, vmi)
+        paths = [x for x in staged_changes(workload, vmi) if x.startswith(_OF_POD)]
+        reference = (workload.manifest.get("spec") or {}).get("instancetype") or {}
+        names = {vmi.annotations[key] for key in _INSTANCE_TYPE if key in vmi.annotations}
+        if names and reference.get("name") not in names:
+            paths.append("instancetype")
         return ChangedPod(None, f"its template was changed ({', '.join(paths)})" if paths else "")
     template = expanded or workload.template
     following = replace(planned_vmi(workload, vmi.ref.name, expanded), uid=uid)
@@ -136,16 +140,6 @@ def _had_another_divisor(
     then = {**platform.configuration, "developerConfiguration": {**developer, setting: divisor}}
     platform = replace(platform, configuration=then)
     return launcher_requests(vmi.spec, platform, vmi.annotations)[name] == pod.requests[name]
-
-
-def _staged(workload: Workload, vmi: Vmi) -> list[str]:
-    """Paths at which the template of a VM with an instance type was changed since the VMI was made."""
-    paths = [x for x in staged_changes(workload, vmi) if x.startswith(_OF_POD)]
-    reference = (workload.manifest.get("spec") or {}).get("instancetype") or {}
-    names = {vmi.annotations[key] for key in _INSTANCE_TYPE if key in vmi.annotations}
-    if names and reference.get("name") not in names:
-        paths.append("instancetype")
-    return paths
 
 
 def _asked(

@@ -70,11 +70,6 @@ def hostname(vm: Workload) -> str:
     return str(own) if own else vm.ref.name.split(".", 1)[0][:_LIMIT]
 
 
-def knows_vmi_id(kubevirt: str | None) -> bool:
-    """Whether this release of KubeVirt gives launcher pods the label VMI_ID."""
-    return release(kubevirt) >= VMI_ID_SINCE
-
-
 def release(version: str | None) -> tuple[int, int]:
     """(major, minor) of a version such as `v1.8.4`; (0, 0) where it is unknown."""
     parts = (version or "").lstrip("v").split(".")

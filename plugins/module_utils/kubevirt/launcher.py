@@ -9,6 +9,7 @@ pkg/hypervisor/kvm/hypervisorbackend.go (GetMemoryOverhead). Amounts are in bill
 
 from __future__ import annotations
 
+import math
 import typing as t
 
 from ..model.json_pointer import JSON
@@ -125,20 +126,18 @@ def compute_requests(
 ) -> dict[str, int]:
     """The requests of the container `compute` (renderresources.go): of the guest, of its devices, and
     the memory of the processes beside it."""
-    resources = (spec.get("domain") or {}).get("resources") or {}
-    memory = _memory(spec)
-    requests = _amounts(resources.get("limits")) | _amounts(resources.get("requests"))
+    requests = _resources(spec, "limits") | _resources(spec, "requests")
     storage = requests.get("ephemeral-storage", 0)
     requests["ephemeral-storage"] = storage + parse_quantity("50M")
     requests |= _devices(spec, platform)
     requests["cpu"] = _cpu_request(spec, platform, annotations)
     guest, asked = _guest_memory(spec), _requested_memory(spec, platform)
     overhead = memory_overhead(spec, platform)
-    if page := (memory.get("hugepages") or {}).get("pageSize"):
+    if page := (_memory(spec).get("hugepages") or {}).get("pageSize"):
         pages = min(asked, guest) if guest else asked
         requests[f"hugepages-{page}"] = pages
         requests["memory"] = asked - pages + overhead
-    elif resources.get("overcommitGuestOverhead"):
+    elif ((spec.get("domain") or {}).get("resources") or {}).get("overcommitGuestOverhead"):
         requests["memory"] = asked
     else:
         requests["memory"] = asked + overhead
@@ -148,9 +147,8 @@ def compute_requests(
 def memory_overhead(spec: Object, platform: Platform) -> int:
     """The memory that a launcher pod needs beside its guest (GetMemoryOverhead). It depends on the
     requested memory, not on the guest's where only that is given."""
-    domain, devices = spec.get("domain") or {}, _devices_of(spec)
-    requested = _amounts((domain.get("resources") or {}).get("requests")).get("memory", 0)
-    kilobytes = -(-requested // (1000 * _NANO))
+    devices, interfaces = _devices_of(spec), _interfaces(spec)
+    kilobytes = -(-_resources(spec, "requests").get("memory", 0) // (1000 * _NANO))
     overhead = kilobytes * 1000 // 512 * _NANO + _GUEST_OVERHEAD * _MIB
     overhead += 8 * _MIB * max(1, _vcpus(spec))
     probes = [(spec.get(name) or {}).get("exec") for name in ("livenessProbe", "readinessProbe")]
@@ -158,7 +156,7 @@ def memory_overhead(spec: Object, platform: Platform) -> int:
     mebibytes = (
         (32, devices.get("autoattachGraphicsDevice") is not False),
         (128, _arch(spec, platform) == "arm64"),
-        (1024, bool(_vfio_devices(spec))),
+        (1024, bool(_host_devices(spec)) or any("sriov" in x for x in interfaces)),
         (1, any("downwardMetrics" in volume for volume in spec.get("volumes") or ())),
         (100 + 10 * probed, probed > 0),
         (256, bool(_encryption(spec, platform) & {"sev", "sev-es", "sev-snp"})),
@@ -170,7 +168,7 @@ def memory_overhead(spec: Object, platform: Platform) -> int:
     overhead += parse_quantity(reserved) if reserved else 0
     if ratio := platform.configuration.get("additionalGuestMemoryOverheadRatio"):
         overhead += int(-(-overhead // (1000 * _NANO)) * (float(ratio) - 1)) * 1000 * _NANO
-    passt = any("passtBinding" in interface for interface in _interfaces(spec))
+    passt = any("passtBinding" in interface for interface in interfaces)
     return overhead + 250 * _MIB * passt
 
 
@@ -193,8 +191,8 @@ def why_not_modeled(spec: Object, annotations: Object, platform: Platform) -> st
     configuration = platform.configuration
     domain, devices = spec.get("domain") or {}, _devices_of(spec)
     hyperv = ((domain.get("features") or {}).get("hyperv")) or {}
-    gates = (configuration.get("developerConfiguration") or {}).get("featureGates") or ()
-    claimed = [*(devices.get("gpus") or ()), *(devices.get("hostDevices") or ())]
+    gates = _developer(platform).get("featureGates") or ()
+    efi = ((domain.get("firmware") or {}).get("bootloader") or {}).get("efi") or {}
     frequency = any(
         feature.get("name") == "invtsc" and feature.get("policy") in ("require", "force")
         for feature in _cpu(spec).get("features") or ()
@@ -203,7 +201,9 @@ def why_not_modeled(spec: Object, annotations: Object, platform: Platform) -> st
         "its network binding may ask for memory": any(
             "binding" in interface for interface in _interfaces(spec)
         ),
-        "it has devices by resource claims": any("claimName" in each for each in claimed)
+        "it has devices by resource claims": any(
+            "claimName" in device for device in _host_devices(spec)
+        )
         or bool(spec.get("resourceClaims")),
         "hooks run beside it": "hooks.kubevirt.io/hookSidecars" in annotations,
         "KubeVirt may complete its CPUs to pairs": bool(_cpu(spec).get("isolateEmulatorThread"))
@@ -214,7 +214,10 @@ def why_not_modeled(spec: Object, annotations: Object, platform: Platform) -> st
         "KubeVirt chooses its TSC frequency": frequency
         or (hyperv.get("reenlightenment") or {}).get("enabled") is True,
         "KubeVirt checks its Hyper-V features": bool(hyperv) and "HypervStrictCheck" in gates,
-        "its state is on a volume that KubeVirt chooses": _has_state(spec),
+        # Persistent TPM or EFI variables (pkg/storage/backend-storage, IsBackendStorageNeeded).
+        "its state is on a volume that KubeVirt chooses": bool(
+            (devices.get("tpm") or {}).get("persistent") or efi.get("persistent")
+        ),
         "it asks for a persistent reservation": any(
             (disk.get("lun") or {}).get("reservation") for disk in devices.get("disks") or ()
         ),
@@ -234,12 +237,11 @@ def why_not_modeled(spec: Object, annotations: Object, platform: Platform) -> st
 
 def _cpu_request(spec: Object, platform: Platform, annotations: t.Container[str]) -> int:
     domain = spec.get("domain") or {}
-    resources = domain.get("resources") or {}
     pool = (domain.get("ioThreads") or {}).get("supplementalPoolThreadCount") or 0
     total = _vcpus(spec) + pool
     if _is_dedicated(spec):
         return (total + _emulator_cpus(spec, total, annotations)) * _NANO
-    limits, requests = _amounts(resources.get("limits")), _amounts(resources.get("requests"))
+    limits, requests = _resources(spec, "limits"), _resources(spec, "requests")
     configured = platform.configuration.get("cpuRequest")
     asked = requests.get("cpu") or limits.get("cpu", requests.get("cpu"))
     if asked is not None:
@@ -264,28 +266,21 @@ def _emulator_cpus(spec: Object, cpus: int, annotations: t.Container[str]) -> in
 def _vcpus(spec: Object) -> int:
     """Sockets, cores and threads as virt-api completes them (SetDefaultGuestCPUTopology)."""
     cpu = _cpu(spec)
-    count = 1
     given = [int(cpu.get(part) or 0) for part in ("sockets", "cores", "threads")]
     if any(given):
-        for part in given:
-            count *= part or 1
-        return count
-    resources = (spec.get("domain") or {}).get("resources") or {}
-    asked = _amounts(resources.get("limits")).get("cpu")
+        return math.prod(part or 1 for part in given)
+    asked = _resources(spec, "limits").get("cpu")
     if asked is None:
-        asked = _amounts(resources.get("requests")).get("cpu", _NANO)
+        asked = _resources(spec, "requests").get("cpu", _NANO)
     return -(-asked // _NANO)
 
 
 def _guest_memory(spec: Object) -> int:
     """The guest's memory as virt-api completes it (setGuestMemory)."""
-    resources = (spec.get("domain") or {}).get("resources") or {}
     memory = _memory(spec)
     if memory.get("guest"):
         return parse_quantity(memory["guest"])
-    asked = _amounts(resources.get("requests")).get("memory")
-    asked = asked or _amounts(resources.get("limits")).get("memory")
-    if asked:
+    if asked := _asked_memory(spec):
         return asked
     try:
         return parse_quantity((memory.get("hugepages") or {}).get("pageSize") or "0")
@@ -293,11 +288,13 @@ def _guest_memory(spec: Object) -> int:
         return 0
 
 
+def _asked_memory(spec: Object) -> int:
+    return _resources(spec, "requests").get("memory") or _resources(spec, "limits").get("memory", 0)
+
+
 def _requested_memory(spec: Object, platform: Platform) -> int:
     """The memory request without overhead (WithMemoryRequests)."""
-    resources = (spec.get("domain") or {}).get("resources") or {}
-    asked = _amounts(resources.get("requests")).get("memory")
-    if asked := asked or _amounts(resources.get("limits")).get("memory"):
+    if asked := _asked_memory(spec):
         return asked
     overcommit = int(_developer(platform).get("memoryOvercommit") or 100)
     return _guest_memory(spec) // _NANO * 100 // overcommit * _NANO
@@ -317,7 +314,7 @@ def _devices(spec: Object, platform: Platform) -> dict[str, int]:
         f"{_DEVICE}vhost-vsock": int(devices.get("autoattachVSOCK") is True),
         f"{_DEVICE}sev": int(bool(_encryption(spec, platform) & {"sev", "sev-snp"})),
     }
-    for device in (*(devices.get("gpus") or ()), *(devices.get("hostDevices") or ())):
+    for device in _host_devices(spec):
         if name := device.get("deviceName"):
             counts[name] = counts.get(name, 0) + 1
     return {name: count * _NANO for name, count in counts.items() if count}
@@ -339,13 +336,6 @@ def _encryption(spec: Object, platform: Platform) -> frozenset[str]:
     return frozenset(name for name, asked in names.items() if asked)
 
 
-def _has_state(spec: Object) -> bool:
-    """Whether TPM or EFI variables persist (pkg/storage/backend-storage, IsBackendStorageNeeded)."""
-    efi = (((spec.get("domain") or {}).get("firmware") or {}).get("bootloader") or {}).get("efi")
-    persistent = (_devices_of(spec).get("tpm") or {}).get("persistent")
-    return bool(persistent or (efi or {}).get("persistent"))
-
-
 def _logs_console(spec: Object, platform: Platform) -> bool:
     devices = _devices_of(spec)
     if devices.get("autoattachSerialConsole") is False:
@@ -358,9 +348,8 @@ def _logs_console(spec: Object, platform: Platform) -> bool:
 
 def _wants_guaranteed(spec: Object) -> bool:
     """Equal requests and limits of CPU and memory (VirtualMachineInstance.WantsToHaveQOSGuaranteed)."""
-    resources = (spec.get("domain") or {}).get("resources") or {}
-    limits = _amounts(resources.get("limits"))
-    requests = limits | _amounts(resources.get("requests"))
+    limits = _resources(spec, "limits")
+    requests = limits | _resources(spec, "requests")
     return all(limits.get(name) and limits[name] == requests[name] for name in ("cpu", "memory"))
 
 
@@ -400,10 +389,9 @@ def _machine_type(spec: Object, platform: Platform) -> str:
     return next((str(candidate) for candidate in candidates if candidate), "q35")
 
 
-def _vfio_devices(spec: Object) -> list[JSON]:
+def _host_devices(spec: Object) -> list[JSON]:
     devices = _devices_of(spec)
-    sriov = [interface for interface in _interfaces(spec) if "sriov" in interface]
-    return [*(devices.get("gpus") or ()), *(devices.get("hostDevices") or ()), *sriov]
+    return [*(devices.get("gpus") or ()), *(devices.get("hostDevices") or ())]
 
 
 def _arch(spec: Object, platform: Platform) -> str:
@@ -434,8 +422,10 @@ def _developer(platform: Platform) -> Object:
     return platform.configuration.get("developerConfiguration") or {}
 
 
-def _amounts(listed: Object | None) -> dict[str, int]:
-    return {name: parse_quantity(amount) for name, amount in (listed or {}).items()}
+def _resources(spec: Object, kind: str) -> dict[str, int]:
+    """The `limits` or `requests` of the guest."""
+    listed = ((spec.get("domain") or {}).get("resources") or {}).get(kind) or {}
+    return {name: parse_quantity(amount) for name, amount in listed.items()}
 
 
 def _container(requests: Object) -> dict[str, JSON]:

@@ -207,23 +207,19 @@ def _with_platform_part(declared: Placement, running: Placement) -> Placement:
         for toleration in running.tolerations
         if adds_toleration(toleration) and toleration not in declared.tolerations
     )
-    if not selector and not tolerations and not _platform_expressions(running):
+    terms = running.node_terms or (NodeTerm(),)
+    expressions = tuple(
+        expression
+        for expression in terms[0].expressions
+        if adds_node_key(expression.key) and all(expression in term.expressions for term in terms)
+    )
+    if not selector and not tolerations and not expressions:
         return declared
     return replace(
         declared,
         node_selector=(*declared.node_selector, *selector),
-        node_terms=_with_expressions(declared.node_terms, _platform_expressions(running)),
+        node_terms=_with_expressions(declared.node_terms, expressions),
         tolerations=(*declared.tolerations, *tolerations),
-    )
-
-
-def _platform_expressions(running: Placement) -> tuple[Requirement, ...]:
-    """Expressions that stand in every required node term of a pod and are the platform's."""
-    terms = running.node_terms or ()
-    return tuple(
-        expression
-        for expression in (terms[0].expressions if terms else ())
-        if adds_node_key(expression.key) and all(expression in term.expressions for term in terms)
     )
 
 
@@ -235,17 +231,14 @@ def _with_expressions(
     if terms is None:
         return (NodeTerm(added),)
     return tuple(
-        replace(term, expressions=_joined(term.expressions, added))
+        replace(
+            term,
+            expressions=(*term.expressions, *(x for x in added if x not in term.expressions)),
+        )
         if term.expressions or term.fields
         else term
         for term in terms
     )
-
-
-def _joined(
-    own: tuple[Requirement, ...], added: tuple[Requirement, ...]
-) -> tuple[Requirement, ...]:
-    return (*own, *(expression for expression in added if expression not in own))
 
 
 def planned_vmi(workload: Workload, name: str, template: Template | None = None) -> Vmi:

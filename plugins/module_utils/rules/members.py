@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 from ..kubevirt.instances import pod_workload
-from ..kubevirt.labels import VM_HOSTNAME, VMI_ID, hostname, knows_vmi_id, vmi_id
+from ..kubevirt.labels import VM_HOSTNAME, VMI_ID, VMI_ID_SINCE, hostname, release, vmi_id
 from ..model.findings import InputError
 from ..model.json_pointer import JSON
 from ..model.kinds import GROUP, VIRTUAL_MACHINE, VMI
@@ -257,7 +257,7 @@ class GroupSelectorBuilder:
 
     def _of_vms(self, vms: t.Sequence[Workload]) -> tuple[Expression, ...] | None:
         ids = {vm.ref: vmi_id(vm.ref.name) for vm in vms}
-        makes_ids = knows_vmi_id(self.inventory.snapshot.platform.kubevirt)
+        makes_ids = release(self.inventory.snapshot.platform.kubevirt) >= VMI_ID_SINCE
         if self._on_pods(vms, VMI_ID, lambda m: ids[m.ref], makes_ids):
             return (_in(VMI_ID, ids.values()),)
         if self._own_hostnames(vms) and self._on_pods(vms, VM_HOSTNAME, hostname, True):

@@ -44,15 +44,22 @@ Filters = tuple[Filter, ...]
 
 
 class Index:
-    """Build one with `Index.build`. Nodes and namespaces are fixed; pods are placed and removed."""
+    """The index of a cluster. Nodes and namespaces are fixed; pods are placed and removed."""
 
     def __init__(
         self,
         nodes: t.Iterable[Node],
+        pods: t.Iterable[Pod],
         namespaces: t.Iterable[Namespace],
         *,
-        claim_terms: ClaimTerms,
+        claim_terms: ClaimTerms | None = None,
     ) -> None:
+        """Pods that the scheduler does not count are skipped: those that have finished, have no node, or are
+        on a node that does not exist.
+
+        `claim_terms`: (namespace, claim) to the node terms of its PersistentVolume. The scheduler
+        has its default configuration.
+        """
         table = NodeTable(nodes)
         self.table = table
         self.selectors = SelectorIndex(namespaces)
@@ -68,7 +75,7 @@ class Index:
             NodeAffinity(table),
             self.ports,
             self.resources,
-            VolumeBinding(table, claim_terms),
+            VolumeBinding(table, claim_terms or {}),
             self.spread,
             self.pod_affinity,
         )
@@ -82,25 +89,7 @@ class Index:
         self._nominated: dict[int, list[PodInfo]] = {}
         """Pending pods for which room is being made by preemption, by node."""
         self._cache = _PodInfoCache(table, self.selectors, taints, self.spread)
-
-    @classmethod
-    def build(
-        cls,
-        nodes: t.Iterable[Node],
-        pods: t.Iterable[Pod],
-        namespaces: t.Iterable[Namespace],
-        *,
-        claim_terms: ClaimTerms | None = None,
-    ) -> Index:
-        """The index of a cluster. Pods that the scheduler does not count are skipped: those
-        that have finished, have no node, or are on a node that does not exist.
-
-        `claim_terms`: (namespace, claim) to the node terms of its PersistentVolume. The scheduler
-        has its default configuration.
-        """
-        index = cls(nodes, namespaces, claim_terms=claim_terms or {})
-        index._fill(pods)
-        return index
+        self._fill(pods)
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -146,7 +135,7 @@ class Index:
         if key in self._placed:
             raise ValueError(f"{pod.ref} is already placed on {self.node_of(key)}")
         pod_info = self.pod_info(pod)
-        self._cache.forget(pod)
+        self._cache.pod_infos.pop(id(pod), None)
         self._placed[key] = self._placed_on[n][key] = pod_info
         self._add(pod_info, n)
 
@@ -191,12 +180,12 @@ class Index:
         """In this context, spread constraints count these nodes as tainted. Whether a pod may run
         on them does not change: the caller excludes them. `tolerates`: which tolerations cover the
         taint."""
-        self._cache.forget_all()
+        self._cache.pod_infos.clear()
         try:
             with self.spread.tainted(nodes, tolerates):
                 yield
         finally:
-            self._cache.forget_all()
+            self._cache.pod_infos.clear()
 
     def failures(
         self,
@@ -226,24 +215,21 @@ class Index:
         if key in self._hidden:
             return self._failures(pod_info, n, self._filters)
         if n not in self._nominated and self.resources.has_room_for_placed(n):
-            return self._failures_with_room(pod_info)
+            # Resources need no check.
+            self.selectors.subtract_counts(pod_info)
+            if pod_info.pod.host_ports:
+                self.ports.remove(pod_info)
+            try:
+                return self._failures_of(pod_info, n, self._filters_without_resources)
+            finally:
+                self.selectors.add_counts(pod_info)
+                if pod_info.pod.host_ports:
+                    self.ports.add(pod_info)
         self._remove(pod_info)
         try:
             return self._failures(pod_info, n, self._filters)
         finally:
             self._add(pod_info, n)
-
-    def _failures_with_room(self, pod_info: PodInfo) -> tuple[FilterStatus, ...]:
-        """As failures_in_place, for a node with room for all its pods: resources need no check."""
-        self.selectors.subtract_counts(pod_info)
-        if pod_info.pod.host_ports:
-            self.ports.remove(pod_info)
-        try:
-            return self._failures_of(pod_info, pod_info.node, self._filters_without_resources)
-        finally:
-            self.selectors.add_counts(pod_info)
-            if pod_info.pod.host_ports:
-                self.ports.add(pod_info)
 
     def feasible_nodes(
         self,
@@ -251,11 +237,9 @@ class Index:
         *,
         without: str | None = None,
         exclude: t.Collection[str] = frozenset(),
-        plugins: t.Container[str] | None = None,
     ) -> tuple[str, ...]:
         """The names of the nodes that pass every filter, in the order of the nodes."""
-        with self.without(without):
-            nodes = self.nodes_passing(self.pod_info(pod), plugins)
+        nodes = self.feasible_set(pod, without=without)
         numbers = self.table.numbers
         excluded = self.table.set_of(numbers[name] for name in exclude if name in numbers)
         return self.table.names_of(nodes & ~excluded)
@@ -376,7 +360,9 @@ class _PodInfoCache:
         self._selectors = selectors
         self._taints = taints
         self._spread = spread
-        self._pod_infos: dict[int, PodInfo] = {}
+        self.pod_infos: dict[int, PodInfo] = {}
+        """By the id of their pod. A pod is dropped once it is placed, since its PodInfo then holds its node;
+        all are dropped when their constraints are out of date."""
         self._placement_infos: dict[tuple[str, Placement], PlacementInfo] = {}
         self._placement_infos_by_id: dict[tuple[str, int], tuple[Placement, PlacementInfo]] = {}
         self._nodes_by_terms: dict[t.Hashable, NodeSet] = {}
@@ -390,7 +376,7 @@ class _PodInfoCache:
     def of_unplaced(self, pod: Pod) -> PodInfo:
         """The PodInfo of a pod that is not placed. Callers check, place and remove the same pods
         again and again, so the last ones are kept."""
-        pod_info = self._pod_infos.get(id(pod))
+        pod_info = self.pod_infos.get(id(pod))
         if pod_info is None:
             pod_info = self.new(pod)
             self.keep(pod_info)
@@ -398,17 +384,9 @@ class _PodInfoCache:
 
     def keep(self, pod_info: PodInfo) -> None:
         """Keep a PodInfo. It holds its pod, so no other object can get the same id."""
-        if len(self._pod_infos) >= POD_INFOS_KEPT:
-            self._pod_infos.clear()
-        self._pod_infos[id(pod_info.pod)] = pod_info
-
-    def forget_all(self) -> None:
-        """Drop all: their constraints are out of date."""
-        self._pod_infos.clear()
-
-    def forget(self, pod: Pod) -> None:
-        """Drop a pod that is placed now: its PodInfo holds its node."""
-        self._pod_infos.pop(id(pod), None)
+        if len(self.pod_infos) >= POD_INFOS_KEPT:
+            self.pod_infos.clear()
+        self.pod_infos[id(pod_info.pod)] = pod_info
 
     def _placement_info(self, pod: Pod) -> PlacementInfo:
         placement = pod.placement

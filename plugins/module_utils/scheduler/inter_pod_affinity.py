@@ -89,7 +89,12 @@ class _TermList(t.NamedTuple):
 
 def affinity_terms(placement: Placement, namespace: str, selectors: SelectorIndex) -> AffinityTerms:
     """The AffinityTerms of a placement in a namespace."""
-    lists = _readable_lists(placement)
+    lists = {
+        "affinity": _readable((0, term) for term in placement.affinity),
+        "anti": _readable((0, term) for term in placement.anti_affinity),
+        "preferred": _readable(placement.preferred_affinity),
+        "preferred-anti": _readable(placement.preferred_anti_affinity),
+    }
     unreadable = next((term for terms in lists.values() for term in terms.unreadable), None)
     if unreadable is None and not any(lists.values()):
         return _NO_TERMS
@@ -103,10 +108,7 @@ def affinity_terms(placement: Placement, namespace: str, selectors: SelectorInde
         unreadable,
         _required_affinity(affinity, namespace, selectors) if affinity else None,
         tuple(_anti_affinity_terms(anti_affinity, namespace, selectors)),
-        (
-            *existing_sources,
-            *_scored_terms(lists, namespace, selectors),
-        ),
+        (*existing_sources, *_scored_terms(lists, namespace, selectors)),
         existing_sources,
     )
 
@@ -145,10 +147,6 @@ class InterPodAffinity:
                 nodes &= ~table.in_domains(existing.key, domains)
         return nodes
 
-    def selects_itself(self, pod_info: PodInfo, affinity: RequiredAffinity) -> bool:
-        """Whether a pod matches all its own affinity terms."""
-        return not affinity.differs_in and affinity.selector_count in pod_info.selected_by
-
     def _is_near(self, pod_info: PodInfo, affinity: RequiredAffinity, labels: Labels) -> bool:
         near = True
         for key, counts in affinity.counts_by_key:
@@ -181,8 +179,10 @@ class InterPodAffinity:
 
     def _may_be_first(self, pod_info: PodInfo, affinity: RequiredAffinity) -> bool:
         """Whether no pod counts in any domain of the keys, and the pod matches all its own terms."""
-        return self.selects_itself(pod_info, affinity) and not any(
-            counts for _key, counts in affinity.counts_by_key
+        return (
+            not affinity.differs_in
+            and affinity.selector_count in pod_info.selected_by
+            and not any(counts for _key, counts in affinity.counts_by_key)
         )
 
     def _any_differs(
@@ -302,15 +302,6 @@ class InterPodAffinity:
         return first, f" (and {len(conflicting) - 1} more)"
 
 
-def _readable_lists(placement: Placement) -> dict[str, _TermList]:
-    return {
-        "affinity": _readable((0, term) for term in placement.affinity),
-        "anti": _readable((0, term) for term in placement.anti_affinity),
-        "preferred": _readable(placement.preferred_affinity),
-        "preferred-anti": _readable(placement.preferred_anti_affinity),
-    }
-
-
 def _readable(terms: t.Iterable[tuple[int, PodTerm]]) -> _TermList:
     listed = tuple(terms)
     bad = tuple(
@@ -356,12 +347,9 @@ def _existing_terms(
     part = selectors.part_for_placed(term, namespace)
     if part is None:
         return None
+    count = selectors.selector_count([part])
     return selectors.existing_terms(
-        selectors.selector_count([part]),
-        term.topology_key,
-        term.differs_in,
-        weight,
-        preferred=preferred,
+        count, term.topology_key, term.differs_in, weight, preferred=preferred
     )
 
 

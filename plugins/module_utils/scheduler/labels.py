@@ -55,12 +55,8 @@ def is_label_value(text: str) -> bool:
 
 def parse_integer(text: str) -> int | None:
     """A signed 64-bit decimal as Go's strconv.ParseInt reads it: leading zeros are fine."""
-    return _in_range(text) if _INTEGER.fullmatch(text) else None
-
-
-def _in_range(text: str) -> int | None:
     digits = text.lstrip("+-0") or "0"
-    if len(digits) > 19:
+    if not _INTEGER.fullmatch(text) or len(digits) > 19:
         return None
     value = -int(digits) if text.startswith("-") else int(digits)
     return value if value in _INT64 else None
@@ -85,12 +81,9 @@ def holds(requirement: Requirement, labels: Labels) -> bool:
         return value is not None
     if operator == "DoesNotExist":
         return value is None
-    return operator in ("Gt", "Lt") and _compares(operator, value, requirement.values)
-
-
-def _compares(operator: str, value: str | None, bounds: t.Sequence[str]) -> bool:
-    left = None if value is None else parse_integer(value)
-    right = parse_integer(bounds[0]) if len(bounds) == 1 else None
+    if operator not in ("Gt", "Lt") or value is None or len(requirement.values) != 1:
+        return False
+    left, right = parse_integer(value), parse_integer(requirement.values[0])
     if left is None or right is None:
         return False
     return left > right if operator == "Gt" else left < right

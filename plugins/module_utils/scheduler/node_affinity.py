@@ -11,7 +11,7 @@ import typing as t
 
 from ..model.objects import Node, NodeTerm, Placement, Requirement
 from .framework import NODE_AFFINITY, Code, FilterReason, FilterStatus, PodInfo
-from .labels import NAME_FIELD, field_holds, holds, is_readable_term, matches_terms, parse_integer
+from .labels import NAME_FIELD, field_holds, holds, is_readable_term, matches_terms
 from .nodes import NodeSet, NodeTable
 
 
@@ -69,18 +69,8 @@ def _nodes_of_expression(requirement: Requirement, table: NodeTable) -> NodeSet:
         return table.with_key(key)
     if operator == "DoesNotExist":
         return table.all & ~table.with_key(key)
-    bound = parse_integer(requirement.values[0])
-    values = ((value, parse_integer(value)) for value in table.domains(key))
-    return table.in_domains(
-        key,
-        (
-            value
-            for value, number in values
-            if number is not None
-            and bound is not None
-            and (number > bound if operator == "Gt" else number < bound)
-        ),
-    )
+    values = [value for value in table.domains(key) if holds(requirement, {key: value})]
+    return table.in_domains(key, values)
 
 
 def narrowed_names(terms: t.Iterable[NodeTerm] | None) -> frozenset[str] | None:

@@ -100,13 +100,10 @@ class NodeResourcesFit:
                 bit = 1 << n
                 fit.nodes = fit.nodes | bit if self._fits_on(requests, n) else fit.nodes & ~bit
         fit.seen = end
-        self._forget()
-        return fit.nodes
-
-    def _forget(self) -> None:
         if len(self._log) > 4 * len(self._room) + 1000:
             self._cut += len(self._log)
             self._log.clear()
+        return fit.nodes
 
     def _considered(self, requests: Requests) -> Requests:
         """The amounts of a request that are compared: those above zero."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import typing as t
+from functools import cached_property
 
 from ..model.objects import Labels, Node, Taint
 
@@ -43,7 +44,6 @@ class NodeTable:
         self.nameless: NodeSet = self.where(not name for name in self.names)
         self._with_value: dict[str, dict[str, NodeSet]] = {}
         self._with_key: dict[str, NodeSet] = {}
-        self._tainted: dict[tuple[Taint, ...], NodeSet] | None = None
 
     @staticmethod
     def where(flags: t.Iterable[object]) -> NodeSet:
@@ -87,15 +87,13 @@ class NodeTable:
             nodes |= domains.get(value, 0)
         return nodes
 
-    @property
+    @cached_property
     def by_taints(self) -> t.Mapping[tuple[Taint, ...], NodeSet]:
         """Each distinct list of taints (the empty one, too) with the nodes that have it."""
-        if self._tainted is None:
-            numbers: dict[tuple[Taint, ...], list[int]] = {}
-            for n, node in enumerate(self.nodes):
-                numbers.setdefault(node.taints, []).append(n)
-            self._tainted = {taints: self.set_of(members) for taints, members in numbers.items()}
-        return self._tainted
+        numbers: dict[tuple[Taint, ...], list[int]] = {}
+        for n, node in enumerate(self.nodes):
+            numbers.setdefault(node.taints, []).append(n)
+        return {taints: self.set_of(members) for taints, members in numbers.items()}
 
     def names_of(self, nodes: NodeSet) -> tuple[str, ...]:
         """The names of a set, in the order in which the nodes were given."""

@@ -206,7 +206,12 @@ class PodTopologySpread:
         identity = (pod.namespace, info, action, own)
         constraints = self._constraints.get(identity)
         if constraints is None:
-            constraints = self._look_up(sources, pod, info)
+            unreadable = next((x for x in sources if not is_readable_selector(x.selector)), None)
+            if unreadable is None:
+                constraints = tuple(self._constraint(x, sources, pod, info) for x in sources)
+            else:
+                key = unreadable.topology_key
+                constraints = (Constraint(key, 0, 1, None, None, unreadable, False, True),)
             self._constraints[identity] = constraints
         return constraints
 
@@ -268,14 +273,6 @@ class PodTopologySpread:
                 text = f"skew of {constraint.key} '{domain}' would be {skew}, above {constraint.max_skew}"
                 yield FilterReason("skew", text, constraint.source, constraint.key)
 
-    def _look_up(
-        self, sources: tuple[SpreadConstraint, ...], pod: Pod, info: PlacementInfo
-    ) -> tuple[Constraint, ...]:
-        for source in sources:
-            if not is_readable_selector(source.selector):
-                return (Constraint(source.topology_key, 0, 1, None, None, source, False, True),)
-        return tuple(self._constraint(source, sources, pod, info) for source in sources)
-
     def _constraint(
         self,
         source: SpreadConstraint,
@@ -304,14 +301,9 @@ class PodTopologySpread:
     def _count(
         self, selector_count: SelectorCount, key: str, eligible: EligibleNodes
     ) -> SpreadCount:
-        spread_count = self._counts.get((selector_count, key, eligible))
-        if spread_count is not None:
-            return spread_count
-        if self._tainted is None:
-            spread_count = SpreadCount(selector_count, key, eligible)
-            self._counts[selector_count, key, eligible] = spread_count
-            return spread_count
-        counts = self._tainted.counts
-        if (selector_count, key, eligible) not in counts:
-            counts[selector_count, key, eligible] = SpreadCount(selector_count, key, eligible)
-        return counts[selector_count, key, eligible]
+        identity, counts = (selector_count, key, eligible), self._counts
+        if self._tainted is not None and identity not in counts:
+            counts = self._tainted.counts
+        if identity not in counts:
+            counts[identity] = SpreadCount(selector_count, key, eligible)
+        return counts[identity]

@@ -104,53 +104,52 @@ def effect_errors(effect: str, field: str, *, may_be_empty: bool) -> Errors:
 
 @functools.lru_cache(maxsize=16384)
 def key_faults(key: str) -> tuple[str, ...]:
-    return tuple(_key_faults(key))
-
-
-def _key_faults(key: str) -> t.Iterator[str]:
     *prefix, name = key.split("/")
     if len(prefix) > 1:
-        yield (
+        return (
             f"a qualified name {_not_a_name()} with an optional DNS subdomain prefix and '/'"
-            " (e.g. 'example.com/MyName')"
+            " (e.g. 'example.com/MyName')",
         )
-        return
+    faults = [
+        f"prefix part {fault}" for part in prefix if part for fault in _subdomain_faults(part)
+    ]
     if prefix == [""]:
-        yield "prefix part must be non-empty"
-    elif prefix:
-        yield from (f"prefix part {fault}" for fault in _subdomain_faults(prefix[0]))
+        faults.append("prefix part must be non-empty")
     if not name:
-        yield "name part must be non-empty"
-    elif _length(name) > 63:
-        yield f"name part {_too_long(63)}"
+        faults.append("name part must be non-empty")
+    faults += [f"name part {fault}" for fault in _length_faults(name, 63)]
     if not is_name(name):
-        yield f"name part {_not_a_name()}"
+        faults.append(f"name part {_not_a_name()}")
+    return tuple(faults)
 
 
 @functools.lru_cache(maxsize=16384)
 def value_faults(value: str) -> tuple[str, ...]:
-    return tuple(_value_faults(value))
-
-
-def _value_faults(value: str) -> t.Iterator[str]:
-    if _length(value) > 63:
-        yield _too_long(63)
+    faults = _length_faults(value, 63)
     if value and not is_name(value):
-        yield _must_be(
-            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_'"
-            " or '.', and must start and end with an alphanumeric character",
-            f"({NAME_PATTERN})?",
-            "MyValue",
-            "my_value",
-            "12345",
+        faults.append(
+            _must_be(
+                "a valid label must be an empty string or consist of alphanumeric characters, '-', '_'"
+                " or '.', and must start and end with an alphanumeric character",
+                f"({NAME_PATTERN})?",
+                "MyValue",
+                "my_value",
+                "12345",
+            )
         )
+    return tuple(faults)
 
 
 def _affinity_errors(affinity: Object, field: str) -> Errors:
     nodes = affinity.get("nodeAffinity") or {}
     path = f"{field}.nodeAffinity"
     if nodes.get(REQUIRED_TERMS) is not None:
-        yield from _node_selector_errors(nodes[REQUIRED_TERMS], f"{path}.{REQUIRED_TERMS}")
+        required = nodes[REQUIRED_TERMS].get("nodeSelectorTerms") or ()
+        place = f"{path}.{REQUIRED_TERMS}.nodeSelectorTerms"
+        if not required:
+            yield ValidationError(REQUIRED, place, "must have at least one node selector term")
+        for n, term in enumerate(required):
+            yield from _node_term_errors(term, f"{place}[{n}]", any_value=False)
     for n, preferred in enumerate(nodes.get(PREFERRED) or ()):
         place = f"{path}.{PREFERRED}[{n}]"
         yield from _weight_errors(preferred, place)
@@ -173,32 +172,19 @@ def _weight_errors(preferred: Object, field: str) -> Errors:
         yield ValidationError(INVALID, f"{field}.weight", "must be in the range 1-100")
 
 
-def _node_selector_errors(selector: Object, field: str) -> Errors:
-    terms = selector.get("nodeSelectorTerms") or ()
-    path = f"{field}.nodeSelectorTerms"
-    if not terms:
-        yield ValidationError(REQUIRED, path, "must have at least one node selector term")
-    for n, term in enumerate(terms):
-        yield from _node_term_errors(term, f"{path}[{n}]", any_value=False)
-
-
 def _node_term_errors(term: Object, field: str, *, any_value: bool) -> Errors:
     for n, requirement in enumerate(term.get("matchExpressions") or ()):
         path = f"{field}.matchExpressions[{n}]"
-        yield from _node_operator_errors(requirement, path)
+        if requirement.get("operator") not in ("Gt", "Lt"):
+            yield from _operator_errors(requirement, path)
+        elif len(requirement.get("values") or ()) != 1:
+            detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+            yield ValidationError(REQUIRED, f"{path}.values", detail)
         yield from key_errors(requirement.get("key") or "", f"{path}.key")
         if not any_value:
             yield from _listed_value_errors(requirement.get("values") or (), path)
     for n, requirement in enumerate(term.get("matchFields") or ()):
         yield from _field_errors(requirement, f"{field}.matchFields[{n}]")
-
-
-def _node_operator_errors(requirement: Object, path: str) -> Errors:
-    if requirement.get("operator") not in ("Gt", "Lt"):
-        yield from _operator_errors(requirement, path)
-    elif len(requirement.get("values") or ()) != 1:
-        detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-        yield ValidationError(REQUIRED, f"{path}.values", detail)
 
 
 def _field_errors(requirement: Object, path: str) -> Errors:
@@ -247,34 +233,31 @@ def _label_key_errors(keys: t.Sequence[str], selector: Object | None, field: str
 
 def _toleration_errors(tolerations: t.Sequence[Object], field: str) -> Errors:
     for n, toleration in enumerate(tolerations):
-        yield from _one_toleration_errors(toleration, f"{field}[{n}]")
-
-
-def _one_toleration_errors(toleration: Object, path: str) -> Errors:
-    key, effect = toleration.get("key") or "", toleration.get("effect") or ""
-    operator, value = toleration.get("operator") or "", toleration.get("value") or ""
-    if key:
-        yield from key_errors(key, f"{path}.key")
-    elif operator != "Exists":
-        detail = (
-            'operator must be Exists when `key` is empty, which means "match all values and all'
-            ' keys"'
-        )
-        yield ValidationError(INVALID, f"{path}.operator", detail)
-    if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
-        detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-        yield ValidationError(INVALID, f"{path}.effect", detail)
-    if operator in ("Equal", ""):
-        faults = ";".join(value_faults(value))
-        if faults:
-            yield ValidationError(INVALID, f"{path}.operator", faults)
-    elif operator == "Exists":
-        if value:
-            detail = "value must be empty when `operator` is 'Exists'"
+        path = f"{field}[{n}]"
+        key, effect = toleration.get("key") or "", toleration.get("effect") or ""
+        operator, value = toleration.get("operator") or "", toleration.get("value") or ""
+        if key:
+            yield from key_errors(key, f"{path}.key")
+        elif operator != "Exists":
+            detail = (
+                'operator must be Exists when `key` is empty, which means "match all values and all'
+                ' keys"'
+            )
             yield ValidationError(INVALID, f"{path}.operator", detail)
-    else:
-        yield _not_supported(f"{path}.operator", ("Equal", "Exists"))
-    yield from effect_errors(effect, f"{path}.effect", may_be_empty=True)
+        if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
+            detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+            yield ValidationError(INVALID, f"{path}.effect", detail)
+        if operator in ("Equal", ""):
+            faults = ";".join(value_faults(value))
+            if faults:
+                yield ValidationError(INVALID, f"{path}.operator", faults)
+        elif operator == "Exists":
+            if value:
+                detail = "value must be empty when `operator` is 'Exists'"
+                yield ValidationError(INVALID, f"{path}.operator", detail)
+        else:
+            yield _not_supported(f"{path}.operator", ("Equal", "Exists"))
+        yield from effect_errors(effect, f"{path}.effect", may_be_empty=True)
 
 
 def _spread_errors(constraints: t.Sequence[Object], field: str) -> Errors:
@@ -293,7 +276,13 @@ def _spread_errors(constraints: t.Sequence[Object], field: str) -> Errors:
             yield _not_supported(f"{path}.whenUnsatisfiable", ACTIONS)
         if kinds[n] in kinds[n + 1 :]:
             yield ValidationError(DUPLICATE, f"{path}.{{topologyKey, whenUnsatisfiable}}", "")
-        yield from _min_domains_errors(constraint.get("minDomains"), action, f"{path}.minDomains")
+        if (minimum := constraint.get("minDomains")) is not None:
+            place = f"{path}.minDomains"
+            if _number(minimum) <= 0:
+                yield ValidationError(INVALID, place, "must be greater than zero")
+            if action != "DoNotSchedule":
+                detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+                yield ValidationError(INVALID, place, detail)
         for policy in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
             if constraint.get(policy) is not None and constraint[policy] not in POLICIES:
                 yield _not_supported(f"{path}.{policy}", POLICIES)
@@ -303,23 +292,12 @@ def _spread_errors(constraints: t.Sequence[Object], field: str) -> Errors:
         yield from _selector_errors(selector, f"{path}.labelSelector")
 
 
-def _min_domains_errors(minimum: JSON, action: str, field: str) -> Errors:
-    if minimum is None:
-        return
-    if _number(minimum) <= 0:
-        yield ValidationError(INVALID, field, "must be greater than zero")
-    if action != "DoNotSchedule":
-        detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
-        yield ValidationError(INVALID, field, detail)
-
-
 def _value_errors(value: str, field: str) -> list[ValidationError]:
     return [ValidationError(INVALID, field, fault) for fault in value_faults(value)]
 
 
 def _subdomain_faults(text: str) -> t.Iterator[str]:
-    if _length(text) > 253:
-        yield _too_long(253)
+    yield from _length_faults(text, 253)
     if not is_subdomain(text):
         yield _must_be(
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters,"
@@ -330,8 +308,7 @@ def _subdomain_faults(text: str) -> t.Iterator[str]:
 
 
 def _dns_label_faults(text: str) -> t.Iterator[str]:
-    if _length(text) > 63:
-        yield _too_long(63)
+    yield from _length_faults(text, 63)
     if is_dns_label(text):
         return
     if is_subdomain(text):
@@ -401,9 +378,6 @@ def _must_be(what: str, pattern: str, *examples: str) -> str:
     return f"{what} (e.g. {shown}regex used for validation is '{pattern}')"
 
 
-def _too_long(limit: int) -> str:
-    return f"must be no more than {limit} characters"
-
-
-def _length(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
+def _length_faults(text: str, limit: int) -> list[str]:
+    length = len(text.encode("utf-8", "surrogatepass"))
+    return [f"must be no more than {limit} characters"] if length > limit else []

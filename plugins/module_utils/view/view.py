@@ -105,7 +105,7 @@ class ClusterView:
 
     def index_with(self, pods: t.Iterable[Pod]) -> Index:
         """A new index of this cluster with other pods."""
-        return Index.build(
+        return Index(
             self.snapshot.nodes,
             pods,
             self.snapshot.namespaces,

@@ -43,7 +43,7 @@ HELPED = (ForecastResult.GUARANTEED, ForecastResult.POSSIBLE)
 
 
 def indexed(snapshot: Snapshot, pods: t.Iterable[Pod]) -> Index:
-    return Index.build(snapshot.nodes, pods, snapshot.namespaces)
+    return Index(snapshot.nodes, pods, snapshot.namespaces)
 
 
 @thorough

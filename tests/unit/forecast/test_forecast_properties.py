@@ -143,7 +143,7 @@ def index_of(game: Game) -> Index:
     """The cluster once all that ends has gone."""
     game.begin()
     game.all_go()
-    return Index.build(
+    return Index(
         map(node_from_manifest, game.cluster.nodes),
         map(pod_from_manifest, game.world().pods),
         map(namespace_from_manifest, game.cluster.namespaces),

@@ -61,7 +61,7 @@ thorough = settings(max_examples=int(os.environ.get("PLACEMENT_EXAMPLES", "60"))
 
 
 def indexed(snapshot: Snapshot) -> Index:
-    return Index.build(snapshot.nodes, snapshot.pods, snapshot.namespaces)
+    return Index(snapshot.nodes, snapshot.pods, snapshot.namespaces)
 
 
 def plan(snapshot: Snapshot, scope: Scope, verified: VerifiedIndex | None = None) -> Plan:

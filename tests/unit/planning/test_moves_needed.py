@@ -86,7 +86,7 @@ def fewest(snapshot: Snapshot) -> int | None:
 
 
 def legal(snapshot: Snapshot, before: list[Pod], after: list[Pod], rest: list[Pod]) -> bool:
-    index = Index.build(snapshot.nodes, (*after, *rest), snapshot.namespaces)
+    index = Index(snapshot.nodes, (*after, *rest), snapshot.namespaces)
     for was, now in zip(before, after, strict=True):
         plugins = RULE_PLUGINS if was.node_name == now.node_name else None
         if index.failures(now, now.node_name, without=now.uid, plugins=plugins):

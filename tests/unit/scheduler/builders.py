@@ -59,7 +59,7 @@ def pod(
 
 def index(nodes: t.Iterable[Node], pods: t.Iterable[Pod] = (), **more: t.Any) -> Index:
     shop = {"metadata": {"name": "shop", "labels": {"team": "t1"}}}
-    return Index.build(nodes, pods, [namespace_from_manifest(shop)], **more)
+    return Index(nodes, pods, [namespace_from_manifest(shop)], **more)
 
 
 def apart(labels: dict[str, str], key: str = ZONE, **more: JSON) -> JSON:

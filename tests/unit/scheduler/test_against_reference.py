@@ -38,7 +38,7 @@ thorough = settings(
 
 
 def build(cluster: random_clusters.Cluster) -> Index:
-    return Index.build(
+    return Index(
         map(node_from_manifest, cluster.nodes),
         map(pod_from_manifest, cluster.pods),
         map(namespace_from_manifest, cluster.namespaces),
@@ -111,8 +111,8 @@ def test_shared_terms_give_the_verdicts_of_full_selectors(
     nodes = list(map(node_from_manifest, cluster.nodes))
     pods = list(map(pod_from_manifest, cluster.pods))
     spaces = list(map(namespace_from_manifest, cluster.namespaces))
-    shared = Index.build(nodes, pods, spaces)
-    spelled_out = Index.build(nodes, map(in_full, pods), spaces)
+    shared = Index(nodes, pods, spaces)
+    spelled_out = Index(nodes, map(in_full, pods), spaces)
     pod = pod_from_manifest(manifest)
     name = data.draw(st.sampled_from([node.name for node in nodes]))
     assert reported(shared.failures(pod, name)) == reported(

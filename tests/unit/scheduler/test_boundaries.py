@@ -172,7 +172,7 @@ def test_anti_affinity_reaches_the_namespaces_of_the_term(
         for name, team in (("shop", "t1"), ("bank", "t2"))
     ]
     placed = pod("w1", "n1", labels=WEB, metadata={"namespace": "bank"})
-    cluster = Index.build(NODES[:2], [placed], spaces)
+    cluster = Index(NODES[:2], [placed], spaces)
     affinity = {"podAntiAffinity": {REQUIRED: [term(WEB, **scope)]}}
     expected = ("n2",) if rejected else ("n1", "n2")
     assert cluster.feasible_nodes(pod("new", affinity=affinity)) == expected

@@ -180,4 +180,6 @@ def test_only_the_selected_filters_are_evaluated() -> None:
     assert [
         status.plugin for status in cluster.failures(new, "n1", plugins={"NodeResourcesFit"})
     ] == ["NodeResourcesFit"]
-    assert cluster.feasible_nodes(new, plugins=frozenset()) == ("n1",)
+    assert cluster.table.names_of(cluster.nodes_passing(cluster.pod_info(new), frozenset())) == (
+        "n1",
+    )

@@ -90,7 +90,7 @@ class Changes:
         self.index = self.fresh()
 
     def fresh(self) -> Index:
-        return Index.build(self.nodes, self.placed.values(), self.spaces)
+        return Index(self.nodes, self.placed.values(), self.spaces)
 
     def apply(self, data: st.DataObject) -> None:
         action = data.draw(st.sampled_from(["take_out", "place", "move", "judge", "swap"]))
@@ -150,7 +150,7 @@ def index() -> Index:
         "metadata": {"name": "p", "namespace": "blue"},
         "spec": {"nodeName": "n1", "containers": []},
     }
-    return Index.build(map(node_from_manifest, nodes), [pod_from_manifest(pod)], [])
+    return Index(map(node_from_manifest, nodes), [pod_from_manifest(pod)], [])
 
 
 def test_placing_a_placed_pod_raises_value_error(index: Index) -> None:
