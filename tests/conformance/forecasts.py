@@ -78,7 +78,7 @@ def moves(case: Case) -> dict[str, t.Any] | None:
     answer: dict[str, t.Any] = {}
     for name, method in METHODS.items():
         snapshot, found = _candidates(case, method)
-        world = StrictSimulation.of(snapshot, list(found.values()))
+        world = StrictSimulation(snapshot, list(found.values()))
         methods = dict.fromkeys(found, (method,))
         result = shortest_repair(world, list(found), methods, once=False, limit=50_000)
         count = -1 if result.moves is None else len(result.moves)

@@ -84,37 +84,35 @@ class ForeignNodeTerms:
         return tuple(missing)
 
 
-def read_node_rules(ownership: Ownership, template: t.Mapping[str, JSON]) -> tuple[NodeRule, ...]:
-    """The node requirements of each rule that has some."""
-    any_of = NODE_TERMS.read(template, None) or []
-    selector = MAPS[TermLocation.NODE_SELECTOR].read(template, None) or {}
-    terms = _NodeTerms.of(any_of, _inside(ownership))
-    pairs = {_pair_mark(*pair).effect: pair for pair in selector.items()}
-    node_rules = (
-        _node_rule(str(rule), marks, terms, pairs) for rule, marks in ownership.rules.items()
-    )
-    return tuple(rule for rule in node_rules if rule is not None)
-
-
-def foreign_node_terms(ownership: Ownership, template: t.Mapping[str, JSON]) -> ForeignNodeTerms:
-    """The node requirements of the template that no rule owns."""
+def _read_nodes(
+    ownership: Ownership, template: t.Mapping[str, JSON]
+) -> tuple[dict[str, NodeRule], ForeignNodeTerms]:
+    """The node requirements of each rule that has some, and those that no rule owns."""
     any_of = NODE_TERMS.read(template, None)
     selector = MAPS[TermLocation.NODE_SELECTOR].read(template, None) or {}
-    pairs = tuple(pair for pair in selector.items() if not ownership.owned(_pair_mark(*pair)))
-    if not any_of:
-        return ForeignNodeTerms(pairs, None if any_of is None else ())
-    inside = _inside(ownership)
-    parts = [foreign_part(term, inside) for term in any_of]
+    terms = _NodeTerms.of(any_of or (), ownership)
+    marked = [
+        (Fingerprint.of(TermLocation.NODE_SELECTOR, {"key": pair[0], "value": pair[1]}), pair)
+        for pair in selector.items()
+    ]
+    pairs = {mark.effect: pair for mark, pair in marked}
+    rules = {
+        str(rule): node_rule
+        for rule, marks in ownership.rules.items()
+        if (node_rule := _node_rule(str(rule), marks, terms, pairs)) is not None
+    }
+    foreign_pairs = tuple(pair for mark, pair in marked if not ownership.owned(mark))
+    if any_of is None:
+        return rules, ForeignNodeTerms(foreign_pairs)
     # A term with nothing but entries of rules has no foreign requirement. Terms are OR-ed, so then nothing
     # foreign is required.
-    if any(not part and not is_empty(term) for part, term in zip(parts, any_of, strict=True)):
-        return ForeignNodeTerms(pairs)
-    foreign = [
-        part for part in parts if not ownership.owned(Fingerprint.of(TermLocation.NODE_TERM, part))
-    ]
-    if len(foreign) < len(parts):
-        return ForeignNodeTerms(pairs)
-    return ForeignNodeTerms(pairs, tuple(node_term_from_json(part) for part in foreign))
+    required = all(
+        (rest or is_empty(term))
+        and not ownership.owned(Fingerprint.of(TermLocation.NODE_TERM, rest))
+        for rest, term in zip(terms.rests, any_of, strict=True)
+    )
+    foreign = tuple(map(node_term_from_json, terms.rests)) if required else None
+    return rules, ForeignNodeTerms(foreign_pairs, foreign)
 
 
 TermEffect = tuple[TermLocation, str]
@@ -123,27 +121,31 @@ TermEffect = tuple[TermLocation, str]
 @dataclass(frozen=True)
 class _NodeTerms:
     """The required node terms of a template, each read once for all rules. `entries` are their expressions
-    and fields, by meaning; `whole` the terms without the entries of rules, by meaning; `entries_by_term` has
-    the entries of each term that is not empty."""
+    and fields, by meaning; `rests` the terms without the entries of rules, `whole` these by meaning;
+    `entries_by_term` has the entries of each term that is not empty."""
 
     entries: t.Mapping[TermEffect, tuple[TermLocation, Requirement]]
     entries_by_term: t.Mapping[int, frozenset[TermEffect]]
     whole: t.Mapping[TermEffect, NodeTerm]
+    rests: t.Sequence[JSONTerm]
 
     @classmethod
-    def of(cls, any_of: t.Sequence[JSONTerm], inside: t.Collection[TermEffect]) -> _NodeTerms:
+    def of(cls, any_of: t.Sequence[JSONTerm], ownership: Ownership) -> _NodeTerms:
+        inside = {mark.effect for mark in ownership.rules_of if mark.location in IN_NODE_TERM}
         entries: dict[TermEffect, tuple[TermLocation, Requirement]] = {}
-        entries_by_term, whole = {}, {}
+        entries_by_term, whole, rests = {}, {}, []
         for number, term in enumerate(any_of):
             marks = []
             for slot, entry, mark in entries_of(term):
-                entries[mark.effect] = slot, _requirement(entry)
+                values = tuple(entry.get("values") or ())
+                entries[mark.effect] = slot, Requirement(entry["key"], entry["operator"], values)
                 marks.append(mark.effect)
             if not is_empty(term):
                 entries_by_term[number] = frozenset(marks)
             rest = foreign_part(term, inside)
+            rests.append(rest)
             whole[Fingerprint.of(TermLocation.NODE_TERM, rest).effect] = node_term_from_json(rest)
-        return cls(entries, entries_by_term, whole)
+        return cls(entries, entries_by_term, whole, rests)
 
 
 def _node_rule(
@@ -176,18 +178,6 @@ def _node_rule(
         () if removed else bypasses,
         removed,
     )
-
-
-def _inside(ownership: Ownership) -> frozenset[TermEffect]:
-    return frozenset(mark.effect for mark in ownership.rules_of if mark.location in IN_NODE_TERM)
-
-
-def _pair_mark(key: str, value: str) -> Fingerprint:
-    return Fingerprint.of(TermLocation.NODE_SELECTOR, {"key": key, "value": value})
-
-
-def _requirement(entry: t.Mapping[str, JSON]) -> Requirement:
-    return Requirement(entry["key"], entry["operator"], tuple(entry.get("values") or ()))
 
 
 def _unmet(term: NodeTerm, node: Node) -> list[Requirement]:
@@ -347,7 +337,7 @@ def _with_rules(
         names = tuple(map(str, rules_of_term(ownership, slot, entry)))
         if names:
             owners[term] = (*owners.get(term, ()), *names)
-    nodes = {rule.rule: rule for rule in read_node_rules(ownership, template)}
+    nodes, foreign = _read_nodes(ownership, template)
     terms: dict[str, list[Term]] = {}
     for term, names in owners.items():
         for name in dict.fromkeys(names if term.kind is not TermKind.NODE_SELECTOR else ()):
@@ -356,7 +346,6 @@ def _with_rules(
         _rule_terms(str(rule), marks, terms.get(str(rule), ()), nodes.get(str(rule)), template)
         for rule, marks in ownership.rules.items()
     )
-    foreign = foreign_node_terms(ownership, template)
     foreign = replace(foreign, pairs=(*foreign.pairs, *added))
     return replace(plain, rules=rules, owners=owners, foreign=foreign)
 

@@ -40,7 +40,6 @@ _UNTIL: t.Mapping[str, str] = {
     RESTART: "it stays in effect until the next restart",
     RECREATION: "it stays in effect until the instance is recreated",
 }
-SEVERITY: t.Mapping[Verdict, int] = {verdict: rank for rank, verdict in enumerate(Verdict)}
 
 
 @dataclass
@@ -107,31 +106,19 @@ class RuleResult:
         return "; ".join(dict.fromkeys(filter(None, parts)))
 
 
-class RuleResults:
+class RuleResults(dict[tuple[str, str], RuleResult]):
     """The results of one instance, by rule or by the description of a foreign term."""
-
-    def __init__(self) -> None:
-        self._results: dict[tuple[str, str], RuleResult] = {}
 
     def of(self, rule: str, description: str = "") -> RuleResult:
         """The result of a rule or foreign term; the first call creates it."""
-        result = self._results.get((rule, description))
-        if result is None:
-            result = self._results[rule, description] = RuleResult(rule, description)
-        return result
-
-    def all(self) -> t.Iterable[RuleResult]:
-        return self._results.values()
+        if (rule, description) not in self:
+            self[rule, description] = RuleResult(rule, description)
+        return self[rule, description]
 
     def verdicts(self) -> tuple[RuleVerdict, ...]:
         """Rules by name, then what no rule owns."""
-        verdicts = [result.verdict() for result in self._results.values()]
+        verdicts = [result.verdict() for result in self.values()]
         return tuple(sorted(verdicts, key=lambda v: (not v.rule, v.rule, v.reason)))
-
-
-def worst(verdicts: t.Iterable[RuleVerdict]) -> Verdict:
-    """The verdict of an instance: the worst of its rules; satisfied where it has none."""
-    return max((v.verdict for v in verdicts), key=SEVERITY.__getitem__, default=Verdict.SATISFIED)
 
 
 _PREFERRED_KINDS: t.Mapping[str, TermKind] = {

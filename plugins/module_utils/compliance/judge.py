@@ -38,7 +38,7 @@ from .drift import (
     declared_cluster,
     evaluated_instances,
 )
-from .evaluate import RuleEvaluator, worst
+from .evaluate import RuleEvaluator
 from .pending import PendingReasons, pending_of
 from .violations import (
     MissingData,
@@ -47,6 +47,9 @@ from .violations import (
     good_nodes,
     risks_of_node,
 )
+
+SEVERITY = list(Verdict)
+"""From best to worst: the verdict of an instance is the worst of its rules."""
 
 NODES_LISTED = 20
 """The most nodes in each list of a verdict, unless `details` is set."""
@@ -92,7 +95,7 @@ def judge(
     view = ClusterView(snapshot)
     instances = evaluated_instances(view, reader)
     index = view.index
-    judge = Judge(snapshot, instances, index, topology or Topology.of(), details)
+    judge = Judge(view, instances, topology or Topology.of(), details)
     moves: t.Mapping[str, MoveCount] = {}
     with declared_cluster(index, instances):
         for instance in instances.placed:
@@ -118,9 +121,8 @@ class Judge:
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        view: ClusterView,
         instances: EvaluatedInstances,
-        index: Index,
         topology: Topology,
         details: bool,
     ) -> None:
@@ -129,15 +131,15 @@ class Judge:
         self.evaluated: list[EvaluatedInstance] = []
         self.attributed: list[tuple[EvaluatedInstance, Violation]] = []
         self.risks: list[Risk] = []
-        self.missing = MissingData(snapshot.unreadable)
-        self._index = index
+        self.missing = MissingData(view.snapshot.unreadable)
+        self._index = view.index
         self._reader = instances.reader
         self._details = details
-        self._nodes = {node.name: node for node in snapshot.nodes}
+        self._nodes = view.nodes
         self._domains: dict[str, dict[str, str]] = {}
         by_pod = {instance.pod.ref: instance for instance in instances.placed}
         self._attribution = RuleAttribution(topology, self._nodes, by_pod)
-        self._evaluator = RuleEvaluator(index, topology, self.missing, snapshot.platform)
+        self._evaluator = RuleEvaluator(self._index, topology, self.missing, view.snapshot.platform)
 
     def evaluate(self, instance: EvaluatedInstance) -> None:
         """Add the verdict of one instance. The index must hold the cluster as declared."""
@@ -155,7 +157,9 @@ class Judge:
                 workload=instance.instance.workload,
                 node=instance.node,
                 domains=self._domains_of(node),
-                verdict=worst(rules),
+                verdict=max(
+                    (x.verdict for x in rules), key=SEVERITY.index, default=Verdict.SATISFIED
+                ),
                 rules=rules,
                 down=not node.ready,
             )
@@ -206,10 +210,10 @@ class Judge:
                 self._index, instance.declared_pod, instance.declared, instance.workload
             )
             better = self._index.table.names_of(good)
-            for result in results.all():
+            for result in results.values():
                 if result.violated:
                     result.better = better
-        for result in results.all():
+        for result in results.values():
             result.better = self._cut(result.better)
         return results.verdicts()
 

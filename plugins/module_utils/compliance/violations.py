@@ -67,7 +67,10 @@ def violations(
     node_affinity = False
     for failure in failures:
         if failure.plugin == NODE_AFFINITY:
-            if not _violates_node_affinity(pod, declared, node, failure):
+            placement = declared.placement if declared is not None else pod.placement
+            if all(reason.kind == "node-affinity" for reason in failure.reasons) and matches_node(
+                _without_platform(placement), node
+            ):
                 continue
             node_affinity = True
         reasons = tuple(
@@ -142,15 +145,6 @@ def bypass_text(rule: NodeRule) -> str:
         )
     terms = ", ".join(f"nodeSelectorTerms[{number}]" for number in rule.bypasses)
     return f"{terms} lacks the rule's expression, and node selector terms are OR-ed: the scheduler may ignore the rule"
-
-
-def _violates_node_affinity(
-    pod: Pod, declared: Declared | None, node: Node, failure: FilterStatus
-) -> bool:
-    if any(reason.kind != "node-affinity" for reason in failure.reasons):
-        return True
-    placement = declared.placement if declared is not None else pod.placement
-    return not matches_node(_without_platform(placement), node)
 
 
 def _without_platform(placement: Placement) -> Placement:

@@ -145,7 +145,7 @@ class ChangedVms:
             answer, why = ForecastResult.UNKNOWN, OBSTACLE_ENDS
         if answer is ForecastResult.UNKNOWN:
             return ChangedVmsResult(answer, (*reasons, why))
-        dependencies = ClusterSimulation.of(self.after, self.candidates).dependencies
+        dependencies = ClusterSimulation(self.after, self.candidates).dependencies
         pairs = itertools.combinations([left.uid for left in self.plan.skipped], 2)
         mutual = any(dependencies.require_each_other(one, other) for one, other in pairs)
         advice = remediation(refs, rollout=False, mutual=mutual)
@@ -157,7 +157,7 @@ class ChangedVms:
     ) -> bool:
         """Whether all rules are satisfied once the planned moves are made, the pods of these keys have
         left, and others are on their nodes: the rules of the changed VMs, and of the keys in `also`."""
-        cluster = ClusterSimulation.of(self.after, self.candidates)
+        cluster = ClusterSimulation(self.after, self.candidates)
         for move in self.plan.moves:
             if move.targets:
                 cluster.move(move.uid, move.targets[0])
@@ -249,7 +249,7 @@ class ChangedVms:
         if pending:
             return "other instances need a node at the same time, and may take the one for the move"
         (move,) = self.plan.moves
-        cluster = ClusterSimulation.of(self.after, self.candidates)
+        cluster = ClusterSimulation(self.after, self.candidates)
         vmi = cluster.candidates[move.uid].instance.vmi
         if move.method is Method.MIGRATE and (vmi is None or not vmi.live_migratable):
             return f"KubeVirt has not reported whether {move.workload} can be live-migrated"
@@ -280,7 +280,7 @@ class ChangedVms:
 
     def _left_violated(self) -> list[Ref]:
         """What violates no rule now, and does once the planned moves are made: none of the changed VMs."""
-        cluster = ClusterSimulation.of(self.after, self.candidates)
+        cluster = ClusterSimulation(self.after, self.candidates)
         neighbors = self._around(cluster, {move.uid for move in self.plan.moves})
         for move in self.plan.moves:
             if move.targets:
@@ -312,7 +312,7 @@ class ChangedVms:
         members = [vm.uid for vm in self.candidates]
         if len(members) > SEARCHED:
             return ForecastResult.UNKNOWN, GIVEN_UP
-        cluster = ClusterSimulation.of(self.after, self.candidates)
+        cluster = ClusterSimulation(self.after, self.candidates)
         methods = {
             vm.uid: vm.move_options.methods
             for vm in self.candidates

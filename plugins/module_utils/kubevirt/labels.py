@@ -180,16 +180,13 @@ class AddedNodeSelectors:
         if not typed and not self._of_cluster:
             return {}
         own = (workload.template.get("spec") or {}).get("nodeSelector") or {}
-        added = {**self._of_cluster, **(self._expanded(workload) if typed else {})}
+        added = dict(self._of_cluster)
+        if typed:
+            # With its instance type, as the server expands the template or as it is on a running VMI.
+            template = self._snapshot.expanded.get(workload.ref) or {}
+            spec = template.get("spec") or self._running.get(workload.ref) or {}
+            added |= spec.get("nodeSelector") or {}
         return {key: value for key, value in added.items() if key not in own}
-
-    def _expanded(self, workload: Workload) -> Labels:
-        """The node selector of the template with its instance type: as the server expands it, or as it
-        is on a running VMI."""
-        template = self._snapshot.expanded.get(workload.ref) or {}
-        spec = template.get("spec") or self._running.get(workload.ref) or {}
-        selector: Labels = spec.get("nodeSelector") or {}
-        return selector
 
     @cached_property
     def _running(self) -> dict[Ref, t.Mapping[str, JSON]]:

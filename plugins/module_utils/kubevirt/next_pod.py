@@ -326,7 +326,12 @@ def controlled_pod(workload: Workload, name: str, owner_uid: str, owner_kind: st
     """A pod that the controller of `workload` would make from its template."""
     spec = dict(workload.template.get("spec") or {})
     for field in ("containers", "initContainers"):
-        spec[field] = [_with_requests(container) for container in spec.get(field) or ()]
+        spec[field] = list(spec.get(field) or ())
+        for number, container in enumerate(spec[field]):
+            # The API server sets requests from limits.
+            resources = container.get("resources") or {}
+            requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+            spec[field][number] = {**container, "resources": {**resources, "requests": requests}}
     owner = {"kind": owner_kind, "name": workload.ref.name, "uid": owner_uid, "controller": True}
     return _pod(name, workload.ref.namespace, dict(workload.template_labels), spec, owner)
 
@@ -351,10 +356,3 @@ def claim_of(volume: t.Mapping[str, JSON]) -> JSON:
     if not name:
         return None
     return {"name": volume["name"], "persistentVolumeClaim": {"claimName": name}}
-
-
-def _with_requests(container: t.Mapping[str, JSON]) -> dict[str, JSON]:
-    """A container with the requests that the API server sets from its limits."""
-    resources = container.get("resources") or {}
-    requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    return {**container, "resources": {**resources, "requests": requests}}

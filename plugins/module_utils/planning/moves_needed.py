@@ -130,7 +130,11 @@ class _MoveCounter:
 
     def add(self, instance: EvaluatedInstance, violation: Violation) -> None:
         term, owner = violation.term, violation.owner or instance
-        names = violation.rules or (self._unowned(instance, term),)
+        names = violation.rules
+        if not names and term is not None:
+            names = (wording.describe(term, self._topology),)
+        elif not names:
+            names = (f"{instance.instance.workload or instance.instance.ref}: node terms",)
         for name in names:
             if term is not None and term.kind in (TermKind.ANTI_AFFINITY, TermKind.SPREAD):
                 # A group: one term in one namespace, with the instances whose term is violated.
@@ -162,11 +166,6 @@ class _MoveCounter:
             else:
                 counts[name] = previous + moves
         return counts
-
-    def _unowned(self, instance: EvaluatedInstance, term: Term | None) -> str:
-        if term is not None:
-            return wording.describe(term, self._topology)
-        return f"{instance.instance.workload or instance.instance.ref}: node terms"
 
     def _moves_of_group(self, owners: t.Mapping[str, EvaluatedInstance], term: Term) -> int | None:
         if not isinstance(term.source, SpreadConstraint):

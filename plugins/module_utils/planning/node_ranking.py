@@ -41,7 +41,11 @@ class NodeRanking:
             for load in sorted(self._levels):
                 level = part & self._levels[load]
                 if level:
-                    names += self._names(level, limit - len(names))
+                    left = limit - len(names)
+                    if self._in_order:
+                        names += self._table.first_names(level, left)
+                    else:
+                        names += sorted(self._table.names_of(level))[:left]
                     if len(names) >= limit:
                         return tuple(names)
         return tuple(names)
@@ -55,12 +59,6 @@ class NodeRanking:
         else:
             del self._levels[before]
         self._levels[after] = self._levels.get(after, 0) | 1 << n
-
-    def _names(self, nodes: NodeSet, limit: int) -> tuple[str, ...]:
-        """The first names of a set, in their order."""
-        if self._in_order:
-            return self._table.first_names(nodes, limit)
-        return tuple(sorted(self._table.names_of(nodes))[:limit])
 
 
 def cheaper(nodes: NodeSet, penalties: PreferencePenalties, cost: int) -> NodeSet:

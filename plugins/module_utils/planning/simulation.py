@@ -73,66 +73,42 @@ class ClusterSimulation:
 
     def __init__(
         self,
-        running: Index,
-        declared: Index,
-        candidates: t.Iterable[MovableInstance],
-        *,
-        leaving_keys: tuple[str, ...] = (),
-        failures: FailuresByPod | None = None,
-    ) -> None:
-        self._leaving = leaving_keys
-        self._known_failures = failures
-        self.running = running
-        self.declared = declared
-        self.table = running.table
-        self.candidates = {
-            instance.uid: instance for instance in candidates if instance.node in self.table.numbers
-        }
-        self.node_of = {uid: instance.node for uid, instance in self.candidates.items()}
-        self._uids = {instance.pod.uid: uid for uid, instance in self.candidates.items()}
-        self.ranking = NodeRanking(self.table, running.pod_counts())
-        self._pods: dict[Uid, Pod] = {}
-        self._moves: list[tuple[Uid, Pod, str]] = []
-        """Each move that `revert` can take back: the pod before it, and its node."""
-        self._violations: dict[Uid, tuple[FilterStatus, ...]] = {}
-
-    @classmethod
-    def of(
-        cls,
         snapshot: Snapshot,
         candidates: t.Sequence[MovableInstance],
         *,
         on_the_way: InFlight | None = None,
         verified: VerifiedIndex | None = None,
-    ) -> ClusterSimulation:
+    ) -> None:
         """The simulation of a snapshot in which `candidates` may move.
 
         `on_the_way`: see in_flight. The index of `verified` is used as it is: it is unchanged once
         all moves are reverted.
         """
         leaving = (on_the_way or in_flight(snapshot)).pods
-        leaving = (
-            leaving.difference(instance.pod.uid for instance in candidates) if leaving else leaving
-        )
+        if leaving:
+            leaving = leaving.difference(instance.pod.uid for instance in candidates)
         view = ClusterView(snapshot)
-        running = view.index if verified is None else verified.index
-        leaving_keys = tuple(uid for uid in leaving if uid in running)
-        failures: FailuresByPod | None = None
-        declared = running
-        if len(leaving_keys) > MAX_LEAVING or any(x.declared_pod is not x.pod for x in candidates):
+        self.running = self.declared = view.index if verified is None else verified.index
+        self._leaving = tuple(uid for uid in leaving if uid in self.running)
+        self._known_failures: FailuresByPod | None = None
+        if len(self._leaving) > MAX_LEAVING or any(x.declared_pod is not x.pod for x in candidates):
             declared_pods = {instance.pod.uid: instance.declared_pod for instance in candidates}
             staying = (pod for pod in snapshot.pods if pod.uid not in leaving)
-            declared = view.index_with(declared_pods.get(pod.uid, pod) for pod in staying)
-            leaving_keys = ()
+            self.declared = view.index_with(declared_pods.get(pod.uid, pod) for pod in staying)
+            self._leaving = ()
         elif verified is not None:
-            failures = verified.failures
-        return cls(
-            running,
-            declared,
-            candidates,
-            leaving_keys=leaving_keys,
-            failures=failures,
-        )
+            self._known_failures = verified.failures
+        self.table = self.running.table
+        self.candidates = {
+            instance.uid: instance for instance in candidates if instance.node in self.table.numbers
+        }
+        self.node_of = {uid: instance.node for uid, instance in self.candidates.items()}
+        self._uids = {instance.pod.uid: uid for uid, instance in self.candidates.items()}
+        self.ranking = NodeRanking(self.table, self.running.pod_counts())
+        self._pods: dict[Uid, Pod] = {}
+        self._moves: list[tuple[Uid, Pod, str]] = []
+        """Each move that `revert` can take back: the pod before it, and its node."""
+        self._violations: dict[Uid, tuple[FilterStatus, ...]] = {}
 
     @cached_property
     def dependencies(self) -> Dependencies:

@@ -142,15 +142,11 @@ def with_node_labels(snapshot: Snapshot, assumed: NodeLabels, faults: list[Input
             for name in assumed
             if name not in names
         ]
-    nodes = (
-        replace(node, labels=_changed(node.labels, assumed[node.name]))
-        if node.name in assumed
-        else node
-        for node in snapshot.nodes
-    )
+    nodes = []
+    for node in snapshot.nodes:
+        if node.name in assumed:
+            labels = {**node.labels, **assumed[node.name]}
+            kept = {key: value for key, value in labels.items() if value is not None}
+            node = replace(node, labels=kept)
+        nodes.append(node)
     return replace(snapshot, nodes=tuple(nodes))
-
-
-def _changed(labels: t.Mapping[str, str], assumed: t.Mapping[str, str | None]) -> dict[str, str]:
-    merged = {**labels, **assumed}
-    return {key: value for key, value in merged.items() if value is not None}

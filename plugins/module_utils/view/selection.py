@@ -203,7 +203,8 @@ def look_up(query: WorkloadQuery, snapshot: Snapshot) -> SelectedWorkloads:
     """The workloads that a query names. Raises InvalidInput for each workload, and each namespace,
     that does not exist."""
     errors: list[InputError] = []
-    lookup = WorkloadLookup(ClusterView(snapshot), errors)
+    view = ClusterView(snapshot)
+    lookup = WorkloadLookup(view, errors)
     for namespace in (*(query.namespaces or ()), *(query.read or ())):
         lookup.check_namespace(namespace, "namespaces")
     for namespace in query.excluded:
@@ -222,16 +223,16 @@ def look_up(query: WorkloadQuery, snapshot: Snapshot) -> SelectedWorkloads:
     if query.workloads is None:
         if not query.excluded:
             return SelectedWorkloads(query.namespaces, None)
-        names = query.namespaces if query.namespaces is not None else _namespaces(snapshot)
+        names: t.Iterable[str]
+        if query.namespaces is not None:
+            names = query.namespaces
+        else:
+            # Every namespace that has something in it or could be read.
+            filled = {pod.namespace for pod in snapshot.pods} | view.namespaces.keys()
+            filled |= {workload.ref.namespace for workload in snapshot.workloads}
+            names = sorted(filled | {vmi.ref.namespace for vmi in snapshot.vmis})
         return SelectedWorkloads(tuple(x for x in names if x not in query.excluded), None)
     return SelectedWorkloads(None, frozenset(refs))
-
-
-def _namespaces(snapshot: Snapshot) -> list[str]:
-    """Every namespace that has something in it or could be read."""
-    refs = (*(x.ref for x in snapshot.workloads), *(x.ref for x in snapshot.vmis))
-    names = {ref.namespace for ref in refs} | {pod.namespace for pod in snapshot.pods}
-    return sorted(names | ClusterView(snapshot).namespaces.keys())
 
 
 class WorkloadLookup:
@@ -251,7 +252,7 @@ class WorkloadLookup:
         if error:
             self._errors.append(InputError(where, error))
             return ()
-        labels_of = self._tables.labels_by_name(kind, namespace)
+        labels_of = self._tables.labels_by_name.get((kind, namespace), {})
         if selector.labels is not None:
             selector_labels = selector.labels.items()
             names = [x for x in sorted(labels_of) if selector_labels <= dict(labels_of[x]).items()]

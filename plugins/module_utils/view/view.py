@@ -36,8 +36,9 @@ class ClusterView:
         return {workload.ref: workload for workload in self.snapshot.workloads}
 
     @cached_property
-    def _names(self) -> dict[tuple[str, str], dict[str, Labels]]:
-        """(kind, namespace) to the names of its objects with their labels."""
+    def labels_by_name(self) -> dict[tuple[str, str], dict[str, Labels]]:
+        """(kind, namespace) to the names of its workloads with the labels of their templates; of bare
+        pods with their own."""
         names: dict[tuple[str, str], dict[str, Labels]] = defaultdict(dict)
         for workload in self.snapshot.workloads:
             ref = workload.ref
@@ -46,11 +47,6 @@ class ClusterView:
             if pod.owner is None and not pod.finished:
                 names["Pod", pod.namespace][pod.name] = pod.labels
         return dict(names)
-
-    def labels_by_name(self, kind: str, namespace: str) -> t.Mapping[str, Labels]:
-        """The workloads of one kind in one namespace with the labels of their templates; bare pods
-        with their own."""
-        return self._names.get((kind, namespace), {})
 
     @cached_property
     def pods(self) -> dict[str, Pod]:

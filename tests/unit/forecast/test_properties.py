@@ -107,7 +107,7 @@ def clusters(
 
 
 def healer(snapshot: Snapshot, found: dict[str, MovableInstance], method: Method) -> RepairPlanner:
-    world = ClusterSimulation.of(snapshot, list(found.values()))
+    world = ClusterSimulation(snapshot, list(found.values()))
     return RepairPlanner(world, lambda _uid: (method,), lambda _uid: ())
 
 

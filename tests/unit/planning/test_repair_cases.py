@@ -67,7 +67,7 @@ def _world(
         pods=tuple(pods),
         namespaces=tuple(map(namespace_from_manifest, case["namespaces"])),
     )
-    return StrictSimulation.of(snapshot, list(found.values())), found
+    return StrictSimulation(snapshot, list(found.values())), found
 
 
 def _named(pod: Pod) -> Pod:
