@@ -11,7 +11,6 @@ of `allowed`.
 
 from __future__ import annotations
 
-import contextlib
 import typing as t
 from collections import Counter, defaultdict
 
@@ -251,7 +250,7 @@ class _MoveCounter:
         index, table = self._index, self._index.table
         domains_of: dict[int, frozenset[t.Hashable]] = {}
         members = {}
-        with _away(index, instances):
+        with index.without(*instances):
             for name, instance in instances.items():
                 pod, node = instance.declared_pod, instance.node
                 feasible = index.nodes_passing(index.pod_info(pod))
@@ -264,13 +263,3 @@ class _MoveCounter:
                 current = own if own is not None else Ref("Node", "", node)
                 members[name] = GroupMember(None if refused else current, domains_of[feasible])
         return members
-
-
-@contextlib.contextmanager
-def _away(index: Index, instances: t.Mapping[str, EvaluatedInstance]) -> t.Iterator[None]:
-    pods = [index.remove(key) for key in instances if key in index]
-    try:
-        yield
-    finally:
-        for pod in pods:
-            index.place(pod, pod.node_name)

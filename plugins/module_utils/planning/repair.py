@@ -17,7 +17,7 @@ from ..model.plan import Method
 from ..scheduler.framework import FilterStatus
 from ..scheduler.nodes import NodeSet
 from .node_ranking import PreferencePenalties
-from .search import matched, shortest_repair
+from .search import arrange, shortest_repair
 from .simulation import ClusterSimulation
 
 Uid = str
@@ -288,14 +288,15 @@ class RepairPlanner:
     def _repair_by_matching(self, group: list[Uid]) -> list[PlannedMove] | None:
         """A large group that keeps apart: all members are matched with domains, then moved one by
         one. None if not all of these moves can be made."""
-        node_sets = matched(self.simulation, group)
-        if node_sets is None:
+        arrangement = arrange(self.simulation, group)
+        if arrangement is None or arrangement.assignment.unplaced:
             return None
-        table = self.simulation.table
+        table, node_of = self.simulation.table, self.simulation.node_of
+        domains = table.domains(arrangement.key)
         waiting = {
-            uid: table.set_of(table.numbers[node] for node in nodes)
-            for uid, nodes in node_sets.items()
-            if self.simulation.node_of[uid] not in nodes
+            uid: domains[domain]
+            for uid, domain in arrangement.assignment.placed.items()
+            if not domains[domain] >> table.numbers[node_of[uid]] & 1
         }
         chosen: list[PlannedMove] = []
         while waiting:

@@ -46,7 +46,12 @@ def arrange(simulation: ClusterSimulation, group: t.Collection[str]) -> Arrangem
     members = sorted({*group, *(peer for uid in group for peer in peers(uid))})
     with simulation.without(members):
         open_nodes = {uid: simulation.nodes_when_away(uid) for uid in members}
-    domain = _domains(simulation, key)
+    table = simulation.table
+    domain = {
+        name: labels[key]
+        for name, labels in zip(table.names, table.labels, strict=True)
+        if key in labels
+    }
     options = {
         uid: {domain[node] for node in nodes if node in domain} for uid, nodes in open_nodes.items()
     }
@@ -56,30 +61,6 @@ def arrange(simulation: ClusterSimulation, group: t.Collection[str]) -> Arrangem
         if simulation.node_of[uid] in open_nodes[uid] and simulation.node_of[uid] in domain
     }
     return Arrangement(key, assign(options, stays))
-
-
-def matched(
-    simulation: ClusterSimulation, group: t.Collection[str]
-) -> dict[str, frozenset[str]] | None:
-    """The nodes of the domain that each member of a group is matched with; None: no matching."""
-    arrangement = arrange(simulation, group)
-    if arrangement is None or arrangement.assignment.unplaced:
-        return None
-    nodes_of: dict[str, set[str]] = {}
-    for node, place in _domains(simulation, arrangement.key).items():
-        nodes_of.setdefault(place, set()).add(node)
-    placed = arrangement.assignment.placed
-    return {uid: frozenset(nodes_of[place]) for uid, place in placed.items()}
-
-
-def _domains(simulation: ClusterSimulation, key: str) -> dict[str, str]:
-    """Each node that is in a domain of a key."""
-    table = simulation.table
-    return {
-        name: labels[key]
-        for name, labels in zip(table.names, table.labels, strict=True)
-        if key in labels
-    }
 
 
 Uid = str

@@ -73,42 +73,49 @@ class AffinityTerms:
 _NO_TERMS: t.Final = AffinityTerms()
 
 
-class _TermList(t.NamedTuple):
-    """Terms of one field of the affinity. If one of them cannot be parsed, the list counts as empty."""
-
-    weighted: tuple[tuple[int, PodTerm], ...]
-    unreadable: tuple[PodTerm, ...]
-
-    @property
-    def required(self) -> tuple[PodTerm, ...]:
-        return tuple(term for _weight, term in self.weighted)
-
-    def __bool__(self) -> bool:
-        return bool(self.weighted)
-
-
 def affinity_terms(placement: Placement, namespace: str, selectors: SelectorIndex) -> AffinityTerms:
-    """The AffinityTerms of a placement in a namespace."""
-    lists = {
-        "affinity": _readable((0, term) for term in placement.affinity),
-        "anti": _readable((0, term) for term in placement.anti_affinity),
-        "preferred": _readable(placement.preferred_affinity),
-        "preferred-anti": _readable(placement.preferred_anti_affinity),
-    }
-    unreadable = next((term for terms in lists.values() for term in terms.unreadable), None)
-    if unreadable is None and not any(lists.values()):
+    """The AffinityTerms of a placement in a namespace. A field with a term that cannot be parsed counts as
+    empty. A required affinity term also draws pods near, with weight 1
+    (InterPodAffinityArgs.hardPodAffinityWeight); terms that push them away have negative weights."""
+    fields = [
+        tuple((1, term) for term in placement.affinity),
+        tuple((0, term) for term in placement.anti_affinity),
+        placement.preferred_affinity,
+        tuple((-weight, term) for weight, term in placement.preferred_anti_affinity),
+    ]
+    if not any(fields):
         return _NO_TERMS
-    affinity, anti_affinity = lists["affinity"].required, lists["anti"].required
+    unreadable = [next((x for _w, x in terms if not _is_readable(x)), None) for terms in fields]
+    affinity, anti_affinity, near, apart = (
+        terms if bad is None else () for terms, bad in zip(fields, unreadable, strict=True)
+    )
     existing_sources: dict[ExistingTerms, tuple[int, PodTerm]] = {}
-    for number, term in enumerate(anti_affinity):
-        existing = _existing_terms(term, namespace, selectors, 0)
+    for number, (weight, term) in enumerate(anti_affinity):
+        existing = _existing_terms(term, namespace, selectors, weight)
         if existing is not None:
             existing_sources.setdefault(existing, (number, term))
+    required = None
+    if affinity:
+        required = _required_affinity([term for _w, term in affinity], namespace, selectors)
+    own_terms = []
+    for _weight, term in anti_affinity:
+        part = selectors.part_for_incoming(term, namespace)
+        if part is not None:
+            count, key = selectors.selector_count([part]), term.topology_key
+            own_terms.append(
+                AntiAffinityTerm(key, count.by_domain(key), term.differs_in, count, term)
+            )
+    scored = [_existing_terms(term, namespace, selectors, weight) for weight, term in affinity]
+    scored += [
+        _existing_terms(term, namespace, selectors, weight, preferred=True)
+        for weight, term in (*near, *apart)
+        if weight
+    ]
     return AffinityTerms(
-        unreadable,
-        _required_affinity(affinity, namespace, selectors) if affinity else None,
-        tuple(_anti_affinity_terms(anti_affinity, namespace, selectors)),
-        (*existing_sources, *_scored_terms(lists, namespace, selectors)),
+        next(filter(None, unreadable), None),
+        required,
+        tuple(own_terms),
+        (*existing_sources, *filter(None, scored)),
         existing_sources,
     )
 
@@ -302,38 +309,18 @@ class InterPodAffinity:
         return first, f" (and {len(conflicting) - 1} more)"
 
 
-def _readable(terms: t.Iterable[tuple[int, PodTerm]]) -> _TermList:
-    listed = tuple(terms)
-    bad = tuple(
-        term
-        for _weight, term in listed
-        if not is_readable_selector(term.selector)
-        or not is_readable_selector(term.namespace_selector)
-    )
-    return _TermList(() if bad else listed, bad)
+def _is_readable(term: PodTerm) -> bool:
+    return is_readable_selector(term.selector) and is_readable_selector(term.namespace_selector)
 
 
 def _required_affinity(
-    terms: tuple[PodTerm, ...], namespace: str, selectors: SelectorIndex
+    terms: t.Sequence[PodTerm], namespace: str, selectors: SelectorIndex
 ) -> RequiredAffinity:
     parts = [selectors.part_for_incoming(term, namespace) for term in terms]
     readable: list[Part] = [part for part in parts if part is not None]
     match = selectors.selector_count(readable) if len(readable) == len(parts) else None
     differs_in = next((term.differs_in for term in terms if term.differs_in), "")
-    return RequiredAffinity(terms, match, differs_in)
-
-
-def _anti_affinity_terms(
-    terms: tuple[PodTerm, ...], namespace: str, selectors: SelectorIndex
-) -> t.Iterator[AntiAffinityTerm]:
-    for term in terms:
-        part = selectors.part_for_incoming(term, namespace)
-        if part is not None:
-            selector_count = selectors.selector_count([part])
-            key = term.topology_key
-            yield AntiAffinityTerm(
-                key, selector_count.by_domain(key), term.differs_in, selector_count, term
-            )
+    return RequiredAffinity(tuple(terms), match, differs_in)
 
 
 def _existing_terms(
@@ -351,23 +338,6 @@ def _existing_terms(
     return selectors.existing_terms(
         count, term.topology_key, term.differs_in, weight, preferred=preferred
     )
-
-
-def _scored_terms(
-    lists: dict[str, _TermList], namespace: str, selectors: SelectorIndex
-) -> t.Iterator[ExistingTerms]:
-    """The terms that draw pods near, or away: a required affinity term weighs 1 there
-    (InterPodAffinityArgs.hardPodAffinityWeight)."""
-    weighted = [
-        *((1, term, False) for term in lists["affinity"].required),
-        *((weight, term, True) for weight, term in lists["preferred"].weighted),
-        *((-weight, term, True) for weight, term in lists["preferred-anti"].weighted),
-    ]
-    for weight, term, preferred in weighted:
-        if weight:
-            existing = _existing_terms(term, namespace, selectors, weight, preferred=preferred)
-            if existing is not None:
-                yield existing
 
 
 def _place(key: str, domain: str) -> str:

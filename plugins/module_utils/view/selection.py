@@ -76,13 +76,10 @@ def workload(
         if given_options or all(left_out(option, value, _OPTIONS) for option in _WAYS):
             notes.error(f"must name workloads by one of name, names or labels, and {counted}")
         return None
-    by_labels = given_options == ["labels"]
     selection = _by(notes.at(given_options[0]), given_options[0], given[given_options[0]])
     if kind is None or where is None or selection is None:
         return None
-    if by_labels:
-        return WorkloadSelector(kind, where, labels=t.cast("dict[str, str]", selection))
-    return WorkloadSelector(kind, where, names=t.cast("tuple[str, ...]", selection))
+    return WorkloadSelector(kind, where, **selection)
 
 
 def _namespace(notes: InputReader, given: t.Mapping[str, JSON], default: str | None) -> str | None:
@@ -95,19 +92,21 @@ def _namespace(notes: InputReader, given: t.Mapping[str, JSON], default: str | N
     return default
 
 
-def _by(notes: InputReader, option: str, value: JSON) -> tuple[str, ...] | dict[str, str] | None:
+def _by(notes: InputReader, option: str, value: JSON) -> dict[str, t.Any] | None:
+    """`labels` or `names` of a WorkloadSelector."""
     if option == "labels":
-        return labels(notes, value)
+        wanted = labels(notes, value)
+        return None if wanted is None else {"labels": wanted}
     if option == "name":
         name = notes.text(value)
-        return None if name is None else (name,)
+        return None if name is None else {"names": (name,)}
     names = notes.texts(value)
     if names is not None and isinstance(value, list) and len(names) < len(value):
         given = [str(name).strip() for name in value]
         twice = [repr(name) for name in names if given.count(name) > 1]
         notes.error(f"has {' and '.join(twice)} more than once")
         return None
-    return names
+    return None if names is None else {"names": names}
 
 
 def _kind(notes: InputReader, value: JSON, kinds: t.Sequence[str]) -> str | None:
