@@ -303,14 +303,10 @@ class EvaluatedInstances:
     placed: tuple[EvaluatedInstance, ...]
     waiting: tuple[Instance, ...]
     targets: tuple[tuple[Instance, Pod], ...]
-    reader: DeclaredReader
 
 
-def evaluated_instances(
-    view: ClusterView, reader: DeclaredReader | None = None
-) -> EvaluatedInstances:
+def evaluated_instances(view: ClusterView, reader: DeclaredReader) -> EvaluatedInstances:
     """All instances of a cluster. `reader` is one of its snapshot."""
-    reader = reader or DeclaredReader(view.snapshot)
     comparison = DriftComparison(view.snapshot, reader)
     placed, waiting = [], []
     for instance in view.instances:
@@ -332,7 +328,7 @@ def evaluated_instances(
                         pod, instance.vmi, declared.placement, declared.labels
                     )
             placed.append(EvaluatedInstance(instance, pod, declared_pod, workload, declared, drift))
-    return EvaluatedInstances(tuple(placed), tuple(waiting), _targets(view), reader)
+    return EvaluatedInstances(tuple(placed), tuple(waiting), _targets(view))
 
 
 def _targets(view: ClusterView) -> tuple[tuple[Instance, Pod], ...]:

@@ -93,9 +93,10 @@ def judge(
         return chosen is None or workload in chosen
 
     view = ClusterView(snapshot)
+    reader = reader or DeclaredReader(snapshot)
     instances = evaluated_instances(view, reader)
     index = view.index
-    judge = Judge(view, instances, topology or Topology.of(), details)
+    judge = Judge(view, instances, reader, topology or Topology.of(), details)
     moves: t.Mapping[str, MoveCount] = {}
     with declared_cluster(index, instances):
         for instance in instances.placed:
@@ -123,6 +124,7 @@ class Judge:
         self,
         view: ClusterView,
         instances: EvaluatedInstances,
+        reader: DeclaredReader,
         topology: Topology,
         details: bool,
     ) -> None:
@@ -133,7 +135,7 @@ class Judge:
         self.risks: list[Risk] = []
         self.missing = MissingData(view.snapshot.unreadable)
         self._index = view.index
-        self._reader = instances.reader
+        self._reader = reader
         self._details = details
         self._nodes = view.nodes
         self._domains: dict[str, dict[str, str]] = {}

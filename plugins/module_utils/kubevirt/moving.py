@@ -29,7 +29,6 @@ RECREATION = "recreate"
 """What has to happen to what runs before a change of its workload's template takes effect."""
 
 _SEVERITY = ("", NOW, NEXT_START, OWN_ROLLOUT, MIGRATION, RESTART, RECREATION)
-
 LONGEST_NAME = 63
 
 

@@ -31,8 +31,15 @@ class NodeRanking:
 
     def record_move(self, source: int, target: int) -> None:
         """A pod has moved from node number `source` to `target`."""
-        self._shift(source, -1)
-        self._shift(target, 1)
+        for n, change in ((source, -1), (target, 1)):
+            before = self.loads[n]
+            after = self.loads[n] = before + change
+            left = self._levels[before] & ~(1 << n)
+            if left:
+                self._levels[before] = left
+            else:
+                del self._levels[before]
+            self._levels[after] = self._levels.get(after, 0) | 1 << n
 
     def first(self, nodes: NodeSet, penalties: PreferencePenalties, limit: int) -> tuple[str, ...]:
         """The names of the first few of some nodes."""
@@ -49,16 +56,6 @@ class NodeRanking:
                     if len(names) >= limit:
                         return tuple(names)
         return tuple(names)
-
-    def _shift(self, n: int, change: int) -> None:
-        before = self.loads[n]
-        after = self.loads[n] = before + change
-        left = self._levels[before] & ~(1 << n)
-        if left:
-            self._levels[before] = left
-        else:
-            del self._levels[before]
-        self._levels[after] = self._levels.get(after, 0) | 1 << n
 
 
 def cheaper(nodes: NodeSet, penalties: PreferencePenalties, cost: int) -> NodeSet:

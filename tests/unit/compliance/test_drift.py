@@ -9,6 +9,9 @@ import typing as t
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.compliance.declared import (
+    DeclaredReader,
+)
 from ansible_collections.virt.placement.plugins.module_utils.compliance.drift import (
     EvaluatedInstance,
     evaluated_instances,
@@ -30,7 +33,8 @@ TOLERATION = {"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}
 
 
 def case_of(cluster: Cluster) -> EvaluatedInstance:
-    (case,) = evaluated_instances(ClusterView(cluster.snapshot())).placed
+    snapshot = cluster.snapshot()
+    (case,) = evaluated_instances(ClusterView(snapshot), DeclaredReader(snapshot)).placed
     return case
 
 

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.virt.placement.plugins.module_utils.compliance.declared import (
+    DeclaredReader,
+)
 from ansible_collections.virt.placement.plugins.module_utils.compliance.drift import (
     declared_cluster,
     evaluated_instances,
@@ -88,7 +91,7 @@ def test_index_is_as_before_after_the_cluster_was_judged_as_declared() -> None:
     view = ClusterView(cluster.snapshot())
     before = placed(view.index)
 
-    with declared_cluster(view.index, evaluated_instances(view)):
+    with declared_cluster(view.index, evaluated_instances(view, DeclaredReader(view.snapshot))):
         assert placed(view.index) != before
 
     assert placed(view.index) == before
