@@ -2,22 +2,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Refuse connection options that kubernetes.core would silently ignore; explain unusable ones.
 
-kubernetes.core and the client ignore some options without a word, and the task would then reach
+kubernetes.core and the client silently ignore some options, and the task would then reach
 another cluster than it names, or act as another identity there:
 
-- `host` counts together with credentials alone; without them the kubeconfig decides, since the
+- `host` is used only together with credentials; without them the kubeconfig decides, since the
   client sets the kubeconfig's server again with each token (kubernetes.core `k8s.client`
   `_create_configuration`, client `kube_config` `_set_config`);
-- with `host` and credentials no kubeconfig is read, so neither it nor `context` counts;
+- with `host` and credentials no kubeconfig is read, so neither it nor `context` is used;
 - without `host` a token of the kubeconfig, or of the pod that the task runs in, takes the place of
-  `api_key` (the client's `refresh_api_key_hook`), and the API server asks a client certificate first;
-- an empty text counts as nothing, and a file that is not there as no file.
+  `api_key` (the client's `refresh_api_key_hook`), and the API server prefers a client certificate;
+- an empty value is ignored, and so is a missing file.
 
 Such a task is refused here, before any request. Each check raises NoConfiguration.
 
 `why_unusable` says what to change where options, environment and kubeconfig lead to no server. It is
 called only after the client failed: its messages name neither the option or variable nor the file.
-Which kubeconfig counts is as kubernetes.core and the client have it: the option or its variable,
+The kubeconfig is chosen as kubernetes.core and the client do it: the option or its variable,
 then the variable KUBECONFIG, then a file in the home folder (client `kube_config`,
 `KUBE_CONFIG_DEFAULT_LOCATION`).
 """
@@ -59,7 +59,7 @@ class Given:
         return not self.by.startswith(ENVIRONMENT)
 
     def outranks(self, other: Given) -> bool:
-        """An option was meant where a variable says something else."""
+        """Whether this is an option and `other` a variable."""
         return self.in_task and not other.in_task
 
 
@@ -78,7 +78,7 @@ def check_before(options: Options) -> None:
             check_file(kubeconfig.by, path)  # one of several files is enough, as it is for kubectl
     host = given_as(options, "host")
     if host and enough_without_kubeconfig(options):
-        _check_passed_over(host, kubeconfig, given_as(options, "context"))
+        _check_ignored(host, kubeconfig, given_as(options, "context"))
 
 
 def enough_without_kubeconfig(options: Options) -> bool:
@@ -90,7 +90,7 @@ def enough_without_kubeconfig(options: Options) -> bool:
 
 
 def check_host(options: Options, host: str) -> None:
-    """`host` is the URL that came out: it must be the one that was given, where one was."""
+    """`host` is the URL of the session. It must equal the given one, if any."""
     given = given_as(options, "host")
     if given and _origin(str(given.value)) != _origin(host):
         raise NoConfiguration(
@@ -102,8 +102,8 @@ def check_host(options: Options, host: str) -> None:
 
 
 def check_token(options: Options, token: str, *, by_certificate: bool) -> None:
-    """`token` is the one that came out: it must be the one that was given, where one was, and no
-    certificate of the kubeconfig may come before it."""
+    """`token` is the one of the session. It must equal the given one, if any, and no certificate of the
+    kubeconfig may take its place."""
     given = given_as(options, "api_key")
     kubeconfig_options = (given_as(options, name) for name in ("kubeconfig", "context"))
     if given is None or any(option and option.outranks(given) for option in kubeconfig_options):
@@ -127,14 +127,14 @@ def given_as(options: Options, name: str) -> Given | None:
     return None
 
 
-def _check_passed_over(host: Given, kubeconfig: Given | None, context: Given | None) -> None:
-    """A kubeconfig beside an option `host` is one for other tasks; a context never is."""
-    passed_over = []
+def _check_ignored(host: Given, kubeconfig: Given | None, context: Given | None) -> None:
+    """A kubeconfig in a variable may be for other tasks than one with the option `host`; a context may not."""
+    ignored = []
     if kubeconfig and kubeconfig.outranks(host):
-        passed_over.append(kubeconfig)
+        ignored.append(kubeconfig)
     if context and not host.outranks(context):
-        passed_over.append(context)
-    for given in passed_over:
+        ignored.append(context)
+    for given in ignored:
         raise NoConfiguration(
             f"{given.by} is given and would be ignored, since {host.by} ({cut(str(host.value))}) and"
             f" its credentials take its place: nothing was done; leave out {given.by} or {host.by}"

@@ -3,7 +3,7 @@
 """From the options of a task, the environment and a kubeconfig to a session with an API server.
 
 The precedence is that of kubernetes.core (its `k8s.client`, `_create_configuration` and
-`_create_headers`), so that a task reaches the same server as its neighbours of that collection:
+`_create_headers`), so that a task reaches the same server as other tasks of that collection:
 enough options by themselves, then a kubeconfig or context that is given, then the pod that the task
 runs in, then the kubeconfig of the user. The options override what was loaded.
 
@@ -57,7 +57,7 @@ _ONLY_FOR_LOADING = ("kubeconfig", "context", "persist_config")
 
 
 def configuration_of(options: Options) -> t.Any:
-    """A `kubernetes.client.Configuration`. Raises whatever a kubeconfig can bring up."""
+    """A `kubernetes.client.Configuration`. Raises any exception that loading a kubeconfig can raise."""
     from kubernetes import client, config
 
     loading = {name: _value(options, name) for name in _ONLY_FOR_LOADING}
@@ -128,13 +128,13 @@ def _value(options: Options, option: str) -> t.Any:
 USER_AGENT = "virt-placement"
 
 POOL_SIZE = 256
-"""Connections that are kept: more than any part of us has threads, and more than lists are watched."""
+"""Connections that are kept: more than the threads and watches of any module."""
 
 MOST_TIMEOUTS = 5
-"""How many times `timeout` a module may take while pages arrive."""
+"""Limit of a deadline that pages of a list extend, as a multiple of `timeout`."""
 
 _TOKEN_SECONDS = 20.0
-"""How long a token is used before the client is asked for it again: it may run a program."""
+"""Seconds that a token is kept: renewing it may run a credential program."""
 
 
 def auth_argument_spec() -> dict[str, dict[str, t.Any]]:
@@ -161,7 +161,7 @@ def open_session(options: t.Mapping[str, t.Any]) -> Session:
     """Options (kubernetes.core's names), environment and kubeconfig to a session.
 
     Raises NoConfiguration, also where they lead to another server than `host` names, or `api_key`
-    would not count.
+    would be ignored.
     """
     try:
         with collector_paused():
@@ -182,7 +182,7 @@ def open_session(options: t.Mapping[str, t.Any]) -> Session:
             headers = _Headers(configuration, headers_of(options))
             anonymous = not headers.token and not configuration.cert_file
         except Exception as error:
-            # Whatever a kubeconfig, a certificate file or a credential program can bring up.
+            # A kubeconfig, a certificate file or a credential program can raise anything.
             message = str(error) or type(error).__name__
             raise NoConfiguration(why_unusable(options, message)) from error
     if anonymous and logged:
@@ -241,7 +241,7 @@ def _logged_errors() -> t.Iterator[list[str]]:
 
 class _Headers:
     """Credentials for each request. The client renews tokens that are about to expire, so it is
-    asked again from time to time, by one thread at once."""
+    asked again from time to time, by one thread at a time."""
 
     def __init__(self, configuration: t.Any, fixed: t.Sequence[tuple[str, str]]) -> None:
         self._configuration = configuration

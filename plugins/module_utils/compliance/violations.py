@@ -322,8 +322,8 @@ def _term_of(reason: FilterReason, owner: EvaluatedInstance | None) -> Term | No
 
 
 class MissingData:
-    """The lists that could not be read. Each method returns the gap that makes a verdict unknown, None if
-    there is none. False if nothing is missing."""
+    """The lists that could not be read; false if all could. Each method returns the gap that makes a verdict
+    unknown, or None."""
 
     def __init__(self, unreadable: t.Iterable[Unreadable]) -> None:
         self._gaps: dict[str, list[Unreadable]] = {}

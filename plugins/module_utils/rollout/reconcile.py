@@ -299,7 +299,7 @@ class Reconciler:
         return due
 
     def _intended(self, now: Reconciliation) -> list[MoveRecord]:
-        """The journaled moves of which nothing was sent, or that may have been. One that was not
+        """The journaled moves that were not sent, or are not known to have been sent. One that was not
         sent is deferred where it might not begin now, like any other."""
         for record in self.journal.records:
             if record.phase is not Phase.INTENDED or self._may_be_queued(record, now):
@@ -412,7 +412,7 @@ class Reconciler:
         self._follow(machine.advance(record, observation, self.clock, self.settings), now)
 
     def _defer(self, record: MoveRecord, reason: str = "", *, counted: bool = True) -> None:
-        """Nothing was sent: forget the move, look and plan anew."""
+        """Remove a move that was not sent from the journal: the next plan decides about its instance."""
         self.journal = self.journal.forget(record.uid)
         if counted:
             self.report.count = self.report.count.deferred(record)

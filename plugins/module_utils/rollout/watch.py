@@ -36,7 +36,7 @@ READINGS = 3.0
 
 
 PATIENCE = 300.0
-"""Seconds for which a run that has begun bears them, if no reconcile comes to its end."""
+"""Seconds for which a run that has begun tries again after transient errors, if no reconcile succeeds."""
 
 STEP_LIMIT = 300.0
 """Nothing in a step takes longer: reading a very large cluster, an API server that is slow."""
@@ -87,7 +87,7 @@ class ProgressPipe:
         return self._descriptor >= 0
 
     def show(self, report: StepReport, secrets: t.Iterable[str] = ()) -> None:
-        """Write the lines that the journal on the Lease is as far as. Where one cannot be written, or has a
+        """Write the lines about what the journal on the Lease has. Where one cannot be written, or has a
         secret, the pipe is closed: the rest comes with the result, which Ansible filters."""
         for line in report.lines[report.shown : report.saved.lines] if self.open else ():
             sent = f"{json.dumps(line)}\n".encode()
@@ -136,7 +136,7 @@ def output_is_read(descriptor: int = 1) -> bool:
 
 @contextlib.contextmanager
 def until_interrupted() -> t.Iterator[t.Callable[[], bool]]:
-    """Yields what is true while the output is read and the task is not interrupted. SIGINT and SIGTERM,
+    """Yields a function that tells whether the output is read and the task is not interrupted. SIGINT and SIGTERM,
     which the action plugin passes on, end the step in order: it gives the Lease back."""
     interrupted = threading.Event()
     before = {}
