@@ -151,7 +151,7 @@ class WorstCase:
         rivals = self._rivals(pod_info)
         other_pods = len(self._pod_infos) - 1
         if constraint is None:
-            return self._keeps_node(pod_info, nodes, rivals, other_pods)
+            return self._keeps_node(number, nodes, rivals, other_pods)
         count = constraint.spread_count
         if count is None or count.eligible.domains(constraint.key) < constraint.min_domains:
             return False
@@ -161,7 +161,7 @@ class WorstCase:
             if domain & count.eligible.nodes
         )
         return all(
-            open_nodes and self._keeps_node(pod_info, open_nodes, rivals, other_pods)
+            open_nodes and self._keeps_node(number, open_nodes, rivals, other_pods)
             for open_nodes in by_domain
         )
 
@@ -230,13 +230,13 @@ class WorstCase:
         return {key: count for key, count in rivals.items() if count}
 
     def _keeps_node(
-        self, pod_info: PodInfo, nodes: NodeSet, rivals: dict[str, int], other_pods: int
+        self, number: int, nodes: NodeSet, rivals: dict[str, int], other_pods: int
     ) -> bool:
         """Whether one of `nodes` stays open, on whichever nodes the other pods are placed."""
         closed = sum(self._in_largest_domains(nodes, key, n) for key, n in rivals.items())
         remaining = nodes.bit_count() - closed
         return remaining > 0 and (
-            remaining > other_pods or remaining > self._fillable(pod_info, other_pods)
+            remaining > other_pods or remaining > self._fillable(number, other_pods)
         )
 
     def _in_largest_domains(self, nodes: NodeSet, key: str, count: int) -> int:
@@ -248,9 +248,9 @@ class WorstCase:
         ]
         return sum(sorted(sizes, reverse=True)[:count])
 
-    def _fillable(self, pod_info: PodInfo, other_pods: int) -> int:
+    def _fillable(self, number: int, other_pods: int) -> int:
         """The most nodes on which the others could leave too little room for the pod's requests."""
-        pod = pod_info.pod
+        pod = self._pod_infos[number].pod
         if pod.host_ports:
             return other_pods
         key = frozenset(pod.requests.items())
@@ -258,7 +258,16 @@ class WorstCase:
             needed = sorted(self._placements_until_full(free, pod.requests) for free in self._free)
             pods_for_nodes = itertools.accumulate(n for n in needed if n > 0)
             self._fillable_nodes[key] = sum(pods <= other_pods for pods in pods_for_nodes)
-        return self._fillable_nodes[key]
+        return min(other_pods, self._fillable_nodes[key] + self._frees_full_node(number))
+
+    def _frees_full_node(self, number: int) -> bool:
+        """Whether the pod replaces one that leaves before it, on a node that is full until then: another pod
+        may take that room."""
+        key = self._simulation.pending[number].leaves_before
+        if key is None or key not in self._index:
+            return False
+        free = self._free[self._table.numbers[self._index.node_of(key)]]
+        return self._placements_until_full(free, self._pod_infos[number].pod.requests) <= 0
 
     @cached_property
     def _free(self) -> list[t.Mapping[str, int]]:

@@ -69,3 +69,16 @@ def test_pods_that_keep_apart_from_each_other_are_placed_on_as_many_nodes(
     zones = [node(f"n{zone}", zone) for zone in "abc"[:nodes]]
 
     assert WorstCase(PlacementSimulation(index(zones), pending)).is_placed(0) is placed
+
+
+@pytest.mark.parametrize(("free", "placed"), [("0", False), ("1", True)])
+def test_pod_that_replaces_one_of_a_full_node_may_lose_the_room_to_another_pod(
+    free: str, placed: bool
+) -> None:
+    """The old pod leaves first, and the scheduler may try the other pending pod next."""
+    nodes = [node("n1", cpu="1"), node("n2", cpu=free)]
+    old = pod("old", "n1", cpu="1")
+    pending = [PendingPod(pod("new", cpu="1"), old, "replace"), PendingPod(pod("other", cpu="1"))]
+    simulation = PlacementSimulation(index(nodes, [old]), pending)
+
+    assert WorstCase(simulation).is_placed(0) is placed
