@@ -27,7 +27,7 @@ class Maintenance(Shop):
         return self.api.get(f"/api/v1/nodes/{name}")
 
     @contextlib.contextmanager
-    def made_again(self, name: str) -> t.Iterator[None]:
+    def recreated_afterwards(self, name: str) -> t.Iterator[None]:
         """A node that the block deletes is there again afterwards, as it was before but for its uid."""
         node = self.node(name)
         try:

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What happened to a cluster during maintenance, from watches and the audit log, and which promises that breaks.
+"""What happened to a cluster during maintenance, from watches and the audit log, and which invariants that violates.
 
 Nothing here is imported from the collection: annotations and rules are written down a second time.
 
-| promise | what breaks it |
+| invariant | what violates it |
 |---|---|
 | I1 no VM stops | a VMI is deleted or made anew, or leaves the phase Running |
 | I2 only declared fields change | another field of a node or of a VM differs at the end |
@@ -84,15 +84,15 @@ class History:
     changes: list[Change] = field(default_factory=list)
     pods: dict[str, Object] = field(default_factory=dict)
 
-    def broken(self, *, max_nodes: int = 1) -> list[str]:
-        """The promises that were broken on the way, in words."""
+    def violated_invariants(self, *, max_nodes: int = 1) -> list[str]:
+        """Messages about the invariants that were violated during the maintenance."""
         return [
             *self._of_nodes(max_nodes),
             *self._of_vmis(),
             *self._of_migrations(OUTBOUND * max_nodes),
         ]
 
-    def broken_at_the_end(
+    def violated_invariants_at_the_end(
         self, nodes: t.Mapping[str, Object], vms: t.Mapping[str, Object]
     ) -> list[str]:
         """What the maintenance left, or changed beside what it declares. The arguments are the nodes and

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Measurements in processes of their own, and how much memory a process holds."""
+"""Measurements in separate processes, and the memory of a process."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def run_python(module: str, *arguments: str) -> str:
 
 
 def resident_mb() -> float:
-    """What this process holds in memory now."""
+    """Resident memory of this process, in MB."""
     with open("/proc/self/statm", encoding="ascii") as statm:
         return int(statm.read().split()[1]) * resource.getpagesize() / 1e6

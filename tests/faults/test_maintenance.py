@@ -218,11 +218,11 @@ class Whole:
         nodes = by_name(shop.api.list("/api/v1/nodes"))
         machines = by_name(shop.api.list(shop.path("VirtualMachine")))
         self.history = history
-        self.broken = [
-            *history.broken(max_nodes=1),
+        self.violations = [
+            *history.violated_invariants(max_nodes=1),
             *history.wrong_requests(shop.sandbox.audit.writes(since=began)),
             *history.untrue(outputs, version, writes),
-            *history.broken_at_the_end(nodes, machines),
+            *history.violated_invariants_at_the_end(nodes, machines),
         ]
 
 
@@ -238,7 +238,7 @@ def test_whole_maintenance_killed_at_a_write_and_run_again(
     shop.start(objects.deployment("web", shop.namespace, replicas=2), nodes=["w5"])
     drain.cordon(shop.sandbox, "w6")
 
-    assert Whole(shop, tmp_path, write).broken == []
+    assert Whole(shop, tmp_path, write).violations == []
 
 
 @pytest.mark.long_fault
@@ -265,8 +265,8 @@ def test_whole_maintenance_in_the_slow_world(shop: Maintenance, tmp_path: Path) 
             volumes.enter_context(attached(shop, node))
         whole = Whole(shop, tmp_path, write=5, seconds=560)
 
-    about_restarted = [text for text in whole.broken if "stuck" in text]
-    assert [text for text in whole.broken if text not in about_restarted] == []
+    about_restarted = [text for text in whole.violations if "stuck" in text]
+    assert [text for text in whole.violations if text not in about_restarted] == []
     assert about_restarted.count("virtualmachines stuck: restart") == 1, about_restarted
     assert about_restarted.count("VMI stuck was deleted") == 1, about_restarted
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from .cluster import OTHERS, TENANT, WORKLOADS, Object, Objects, of_kind, path_of, template_of
 from .placements import own_placements, placements, unvalidated
-from .specs import some, spec_changes
+from .specs import optional_fields, spec_changes
 from .values import PREFIX, labels, mutated, mutated_text, names, storable, texts, values
 
 
@@ -143,7 +143,7 @@ def owner_changes(draw: t.Any, objects: Objects) -> None:
     if draw(st.booleans()):
         odd = st.sampled_from(["My_Widget", "a/b", "x y"])
         kind, name = st.one_of(st.sampled_from(kinds), odd), st.one_of(names, odd)
-        reference |= draw(some(kind=kind, name=name, uid=st.just("none")))
+        reference |= draw(optional_fields(kind=kind, name=name, uid=st.just("none")))
     item["metadata"]["ownerReferences"] = [reference]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from .specs import some
+from .specs import optional_fields
 from .values import mutated, texts
 
 Answer = tuple[int, dict[str, t.Any]]
@@ -67,7 +67,7 @@ _MESSAGES: t.Mapping[int, t.Sequence[str]] = {
     429: ("Cannot evict pod as it would violate the pod's disruption budget.", "too many requests"),
 }
 _CAUSES = st.lists(
-    some(
+    optional_fields(
         reason=st.sampled_from(["NamespaceTerminating", "DisruptionBudget", "FieldValueTooLong"]),
         message=texts,
         field=st.sampled_from(["metadata.annotations", "spec"]),
@@ -85,7 +85,11 @@ def _answers(draw: t.Any) -> Answer:
         "code": code,
         "reason": draw(st.sampled_from(reasons)),
         "message": draw(st.one_of(st.sampled_from(_MESSAGES[code]), texts)),
-        **draw(some(details=some(causes=_CAUSES, retryAfterSeconds=st.integers(0, 9)))),
+        **draw(
+            optional_fields(
+                details=optional_fields(causes=_CAUSES, retryAfterSeconds=st.integers(0, 9))
+            )
+        ),
     }
     return code, mutated(draw, status) if draw(st.integers(0, 4)) == 0 else status
 

@@ -12,12 +12,12 @@ from .cluster import WORKLOADS, Object, Objects, of_kind, template_of
 from .values import Draw, counts, names, quantities, texts
 
 
-def some(**fields: st.SearchStrategy[t.Any]) -> st.SearchStrategy[Object]:
+def optional_fields(**fields: st.SearchStrategy[t.Any]) -> st.SearchStrategy[Object]:
     """An object with some of the fields."""
     return st.fixed_dictionaries({}, optional=fields)
 
 
-def _named(**fields: st.SearchStrategy[t.Any]) -> st.SearchStrategy[list[Object]]:
+def _named_items(**fields: st.SearchStrategy[t.Any]) -> st.SearchStrategy[list[Object]]:
     return st.lists(st.fixed_dictionaries({"name": names, **fields}), max_size=2)
 
 
@@ -29,7 +29,7 @@ _features = st.fixed_dictionaries(
 _interfaces: st.SearchStrategy[Object] = st.fixed_dictionaries(
     {"name": names}, optional={"sriov": st.just({})}
 )
-_cpu = some(
+_cpu = optional_fields(
     cores=counts,
     sockets=counts,
     threads=counts,
@@ -41,26 +41,28 @@ _cpu = some(
     numa=st.just({"guestMappingPassthrough": {}}),
     realtime=st.just({}),
 )
-_memory = some(
+_memory = optional_fields(
     guest=quantities,
     maxGuest=quantities,
     hugepages=st.fixed_dictionaries({"pageSize": st.sampled_from(["2Mi", "1Gi", "", "x"])}),
     overcommit=st.just({"percent": 200}),
 )
-_devices = some(
-    gpus=_named(deviceName=names),
-    hostDevices=_named(deviceName=names),
+_devices = optional_fields(
+    gpus=_named_items(deviceName=names),
+    hostDevices=_named_items(deviceName=names),
     interfaces=st.lists(_interfaces, max_size=2),
     autoattachVSOCK=st.booleans(),
     tpm=st.just({"persistent": True}),
 )
-_domains = some(
+_vmi_domain_specs = optional_fields(
     cpu=_cpu,
     memory=_memory,
-    resources=some(requests=_amounts, limits=_amounts, overcommitGuestOverhead=st.booleans()),
+    resources=optional_fields(
+        requests=_amounts, limits=_amounts, overcommitGuestOverhead=st.booleans()
+    ),
     ioThreadsPolicy=st.sampled_from(["shared", "auto", "supplementalPool"]),
-    ioThreads=some(supplementalPoolThreadCount=counts),
-    machine=some(type=names),
+    ioThreads=optional_fields(supplementalPoolThreadCount=counts),
+    machine=optional_fields(type=names),
     firmware=st.just({"bootloader": {"efi": {}}}),
     launchSecurity=st.sampled_from([{}, {"sev": {}}, {"sev": {"policy": {}}}]),
     devices=_devices,
@@ -75,11 +77,11 @@ def spec_changes(draw: t.Any, objects: Objects) -> None:
         spec["replicas"] = draw(st.one_of(counts, st.none()))
     if kind in _OF_KIND:
         _OF_KIND[kind](draw, item)
-    inner = template_of(item)["spec"] if kind in WORKLOADS else spec
-    if "containers" in inner:
-        _change_pod(draw, inner)
-    if "domain" in inner:
-        _change_vmi(draw, inner)
+    pod_or_vmi_spec = template_of(item)["spec"] if kind in WORKLOADS else spec
+    if "containers" in pod_or_vmi_spec:
+        _change_pod(draw, pod_or_vmi_spec)
+    if "domain" in pod_or_vmi_spec:
+        _change_vmi(draw, pod_or_vmi_spec)
 
 
 def _change_vm(draw: Draw, item: Object) -> None:
@@ -100,8 +102,14 @@ def _change_pool(draw: Draw, item: Object) -> None:
 
 
 def _change_deployment(draw: Draw, item: Object) -> None:
-    share = st.one_of(counts, st.sampled_from(["0%", "100%", "2147483647%", "25%"]))
-    rolling = st.fixed_dictionaries({"rollingUpdate": some(maxSurge=share, maxUnavailable=share)})
+    count_or_percent = st.one_of(counts, st.sampled_from(["0%", "100%", "2147483647%", "25%"]))
+    rolling = st.fixed_dictionaries(
+        {
+            "rollingUpdate": optional_fields(
+                maxSurge=count_or_percent, maxUnavailable=count_or_percent
+            )
+        }
+    )
     strategies = st.one_of(st.none(), st.just({"type": "Recreate"}), rolling)
     item["spec"]["strategy"] = draw(strategies)
     item["spec"]["paused"] = draw(st.booleans())
@@ -141,12 +149,14 @@ _OF_KIND: t.Mapping[str, t.Callable[[Draw, Object], None]] = {
 
 
 def _change_pod(draw: Draw, spec: Object) -> None:
-    named = st.sampled_from(["cpu", "memory", "example.com/gpu", "hugepages-2Mi", "x"])
+    resource_names = st.sampled_from(["cpu", "memory", "example.com/gpu", "hugepages-2Mi", "x"])
     port = draw(st.sampled_from([0, 80, 65535]))
     spec["containers"] = [
         {
             "name": "c",
-            "resources": {"requests": draw(st.dictionaries(named, quantities, max_size=2))},
+            "resources": {
+                "requests": draw(st.dictionaries(resource_names, quantities, max_size=2))
+            },
             "ports": [{"hostPort": port, "containerPort": 80}],
         }
     ]
@@ -163,7 +173,7 @@ def _change_pod(draw: Draw, spec: Object) -> None:
 
 def _change_vmi(draw: Draw, spec: Object) -> None:
     """The spec of a VMI, or of the template of one."""
-    spec["domain"] = draw(_domains)
+    spec["domain"] = draw(_vmi_domain_specs)
     strategies = ["LiveMigrate", "LiveMigrateIfPossible", "None", "External"]
     spec["evictionStrategy"] = draw(st.sampled_from(strategies))
     if draw(st.booleans()):

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Modules in this process, from their options to the result that Ansible would receive."""
+"""Runs modules in this process: from their options to the result that Ansible would receive."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Ended(BaseException):
 
 
 class Stuck(BaseException):
-    """A module used more processor time than any result is worth."""
+    """A module used more than CPU_SECONDS of processor time."""
 
 
 class FakeModule:
@@ -66,8 +66,8 @@ class FakeModule:
 def run(name: str, server: Server, options: Result, *, check: bool = False) -> Result:
     """The result of a module. Raises what the module does not turn into a result, and Stuck.
 
-    A rollout and a maintenance look at the cluster three times in a step. There are no watches, so that
-    they read it each time.
+    A rollout and a maintenance make three reconciles in a step. There are no watches, so that they
+    read the cluster each time.
     """
     module = importlib.import_module(f"{_MODULES}.{name}")
     task = type("Module", (FakeModule,), {"given": dict(options), "check_mode": check})
@@ -75,8 +75,8 @@ def run(name: str, server: Server, options: Result, *, check: bool = False) -> R
         for where, what, value in (
             (module, "AnsibleModule", task),
             (runner, "connect", lambda _module: server.client()),
-            (step, "wait_for", nothing),
-            (FollowedCluster, "follow", nothing),
+            (step, "wait_for", no_op),
+            (FollowedCluster, "follow", no_op),
         ):
             patches.enter_context(mock.patch.object(where, what, value))
         if name in ("rollout", "node_maintenance"):
@@ -91,19 +91,19 @@ def run(name: str, server: Server, options: Result, *, check: bool = False) -> R
     raise AssertionError("the module ended without a result")
 
 
-def nothing(*_arguments: t.Any) -> None:
-    """Nothing changes but by the run itself."""
+def no_op(*_arguments: t.Any) -> None:
+    """Replaces watches: only the run changes the cluster."""
 
 
 @contextlib.contextmanager
 def _listening() -> t.Iterator[t.Callable[[], bool]]:
-    looks = iter((True, True))
-    yield lambda: next(looks, False)
+    answers = iter((True, True))
+    yield lambda: next(answers, False)
 
 
 @contextlib.contextmanager
 def bounded() -> t.Iterator[None]:
-    """Raises Stuck inside of it once it has used more processor time than any result is worth."""
+    """Raises Stuck inside of it once it has used more than CPU_SECONDS of processor time."""
 
     def stop(_number: int, _frame: object) -> None:
         raise Stuck(f"not done within {CPU_SECONDS} s of processor time")

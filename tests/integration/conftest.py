@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import pytest
 
-from .chance import CLUSTERS, FIRST, VMS
+from .random_cases import CLUSTERS, FIRST_SEED, VMS
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_line(
-        f"random cases: PLACEMENT_SEED={FIRST} PLACEMENT_RANDOM_CLUSTERS={CLUSTERS}"
+        f"random cases: PLACEMENT_SEED={FIRST_SEED} PLACEMENT_RANDOM_CLUSTERS={CLUSTERS}"
         f" PLACEMENT_RANDOM_VMS={VMS}"
     )

@@ -65,7 +65,7 @@ def test_five_maintenances_at_once_service_each_node_and_stop_no_vm(
     nodes = by_name(shop.api.list("/api/v1/nodes"))
     machines = by_name(shop.api.list(shop.path("VirtualMachine")))
     assert [
-        *history.broken(max_nodes=1),
+        *history.violated_invariants(max_nodes=1),
         *history.wrong_requests(shop.sandbox.audit.writes(since=began)),
-        *history.broken_at_the_end(nodes, machines),
+        *history.violated_invariants_at_the_end(nodes, machines),
     ] == []

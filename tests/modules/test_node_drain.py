@@ -2,36 +2,41 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """node_maintenance drains nodes, step by step in this process, on a real control plane.
 
-Where each promise of a maintenance has its test, in `tests`, beside those here:
+Where each requirement of a maintenance has its test, in `tests`, beside those here:
 
-| promise | test |
+| requirement | test |
 |---|---|
 | survives 5xx, resets, a leader change; a frozen run moves nothing | faults/test_maintenance.py |
-| resume and rollback after SIGKILL at a write; I1 to I8 | the same, with witness.py; unit/maintenance/test_kills.py |
+| resume and rollback after SIGKILL at a write | faults/test_maintenance.py, unit/maintenance/test_kills.py |
+| invariants I1 to I8, see witness.py | faults/test_maintenance.py, unit/maintenance/test_kills.py |
 | goes on where a write is answered with 500 | unit/maintenance/test_kills.py |
-| waits for an API server; what an undo deletes; VMs that an earlier run left down | unit/maintenance/test_tasks.py |
-| the slow world | `test_drain_of_a_slow_node`; three zones of it: faults/test_maintenance.py |
+| waits for an API server; what an undo deletes | unit/maintenance/test_tasks.py |
+| VMs that are not running after an earlier run | unit/maintenance/test_tasks.py |
+| slow node | `test_drain_of_a_slow_node_succeeds`; three zones of slow nodes: faults/test_maintenance.py |
 | waits for a 429 in one run | `test_eviction_that_is_refused_twice_is_made_in_the_same_run` |
 | stops when the cordon fails | `test_cordon_that_is_refused_ends_the_drain` |
 | each pod filter; a bare pod with emptyDir | unit/maintenance/test_pods.py |
-| empty twice; volumes; replaced nodes; limits under the Lease | unit/maintenance/test_drain.py |
+| drained after two readings without pods; volumes | unit/maintenance/test_drain.py |
+| replaced nodes; limits under the Lease | unit/maintenance/test_drain.py |
 | an evicted pod that never leaves is an error | `test_evicted_pod_that_never_leaves_is_a_failure_that_names_it` |
 | budgets, capacity, quotas, quorum, other automation | unit/maintenance/test_preflight.py |
-| the plan asks the server | `test_pod_of_two_pdbs_is_a_failure_that_names_it`, unit/maintenance |
+| the preflight sends dry-run evictions | `test_pod_of_two_pdbs_is_a_failure_that_names_it`, unit/maintenance |
 | what each 429 means, Retry-After | unit/rollout/test_send.py, unit/rollout/test_reconcile.py |
 | evictions name the UID | unit/rollout/test_state_machines.py, and witness.py in the fault sweeps |
 | when a node is back: Ready, virt-handler, KVM, a new bootID | unit/maintenance/test_in_service.py |
 | cordons of others, evacuations, max_nodes, one zone, window, Events | test_node_maintenance.py |
-| S10, S11, S15, S18, S22; refused without a trace | test_node_maintenance_preflight.py |
-| S9 | `test_s9_target_of_with_leaves_before_its_followers` |
-| S21, B1 to B9 | demos/article, run by integration/test_article.py |
+| two VMs apart on two nodes, a pair on one node | test_node_maintenance_preflight.py |
+| one VM a zone, the only node of a rack | test_node_maintenance_preflight.py |
+| two VMs in one zone, one that would be unschedulable; refused without a write | test_node_maintenance_preflight.py |
+| the target of `with` is migrated first | `test_target_of_with_is_migrated_before_its_followers` |
+| the article, steps B1 to B9 | demos/article, run by integration/test_article.py |
 | five whole jobs at once | integration/test_maintenance_at_once.py |
 | uncordoned in its drain | `test_uncordoned_midway_is_a_failure_that_names_the_node` |
 | uncordoned since its drain; before its tasks | test_node_maintenance.py; integration/test_maintenance.py |
 | not back, not rebooted | test_node_maintenance.py |
-| NotReady for a moment | `test_node_that_is_not_back_for_a_moment_is_drained` |
+| briefly NotReady | `test_drain_continues_after_node_is_briefly_not_ready` |
 | deleted or replaced midway | `test_node_that_is_deleted_midway_is_named`, unit/maintenance/test_tasks.py |
-| gates, canary, window, return home, verdict, canceled and launched again | integration/test_maintenance.py |
+| gates, canary, window, VMs move back, verdict, canceled and launched again | integration/test_maintenance.py |
 | each message of the runbook | unit/maintenance/test_runbook.py |
 | beside kubectl and kubernetes.core | bench/drain.py |
 """
@@ -82,8 +87,8 @@ def test_vms_are_migrated_and_pods_evicted(shop: Maintenance) -> None:
     assert [name.rpartition("-")[0] for name in pods_on(shop, "w2")] == ["agent"]
     assert shop.uids() == before
     assert shop.cordoned("w2")
-    left = shop.mark("w2")
-    assert left is not None and left["phase"] == "drained"
+    mark_on_node = shop.mark("w2")
+    assert mark_on_node is not None and mark_on_node["phase"] == "drained"
     assert sorted(move["method"] for move in result["moves"]) == ["evict"] * 2 + ["migrate"] * 3
     assert {move["state"] for move in result["moves"]} == {"moved"}
     disruptions = shop.disruptions(mark)
@@ -110,7 +115,7 @@ def target_with_followers(shop: Maintenance, *followers: str) -> None:
     assert set(shop.nodes().values()) == {"w2"}
 
 
-def test_s9_target_of_with_leaves_before_its_followers(shop: Maintenance) -> None:
+def test_target_of_with_is_migrated_before_its_followers(shop: Maintenance) -> None:
     target_with_followers(shop, "app1", "app2")
     before = shop.uids()
     for name in ("w3", "w4", "w5", "w6"):
@@ -123,18 +128,18 @@ def test_s9_target_of_with_leaves_before_its_followers(shop: Maintenance) -> Non
     assert {move["state"] for move in result["moves"]} == {"moved"}
     assert shop.nodes() == {"db": "w1", "app1": "w1", "app2": "w1"}
     assert shop.uids() == before
-    made = {x["spec"]["vmiName"]: x for x in migrations(shop)}
-    assert len(made) == len(migrations(shop)) == 3
-    assert {x["status"]["phase"] for x in made.values()} == {"Succeeded"}
-    bound = ended(made["db"])
-    assert all(bound <= created(made[name]) for name in ("app1", "app2"))
+    by_vmi = {x["spec"]["vmiName"]: x for x in migrations(shop)}
+    assert len(by_vmi) == len(migrations(shop)) == 3
+    assert {x["status"]["phase"] for x in by_vmi.values()} == {"Succeeded"}
+    target_ended = ended(by_vmi["db"])
+    assert all(target_ended <= created(by_vmi[name]) for name in ("app1", "app2"))
     assert not shop.maintain("in_service", "w2").get("failed")
     assert not shop.cordoned("w2")
     assert set(shop.nodes().values()) == {"w1"}
 
 
 @pytest.mark.parametrize("strategy", ["None", "LiveMigrateIfPossible", "LiveMigrate"])
-def test_no_eviction_strategy_kills_a_vm(shop: Maintenance, strategy: str) -> None:
+def test_vm_with_eviction_strategy_is_migrated(shop: Maintenance, strategy: str) -> None:
     shop.start(*vms(shop, "a", placement={"evictionStrategy": strategy}), nodes=["w2"])
     before = shop.uids()
     mark = shop.sandbox.audit.mark()
@@ -146,7 +151,7 @@ def test_no_eviction_strategy_kills_a_vm(shop: Maintenance, strategy: str) -> No
     assert shop.disruptions(mark) == [MIGRATIONS]
 
 
-def test_vm_that_cannot_migrate_refuses_the_drain_without_a_trace(shop: Maintenance) -> None:
+def test_drain_with_unmigratable_vm_is_refused_and_writes_nothing(shop: Maintenance) -> None:
     shop.start(*vms(shop, "a", annotations=STUCK), nodes=["w2"])
     mark = shop.sandbox.audit.mark()
 
@@ -218,7 +223,7 @@ def test_eviction_that_is_refused_twice_is_made_in_the_same_run(shop: Maintenanc
 
 
 def test_evicted_pod_that_never_leaves_is_a_failure_that_names_it(shop: Maintenance) -> None:
-    """kubernetes.core's drain reports success there, with a warning."""
+    """kubernetes.core's drain reports success in this case, with a warning."""
     shop.start(objects.deployment("web", shop.namespace, replicas=1), nodes=["w2"])
     (name,) = pods_on(shop, "w2")
     pod = shop.path("Pod", name)
@@ -286,7 +291,7 @@ def test_cordon_that_is_refused_ends_the_drain(shop: Maintenance) -> None:
 
 
 def test_uncordoned_midway_is_a_failure_that_names_the_node(shop: Maintenance) -> None:
-    """The next run begins anew."""
+    """A second drain starts over and succeeds."""
     shop.start(*vms(shop, "a", annotations=SLOW), nodes=["w2"])
     before = shop.uids()
 
@@ -334,7 +339,8 @@ def test_foreign_evacuation_is_waited_for(shop: Maintenance) -> None:
 
 
 def test_foreign_drain_of_a_target_with_followers_stops_no_vm(shop: Maintenance) -> None:
-    """KubeVirt may start the followers first. Their migrations wait for the target's, which has no slot."""
+    """KubeVirt may start the followers first. Their migrations wait for the target's, which exceeds
+    the limit of migrations."""
     target_with_followers(shop, "app1", "app2", "app3")
     before = shop.uids()
 
@@ -350,19 +356,19 @@ def test_foreign_drain_of_a_target_with_followers_stops_no_vm(shop: Maintenance)
         foreign.join()
 
     assert shop.uids() == before
-    left = [name for name, node in shop.nodes().items() if node == "w2"]
+    on_w2 = [name for name, node in shop.nodes().items() if node == "w2"]
     if result.get("failed"):
         assert "not done within 20 s" in result["msg"]
-        assert all(f"{shop.namespace}/{name} on w2: " in result["msg"] for name in left)
+        assert all(f"{shop.namespace}/{name} on w2: " in result["msg"] for name in on_w2)
     else:
-        assert left == []
+        assert on_w2 == []
 
 
 ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
 
 
 def attach(shop: Maintenance) -> None:
-    """A volume to w2."""
+    """Attach a volume to w2."""
     attachment = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "VolumeAttachment",
@@ -380,7 +386,7 @@ def uids_by_name(shop: Maintenance) -> dict[str, str]:
     return {name: vmi["metadata"]["uid"] for name, vmi in shop.instances().items()}
 
 
-def test_drain_of_a_slow_node(shop: Maintenance) -> None:
+def test_drain_of_a_slow_node_succeeds(shop: Maintenance) -> None:
     """Migrations that take longer than a Lease and several steps last, a guest that uses most of its 60 s to shut
     down, and a volume that is detached when all have left."""
     shop.start(*vms(shop, "a", "b", "c", annotations={SECONDS: "25"}), nodes=["w2"])
@@ -461,7 +467,7 @@ def test_two_nodes_of_a_zone_are_drained_at_once(shop: Maintenance) -> None:
 
 
 def test_vms_that_are_kept_apart_leave_one_after_the_other(shop: Maintenance) -> None:
-    """Although both nodes of the zone are drained, and KubeVirt would migrate both VMs at once."""
+    """The drain migrates one VM after the other, although KubeVirt would migrate both at once."""
     names = ("d1", "d2")
     for name, node in zip(names, ("w1", "w2"), strict=True):
         shop.start(
@@ -473,10 +479,10 @@ def test_vms_that_are_kept_apart_leave_one_after_the_other(shop: Maintenance) ->
 
     assert not result.get("failed"), result.get("msg")
     assert len(migrations(shop)) == 2
-    assert history.broken(max_nodes=2) == []
+    assert history.violated_invariants(max_nodes=2) == []
 
 
-def test_drains_started_at_once_are_one_drain(shop: Maintenance) -> None:
+def test_drain_is_refused_while_another_run_holds_the_lease(shop: Maintenance) -> None:
     shop.start(*vms(shop, "a", annotations=SLOW), nodes=["w2"])
     mark = shop.sandbox.audit.mark()
     with shop.another_run("r-other"):
@@ -496,7 +502,7 @@ def test_node_that_is_deleted_midway_is_named(shop: Maintenance) -> None:
         return bool(shop.api.list(shop.path("VirtualMachineInstanceMigration")))
 
     with (
-        shop.made_again("w2"),
+        shop.recreated_afterwards("w2"),
         shop.meanwhile(until=migrating, do=lambda: shop.api.delete("/api/v1/nodes/w2")),
     ):
         result = shop.maintain("drained", "w2")
@@ -506,8 +512,8 @@ def test_node_that_is_deleted_midway_is_named(shop: Maintenance) -> None:
     assert shop.lease()["spec"]["holderIdentity"] == ""
 
 
-def test_node_that_is_not_back_for_a_moment_is_drained(shop: Maintenance) -> None:
-    """NotReady and Ready again, while a VM leaves."""
+def test_drain_continues_after_node_is_briefly_not_ready(shop: Maintenance) -> None:
+    """The node is NotReady and Ready again while a VM is migrated."""
     shop.start(*vms(shop, "a", annotations=SLOW), nodes=["w2"])
     before = shop.uids()
 
@@ -545,13 +551,13 @@ def test_five_drains_at_once_move_the_vm_once(shop: Maintenance, tmp_path: Path)
         assert code == 0 or re.search(r"is held by run .* w2", output), output
     assert shop.disruptions(mark, refused=False) == [MIGRATIONS]
     assert shop.uids() == before
-    left = shop.mark("w2")
-    assert left is not None and left["phase"] == "drained"
+    mark_on_node = shop.mark("w2")
+    assert mark_on_node is not None and mark_on_node["phase"] == "drained"
     assert shop.lease()["spec"]["holderIdentity"] == ""
 
 
-def test_drain_keeps_the_limits_of_kubevirt_busy(shop: Maintenance) -> None:
-    """Two migrations away from a node at a time: eleven VMs need six turns."""
+def test_drain_uses_all_parallel_migrations(shop: Maintenance) -> None:
+    """Two migrations away from a node at a time: eleven VMs need six rounds."""
     names = [f"vm{number}" for number in range(11)]
     shop.start(*vms(shop, *names, cpu="100m", annotations={SECONDS: "4"}), nodes=["w2"])
     before = shop.uids()
@@ -563,10 +569,10 @@ def test_drain_keeps_the_limits_of_kubevirt_busy(shop: Maintenance) -> None:
     times = [(created(migration), ended(migration)) for migration in migrations(shop)]
     assert len(times) == 11
     seconds = sorted(end - begin for begin, end in times)[5]
-    whole = max(end for _begin, end in times) - min(begin for begin, _end in times)
-    assert whole <= 1.3 * 6 * seconds, (whole, seconds)
-    moments = [begin for begin, _end in times]
-    assert max(sum(b <= at < e for b, e in times) for at in moments) <= 2
+    total_seconds = max(end for _begin, end in times) - min(begin for begin, _end in times)
+    assert total_seconds <= 1.3 * 6 * seconds, (total_seconds, seconds)
+    start_times = [begin for begin, _end in times]
+    assert max(sum(b <= at < e for b, e in times) for at in start_times) <= 2
 
 
 def migrations(shop: Maintenance) -> list[dict[str, t.Any]]:
@@ -601,7 +607,7 @@ def test_task_prints_how_many_are_left(shop: Maintenance, tmp_path: Path) -> Non
     assert not shop.cordoned("w1")
 
 
-def test_restart_does_not_apply_what_others_staged(shop: Maintenance) -> None:
+def test_restart_with_pending_changes_is_refused_unless_allowed(shop: Maintenance) -> None:
     shop.start(*vms(shop, "a", annotations=STUCK), nodes=["w2"])
     staged = {"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 7}}}}
     shop.api.patch(shop.path("VirtualMachine", "a"), staged)

@@ -152,7 +152,7 @@ def test_more_nodes_than_max_nodes_are_refused(shop: Maintenance) -> None:
 
 
 def test_nodes_are_put_in_service_beside_one_that_was_deleted(shop: Maintenance) -> None:
-    with shop.made_again("w2"):
+    with shop.recreated_afterwards("w2"):
         shop.maintain("cordoned", "w1", "w2", max_nodes=2)
         shop.api.delete("/api/v1/nodes/w2")
 

@@ -41,11 +41,11 @@ def task(six: Sandbox, run_module: RunModule, namespace: MakeNamespace) -> Rules
 
 
 class Writer:
-    """Puts its rule on the machines in odd rounds and takes it away in even ones."""
+    """Writes its rule to the VMs in odd rounds, and removes it in even ones."""
 
-    def __init__(self, task: RulesTask, name: str, verb: dict[str, t.Any]) -> None:
+    def __init__(self, task: RulesTask, name: str, rule_type: dict[str, t.Any]) -> None:
         self.task = task
-        self.rule = {"name": name, "workloads": [{"names": NAMES}], **verb}
+        self.rule = {"name": name, "workloads": [{"names": NAMES}], **rule_type}
         config = str(task.sandbox.kubeconfig("mover"))
         self._transport = Transport(lambda: open_session({"kubeconfig": config}))
         self.problems: list[t.Any] = []
@@ -55,8 +55,8 @@ class Writer:
         namespace = self.task.namespace
         rules = parsed([self.rule], namespace=namespace, rule_set="s", absent=absent)
         state = "absent" if absent else "present"
-        found = write_rules(api, RulesRequest(namespace, "s", rules, state=state), check=False)
-        self.problems += [*found.errors.values(), *found.plan.refused]
+        outcome = write_rules(api, RulesRequest(namespace, "s", rules, state=state), check=False)
+        self.problems += [*outcome.errors.values(), *outcome.plan.refused]
 
 
 def test_two_writers_lose_nothing_in_two_hundred_rounds(task: RulesTask) -> None:
@@ -90,11 +90,11 @@ def test_two_writers_lose_nothing_in_two_hundred_rounds(task: RulesTask) -> None
     assert [writer.problems for writer in writers] == [[], []]
     assert {name: task.placement(VM, name) for name in NAMES} == before
     conflicts = [write for write in task.sandbox.audit.writes("mover") if write.code in (409, 422)]
-    assert conflicts, "the writers never met, so nothing was shown"
+    assert conflicts, "no write conflicted: the test proves nothing"
 
 
 def test_affinity_that_changes_between_read_and_write_is_kept(task: RulesTask) -> None:
-    """The foreign term comes in while the plan is made; it stays, and ours comes beside it."""
+    """The foreign term is added during planning; it is kept, and our term is added."""
     foreign = {
         "labelSelector": {"matchLabels": {"app": "x"}},
         "topologyKey": "kubernetes.io/hostname",
@@ -108,13 +108,13 @@ def test_affinity_that_changes_between_read_and_write_is_kept(task: RulesTask) -
         return ()
 
     rules = parsed([writer.rule], namespace=task.namespace, rule_set="s")
-    found = write_rules(
+    outcome = write_rules(
         ApiClient(writer._transport, Deadline(60)),
         RulesRequest(task.namespace, "s", rules),
         check=False,
         extra_findings=interfere,
     )
-    assert not found.errors
+    assert not outcome.errors
     terms = anti_affinity(task.get(VM, "a"))
     assert terms[0] == foreign
     assert len(terms) == 2
@@ -144,14 +144,14 @@ def test_successful_and_failed_writes_are_both_reported(task: RulesTask) -> None
     assert result["failed"]
     assert result["changed"]
     assert result["counts"] == {"workloads": 2, "changed": 1, "unchanged": 0, "failed": 1}
-    assert [(each["name"], each["changed"]) for each in result["workloads"]] == [
+    assert [(workload["name"], workload["changed"]) for workload in result["workloads"]] == [
         ("a", False),
         ("b", True),
     ]
     assert len(error_messages(result)) == 1
     assert "cannot patch virtualmachines.kubevirt.io a" in result["msg"]
-    healed = task(APART)
-    assert [write["name"] for write in healed["writes"]] == ["a"]
+    second = task(APART)
+    assert [write["name"] for write in second["writes"]] == ["a"]
 
 
 def test_a_label_is_not_put_on_pods_whose_template_could_not_be_written(task: RulesTask) -> None:
@@ -171,20 +171,21 @@ GROUP = {"name": "group", "workloads": [{"name": "c"}], "label": {"group.example
 NO_PODS = Fault("PATCH", "/pods/", status(403))
 
 
-def _carried(task: RulesTask) -> list[set[str]]:
-    """Our test's labels on the machine's template, its VMI and its pod."""
+def _group_labels(task: RulesTask) -> list[set[str]]:
+    """Our test's labels on the VM's template, its VMI and its pod."""
     vmi = task.get("VirtualMachineInstance", "c")
     (pod,) = task.launchers(vmi)
     template = task.get(VM, "c")["spec"]["template"]["metadata"]
-    found = [each.get("labels", {}) for each in (template, vmi["metadata"], pod["metadata"])]
-    return [{key for key in labels if key.startswith("group.example/")} for labels in found]
+    objects_metadata = (template, vmi["metadata"], pod["metadata"])
+    label_maps = [metadata.get("labels", {}) for metadata in objects_metadata]
+    return [{key for key in labels if key.startswith("group.example/")} for labels in label_maps]
 
 
 def test_template_keeps_a_label_until_it_is_removed_from_all_pods(task: RulesTask) -> None:
     task.create(objects.virtual_machine("c"))
     task.running("c")
     task(GROUP)
-    before = _carried(task)
+    before = _group_labels(task)
     assert before == [{"group.example/x"}] * 3
     with task.sandbox.fault_proxy([NO_PODS]) as proxy:
         result = task({"name": "group"}, state="absent", kubeconfig=str(proxy.kubeconfig("mover")))
@@ -192,16 +193,16 @@ def test_template_keeps_a_label_until_it_is_removed_from_all_pods(task: RulesTas
     assert "cannot patch pods" in error_messages(result)[1]
     assert "was not written, since Pod" in error_messages(result)[0]
     assert "group" in str(task.ours(VM, "c")["placement.virt/rules"]["rules"])
-    assert _carried(task) == [before[0], set(), before[2]]
+    assert _group_labels(task) == [before[0], set(), before[2]]
     again = task({"name": "group"}, state="absent")
     assert [write["kind"] for write in again["writes"]] == ["Pod", VM]
-    assert _carried(task) == [set()] * 3
+    assert _group_labels(task) == [set()] * 3
     assert task.ours(VM, "c") == {}
     assert not task({"name": "group"}, state="absent")["changed"]
 
 
-def test_another_label_in_place_of_one_that_a_pod_keeps(task: RulesTask) -> None:
-    """The old one leaves before the template forgets it, the new one comes after."""
+def test_old_label_is_removed_from_the_pod_before_the_template(task: RulesTask) -> None:
+    """The old label is removed from the pod before the template. The new one is added to the pod last."""
     task.create(objects.virtual_machine("c"))
     task.running("c")
     task(GROUP)
@@ -209,15 +210,15 @@ def test_another_label_in_place_of_one_that_a_pod_keeps(task: RulesTask) -> None
     with task.sandbox.fault_proxy([NO_PODS]) as proxy:
         result = task(other, kubeconfig=str(proxy.kubeconfig("mover")))
     assert result["failed"]
-    assert _carried(task) == [{"group.example/x"}, set(), {"group.example/x"}]
-    foretold = task(other, check=True)["writes"]
+    assert _group_labels(task) == [{"group.example/x"}, set(), {"group.example/x"}]
+    planned_writes = task(other, check=True)["writes"]
     start = task.sandbox.audit.mark()
-    assert task(other)["writes"] == foretold
+    assert task(other)["writes"] == planned_writes
     assert [write.resource for write in task.sandbox.audit.writes("mover", start)] == [
         "pods",
         "virtualmachines",
         "virtualmachineinstances",
         "pods",
     ]
-    assert _carried(task) == [{"group.example/z"}] * 3
+    assert _group_labels(task) == [{"group.example/z"}] * 3
     assert not task(other)["changed"]

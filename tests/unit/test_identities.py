@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The collection is tested with the rights that its roles give: no suite runs it with all rights.
 
-A test that has them all shows nothing about the roles. What sets a scene up has them:
+A test that has all rights proves nothing about the roles. Only test setup has all rights:
 `sandbox.api`, and plays that use other collections alone.
 """
 
@@ -18,41 +18,45 @@ import yaml
 from sandbox.identities import IDENTITIES
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-ALL_POWERFUL = {name for name, identity in IDENTITIES.items() if identity.groups}
+ADMIN_IDENTITIES = {name for name, identity in IDENTITIES.items() if identity.groups}
 SUITES = ("tests/modules", "tests/integration", "tests/faults", "demos")
 SHARED = ("tests/conftest.py", "tests/job.py", "tests/shop.py", "tests/terms.py")
 
-#: plays docs/examples/create.yml, which creates the VMs of the examples
-SETS_UP = {"tests/integration/test_examples.py": 1}
+#: runs docs/examples/create.yml, which creates the VMs of the examples
+ALLOWED_IN_SETUP = {"tests/integration/test_examples.py": 1}
 
 
-def is_all_powerful(text: object) -> bool:
+def names_admin_identity(text: object) -> bool:
     """Whether this names such an identity, or its kubeconfig."""
-    return isinstance(text, str) and Path(text).name.removesuffix(".kubeconfig") in ALL_POWERFUL
+    return isinstance(text, str) and Path(text).name.removesuffix(".kubeconfig") in ADMIN_IDENTITIES
 
 
-def faults_of(source: str) -> list[int]:
+def admin_uses(source: str) -> list[int]:
     """Lines that name an identity with all rights, or take a kubeconfig without naming any: the
     default has all."""
-    found = []
+    lines = []
     nodes = list(ast.walk(ast.parse(source)))
-    # a process of the control plane is called like its identity: processes["kube-scheduler"]
+    # a process of the control plane has the same name as its identity: processes["kube-scheduler"]
     keys = {id(node.slice) for node in nodes if isinstance(node, ast.Subscript)}
     for node in nodes:
-        if isinstance(node, ast.Constant) and is_all_powerful(node.value) and id(node) not in keys:
-            found.append(node.lineno)
+        if (
+            isinstance(node, ast.Constant)
+            and names_admin_identity(node.value)
+            and id(node) not in keys
+        ):
+            lines.append(node.lineno)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             unnamed = not node.args and not node.keywords
             if node.func.attr == "kubeconfig" and unnamed:
-                found.append(node.lineno)
-    return sorted(found)
+                lines.append(node.lineno)
+    return sorted(lines)
 
 
-def faults_of_play(play: dict[str, t.Any]) -> list[str]:
+def admin_tasks(play: dict[str, t.Any]) -> list[str]:
     """Tasks of a play that use the collection with all rights."""
     defaults = play.get("module_defaults") or {}
     of_play = [options.get("kubeconfig") for options in defaults.values()]
-    found = []
+    task_names = []
     for task in play.get("tasks") or []:
         for action, given in task.items():
             options = given if isinstance(given, dict) else {}
@@ -60,16 +64,18 @@ def faults_of_play(play: dict[str, t.Any]) -> list[str]:
             if not any(name.startswith("virt.placement.") for name in names):
                 continue
             own = options.get("kubeconfig")
-            if any(map(is_all_powerful, [own] if own else of_play)):
-                found.append(task["name"])
-    return found
+            if any(map(names_admin_identity, [own] if own else of_play)):
+                task_names.append(task["name"])
+    return task_names
 
 
 def test_no_suite_runs_the_collection_with_all_rights() -> None:
     files = [file for suite in SUITES for file in sorted((CHECKOUT / suite).rglob("*.py"))]
     files += [CHECKOUT / name for name in SHARED]
-    found = {str(f.relative_to(CHECKOUT)): faults_of(f.read_text()) for f in files}
-    assert {name: len(lines) for name, lines in found.items() if lines} == SETS_UP, found
+    uses_by_file = {str(f.relative_to(CHECKOUT)): admin_uses(f.read_text()) for f in files}
+    assert {
+        name: len(lines) for name, lines in uses_by_file.items() if lines
+    } == ALLOWED_IN_SETUP, uses_by_file
     assert len(files) > 30
     assert "virt.placement" not in (CHECKOUT / "docs" / "examples" / "create.yml").read_text()
 
@@ -77,19 +83,19 @@ def test_no_suite_runs_the_collection_with_all_rights() -> None:
 def test_no_scenario_runs_the_collection_with_all_rights() -> None:
     files = sorted((CHECKOUT / "extensions" / "molecule").glob("*/*.yml"))
     plays = {f: yaml.safe_load(f.read_text()) for f in files if f.name != "molecule.yml"}
-    found = {
-        str(file.relative_to(CHECKOUT)): [task for play in content for task in faults_of_play(play)]
+    uses_by_file = {
+        str(file.relative_to(CHECKOUT)): [task for play in content for task in admin_tasks(play)]
         for file, content in plays.items()
     }
-    assert {name: tasks for name, tasks in found.items() if tasks} == {}
-    assert len(found) > 6
+    assert {name: tasks for name, tasks in uses_by_file.items() if tasks} == {}
+    assert len(uses_by_file) > 6
 
 
 @pytest.mark.parametrize(
     "name", ["reader", "labeler", "mover", "labeler-mover", "maintainer", "maintainer-mover"]
 )
-def test_the_other_identities_have_what_roles_give_and_no_more(name: str) -> None:
-    assert name not in ALL_POWERFUL
+def test_other_identities_have_only_the_rights_of_their_roles(name: str) -> None:
+    assert name not in ADMIN_IDENTITIES
     assert "reader" in IDENTITIES[name].roles
 
 
@@ -109,7 +115,7 @@ def test_the_other_identities_have_what_roles_give_and_no_more(name: str) -> Non
     ],
 )
 def test_call_without_identity_is_reported(source: str, wrong: bool) -> None:
-    assert bool(faults_of(source)) is wrong
+    assert bool(admin_uses(source)) is wrong
 
 
 PLAY = """
@@ -131,4 +137,4 @@ tasks:
     ],
 )
 def test_play_without_identity_is_reported(default: str, own: str, wrong: list[str]) -> None:
-    assert faults_of_play(yaml.safe_load(PLAY.format(default=default, own=own))) == wrong
+    assert admin_tasks(yaml.safe_load(PLAY.format(default=default, own=own))) == wrong

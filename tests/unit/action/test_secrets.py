@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""No credential is printed at -vvvv or logged, and no decrypted kubeconfig is left after SIGTERM."""
+"""No credential is printed at -vvvv or logged, and no decrypted kubeconfig remains after SIGTERM."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.unit.action.plays import (
     played,
 )
 
-#: each occurs once in what the plays are given
+#: in the options, the kubeconfigs and the credential program of the plays
 SECRETS = {
     "password in the proxy option": "s3cret-0ption",
     "password in the proxy of a kubeconfig": "s3cret-pr0xy-url",
@@ -49,7 +49,7 @@ printf '{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v
 """
 
 
-class Refusing(Handler):
+class RefusingHandler(Handler):
     """Refuses every request, with the credentials of the request in its answer."""
 
     def answer(self) -> None:
@@ -75,7 +75,7 @@ def program(folder: Path, first: str) -> dict[str, t.Any]:
 
 
 def options(server: str, folder: Path) -> list[dict[str, t.Any]]:
-    """Ways to give credentials, each of which fails."""
+    """Sets of options with credentials. A task with any of them fails."""
     proxy = f"http://ann:{SECRETS['password in the proxy of a kubeconfig']}@{server}"
     configurations = {
         "fails.yml": kubeconfig(server, program(folder, "--fail")),
@@ -88,10 +88,10 @@ def options(server: str, folder: Path) -> list[dict[str, t.Any]]:
         (folder / name).write_text(yaml.safe_dump(content))
     key = {"host": f"http://{server}", "api_key": SECRETS["api_key"]}
     headers = {"proxy_basic_auth": f"bob:{SECRETS['password of the proxy headers']}"}
-    through = f"http://bob:{SECRETS['password in the proxy option']}@{server}"
+    proxy_url = f"http://bob:{SECRETS['password in the proxy option']}@{server}"
     return [
         {"kubeconfig": "fails.yml"},
-        {**key, "proxy": through, "proxy_headers": headers},
+        {**key, "proxy": proxy_url, "proxy_headers": headers},
         {"kubeconfig": configurations["fails.yml"]},
         {"kubeconfig": configurations["logs-in.yml"]},
         {"kubeconfig": configurations["proxy.yml"]},
@@ -104,18 +104,21 @@ def options(server: str, folder: Path) -> list[dict[str, t.Any]]:
 
 
 def test_no_credential_is_printed_or_logged(tmp_path: Path) -> None:
-    with listening(Refusing) as server:
-        ways = options(server, tmp_path)
+    with listening(RefusingHandler) as server:
+        option_sets = options(server, tmp_path)
         run = {"namespaces": ["shop"], "run_timeout": 5}
         tasks: list[Task] = [
-            *({"virt.placement.topology_info": {**given, "timeout": 1}} for given in ways),
-            *({"virt.placement.rollout": {**given, **run, "timeout": 1}} for given in ways[:2]),
+            *({"virt.placement.topology_info": {**given, "timeout": 1}} for given in option_sets),
+            *(
+                {"virt.placement.rollout": {**given, **run, "timeout": 1}}
+                for given in option_sets[:2]
+            ),
         ]
-        done = played(tmp_path, [{**task, "ignore_errors": True} for task in tasks], "-vvvv")
+        result = played(tmp_path, [{**task, "ignore_errors": True} for task in tasks], "-vvvv")
 
-    assert f"ignored={len(tasks)}" in done.stdout, done.stdout[-3000:]
-    text = done.stdout + done.stderr + (tmp_path / "log").read_text()
-    found = {
+    assert f"ignored={len(tasks)}" in result.stdout, result.stdout[-3000:]
+    text = result.stdout + result.stderr + (tmp_path / "log").read_text()
+    leaks = {
         name: [
             line[max(0, line.index(secret) - 200) :][:300]
             for line in text.splitlines()
@@ -123,10 +126,10 @@ def test_no_credential_is_printed_or_logged(tmp_path: Path) -> None:
         ]
         for name, secret in SECRETS.items()
     }
-    assert {name: lines[:2] for name, lines in found.items() if lines} == {}
+    assert {name: lines[:2] for name, lines in leaks.items() if lines} == {}
 
 
-class Silent(Handler):
+class SilentHandler(Handler):
     """Never answers a request."""
 
     asked = threading.Event()
@@ -150,11 +153,11 @@ def test_decrypted_kubeconfig_is_removed_on_sigterm(tmp_path: Path, task: str) -
     copies.mkdir()
     token = SECRETS["token in the kubeconfig"]
 
-    def left() -> list[str]:
+    def remaining_copies() -> list[str]:
         files = (Path(folder, name) for folder, _dirs, names in os.walk(copies) for name in names)
         return [file.name for file in files if token in content_of(file)]
 
-    with listening(Silent) as server:
+    with listening(SilentHandler) as server:
         content = kubeconfig(server, {"token": token})
         (tmp_path / "config.yml").write_text(yaml.safe_dump(content))
         (tmp_path / "password").write_text("vault\n")
@@ -167,7 +170,7 @@ def test_decrypted_kubeconfig_is_removed_on_sigterm(tmp_path: Path, task: str) -
         given: dict[str, t.Any] = {"kubeconfig": "config.yml"}
         more = {"namespaces": ["shop"]} if task == "rollout" else {}
         (tmp_path / "play.yml").write_text(play([{f"virt.placement.{task}": {**given, **more}}]))
-        Silent.asked.clear()
+        SilentHandler.asked.clear()
         with subprocess.Popen(
             [PLAYBOOK, "--vault-password-file=password", "play.yml"],
             cwd=tmp_path,
@@ -176,11 +179,11 @@ def test_decrypted_kubeconfig_is_removed_on_sigterm(tmp_path: Path, task: str) -
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         ) as running:
-            assert Silent.asked.wait(60)
-            assert left(), "the module reads a decrypted copy"
+            assert SilentHandler.asked.wait(60)
+            assert remaining_copies(), "no decrypted copy exists while the module runs"
             os.killpg(running.pid, signal.SIGTERM)
             running.wait(30)
         deadline = time.monotonic() + 30
-        while left() and time.monotonic() < deadline:
+        while remaining_copies() and time.monotonic() < deadline:
             time.sleep(0.1)
-        assert left() == []
+        assert remaining_copies() == []

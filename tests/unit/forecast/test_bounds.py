@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which pods have a node in the worst case, while the replaced pods of others leave?"""
+"""Which pods have a node in the worst case, while replaced pods terminate?"""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ AFFINITY = {"affinity": {"podAffinity": {REQUIRED: [term(DB)]}}}
 
 
 def is_placed(*, labels: dict[str, str], spec: dict[str, t.Any], replaced: bool) -> bool:
-    """Of a pod beside one that does not match its terms. With `replaced`, that one replaces a pod in
-    zone a that does match them."""
+    """Whether `web` is placed, beside pod `new`, which its terms do not select. With `replaced`, `new` replaces
+    `old`, which they select."""
     nodes = [node("n1", "a", cpu="1"), node("n2", "b")]
     stays = pod("stays", "n2", labels=DB)
     old = pod("old", "n1", labels=DB)
@@ -61,9 +61,7 @@ def test_spread_over_fewer_domains_than_min_domains_may_leave_a_pod_unschedulabl
 
 
 @pytest.mark.parametrize(("nodes", "placed"), [(2, False), (3, True)])
-def test_pods_that_keep_apart_from_each_other_are_placed_on_as_many_nodes(
-    nodes: int, placed: bool
-) -> None:
+def test_three_pods_with_anti_affinity_need_three_nodes(nodes: int, placed: bool) -> None:
     spec: dict[str, t.Any] = {"affinity": {"podAntiAffinity": {REQUIRED: [term(DB)]}}}
     pending = [PendingPod(pod(name, labels=DB, **spec)) for name in ("db1", "db2", "db3")]
     zones = [node(f"n{zone}", zone) for zone in "abc"[:nodes]]

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is on its way breaks no rule, and still stands in the way."""
+"""A migration in flight violates no rule, but its pods count for other VMs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ APART = {
 }
 
 
-def machine(name: str, node: str, **changed: t.Any) -> Vmi:
+def vmi(name: str, node: str, **changed: t.Any) -> Vmi:
     ref = Ref("VirtualMachineInstance", "shop", name)
     owner = Owner("VirtualMachine", name, f"vm-{name}")
     values: dict[str, t.Any] = {"live_migratable": True, "owner": owner, **changed}
@@ -71,89 +71,90 @@ def workload(name: str) -> Workload:
     return Workload(Ref("VirtualMachine", "shop", name), f"vm-{name}", manifest)
 
 
-def snapshot(*pods: Pod, machines: tuple[Vmi, ...], migrating: str = "") -> Snapshot:
+def snapshot_of(*pods: Pod, vmis: tuple[Vmi, ...], migrating: str = "") -> Snapshot:
     ref = Ref("VirtualMachineInstanceMigration", "shop", "m")
     migrations = (Migration(ref, "m", migrating, "Running"),) if migrating else ()
-    names = [found.ref.name for found in machines]
+    names = [vmi.ref.name for vmi in vmis]
     return Snapshot(
         NODES,
         pods,
         workloads=tuple(map(workload, names)),
-        vmis=machines,
+        vmis=vmis,
         migrations=migrations,
     )
 
 
-def planned(found: Snapshot) -> list[str]:
+def planned(snapshot: Snapshot) -> list[str]:
     request = PlanRequest(InstanceSelection(frozenset({"shop"})), allow=frozenset({Method.MIGRATE}))
-    candidates = movable_instances(found, request.selection)
-    return [move.instance.name for move in plan_moves(found, request, candidates).moves]
+    candidates = movable_instances(snapshot, request.selection)
+    return [move.instance.name for move in plan_moves(snapshot, request, candidates).moves]
 
 
-def test_two_in_one_zone_take_a_move() -> None:
-    machines = (machine("a", "w1"), machine("b", "w1"))
-    found = snapshot(launcher("a", "w1"), launcher("b", "w1"), machines=machines)
-    assert in_flight(found) == InFlight()
-    assert len(planned(found)) == 1
+def test_two_vms_in_one_zone_need_one_move() -> None:
+    vmis = (vmi("a", "w1"), vmi("b", "w1"))
+    snapshot = snapshot_of(launcher("a", "w1"), launcher("b", "w1"), vmis=vmis)
+    assert in_flight(snapshot) == InFlight()
+    assert len(planned(snapshot)) == 1
 
 
 def test_source_pod_of_a_finished_migration_causes_no_move() -> None:
-    machines = (machine("a", "w2"), machine("b", "w1"))
-    found = snapshot(
-        launcher("a", "w1"), launcher("a", "w2", "2"), launcher("b", "w1"), machines=machines
+    vmis = (vmi("a", "w2"), vmi("b", "w1"))
+    snapshot = snapshot_of(
+        launcher("a", "w1"), launcher("a", "w2", "2"), launcher("b", "w1"), vmis=vmis
     )
-    assert in_flight(found) == InFlight(frozenset({"p-a-1"}))
-    assert planned(found) == []
+    assert in_flight(snapshot) == InFlight(frozenset({"p-a-1"}))
+    assert planned(snapshot) == []
 
 
 def test_migration_whose_target_is_scheduled_causes_no_move() -> None:
-    machines = (machine("a", "w1"), machine("b", "w1"))
-    found = snapshot(
+    vmis = (vmi("a", "w1"), vmi("b", "w1"))
+    snapshot = snapshot_of(
         launcher("a", "w1"),
         launcher("a", "w2", "2"),
         launcher("b", "w1"),
-        machines=machines,
+        vmis=vmis,
         migrating="a",
     )
-    assert in_flight(found) == InFlight(frozenset({"p-a-1"}), frozenset({"u-a"}))
-    assert planned(found) == []
+    assert in_flight(snapshot) == InFlight(frozenset({"p-a-1"}), frozenset({"u-a"}))
+    assert planned(snapshot) == []
 
 
 def test_migration_whose_target_is_pending_has_its_vmi_on_the_source() -> None:
-    machines = (machine("a", "w1"), machine("b", "w1"))
-    found = snapshot(
+    vmis = (vmi("a", "w1"), vmi("b", "w1"))
+    snapshot = snapshot_of(
         launcher("a", "w1"),
         launcher("a", "", "2", phase="Pending"),
         launcher("b", "w1"),
-        machines=machines,
+        vmis=vmis,
         migrating="a",
     )
-    assert in_flight(found) == InFlight()
+    assert in_flight(snapshot) == InFlight()
 
 
-def test_terminating_vmi_causes_no_move_and_counts_as_gone() -> None:
-    machines = (machine("a", "w1", terminating=True), machine("b", "w1"), machine("c", "w2"))
-    found = snapshot(
-        launcher("a", "w1"), launcher("b", "w1"), launcher("c", "w2"), machines=machines
-    )
-    assert in_flight(found) == InFlight(frozenset({"p-a-1"}))
-    assert planned(found) == []
-    alone = snapshot(
+def test_terminating_vmi_causes_no_move() -> None:
+    vmis = (vmi("a", "w1", terminating=True), vmi("b", "w1"), vmi("c", "w2"))
+    snapshot = snapshot_of(launcher("a", "w1"), launcher("b", "w1"), launcher("c", "w2"), vmis=vmis)
+    assert in_flight(snapshot) == InFlight(frozenset({"p-a-1"}))
+    assert planned(snapshot) == []
+
+
+def test_zone_of_a_terminating_launcher_pod_without_vmi_is_no_target() -> None:
+    without_vmi = snapshot_of(
         launcher("x", "w3", terminating=True),
         launcher("b", "w1"),
         launcher("c", "w1"),
-        machines=(machine("b", "w1"), machine("c", "w1")),
+        vmis=(vmi("b", "w1"), vmi("c", "w1")),
     )
     request = PlanRequest(InstanceSelection(frozenset({"shop"})), allow=frozenset({Method.MIGRATE}))
-    plan = plan_moves(alone, request, movable_instances(alone, request.selection))
+    plan = plan_moves(without_vmi, request, movable_instances(without_vmi, request.selection))
     assert [move.targets for move in plan.moves] == [("w2",)]
 
 
 def test_settled_snapshot_has_the_target_of_a_scheduled_migration() -> None:
     source, target = launcher("a", "w1"), launcher("a", "w2", "2")
-    found = snapshot(source, target, machines=(machine("a", "w1"),), migrating="a")
+    snapshot = snapshot_of(source, target, vmis=(vmi("a", "w1"),), migrating="a")
 
-    later = settled(found)
+    later = settled(snapshot)
 
     assert (later.pods, later.terminating_pods, later.migrations) == ((target,), (source,), ())
     assert [vmi.node_name for vmi in later.vmis] == ["w2"]
@@ -161,30 +162,28 @@ def test_settled_snapshot_has_the_target_of_a_scheduled_migration() -> None:
 
 
 def test_terminating_pod_counts_as_gone_unless_its_node_is_not_ready() -> None:
-    found = snapshot(launcher("x", "w3", terminating=True), machines=())
-    silent = replace(found, nodes=(*NODES[:2], replace(NODES[2], ready=False)))
+    snapshot = snapshot_of(launcher("x", "w3", terminating=True), vmis=())
+    with_node_not_ready = replace(snapshot, nodes=(*NODES[:2], replace(NODES[2], ready=False)))
 
-    assert settled(found).terminating_pods == found.pods
-    assert settled(silent) is silent
+    assert settled(snapshot).terminating_pods == snapshot.pods
+    assert settled(with_node_not_ready) is with_node_not_ready
 
 
-def test_pod_that_terminates_for_hours_stays() -> None:
+def test_pod_with_a_grace_period_of_years_counts_as_running() -> None:
     pod = replace(launcher("x", "w3", terminating=True, deletion_grace=3630), owner=None)
     slow = replace(pod, name="slow", uid="slow", deletion_grace=10 * 365 * 86400)
-    found = snapshot(pod, slow, machines=())
+    snapshot = snapshot_of(pod, slow, vmis=())
 
-    later = settled(found)
+    later = settled(snapshot)
 
-    assert in_flight(found) == InFlight(frozenset({pod.uid}))
+    assert in_flight(snapshot) == InFlight(frozenset({pod.uid}))
     assert (later.pods, later.terminating_pods) == ((slow,), (pod,))
 
 
-def test_launcher_pod_that_terminates_for_hours_stays_unless_its_vm_has_moved_or_is_fenced() -> (
-    None
-):
+def test_launcher_pod_with_long_grace_counts_as_running_unless_vm_moved_or_node_is_fenced() -> None:
     pod = launcher("a", "w1", terminating=True, deletion_grace=86400)
-    ends = snapshot(pod, machines=(machine("a", "w1", terminating=True),))
-    moved = snapshot(pod, launcher("a", "w2", "2"), machines=(machine("a", "w2"),))
+    ends = snapshot_of(pod, vmis=(vmi("a", "w1", terminating=True),))
+    moved = snapshot_of(pod, launcher("a", "w2", "2"), vmis=(vmi("a", "w2"),))
 
     assert settled(ends) is ends
     assert settled(ends, failing=("w1",)).terminating_pods == (pod,)
@@ -192,11 +191,11 @@ def test_launcher_pod_that_terminates_for_hours_stays_unless_its_vm_has_moved_or
     assert in_flight(moved) == InFlight(frozenset({pod.uid}))
 
 
-def test_launcher_pod_leaves_a_failing_node_that_is_fenced_and_another_pod_does_not() -> None:
+def test_launcher_pod_on_a_fenced_node_counts_as_gone_and_another_pod_does_not() -> None:
     vm_pod = launcher("x", "w3", terminating=True)
     web_pod = replace(vm_pod, name="web", uid="web", owner=Owner("ReplicaSet", "web", "web"))
-    found = snapshot(vm_pod, web_pod, machines=())
+    snapshot = snapshot_of(vm_pod, web_pod, vmis=())
 
-    later = settled(found, failing=("w3",))
+    later = settled(snapshot, failing=("w3",))
 
     assert (later.pods, later.terminating_pods) == ((web_pod,), (vm_pod,))

@@ -31,12 +31,12 @@ KVM, VHOST = "devices.kubevirt.io/kvm", "devices.kubevirt.io/vhost-net"
 
 
 def node(name: str = "w1", **fields: t.Any) -> Node:
-    made = {"labels": {SCHEDULABLE: "true"}, "allocatable": {KVM: 1000, VHOST: 1000}}
-    return Node(name, **{"ready": True, "boot_id": "boot", **made, **fields})
+    defaults = {"labels": {SCHEDULABLE: "true"}, "allocatable": {KVM: 1000, VHOST: 1000}}
+    return Node(name, **{"ready": True, "boot_id": "boot", **defaults, **fields})
 
 
-def lacks(back: Node, mark: Mark | None = None, *, reboot_expected: bool = False) -> str:
-    return why_not_back(back, mark, reboot_expected=reboot_expected)
+def reason_not_back(node: Node, mark: Mark | None = None, *, reboot_expected: bool = False) -> str:
+    return why_not_back(node, mark, reboot_expected=reboot_expected)
 
 
 def marked(node: Node, phase: MaintenancePhase = MaintenancePhase.DRAINED) -> Mark:
@@ -44,7 +44,7 @@ def marked(node: Node, phase: MaintenancePhase = MaintenancePhase.DRAINED) -> Ma
 
 
 @pytest.mark.parametrize(
-    ("back", "why"),
+    ("node_now", "expected"),
     [
         pytest.param(node(), "", id="back"),
         pytest.param(node(ready=False), "is not Ready", id="not-ready"),
@@ -63,35 +63,42 @@ def marked(node: Node, phase: MaintenancePhase = MaintenancePhase.DRAINED) -> Ma
         pytest.param(node(labels={}, allocatable={}), "", id="without-kubevirt"),
     ],
 )
-def test_node_is_back_when_it_is_ready_and_kubevirt_can_start_vms(back: Node, why: str) -> None:
-    found = lacks(back, marked(node()))
-    assert why in found if why else found == ""
+def test_node_is_back_when_it_is_ready_and_kubevirt_can_start_vms(
+    node_now: Node, expected: str
+) -> None:
+    reason = reason_not_back(node_now, marked(node()))
+    assert expected in reason if expected else reason == ""
 
 
 @pytest.mark.parametrize("allocatable", [{}, {KVM: 0}, {KVM: 0, VHOST: 1000}])
-def test_node_needs_no_device_that_it_did_not_offer(allocatable: dict[str, int]) -> None:
+def test_node_needs_no_device_that_it_did_not_have_before(allocatable: dict[str, int]) -> None:
     """KubeVirt's device plugin also registers devices that a node lacks: they have 0 for good."""
-    emulating = node(allocatable=allocatable)
-    assert lacks(emulating, marked(emulating)) == ""
-    assert lacks(emulating) == ""
+    node_without_kvm = node(allocatable=allocatable)
+    assert reason_not_back(node_without_kvm, marked(node_without_kvm)) == ""
+    assert reason_not_back(node_without_kvm) == ""
 
 
 @pytest.mark.parametrize("phase", MaintenancePhase)
 def test_node_whose_drain_has_not_ended_needs_no_reboot(phase: MaintenancePhase) -> None:
     mark = marked(node(), phase)
-    why = lacks(node(), mark, reboot_expected=True)
-    assert ("was not rebooted" in why) is (phase is not MaintenancePhase.DRAINING)
-    assert lacks(node(), mark) == ""
+    reason = reason_not_back(node(), mark, reboot_expected=True)
+    assert ("was not rebooted" in reason) is (phase is not MaintenancePhase.DRAINING)
+    assert reason_not_back(node(), mark) == ""
 
 
 def test_new_boot_id_is_a_reboot() -> None:
     mark = marked(node())
-    assert lacks(node(), mark, reboot_expected=True) == "was not rebooted (bootID is still boot)"
-    assert lacks(node(boot_id="boot2"), mark, reboot_expected=True) == ""
+    assert (
+        reason_not_back(node(), mark, reboot_expected=True)
+        == "was not rebooted (bootID is still boot)"
+    )
+    assert reason_not_back(node(boot_id="boot2"), mark, reboot_expected=True) == ""
 
 
 @pytest.mark.parametrize("endless_from", [1, 2])
-def test_computing_of_a_step_is_bounded(monkeypatch: pytest.MonkeyPatch, endless_from: int) -> None:
+def test_step_that_computes_too_long_fails(
+    monkeypatch: pytest.MonkeyPatch, endless_from: int
+) -> None:
     """The nodes are selected before the first write, and again after it."""
     server = Server(objects())
     assert "failed" not in run(

@@ -196,8 +196,8 @@ def maintain(server: KubeVirt, state: str, node: str, **options: t.Any) -> Objec
         with (
             mock.patch.object(node_maintenance, "AnsibleModule", task),
             mock.patch.object(runner, "connect", return_value=server.client()),
-            mock.patch.object(step, "wait_for", tasks.nothing),
-            mock.patch.object(FollowedCluster, "follow", tasks.nothing),
+            mock.patch.object(step, "wait_for", tasks.no_op),
+            mock.patch.object(FollowedCluster, "follow", tasks.no_op),
             mock.patch.object(flow, "until_interrupted", _listening),
             pytest.raises(tasks.Ended) as ended,
         ):
@@ -251,9 +251,12 @@ def writes_of(kill_at: int, *, after: bool, fails: bool = False) -> int:
     first, server.dead = len(server.writes), False
     service(server)
 
-    assert history.broken(max_nodes=1) == []
+    assert history.violated_invariants(max_nodes=1) == []
     assert not fails or first == len(server.writes), "the first one has done all"
-    assert history.broken_at_the_end(server.of("nodes"), server.of("virtualmachines")) == []
+    assert (
+        history.violated_invariants_at_the_end(server.of("nodes"), server.of("virtualmachines"))
+        == []
+    )
     nodes = server.of("nodes")
     assert all(nodes[name]["status"]["nodeInfo"] != boots[name] for name in SERVICED)
     assert [name for name, node in nodes.items() if node["spec"].get("unschedulable")] == ["w6"]

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/maintenance.md explains the findings that there are, and messages that the code has."""
+"""docs/maintenance.md documents every preflight finding, and only messages that exist in the code."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ansible_collections.virt.placement.plugins.module_utils.maintenance.preflig
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 PAGE = (CHECKOUT / "docs" / "maintenance.md").read_text()
-STOPS = PAGE.partition("## What each stop means")[2].partition("\n## ")[0]
-VALUE = re.compile(
+MESSAGES_SECTION = PAGE.partition("## What each stop means")[2].partition("\n## ")[0]
+PLACEHOLDER = re.compile(
     r"\.\.\.|\bN\b|NODE|REASON|\b\d+\b|\bviolated\b|\bmigrate\b|max_nodes:|\S*(?:kubevirt\.io|placement\.virt)/\S*"
 )
-"""What stands for a value in a message of the page."""
+"""Placeholders in the messages of maintenance.md."""
 
 
-def texts_of_the_code() -> t.Iterator[str]:
+def strings_in_code() -> t.Iterator[str]:
     """Each string of the plugins, with a gap where an f-string has a value, and the files of the role."""
     for path in (CHECKOUT / "plugins").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -36,11 +36,11 @@ def texts_of_the_code() -> t.Iterator[str]:
         yield path.read_text()
 
 
-def test_every_message_of_the_runbook_is_one_of_the_code() -> None:
-    cells = re.findall(r"^\| (.*?) \|", STOPS, re.M)[2:]
+def test_every_message_of_the_runbook_exists_in_the_code() -> None:
+    cells = re.findall(r"^\| (.*?) \|", MESSAGES_SECTION, re.M)[2:]
     messages = [message for cell in cells for message in re.findall(r"`(.*?)`", cell)]
-    pieces = [piece.strip(" :.,()") for message in messages for piece in VALUE.split(message)]
-    code = "\n".join(texts_of_the_code())
+    pieces = [piece.strip(" :.,()") for message in messages for piece in PLACEHOLDER.split(message)]
+    code = "\n".join(strings_in_code())
 
     assert len(messages) > 20
     assert [piece for piece in pieces if piece not in code] == []

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The witness of the fault sweeps sees each broken promise."""
+"""The witness of the fault sweeps reports each violated invariant."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def history(*changes: tuple[str, str, Object], nodes: t.Iterable[Object] = ()) -
 
 
 @pytest.mark.parametrize(
-    ("changes", "broken"),
+    ("changes", "message"),
     [
         pytest.param([("Node", "MODIFIED", node("w1", cordoned=True, ours=True))], "", id="ours"),
         pytest.param([("Node", "MODIFIED", node("w3"))], "not ours, was lifted", id="foreign"),
@@ -106,11 +106,11 @@ def history(*changes: tuple[str, str, Object], nodes: t.Iterable[Object] = ()) -
         pytest.param(begun("web", "db2"), "are kept apart", id="kept apart"),
     ],
 )
-def test_promise_that_is_broken_on_the_way(
-    changes: list[tuple[str, str, Object]], broken: str
+def test_invariant_that_is_violated_during_the_maintenance_is_reported(
+    changes: list[tuple[str, str, Object]], message: str
 ) -> None:
-    found = history(*changes).broken()
-    assert any(broken in text for text in found) if broken else found == []
+    messages = history(*changes).violated_invariants()
+    assert any(message in text for text in messages) if message else messages == []
 
 
 def request(verb: str, what: str, name: str, uid: str = "", **fields: t.Any) -> t.Any:
@@ -179,7 +179,7 @@ def test_what_is_left_at_the_end() -> None:
     nodes = [node("w1", ours=True), node("w2", "c"), node("w3")]
     metadata = {"name": "db", "labels": {"team": "db"}}
     vms = {"db": {"metadata": metadata, "spec": {"x": 2}}}
-    assert seen.broken_at_the_end(witness.by_name(nodes), vms) == [
+    assert seen.violated_invariants_at_the_end(witness.by_name(nodes), vms) == [
         "node w1 still has the mark",
         "node w2 differs in a field that no maintenance may change",
         "node w3 differs in a field that no maintenance may change",
@@ -190,7 +190,7 @@ def test_what_is_left_at_the_end() -> None:
     ]
 
 
-def test_untouched_cluster_breaks_nothing() -> None:
+def test_untouched_cluster_violates_no_invariant() -> None:
     seen = history()
-    assert seen.broken() == []
-    assert seen.broken_at_the_end(seen.nodes, seen.vms) == []
+    assert seen.violated_invariants() == []
+    assert seen.violated_invariants_at_the_end(seen.nodes, seen.vms) == []
