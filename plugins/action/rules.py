@@ -17,7 +17,7 @@ from ansible_collections.virt.placement.plugins.plugin_utils.kubeconfig import (
 
 FORECAST = "virt.placement.forecast_info"
 
-_OF_RULES_ALONE = ("workload_rollout", "fail_on_forecast", "forecast")
+_OF_RULES_ALONE = {"workload_rollout", "fail_on_forecast", "forecast"}
 """Options that forecast_info does not have."""
 
 
@@ -29,6 +29,8 @@ class ActionModule(KubeconfigAction):
         asked = arguments.get("fail_on_forecast") and not arguments.get("forecast")
         if asked and arguments.get("state") != "absent":
             question = {k: v for k, v in arguments.items() if k not in _OF_RULES_ALONE}
+            if not question.keys() <= _shared_options():
+                return self._run_module(arguments, task_vars)  # which refuses the unknown option
             if not self._task.check_mode:  # rules assumes labels in check mode only
                 question.pop("assume_node_labels", None)
             forecast = self._run_module(question, task_vars, FORECAST)
@@ -36,3 +38,16 @@ class ActionModule(KubeconfigAction):
                 return forecast
             arguments["forecast"] = {name: forecast[name] for name in FORECAST_RESULT}
         return self._run_module(arguments, task_vars)
+
+
+def _shared_options() -> set[str]:
+    """The options that rules and forecast_info have, and their aliases."""
+    # Only a task that asks for a forecast pays for this import.
+    from ansible_collections.virt.placement.plugins.module_utils.interface.arguments import (
+        argument_spec,
+        what_if_options,
+    )
+
+    spec = argument_spec(**what_if_options())
+    del spec["scale"]
+    return {name for option, entry in spec.items() for name in (option, *entry.get("aliases", ()))}

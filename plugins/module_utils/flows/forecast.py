@@ -210,17 +210,20 @@ def forecast_scope(namespaces: tuple[str, ...] | None) -> ReadScope:
 
 
 def _forecast(question: Question, topology: Topology) -> Forecast:
-    change = question.change()
-    result = forecast(
+    result = _forecast_of(question.change(), question, topology)
+    if question.changes_something or result.unreadable:
+        return result
+    pending = pending_now(question.before, topology)
+    return replace(result, reasons=(*result.reasons, *pending))
+
+
+def _forecast_of(change: ChangedCluster, question: Question, topology: Topology) -> Forecast:
+    return forecast(
         change,
         topology=topology,
         assumed=tuple(_assumed(change)),
         estimated=tuple(estimates(change, question.scale)),
     )
-    if question.changes_something or result.unreadable:
-        return result
-    pending = pending_now(question.before, topology)
-    return replace(result, reasons=(*result.reasons, *pending))
 
 
 def _worsened_by_rules(question: Question, result: Forecast, topology: Topology) -> bool:
@@ -231,7 +234,7 @@ def _worsened_by_rules(question: Question, result: Forecast, topology: Topology)
         or result.answer is ForecastResult.GUARANTEED
     ):
         return False
-    without = forecast(question.change(with_rules=False), topology=topology)
+    without = _forecast_of(question.change(with_rules=False), question, topology)
     return WORSE.index(without.answer) < WORSE.index(result.answer)
 
 

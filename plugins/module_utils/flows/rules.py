@@ -336,7 +336,7 @@ def _forecast_refusal(params: t.Mapping[str, t.Any], faults: list[InputError]) -
     if not params["fail_on_forecast"] or params["state"] == "absent":
         return ""
     forecast = params["forecast"] or {}
-    missing = [name for name in FORECAST_RESULT if name not in forecast]
+    missing = [x for x, kind in FORECAST_RESULT.items() if not isinstance(forecast.get(x), kind)]
     if missing:
         text = f"must be what forecast_info returned for these rules; it has no {listed(missing)}"
         faults.append(InputError("forecast", text))
@@ -346,7 +346,7 @@ def _forecast_refusal(params: t.Mapping[str, t.Any], faults: list[InputError]) -
     if not refuses or forecast["permission_gaps"]:
         return ""
     return (
-        f"the forecast of these rules is {answer}: {'; '.join(forecast['reasons'])}. Change the rules, or"
+        f"the forecast of these rules is {answer}: {'; '.join(map(str, forecast['reasons']))}. Change the rules, or"
         f" take {answer} out of fail_on_forecast to write them all the same"
     )
 

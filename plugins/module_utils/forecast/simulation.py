@@ -382,7 +382,8 @@ class PlacementSimulation:
         if not terms:
             return ()
         successors = {key: n for n, x in enumerate(self.pending) if (key := x.follows) is not None}
-        terminating = [terms.ended(pod, successors.get(pod_key(pod))) for pod in ended]
+        placed = (pod for pod in ended if pod.node_name in self.table.numbers)
+        terminating = [terms.ended(pod, successors.get(pod_key(pod))) for pod in placed]
         for n, pending in enumerate(self.pending):
             key = pending.source
             if key is not None and pending.leaves_before is None and key in self.index:

@@ -167,8 +167,13 @@ ONLY_ON_A_CLUSTER = (
 )
 FINDING_NAMES = frozenset((*OF_TERMS, *OF_NODE_LABELS, *OF_RULES, *ONLY_ON_A_CLUSTER))
 
-FORECAST_RESULT = ("forecast", "reasons", "worsened_by_rules", "permission_gaps")
-"""What the module rules reads of a result of forecast_info."""
+FORECAST_RESULT: t.Mapping[str, type] = {
+    "forecast": str,
+    "reasons": list,
+    "worsened_by_rules": bool,
+    "permission_gaps": list,
+}
+"""What the module rules reads of a result of forecast_info, with the types."""
 
 _SHORT = 3
 

@@ -38,13 +38,13 @@ OPTIONS = {
 }
 
 
-def modules_of(folder: Path, options: dict[str, t.Any]) -> list[str]:
+def modules_of(folder: Path, options: dict[str, t.Any], message: str = "roof") -> list[str]:
     """The modules that a task runs, whose server refuses every request."""
     with listening(Refusing) as server:
         (folder / "kubeconfig.yml").write_text(json.dumps(kubeconfig(server, {"token": "t"})))
         done = played(folder, [{"virt.placement.rules": options}], "-vvv")
     assert done.returncode != 0
-    assert "roof" in done.stdout
+    assert message in done.stdout
     return list(dict.fromkeys(re.findall(r"AnsiballZ_(\w+)\.py", done.stdout)))
 
 
@@ -59,6 +59,15 @@ def test_no_forecast_is_made_where_none_is_asked_for_or_one_is_given(
     more: dict[str, t.Any], tmp_path: Path
 ) -> None:
     assert modules_of(tmp_path, {**OPTIONS, **more}) == ["rules"]
+
+
+@pytest.mark.parametrize("option", ["workload_rolout", "scale", "unavailable"])
+def test_an_option_that_rules_does_not_have_is_refused_by_rules(
+    option: str, tmp_path: Path
+) -> None:
+    unknown = {**OPTIONS, option: "allow"}
+
+    assert modules_of(tmp_path, unknown, "for (virt.placement.rules)") == ["rules"]
 
 
 def refusal(
@@ -94,7 +103,15 @@ def test_rules_to_be_removed_need_no_forecast() -> None:
     assert refusal(None, state="absent") == ("", [])
 
 
-@pytest.mark.parametrize("forecast", [None, {}, {"forecast": "impossible", "reasons": []}])
+@pytest.mark.parametrize(
+    "forecast",
+    [
+        None,
+        {},
+        {"forecast": "impossible", "reasons": []},
+        {**IMPOSSIBLE, "worsened_by_rules": "true", "permission_gaps": None},
+    ],
+)
 def test_without_a_whole_forecast_the_task_is_refused(forecast: dict[str, t.Any] | None) -> None:
     text, faults = refusal(forecast)
 

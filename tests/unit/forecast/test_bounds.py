@@ -17,7 +17,7 @@ from tests.unit.compliance.cluster import spread
 from tests.unit.scheduler.builders import REQUIRED, ZONE, index, node, pod, term
 
 DB = {"app": "db"}
-AFFINITY = {"affinity": {"podAffinity": {REQUIRED: [term(DB)]}}}
+AFFINITY: dict[str, t.Any] = {"affinity": {"podAffinity": {REQUIRED: [term(DB)]}}}
 
 
 def is_placed(*, labels: dict[str, str], spec: dict[str, t.Any], replaced: bool) -> bool:
@@ -80,3 +80,15 @@ def test_pod_that_replaces_one_of_a_full_node_may_lose_the_room_to_another_pod(
     simulation = PlacementSimulation(index(nodes, [old]), pending)
 
     assert WorstCase(simulation).is_placed(0) is placed
+
+
+@pytest.mark.parametrize("left", ["", "deleted-node"])
+def test_pod_that_terminates_on_no_node_opens_and_closes_none(left: str) -> None:
+    """A finalizer can keep a Pending pod, or one whose Node is deleted."""
+    pending = [PendingPod(pod("web", labels=DB, **AFFINITY))]
+    ended = [pod("old", left, labels=DB)]
+
+    simulation = PlacementSimulation(index([node("n1", "a")]), pending, ended=ended)
+
+    assert simulation.terminating == ()
+    assert WorstCase(simulation).is_placed(0)
