@@ -315,20 +315,25 @@ def evaluated_instances(view: ClusterView, reader: DeclaredReader) -> EvaluatedI
             waiting.append(instance)
         else:
             workload = view.workload_of(instance)
-            declared: Declared | None = None
-            drift: Drift | None = None
-            declared_pod = pod
-            if workload is not None:
-                declared, drift = (
-                    reader.declared(workload),
-                    comparison.drift(workload, pod, instance.vmi),
-                )
-                if drift is not None:
-                    declared_pod = pod_as_declared(
-                        pod, instance.vmi, declared.placement, declared.labels
-                    )
-            placed.append(EvaluatedInstance(instance, pod, declared_pod, workload, declared, drift))
+            placed.append(_evaluated(instance, pod, workload, comparison, reader))
     return EvaluatedInstances(tuple(placed), tuple(waiting), _targets(view))
+
+
+def _evaluated(
+    instance: Instance,
+    pod: Pod,
+    workload: Workload | None,
+    comparison: DriftComparison,
+    reader: DeclaredReader,
+) -> EvaluatedInstance:
+    if workload is None:
+        return EvaluatedInstance(instance, pod, pod)
+    declared = reader.declared(workload)
+    drift = comparison.drift(workload, pod, instance.vmi)
+    if drift is None:
+        return EvaluatedInstance(instance, pod, pod, workload, declared)
+    declared_pod = pod_as_declared(pod, instance.vmi, declared.placement, declared.labels)
+    return EvaluatedInstance(instance, pod, declared_pod, workload, declared, drift)
 
 
 def _targets(view: ClusterView) -> tuple[tuple[Instance, Pod], ...]:

@@ -368,17 +368,16 @@ def _changes(values: tuple[JSON, JSON, JSON], path: str) -> t.Iterator[str]:
     before, now, running = map(without_empty, values)
     if before == now or now == running:
         return
+    old: t.Mapping[str, JSON] | None = None
+    new: t.Mapping[str, JSON] | None = None
     if isinstance(before, dict) and isinstance(now, dict):
-        maps: list[JSON] = [before, now, _mapping(running)]
-        label = "{}.{}"
+        old, new, followed, label = before, now, _mapping(running), "{}.{}"
     elif isinstance(before, list) or isinstance(now, list):
-        maps, label = [_by_name(before), _by_name(now), _by_name(running) or {}], "{}[{}]"
-    else:
-        maps, label = [None], ""
-    if None in maps:
+        old, new, followed = _by_name(before), _by_name(now), _by_name(running) or {}
+        label = "{}[{}]"
+    if old is None or new is None:
         yield path
         return
-    old, new, followed = maps
     for name in sorted({*old, *new}):
         inner = (old.get(name), new.get(name), followed.get(name))
         yield from _changes(inner, label.format(path, name))

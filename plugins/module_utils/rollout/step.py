@@ -299,14 +299,13 @@ class RolloutStep:
         """The Lease and the journal to continue with. None while it is unknown whether the holder is running,
         and if the Lease could not be taken: then the next step tries again. Raises InvalidInput if the holder
         is running."""
-        waiting, taken = handover.why_wait(reading, self.state, self.elapsed), None
-        if not waiting:
-            waiting = f"{lease.NAME} could not be taken; trying again"
-            taken = handover.take(
-                self.api, reading, unfinished, self.options, self.state, self.elapsed
-            )
-        if taken is None:
+        if waiting := handover.why_wait(reading, self.state, self.elapsed):
             self.state.waits(waiting, self.report)
+            self.api.deadline.pause(handover.READ_AGAIN)
+            return None
+        taken = handover.take(self.api, reading, unfinished, self.options, self.state, self.elapsed)
+        if taken is None:
+            self.state.waits(f"{lease.NAME} could not be taken; trying again", self.report)
             self.api.deadline.pause(handover.READ_AGAIN)
             return None
         keeper, self.journal = taken
