@@ -8,7 +8,6 @@ of ours exactly as long as it has a mark that says so, whenever a run is killed.
 
 from __future__ import annotations
 
-import enum
 import json
 import typing as t
 from dataclasses import asdict, dataclass, field, replace
@@ -19,6 +18,7 @@ from ..model.json_text import DamagedAnnotation, cut, read_annotation
 from ..model.kinds import MAINTENANCE, SERVICED
 from ..model.manifests import node_from_manifest
 from ..model.objects import Node
+from ..model.rendering import TextEnum
 from ..model.write import Operation, Write
 from ..scheduler.node_state import UNSCHEDULABLE_TAINT
 
@@ -35,15 +35,13 @@ _SERVICED = _ANNOTATIONS / SERVICED
 _UNSCHEDULABLE = Pointer(("spec", "unschedulable"))
 
 
-class MaintenancePhase(str, enum.Enum):
+class MaintenancePhase(TextEnum):
     """cordoned: no pod is moved. draining: pods are moved, or were until the run ended. drained: the
     node was empty and its volumes were detached."""
 
     CORDONED = "cordoned"
     DRAINING = "draining"
     DRAINED = "drained"
-
-    __str__ = str.__str__
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ an operator keeps it at zero and moves its pods itself. Pure.
 
 from __future__ import annotations
 
-import enum
 import typing as t
 from collections import defaultdict
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from ..model.findings import Finding, Severity
 from ..model.kinds import PREFIX, VMI
 from ..model.manifests import MIRROR
 from ..model.objects import Pod, Ref, Selector
-from ..model.rendering import listed
+from ..model.rendering import TextEnum, listed
 from ..model.snapshot import Vmi
 from ..scheduler.labels import matches
 from ..scheduler.node_state import tolerates
@@ -52,7 +51,7 @@ NOT_STARTED = ("", "Pending", "Scheduling", "Scheduled")
 """Phases of a VMI whose guest does not run yet."""
 
 
-class PodAction(str, enum.Enum):
+class PodAction(TextEnum):
     """EVICT: ask the eviction API. MOVE_VM: the guest of `PodDecision.vmi` runs in it, and the VM's policy
     decides how it leaves. WAIT: it leaves without a request of the drain, or cannot be asked yet. LEAVE: it
     belongs to the node, or nothing of it runs. REFUSE: its eviction would lose something; `refused_by` are

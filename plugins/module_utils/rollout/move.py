@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from ..model.json_pointer import JSON
 from ..model.objects import Ref
 from ..model.plan import Method
+from ..model.rendering import TextEnum
 from ..model.snapshot import Instance
 
 CANCEL_PATIENCE = 60.0
 """Seconds in which a canceled migration should end. After that the run goes on without it."""
 
 
-class Phase(str, enum.Enum):
+class Phase(TextEnum):
     """intended: journalled, nothing sent yet as far as we know. begun: the API server took it.
     cancelling: the deletion of its migration was requested. given_up: that migration has not ended,
     and no run waits for it any more."""
@@ -30,18 +31,14 @@ class Phase(str, enum.Enum):
     CANCELLING = "cancelling"
     GIVEN_UP = "given_up"
 
-    __str__ = str.__str__
 
-
-class Outcome(str, enum.Enum):
+class Outcome(TextEnum):
     """moved: it runs elsewhere (or anew). failed: it does not. gone: there is nothing left to
     move, and it was not us."""
 
     MOVED = "moved"
     FAILED = "failed"
     GONE = "gone"
-
-    __str__ = str.__str__
 
 
 @dataclass(frozen=True, slots=True)

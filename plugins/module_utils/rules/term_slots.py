@@ -10,11 +10,11 @@ Field names and their meaning: Kubernetes core/v1 Affinity, Toleration, Topology
 
 from __future__ import annotations
 
-import enum
 import typing as t
 from dataclasses import dataclass
 
 from ..model.json_pointer import JSON, MISSING, Pointer
+from ..model.rendering import TextEnum
 
 
 def ensure(root: JSON, pointer: Pointer, empty: JSON, created: set[str]) -> JSON:
@@ -67,7 +67,7 @@ FIELDS = ("affinity", "nodeSelector", "tolerations", "topologySpreadConstraints"
 """The placement fields of a template's spec: all that rules ever change there."""
 
 
-class TermLocation(str, enum.Enum):
+class TermLocation(TextEnum):
     """A kind of place. The values stand in annotations: they never change their meaning."""
 
     NODE_EXPRESSION = "node-expression"
@@ -82,9 +82,6 @@ class TermLocation(str, enum.Enum):
     TOLERATION = "toleration"
     NODE_SELECTOR = "node-selector"
     LABEL = "label"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 SPEC = Pointer(("spec",))

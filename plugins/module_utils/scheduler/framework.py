@@ -8,11 +8,11 @@ reports it. PodInfo has the node sets, terms and constraints of a pod's placemen
 
 from __future__ import annotations
 
-import enum
 import typing as t
 from dataclasses import dataclass, field
 
 from ..model.objects import Labels, Placement, Pod, Ref
+from ..model.rendering import TextEnum
 
 if t.TYPE_CHECKING:
     from .inter_pod_affinity import AffinityTerms
@@ -38,7 +38,7 @@ ReasonKind = t.Literal[
 ]
 
 
-class Code(str, enum.Enum):
+class Code(TextEnum):
     """The scheduler's outcome codes (kube-scheduler, framework.Code)."""
 
     UNSCHEDULABLE = "Unschedulable"
@@ -49,9 +49,6 @@ class Code(str, enum.Enum):
 
     ERROR = "Error"
     """A field of the pod cannot be parsed by the scheduler."""
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, slots=True)
