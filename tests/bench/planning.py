@@ -27,6 +27,7 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.drill impo
 from ansible_collections.virt.placement.plugins.module_utils.model.gc import collector_paused
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Plan
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
     InstanceSelection,
     MovableInstance,
@@ -46,7 +47,7 @@ from ansible_collections.virt.placement.plugins.module_utils.rollout.options imp
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.framework import pod_key
 from ansible_collections.virt.placement.plugins.module_utils.scheduler.index import Index
 
-from .generator import HOSTNAME, JSON, ZONE
+from .generator import HOSTNAME, JSON
 from .machines import displaced, machine
 from .processes import resident_mb, run_python
 from .reading import PAGE, Reading
@@ -196,7 +197,7 @@ def _parameters(wanted: InstanceSelection) -> RolloutOptions:
         "fail_on_skipped": False,
         "require_rights": False,
     }
-    return parse_options(given | options, ZONE)
+    return parse_options(given | options, Topology.of())
 
 
 def _as_read_for(snapshot: Snapshot, namespaces: t.Container[str]) -> Snapshot:

@@ -22,6 +22,7 @@ from ansible_collections.virt.placement.plugins.module_utils.api.connection impo
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.labels import vmi_id
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rollout import journal as journals
 from ansible_collections.virt.placement.plugins.module_utils.rollout import migrate
 from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import (
@@ -522,7 +523,7 @@ def test_what_a_task_before_had_moved_may_be_moved_by_the_next_one(shop: Shop) -
     """Much later the cluster is another one: only what is in flight belongs to the run that died."""
     names = pair_on_one_node(shop)
     given = {name: option.get("default") for name, option in rollout.OPTIONS.items()}
-    asked = parse_options({**given, "namespaces": [shop.namespace]}, ZONE)
+    asked = parse_options({**given, "namespaces": [shop.namespace]}, Topology.of())
     known = frozenset(map(digest, shop.uids()))
     died = RunJournal("r-died", asked.request, 50.0, done=known, lost=known, moved=2, failed=3)
     shop.hold_lease("")

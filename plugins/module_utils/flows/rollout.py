@@ -24,7 +24,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
     before a failure, and ApiError where nothing was begun."""
     topology = topology_of(module.params)
     with until_interrupted() as listening:
-        options = parse_options(module.params, topology.resolve("zone"))
+        options = parse_options(module.params, topology)
         state = RolloutState.read(module.params["step_state"])
         result = run_step(RolloutStep(api, options, state, listening), check=module.check_mode)
     for warning in result.warnings:

@@ -229,6 +229,7 @@ class ChangedVms:
             scope="violated",
             allow=EVERY_METHOD,
             kept=self.kept,
+            topology=self.topology,
         )
         return plan_moves(self.after, request, self.candidates)
 

@@ -66,8 +66,13 @@ def vmi_id(name: str) -> str:
 
 def hostname(vm: Workload) -> str:
     """The value of VM_HOSTNAME for a VirtualMachine."""
-    own = (vm.template.get("spec") or {}).get("hostname")
-    return str(own) if own else vm.ref.name.split(".", 1)[0][:_LIMIT]
+    return hostname_of_vmi(vm.ref.name, vm.template.get("spec") or {})
+
+
+def hostname_of_vmi(name: str, spec: t.Mapping[str, JSON]) -> str:
+    """The value of VM_HOSTNAME for a VMI of this name and spec (pkg/dns, SanitizeHostname)."""
+    own = spec.get("hostname")
+    return str(own) if own else name.split(".", 1)[0][:_LIMIT]
 
 
 def release(version: str | None) -> tuple[int, int]:

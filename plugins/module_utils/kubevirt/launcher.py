@@ -58,7 +58,7 @@ def launcher_node_selector(spec: Object, platform: Platform) -> dict[str, str]:
         asked.append(CPU_MODEL + model)
     if release(platform.kubevirt) >= MACHINE_TYPE_SINCE:
         asked.append(MACHINE_TYPE + _machine_type(spec, platform))
-    asked += [CPU_FEATURE + name for name in _features(spec, "require")]
+    asked += [CPU_FEATURE + name for name in cpu_features(spec, "require")]
     if cpu.get("realtime") is not None:
         asked.append("kubevirt.io/realtime")
     asked += [f"kubevirt.io/{name}" for name in _encryption(spec, platform)]
@@ -68,7 +68,7 @@ def launcher_node_selector(spec: Object, platform: Platform) -> dict[str, str]:
 def launcher_node_expressions(spec: Object, platform: Platform) -> list[tuple[str, str]]:
     """Key and operator of the expressions that stand in each required node term of the launcher pod (template.go,
     setNodeAffinityForPod)."""
-    absent = [CPU_FEATURE + name for name in _features(spec, "forbid")]
+    absent = [CPU_FEATURE + name for name in cpu_features(spec, "forbid")]
     if _model(spec, platform) in (HOST_MODEL, ""):
         absent.insert(0, OBSOLETE_HOST_MODEL)
     return [(key, "DoesNotExist") for key in absent]
@@ -92,7 +92,6 @@ def launcher_containers(
     initial = [
         _container({"cpu": "10m", "memory": "40M" if guaranteed else "1M"}) for _x in disks[:1]
     ]
-    initial += map(_container, disks)
     if _logs_console(spec, platform):
         console = {
             "cpu": "15m" if guaranteed else "5m",
@@ -353,7 +352,7 @@ def _wants_guaranteed(spec: Object) -> bool:
     return all(limits.get(name) and limits[name] == requests[name] for name in ("cpu", "memory"))
 
 
-def _features(spec: Object, policy: str) -> list[str]:
+def cpu_features(spec: Object, policy: str) -> list[str]:
     """The CPU features with this policy; a feature without one is required. Hyper-V's evmcs needs vmx
     (pkg/defaults/hyperv.go, setEVMCSDependency)."""
     features = _cpu(spec).get("features") or ()

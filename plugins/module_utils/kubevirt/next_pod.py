@@ -45,10 +45,12 @@ from .labels import (
     adds_node_key,
     adds_toleration,
     carried_labels,
+    hostname_of_vmi,
     needs_expansion,
     vmi_id,
 )
 from .launcher import (
+    cpu_features,
     launcher_containers,
     launcher_node_expressions,
     launcher_node_selector,
@@ -161,15 +163,10 @@ _OF_CPU = (MIGRATION_CPU, CPU_FEATURE, CPU_VENDOR)
 def requested_cpu(spec: t.Mapping[str, JSON]) -> tuple[str, frozenset[str]]:
     """The CPU model of a VMI, and the labels of CPU features and of a vendor that its spec asks for
     (services/nodeselectorrenderer.go, CPUFeatureLabelsFromCPUFeatures, hypervNodeSelectors)."""
-    domain = spec.get("domain") or {}
-    cpu = domain.get("cpu") or {}
-    names = {
-        CPU_FEATURE + feature["name"]
-        for feature in cpu.get("features") or ()
-        if (feature.get("policy") or "require") == "require"
-    }
+    names = {CPU_FEATURE + name for name in cpu_features(spec, "require")}
     if requires_evmcs(spec):
         names.add(f"{CPU_VENDOR}Intel")
+    cpu = (spec.get("domain") or {}).get("cpu") or {}
     return cpu.get("model") or "", frozenset(names)
 
 
@@ -272,7 +269,7 @@ def launcher_pod(
         **vmi.labels,
         LAUNCHER_LABEL[0]: LAUNCHER_LABEL[1],
         CREATED_BY: vmi.uid,
-        VM_HOSTNAME: str(vmi.spec.get("hostname") or vmi.ref.name.split(".", 1)[0])[:63],
+        VM_HOSTNAME: hostname_of_vmi(vmi.ref.name, vmi.spec),
         VMI_ID: vmi_id(vmi.ref.name),
     }
     placement = {key: value for key, value in vmi.spec.items() if key in PLACEMENT_FIELDS}

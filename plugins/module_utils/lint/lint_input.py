@@ -16,8 +16,7 @@ from functools import cached_property
 
 from ..compliance.declared import Declared, DeclaredReader
 from ..compliance.terms import Term, requirement
-from ..kubevirt.labels import LAUNCHER_LABEL, VMI_ID, hostname, vmi_id
-from ..kubevirt.labels import VM_HOSTNAME as GUEST_HOSTNAME
+from ..kubevirt.labels import LAUNCHER_LABEL, VM_HOSTNAME, VMI_ID, hostname, vmi_id
 from ..model.findings import Finding, Severity
 from ..model.json_pointer import JSON
 from ..model.kinds import POD_TEMPLATE_HASH
@@ -324,7 +323,7 @@ def pod_labels(workload: Workload) -> dict[str, str]:
     own = dict([LAUNCHER_LABEL, (CREATED_BY, ANY_VALUE)])
     if workload.ref.kind == "VirtualMachine":
         own[VMI_ID] = vmi_id(workload.ref.name)
-        own[GUEST_HOSTNAME] = hostname(workload)
+        own[VM_HOSTNAME] = hostname(workload)
     return {**labels, **own}
 
 

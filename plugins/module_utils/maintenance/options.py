@@ -71,7 +71,7 @@ class MaintenanceOptions:
             require_rights=False,
             run_timeout=self.run_timeout,
             move_timeout=self.move_timeout,
-            zone_key=self.zone_key,
+            topology=self.topology,
             request=request_digest((self.state, *(self.nodes or ()), *self.label)),
         )
 

@@ -69,7 +69,6 @@ def order(
 Scope = t.Literal["violated", "preference_not_met", "not_enforced", "all"]
 
 _ONLY_MIGRATE = frozenset({Method.MIGRATE})
-_TOPOLOGY = Topology.of()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +79,7 @@ class PlanRequest:
     holds for instances that another controller migrates to a known node. `not_movable`: instances
     that may not be moved (again), with the reason. `no_restart`: those that may not be restarted.
     `kept`: those that no method may move; they are skipped with this reason if they should move.
+    `topology`: the names of label keys in reasons.
     """
 
     selection: InstanceSelection
@@ -89,6 +89,7 @@ class PlanRequest:
     not_movable: t.Mapping[Uid, str] = field(default_factory=dict)
     no_restart: t.Mapping[Uid, str] = field(default_factory=dict)
     kept: t.Mapping[Uid, str] = field(default_factory=dict)
+    topology: Topology = field(default_factory=Topology.of)
 
 
 def plan_moves(
@@ -240,7 +241,7 @@ class _Planner:
             if not made or not todo:
                 break
         for uid in sorted(todo, key=self._name):
-            why = self.simulation.why_no_node(uid, self._methods(uid)[-1], _TOPOLOGY)
+            why = self.simulation.why_no_node(uid, self._methods(uid)[-1], self.request.topology)
             self._skip(self.candidates[uid], f"{reason}; {why}", no_node=True)
         return chosen
 
@@ -271,7 +272,7 @@ class _Planner:
                 self._skip(movable, f"it is Pending; {self._why_not_moved(movable)}")
             elif not nodes:
                 pod_info = self.simulation.running.pod_info(probe)
-                text = no_good_node_text(self.simulation.running, pod_info, _TOPOLOGY)
+                text = no_good_node_text(self.simulation.running, pod_info, self.request.topology)
                 self._skip(
                     movable, f"it is Pending, also with its new constraints: {text}", no_node=True
                 )
@@ -327,7 +328,7 @@ class _Planner:
         elif blocker := self._mutual_blocker(uid):
             self._skip(movable, f"{violated}; {self._why_mutual(uid, blocker)}", no_node=True)
         else:
-            why = self.simulation.why_no_node(uid, methods[-1], _TOPOLOGY)
+            why = self.simulation.why_no_node(uid, methods[-1], self.request.topology)
             self._skip(movable, f"{violated}; {why}", no_node=True)
 
     def _mutual_blocker(self, uid: Uid) -> Uid | None:
@@ -391,7 +392,7 @@ class _Planner:
         room = (
             f"only {len(domains)} available: {', '.join(domains)}" if domains else "none available"
         )
-        key = _TOPOLOGY.name_of(arrangement.key)
+        key = self.request.topology.name_of(arrangement.key)
         return (
             f"cannot be satisfied: {len(names)} instances ({', '.join(names)}) with anti-affinity need"
             f" {len(names)} values of {key}, {room}"

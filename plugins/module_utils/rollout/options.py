@@ -23,6 +23,7 @@ from ..model.objects import Ref
 from ..model.plan import Method
 from ..model.rule import WorkloadSelector
 from ..model.snapshot import Snapshot, Unreadable
+from ..model.topology import Topology
 from ..planning.movable_instances import InstanceSelection
 from ..planning.plan import Scope
 from ..view import selection as references
@@ -149,8 +150,12 @@ class RolloutOptions:
     require_rights: bool
     run_timeout: int
     move_timeout: int
-    zone_key: str
+    topology: Topology
     request: str
+
+    @property
+    def zone_key(self) -> str:
+        return self.topology.resolve("zone")
 
 
 def request_digest(values: t.Sequence[JSON]) -> str:
@@ -158,7 +163,7 @@ def request_digest(values: t.Sequence[JSON]) -> str:
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
 
 
-def parse_options(given: t.Mapping[str, JSON], zone_key: str) -> RolloutOptions:
+def parse_options(given: t.Mapping[str, JSON], topology: Topology) -> RolloutOptions:
     """Raises InvalidInput with every fault."""
     faults: list[InputError] = []
     namespaces, workloads = _what(given, faults)
@@ -178,7 +183,7 @@ def parse_options(given: t.Mapping[str, JSON], zone_key: str) -> RolloutOptions:
         allow=allow,
         request=request_digest([namespaces, names, given["scope"], sorted(allow)]),
         window=window,
-        zone_key=zone_key,
+        topology=topology,
         **{name: given[name] for name in (*MAY_BE_ZERO, *POSITIVE, *FLAGS)},
     )
 

@@ -117,6 +117,7 @@ class JudgedSnapshot:
             busy,
             spent,
             kept=self.kept,
+            topology=options.topology,
         )
         while True:
             plan = plan_moves(self.snapshot, request, self.candidates, verified=self.verified)

@@ -15,6 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.kubevirt.moving imp
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Plan
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Snapshot
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
 from ansible_collections.virt.placement.plugins.module_utils.planning import repair
 from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
@@ -186,6 +187,16 @@ def test_blocked_move_names_the_group_and_its_domains() -> None:
             "cannot be satisfied: 3 instances (db0, db1, db2) with anti-affinity need 3 values of zone,"
             " only 2 available: a, b"
         )
+
+
+def test_reason_names_a_label_key_as_the_task_does() -> None:
+    cluster = Cluster("ab")
+    vms(cluster, "112")
+    request = PlanRequest(SHOP, topology=Topology.of({"zone": HOST, "site": ZONE}))
+
+    plan = planned(cluster.snapshot(), request)
+
+    assert {"need 3 values of site" in skipped.reason for skipped in plan.skipped} == {True}
 
 
 def test_large_group_that_only_matching_repairs_is_repaired() -> None:

@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rollout.gates import (
     after_end,
     why_defer,
@@ -49,7 +50,7 @@ GIVEN: dict[str, t.Any] = {
 
 
 def parameters(**changed: t.Any) -> RolloutOptions:
-    return parse_options({**GIVEN, **changed}, "zone")
+    return parse_options({**GIVEN, **changed}, Topology.of())
 
 
 def record(uid: str) -> MoveRecord:

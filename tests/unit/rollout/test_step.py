@@ -10,7 +10,6 @@ import threading
 import time
 import typing as t
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 import urllib3
@@ -63,7 +62,7 @@ def step(cluster: TraceServer, state: RolloutState | None = None, **options: t.A
     with urllib3.PoolManager(maxsize=16) as pool:
         session = Session(pool, cluster.url, lambda: [("Authorization", f"Bearer {TOKEN}")])
         api = ApiClient(Transport(lambda: session), Deadline(60))
-        asked = replace(parameters(**options), zone_key="topology.kubernetes.io/zone")
+        asked = parameters(**options)
         return run_step(RolloutStep(api, asked, state or RolloutState(), listening), check=check)
 
 
