@@ -120,7 +120,8 @@ reasons:
     - "4 VMs (web-a, web-b, web-c, web-d) need 4 different zones (anti-affinity), and only 3 (a, b, c) are feasible"
 worsened_by_rules:
   description:
-    - Whether the forecast of the same workloads is better if O(rules) are not written.
+    - Whether the forecast of the same workloads is better if O(rules) are not written. If it is impossible in both
+      cases, whether the rules add instances that have no node, or should move and cannot.
     - V(false) also if they are written already.
   returned: success
   type: bool

@@ -88,6 +88,26 @@ def test_rules_with_an_impossible_forecast_are_not_written(shop: Shop, stage: St
     assert shop.sandbox.audit.writes(since=mark) == []
 
 
+def test_rules_that_make_an_impossible_forecast_no_worse_do_not_end_the_role_before_it_moves(
+    shop: Shop, stage: Stage
+) -> None:
+    names = ["m0", "m1", "m2", "m3"]
+    start_in_one_zone(shop, *names)
+    wanted = one_per_zone(shop, *names, allow_findings=["unsatisfiable"])
+    writes_alone = {"rollout": False, "verify": False, "forecast": False}
+    alone = {**wanted, **{f"placement_apply_{name}": no for name, no in writes_alone.items()}}
+    assert stage.play("apply", alone, identity="mover").rc == 0
+
+    result = stage.play("apply", wanted, identity="mover")
+
+    lines = shown(result)
+    assert lines[0].startswith("Forecast: impossible. ")
+    assert "It is not better without these rules, so the role goes on." in lines
+    assert len(set(shop.zones())) == 3, "the VMs that can move did"
+    (failed,) = (e["event_data"] for e in result.events if e["event"] == "runner_on_failed")
+    assert failed["task"] == "Show placement"
+
+
 def test_check_mode_shows_the_moves_that_the_rules_would_cause(shop: Shop, stage: Stage) -> None:
     names = ["m0", "m1", "m2"]
     start_in_one_zone(shop, *names)

@@ -14,10 +14,10 @@ from ..forecast.change import (
     Scale,
     what_if,
 )
-from ..forecast.decide import WORSE, ForecastResult
+from ..forecast.decide import ForecastResult
 from ..forecast.eviction import ENDING_STRATEGIES, NodeEvent
 from ..forecast.forecast import estimates, forecast
-from ..forecast.result import Forecast
+from ..forecast.result import Forecast, is_worse
 from ..forecast.unplaced import pending_now
 from ..interface.arguments import rules_data, topology_of
 from ..interface.results import warn_once, warn_unreadable
@@ -227,7 +227,7 @@ def _forecast_of(change: ChangedCluster, question: Question, topology: Topology)
 
 
 def _worsened_by_rules(question: Question, result: Forecast, topology: Topology) -> bool:
-    """Whether the forecast of the same workloads without the rules is better than `result`."""
+    """Whether `result` is worse than the forecast of the same workloads without the rules."""
     if (
         question.plan is None
         or not question.plan.writes
@@ -235,7 +235,7 @@ def _worsened_by_rules(question: Question, result: Forecast, topology: Topology)
     ):
         return False
     without = _forecast_of(question.change(with_rules=False), question, topology)
-    return WORSE.index(without.answer) < WORSE.index(result.answer)
+    return is_worse(result, without)
 
 
 def _assumed(change: ChangedCluster) -> t.Iterator[str]:

@@ -12,7 +12,7 @@ from ..model.objects import Ref
 from ..model.plan import Move, SkippedInstance
 from ..model.rendering import listed
 from ..model.snapshot import Unreadable
-from .decide import ForecastResult
+from .decide import WORSE, ForecastResult
 
 NAMED = 20
 """Nodes or workloads named at most in a list."""
@@ -70,6 +70,20 @@ class Forecast:
     instances_to_schedule: int = 0
     min_unschedulable: int = 0
     down_until_fenced: tuple[Ref, ...] = ()
+
+    @property
+    def without_remedy(self) -> frozenset[Ref]:
+        """The instances that have no node whatever the scheduler chooses, or that should move and cannot."""
+        pending = (x.instance for x in self.pending if x.certain)
+        return frozenset((*pending, *(x.instance for x in self.skipped)))
+
+
+def is_worse(after: Forecast, before: Forecast) -> bool:
+    """Whether the answer of `after` is a worse one or, where both are impossible, whether it has instances
+    without remedy that `before` does not have."""
+    if after.answer is before.answer is ForecastResult.IMPOSSIBLE:
+        return not after.without_remedy <= before.without_remedy
+    return WORSE.index(before.answer) < WORSE.index(after.answer)
 
 
 def remediation(

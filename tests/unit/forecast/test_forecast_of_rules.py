@@ -9,6 +9,7 @@ import pytest
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import Scale, what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
+from ansible_collections.virt.placement.plugins.module_utils.forecast.result import is_worse
 from ansible_collections.virt.placement.plugins.module_utils.forecast.unplaced import (
     pending_now,
 )
@@ -240,6 +241,23 @@ def test_pods_that_are_pending_without_a_change_are_reported() -> None:
 
     assert line.startswith("2 are pending now, without any change: shop/web-1, ")
     assert "0/2 nodes are available: " in line
+
+
+def test_impossible_rule_beside_an_impossible_one_is_worse_than_without_it() -> None:
+    made = cluster("ab")
+    stuck = machine(made, "stuck", "", {"nodeSelector": {ZONE: "z"}})
+    web = machine(made, "web", "n1")
+    before, with_impossible, with_possible = (
+        forecast(what_if(made.snapshot(), writes=writes, members={stuck, web}))
+        for writes in ([], [scenes.pinned(web, "z")], [scenes.pinned(web, "b")])
+    )
+
+    assert {x.answer for x in (before, with_impossible, with_possible)} == {
+        ForecastResult.IMPOSSIBLE
+    }
+    assert is_worse(with_impossible, before)
+    assert not is_worse(before, with_impossible)
+    assert not is_worse(with_possible, before)
 
 
 # What is certain, and why something is only possible.
