@@ -61,11 +61,8 @@ class NodeRule:
     def unmet_by(self, node: Node) -> tuple[Requirement, ...]:
         """The requirements that a node does not satisfy. If it matches none of the rule's own OR-ed
         terms, those of the first term."""
-        missing = [Requirement(k, "In", (v,)) for k, v in self.pairs if node.labels.get(k) != v]
-        missing += _unmet(self.term, node)
-        if self.any_of and not any(matches_term(term, node) for term in self.any_of):
-            missing += _unmet(self.any_of[0], node)
-        return tuple(missing)
+        missing = [*_unmet_pairs(self.pairs, node), *_unmet(self.term, node)]
+        return (*missing, *_unmet_terms(self.any_of, node)) if self.any_of else tuple(missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +74,8 @@ class ForeignNodeTerms:
     terms: tuple[NodeTerm, ...] | None = None
 
     def unmet_by(self, node: Node) -> tuple[Requirement, ...]:
-        missing = [Requirement(k, "In", (v,)) for k, v in self.pairs if node.labels.get(k) != v]
-        if self.terms is not None and not any(matches_term(term, node) for term in self.terms):
-            missing += [part for term in self.terms[:1] for part in _unmet(term, node)]
-            missing = missing or [Requirement("", "matches no node")]
-        return tuple(missing)
+        missing = _unmet_pairs(self.pairs, node)
+        return (*missing, *_unmet_terms(self.terms, node)) if self.terms is not None else missing
 
 
 def _read_nodes(
@@ -178,6 +172,18 @@ def _node_rule(
         () if removed else bypasses,
         removed,
     )
+
+
+def _unmet_pairs(pairs: t.Iterable[tuple[str, str]], node: Node) -> tuple[Requirement, ...]:
+    return tuple(Requirement(k, "In", (v,)) for k, v in pairs if node.labels.get(k) != v)
+
+
+def _unmet_terms(any_of: t.Sequence[NodeTerm], node: Node) -> list[Requirement]:
+    """What a node lacks of OR-ed terms if it matches none: the parts of the first term that has any."""
+    if any(matches_term(term, node) for term in any_of):
+        return []
+    missing = (parts for term in any_of if (parts := _unmet(term, node)))
+    return next(missing, [Requirement("", "matches no node")])
 
 
 def _unmet(term: NodeTerm, node: Node) -> list[Requirement]:

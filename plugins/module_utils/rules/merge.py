@@ -415,14 +415,14 @@ def _remove_from_term(
     claims: OwnershipChange,
 ) -> bool:
     """Take what is gone out of one term; True if nothing of it is left."""
-    if is_empty(term):
-        return False
     mark = Fingerprint.of(TermLocation.NODE_TERM, term)
     same = next((own for own in whole if own.has_same_effect(mark)), None)
     if same is not None:
         whole.remove(same)
         draft.touched.add(same)
         return True
+    if is_empty(term):
+        return False
     before = len(list(entries_of(term)))
     stays = take_out(term, inside, claims.ours, draft.created)
     if len(list(entries_of(term))) < before:

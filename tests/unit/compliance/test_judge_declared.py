@@ -245,3 +245,17 @@ def test_term_of_a_rule_that_was_removed_by_hand_is_not_enforced() -> None:
     assert found.verdict is Verdict.NOT_ENFORCED
     assert "run virt.placement.rules again" in found.reason
     assert [instance.constraint_removed for instance in verdicts.instances] == [True, False, False]
+
+
+def test_rule_whose_first_node_term_is_empty_is_violated_elsewhere() -> None:
+    """An empty term matches no node."""
+    cluster = Cluster()
+    ref = cluster.vm("db")
+    in_zone_a = {"matchExpressions": [expression(ZONE, "In", "a")]}
+    cluster.write(ref, "r", (TermLocation.NODE_TERM, {}), (TermLocation.NODE_TERM, in_zone_a))
+    cluster.start(ref, "n3")
+
+    found = rule(judge(cluster.snapshot()), "db", "shop/default/r")
+
+    assert found.verdict is Verdict.VIOLATED
+    assert "topology.kubernetes.io/zone In (a)" in found.reason

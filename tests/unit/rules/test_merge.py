@@ -98,6 +98,20 @@ def test_one_of_two_equal_node_terms_stays_when_the_rule_is_taken_out() -> None:
     assert taken_out.after == node_affinity(in_zones("a"))
 
 
+def test_empty_node_term_of_a_rule_is_taken_out_with_the_rule() -> None:
+    """What stays of it would match no node."""
+    terms = {
+        **DB,
+        "terms": node_affinity([*in_zones("a"), {}]),
+        "allow_findings": ["empty_node_term"],
+    }
+    manifest = after(vm("db"), terms)
+
+    taken_out = merged(workload(manifest), {"name": "r"}, state="absent")
+
+    assert taken_out.after == {}
+
+
 def test_taking_out_an_expression_that_is_gone_already_changes_no_term() -> None:
     manifest = after(vm("db"), {**DB, "run_on": {"zone": "a"}})
     spec_of(manifest)["affinity"] = node_affinity(in_zones("b"))["affinity"]
