@@ -123,17 +123,17 @@ def _check_workload(
 ) -> None:
     _check_template(notes, item, KINDS[str(item["kind"])].template)
     _map(notes.at("status"), item.get("status"))
-    replicas = spec.get("replicas", 1)
-    if not isinstance(replicas, int) or isinstance(replicas, bool):
+    replicas = spec.get("replicas")
+    if replicas is not None and (not isinstance(replicas, int) or isinstance(replicas, bool)):
         notes.at("spec.replicas").error(f"must be a whole number, not {shown(replicas)}")
-    elif replicas < 0:
+    elif replicas is not None and replicas < 0:
         notes.at("spec.replicas").error(f"must be 0 or more, not {replicas}")
     if isinstance(spec.get("selector"), dict):
         read_selector(notes.at("spec.selector"), spec["selector"])
     strategy = _map(notes.at("spec.strategy"), spec.get("strategy"))
     where = notes.at("spec.strategy.rollingUpdate")
     for field, value in _map(where, strategy.get("rollingUpdate")).items():
-        if not _SHARE.fullmatch(str(value)):
+        if value is not None and not _SHARE.fullmatch(str(value)):
             where.at(field).error(f"must be a number or a percentage, not {shown(value)}")
 
 

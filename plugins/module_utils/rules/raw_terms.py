@@ -23,7 +23,6 @@ from ..scheduler.validation import (
 from ..scheduler.validation import REQUIRED as IS_MISSING
 from .ownership import without_empties
 from .term_slots import (
-    FIELDS,
     IN_NODE_TERM,
     LISTS,
     NODE_TERMS,
@@ -52,8 +51,7 @@ _POD_TERMS: Schema = {
     REQUIRED: [_POD_TERM],
     PREFERRED: [{"weight": "number", "podAffinityTerm": _POD_TERM}],
 }
-_SCHEMA: t.Mapping[str, Schema] = {
-    "nodeSelector": "labels",
+_SCHEMA: Schema = {
     "affinity": {
         "nodeAffinity": {
             REQUIRED: {"nodeSelectorTerms": [_NODE_TERM]},
@@ -62,6 +60,7 @@ _SCHEMA: t.Mapping[str, Schema] = {
         "podAffinity": _POD_TERMS,
         "podAntiAffinity": _POD_TERMS,
     },
+    "nodeSelector": "labels",
     "tolerations": [
         {
             "key": "text",
@@ -89,10 +88,7 @@ _SCHEMA: t.Mapping[str, Schema] = {
 def read_terms(reader: InputReader, value: JSON) -> dict[str, JSON] | None:
     """The fields without nulls and empty lists; None where one of them is not valid."""
     before = len(reader.errors)
-    given = reader.mapping(value, FIELDS, "field")
-    if given is None:
-        return None
-    read = read_fields(reader, given)
+    read = read_fields(reader, value)
     if len(reader.errors) > before:
         return None
     fields: dict[str, JSON] = without_empties(read)
@@ -128,10 +124,10 @@ def _message(error: ValidationError, path: str, fields: JSON) -> str:
     return f"{error.detail}: {shown(given)}; use one of {', '.join(operators)}"
 
 
-def read_fields(reader: InputReader, given: t.Mapping[str, JSON]) -> dict[str, JSON]:
+def read_fields(reader: InputReader, given: JSON) -> JSON:
     """Placement fields (keys of FIELDS) with numbers that came as text made numbers. Every field
     that Kubernetes does not have, and every value of another form than its field's, is noted."""
-    return {name: _read(reader.at(name), field, _SCHEMA[name]) for name, field in given.items()}
+    return _read(reader, given, _SCHEMA)
 
 
 def read_selector(reader: InputReader, given: JSON) -> JSON:
@@ -140,9 +136,8 @@ def read_selector(reader: InputReader, given: JSON) -> JSON:
 
 
 def _read(reader: InputReader, value: JSON, schema: Schema) -> JSON:
-    """The value with numbers that came as text made numbers; every fault noted."""
-    if value is None:
-        return None
+    """The value with numbers that came as text made numbers; every fault noted. A field may be null, an item
+    of a list may not."""
     if isinstance(schema, str):
         return _PLAIN[schema](reader, value)
     if isinstance(schema, list):
@@ -151,7 +146,10 @@ def _read(reader: InputReader, value: JSON, schema: Schema) -> JSON:
             return None
         return [_read(reader.item(n), item, schema[0]) for n, item in enumerate(value)]
     fields = reader.mapping(value, tuple(schema), "field") or {}
-    return {key: _read(reader.at(key), item, schema[key]) for key, item in fields.items()}
+    return {
+        key: None if item is None else _read(reader.at(key), item, schema[key])
+        for key, item in fields.items()
+    }
 
 
 def _text(reader: InputReader, value: JSON) -> JSON:

@@ -15,6 +15,7 @@ from ansible_collections.virt.placement.plugins.module_utils.lint.offline import
     lint_rules,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import TermLocation
+from sandbox import objects
 from tests.parsed import parsed
 from tests.unit.compliance.cluster import (
     HOST,
@@ -82,6 +83,11 @@ def test_lists_are_opened_and_other_documents_passed_over() -> None:
             "topologySpreadConstraints[0].maxSkew: must be a number, not '1'",
             id="a quoted number",
         ),
+        pytest.param(
+            vm({"tolerations": [None]}),
+            "spec.tolerations[0]: must be a map of key, operator, value, effect, tolerationSeconds, not null",
+            id="a null in a list",
+        ),
         pytest.param({**vm({}), "spec": []}, "spec: must be a map, not a list", id="no spec"),
         pytest.param(
             {"kind": "Deployment", "metadata": {"name": "x"}, "spec": {"replicas": "three"}},
@@ -126,6 +132,18 @@ def test_value_of_another_type_is_refused_with_its_path(item: JSON, message: str
     assert str(fault).startswith("web.yml")
     assert message in str(fault)
     assert read.manifests == ()
+
+
+def test_field_that_is_null_is_as_one_that_is_missing() -> None:
+    """Kubernetes takes the default for it."""
+    strategy = {"rollingUpdate": {"maxSurge": None, "maxUnavailable": None}}
+    web = objects.deployment("web", replicas=1)
+    with_nulls = {**web, "spec": {**web["spec"], "replicas": None, "strategy": strategy}}
+
+    read = read_manifests([("web.yml", with_nulls)])
+
+    assert read.faults == ()
+    assert lint_manifests(read.manifests) == lint_manifests([web])
 
 
 @pytest.mark.parametrize(

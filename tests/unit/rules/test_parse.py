@@ -405,6 +405,7 @@ def _node_terms(term: t.Any) -> t.Any:
         ({"affinty": {}}, "terms: unknown field 'affinty'; did you mean 'affinity'?"),
         ({"nodeSelector": {"a": 1}}, "terms.nodeSelector.a: must be text, not the number 1"),
         ({"tolerations": {}}, "terms.tolerations: must be a list, not a map"),
+        ({"tolerations": [None]}, "terms.tolerations[0]: must be a map of key, operator,"),
         (
             {
                 "affinity": {
