@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import difflib
 import typing as t
+from functools import partial
 
 from ..compliance.terms import Term, TermKind, requirements_of
 from ..kubevirt.labels import adds_node_key
-from ..model.findings import Finding
+from ..model.findings import Finding, Severity
 from ..model.objects import Requirement
 from ..model.rendering import listed
 from ..model.topology import DEPRECATED, HOSTNAME
@@ -46,14 +47,12 @@ def _of_topology_key(
     lint_input: LintInput, subject: LintedWorkload, term: Term, key: str
 ) -> t.Iterator[Finding]:
     yield from _of_any_key(lint_input, subject, term, key)
-    if lint_input.nodes is None:
-        yield from _unheard_of(subject, term, key)
-        return
-    if key not in lint_input.carried_keys:
-        yield _on_no_node(lint_input, subject, term, key, _void(term))
-        return
-    yield from _on_some_nodes(lint_input, subject, term, key)
-    yield from _single_domain(lint_input, subject, term, key)
+    if _is_missing(lint_input, key):
+        severity: Severity = "warning" if term.preferred else "error"
+        yield _no_node_has_key(lint_input, subject, term, key, severity, _void(term))
+    elif lint_input.nodes is not None:
+        yield from _on_some_nodes(lint_input, subject, term, key)
+        yield from _single_domain(lint_input, subject, term, key)
 
 
 def _of_node_key(
@@ -62,14 +61,39 @@ def _of_node_key(
     if adds_node_key(part.key):
         return
     yield from _of_any_key(lint_input, subject, term, part.key, part)
-    if lint_input.nodes is None:
-        yield from _unheard_of(subject, term, part.key, part)
-    elif part.key not in lint_input.carried_keys and part.operator != "DoesNotExist":
-        needed = part.operator in _NEED_THE_KEY and not term.preferred
-        void = "allows no node" if needed else "has no effect"
-        yield _on_no_node(lint_input, subject, term, part.key, void, part)
-    elif part.operator in ("In", "NotIn"):
+    if _is_missing(lint_input, part.key):
+        if part.operator != "DoesNotExist":
+            severity, effect = _without_key(lint_input, term, part)
+            yield _no_node_has_key(lint_input, subject, term, part.key, severity, effect, part)
+    elif lint_input.nodes is not None and part.operator in ("In", "NotIn"):
         yield from _of_values(lint_input, subject, term, part)
+
+
+def _without_key(lint_input: LintInput, term: Term, part: Requirement) -> tuple[Severity, str]:
+    """How bad it is that no node has the key of `part`, and what becomes of the term."""
+    if term.preferred or part.operator not in _NEED_THE_KEY:
+        return "warning", "has no effect"
+    if term.kind is TermKind.NODE_AFFINITY and any(
+        (alternative.expressions or alternative.fields)
+        and not any(map(partial(_needs_missing_key, lint_input), alternative.expressions))
+        for alternative in term.source
+    ):
+        return "warning", "allows nodes only by its other alternatives"
+    return "error", _void(term) if lint_input.nodes is None else "allows no node"
+
+
+def _needs_missing_key(lint_input: LintInput, part: Requirement) -> bool:
+    needed = part.operator in _NEED_THE_KEY and not adds_node_key(part.key)
+    return needed and _is_missing(lint_input, part.key)
+
+
+def _is_missing(lint_input: LintInput, key: str) -> bool:
+    """Whether no node has the label key. Without a cluster: whether none can have it, since its prefix is
+    Kubernetes' own."""
+    if lint_input.nodes is not None:
+        return key not in lint_input.carried_keys
+    prefix, _slash, name = key.rpartition("/")
+    return prefix in KNOWN and name not in KNOWN[prefix]
 
 
 def _of_values(
@@ -120,43 +144,27 @@ def _of_any_key(
         )
 
 
-def _on_no_node(
+def _no_node_has_key(
     lint_input: LintInput,
     subject: LintedWorkload,
     term: Term,
     key: str,
-    void: str,
+    severity: Severity,
+    effect: str,
     part: Requirement | None = None,
 ) -> Finding:
-    needed = part is None or part.operator != "NotIn"
-    return subject.finding(
-        term,
-        "no_node_has_key",
-        "error" if needed and not term.preferred else "warning",
-        f"No node has the label {key}, so the {term.kind} term {void}.",
-        f"Label the nodes first, or correct the key{_meant(key, lint_input.carried_keys)}.",
-        part,
-    )
-
-
-def _unheard_of(
-    subject: LintedWorkload, term: Term, key: str, part: Requirement | None = None
-) -> t.Iterator[Finding]:
-    """Without a cluster: a key that no node can have, since its prefix is Kubernetes' own."""
-    prefix, _slash, name = key.rpartition("/")
-    if prefix in KNOWN and name not in KNOWN[prefix]:
-        known_keys = [
-            f"{known_prefix}/{label}" for known_prefix, labels in KNOWN.items() for label in labels
-        ]
-        yield subject.finding(
-            term,
-            "no_node_has_key",
-            "warning" if term.preferred else "error",
-            f"Kubernetes gives no node a label {key}, and only Kubernetes may use the prefix {prefix},"
-            f" so the {term.kind} term {_void(term)}.",
-            f"Correct the key{_meant(key, known_keys)}.",
-            part,
+    if lint_input.nodes is not None:
+        why = f"No node has the label {key}, so the {term.kind} term {effect}."
+        meant = _meant(key, lint_input.carried_keys)
+        advice = f"Label the nodes first, or correct the key{meant}."
+    else:
+        why = (
+            f"Kubernetes gives no node a label {key}, and only Kubernetes may use the prefix"
+            f" {key.rpartition('/')[0]}, so the {term.kind} term {effect}."
         )
+        known_keys = [f"{prefix}/{label}" for prefix, labels in KNOWN.items() for label in labels]
+        advice = f"Correct the key{_meant(key, known_keys)}."
+    return subject.finding(term, "no_node_has_key", severity, why, advice, part)
 
 
 def _on_some_nodes(

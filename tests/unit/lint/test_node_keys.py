@@ -200,3 +200,35 @@ def test_values_that_others_than_all_have_are_there() -> None:
     cluster = Cluster()
     cluster.run("db", "n1", node_affinity({"matchExpressions": [expression(ZONE, "In", "a", "c")]}))
     assert "no_node_has_value" not in online(cluster)
+
+
+@pytest.mark.parametrize(
+    ("other", "severity"), [(ZONE, "warning"), ("topology.kubernetes.io/rack", "error")]
+)
+def test_key_on_no_node_is_an_error_unless_another_node_term_allows_nodes(
+    other: str, severity: str
+) -> None:
+    cluster = Cluster()
+    terms = [
+        {"matchExpressions": [expression(key, "In", "a")]}
+        for key in ("topology.kubernetes.io/row", other)
+    ]
+    cluster.run("db", "n1", node_affinity(*terms))
+
+    for findings in (lint(cluster.snapshot()), lint_manifests(manifests(cluster))):
+        found = [finding for finding in findings if finding.name == "no_node_has_key"]
+        assert {finding.severity for finding in found} == {severity}
+        for finding in found:
+            alternatives = "allows nodes only by its other alternatives" in finding.why
+            assert alternatives is (severity == "warning")
+
+
+def test_key_that_no_node_can_have_is_no_error_where_nodes_must_not_have_it() -> None:
+    cluster = Cluster()
+    key = "topology.kubernetes.io/row"
+    cluster.run("db", "n1", node_affinity({"matchExpressions": [expression(key, "NotIn", "a")]}))
+    cluster.run("web", "n1", node_affinity({"matchExpressions": [expression(key, "DoesNotExist")]}))
+
+    for found in (online(cluster), offline(cluster)):
+        assert found["no_node_has_key"].severity == "warning"
+        assert [ref.name for ref in found["no_node_has_key"].objects] == ["db"]
