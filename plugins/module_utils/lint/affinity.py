@@ -16,7 +16,7 @@ from ..model.placement_manifests import CREATED_BY
 from ..model.rendering import listed
 from ..model.topology import HOSTNAME
 from .capacity import to_run
-from .lint_input import LintedWorkload, LintInput, of_each_rule
+from .lint_input import LintedWorkload, LintInput, of_each_rule, pod_term_of
 
 
 def required_affinity_findings(lint_input: LintInput) -> t.Iterator[Finding]:
@@ -29,10 +29,12 @@ def required_affinity_findings(lint_input: LintInput) -> t.Iterator[Finding]:
 
 class _Needs:
     """`of` has the workloads of which one must run near before a pod of a workload can run: those that all
-    its required terms select, since one pod has to match them all. Equal sets are one object."""
+    its required terms select, since one pod has to match them all. Equal sets are one object.
+    `may_be_first` are those that need themselves: their first pod needs no other."""
 
     def __init__(self, lint_input: LintInput) -> None:
         self.of: dict[Ref, _Refs] = {}
+        self.may_be_first: set[Ref] = set()
         self._owners: dict[_Refs, dict[_Refs, set[Ref]]] = {}
         self._partners: dict[tuple[_Refs, ...], _Refs] = {}
         by_terms: dict[tuple[int, ...], _Refs] = {}
@@ -48,6 +50,8 @@ class _Needs:
                 refs = frozenset.intersection(*chosen) if chosen else frozenset()
                 by_terms[terms] = by_refs.setdefault(refs, _Refs(refs))
             self.of[subject.ref] = by_terms[terms]
+            if subject.ref in by_terms[terms].refs:
+                self.may_be_first.add(subject.ref)
 
     def partners(self, ref: Ref) -> _Refs:
         """The workloads that the workload needs, and that need it; itself, if it needs itself."""
@@ -69,7 +73,8 @@ def _of_term(
     leaders, partners = needs.of[subject.ref], needs.partners(subject.ref)
     itself = subject.ref in leaders.refs
     if len(partners.refs) > itself or (itself and (subject.replicas or 2) > 1):
-        yield from _mutual(lint_input, subject, term, partners)
+        none_is_first = needs.may_be_first.isdisjoint({subject.ref, *partners.refs})
+        yield from _mutual(lint_input, subject, term, partners, none_is_first)
     elif followed := leaders.but(subject.ref):
         yield subject.finding(
             term,
@@ -81,7 +86,11 @@ def _of_term(
 
 
 def _mutual(
-    lint_input: LintInput, subject: LintedWorkload, term: Term, partners: _Refs
+    lint_input: LintInput,
+    subject: LintedWorkload,
+    term: Term,
+    partners: _Refs,
+    none_is_first: bool,
 ) -> t.Iterator[Finding]:
     over = lint_input.over(term)
     itself = subject.ref in partners.refs
@@ -102,7 +111,7 @@ def _mutual(
             f"The VMs can never be live-migrated: they must share a node, since {reason}.",
             follow_one if others else "Make the term preferred.",
         )
-    elif not itself:
+    elif none_is_first:
         yield subject.finding(
             term,
             "mutual_affinity",
@@ -251,10 +260,15 @@ def _clashing(subject: LintedWorkload, near: Term) -> t.Iterator[Term]:
     same pods as `near` are a finding of node_terms."""
     for term in subject.terms:
         if term.kind is TermKind.ANTI_AFFINITY:
-            to, away = near.source, term.source
-            same_pods = (to.selector, to.namespaces) == (away.selector, away.namespaces)
-            if to.topology_key in (HOSTNAME, away.topology_key) and not same_pods:
+            same_pods = selected_pods(subject, near) == selected_pods(subject, term)
+            if near.source.topology_key in (HOSTNAME, term.source.topology_key) and not same_pods:
                 yield term
+
+
+def selected_pods(subject: LintedWorkload, term: Term) -> t.Hashable:
+    """Equal for terms that select the same pods. VMs differ in created-by, which is not known."""
+    pod_term = pod_term_of(subject, term)
+    return pod_term.selector, pod_term.namespaces, pod_term.namespace_selector
 
 
 def _leaders(lint_input: LintInput, subject: LintedWorkload) -> tuple[tuple[Term, Ref], ...]:

@@ -33,7 +33,7 @@ from ..model.objects import (
     SpreadConstraint,
     Toleration,
 )
-from ..model.placement_manifests import CREATED_BY
+from ..model.placement_manifests import CREATED_BY, with_own_labels
 from ..model.rule import RuleId
 from ..model.snapshot import Platform, Snapshot, Vmi, Workload
 from ..model.topology import Topology
@@ -44,6 +44,7 @@ from ..scheduler.node_state import UNSCHEDULABLE_TAINT, TaintToleration
 from ..scheduler.nodes import NodeTable
 from ..scheduler.selector_index import SelectorCount, SelectorIndex
 
+LabelPairs = tuple[tuple[str, str], ...]
 _Member = t.TypeVar("_Member")
 _NO_TERMS = PlacementInfo(Placement(), 0, 0, AffinityTerms())
 
@@ -172,10 +173,10 @@ class LintInput:
     """(namespace, claim) to the required node terms of the PersistentVolume bound to it."""
     all_subjects: tuple[LintedWorkload, ...] = ()
     """Those of `subjects`, and others that are not checked but may be selected."""
-    _selected: dict[tuple[int, str], tuple[Term, tuple[LintedWorkload, ...] | None]] = field(
+    _selected: dict[t.Hashable, tuple[Term, tuple[LintedWorkload, ...] | None]] = field(
         default_factory=dict, init=False
     )
-    """The results of `selected` by the id of the term, which they keep, and namespace."""
+    """The results of `selected` by the id of the term, which they keep, and what it depends on beside that."""
     _selected_refs: dict[int, frozenset[Ref]] = field(default_factory=dict, init=False)
     """The results of `selected_refs` by the id of the tuple, which `_selected` keeps."""
     _eligible: dict[t.Hashable, int] = field(default_factory=dict, init=False)
@@ -208,11 +209,16 @@ class LintInput:
         """The name of the topology key of a pod term or a spread constraint."""
         return self.topology.name_of(term.source.topology_key)
 
-    def selected(self, subject: LintedWorkload, term: Term) -> tuple[LintedWorkload, ...] | None:
-        """The workloads whose pods a term selects; None if namespaces would have to be known."""
-        known = id(term), subject.ref.namespace
+    def selected(
+        self, subject: LintedWorkload, term: Term, labels: LabelPairs | None = None
+    ) -> tuple[LintedWorkload, ...] | None:
+        """The workloads whose pods a term selects; None if namespaces would have to be known. `labels` are the
+        values of matchLabelKeys and mismatchLabelKeys (None: the subject's own)."""
+        labels = _labels_of_keys(subject, term) if labels is None else labels
+        namespace = subject.ref.namespace
+        known = id(term), namespace, labels
         if known not in self._selected:
-            selected = self._workloads.selected(_chosen(term), subject.ref.namespace)
+            selected = self._workloads.selected(_pod_term(term, labels), namespace)
             self._selected[known] = term, selected
         return self._selected[known][1]
 
@@ -224,16 +230,20 @@ class LintInput:
         return self._selected_refs[id(selected)]
 
     def selects_any_pod(self, subject: LintedWorkload, term: Term) -> bool | None:
-        """Whether the term selects the pod of any workload, or any existing pod; None if unknown."""
-        selected = self.selected(subject, term)
-        pods = self.running(subject, term) if selected == () else selected
-        return None if pods is None else bool(pods)
+        """Whether the term selects the pod of any workload, or any existing pod, whatever its matchLabelKeys
+        and mismatchLabelKeys are; None if unknown."""
+        selected = self.selected(subject, term, ())
+        if selected != ():
+            return None if selected is None else True
+        if self.pods is None:
+            return None
+        return bool(self._running.selected(_pod_term(term, ()), subject.ref.namespace))
 
     def running(self, subject: LintedWorkload, term: Term) -> tuple[Pod, ...] | None:
         """The pods that a term selects; None if pods or namespaces would have to be known."""
         if self.pods is None:
             return None
-        return self._running.selected(_chosen(term), subject.ref.namespace)
+        return self._running.selected(pod_term_of(subject, term), subject.ref.namespace)
 
     def selects_itself(self, subject: LintedWorkload, term: Term) -> bool:
         """Whether a term of a subject selects the subject's own pods."""
@@ -327,12 +337,25 @@ def pod_labels(workload: Workload) -> dict[str, str]:
     return {**labels, **own}
 
 
-def _chosen(term: Term) -> PodTerm:
-    """A pod term as it is; a spread constraint as the pod term that selects what it counts."""
+def pod_term_of(subject: LintedWorkload, term: Term) -> PodTerm:
+    """A pod term, or a spread constraint as the pod term that selects what it counts, with the subject's own
+    values of matchLabelKeys and mismatchLabelKeys that are known before a pod exists."""
+    return _pod_term(term, _labels_of_keys(subject, term))
+
+
+def _labels_of_keys(subject: LintedWorkload, term: Term) -> LabelPairs:
+    keys = (*term.source.match_label_keys, *getattr(term.source, "mismatch_label_keys", ()))
+    values = ((key, subject.labels.get(key, ANY_VALUE)) for key in keys)
+    return tuple((key, value) for key, value in values if value != ANY_VALUE)
+
+
+def _pod_term(term: Term, labels: LabelPairs) -> PodTerm:
     source: PodTerm | SpreadConstraint = term.source
     if isinstance(source, SpreadConstraint):
-        return PodTerm(source.topology_key, source.selector)
-    return source
+        source = PodTerm(
+            source.topology_key, source.selector, match_label_keys=source.match_label_keys
+        )
+    return with_own_labels(source, dict(labels)) if labels else source
 
 
 def lint_input_of(

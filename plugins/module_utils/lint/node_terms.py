@@ -17,7 +17,7 @@ from ..model.rule import RuleId
 from ..model.topology import HOSTNAME
 from ..scheduler.labels import is_readable, parse_integer
 from ..scheduler.node_affinity import nodes_of_placement, nodes_of_term, nodes_of_terms
-from .affinity import remove_one
+from .affinity import remove_one, selected_pods
 from .lint_input import LintedWorkload, LintInput, of_each_rule
 
 
@@ -160,12 +160,12 @@ def _near_and_apart(subject: LintedWorkload) -> t.Iterator[Finding]:
     apart: dict[t.Hashable, dict[str, Term]] = defaultdict(dict)
     for term in subject.terms:
         if term.kind is TermKind.ANTI_AFFINITY:
-            pod_term: PodTerm = term.source
-            apart[pod_term.selector, pod_term.namespaces].setdefault(pod_term.topology_key, term)
+            by_key = apart[selected_pods(subject, term)]
+            by_key.setdefault(term.source.topology_key, term)
     for term in subject.terms:
         if term.kind is TermKind.AFFINITY:
-            pod_term = term.source
-            away = apart.get((pod_term.selector, pod_term.namespaces), {})
+            pod_term: PodTerm = term.source
+            away = apart.get(selected_pods(subject, term), {})
             clash = away.get(pod_term.topology_key)
             if pod_term.topology_key == HOSTNAME:
                 clash = clash or next(iter(away.values()), None)

@@ -113,7 +113,7 @@ def _nearly_itself(
     return (
         term.kind is not TermKind.AFFINITY
         and lint_input.pods is None
-        and lint_input.selected(subject, term) == ()
+        and lint_input.selected(subject, term, ()) == ()
         and all(part.operator == "In" and part.key in own for part in selector.requirements)
     )
 

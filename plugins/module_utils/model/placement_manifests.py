@@ -92,8 +92,8 @@ def merge_match_label_keys(placement: Placement, labels: Labels) -> Placement:
     """
     return dataclasses.replace(
         placement,
-        affinity=tuple(_merged(term, labels) for term in placement.affinity),
-        anti_affinity=tuple(_merged(term, labels) for term in placement.anti_affinity),
+        affinity=tuple(with_own_labels(term, labels) for term in placement.affinity),
+        anti_affinity=tuple(with_own_labels(term, labels) for term in placement.anti_affinity),
         preferred_affinity=_merged_weighted(placement.preferred_affinity, labels),
         preferred_anti_affinity=_merged_weighted(placement.preferred_anti_affinity, labels),
         spread=tuple(
@@ -124,6 +124,26 @@ def with_own_values(
     own = (Requirement(key, "In", (labels[key],)) for key in keys if key in labels)
     listed = selector.requirements
     return Selector(listed + tuple(requirement for requirement in own if requirement not in listed))
+
+
+def with_own_labels(term: PodTerm, labels: Labels) -> PodTerm:
+    """The term as the API server stores it for a pod with these labels."""
+    keys = (*term.match_label_keys, *term.mismatch_label_keys)
+    if term.selector is None or not keys:
+        return term
+    listed = list(term.selector.requirements)
+    own = [
+        *(Requirement(k, "In", (labels[k],)) for k in term.match_label_keys if k in labels),
+        *(Requirement(k, "NotIn", (labels[k],)) for k in term.mismatch_label_keys if k in labels),
+    ]
+    listed += [
+        requirement
+        for requirement in own
+        if requirement not in listed
+        and not (requirement.operator == "NotIn" and requirement.key == term.differs_in)
+    ]
+    merged = dataclasses.replace(term, selector=Selector(tuple(listed)))
+    return _without_own(merged, labels[CREATED_BY]) if CREATED_BY in labels else merged
 
 
 def _placement(spec: Object, pod_term: t.Callable[[Object], PodTerm]) -> Placement:
@@ -179,29 +199,10 @@ def _toleration(toleration: Object) -> Toleration:
     )
 
 
-def _merged(term: PodTerm, labels: Labels) -> PodTerm:
-    keys = (*term.match_label_keys, *term.mismatch_label_keys)
-    if term.selector is None or not keys:
-        return term
-    listed = list(term.selector.requirements)
-    own = [
-        *(Requirement(k, "In", (labels[k],)) for k in term.match_label_keys if k in labels),
-        *(Requirement(k, "NotIn", (labels[k],)) for k in term.mismatch_label_keys if k in labels),
-    ]
-    listed += [
-        requirement
-        for requirement in own
-        if requirement not in listed
-        and not (requirement.operator == "NotIn" and requirement.key == term.differs_in)
-    ]
-    merged = dataclasses.replace(term, selector=Selector(tuple(listed)))
-    return _without_own(merged, labels[CREATED_BY]) if CREATED_BY in labels else merged
-
-
 def _merged_weighted(
     terms: tuple[tuple[int, PodTerm], ...], labels: Labels
 ) -> tuple[tuple[int, PodTerm], ...]:
-    return tuple((weight, _merged(term, labels)) for weight, term in terms)
+    return tuple((weight, with_own_labels(term, labels)) for weight, term in terms)
 
 
 def _without_own(term: PodTerm, own: str) -> PodTerm:

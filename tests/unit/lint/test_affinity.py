@@ -29,6 +29,17 @@ def test_two_vms_with_affinity_to_each_other_never_migrate() -> None:
         assert "{topology_key: node, with: {name: a}}" in findings["mutual_affinity"].advice
 
 
+def test_vm_with_affinity_to_itself_can_be_the_first_of_two() -> None:
+    cluster = Cluster()
+    cluster.run("a", "n1", affinity_to(ZONE, app="b"), app="a", tier="db")
+    cluster.run("b", "n1", affinity_to(ZONE, tier="db"), app="b", tier="db")
+
+    finding = online(cluster)["mutual_affinity"]
+
+    assert finding.severity == "warning"
+    assert "can never be live-migrated to another zone" in finding.why
+
+
 def test_replicas_with_affinity_to_each_other_never_migrate() -> None:
     cluster = Cluster()
     labels = {"app": "pair"}

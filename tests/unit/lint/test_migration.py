@@ -39,6 +39,10 @@ def test_a_plain_term_over_zone_blocks_migration_inside_the_zone() -> None:
     [
         pytest.param(apart(tier="db"), id="the safe form"),
         pytest.param(apart(HOST, plain=True, tier="db"), id="over hosts nothing is lost"),
+        pytest.param(
+            {**apart(plain=True, tier="db"), "mismatchLabelKeys": ["vm.kubevirt.io/name"]},
+            id="its own hostname is left out",
+        ),
     ],
 )
 def test_terms_that_leave_migration_possible(term: dict[str, object]) -> None:

@@ -236,6 +236,17 @@ def test_near_and_away_from_the_same_is_unsatisfiable() -> None:
         assert "it has affinity and anti-affinity to" in found["unsatisfiable"].why
 
 
+def test_near_pods_of_other_namespaces_and_away_from_those_of_its_own_is_satisfiable() -> None:
+    cluster = Cluster()
+    near = {**apart(ZONE, plain=True, tier="db"), "namespaceSelector": {}}
+    away = anti_affinity(apart(ZONE, plain=True, tier="db"))["affinity"]
+    cluster.run("db", "n1", tier="db")
+    cluster.run("app", "n3", {"affinity": {**affinity(near)["affinity"], **away}})
+    cluster.bare_pod("other-db", "n3", namespace="other", tier="db")
+
+    assert "unsatisfiable" not in online(cluster)
+
+
 @pytest.mark.parametrize(
     ("generations", "satisfiable"), [(("3", "4", "6"), True), (("3", "6"), False), (("x",), False)]
 )
