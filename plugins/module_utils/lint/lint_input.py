@@ -10,7 +10,6 @@ with the scheduler's selector index.
 from __future__ import annotations
 
 import typing as t
-from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -43,6 +42,7 @@ from ..scheduler.node_affinity import nodes_of_placement
 from ..scheduler.node_state import UNSCHEDULABLE_TAINT, TaintToleration
 from ..scheduler.nodes import NodeTable
 from ..scheduler.selector_index import SelectorCount, SelectorIndex
+from ..view.view import ClusterView
 
 LabelPairs = tuple[tuple[str, str], ...]
 _Member = t.TypeVar("_Member")
@@ -368,7 +368,7 @@ def lint_input_of(
 ) -> LintInput:
     """The workloads of a snapshot with their VMIs; VMIs of a pool belong to the pool. `reader` is one of
     the snapshot."""
-    all_subjects = tuple(_subjects(snapshot, reader or DeclaredReader(snapshot)))
+    all_subjects = tuple(_subjects(ClusterView(snapshot), reader or DeclaredReader(snapshot)))
     chosen = None if workloads is None else frozenset(workloads)
     unread = {gap.resource.partition(".")[0] for gap in snapshot.unreadable}
     return LintInput(
@@ -388,11 +388,7 @@ def lint_input_of(
     )
 
 
-def _subjects(snapshot: Snapshot, reader: DeclaredReader) -> t.Iterator[LintedWorkload]:
-    vmis: dict[str, list[Vmi]] = defaultdict(list)
-    for vmi in snapshot.vmis:
-        if vmi.owner is not None and not vmi.finished:
-            vmis[vmi.owner.uid].append(vmi)
-    for workload in snapshot.workloads:
+def _subjects(view: ClusterView, reader: DeclaredReader) -> t.Iterator[LintedWorkload]:
+    for workload in view.snapshot.workloads:
         if workload.owner is None or workload.owner.kind != "VirtualMachinePool":
-            yield linted_workload(workload, reader, tuple(vmis.get(workload.uid, ())))
+            yield linted_workload(workload, reader, tuple(view.vmis_of(workload)))

@@ -26,7 +26,7 @@ from ..model.write import Write, written
 from ..rules.change import EXTERNALLY_MANAGED
 from ..rules.checks import CHECK_SKIPPED, matches_others
 from ..rules.compile import compile_rule
-from ..rules.members import GroupSelectorBuilder, Inventory, resolve, targets_of
+from ..rules.members import GroupSelectorBuilder, resolve, targets_of
 from ..rules.ownership import (
     UnreadableAnnotation,
     invalid_rules_annotation,
@@ -35,6 +35,7 @@ from ..rules.ownership import (
 )
 from ..rules.plan import RulesRequest, is_named, plan_rules
 from ..scheduler.labels import matches
+from ..view.view import ClusterView
 from .lint_input import LintedWorkload, LintInput, linted_workload
 from .run import findings_about
 
@@ -204,10 +205,10 @@ def _others(
     rules: tuple[Rule, ...], snapshot: Snapshot, lint_input: LintInput
 ) -> t.Iterator[Finding]:
     """Workloads, VMIs and pods that the selector of a group selects and the rule does not name."""
-    inventory = Inventory.of(snapshot)
-    selectors = GroupSelectorBuilder(inventory, read_ownership)
+    view = ClusterView(snapshot)
+    selectors = GroupSelectorBuilder(view, read_ownership)
     for rule in rules:
-        compiled = compile_rule(resolve(rule, inventory, []), selectors, snapshot.platform)
+        compiled = compile_rule(resolve(rule, view, []), selectors, snapshot.platform)
         for selection in compiled.selections:
             members = {workload.ref for workload in selection.members}
             selector = selection.selector()

@@ -23,30 +23,30 @@ from ..model.objects import Labels, Ref
 from ..model.rule import RuleId
 from ..model.snapshot import Workload, managed_by
 from ..model.write import Write
+from ..view.view import ClusterView
 from .checks import for_rules, label_conflict
 from .draft import RequestedRules
-from .members import Inventory
 from .merge import Merged, merge
 from .ownership import Ownership, owners_of
 from .term_slots import TermLocation, pair
 from .write import ANNOTATIONS, Relabel, relabels
 
 
-def takes_effect(workload: Workload, merged: Merged, inventory: Inventory) -> str:
+def takes_effect(workload: Workload, merged: Merged, view: ClusterView) -> str:
     """What has to happen to the running instances before the change counts for them. If VMIs cannot be read,
     VMs are assumed to run and to need the most disruptive method."""
     if not merged.locations:
         return NOW
     if workload.ref.kind == DEPLOYMENT.name:
         return OWN_ROLLOUT if workload.replicas else NEXT_START
-    vmis = inventory.vmis_of(workload)
-    if not vmis and inventory.gap(VMIS, workload.ref.namespace) is None:
+    vmis = view.vmis_of(workload)
+    if not vmis and view.snapshot.why_unreadable(VMIS, workload.ref.namespace) is None:
         return NEXT_START
     if merged.locations == {TermLocation.LABEL}:
         return NOW
     if not vmis:
         return RECREATION if workload.ref.kind == REPLICA_SET.name else RESTART
-    platform, after = inventory.snapshot.platform, merged.after
+    platform, after = view.snapshot.platform, merged.after
     effects = (moving.takes_effect(workload, vmi, platform, declared=after) for vmi in vmis)
     return most_disruptive(effects)
 
@@ -101,13 +101,11 @@ class WorkloadChange:
         return [op.as_json() for op in write.operations if op.pointer not in _OURS]
 
 
-def change_of(
-    workload: Workload, requested: RequestedRules, inventory: Inventory
-) -> WorkloadChange:
+def change_of(workload: Workload, requested: RequestedRules, view: ClusterView) -> WorkloadChange:
     """Raises UnreadableAnnotation."""
     merged = merge(workload, requested)
     labels = labels_of_terms(requested)
-    relabeled = relabels(workload, inventory, labels, merged.removed_terms)
+    relabeled = relabels(workload, view, labels, merged.removed_terms)
     leaving = list(filter(None, (relabel.leave(current) for relabel, current in relabeled)))
     arriving = list(
         filter(None, (relabel.arrive(relabel.left(current)) for relabel, current in relabeled))
@@ -125,7 +123,7 @@ def change_of(
     return WorkloadChange(
         workload=workload,
         merged=merged,
-        takes_effect=takes_effect(workload, merged, inventory),
+        takes_effect=takes_effect(workload, merged, view),
         stages=stages if any(stages) else (),
         relabels=tuple(relabel for relabel, _seen in relabeled),
         findings=tuple(_conflicts(requested, relabeled, merged.ownership)),
@@ -164,7 +162,7 @@ EXTERNALLY_MANAGED = "externally_managed"
 STARTS_WORKLOAD_ROLLOUT = "starts_workload_rollout"
 
 
-def of_change(change: WorkloadChange, inventory: Inventory, workload_rollout: str) -> list[Finding]:
+def of_change(change: WorkloadChange, workload_rollout: str) -> list[Finding]:
     """The findings about what is to be written to one workload."""
     workload, merged = change.workload, change.merged
     rules = sorted((*merged.added, *merged.updated, *merged.removed))

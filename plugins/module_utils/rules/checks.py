@@ -18,8 +18,9 @@ from ..model.rendering import listed
 from ..model.rule import KeepApart, PodSelector, Rule, RuleId, Spread
 from ..model.snapshot import Unreadable, Workload
 from ..scheduler.labels import matches
+from ..view.view import ClusterView
 from .compile import Compiled
-from .members import Inventory, Resolved, Selection, targets_of
+from .members import Resolved, Selection, targets_of
 from .term_slots import TermLocation
 
 SELECTOR_MISSES_MEMBERS = "selector_misses_members"
@@ -27,24 +28,22 @@ SELECTOR_MATCHES_OTHERS = "selector_matches_others"
 CHECK_SKIPPED = "check_skipped"
 
 
-def selector_findings(
-    rule: Rule, selection: Selection, inventory: Inventory
-) -> t.Iterator[Finding]:
+def selector_findings(rule: Rule, selection: Selection, view: ClusterView) -> t.Iterator[Finding]:
     """Members that the selector misses, and pods outside the group that it selects."""
-    gap = inventory.gap("pods", selection.namespace)
+    gap = view.snapshot.why_unreadable("pods", selection.namespace)
     if gap is not None:
         yield unchecked(gap, f"Which running pods the selector of rule {rule.id.name} selects")
         return
     if not selection.members:
         return
     selector = selection.selector()
-    own = {pod.uid: (w, pod) for w in selection.members for pod in inventory.pods_of(w)}
+    own = {pod.uid: (w, pod) for w in selection.members for pod in view.pods_of(w)}
     missed = [w for w, pod in own.values() if not matches(selector, pod.labels)]
     if missed and selection.label is None:
         yield _misses(rule, selection, missed)
     other_pods = [
         pod.ref
-        for pod in inventory.pods.get(selection.namespace, ())
+        for pod in view.pods_by_namespace.get(selection.namespace, ())
         if pod.uid not in own and not pod.terminating and matches(selector, pod.labels)
     ]
     if other_pods:
@@ -99,18 +98,18 @@ SINGLE_WORKLOAD = "single_workload"
 UNKNOWN_RULE = "unknown_rule"
 
 
-def of_rule(resolved: Resolved, compiled: Compiled, inventory: Inventory) -> list[Finding]:
+def of_rule(resolved: Resolved, compiled: Compiled, view: ClusterView) -> list[Finding]:
     """The findings of one rule by itself."""
     rule = resolved.rule
     return [
-        *_unread_nodes(compiled, inventory),
+        *_unread_nodes(compiled, view),
         *_no_matching_workloads(resolved),
         *single_workload(rule),
         *_lacking(compiled),
         *(
             finding
             for selection in compiled.selections
-            for finding in selector_findings(rule, selection, inventory)
+            for finding in selector_findings(rule, selection, view)
         ),
     ]
 
@@ -135,9 +134,9 @@ def unknown_rules(rules: t.Iterable[RuleId], carried: t.Collection[RuleId]) -> t
             )
 
 
-def _unread_nodes(compiled: Compiled, inventory: Inventory) -> t.Iterator[Finding]:
+def _unread_nodes(compiled: Compiled, view: ClusterView) -> t.Iterator[Finding]:
     """Nodes cannot be read, and terms of the rule name their label keys."""
-    gap = inventory.gap("nodes", "")
+    gap = view.snapshot.why_unreadable("nodes", "")
     keyless = (TermLocation.LABEL, TermLocation.TOLERATION)
     terms = (term for terms in compiled.terms.values() for term in terms)
     if gap is not None and any(term.location not in keyless for term in terms):

@@ -10,15 +10,13 @@ other pod or VM has it; the own selector of a replica set or Deployment; else a 
 from __future__ import annotations
 
 import typing as t
-from collections import Counter, defaultdict
 from dataclasses import dataclass
 
-from ..kubevirt.instances import pod_workload
 from ..kubevirt.labels import VM_HOSTNAME, VMI_ID, VMI_ID_SINCE, hostname, release, vmi_id
 from ..model.findings import InputError
 from ..model.json_pointer import JSON
-from ..model.kinds import GROUP, VIRTUAL_MACHINE, VMI
-from ..model.objects import Labels, Pod, Ref, Selector
+from ..model.kinds import GROUP, VIRTUAL_MACHINE
+from ..model.objects import Labels, Selector
 from ..model.placement_manifests import selector_from_json
 from ..model.rule import (
     KeepApart,
@@ -29,77 +27,11 @@ from ..model.rule import (
     Target,
     WorkloadSelector,
 )
-from ..model.snapshot import Snapshot, Unreadable, Vmi, Workload
+from ..model.snapshot import Workload
 from ..view.selection import WorkloadLookup
 from ..view.view import ClusterView
 from .ownership import Fingerprint, Ownership, digest
 from .term_slots import CompiledTerm, TermLocation, pair
-
-
-@dataclass(frozen=True)
-class Inventory:
-    """The tables of a cluster, with what runs of each workload. VMIs and pods are those that have not
-    ended."""
-
-    tables: ClusterView
-    vmis: t.Mapping[str, tuple[Vmi, ...]]
-    """Uid of a workload to the VMIs that it owns."""
-    plain_pods: t.Mapping[Ref, tuple[Pod, ...]]
-    pods: t.Mapping[str, tuple[Pod, ...]]
-    """Namespace to pods."""
-
-    @classmethod
-    def of(cls, snapshot: Snapshot) -> Inventory:
-        vmis: dict[str, list[Vmi]] = defaultdict(list)
-        for vmi in snapshot.vmis:
-            if vmi.owner is not None and not vmi.finished:
-                vmis[vmi.owner.uid].append(vmi)
-        plain: dict[Ref, list[Pod]] = defaultdict(list)
-        pods: dict[str, list[Pod]] = defaultdict(list)
-        for pod in snapshot.pods:
-            if pod.finished:
-                continue
-            pods[pod.namespace].append(pod)
-            if pod.owner is None or pod.owner.kind != VMI:
-                plain[pod_workload(pod, snapshot.controllers)].append(pod)
-        return cls(ClusterView(snapshot), _frozen(vmis), _frozen(plain), _frozen(pods))
-
-    @property
-    def snapshot(self) -> Snapshot:
-        return self.tables.snapshot
-
-    @property
-    def workloads(self) -> t.Mapping[Ref, Workload]:
-        return self.tables.workloads
-
-    @property
-    def namespaces(self) -> t.Collection[str]:
-        return self.tables.namespaces.keys()
-
-    def vmis_of(self, workload: Workload) -> tuple[Vmi, ...]:
-        return self.vmis.get(workload.uid, ())
-
-    def pods_of(self, workload: Workload) -> tuple[Pod, ...]:
-        """Every pod of the workload that has not ended, migration targets too."""
-        if not workload.kind.virtual_machines:
-            return self.plain_pods.get(workload.ref, ())
-        return tuple(
-            pod
-            for vmi in self.vmis_of(workload)
-            for pod in self.tables.launcher_pods.get(vmi.uid, ())
-        )
-
-    def gap(self, resource: str, namespace: str) -> Unreadable | None:
-        """Why a list of the namespace could not be read, if that is so."""
-        return self.snapshot.why_unreadable(resource, namespace)
-
-
-_Key = t.TypeVar("_Key")
-_Item = t.TypeVar("_Item")
-
-
-def _frozen(groups: t.Mapping[_Key, list[_Item]]) -> dict[_Key, tuple[_Item, ...]]:
-    return {key: tuple(items) for key, items in groups.items()}
 
 
 @dataclass(frozen=True)
@@ -126,16 +58,16 @@ class Resolved:
     targets: tuple[ResolvedTarget, ...] = ()
 
 
-def resolve(rule: Rule, inventory: Inventory, faults: list[InputError]) -> Resolved:
+def resolve(rule: Rule, view: ClusterView, faults: list[InputError]) -> Resolved:
     """The rule with its workloads and targets; what cannot be found is added to `faults`."""
     groups = [
-        _members(reference, inventory, f"{rule.where}, workloads[{index}]", faults)
+        _members(reference, view, f"{rule.where}, workloads[{index}]", faults)
         for index, reference in enumerate(rule.workloads)
     ]
     targets = [
         target
         for where, named in targets_of(rule)
-        for target in _resolved_targets(named, inventory, f"{rule.where}, {where}", faults)
+        for target in _resolved_targets(named, view, f"{rule.where}, {where}", faults)
     ]
     return Resolved(rule, _union(groups), tuple(targets))
 
@@ -161,24 +93,24 @@ def _numbered(option: str, targets: t.Sequence[Target]) -> list[tuple[str, Targe
 
 
 def _resolved_targets(
-    target: Target, inventory: Inventory, where: str, faults: list[InputError]
+    target: Target, view: ClusterView, where: str, faults: list[InputError]
 ) -> list[ResolvedTarget]:
     if isinstance(target, PodSelector):
         for namespace in target.namespaces:
-            WorkloadLookup(inventory.tables, faults).check_namespace(namespace, where)
+            WorkloadLookup(view, faults).check_namespace(namespace, where)
         return [ResolvedTarget(namespace, pods=target.labels) for namespace in target.namespaces]
-    members = _members(target, inventory, where, faults)
+    members = _members(target, view, where, faults)
     return [ResolvedTarget(target.namespace, members)]
 
 
 def _members(
-    reference: WorkloadSelector, inventory: Inventory, where: str, faults: list[InputError]
+    reference: WorkloadSelector, view: ClusterView, where: str, faults: list[InputError]
 ) -> Members:
-    lookup = WorkloadLookup(inventory.tables, faults)
+    lookup = WorkloadLookup(view, faults)
     available = not lookup.unavailable(reference.kind, reference.namespace)
     if available and not lookup.check_namespace(reference.namespace, where):
         return Members(())
-    workloads = (inventory.workloads[ref] for ref in lookup.select(reference, where))
+    workloads = (view.workloads[ref] for ref in lookup.select(reference, where))
     return Members(tuple(workloads), reference.labels)
 
 
@@ -219,7 +151,7 @@ class Selection:
 class GroupSelectorBuilder:
     """Chooses selections in one snapshot. `owned` reads the ownership of a workload."""
 
-    inventory: Inventory
+    view: ClusterView
     owned: Owned
 
     def group(self, resolved: Resolved) -> Selection:
@@ -257,7 +189,7 @@ class GroupSelectorBuilder:
 
     def _of_vms(self, vms: t.Sequence[Workload]) -> tuple[Expression, ...] | None:
         ids = {vm.ref: vmi_id(vm.ref.name) for vm in vms}
-        makes_ids = release(self.inventory.snapshot.platform.kubevirt) >= VMI_ID_SINCE
+        makes_ids = release(self.view.snapshot.platform.kubevirt) >= VMI_ID_SINCE
         if self._on_pods(vms, VMI_ID, lambda m: ids[m.ref], makes_ids):
             return (_in(VMI_ID, ids.values()),)
         if self._own_hostnames(vms) and self._on_pods(vms, VM_HOSTNAME, hostname, True):
@@ -272,20 +204,17 @@ class GroupSelectorBuilder:
         otherwise: bool,
     ) -> bool:
         """Whether each running pod carries the value; `otherwise` where none runs."""
-        carried = [
-            pod.labels.get(key) == value(vm) for vm in vms for pod in self.inventory.pods_of(vm)
-        ]
+        carried = [pod.labels.get(key) == value(vm) for vm in vms for pod in self.view.pods_of(vm)]
         return all(carried) if carried else otherwise
 
     def _own_hostnames(self, vms: t.Sequence[Workload]) -> bool:
         """Whether no other pod or VM of the namespace has, or will have, one of the hostnames."""
         ours = {vm.ref for vm in vms}
-        pods = {pod.uid for vm in vms for pod in self.inventory.pods_of(vm)}
-        names = Counter(map(hostname, vms))
+        pods = {pod.uid for vm in vms for pod in self.view.pods_of(vm)}
         namespaces = {vm.ref.namespace for vm in vms}
         foreign = {
             hostname(vm)
-            for vm in self.inventory.workloads.values()
+            for vm in self.view.workloads.values()
             if vm.ref.kind == VIRTUAL_MACHINE.name
             and vm.ref.namespace in namespaces
             and vm.ref not in ours
@@ -293,10 +222,10 @@ class GroupSelectorBuilder:
         foreign |= {
             pod.labels.get(VM_HOSTNAME, "")
             for namespace in namespaces
-            for pod in self.inventory.pods.get(namespace, ())
+            for pod in self.view.pods_by_namespace.get(namespace, ())
             if pod.uid not in pods
         }
-        return not foreign & set(names)
+        return foreign.isdisjoint(map(hostname, vms))
 
 
 def label_term(label: tuple[str, str]) -> CompiledTerm:

@@ -21,6 +21,7 @@ from ..model.objects import Labels, Ref
 from ..model.rule import Rule, RuleId, WorkloadSelector
 from ..model.snapshot import Snapshot, Workload
 from ..model.write import Write
+from ..view.view import ClusterView
 from .change import (
     WorkloadChange,
     change_of,
@@ -31,7 +32,7 @@ from .change import (
 from .checks import is_refused, of_rule, unchecked, unknown_rules
 from .compile import Compiled, compile_rule
 from .draft import RequestedRules
-from .members import GroupSelectorBuilder, Inventory, resolve
+from .members import GroupSelectorBuilder, resolve
 from .merge import merge
 from .ownership import (
     Ownership,
@@ -51,10 +52,10 @@ class OwnershipIndex:
     unreadable: t.Mapping[Ref, UnreadableAnnotation]
 
     @classmethod
-    def of(cls, inventory: Inventory) -> OwnershipIndex:
+    def of(cls, view: ClusterView) -> OwnershipIndex:
         owned: dict[Ref, Ownership] = {}
         unreadable: dict[Ref, UnreadableAnnotation] = {}
-        for ref, workload in inventory.workloads.items():
+        for ref, workload in view.workloads.items():
             if ref.kind not in RULE_KINDS:
                 continue
             try:
@@ -79,7 +80,7 @@ Listed = dict[RuleId, "tuple[CompiledTerm, ...] | None"]
 def requested_rules(
     request: RulesRequest,
     compiled: t.Sequence[Compiled],
-    inventory: Inventory,
+    view: ClusterView,
     ownerships: OwnershipIndex,
     faults: list[InputError],
     findings: list[Finding],
@@ -88,7 +89,7 @@ def requested_rules(
     prune = (request.namespace, request.rule_set) if request.prune else None
     where = {rule.id: rule.where for rule in reversed(request.rules)}
     requested: dict[Ref, RequestedRules] = {}
-    for ref, workload in sorted(inventory.workloads.items()):
+    for ref, workload in sorted(view.workloads.items()):
         if ref.kind not in RULE_KINDS:
             continue
         members = {x.rule.id: x.terms[ref] for x in compiled if ref in x.terms}
@@ -155,12 +156,12 @@ def _of_copy(
 
 
 def unread_workloads(
-    request: RulesRequest, inventory: Inventory, faults: list[InputError], findings: list[Finding]
+    request: RulesRequest, view: ClusterView, faults: list[InputError], findings: list[Finding]
 ) -> None:
     """A kind that cannot be listed may hide workloads that carry the rules. That is an error if a
     rule is to be removed from all of them, and a warning otherwise."""
     for kind in RULE_KINDS:
-        gap = inventory.gap(KINDS[kind].plural, request.namespace)
+        gap = view.snapshot.why_unreadable(KINDS[kind].plural, request.namespace)
         if gap is None:
             continue
         if request.prune or request.state == "absent":
@@ -267,23 +268,23 @@ def plan_rules(
 ) -> RulesPlan:
     """What the request changes. Raises InvalidInput with every error of the request, and with the
     findings that refuse rules without an error."""
-    inventory = Inventory.of(snapshot)
-    ownerships = OwnershipIndex.of(inventory)
-    faults = [*request.faults, *_option_faults(request, inventory)]
+    view = ClusterView(snapshot)
+    ownerships = OwnershipIndex.of(view)
+    faults = [*request.faults, *_option_faults(request, view)]
     findings: list[Finding] = []
-    compiled = _compile(request, inventory, ownerships, faults, findings)
-    requested = requested_rules(request, compiled, inventory, ownerships, faults, findings)
-    unread_workloads(request, inventory, faults, findings)
+    compiled = _compile(request, view, ownerships, faults, findings)
+    requested = requested_rules(request, compiled, view, ownerships, faults, findings)
+    unread_workloads(request, view, faults, findings)
     if request.state == "absent":
         findings += unknown_rules((rule.id for rule in request.rules), ownerships.rules)
-    changes = _changes(request, requested, inventory, faults)
-    gap = inventory.gap(VMIS, request.namespace)
+    changes = _changes(request, requested, view, faults)
+    gap = view.snapshot.why_unreadable(VMIS, request.namespace)
     if gap is not None and any(change.workload.kind.virtual_machines for change in changes):
         findings.append(unchecked(gap, "Which VMIs run, and with which labels,"))
     for change in changes:
         findings += change.merged.findings
         findings += change.findings
-        findings += of_change(change, inventory, request.workload_rollout)
+        findings += of_change(change, request.workload_rollout)
     changed = tuple(change for change in changes if change.stages)
     stages = _stages(changed)
     if extra_findings is not None:
@@ -307,7 +308,7 @@ def plan_rules(
 def _changes(
     request: RulesRequest,
     requested: t.Mapping[Ref, RequestedRules],
-    inventory: Inventory,
+    view: ClusterView,
     faults: list[InputError],
 ) -> list[WorkloadChange]:
     """The change of each workload; a damaged undo record is a fault."""
@@ -315,14 +316,14 @@ def _changes(
     changes = []
     for ref, rules_of_workload in requested.items():
         try:
-            changes.append(change_of(inventory.workloads[ref], rules_of_workload, inventory))
+            changes.append(change_of(view.workloads[ref], rules_of_workload, view))
         except UnreadableAnnotation as error:
             places = [where[rule] for rule in rules_of_workload.listed if rule in where]
             faults += [InputError(place, str(error)) for place in places or ["prune"]]
     return changes
 
 
-def _option_faults(request: RulesRequest, inventory: Inventory) -> list[InputError]:
+def _option_faults(request: RulesRequest, view: ClusterView) -> list[InputError]:
     faults = []
     for option, value, allowed in (
         ("state", request.state, STATES),
@@ -337,34 +338,36 @@ def _option_faults(request: RulesRequest, inventory: Inventory) -> list[InputErr
             )
         )
     reported = any(fault.where == "namespace" for fault in request.faults)
-    if not reported and _is_missing(request.namespace, inventory):
-        hint = nearest(request.namespace, inventory.namespaces)
+    if not reported and _is_missing(request.namespace, view):
+        hint = nearest(request.namespace, view.namespaces)
         faults.append(InputError("namespace", f"there is no namespace {request.namespace!r}{hint}"))
     return faults
 
 
-def _is_missing(namespace: str, inventory: Inventory) -> bool:
+def _is_missing(namespace: str, view: ClusterView) -> bool:
     """Whether there is no such namespace, as far as namespaces could be read."""
-    return namespace not in inventory.namespaces and inventory.gap("namespaces", "") is None
+    return (
+        namespace not in view.namespaces and view.snapshot.why_unreadable("namespaces", "") is None
+    )
 
 
 def _compile(
     request: RulesRequest,
-    inventory: Inventory,
+    view: ClusterView,
     ownerships: OwnershipIndex,
     faults: list[InputError],
     findings: list[Finding],
 ) -> list[Compiled]:
     """The terms of each rule. Rules that are to be absent have none; their workloads need not exist."""
-    if request.state == "absent" or _is_missing(request.namespace, inventory):
+    if request.state == "absent" or _is_missing(request.namespace, view):
         return []
     for rule in request.broken:
-        resolve(rule, inventory, faults)
-    selectors = GroupSelectorBuilder(inventory, ownerships.ownership)
-    resolved = [resolve(rule, inventory, faults) for rule in request.rules]
-    compiled = [compile_rule(x, selectors, inventory.snapshot.platform) for x in resolved]
+        resolve(rule, view, faults)
+    selectors = GroupSelectorBuilder(view, ownerships.ownership)
+    resolved = [resolve(rule, view, faults) for rule in request.rules]
+    compiled = [compile_rule(x, selectors, view.snapshot.platform) for x in resolved]
     for members, terms in zip(resolved, compiled, strict=True):
-        findings += of_rule(members, terms, inventory)
+        findings += of_rule(members, terms, view)
     return compiled
 
 

@@ -21,7 +21,7 @@ from ..model.objects import Labels, Ref
 from ..model.snapshot import Workload
 from ..model.write import Operation, Write
 from ..view.label_input import is_reserved
-from .members import Inventory
+from ..view.view import ClusterView
 from .ownership import Fingerprint, Ownership
 from .term_slots import FIELDS, TermLocation
 
@@ -93,7 +93,7 @@ class Relabel(t.NamedTuple):
 
 def relabels(
     workload: Workload,
-    inventory: Inventory,
+    view: ClusterView,
     added: t.Sequence[tuple[str, str]],
     removed: t.Sequence[Fingerprint],
 ) -> tuple[tuple[Relabel, Labels], ...]:
@@ -102,10 +102,10 @@ def relabels(
     if not workload.kind.virtual_machines or not (added or marks):
         return ()
     objects: list[tuple[Ref, str, Labels]] = []
-    for vmi in inventory.vmis_of(workload):
+    for vmi in view.vmis_of(workload):
         if not vmi.terminating:
             objects.append((vmi.ref, vmi.uid, vmi.labels))
-    for pod in inventory.pods_of(workload):
+    for pod in view.pods_of(workload):
         if not pod.terminating:
             objects.append((pod.ref, pod.uid, pod.labels))
     return tuple((Relabel(ref, uid, tuple(added), marks), labels) for ref, uid, labels in objects)

@@ -8,7 +8,8 @@ import typing as t
 from collections import defaultdict
 from functools import cached_property
 
-from ..kubevirt.instances import InFlight, in_flight, instances, launcher_pods
+from ..kubevirt.instances import InFlight, in_flight, instances, launcher_pods, pod_workload
+from ..model.kinds import VMI
 from ..model.objects import Labels, Namespace, Node, Pod, Ref
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 from ..scheduler.index import Index
@@ -64,6 +65,33 @@ class ClusterView:
         return launcher_pods(self.snapshot)
 
     @cached_property
+    def plain_pods(self) -> dict[Ref, list[Pod]]:
+        """Workloads to their pods that have not finished and are not of VMIs."""
+        plain: dict[Ref, list[Pod]] = defaultdict(list)
+        for pod in self.snapshot.pods:
+            if not pod.finished and (pod.owner is None or pod.owner.kind != VMI):
+                plain[pod_workload(pod, self.snapshot.controllers)].append(pod)
+        return dict(plain)
+
+    @cached_property
+    def pods_by_namespace(self) -> dict[str, list[Pod]]:
+        """Namespaces to their pods that have not finished."""
+        pods: dict[str, list[Pod]] = defaultdict(list)
+        for pod in self.snapshot.pods:
+            if not pod.finished:
+                pods[pod.namespace].append(pod)
+        return dict(pods)
+
+    @cached_property
+    def vmis_by_owner(self) -> dict[str, list[Vmi]]:
+        """Uids of workloads to their VMIs that have not finished."""
+        vmis: dict[str, list[Vmi]] = defaultdict(list)
+        for vmi in self.snapshot.vmis:
+            if vmi.owner is not None and not vmi.finished:
+                vmis[vmi.owner.uid].append(vmi)
+        return dict(vmis)
+
+    @cached_property
     def instances(self) -> tuple[Instance, ...]:
         """The running and the waiting instances (see `kubevirt/instances`)."""
         return instances(self.snapshot)
@@ -86,6 +114,17 @@ class ClusterView:
     def in_flight(self) -> InFlight:
         """Pods that are leaving, and instances that are migrating."""
         return in_flight(self.snapshot)
+
+    def vmis_of(self, workload: Workload) -> t.Sequence[Vmi]:
+        """The VMIs of a workload that have not finished."""
+        return self.vmis_by_owner.get(workload.uid, ())
+
+    def pods_of(self, workload: Workload) -> t.Sequence[Pod]:
+        """The pods of a workload that have not finished, migration targets too."""
+        if not workload.kind.virtual_machines:
+            return self.plain_pods.get(workload.ref, ())
+        launchers = self.launcher_pods
+        return [pod for vmi in self.vmis_of(workload) for pod in launchers.get(vmi.uid, ())]
 
     def instances_of(self, workload: Ref) -> t.Sequence[Instance]:
         return self.instances_by_workload.get(workload, ())

@@ -28,12 +28,12 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.movable_in
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules import change as effect
 from ansible_collections.virt.placement.plugins.module_utils.rules.draft import RequestedRules
-from ansible_collections.virt.placement.plugins.module_utils.rules.members import Inventory
 from ansible_collections.virt.placement.plugins.module_utils.rules.merge import merge
 from ansible_collections.virt.placement.plugins.module_utils.rules.term_slots import (
     CompiledTerm,
     TermLocation,
 )
+from ansible_collections.virt.placement.plugins.module_utils.view.view import ClusterView
 from tests.unit.compliance.cluster import ZONE, Cluster, apart, expression, selector, spread
 
 JSON = t.Any
@@ -121,7 +121,7 @@ def before_the_write(cluster: Cluster, ref: Ref, term: tuple[TermLocation, JSON]
     workload = workload_from_manifest(ref.kind, cluster.workloads[ref])
     compiled = (CompiledTerm(*term),)
     merged = merge(workload, RequestedRules({RuleId(ref.namespace, "default", "new"): compiled}))
-    return effect.takes_effect(workload, merged, Inventory.of(cluster.snapshot()))
+    return effect.takes_effect(workload, merged, ClusterView(cluster.snapshot()))
 
 
 def judged(cluster: Cluster) -> str:

@@ -17,10 +17,10 @@ from ansible_collections.virt.placement.plugins.module_utils.model.snapshot impo
 from ansible_collections.virt.placement.plugins.module_utils.rules.compile import compile_rule
 from ansible_collections.virt.placement.plugins.module_utils.rules.members import (
     GroupSelectorBuilder,
-    Inventory,
     resolve,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rules.ownership import read_ownership
+from ansible_collections.virt.placement.plugins.module_utils.view.view import ClusterView
 
 from .builders import deployment, plan, request, running, snapshot, vm, vmirs
 
@@ -400,7 +400,7 @@ def test_rule_type_without_a_branch_in_terms_for_is_an_error() -> None:
     seen = snapshot(vm("db"))
     (rule,) = request({"name": "r", "workloads": [{"name": "db"}], "spread": "zone"}).rules
     unknown = replace(rule, rule_type=t.cast(t.Any, "unknown"))
-    inventory = Inventory.of(seen)
-    selectors = GroupSelectorBuilder(inventory, read_ownership)
+    view = ClusterView(seen)
+    selectors = GroupSelectorBuilder(view, read_ownership)
     with pytest.raises(AssertionError, match="add it to terms_for"):
-        compile_rule(resolve(unknown, inventory, []), selectors, seen.platform)
+        compile_rule(resolve(unknown, view, []), selectors, seen.platform)
