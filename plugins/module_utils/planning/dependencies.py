@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import typing as t
 from collections import defaultdict
+from dataclasses import dataclass
 from functools import cached_property
 
 from ..model.objects import Namespace, Pod
@@ -23,6 +24,18 @@ Uid = str
 Uids = frozenset[str]
 
 _NONE: Uids = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredApart:
+    """Required anti-affinity terms over one topology key: those that a pod owns, and those that select it."""
+
+    owned: frozenset[ExistingTerms]
+    selecting: frozenset[ExistingTerms]
+
+    def excludes(self, other: RequiredApart) -> bool:
+        """Whether the two pods may not share a topology domain."""
+        return bool(self.owned & other.selecting or other.owned & self.selecting)
 
 
 class Dependencies:
@@ -88,6 +101,16 @@ class Dependencies:
         selected = (_selected(pod, owned) for owned in _owned(pod) if owned.weight <= 0)
         selecting = (_owners(pod, terms) for terms in self._selecting(pod) if terms.weight <= 0)
         return (self._named(selected) | self._named(selecting)) - {uid}
+
+    def required_apart(self, uid: Uid, key: str) -> RequiredApart:
+        """The required anti-affinity terms over a topology key that are about the pod."""
+        pod = self._candidate_of(uid)
+        self._matching.update_selected_by(pod)
+        selecting = (x for match in pod.selected_by for x in match.anti_affinity)
+        return RequiredApart(
+            frozenset(x for x in _owned(pod) if not x.weight and x.key == key),
+            frozenset(x for x in selecting if x.key == key),
+        )
 
     def related(self, uid: Uid) -> Uids:
         """The instances that a move of the pod may affect, or whose move may affect the pod."""

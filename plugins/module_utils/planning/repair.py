@@ -242,16 +242,19 @@ class RepairPlanner:
         pairs = [
             (a, b)
             for a, b in itertools.combinations(sorted(set(group) - must), 2)
-            if b in self.dependencies.anti_affinity_peers(a) and self._share(a, b, failures[a])
+            if self._must_part(a, b, failures[a])
         ]
         return len(must) + _vertex_cover_size(pairs)
 
-    def _share(self, a: Uid, b: Uid, failures: t.Iterable[FilterStatus]) -> bool:
-        """Both are in one domain of a key that the first may not share."""
+    def _must_part(self, a: Uid, b: Uid, failures: t.Iterable[FilterStatus]) -> bool:
+        """Both are in one domain of a key over which a required term keeps them apart."""
         keys = {x.topology_key for f in failures for x in f.reasons if x.kind in _PAIRWISE}
-        table = self.simulation.table
+        table, apart = self.simulation.table, self.dependencies.required_apart
         here, there = (table.labels[table.numbers[self.simulation.node_of[uid]]] for uid in (a, b))
-        return any(key in here and here[key] == there.get(key) for key in keys)
+        return any(
+            key in here and here[key] == there.get(key) and apart(a, key).excludes(apart(b, key))
+            for key in keys
+        )
 
     def _revert(self, chosen: list[PlannedMove]) -> None:
         for move in reversed(chosen):

@@ -37,6 +37,7 @@ from tests.unit.compliance.cluster import (
     apart,
     expression,
     node_affinity,
+    selector,
     spread,
 )
 from tests.unit.compliance.judged import judge, of, rule
@@ -187,6 +188,21 @@ def test_blocked_move_names_the_group_and_its_domains() -> None:
             "cannot be satisfied: 3 instances (db0, db1, db2) with anti-affinity need 3 values of zone,"
             " only 2 available: a, b"
         )
+
+
+def test_one_move_repairs_a_vm_that_keeps_apart_from_vms_with_a_preference_among_themselves() -> (
+    None
+):
+    cluster = Cluster("abbb")
+    term = {"labelSelector": selector(tier="db"), "topologyKey": HOST}
+    soft = {"affinity": {"podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": term}]}}}
+    cluster.run("db0", "n4", soft, tier="db")
+    cluster.run("web", "n3", anti_affinity(apart(ZONE, tier="db")), tier="web")
+    cluster.run("db1", "n3", soft, tier="db")
+
+    (move,) = plan_of(cluster).moves
+
+    assert (move.instance.name, move.targets) == ("web", ("n1",))
 
 
 def test_reason_names_a_label_key_as_the_task_does() -> None:
