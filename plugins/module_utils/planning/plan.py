@@ -383,19 +383,24 @@ class _Planner:
         return text
 
     def _proof(self, uid: Uid) -> str:
-        """Why the group of an instance has too few topology domains; empty if that is unknown."""
+        """Why the group of an instance has too few topology domains; empty if that is unknown. Only where the same
+        terms are about all of them no two can share a domain, and no other instance prevents a domain."""
         arrangement = arrange(self.simulation, [uid])
         if arrangement is None or not arrangement.assignment.unplaced:
             return ""
-        names = sorted(self._name(x) for x in arrangement.assignment.crowd)
+        crowd, key = arrangement.assignment.crowd, arrangement.key
+        apart = self.dependencies.required_apart(uid, key)
+        alike = all(self.dependencies.required_apart(x, key) == apart for x in crowd)
+        if not (alike and apart.excludes(apart)):
+            return ""
+        names = sorted(map(self._name, crowd))
         domains = sorted(arrangement.assignment.room)
         room = (
             f"only {len(domains)} available: {', '.join(domains)}" if domains else "none available"
         )
-        key = self.request.topology.name_of(arrangement.key)
         return (
             f"cannot be satisfied: {len(names)} instances ({', '.join(names)}) with anti-affinity need"
-            f" {len(names)} values of {key}, {room}"
+            f" {len(names)} values of {self.request.topology.name_of(key)}, {room}"
         )
 
     def _name(self, uid: Uid) -> str:

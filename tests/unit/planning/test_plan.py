@@ -190,6 +190,23 @@ def test_blocked_move_names_the_group_and_its_domains() -> None:
         )
 
 
+def test_vms_that_may_share_a_zone_are_not_counted_as_needing_one_each() -> None:
+    """`web` keeps apart from db0 and db1, which both have to stay. The two could be together."""
+    cluster = Cluster("ab")
+    cluster.run("web", "n1", anti_affinity(apart(ZONE, tier="db")), tier="web")
+    for name, node in (("db0", "n1"), ("db1", "n2")):
+        cluster.run(name, node, tier="db")
+    snapshot = cluster.snapshot()
+    kept = {vmi.uid: "do-not-move" for vmi in snapshot.vmis if vmi.ref.name != "web"}
+
+    plan = planned(snapshot, PlanRequest(SHOP, kept=kept))
+
+    assert not plan.moves
+    (reason,) = {x.reason for x in plan.skipped if x.instance.name == "web"}
+    assert "cannot be satisfied" not in reason
+    assert "0/2 nodes are available" in reason
+
+
 def test_one_move_repairs_a_vm_that_keeps_apart_from_vms_with_a_preference_among_themselves() -> (
     None
 ):
