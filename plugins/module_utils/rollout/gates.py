@@ -63,6 +63,17 @@ def why_defer(
     return OPEN
 
 
+def until_stopped(
+    options: RolloutOptions, moves: t.Sequence[Move], wall_clock: datetime.datetime
+) -> tuple[t.Sequence[Move], str]:
+    """Those of the planned moves that a new run begins, and why it begins no other one."""
+    for number in range(len(moves)):
+        gate = why_defer(options, RunJournal("", "", moved=number), "", 0.0, wall_clock)
+        if gate.final:
+            return moves[:number], gate.reason
+    return moves, ""
+
+
 def after_end(options: RolloutOptions, journal: RunJournal, now: float) -> RunJournal:
     """The journal once a move has ended: the last canary sets the barrier."""
     if options.canary and journal.ended == options.canary:

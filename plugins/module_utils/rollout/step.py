@@ -9,7 +9,9 @@ the Lease, so the next step, of this run or of another one, continues after a st
 from __future__ import annotations
 
 import contextlib
+import datetime
 import typing as t
+from dataclasses import replace
 
 from ..api.client import ApiClient
 from ..api.errors import TRANSIENT_ERRORS, ApiError
@@ -27,6 +29,7 @@ from ..model.plan import Plan, skipped_as_json
 from ..model.snapshot import Snapshot
 from . import handover, report
 from . import journal as journals
+from .gates import until_stopped
 from .journal import RunJournal
 from .move import MoveRecord
 from .options import RolloutOptions, namespaces_of, wanted
@@ -122,14 +125,18 @@ class RolloutStep:
             self.refuse(view, plan)
             self._require_rights(reading, (), view, plan)
         plan = self.planned(view, plan)
+        wall_clock = datetime.datetime.now(datetime.timezone.utc)
+        moves, stop_reason = until_stopped(self.options, plan.moves, wall_clock)
+        left = plan.moves[len(moves) :]
         if not self.options.require_rights:  # otherwise the moves are planned later
             self._report_plan(view, plan)
             nodes = report.NodeDescriptions.of(view.snapshot, self.options.zone_key)
-            self.report.lines += report.planned_lines(plan.moves, nodes)
-        result = self.result(finished=True)
-        result.moves = [report.planned_move(move) for move in plan.moves]
-        result.skipped = [skipped_as_json(instance) for instance in plan.skipped]
-        result.changed = bool(plan.moves)
+            self.report.lines += report.planned_lines(moves, nodes)
+            self.report.lines += [report.stopped(stop_reason, left)] if stop_reason else []
+        result = self.result(finished=True, plan=replace(plan, moves=left))
+        result.moves = [report.planned_move(move) for move in moves]
+        result.stop_reason = stop_reason
+        result.changed = bool(moves)
         self.finish_check(view, plan, result)
         return result
 

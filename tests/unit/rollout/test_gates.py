@@ -12,10 +12,11 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
-from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method
+from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Move
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
 from ansible_collections.virt.placement.plugins.module_utils.rollout.gates import (
     after_end,
+    until_stopped,
     why_defer,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.journal import RunJournal
@@ -78,6 +79,27 @@ def test_max_moves_counts_what_has_begun() -> None:
     assert not why_defer(asked, replace(JOURNAL, moved=1), "a", 0, NOON)
     held = why_defer(asked, replace(JOURNAL, moved=1, records=(record("a"),)), "a", 0, NOON)
     assert (held.reason, held.final) == ("max_moves (2) is reached", True)
+
+
+@pytest.mark.parametrize(
+    ("options", "begun", "reason"),
+    [
+        ({"max_moves": 2}, ["a", "b"], "max_moves (2) is reached"),
+        ({"max_moves": 3, "canary": 1, "soak": 30}, ["a", "b", "c"], ""),
+        (
+            {"window": {"start": "22:00", "end": "04:00"}},
+            [],
+            "outside of the window from 22:00 to 04:00 UTC",
+        ),
+    ],
+)
+def test_planned_moves_end_where_no_move_begins_any_more(
+    options: dict[str, t.Any], begun: list[str], reason: str
+) -> None:
+    ref = Ref("VirtualMachineInstance", "shop", "vm")
+    moves = [Move(ref, uid, ref, Method.MIGRATE, "w1", (), "") for uid in "abc"]
+    begin, why = until_stopped(parameters(**options), moves, NOON)
+    assert ([move.uid for move in begin], why) == (begun, reason)
 
 
 def test_the_canary_moves_alone_and_then_soaks() -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import sys
 import threading
@@ -116,6 +117,20 @@ def test_check_mode_plans_and_writes_nothing(cluster: TraceServer) -> None:
     assert [move["method"] for move in result.moves] == ["migrate"]
     reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     assert {path for _method, path, _body in cluster.writes} == {reviews}
+
+
+def test_check_mode_defers_what_a_rollout_would_not_begin_now(cluster: TraceServer) -> None:
+    now = datetime.datetime.now(datetime.timezone.utc)
+    start, end = ((now + datetime.timedelta(hours=hours)).strftime("%H:%M") for hours in (2, 3))
+    window = {"start": start, "end": end}
+
+    planned, made = step(cluster, check=True, window=window), step(cluster, window=window)
+
+    for result in (planned, made):
+        assert (result.failure, result.changed, result.moves) == ("", False, [])
+        assert [move["method"] for move in result.deferred] == ["migrate"]
+        assert result.stop_reason == f"outside of the window from {start} to {end} UTC"
+        assert result.progress[-1].startswith(f"stopped: {result.stop_reason}; not started: ")
 
 
 def test_step_that_no_process_listens_to_leaves_its_move_to_the_next_run(
