@@ -8,6 +8,7 @@ Counters, names and times only: what must survive a crash is in the journal.
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 from dataclasses import dataclass, field, replace
 
@@ -150,6 +151,8 @@ class StepReport:
         return dropped
 
 
+_SECONDS = re.compile(r"\d+ s\b")
+
 AnyState = t.TypeVar("AnyState", bound="RolloutState")
 
 
@@ -193,10 +196,10 @@ class RolloutState:
         return dataclasses.asdict(self)
 
     def waits(self, reason: str, report_of_step: StepReport) -> None:
-        """A reason for waiting is reported once, until another takes its place."""
-        if reason and reason != self.waiting:
+        """A reason for waiting is reported once, until another takes its place, and not as its seconds pass."""
+        if reason and _SECONDS.sub("", reason) != _SECONDS.sub("", self.waiting):
             report_of_step.lines.append(reason)
-        self.waiting = reason or self.waiting
+            self.waiting = reason
 
     @property
     def held(self) -> HeldLease | None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from ansible_collections.virt.placement.plugins.module_utils.rollout.state import (
     MoveCount,
+    RolloutState,
     StepReport,
 )
 
@@ -26,3 +27,15 @@ def test_lines_about_moves_that_the_journal_lacks_are_reverted() -> None:
     assert report.moves == [{"uid": "a"}]
     assert report.count == MoveCount(3)
     assert report.revert(report.saved) == []
+
+
+def test_reason_for_waiting_is_reported_once_and_not_as_its_seconds_pass() -> None:
+    state, report = RolloutState(), StepReport()
+    for reason in (
+        "soaking after a, 9 s left",
+        "soaking after a, 8 s left",
+        "",
+        "soaking after b, 8 s left",
+    ):
+        state.waits(reason, report)
+    assert report.lines == ["soaking after a, 9 s left", "soaking after b, 8 s left"]
