@@ -42,7 +42,8 @@ options:
         would meet it. Each of them moves at most once.
       - V(not_enforced) moves what V(violated) moves, and also instances that are placed correctly but still run with
         previous constraints, because the rules changed after their pods were scheduled.
-      - V(all) moves every instance once. A rollout with this scope that was killed continues where it stopped.
+      - V(all) moves every instance once. A rollout with this scope that was killed, or ended by O(run_timeout),
+        continues where it stopped.
     type: str
     choices: [violated, preference_not_met, not_enforced, all]
     default: violated

@@ -185,6 +185,8 @@ class RolloutStep:
         keeper, journal = taken
         with keeper.renewed_in_background():
             self._outdate_pending_deletes(keeper.held, journal)
+            if journal.done:  # by the run that is continued
+                plan = view.plan(self.options, journal)
             self._report_plan(view, plan, f"run {journal.run}")
             return self._reconcile(keeper, journal, view)
 
@@ -447,8 +449,7 @@ class RolloutStep:
         journal = reconciler.journal
         plan = view.plan(self.options, journal)
         undone = self.undone(journal.records, plan, waiting)
-        text = journals.write(journal) if journal.records else ""
-        kept = handover.release(self.api, reconciler.keeper.held, text)
+        kept = handover.release(self.api, reconciler.keeper.held, journals.write(journal))
         result = self.result(finished=True, plan=plan)
         result.failure = (
             f"not done within {self.options.run_timeout} s (run_timeout). {undone}{kept}"

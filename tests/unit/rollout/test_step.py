@@ -133,6 +133,23 @@ def test_check_mode_defers_what_a_rollout_would_not_begin_now(cluster: TraceServ
         assert result.progress[-1].startswith(f"stopped: {result.stop_reason}; not started: ")
 
 
+def test_scope_all_continues_after_run_timeout_though_no_move_was_in_flight(
+    cluster: TraceServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "SLOW_POLL", 0.2)
+    options: dict[str, t.Any] = {"scope": "all", "canary": 1, "soak": 600, "run_timeout": 3}
+
+    first = step(cluster, **options)
+    while not first.finished:
+        first = step(cluster, first.state, **options)
+    second = step(cluster, listening=lambda: False, **options)
+
+    assert first.failure.startswith("not done within 3 s (run_timeout)")
+    assert second.progress[0].startswith("continuing run r")
+    assert second.progress[1].endswith("3 moves planned")
+    assert second.progress[2].startswith("[1/3] migrating")
+
+
 def test_step_that_no_process_listens_to_leaves_its_move_to_the_next_run(
     cluster: TraceServer,
 ) -> None:
