@@ -284,6 +284,26 @@ def test_instance_that_is_skipped_for_violation_keeps_that_reason_in_scope_all()
     assert "nodeSelectorTerms[1]" in skipped.reason
 
 
+def test_instance_that_moves_once_another_one_has_made_room_is_not_skipped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`db` needs zone a, where `cache` takes the only room. In a large group only scope all moves `cache`."""
+    monkeypatch.setattr(repair, "SMALL", 1)
+    cluster = Cluster("abb")
+    cluster.nodes["n1"]["status"]["allocatable"]["cpu"] = "1"
+    cluster.run(
+        "db", "n2", node_affinity({"matchExpressions": [expression(ZONE, "In", "a")]}), tier="db"
+    )
+    term = {"labelSelector": selector(tier="db"), "topologyKey": HOST}
+    soft = {"affinity": {"podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": term}]}}}
+    cluster.run("cache", "n1", soft, tier="cache")
+
+    plan = plan_of(cluster, scope="all")
+
+    assert [move.instance.name for move in plan.moves] == ["cache", "db"]
+    assert plan.skipped == ()
+
+
 def preferring_b(node: str) -> Cluster:
     """`cache` prefers zone b."""
     cluster = Cluster("aabb")
