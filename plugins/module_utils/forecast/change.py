@@ -130,10 +130,12 @@ def _pending(
     before: Snapshot, after: Snapshot, replaced: Replaced, concerned: t.Collection[Ref]
 ) -> tuple[PendingPod, ...]:
     """The pods of `after` that need a node. A pod that waited before is required only where its
-    workload is among those `concerned`, and left out otherwise if it has scheduling gates."""
+    workload is among those `concerned` and no rollout replaces it, and left out otherwise if it has
+    scheduling gates."""
     view = ClusterView(after)
     running = {pod_key(pod) for pod in after.pods if pod.node_name and not pod.terminating}
     waited = {pod_key(pod) for pod in before.pods if not pod.node_name}
+    superseded = {pod_key(old) for old, _reason in replaced.values() if old is not None}
     pending_pods = []
     for pod in after.pods:
         if pod.node_name or pod.finished or pod.terminating:
@@ -148,12 +150,15 @@ def _pending(
                 old, reason = source, "migrate"
         else:
             workload = pod_workload(pod, after.controllers)
-        if old is not None and reason == "surge" and workload is not None:
+        if old is not None and not old.node_name:
+            reason = "start"
+        elif old is not None and reason == "surge" and workload is not None:
             reason = "recreate"
             if pod_key(old) in running:
                 room = view.workloads[workload].rollout_room
                 reason = "surge" if room.unavailable == 0 else "replace"
-        required = pod_key(pod) not in waited or workload in concerned
+        concerns = workload in concerned and pod_key(pod) not in superseded
+        required = concerns or pod_key(pod) not in waited
         if required or not pod.gated:
             pending_pods.append(PendingPod(pod, old, reason, required, workload, vmi))
     return tuple(pending_pods)
@@ -161,8 +166,9 @@ def _pending(
 
 class _WrittenTemplates:
     """What new templates make of the instances: running ones stay as they are, waiting ones are created
-    anew, halted members are to be placed, and self-rolling workloads begin to roll. A self-rolling
-    workload without a new template stays as it is: its pods come from that template already."""
+    anew, halted members are to be placed, and self-rolling workloads begin to roll: their waiting pods, too,
+    stay until new ones have a node. A self-rolling workload without a new template stays as it is: its pods
+    come from that template already."""
 
     def __init__(self, before: Snapshot, after: Snapshot, members: t.Collection[Ref]) -> None:
         self.replaced: Replaced = {}
@@ -206,11 +212,11 @@ class _WrittenTemplates:
             old = instance.pod
             if old is None:
                 continue
-            if not old.node_name:
+            if rolling:
+                self._roll(old, workload)
+            elif not old.node_name:
                 created = self._evictions.recreated(old, workload, old.name)
                 self._put_in_place(old, replace(created, uid=old.uid))
-            elif rolling:
-                self._roll(old, workload)
 
     def _roll(self, pod: Pod, workload: Workload) -> None:
         created = self._next_revision(pod, workload)

@@ -30,7 +30,7 @@ from ..scheduler.pod_topology_spread import SpreadCount
 from ..scheduler.selector_index import SelectorCount
 
 Reason = t.Literal["start", "recreate", "migrate", "surge", "replace"]
-"""Why a pod needs a node. start: there was no pod before it. recreate: the pod that it replaces ends
+"""Why a pod needs a node. start: no pod with a node was before it. recreate: the pod that it replaces ends
 first. migrate: the target of a live migration, whose source leaves once the target has a node. surge: a
 rollout adds it and ends the replaced pod after it. replace: a rollout ends the replaced pod just before."""
 
@@ -66,6 +66,12 @@ class PendingPod:
     def follows(self) -> str | None:
         """Key of the pod that has to end before this one is created."""
         return pod_key(self.replaces) if self.replaces and self.reason == "recreate" else None
+
+    @property
+    def in_rollout(self) -> bool:
+        """Whether a workload rollout replaces a pod by this one: a running pod, or one that waits."""
+        waits = self.reason == "start" and self.replaces is not None
+        return waits or self.reason in ROLLOUT
 
     @property
     def instance(self) -> Ref:

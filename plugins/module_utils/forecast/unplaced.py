@@ -22,7 +22,7 @@ from ..view.view import ClusterView
 from .change import ChangedCluster
 from .eviction import Evictions
 from .result import NAMED, NotMigratableInstance, UnschedulableInstance
-from .simulation import ROLLOUT, PendingPod, PlacementSimulation
+from .simulation import PendingPod, PlacementSimulation
 
 
 def pending_now(snapshot: Snapshot, topology: Topology) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ class Unplaced:
             pending = self._simulation.pending[number]
             if not pending.required:
                 continue
-            if pending.reason in ROLLOUT and pending.workload is not None:
+            if pending.in_rollout and pending.workload is not None:
                 in_flight[pending.workload] -= 1
                 if in_flight[pending.workload] < 0:
                     continue

@@ -1,0 +1,92 @@
+# Copyright (c) 2026, virt.placement contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What forecasts say of a Deployment's own rollout: by its strategy, and beside pods that wait."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
+from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
+from tests.unit.compliance.cluster import affinity, node_affinity, selector
+from tests.unit.compliance.cluster import expression as expr
+from tests.unit.planning.scenes import (
+    HOST,
+    ZONE,
+    Cluster,
+    cluster,
+    deployment,
+    pinned,
+    template_write,
+    written,
+)
+
+JSON = t.Any
+BIG: JSON = {
+    "containers": [{"name": "c", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}]
+}
+
+
+def strategy(made: Cluster, ref: Ref, surge: int, unavailable: int) -> None:
+    rolling = {"maxSurge": surge, "maxUnavailable": unavailable}
+    made.workloads[ref]["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling}
+
+
+def waiting(made: Cluster, name: str) -> None:
+    """One more pod of a Deployment, which has no node."""
+    (ref,) = [ref for ref in made.workloads if ref.name == name]
+    made.start(ref, "")
+    made.workloads[ref]["spec"]["replicas"] += 1
+
+
+def of_zone(*zones: str) -> JSON:
+    return node_affinity({"matchExpressions": [expr(ZONE, "In", *zones)]})
+
+
+def sizes(made: Cluster, **cpu: str) -> None:
+    for name, amount in cpu.items():
+        made.nodes[name]["status"]["allocatable"]["cpu"] = amount
+
+
+def test_waiting_pod_is_of_the_new_revision_too() -> None:
+    """Both new pods have to share a node, and either node has room for one."""
+    made = cluster("ab")
+    sizes(made, n1="3", n2="3")
+    web = deployment(made, "web", ["n1"], {**BIG, **of_zone("a")})
+    waiting(made, "web")
+    term = {
+        "labelSelector": selector(app="web"),
+        "topologyKey": HOST,
+        "matchLabelKeys": ["pod-template-hash"],
+    }
+
+    found = written(made, template_write(web, "affinity", affinity(term)["affinity"]))
+
+    assert found.answer is ForecastResult.IMPOSSIBLE
+
+
+def test_waiting_pod_of_the_old_revision_may_take_the_node_that_becomes_free() -> None:
+    made = cluster("a")
+    sizes(made, n1="2")
+    web = deployment(made, "web", [], BIG)
+    waiting(made, "web")
+    strategy(made, web, surge=1, unavailable=0)
+    ends = made.bare_pod("ends", "n1", {"containers": BIG["containers"]})
+    ends["metadata"]["deletionTimestamp"] = "2026-05-01T08:00:00Z"
+
+    found = written(made, pinned(web, "a", "b"))
+
+    assert found.answer is ForecastResult.POSSIBLE
+    assert [(x.instance.name, x.certain) for x in found.pending] == [("web-0-next", False)]
+
+
+def test_rollout_counts_the_pods_that_it_has_at_a_time() -> None:
+    """Without a surge the waiting pod ends first. Only the pod after it is created."""
+    made = cluster("ab")
+    web = deployment(made, "web", ["n1", "n2"], {})
+    waiting(made, "web")
+    strategy(made, web, surge=0, unavailable=1)
+
+    found = written(made, pinned(web, "z"))
+
+    assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 1)
