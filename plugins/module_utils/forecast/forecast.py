@@ -248,7 +248,9 @@ class _Forecaster:
         ]
         return SearchOptions(
             complete=not affine and all(room.unavailable == 0 for room in rooms),
-            one_at_a_time=all(room.unavailable <= 1 for room in rooms),
+            one_at_a_time=all(
+                room.unavailable == 0 or (room.surge, room.unavailable) == (0, 1) for room in rooms
+            ),
         )
 
     def _qualify(

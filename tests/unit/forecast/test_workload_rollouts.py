@@ -8,7 +8,7 @@ import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
-from tests.unit.compliance.cluster import affinity, node_affinity, selector
+from tests.unit.compliance.cluster import affinity, node_affinity, selector, spread
 from tests.unit.compliance.cluster import expression as expr
 from tests.unit.planning.scenes import (
     HOST,
@@ -90,3 +90,17 @@ def test_rollout_counts_the_pods_that_it_has_at_a_time() -> None:
     found = written(made, pinned(web, "z"))
 
     assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 1)
+
+
+def test_rollout_with_surge_and_unavailable_pods_may_place_new_pods_beside_all_old_ones() -> None:
+    """The old pods in zone b let two new ones into zone a. If they end before, it is one."""
+    made = cluster("bba")
+    sizes(made, n1="2", n2="2")
+    web = deployment(made, "web", ["n1", "n2"], BIG)
+    strategy(made, web, surge=2, unavailable=1)
+    made.nodes["n1"]["spec"]["unschedulable"] = made.nodes["n2"]["spec"]["unschedulable"] = True
+
+    field = "topologySpreadConstraints"
+    found = written(made, template_write(web, field, spread(app="web")[field]))
+
+    assert found.answer is not ForecastResult.IMPOSSIBLE
