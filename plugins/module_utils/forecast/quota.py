@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which pods of a forecast would a ResourceQuota refuse?
 
-An instance that is recreated gives its share back first, the target of a live migration is a second
-pod beside its source. Migrations of a namespace can be made one after the other, so each is counted
+An instance that is recreated gives its share back first. The target of a live migration is a second
+pod beside its source, and so is a pod that a rollout adds by its surge. Migrations of a namespace can
+be made one after the other, and a rollout ends an old pod before it adds another, so each is counted
 alone.
 """
 
@@ -164,10 +165,14 @@ class _Refusals:
                     yield from self._migration(move.instance, move.workload, pod, move.source)
 
     def creations(self) -> t.Iterator[UnschedulableInstance]:
-        """Instances that come beside those that stay, one after the other."""
+        """Instances that come beside those that stay, one after the other, and pods of rollouts."""
         used: Used = defaultdict(Counter, {key: Counter(x) for key, x in self._used.items()})
+        surging = []
         for pending in self._pending:
             if pending.reason in ("migrate", "replace") or pending.pod.uid in self._existing:
+                continue
+            if pending.in_rollout:
+                surging.append(pending)
                 continue
             reason, certain = self._quotas.refusal(pending.pod, used)
             if certain:
@@ -176,6 +181,12 @@ class _Refusals:
             self._quotas.add(pending.pod, used)
             if reason:
                 self.unknown[pending.instance] = reason
+        for pending in surging:
+            reason, certain = self._quotas.refusal(pending.pod, self._used)
+            if certain:
+                yield UnschedulableInstance(pending.instance, pending.workload, reason, False)
+            elif later := self._quotas.refusal(pending.pod, used)[0]:
+                self.unknown[pending.instance] = reason or f"beside other new pods, {later}"
 
     def _migration(
         self, instance: Ref, workload: Ref | None, pod: Pod, node: str

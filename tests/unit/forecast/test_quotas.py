@@ -17,7 +17,17 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.result imp
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Pod, Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Move
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Quota, Snapshot
-from tests.unit.planning.scenes import HOST, Cluster, cluster, configure, deployment, lost, machine
+from tests.unit.planning.scenes import (
+    HOST,
+    Cluster,
+    cluster,
+    configure,
+    deployment,
+    lost,
+    machine,
+    pinned,
+    written,
+)
 
 
 def answers(made: Cluster, event: NodeEvent = "drain") -> tuple[str, str, str]:
@@ -111,6 +121,28 @@ def test_forecast_is_unknown_where_a_quota_counts_what_is_not_known(
 
     assert both == [answer, answer]
     assert "ResourceQuota shop/small may refuse its pod: limits.memory of the next pod" in reason
+
+
+@pytest.mark.parametrize(("pods", "answer"), [(3, "impossible"), (4, "guaranteed")])
+def test_rollout_needs_room_for_its_surge_and_not_for_all_new_pods(pods: int, answer: str) -> None:
+    made = limited(cluster("abc"), used=3, pods=pods)
+    web = deployment(made, "web", ["n1", "n2", "n3"], {})
+
+    assert written(made, pinned(web, "a", "b")).answer.value == answer
+
+
+def test_rollout_beside_a_new_vm_is_unknown_where_a_quota_has_room_for_one_of_them() -> None:
+    """The rollout has room if it ends first."""
+    made = limited(cluster("ab"), used=1, pods=2)
+    web = deployment(made, "web", ["n1"], {})
+    halted = machine(made, "db", "")
+
+    found = written(made, pinned(web, "a"), pinned(halted, "b"))
+
+    assert found.answer.value == "unknown"
+    assert found.reasons[-1] == (
+        "Pod shop/web-0-next: beside other new pods, ResourceQuota shop/small allows 2 pods, and 3 are needed"
+    )
 
 
 def test_quota_of_another_namespace_is_not_counted() -> None:
