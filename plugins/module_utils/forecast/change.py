@@ -18,8 +18,8 @@ from ..kubevirt.instances import (
     bound_launcher,
     instances,
     launcher_pods,
-    needs_fencing,
     pod_workload,
+    replaced_once_gone,
     settled,
     vmi_workload,
 )
@@ -92,7 +92,8 @@ def what_if(
     too, halted VMs are to be placed, and instances that wait are created anew from what is declared.
     A drain cordons the nodes; what runs there migrates or is recreated. With a failure the nodes stay,
     unreachable, and pods stay bound to them, terminating: they still count for anti-affinity. The
-    pods of VMs do not: they are gone once the node is fenced, and only then is a VM started again.
+    pods of VMs and StatefulSets do not: they are gone once the node is fenced, and only then is there
+    another.
     Raises KeyError for a node or workload that is not there, ValueError for a write that does not fit
     its object. Migrations that have found their nodes are taken to be over.
     """
@@ -384,11 +385,11 @@ class _LostNodes:
             self._replace_vmi(evicted)
             if (
                 self._event == "failure"
-                and needs_fencing(pod)
+                and evicted.instance.vmi is not None
                 and evicted.outcome is DrainOutcome.RECREATED
             ):
                 self.fenced.append(evicted.instance.ref)
-            if self._event == "failure" and not needs_fencing(pod):
+            if self._event == "failure" and not replaced_once_gone(pod):
                 left = (replace(pod, terminating=True, ready=False),)
         if evicted.outcome is DrainOutcome.GONE:
             self.not_recreated.append(evicted)

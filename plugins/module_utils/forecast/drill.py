@@ -12,7 +12,7 @@ import contextlib
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ..kubevirt.instances import bound_launcher, ends_if_fenced, needs_fencing, settled
+from ..kubevirt.instances import bound_launcher, ends_if_fenced, replaced_once_gone, settled
 from ..model.gc import collector_paused
 from ..model.objects import Pod, Ref, Toleration
 from ..model.rendering import columns, listed, plural, table_text
@@ -131,7 +131,7 @@ class _LostDomain:
     blocked: list[EvictedInstance] = field(default_factory=list)
     not_recreated: list[EvictedInstance] = field(default_factory=list)
     fenced: list[Pod] = field(default_factory=list)
-    """Launcher pods that terminate already, until their failed node is fenced."""
+    """Pods of VMs and StatefulSets that terminate already, until their failed node is fenced."""
 
     def add(self, evicted: EvictedInstance) -> None:
         instance, pod = evicted.instance, evicted.instance.pod
@@ -216,7 +216,9 @@ class _Drills:
         """While it lasts, what ends with its node is gone, or terminating there; `left_over` is
         there, too."""
         ended, failure = loss.ended, self.event == "failure"
-        stuck = [replace(x, terminating=True) for x in ended if failure and not needs_fencing(x)]
+        stuck = [
+            replace(x, terminating=True) for x in ended if failure and not replaced_once_gone(x)
+        ]
         for pod in ended:
             self.index.remove(pod_key(pod))
         for pod in (*left_over, *stuck):
@@ -236,7 +238,7 @@ class _Drills:
         return [
             pod
             for pod in self.ending
-            if pod.terminating and pod.node_name in names and not needs_fencing(pod)
+            if pod.terminating and pod.node_name in names and not replaced_once_gone(pod)
         ]
 
     def _tolerates(self, tolerations: tuple[Toleration, ...]) -> bool:

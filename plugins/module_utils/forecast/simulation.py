@@ -20,7 +20,8 @@ import typing as t
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..model.kinds import STATEFUL_SET, VMI
+from ..kubevirt.instances import replaced_once_gone
+from ..model.kinds import VMI
 from ..model.objects import Pod, Ref
 from ..model.snapshot import Vmi
 from ..scheduler.framework import PodInfo, pod_key
@@ -155,10 +156,7 @@ class TermIndex:
         phases.append(left)
         if len(phases) == 1:
             return None
-        # Another launcher pod of a VM, or a pod of the same name, is created only once nothing is left of
-        # this one. Other controllers create the next pod as soon as this one terminates.
-        late_kind = pod.owner is not None and pod.owner.kind in (VMI, STATEFUL_SET.name)
-        late = successor is not None and late_kind
+        late = successor is not None and replaced_once_gone(pod)
         return TerminatingPod(key, pod.node_name, tuple(phases), successor, late)
 
     def source(self, key: str, successor: int) -> TerminatingPod | None:

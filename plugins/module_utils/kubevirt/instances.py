@@ -14,7 +14,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from ..model.json_pointer import JSON
-from ..model.kinds import POOL, VMI
+from ..model.kinds import POOL, STATEFUL_SET, VMI
 from ..model.objects import Pod, Ref
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 
@@ -234,28 +234,29 @@ def _named_claim(volume: t.Mapping[str, JSON]) -> str:
     return str(claim.get("claimName") or (volume.get("dataVolume") or {}).get("name") or "")
 
 
-def needs_fencing(pod: Pod) -> bool:
-    """Whether a replacement needs this pod of a failed node to be gone, as for a launcher pod: a VM starts
-    again only once its node is fenced. Pods of other controllers are replaced while they terminate.
-    Source: KubeVirt, virt-controller/watch/vmi and /vm (a VMI ends with its last pod)."""
-    return bool(_vmi_uid(pod))
+def replaced_once_gone(pod: Pod) -> bool:
+    """Whether the pod after this one is created only once nothing is left of this one: on a failed node, once
+    that is fenced. Other controllers create the next pod as soon as this one terminates.
+    Sources: KubeVirt, virt-controller/watch/vmi and /vm (a VMI ends with its last pod); kubernetes
+    pkg/controller/statefulset/stateful_set_control.go (the next pod has the same name)."""
+    return pod.owner is not None and pod.owner.kind in (VMI, STATEFUL_SET.name)
 
 
 def ends_if_fenced(snapshot: Snapshot) -> tuple[Pod, ...]:
-    """The launcher pods that terminate, however long, and leave their node if it fails, which is then
-    fenced. One stays where its VMI is not being deleted."""
+    """The pods of VMs and StatefulSets that terminate, however long, and leave their node if it fails, which is
+    then fenced. One stays where its VMI is not being deleted."""
     staying = _staying_vmis(snapshot)
     return tuple(
         pod
         for pod in snapshot.pods
-        if pod.terminating and needs_fencing(pod) and _vmi_uid(pod) not in staying
+        if pod.terminating and replaced_once_gone(pod) and _vmi_uid(pod) not in staying
     )
 
 
 def settled(snapshot: Snapshot, failing: t.Container[str] = ()) -> Snapshot:
     """The snapshot once migrations that have found their nodes have ended and leaving pods are gone
     (`terminating_pods` has them; see `in_flight`). A terminating pod never leaves a node that is not ready
-    or is one of `failing`, but launcher pods leave `failing` nodes (see `ends_if_fenced`); it also stays
+    or is one of `failing`, but some leave `failing` nodes (see `ends_if_fenced`); it also stays
     where its VMI is not being deleted."""
     leaving = in_flight(snapshot)
     not_ready = {node.name for node in snapshot.nodes if not node.ready or node.name in failing}

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from ansible_collections.virt.placement.plugins.module_utils.compliance.judge import judge
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import Scale, what_if
+from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
+from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
 from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import (
     NODE_EVENTS,
     NodeEvent,
@@ -128,6 +130,20 @@ def test_failure_leaves_no_launcher_pod_once_its_node_is_fenced() -> None:
     assert new.node_name == ""
     assert old.labels["kubevirt.io/created-by"] != new.labels["kubevirt.io/created-by"]
     assert [ref.name for ref in change.fenced] == ["db"]
+
+
+def test_pod_of_a_stateful_set_on_a_failed_node_does_not_block_the_one_after_it() -> None:
+    """That one has the same name: it is created once the node is fenced and nothing is left of the old one."""
+    made = cluster("aa")
+    deployment(made, "db", ["n1"], {"affinity": keep_apart(plain=True, app="db")})
+    (pod,) = made.pods.values()
+    pod["metadata"]["ownerReferences"][0]["kind"] = "StatefulSet"
+
+    found = scenes.lost(made, "n1", event="failure")
+    (drilled, _other) = drill(made.snapshot(), [HOST], event="failure").drills
+
+    assert (found.answer, found.down_until_fenced) == (ForecastResult.GUARANTEED, ())
+    assert (drilled.answer, drilled.down_until_fenced) == (ForecastResult.GUARANTEED, ())
 
 
 @pytest.mark.parametrize("event", NODE_EVENTS)
