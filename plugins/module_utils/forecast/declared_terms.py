@@ -80,11 +80,9 @@ class RulesAfterwards:
         declared += [pending.pod for pending in self._vms]
         if selected_by_terms(index, declared, self._leaving):
             return True
-        spreading = [x for x in _one_of_each_kind(index, declared) if x.constraints]
-        coming = (pending.pod for pending in self._pending) if spreading else ()
-        return any(
-            _spreads(then, x) for x in _one_of_each_kind(index, coming) for then in spreading
-        )
+        vms = _one_of_each_kind(index, declared)
+        coming = _one_of_each_kind(index, (pending.pod for pending in self._pending))
+        return any(_spreads(then, x) or _is_first(then, x) for then in vms for x in coming)
 
     def all_satisfied(self, sequence: PlacementSequence) -> bool:
         """Whether a sequence after the planned moves places all, with all rules satisfied."""
@@ -122,6 +120,26 @@ def _keeps_away(now: PodInfo, then: PodInfo, pending: PodInfo) -> bool:
         for owned in {*then.placement_info.affinity_terms.existing}
         - {*now.placement_info.affinity_terms.existing}
         - mutual
+    )
+
+
+def _is_first(then: PodInfo, pending: PodInfo) -> bool:
+    """Whether the affinity of `then` selects itself and no other placed pod, so that any node satisfies it,
+    but also selects `pending`, which does not have it and may be placed elsewhere."""
+    affinity = then.placement_info.affinity_terms.affinity
+    if affinity is None or affinity.differs_in:
+        return False
+    own = pending.placement_info.affinity_terms.affinity
+    has_it = (
+        own is not None
+        and own.selector_count is affinity.selector_count
+        and own.counts_by_key == affinity.counts_by_key
+    )
+    return (
+        not has_it
+        and affinity.selector_count in then.selected_by
+        and affinity.selector_count in pending.selected_by
+        and all(placed.pod.uid == then.pod.uid for placed in affinity.members)
     )
 
 

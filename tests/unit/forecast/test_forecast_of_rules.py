@@ -148,6 +148,20 @@ def test_rule_that_running_vms_do_not_have_yet_is_not_guaranteed() -> None:
     assert found.reasons[0].startswith("not guaranteed: the scheduler may place other pods")
 
 
+def test_affinity_of_the_first_pod_is_not_guaranteed_where_another_one_waits() -> None:
+    """Any node satisfies the rule as long as the VM is the only pod that the rule selects."""
+    made = cluster("ab")
+    web = machine(made, "web", "n1", app="web")
+    made.bare_pod("waits", "", app="web")
+    write = scenes.template_write(web, "affinity", scenes.near(app="web"))
+
+    alone = scenes.written(made, write)
+    made.bare_pod("other", "n1", app="web")
+    beside = scenes.written(made, write)
+
+    assert (alone.answer, beside.answer) == (ForecastResult.POSSIBLE, ForecastResult.GUARANTEED)
+
+
 def test_rule_without_mismatch_label_keys_names_vms_that_cannot_migrate() -> None:
     made = cluster("aabb")
     refs = [machine(made, name, node, g="web") for name, node in (("web-a", "n1"), ("web-b", "n3"))]
