@@ -272,12 +272,15 @@ def surplus_is_free(snapshot: Snapshot, scale: Scale) -> bool:
 
 
 def _without(snapshot: Snapshot, removed: t.Sequence[Instance]) -> Snapshot:
+    """The snapshot once these instances have ended."""
     uids = {instance.uid for instance in removed}
-    pods = {id(instance.pod) for instance in removed if instance.pod is not None}
+    pods = {id(x.pod): x.pod for x in removed if x.pod is not None}
+    ended = [pod for pod in pods.values() if pod.node_name]
     return replace(
         snapshot,
         pods=tuple(pod for pod in snapshot.pods if id(pod) not in pods),
         vmis=tuple(vmi for vmi in snapshot.vmis if vmi.uid not in uids),
+        terminating_pods=(*snapshot.terminating_pods, *ended),
     )
 
 

@@ -1,12 +1,14 @@
 # Copyright (c) 2026, virt.placement contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What forecasts say of a Deployment's own rollout: by its strategy, and beside pods that wait."""
+"""What forecasts say of a Deployment's own rollout, by its strategy and beside pods that wait, and of its scale."""
 
 from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.virt.placement.plugins.module_utils.forecast.change import Scale, what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
+from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from tests.unit.compliance.cluster import affinity, node_affinity, selector, spread
 from tests.unit.compliance.cluster import expression as expr
@@ -104,3 +106,15 @@ def test_rollout_with_surge_and_unavailable_pods_may_place_new_pods_beside_all_o
     found = written(made, template_write(web, field, spread(app="web")[field]))
 
     assert found.answer is not ForecastResult.IMPOSSIBLE
+
+
+def test_pod_with_affinity_to_those_that_a_scale_ends_may_be_placed_first() -> None:
+    made = cluster("ab")
+    db = deployment(made, "db", ["n1"], {})
+    web = deployment(
+        made, "web", [], affinity({"labelSelector": selector(app="db"), "topologyKey": ZONE})
+    )
+
+    found = forecast(what_if(made.snapshot(), scale=[Scale(db, 0), Scale(web, 1)]))
+
+    assert found.answer is ForecastResult.POSSIBLE
