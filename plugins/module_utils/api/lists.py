@@ -27,7 +27,7 @@ from .errors import (
     Unauthorized,
     from_answer,
 )
-from .transport import Deadline
+from .transport import Deadline, classify_errors
 
 PAGE = 500
 
@@ -210,7 +210,9 @@ def _events_of_connection(
     )
     try:
         if response.status >= 300:
-            raise from_answer(request, response.status, response.headers, response.read())
+            with classify_errors(request):
+                body = response.read()
+            raise from_answer(request, response.status, response.headers, body)
         connection(response)
         for line in _lines(request, response):
             api.counts.received(len(line) + 1)
@@ -221,15 +223,11 @@ def _events_of_connection(
 
 
 def _lines(request: ApiRequest, response: t.Any) -> t.Iterator[bytes]:
-    import urllib3.exceptions
-
     rest = b""
-    try:
+    with classify_errors(request):
         for chunk in response.stream(1 << 16):
             *lines, rest = (rest + chunk).split(b"\n")
             yield from filter(None, lines)
-    except (urllib3.exceptions.HTTPError, OSError) as error:
-        raise AnswerLost(request, str(error)) from error
     if rest.strip():
         raise AnswerLost(request, "the watch ended in the middle of an event")
 

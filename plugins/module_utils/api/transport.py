@@ -238,7 +238,7 @@ class Transport:
         if request.reads and self.session.compress:
             headers = {**headers, "Accept-Encoding": "gzip"}
         response = self.start(request, target, deadline, silence, headers=headers, body=body)
-        with _classify_errors(request):
+        with classify_errors(request):
             try:
                 chunks = []
                 for chunk in response.stream(_CHUNK, decode_content=False):
@@ -281,7 +281,7 @@ class Transport:
         if self.unchecked:
             self.check(session)
             self.unchecked = False
-        with _classify_errors(request):
+        with classify_errors(request):
             sent = HTTPHeaderDict(headers)
             for name, value in session.headers():
                 sent.add(name, value)
@@ -302,7 +302,7 @@ class Transport:
 
 
 @contextlib.contextmanager
-def _classify_errors(request: ApiRequest) -> t.Iterator[None]:
+def classify_errors(request: ApiRequest) -> t.Iterator[None]:
     """Turns what urllib3 raises into Unreachable (nothing was sent) or AnswerLost."""
     import ssl
 
