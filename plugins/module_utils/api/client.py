@@ -251,11 +251,11 @@ class ApiClient:
             try:
                 self.counts.sent(request, attempt > 1)
                 return send()
-            except Unauthorized:
+            except Unauthorized as refused:
                 if renewed:
                     raise
                 renewed = True
-                self.transport.renew(session)
+                self.transport.renew(session, refused)
                 continue
             except ApiError as error:
                 last = error

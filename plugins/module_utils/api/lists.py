@@ -168,11 +168,11 @@ def watch(
             attempt, failing_since = 0, until.now()
             if until.now() - began < _SHORT:
                 until.pause(_SHORT)
-        except Unauthorized:
+        except Unauthorized as refused:
             if renewed:
                 raise
             renewed = True
-            api.transport.renew(session)
+            api.transport.renew(session, refused)
         except ApiError as error:
             attempt += 1
             delay = api.policy.delay(error, attempt, until.now() - failing_since, True)

@@ -19,7 +19,14 @@ import typing as t
 import zlib
 from dataclasses import dataclass
 
-from .errors import AnswerLost, ApiRequest, NoConfiguration, Unreachable, Untrusted
+from .errors import (
+    AnswerLost,
+    ApiRequest,
+    NoConfiguration,
+    Unauthorized,
+    Unreachable,
+    Untrusted,
+)
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -210,17 +217,23 @@ class Transport:
         session = self._session
         return session.secrets() if session is not None else ()
 
-    def renew(self, refused: Session) -> None:
-        """Reads the configuration again, unless another thread has done so since `refused`.
+    def renew(self, session: Session, refused: Unauthorized) -> None:
+        """Reads the configuration again, unless another thread has done so since `session` was refused.
 
-        Raises NoConfiguration where it leads to another server by now."""
+        Raises Unauthorized where it leads to no server or to another one by now: a run that has begun ends as
+        after any request that is refused, with what it has done."""
         with self._lock:
-            if self._session is not refused:
+            if self._session is not session:
                 return
-            session = self._open()
-            session.require(refused.server, f"{refused.host} answered 401")
-            self.check(session)
-            self._session = session
+            try:
+                renewed = self._open()
+                renewed.require(session.server, f"{session.host} answered 401")
+            except NoConfiguration as error:
+                raise Unauthorized(
+                    refused.request, str(error), status=refused.status, reason=refused.reason
+                ) from error
+            self.check(renewed)
+            self._session = renewed
 
     def send(
         self,
@@ -231,7 +244,7 @@ class Transport:
         headers: t.Mapping[str, str],
         body: bytes | None = None,
     ) -> Response:
-        """`target` is path and query. Raises Unreachable or AnswerLost."""
+        """`target` is path and query. Raises as `start`."""
         silence = READ_SECONDS if request.reads else WRITE_SECONDS
         if request.verb == "list":
             silence = LIST_SECONDS
@@ -270,7 +283,7 @@ class Transport:
     ) -> t.Any:
         """The response with its body still to be read, `silence` being the longest pause in it.
 
-        Raises Unreachable or AnswerLost.
+        Raises Unreachable, AnswerLost, or Unauthorized for a token that cannot be renewed.
         """
         import urllib3
 
@@ -303,13 +316,16 @@ class Transport:
 
 @contextlib.contextmanager
 def classify_errors(request: ApiRequest) -> t.Iterator[None]:
-    """Turns what urllib3 raises into Unreachable (nothing was sent) or AnswerLost."""
+    """Turns what urllib3 raises into Unreachable (nothing was sent) or AnswerLost, and the NoConfiguration of a
+    token that cannot be renewed into Unauthorized (nothing was sent)."""
     import ssl
 
     import urllib3.exceptions as seen
 
     try:
         yield
+    except NoConfiguration as error:
+        raise Unauthorized(request, str(error)) from error
     except (seen.HTTPError, OSError) as error:
         text = _first_line(error)
         refused = (x for x in error.args if isinstance(x, ssl.SSLCertVerificationError))

@@ -330,7 +330,7 @@ def test_token_is_sent_to_no_other_server_after_401(server: ScriptedServer, cloc
         )
     ]
     api = ApiClient(Transport(iter(sessions).__next__), Deadline(9, clock=clock, sleep=clock.sleep))
-    with pytest.raises(errors.NoConfiguration, match="names http://localhost"):
+    with pytest.raises(errors.Unauthorized, match="names http://localhost"):
         api.get(NODE)
     assert len(server.seen) == 1
 
@@ -343,9 +343,33 @@ def test_after_401_another_certificate_authority_ends_the_run(
         Session(urllib3.PoolManager(), server.url, list, trust=trust) for trust in ("a", "b")
     ]
     api = ApiClient(Transport(iter(sessions).__next__), Deadline(9, clock=clock, sleep=clock.sleep))
-    with pytest.raises(errors.NoConfiguration, match="trusts another certificate authority"):
+    with pytest.raises(errors.Unauthorized, match="trusts another certificate authority"):
         api.get(NODE)
     assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize("replies", [(status(401, "Unauthorized"),), ()], ids=["401", "expired"])
+def test_credentials_that_cannot_be_renewed_are_refused_ones(
+    server: ScriptedServer, clock: Clock, replies: tuple[Reply, ...]
+) -> None:
+    """A run that has begun ends as after any request that is refused: with what it has done."""
+    server.plays(THERE, *replies, THERE)
+
+    def token() -> list[tuple[str, str]]:
+        if server.seen and not replies:
+            raise errors.NoConfiguration("the token cannot be renewed")
+        return []
+
+    def open_session() -> Session:
+        if server.seen:
+            raise errors.NoConfiguration("the credential program failed: login has expired")
+        return Session(urllib3.PoolManager(), server.url, token)
+
+    api = ApiClient(Transport(open_session), Deadline(9, clock=clock, sleep=clock.sleep))
+    api.get(NODE)
+    with pytest.raises(errors.Unauthorized, match="program failed: login has expired; the cred"):
+        api.get(NODE)
+    assert len(server.seen) == 1 + len(replies)
 
 
 def test_text_of_the_server_cannot_forge_lines_or_move_the_cursor() -> None:

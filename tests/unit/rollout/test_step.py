@@ -17,6 +17,7 @@ import urllib3
 
 from ansible_collections.virt.placement.plugins.module_utils.api import transport
 from ansible_collections.virt.placement.plugins.module_utils.api.client import ApiClient
+from ansible_collections.virt.placement.plugins.module_utils.api.errors import NoConfiguration
 from ansible_collections.virt.placement.plugins.module_utils.api.transport import (
     ComputingTimeout,
     Deadline,
@@ -270,6 +271,35 @@ def test_lease_is_renewed_while_a_step_reads_the_cluster(
     monkeypatch.setattr(TraceServer, "read", slow)
     assert not step(cluster, first.state).finished
     assert renewals[0] >= 2
+
+
+def test_step_without_credentials_reports_the_move_that_it_began(
+    cluster: TraceServer, hanging: None
+) -> None:
+    """The token expires after the migration was created, and the credential program fails."""
+
+    def begun() -> bool:
+        return any(path == MIGRATIONS for _method, path, _body in cluster.writes)
+
+    def token() -> list[tuple[str, str]]:
+        if begun():
+            raise NoConfiguration("the token cannot be renewed")
+        return []
+
+    def open_session() -> Session:
+        if begun():
+            raise NoConfiguration("login has expired")
+        return Session(pool, cluster.url, token)
+
+    with urllib3.PoolManager(maxsize=16) as pool:
+        api = ApiClient(Transport(open_session), Deadline(60))
+        new = RolloutStep(api, parameters(), RolloutState(), lambda: True)
+        result = run_step(new, check=False)
+
+    assert result.finished
+    assert "login has expired" in result.failure
+    assert "in flight" in result.failure
+    assert result.changed
 
 
 def test_run_with_nothing_to_do_leaves_the_lease_as_it_is(cluster: TraceServer) -> None:
