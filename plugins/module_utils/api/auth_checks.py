@@ -25,6 +25,7 @@ then the variable KUBECONFIG, then a file in the home folder (client `kube_confi
 from __future__ import annotations
 
 import os
+import re
 import typing as t
 import urllib.parse
 from dataclasses import dataclass
@@ -114,6 +115,23 @@ def check_token(options: Options, token: str, *, by_certificate: bool) -> None:
             " credentials of its own, which take its place: nothing was done; give host beside"
             f" {given.by}, or leave out {given.by}"
         )
+
+
+_HEADER = re.compile(r"[\t -~\x80-\xff]*")
+_OPTION_OF_HEADER = {
+    "Impersonate-User": "impersonate_user",
+    "Impersonate-Group": "impersonate_groups",
+}
+
+
+def check_headers(headers: t.Iterable[tuple[str, str]]) -> None:
+    """The HTTP client refuses such a value with a message that has it, which may be a token."""
+    for name, value in headers:
+        if not _HEADER.fullmatch(value):
+            raise NoConfiguration(
+                f"{_OPTION_OF_HEADER.get(name, 'the token')} has a character that no HTTP header can have, such as"
+                " a line break at its end: remove it"
+            )
 
 
 def given_as(options: Options, name: str) -> Given | None:

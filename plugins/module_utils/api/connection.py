@@ -39,6 +39,7 @@ from .auth_checks import (
     ENVIRONMENT,
     Options,
     check_before,
+    check_headers,
     check_host,
     check_token,
     enough_without_kubeconfig,
@@ -190,6 +191,7 @@ def open_session(options: t.Mapping[str, t.Any]) -> Session:
     # Only now: reading the token resets configuration.host to the server of the kubeconfig.
     check_host(options, configuration.host)
     check_token(options, "".join(headers.secrets), by_certificate=bool(configuration.cert_file))
+    headers()  # which refuses what no header can have
     host = configuration.host.rstrip("/")
     proxy = _proxy_secrets(configuration)
     return Session(
@@ -251,7 +253,10 @@ class _Headers:
         self._fresh_until = 0.0
 
     def __call__(self) -> t.Sequence[tuple[str, str]]:
-        return (*self._fixed, *self.token)
+        """Raises NoConfiguration for a value that no header can have: the HTTP client would print it."""
+        headers = (*self._fixed, *self.token)
+        check_headers(headers)
+        return headers
 
     @property
     def token(self) -> tuple[tuple[str, str], ...]:

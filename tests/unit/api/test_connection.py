@@ -381,6 +381,26 @@ def test_one_of_several_kubeconfigs_is_enough(
     assert server.requests == [f"GET {NODE}"]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r", "\x00", "\u2026"])
+@pytest.mark.parametrize(
+    ("option", "named"),
+    [
+        ("api_key", "the token"),
+        ("impersonate_user", "impersonate_user"),
+        ("impersonate_groups", "impersonate_groups"),
+    ],
+)
+def test_value_that_no_header_can_have_is_named_and_not_printed(
+    option: str, named: str, end: str
+) -> None:
+    """A token that was read from a file often ends with a line break."""
+    value = f"s3cret{end}"
+    options = {option: [value] if option == "impersonate_groups" else value}
+    with pytest.raises(errors.NoConfiguration, match=f"^{named} has a character") as caught:
+        connection.open_session({"host": "https://x", "api_key": "x", **options})
+    assert "s3cret" not in str(caught.value)
+
+
 def test_without_the_client_library_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kubernetes.client", None)
     with pytest.raises(errors.NoConfiguration, match="Python library \\(kubernetes\\)"):
