@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from .errors import (
     AnswerLost,
     ApiRequest,
+    DeadlineExceeded,
     NoConfiguration,
     Unauthorized,
     Unreachable,
@@ -283,7 +284,7 @@ class Transport:
     ) -> t.Any:
         """The response with its body still to be read, `silence` being the longest pause in it.
 
-        Raises Unreachable, AnswerLost, or Unauthorized for a token that cannot be renewed.
+        Raises Unreachable, AnswerLost, DeadlineExceeded, or Unauthorized for a token that cannot be renewed.
         """
         import urllib3
 
@@ -298,6 +299,8 @@ class Transport:
             sent = HTTPHeaderDict(headers)
             for name, value in session.headers():
                 sent.add(name, value)
+            if deadline.expired:  # a token may have come late
+                raise DeadlineExceeded(request, deadline.total)
             # request() of urllib3 1 would join the values of a header that is there twice.
             return session.pool.request_encode_url(
                 request.method,

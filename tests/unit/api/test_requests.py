@@ -372,6 +372,22 @@ def test_credentials_that_cannot_be_renewed_are_refused_ones(
     assert len(server.seen) == 1 + len(replies)
 
 
+def test_nothing_is_sent_after_the_deadline_if_a_token_came_late(
+    server: ScriptedServer, clock: Clock
+) -> None:
+    """A credential program may take longer than the Lease lasts that the deadline stands for."""
+
+    def token() -> list[tuple[str, str]]:
+        clock.sleep(10)
+        return []
+
+    session = Session(urllib3.PoolManager(), server.url, token)
+    api = ApiClient(Transport(lambda: session), Deadline(9, clock=clock, sleep=clock.sleep))
+    with pytest.raises(errors.DeadlineExceeded):
+        api.patch(NODE, PATCH)
+    assert server.requests == []
+
+
 def test_text_of_the_server_cannot_forge_lines_or_move_the_cursor() -> None:
     assert errors.cut("a\x1b[2Jb\r\nc\u202ed") == "a?[2Jb c?d"
 
