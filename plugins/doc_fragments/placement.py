@@ -30,6 +30,7 @@ options:
         It retries a write only after reading shows that the write was not made.
       - A long list is read in pages, and each page that arrives restarts this timeout. The task as a whole takes no
         longer than five times this value.
+      - A credential program of the kubeconfig (C(exec)) may run as long as this.
     type: int
     default: 120
 """

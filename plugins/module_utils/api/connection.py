@@ -23,6 +23,7 @@ import os
 import threading
 import time
 import typing as t
+from concurrent.futures import Future, wait
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -137,6 +138,28 @@ MOST_TIMEOUTS = 5
 _TOKEN_SECONDS = 20.0
 """Seconds that a token is kept: renewing it may run a credential program."""
 
+_Value = t.TypeVar("_Value")
+
+
+def _bounded(work: t.Callable[[], _Value], seconds: float) -> _Value:
+    """The result of `work`, in which the client may run a credential program, and knows no limit. Raises
+    NoConfiguration after so many seconds."""
+    outcome: Future[_Value] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(work())
+        except Exception as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, name="credentials", daemon=True).start()
+    if not wait([outcome], seconds).done:
+        raise NoConfiguration(
+            f"the credential program of the kubeconfig did not end within {seconds:.0f} s (timeout):"
+            " it may wait for a login"
+        )
+    return outcome.result()
+
 
 def auth_argument_spec() -> dict[str, dict[str, t.Any]]:
     """The authentication options of kubernetes.core. A kubeconfig is never logged."""
@@ -155,11 +178,13 @@ def connect(module: t.Any) -> ApiClient:
     options = {name: module.params.get(name) for name in AUTH_ARG_SPEC}
     seconds = module.params["timeout"]
     deadline = Deadline(seconds, most=MOST_TIMEOUTS * seconds)
-    return ApiClient(Transport(lambda: open_session(options)), deadline)
+    patience = max(1, seconds)
+    return ApiClient(Transport(lambda: open_session(options, patience)), deadline)
 
 
-def open_session(options: t.Mapping[str, t.Any]) -> Session:
-    """Options (kubernetes.core's names), environment and kubeconfig to a session.
+def open_session(options: t.Mapping[str, t.Any], patience: float = 120.0) -> Session:
+    """Options (kubernetes.core's names), environment and kubeconfig to a session. `patience`: seconds that a
+    credential program has.
 
     Raises NoConfiguration, also where they lead to another server than `host` names, or `api_key`
     would be ignored.
@@ -175,12 +200,12 @@ def open_session(options: t.Mapping[str, t.Any]) -> Session:
     Configuration.set_default(None)
     with _logged_errors() as logged:
         try:
-            configuration = configuration_of(options)
+            configuration = _bounded(lambda: configuration_of(options), patience)
             configuration.connection_pool_maxsize = POOL_SIZE
             if not configuration.verify_ssl:  # no warning for each request, as in kubernetes.core
                 urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
             pool = rest.RESTClientObject(configuration).pool_manager
-            headers = _Headers(configuration, headers_of(options))
+            headers = _Headers(configuration, headers_of(options), patience)
             anonymous = not headers.token and not configuration.cert_file
         except Exception as error:
             # A kubeconfig, a certificate file or a credential program can raise anything.
@@ -245,8 +270,11 @@ class _Headers:
     """Credentials for each request. The client renews tokens that are about to expire, so it is
     asked again from time to time, by one thread at a time."""
 
-    def __init__(self, configuration: t.Any, fixed: t.Sequence[tuple[str, str]]) -> None:
+    def __init__(
+        self, configuration: t.Any, fixed: t.Sequence[tuple[str, str]], patience: float
+    ) -> None:
         self._configuration = configuration
+        self._patience = patience
         self._fixed = (("User-Agent", USER_AGENT), *fixed)
         self._lock = threading.Lock()
         self._token: tuple[tuple[str, str], ...] = ()
@@ -274,7 +302,7 @@ class _Headers:
 
     def _read_token(self) -> tuple[tuple[str, str], ...]:
         try:
-            settings = self._configuration.auth_settings().values()
+            settings = _bounded(self._configuration.auth_settings, self._patience).values()
         except Exception as error:
             raise NoConfiguration(f"the token cannot be renewed: {cut(str(error))}") from error
         return tuple(

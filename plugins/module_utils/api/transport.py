@@ -204,14 +204,25 @@ class Transport:
         """Whether `check` is due before the next request."""
         self._open = open_session
         self._session: Session | None = None
+        self._failure: NoConfiguration | None = None
         self._lock = threading.Lock()
 
     @property
     def session(self) -> Session:
         with self._lock:
             if self._session is None:
-                self._session = self._open()
+                self._session = self._opened()
             return self._session
+
+    def _opened(self) -> Session:
+        """Raises NoConfiguration, from then on always: a credential program that has failed is not run again."""
+        if self._failure is not None:
+            raise self._failure
+        try:
+            return self._open()
+        except NoConfiguration as error:
+            self._failure = error
+            raise
 
     @property
     def secrets(self) -> t.Sequence[str]:
@@ -227,7 +238,7 @@ class Transport:
             if self._session is not session:
                 return
             try:
-                renewed = self._open()
+                renewed = self._opened()
                 renewed.require(session.server, f"{session.host} answered 401")
             except NoConfiguration as error:
                 raise Unauthorized(

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import sys
+import time
 import types
 import typing as t
 import warnings
@@ -167,6 +168,17 @@ def test_a_broken_configuration_is_one_message(options: dict[str, t.Any]) -> Non
         _connect(**options).get(NODE)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
+
+
+def test_credential_program_that_waits_for_a_login_ends_the_task(tmp_path: pathlib.Path) -> None:
+    program = tmp_path / "login"
+    program.write_text("#!/bin/sh\nexec sleep 8\n")
+    program.chmod(0o755)
+    exec_ = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(program)}
+    began = time.monotonic()
+    with pytest.raises(errors.NoConfiguration, match=r"credential program .* within 1 s"):
+        connection.open_session({"kubeconfig": _kubeconfig("https://x", exec=exec_)}, 1.0)
+    assert time.monotonic() - began < 5
 
 
 class TestWhatIsMissing:

@@ -75,6 +75,27 @@ def test_a_result_names_the_cluster(ends: t.Any, server: ScriptedServer) -> None
     }
 
 
+def test_credential_program_that_fails_is_run_once(ends: t.Any, tmp_path: pathlib.Path) -> None:
+    """It may show a login page, and wait for it."""
+    ran = tmp_path / "ran"
+    program = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "/bin/sh",
+        "args": ["-c", f"echo >> {ran}; exit 1"],
+    }
+    kubeconfig = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"exec": program}}],
+    }
+    result = ends(lambda module, api: api.get("/version"), kubeconfig=kubeconfig)
+    assert "exec: process returned 1" in result["msg"]
+    assert ran.read_text() == "\n"
+
+
 @pytest.mark.parametrize("verbosity", [2, 3])
 def test_result_has_the_bytes_that_were_read_with_vvv(
     ends: t.Any, server: ScriptedServer, verbosity: int
