@@ -216,6 +216,7 @@ def open_session(options: t.Mapping[str, t.Any], patience: float = 120.0) -> Ses
     # Only now: reading the token resets configuration.host to the server of the kubeconfig.
     check_host(options, configuration.host)
     check_token(options, "".join(headers.secrets), by_certificate=bool(configuration.cert_file))
+    _check_certificates(configuration)
     headers()  # which refuses what no header can have
     host = configuration.host.rstrip("/")
     proxy = _proxy_secrets(configuration)
@@ -242,6 +243,25 @@ def _proxy_secrets(configuration: t.Any) -> tuple[str, ...]:
     """The credentials of the proxy: in its URL, and in the header that is sent to it."""
     headers = (configuration.proxy_headers or {}).values()
     return (*url_passwords(configuration.proxy), *(value.split(" ", 1)[-1] for value in headers))
+
+
+def _check_certificates(configuration: t.Any) -> None:
+    """Raises NoConfiguration for files without usable certificates. The HTTP client finds that out with each
+    connection, and it looks as if the network were broken."""
+    import ssl
+
+    if not configuration.host.startswith("https:"):
+        return
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    what = "CA certificate"
+    try:
+        if configuration.ssl_ca_cert and configuration.verify_ssl:
+            context.load_verify_locations(configuration.ssl_ca_cert)
+        what = "client certificate or its key"
+        if configuration.cert_file:
+            context.load_cert_chain(configuration.cert_file, configuration.key_file, password="")
+    except OSError as error:  # of which ssl.SSLError is one
+        raise NoConfiguration(f"the {what} cannot be used: {cut(str(error))}") from error
 
 
 def _trust(configuration: t.Any) -> str:

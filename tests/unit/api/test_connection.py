@@ -384,6 +384,21 @@ def test_a_file_that_is_not_there_is_named_with_its_option(
         connection.open_session({"host": "https://x", "api_key": "x"})
 
 
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [(("ca_cert",), "CA certificate"), (("client_cert", "client_key"), "client certificate")],
+)
+def test_certificate_that_is_none_is_no_fault_of_the_network(
+    options: tuple[str, ...], named: str, tmp_path: pathlib.Path
+) -> None:
+    file = tmp_path / "file.pem"
+    file.write_text("no certificate")
+    given = {"host": "https://x", "api_key": "x", **dict.fromkeys(options, str(file))}
+    with pytest.raises(errors.NoConfiguration, match=f"^the {named}.* cannot be used: "):
+        connection.open_session(given)
+    assert connection.open_session({**given, "host": "http://x"}).host == "http://x"
+
+
 def test_one_of_several_kubeconfigs_is_enough(
     server: ScriptedServer, tmp_path: pathlib.Path
 ) -> None:
