@@ -8,7 +8,7 @@ import re
 import typing as t
 
 from ..api.client import METADATA, ApiClient
-from ..api.errors import Forbidden, NotFound
+from ..api.errors import ApiRequest, BadAnswer, Forbidden, NotFound
 from ..api.lists import list_all
 from ..model.json_pointer import JSON
 from ..model.kinds import KUBEVIRT_V1
@@ -20,7 +20,11 @@ IDENTITY_PATH = "/api/v1/namespaces/kube-system"
 
 def cluster_uid(api: ApiClient) -> str:
     """The uid of the cluster. Raises ApiError."""
-    return str(api.get(IDENTITY_PATH, accept=METADATA)["metadata"]["uid"])
+    answer = api.get(IDENTITY_PATH, accept=METADATA)
+    try:
+        return str(answer["metadata"]["uid"])
+    except (KeyError, TypeError) as error:
+        raise BadAnswer(ApiRequest("GET", IDENTITY_PATH), "the answer is no Namespace") from error
 
 
 KUBEVIRT_PATH = f"/apis/{KUBEVIRT_V1}/kubevirts"

@@ -96,6 +96,17 @@ def test_credential_program_that_fails_is_run_once(ends: t.Any, tmp_path: pathli
     assert ran.read_text() == "\n"
 
 
+@pytest.mark.parametrize("params", [{}, {"cluster_uid": "cluster-1"}], ids=["", "cluster_uid"])
+def test_server_that_is_no_api_server_is_named(
+    ends: t.Any, server: ScriptedServer, params: dict[str, str]
+) -> None:
+    server.plays(answer({"status": "ok"}))
+    result = ends(lambda module, api: api.get("/version"), **params)
+    texts = str(result.get("msg", "")) + str(result.get("warnings", ""))
+    assert "the answer is no Namespace" in texts
+    assert "check host and proxy" in texts
+
+
 @pytest.mark.parametrize("verbosity", [2, 3])
 def test_result_has_the_bytes_that_were_read_with_vvv(
     ends: t.Any, server: ScriptedServer, verbosity: int
