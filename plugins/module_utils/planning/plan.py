@@ -142,9 +142,8 @@ class _Planner:
             sequence += self._improve()
         elif self.request.scope != "violated":
             sequence += self._renew()
-        for (
-            move
-        ) in sequence:  # one of the last moves may have made room for an instance that was skipped
+        # One of the last moves may have made room for an instance that was skipped.
+        for move in sequence:
             self.skipped.pop(move.uid, None)
         while self.simulation.moves_made:
             self.simulation.revert()
