@@ -78,6 +78,10 @@ def check_before(options: Options) -> None:
         for path in [path for path in paths if os.path.exists(path)] or paths:
             check_file(kubeconfig.by, path)  # one of several files is enough, as it is for kubectl
     host = given_as(options, "host")
+    if host and url_passwords(host.value):
+        raise NoConfiguration(
+            f"{host.by} has a password, which would be ignored: give username and password beside it"
+        )
     if host and enough_without_kubeconfig(options):
         _check_ignored(host, kubeconfig, given_as(options, "context"))
 

@@ -265,8 +265,9 @@ def _narrow_secrets(module: AnsibleModule) -> None:
     """Declare fewer strings secret. Ansible treats every value in a kubeconfig as a secret and masks
     it in all results, even `v1` and the names of clusters. Only the credentials of its users are
     secret. The option itself is still hidden."""
-    # Ansible does not know that the option proxy may hold a password.
-    module.no_log_values |= {*url_passwords(module.params.get("proxy"))}
+    # Ansible does not know that these options may hold a password.
+    for url in ("proxy", "host"):
+        module.no_log_values |= {*url_passwords(module.params.get(url))}
     given = module.params.get("kubeconfig")
     if given is None:
         return

@@ -107,6 +107,17 @@ def test_server_that_is_no_api_server_is_named(
     assert "check host and proxy" in texts
 
 
+def test_password_in_the_url_of_the_server_is_refused_and_hidden(
+    ends: t.Any, server: ScriptedServer
+) -> None:
+    """The HTTP client would not send it."""
+    host = server.url.replace("://", "://admin:s3%2Fcret@")
+    result = ends(lambda module, api: {}, host=host)
+    assert result["msg"].startswith("host has a password, which would be ignored: ")
+    assert "cret@" not in json.dumps(result)
+    assert server.requests == []
+
+
 @pytest.mark.parametrize("verbosity", [2, 3])
 def test_result_has_the_bytes_that_were_read_with_vvv(
     ends: t.Any, server: ScriptedServer, verbosity: int
