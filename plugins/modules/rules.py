@@ -212,7 +212,8 @@ options:
         forecast is in this list. With an empty list no forecast is made.
       - Without a forecast, only findings refuse rules, for example if a rule keeps more VMs apart than there are zones.
         A forecast also considers requests, volumes, and whether VMs can be moved. It reads all pods of the cluster.
-      - Problems that exist without the rules do not fail the task.
+      - Problems that exist without the rules do not fail the task. The same holds for objects that could not be read,
+        which the task warns of.
       - The role C(placement_apply) makes a forecast of its own.
     type: list
     elements: str

@@ -34,7 +34,7 @@ from ..model.findings import FORECAST_RESULT, InputError, TaskError, sentences
 from ..model.json_pointer import JSON
 from ..model.kinds import FORECAST_KINDS
 from ..model.objects import Ref
-from ..model.rendering import listed
+from ..model.rendering import listed, one_line
 from ..model.rule import Avoid, PodSelector, RawTerms, RunOn
 from ..model.snapshot import Snapshot, Unreadable
 from ..model.topology import Topology
@@ -74,6 +74,9 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "counts": outcome.counts(),
     }
     warn_once(module.warn, (finding for finding in plan.findings if finding not in plan.refused))
+    if params["fail_on_forecast"] and (params["forecast"] or {}).get("permission_gaps"):
+        reasons = "; ".join(map(str, params["forecast"]["reasons"]))
+        module.warn(one_line(f"no forecast of these rules could be made: {reasons}"))
     if module.check_mode and not plan.refused and (text := more_than_migration(plan)):
         module.warn(text)
     errors = [

@@ -13,6 +13,9 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.flows.rules import _forecast_refusal
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InputError
+from ansible_collections.virt.placement.plugins.modules import rules
+from dev.trace_server import TraceServer
+from tests.conftest import RunModule
 from tests.unit.action.plays import Handler, kubeconfig, listening, played
 
 IMPOSSIBLE = {
@@ -97,6 +100,22 @@ def test_a_forecast_refuses_the_rules_that_worsen_it() -> None:
 )
 def test_a_forecast_does_not_refuse(forecast: dict[str, t.Any], fail_on: tuple[str, ...]) -> None:
     assert refusal(forecast, fail_on) == ("", [])
+
+
+def test_forecast_that_could_not_be_made_is_a_warning(run_module: RunModule) -> None:
+    """Otherwise a job looks as if the forecast had allowed the rules."""
+    unread = {
+        **IMPOSSIBLE,
+        "forecast": "unknown",
+        "reasons": ["unknown: cannot list pods: no right"],
+        "permission_gaps": [{"resource": "pods"}],
+    }
+    with TraceServer() as server:
+        options = {"host": server.url, "api_key": "t", "namespace": "shop", "forecast": unread}
+        more = {"fail_on_forecast": ["impossible"], "rules": []}
+        result = run_module(rules.main, {**options, **more}, check=True)
+    (warning,) = result["warnings"]
+    assert "no forecast of these rules could be made: unknown: cannot list pods" in str(warning)
 
 
 def test_rules_to_be_removed_need_no_forecast() -> None:
