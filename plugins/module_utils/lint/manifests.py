@@ -187,6 +187,9 @@ def _map(notes: InputReader, value: JSON) -> dict[str, JSON]:
 
 
 def _texts(notes: InputReader, value: JSON) -> None:
-    for key, text in _map(notes, value).items():
+    texts: dict[t.Any, JSON] = _map(notes, value)
+    for key, text in texts.items():
+        if not isinstance(key, str):
+            notes.error(f"the key {key} must be text: quote it")
         if not isinstance(text, str):
             notes.at(str(key)).error(f"must be text, not {shown(text)}: quote it")

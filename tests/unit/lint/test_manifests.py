@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import typing as t
 
 import pytest
@@ -107,6 +108,24 @@ def test_lists_are_opened_and_other_documents_passed_over() -> None:
             },
             "maxSurge: must be a number or a percentage, not 'few'",
             id="maxSurge",
+        ),
+        pytest.param(
+            {
+                "kind": "VirtualMachine",
+                "metadata": {"name": "x"},
+                "spec": {"template": {"metadata": {"labels": {datetime.date(2026, 1, 2): "y"}}}},
+            },
+            "spec.template.metadata.labels: the key 2026-01-02 must be text: quote it",
+            id="a date as the key of a label",
+        ),
+        pytest.param(
+            {
+                "kind": "VirtualMachine",
+                "metadata": {"name": "x"},
+                "spec": {"template": {"spec": {"tolerations": [None]}}},
+            },
+            "spec.template.spec.tolerations[0]: must be a map, not null",
+            id="an empty toleration",
         ),
         pytest.param(
             {"kind": "Node", "metadata": {"name": "x"}, "status": {"allocatable": {"cpu": "?"}}},
