@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import typing as t
 from collections import Counter
@@ -179,7 +180,7 @@ def documents_of(paths: t.Iterable[str], faults: list[InputError]) -> Documents:
     SUFFIXES is read, also in the folders below. What cannot be read is added to `faults`."""
     documents: Documents = []
     for path in paths:
-        for file in _files(Path(path).expanduser(), faults):
+        for file in _files(Path(os.path.expanduser(path)), faults):
             try:
                 if file.stat().st_size > MOST_BYTES:
                     limit = f"{MOST_BYTES // 2**20} MiB"
@@ -209,7 +210,7 @@ def documents_in(text: str, where: str, faults: list[InputError]) -> Documents:
 
 
 def _files(path: Path, faults: list[InputError]) -> list[Path]:
-    if not path.exists():
+    if not os.path.exists(path):  # Path.exists raises OSError for a name that is too long
         faults.append(InputError(str(path), "there is no such file or folder"))
         return []
     if not path.is_dir():

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ansible_collections.virt.placement.plugins.module_utils.flows import lint
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InputError
 
@@ -35,6 +37,12 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     with large.open("wb") as file:
         file.truncate(lint.MOST_BYTES + 1)
     assert errors_of(large) == [f"{large}: is larger than 32 MiB: split it"]
+
+
+@pytest.mark.parametrize("name", ["kind: VirtualMachine\n" * 20, "~nobody-of-this-name/vm.yml"])
+def test_path_that_leads_nowhere_is_a_fault(name: str) -> None:
+    """Such as the content of a file where its name must be."""
+    assert errors_of(Path(name)) == [f"{name}: there is no such file or folder"]
 
 
 def test_a_list_that_contains_itself_is_a_fault(tmp_path: Path) -> None:
