@@ -75,9 +75,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def maintained(
-    folder: Path, nodes: list[Node], *uses: dict[str, t.Any], window_open: bool = True
+    folder: Path,
+    nodes: list[Node],
+    *uses: dict[str, t.Any],
+    window_open: bool = True,
+    **task: t.Any,
 ) -> Played:
-    """The role, once for each of `uses`, with these variables without their prefix."""
+    """The role, once for each of `uses`, with these variables without their prefix. `task`: keywords of the task
+    that includes it."""
     file = folder / "cluster.json"
     by_name = {node["name"]: node for node in nodes}
     file.write_text(json.dumps({"nodes": by_name, "window_open": window_open, "calls": []}))
@@ -87,7 +92,7 @@ def maintained(
         given = {f"placement_maintenance_{name}": value for name, value in variables.items()}
         role = {"name": "virt.placement.placement_maintenance", "rolespec_validate": False}
         names = {**given, "played_cluster": str(file)}
-        tasks.append({"ansible.builtin.include_role": role, "vars": names})
+        tasks.append({"ansible.builtin.include_role": role, "vars": names, **task})
     ended = played(folder, tasks, "-v")
     after = json.loads(file.read_text())
     return Played(
@@ -108,6 +113,16 @@ def test_gate_is_checked_again_before_the_nodes_that_are_left(
     assert GATE in play.output
     assert "drained w3" not in play.calls
     assert "rollout" not in play.calls
+
+
+def test_role_can_be_included_in_a_loop(folder: Path) -> None:
+    """Its variables may have the item, which no loop of the role hides."""
+    use = {"nodes": "{{ item.nodes }}", "reason": "{{ item.reason }}"}
+    rack = {"nodes": ["w1"], "reason": "firmware"}
+    play = maintained(folder, [node("w1", "a")], use, loop=[rack])
+    assert not play.failed, play.output
+    assert "drained check w1" in play.calls
+    assert "already in use" not in play.output
 
 
 @pytest.mark.parametrize("state", ["serviced", "drained", "in_service"])
