@@ -18,7 +18,6 @@ from ..kubevirt.labels import adds_node_key
 from ..model.kinds import KINDS, RULES, VMIS
 from ..model.objects import (
     Node,
-    NodeTerm,
     Placement,
     Pod,
     PodTerm,
@@ -316,8 +315,6 @@ def _term_of(reason: FilterReason, owner: EvaluatedInstance | None) -> Term | No
     if isinstance(reason.term, PodTerm):
         kind = TermKind.AFFINITY if reason.kind == "affinity" else TermKind.ANTI_AFFINITY
         return Term(kind, pod_term(reason.term, labels), reason.term)
-    if isinstance(reason.term, NodeTerm):
-        return Term(TermKind.NODE_AFFINITY, reason.term, (reason.term,))
     return None
 
 

@@ -224,9 +224,12 @@ def _never(
 
 def _contradiction(parts: t.Sequence[Requirement]) -> tuple[Requirement, ...]:
     """Requirements on one key that no value satisfies, or one that the scheduler cannot read."""
-    for part in parts:
-        if not is_readable(part, of_nodes=True):
-            return (part,)
+    unreadable = next((part for part in parts if not is_readable(part, of_nodes=True)), None)
+    return contradiction(parts) if unreadable is None else (unreadable,)
+
+
+def contradiction(parts: t.Sequence[Requirement]) -> tuple[Requirement, ...]:
+    """Requirements on one key that no value satisfies; empty if there are none."""
     for key in dict.fromkeys(part.key for part in parts):
         same = tuple(dict.fromkeys(part for part in parts if part.key == key))
         if len(set(map(requirement, same))) > 1 and _excludes(same):

@@ -208,7 +208,7 @@ def _others(
     view = ClusterView(snapshot)
     selectors = GroupSelectorBuilder(view, read_ownership)
     for rule in rules:
-        compiled = compile_rule(resolve(rule, view, []), selectors, snapshot.platform)
+        compiled = compile_rule(resolve(rule, view, []), selectors)
         for selection in compiled.selections:
             members = {workload.ref for workload in selection.members}
             selector = selection.selector()

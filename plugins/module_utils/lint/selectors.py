@@ -9,10 +9,11 @@ import typing as t
 from ..compliance import terms as wording
 from ..compliance.terms import Term, TermKind
 from ..model.findings import Finding, Severity
-from ..model.objects import PodTerm, Requirement, Selector, SpreadConstraint
+from ..model.objects import PodTerm, Selector, SpreadConstraint
 from ..model.placement_manifests import selector_from_json
 from ..scheduler.labels import matches
 from .lint_input import LintedWorkload, LintInput
+from .node_terms import contradiction
 
 _SPREADS = (TermKind.SPREAD, TermKind.PREFERRED_SPREAD)
 _AFFINITIES = (TermKind.AFFINITY, TermKind.PREFERRED_AFFINITY)
@@ -35,10 +36,9 @@ def _of_term(
         yield _nothing(
             lint_input, subject, term, "has no labelSelector, which selects no pod", "error"
         )
-    elif contradiction := _contradiction(selector):
-        yield _nothing(
-            lint_input, subject, term, f"asks for {contradiction}, which no pod has", "error"
-        )
+    elif excluded := contradiction(selector.requirements):
+        asked = " and ".join(map(wording.requirement_text, excluded))
+        yield _nothing(lint_input, subject, term, f"asks for {asked}, which no pod has", "error")
     # matchLabelKeys put requirements into an empty selector when a pod is made.
     elif not selector.requirements and not getattr(term.source, "match_label_keys", ()):
         yield _everything(lint_input, subject, term)
@@ -156,19 +156,3 @@ def _namespaces(
             " DoesNotExist of a new pod as all namespaces (kubernetes issue 141526).",
             "Name the namespaces, or select them by a label that they have.",
         )
-
-
-def _contradiction(selector: Selector) -> str:
-    """Two requirements on one key that exclude each other, in words."""
-    by_key: dict[str, list[Requirement]] = {}
-    for part in selector.requirements:
-        by_key.setdefault(part.key, []).append(part)
-    for key, parts in by_key.items():
-        allowed = [set(part.values) for part in parts if part.operator == "In"]
-        common = set.intersection(*allowed) if allowed else None
-        barred = {value for part in parts if part.operator == "NotIn" for value in part.values}
-        exists = any(part.operator in ("In", "Exists") for part in parts)
-        absent = any(part.operator == "DoesNotExist" for part in parts)
-        if (common is not None and not common - barred) or (exists and absent):
-            return " and ".join(map(wording.requirement_text, parts)) or key
-    return ""

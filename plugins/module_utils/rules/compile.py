@@ -28,7 +28,7 @@ from ..model.kinds import POD_TEMPLATE_HASH, VIRTUAL_MACHINE
 from ..model.objects import Ref
 from ..model.placement_manifests import CREATED_BY
 from ..model.rule import Avoid, KeepApart, KeepTogether, RawTerms, Rule, RunOn, Spread
-from ..model.snapshot import TAINTS_POLICY_SINCE, Platform, Workload
+from ..model.snapshot import TAINTS_POLICY_SINCE, Workload
 from ..scheduler.labels import matches
 from .members import GroupSelectorBuilder, Members, Resolved, Selection, label_term
 from .raw_terms import compile_terms
@@ -47,14 +47,12 @@ class Compiled:
     lacking: tuple[str, ...] = ()
 
 
-def compile_rule(
-    resolved: Resolved, selectors: GroupSelectorBuilder, platform: Platform
-) -> Compiled:
+def compile_rule(resolved: Resolved, selectors: GroupSelectorBuilder) -> Compiled:
     """The terms of one rule, for every workload that gets a term or a label."""
-    compiler = _Compiler(resolved, selectors, platform)
+    compiler = _Compiler(resolved, selectors)
     terms = {workload.ref: compiler.terms_for(workload) for workload in resolved.members.workloads}
     labelled: dict[Ref, tuple[CompiledTerm, ...]] = {}
-    for selection in compiler.used:
+    for selection in compiler.selections.values():
         for workload in selection.members if selection.label else ():
             term = label_term(t.cast("tuple[str, str]", selection.label))
             if term not in labelled.get(workload.ref, ()):
@@ -64,23 +62,21 @@ def compile_rule(
         resolved.rule,
         resolved.members.workloads,
         {ref: (*terms.get(ref, ()), *labelled.get(ref, ())) for ref in refs},
-        tuple(compiler.used),
+        tuple(compiler.selections.values()),
         tuple(sorted(compiler.lacking)),
     )
 
 
 class _Compiler:
-    """Compiles one rule; `used` are its selections, `lacking` the fields that the server lacks."""
+    """Compiles one rule; `selections` are those that its terms have, by their role, `lacking` the fields that
+    the server lacks."""
 
-    def __init__(
-        self, resolved: Resolved, selectors: GroupSelectorBuilder, platform: Platform
-    ) -> None:
+    def __init__(self, resolved: Resolved, selectors: GroupSelectorBuilder) -> None:
         self._rule = resolved.rule
         self._resolved = resolved
         self._selectors = selectors
-        self._platform = platform
-        self._selections: dict[str, Selection] = {}
-        self.used: list[Selection] = []
+        self._platform = selectors.view.snapshot.platform
+        self.selections: dict[str, Selection] = {}
         self.lacking: set[str] = set()
         if self._rule.label is not None and resolved.members.workloads:
             self._group()
@@ -210,10 +206,9 @@ class _Compiler:
         return self._remember(role, lambda: self._selectors.of(members, rule, role, rule.namespace))
 
     def _remember(self, role: str, choose: t.Callable[[], Selection]) -> Selection:
-        if role not in self._selections:
-            self._selections[role] = choose()
-            self.used.append(self._selections[role])
-        return self._selections[role]
+        if role not in self.selections:
+            self.selections[role] = choose()
+        return self.selections[role]
 
 
 _PREFERRED: t.Mapping[TermLocation, TermLocation] = {

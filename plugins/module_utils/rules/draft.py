@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import typing as t
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from ..model.findings import Finding
@@ -46,14 +47,15 @@ class RequestedRules:
 @dataclass(frozen=True)
 class OwnershipChange:
     """`rules` is the ownership afterwards. `values` are the terms of the listed rules, `removed` the
-    terms that no rule owns any more. A term of `ours` that is in the template is owned; other
-    requested terms are added, even beside a term with the same meaning."""
+    terms that no rule owns any more, `wanted_by` the listed rules by the locations of their terms. A term of
+    `ours` that is in the template is owned; other requested terms are added, even beside a term with the
+    same meaning."""
 
     rules: t.Mapping[RuleId, tuple[Fingerprint, ...]]
     values: t.Mapping[Fingerprint, JSON]
     removed: tuple[Fingerprint, ...]
     ours: frozenset[Fingerprint]
-    wanted_by: t.Mapping[TermLocation, tuple[RuleId, ...]] = field(default_factory=dict)
+    wanted_by: t.Mapping[TermLocation, t.Sequence[RuleId]]
 
     def of(self, slots: t.Collection[TermLocation]) -> tuple[CompiledTerm, ...]:
         """The wanted terms of some slots, in the order of their rules."""
@@ -76,9 +78,12 @@ def ownership_change(
     present_terms = _present(template)
     values: dict[Fingerprint, JSON] = {}
     adopted: set[Fingerprint] = set()
+    wanted_by: dict[TermLocation, list[RuleId]] = defaultdict(list)
     for rule, terms in sorted(wanted.listed.items()):
         if terms is None:
             continue
+        for location in {term.location for term in terms}:
+            wanted_by[location].append(rule)
         marks: list[Fingerprint] = []
         for term in terms:
             mark = _claim(term, ownership, present_terms, wanted.adopt, adopted)
@@ -94,7 +99,7 @@ def ownership_change(
         values=values,
         removed=tuple(sorted(ownership.fingerprints() - claimed)),
         ours=ownership.fingerprints() | adopted,
-        wanted_by=_wanted_by(wanted),
+        wanted_by=wanted_by,
     )
 
 
@@ -131,14 +136,6 @@ def _present(template: t.Mapping[str, JSON]) -> list[Fingerprint]:
         for term in NODE_TERMS.read(template, None) or ()
     ]
     return marks
-
-
-def _wanted_by(wanted: RequestedRules) -> dict[TermLocation, tuple[RuleId, ...]]:
-    by_slot: dict[TermLocation, set[RuleId]] = {}
-    for rule, terms in wanted.listed.items():
-        for term in terms or ():
-            by_slot.setdefault(term.location, set()).add(rule)
-    return {slot: tuple(sorted(rules)) for slot, rules in by_slot.items()}
 
 
 @dataclass

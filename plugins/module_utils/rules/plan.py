@@ -365,7 +365,7 @@ def _compile(
         resolve(rule, view, faults)
     selectors = GroupSelectorBuilder(view, ownerships.ownership)
     resolved = [resolve(rule, view, faults) for rule in request.rules]
-    compiled = [compile_rule(x, selectors, view.snapshot.platform) for x in resolved]
+    compiled = [compile_rule(x, selectors) for x in resolved]
     for members, terms in zip(resolved, compiled, strict=True):
         findings += of_rule(members, terms, view)
     return compiled

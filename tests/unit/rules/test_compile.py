@@ -403,4 +403,4 @@ def test_rule_type_without_a_branch_in_terms_for_is_an_error() -> None:
     view = ClusterView(seen)
     selectors = GroupSelectorBuilder(view, read_ownership)
     with pytest.raises(AssertionError, match="add it to terms_for"):
-        compile_rule(resolve(unknown, view, []), selectors, seen.platform)
+        compile_rule(resolve(unknown, view, []), selectors)
