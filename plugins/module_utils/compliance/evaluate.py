@@ -152,7 +152,7 @@ class RuleEvaluator:
             return self._plain_verdicts(instance)
         results = self._applicable(instance)
         for violation in violations:
-            self._add_violation(results, violation)
+            self._add_violation(results, instance, violation)
         for term, better in unmet:
             result = self._result(results, instance, term)
             result.unmet.append(f"not met: {wording.describe(term, self._topology)}")
@@ -214,9 +214,12 @@ class RuleEvaluator:
         return sorted(foreign, key=lambda term: self._described(instance, term))
 
     def _described(self, instance: EvaluatedInstance, term: Term) -> str:
-        """A term in words, without what the platform adds if it is read from the pod itself."""
-        shown = term if instance.declared is not None else without_platform(term)
-        return wording.describe(shown, self._topology)
+        """A term in words as the workload declares it: in the running pod the values of matchLabelKeys are in
+        its selector. Without what the platform adds if it is read from the pod itself."""
+        if instance.declared is None:
+            return wording.describe(without_platform(term), self._topology)
+        declared = next((x for x in instance.declared.terms if x == term), term)
+        return wording.describe(declared, self._topology)
 
     def _result(self, results: RuleResults, instance: EvaluatedInstance, term: Term) -> RuleResult:
         """The result of a term's first rule, or of the term itself."""
@@ -225,11 +228,13 @@ class RuleEvaluator:
             return results.of(owners[0])
         return results.of("", self._described(instance, term))
 
-    def _add_violation(self, results: RuleResults, violation: Violation) -> None:
+    def _add_violation(
+        self, results: RuleResults, instance: EvaluatedInstance, violation: Violation
+    ) -> None:
         term = violation.term
         violated = [results.of(rule) for rule in violation.rules]
         if not violated:
-            violated = [results.of("", wording.describe(term, self._topology) if term else "")]
+            violated = [results.of("", self._described(instance, term) if term else "")]
         for result in violated:
             if violation.reason not in result.violated:
                 result.violated.append(violation.reason)
@@ -300,8 +305,13 @@ class RuleEvaluator:
         declared = instance.declared
         namespace = instance.pod.namespace
         owned = declared.owners if declared is not None else {}
-        for term in (*owned, *self._foreign_terms(instance)):
-            unreadable = self._missing.of_term(term, namespace)
+        terms = (*owned, *self._foreign_terms(instance))
+        of_term = self._missing.of_term
+        # One pod has to match all affinity terms, so what is unknown of one is unknown of each.
+        gaps = (of_term(x, namespace) for x in terms if x.kind is TermKind.AFFINITY)
+        of_affinity = next(filter(None, gaps), None)
+        for term in terms:
+            unreadable = of_affinity if term.kind is TermKind.AFFINITY else of_term(term, namespace)
             if unreadable is not None:
                 self._result(results, instance, term).unreadable = str(unreadable)
         # A pod in any namespace may have an anti-affinity term that selects this one.

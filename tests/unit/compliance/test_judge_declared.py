@@ -259,3 +259,18 @@ def test_rule_whose_first_node_term_is_empty_is_violated_elsewhere() -> None:
 
     assert found.verdict is Verdict.VIOLATED
     assert "topology.kubernetes.io/zone In (a)" in found.reason
+
+
+def test_term_with_match_label_keys_has_one_verdict() -> None:
+    """The running pod has the value of its own label in the selector, the workload has not."""
+    cluster = Cluster()
+    term = {**apart(HOST, plain=True, app="web"), "matchLabelKeys": ["pod-template-hash"]}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": anti_affinity(term)}
+    web = cluster.workload("Deployment", "web", {"replicas": 2, "template": template})
+    cluster.start(web, "n1", "web-a")
+    cluster.start(web, "n1", "web-b")
+
+    found = of(judge(cluster.snapshot()), "web-a").rules
+
+    assert [each.verdict for each in found] == [Verdict.VIOLATED]
+    assert found[0].reason.startswith("pod anti-affinity over node to app In (web); ")

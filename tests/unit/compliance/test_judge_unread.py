@@ -83,3 +83,18 @@ def test_without_nodes_everything_is_unknown() -> None:
     found = judge(blind(cluster, "nodes", nodes=()))
 
     assert [v.verdict for v in found.instances] == [Verdict.UNKNOWN] * 3
+
+
+def test_affinity_is_unknown_beside_a_term_whose_pods_are_unknown() -> None:
+    """One pod has to match all terms, so the term that could be checked alone is none that failed."""
+    cluster = Cluster()
+    db = {"labelSelector": {"matchLabels": {"tier": "db"}}, "topologyKey": HOST}
+    anywhere = {**db, "namespaceSelector": {"matchLabels": {"team": "a"}}}
+    cluster.namespace("shop", team="a")
+    cluster.run("db", "n1", tier="db")
+    cluster.run("app", "n1", affinity(db, anywhere))
+
+    found = of(judge(blind(cluster, "namespaces", namespaces=())), "app")
+
+    assert found.verdict is Verdict.UNKNOWN
+    assert {each.verdict for each in found.rules} == {Verdict.UNKNOWN}
