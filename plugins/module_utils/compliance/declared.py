@@ -89,13 +89,13 @@ def _read_nodes(
         (Fingerprint.of(TermLocation.NODE_SELECTOR, {"key": pair[0], "value": pair[1]}), pair)
         for pair in selector.items()
     ]
-    pairs = {mark.effect: pair for mark, pair in marked}
+    pairs = {fingerprint.effect: pair for fingerprint, pair in marked}
     rules = {
         str(rule): node_rule
-        for rule, marks in ownership.rules.items()
-        if (node_rule := _node_rule(str(rule), marks, terms, pairs)) is not None
+        for rule, fingerprints in ownership.rules.items()
+        if (node_rule := _node_rule(str(rule), fingerprints, terms, pairs)) is not None
     }
-    foreign_pairs = tuple(pair for mark, pair in marked if not ownership.owned(mark))
+    foreign_pairs = tuple(pair for fingerprint, pair in marked if not ownership.owned(fingerprint))
     if any_of is None:
         return rules, ForeignNodeTerms(foreign_pairs)
     # A term with nothing but entries of rules has no foreign requirement. Terms are OR-ed, so then nothing
@@ -125,17 +125,24 @@ class _NodeTerms:
 
     @classmethod
     def of(cls, any_of: t.Sequence[JSONTerm], ownership: Ownership) -> _NodeTerms:
-        inside = {mark.effect for mark in ownership.rules_of if mark.location in IN_NODE_TERM}
+        inside = {
+            fingerprint.effect
+            for fingerprint in ownership.rules_of
+            if fingerprint.location in IN_NODE_TERM
+        }
         entries: dict[TermEffect, tuple[TermLocation, Requirement]] = {}
         entries_by_term, whole, rests = {}, {}, []
         for number, term in enumerate(any_of):
-            marks = []
-            for slot, entry, mark in entries_of(term):
+            fingerprints = []
+            for location, entry, fingerprint in entries_of(term):
                 values = tuple(entry.get("values") or ())
-                entries[mark.effect] = slot, Requirement(entry["key"], entry["operator"], values)
-                marks.append(mark.effect)
+                entries[fingerprint.effect] = (
+                    location,
+                    Requirement(entry["key"], entry["operator"], values),
+                )
+                fingerprints.append(fingerprint.effect)
             if not is_empty(term):
-                entries_by_term[number] = frozenset(marks)
+                entries_by_term[number] = frozenset(fingerprints)
             rest = foreign_part(term, inside)
             rests.append(rest)
             whole[Fingerprint.of(TermLocation.NODE_TERM, rest).effect] = node_term_from_json(rest)
@@ -144,11 +151,11 @@ class _NodeTerms:
 
 def _node_rule(
     rule: str,
-    marks: t.Collection[Fingerprint],
+    fingerprints: t.Collection[Fingerprint],
     terms: _NodeTerms,
     selector: t.Mapping[TermEffect, tuple[str, str]],
 ) -> NodeRule | None:
-    own = {mark.effect for mark in marks}
+    own = {fingerprint.effect for fingerprint in fingerprints}
     inside = frozenset(effect for effect in own if effect[0] in IN_NODE_TERM)
     whole = {effect for effect in own if effect[0] is TermLocation.NODE_TERM}
     chosen = {effect for effect in own if effect[0] is TermLocation.NODE_SELECTOR}
@@ -164,8 +171,8 @@ def _node_rule(
     return NodeRule(
         rule,
         NodeTerm(
-            tuple(part for slot, part in parts if slot is TermLocation.NODE_EXPRESSION),
-            tuple(part for slot, part in parts if slot is TermLocation.NODE_FIELD),
+            tuple(part for location, part in parts if location is TermLocation.NODE_EXPRESSION),
+            tuple(part for location, part in parts if location is TermLocation.NODE_FIELD),
         ),
         any_of,
         pairs,
@@ -339,8 +346,8 @@ def _with_rules(
     added: tuple[tuple[str, str], ...],
 ) -> Declared:
     owners: dict[Term, tuple[str, ...]] = {}
-    for slot, entry, term in _present(plain.placement, template):
-        names = tuple(map(str, rules_of_term(ownership, slot, entry)))
+    for location, entry, term in _present(plain.placement, template):
+        names = tuple(map(str, rules_of_term(ownership, location, entry)))
         if names:
             owners[term] = (*owners.get(term, ()), *names)
     nodes, foreign = _read_nodes(ownership, template)
@@ -349,8 +356,10 @@ def _with_rules(
         for name in dict.fromkeys(names if term.kind is not TermKind.NODE_SELECTOR else ()):
             terms.setdefault(name, []).append(term)
     rules = tuple(
-        _rule_terms(str(rule), marks, terms.get(str(rule), ()), nodes.get(str(rule)), template)
-        for rule, marks in ownership.rules.items()
+        _rule_terms(
+            str(rule), fingerprints, terms.get(str(rule), ()), nodes.get(str(rule)), template
+        )
+        for rule, fingerprints in ownership.rules.items()
     )
     foreign = replace(foreign, pairs=(*foreign.pairs, *added))
     return replace(plain, rules=rules, owners=owners, foreign=foreign)
@@ -361,12 +370,13 @@ def _present(
 ) -> t.Iterator[tuple[TermLocation, JSON, Term]]:
     """Each entry of a list and each pair of the nodeSelector, with the term that it makes."""
     parsed: dict[TermLocation, Placement] = {
-        slot: Placement(**{name: getattr(placement, name)}) for slot, name in _FIELD_OF.items()
+        location: Placement(**{name: getattr(placement, name)})
+        for location, name in _FIELD_OF.items()
     }
-    for slot, pointer in LISTS.items():
-        terms = terms_of(parsed[slot], {})
+    for location, pointer in LISTS.items():
+        terms = terms_of(parsed[location], {})
         yield from (
-            (slot, e, x) for e, x in zip(pointer.read(template, None) or (), terms, strict=True)
+            (location, e, x) for e, x in zip(pointer.read(template, None) or (), terms, strict=True)
         )
     selector = MAPS[TermLocation.NODE_SELECTOR].read(template, None) or {}
     by_pair = {term.source: term for term in terms_of(parsed[TermLocation.NODE_SELECTOR], {})}
@@ -388,28 +398,38 @@ _FIELD_OF: t.Mapping[TermLocation, str] = {
 
 def _rule_terms(
     rule: str,
-    marks: tuple[Fingerprint, ...],
+    fingerprints: tuple[Fingerprint, ...],
     terms: t.Sequence[Term],
     nodes: NodeRule | None,
     template: t.Mapping[str, JSON],
 ) -> RuleTerms:
-    labels = _labels(marks, MAPS[TermLocation.LABEL].read(template, None) or {})
+    labels = _labels(fingerprints, MAPS[TermLocation.LABEL].read(template, None) or {})
     removed = (
         (nodes is not None and nodes.removed)
-        or len(terms) < _meanings(marks, LISTS)
-        or len(labels) < _meanings(marks, (TermLocation.LABEL,))
+        or len(terms) < _meanings(fingerprints, LISTS)
+        or len(labels) < _meanings(fingerprints, (TermLocation.LABEL,))
     )
     return RuleTerms(rule, tuple(terms), nodes, labels, removed)
 
 
-def _meanings(marks: t.Iterable[Fingerprint], slots: t.Container[TermLocation]) -> int:
-    return len({(mark.location, mark.meaning) for mark in marks if mark.location in slots})
+def _meanings(fingerprints: t.Iterable[Fingerprint], locations: t.Container[TermLocation]) -> int:
+    return len(
+        {
+            (fingerprint.location, fingerprint.meaning)
+            for fingerprint in fingerprints
+            if fingerprint.location in locations
+        }
+    )
 
 
 def _labels(
-    marks: t.Iterable[Fingerprint], labels: t.Mapping[str, str]
+    fingerprints: t.Iterable[Fingerprint], labels: t.Mapping[str, str]
 ) -> tuple[tuple[str, str], ...]:
-    meanings = {mark.meaning for mark in marks if mark.location is TermLocation.LABEL}
+    meanings = {
+        fingerprint.meaning
+        for fingerprint in fingerprints
+        if fingerprint.location is TermLocation.LABEL
+    }
     if not meanings:
         return ()
     return tuple(

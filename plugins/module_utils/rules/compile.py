@@ -30,9 +30,9 @@ from ..model.placement_manifests import CREATED_BY
 from ..model.rule import Avoid, KeepApart, KeepTogether, RawTerms, Rule, RunOn, Spread
 from ..model.snapshot import TAINTS_POLICY_SINCE, Workload
 from ..scheduler.labels import matches
-from .members import GroupSelectorBuilder, Members, Resolved, Selection, label_term
+from .members import GroupSelectorBuilder, Members, Resolved, Selection
 from .raw_terms import compile_terms
-from .term_slots import CompiledTerm, TermLocation
+from .term_slots import CompiledTerm, TermLocation, pair
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,17 @@ def compile_rule(resolved: Resolved, selectors: GroupSelectorBuilder) -> Compile
     """The terms of one rule, for every workload that gets a term or a label."""
     compiler = _Compiler(resolved, selectors)
     terms = {workload.ref: compiler.terms_for(workload) for workload in resolved.members.workloads}
-    labelled: dict[Ref, tuple[CompiledTerm, ...]] = {}
     for selection in compiler.selections.values():
-        for workload in selection.members if selection.label else ():
-            term = label_term(t.cast("tuple[str, str]", selection.label))
-            if term not in labelled.get(workload.ref, ()):
-                labelled[workload.ref] = (*labelled.get(workload.ref, ()), term)
-    refs = {**terms, **labelled}
+        if selection.label is None:
+            continue
+        label = pair(TermLocation.LABEL, *selection.label)
+        for workload in selection.members:
+            present = terms.get(workload.ref, ())
+            terms[workload.ref] = present if label in present else (*present, label)
     return Compiled(
         resolved.rule,
         resolved.members.workloads,
-        {ref: (*terms.get(ref, ()), *labelled.get(ref, ())) for ref in refs},
+        terms,
         tuple(compiler.selections.values()),
         tuple(sorted(compiler.lacking)),
     )
@@ -159,7 +159,7 @@ class _Compiler:
 
     def _pod_term(
         self,
-        slot: TermLocation,
+        location: TermLocation,
         over: str,
         selection: Selection,
         keys: t.Mapping[str, JSON] | None = None,
@@ -172,9 +172,9 @@ class _Compiler:
         if selection.namespace != self._rule.id.namespace:
             term["namespaces"] = [selection.namespace]
         if not self._rule.preferred:
-            return CompiledTerm(slot, term)
+            return CompiledTerm(location, term)
         value = {"weight": self._rule.weight, "podAffinityTerm": term}
-        return CompiledTerm(_PREFERRED[slot], value)
+        return CompiledTerm(_PREFERRED[location], value)
 
     def _spread(self, rule_type: Spread) -> CompiledTerm:
         value: dict[str, JSON] = {

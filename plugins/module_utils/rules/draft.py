@@ -57,16 +57,16 @@ class OwnershipChange:
     ours: frozenset[Fingerprint]
     wanted_by: t.Mapping[TermLocation, t.Sequence[RuleId]]
 
-    def of(self, slots: t.Collection[TermLocation]) -> tuple[CompiledTerm, ...]:
-        """The wanted terms of some slots, in the order of their rules."""
+    def of(self, locations: t.Collection[TermLocation]) -> tuple[CompiledTerm, ...]:
+        """The wanted terms of some locations, in the order of their rules."""
         return tuple(
-            CompiledTerm(mark.location, value)
-            for mark, value in self.values.items()
-            if mark.location in slots
+            CompiledTerm(fingerprint.location, value)
+            for fingerprint, value in self.values.items()
+            if fingerprint.location in locations
         )
 
-    def is_ours(self, mark: Fingerprint) -> bool:
-        return any(own.has_same_effect(mark) for own in self.ours)
+    def is_ours(self, fingerprint: Fingerprint) -> bool:
+        return any(own.has_same_effect(fingerprint) for own in self.ours)
 
 
 def ownership_change(
@@ -74,7 +74,9 @@ def ownership_change(
 ) -> OwnershipChange:
     """Which rule owns which term after the request. Rules are processed in the order of their ids,
     so that the order of a list never matters."""
-    rules = {rule: marks for rule, marks in ownership.rules.items() if wanted.keeps(rule)}
+    rules = {
+        rule: fingerprints for rule, fingerprints in ownership.rules.items() if wanted.keeps(rule)
+    }
     present_terms = _present(template)
     values: dict[Fingerprint, JSON] = {}
     adopted: set[Fingerprint] = set()
@@ -84,16 +86,16 @@ def ownership_change(
             continue
         for location in {term.location for term in terms}:
             wanted_by[location].append(rule)
-        marks: list[Fingerprint] = []
+        fingerprints: list[Fingerprint] = []
         for term in terms:
-            mark = _claim(term, ownership, present_terms, wanted.adopt, adopted)
-            if mark is None:
+            fingerprint = _claim(term, ownership, present_terms, wanted.adopt, adopted)
+            if fingerprint is None:
                 continue
-            mark = next((m for m in values if m.has_same_effect(mark)), mark)
-            values.setdefault(mark, term.value)
-            marks.append(mark)
-        rules[rule] = tuple(sorted(set(marks)))
-    claimed = {mark for marks in rules.values() for mark in marks}
+            fingerprint = next((m for m in values if m.has_same_effect(fingerprint)), fingerprint)
+            values.setdefault(fingerprint, term.value)
+            fingerprints.append(fingerprint)
+        rules[rule] = tuple(sorted(set(fingerprints)))
+    claimed = {fingerprint for fingerprints in rules.values() for fingerprint in fingerprints}
     return OwnershipChange(
         rules=rules,
         values=values,
@@ -112,30 +114,30 @@ def _claim(
 ) -> Fingerprint | None:
     """The fingerprint under which a requested term becomes ours; None for a key of a map that has
     this value already: no rule set it, so no rule removes it later."""
-    mark = Fingerprint.of(term.location, term.value)
-    own = ownership.owned(mark)
-    alike = [present for present in present_terms if present.has_same_effect(mark)]
+    fingerprint = Fingerprint.of(term.location, term.value)
+    own = ownership.owned(fingerprint)
+    alike = [present for present in present_terms if present.has_same_effect(fingerprint)]
     if own is not None:
         # A console may have written ours anew; what no longer stands is added as it is now.
-        return own if own in alike else next(iter(alike), mark)
+        return own if own in alike else next(iter(alike), fingerprint)
     if alike and adopt:
         adopted.add(alike[0])
         return alike[0]
-    return None if alike and term.location in MAPS else mark
+    return None if alike and term.location in MAPS else fingerprint
 
 
 def _present(template: t.Mapping[str, JSON]) -> list[Fingerprint]:
-    marks = [Fingerprint.of(slot, entry) for slot, entry in terms_of(template)]
+    fingerprints = [Fingerprint.of(location, entry) for location, entry in terms_of(template)]
     labels = MAPS[TermLocation.LABEL].read(template, None) or {}
-    marks += [
+    fingerprints += [
         Fingerprint.of(TermLocation.LABEL, {"key": key, "value": value})
         for key, value in labels.items()
     ]
-    marks += [
+    fingerprints += [
         Fingerprint.of(TermLocation.NODE_TERM, term)
         for term in NODE_TERMS.read(template, None) or ()
     ]
-    return marks
+    return fingerprints
 
 
 @dataclass

@@ -31,7 +31,7 @@ from ..model.snapshot import Workload
 from ..view.selection import WorkloadLookup
 from ..view.view import ClusterView
 from .ownership import Fingerprint, Ownership, digest
-from .term_slots import CompiledTerm, TermLocation, pair
+from .term_slots import TermLocation, pair
 
 
 @dataclass(frozen=True)
@@ -176,10 +176,10 @@ class GroupSelectorBuilder:
         label = (f"{GROUP}{digest([str(rule), role], 10)}", MEMBER)
         if members.labels is not None:
             return Selection(namespace, _from_labels(members.labels), workloads)
-        term = label_term(label)
-        mark = Fingerprint.of(term.location, term.value)
+        term = pair(TermLocation.LABEL, *label)
+        fingerprint = Fingerprint.of(term.location, term.value)
         # A group that has a label of ours keeps it, so that no run changes it back and forth.
-        if any(self.owned(workload).owned(mark) for workload in workloads):
+        if any(self.owned(workload).owned(fingerprint) for workload in workloads):
             return Selection(namespace, _from_labels(dict([label])), workloads, label)
         vms = all(w.ref.kind == VIRTUAL_MACHINE.name for w in workloads)
         expressions = self._of_vms(workloads) if vms else _own_selectors(workloads)
@@ -226,11 +226,6 @@ class GroupSelectorBuilder:
             if pod.uid not in pods
         }
         return foreign.isdisjoint(map(hostname, vms))
-
-
-def label_term(label: tuple[str, str]) -> CompiledTerm:
-    """The term that puts a label on a template."""
-    return pair(TermLocation.LABEL, *label)
 
 
 def _in(key: str, values: t.Iterable[str]) -> Expression:

@@ -54,7 +54,7 @@ from .write import build_write
 
 @dataclass(frozen=True)
 class Merged:
-    """What a request does to one workload. `slots` are the kinds of terms that change, `after` the
+    """What a request does to one workload. `locations` are the kinds of terms that change, `after` the
     template's placement fields as they are to be."""
 
     write: Write | None
@@ -77,16 +77,16 @@ def merge(workload: Workload, wanted: RequestedRules) -> Merged:
     written then.
     """
     ownership = read_ownership(workload)
-    claims = ownership_change(ownership, wanted, workload.template)
+    change = ownership_change(ownership, wanted, workload.template)
     before = placement_parts(workload)
     draft = TemplateDraft(workload.ref, copy.deepcopy(before), set(ownership.created))
-    merge_node_terms(draft, claims)
+    merge_node_terms(draft, change)
     if wanted.adopt:
-        take_over_selector(draft, claims)
-    _take_out(draft, claims)
-    _put_in(draft, claims)
-    _check_affinity(draft, claims)
-    owned = _ownership_after(workload, ownership, claims, draft)
+        take_over_selector(draft, change)
+    _take_out(draft, change)
+    _put_in(draft, change)
+    _check_affinity(draft, change)
+    owned = _ownership_after(workload, ownership, change, draft)
     annotations = {
         RULES: owned.text() if owned.rules else None,
         UNDO: _undo_record_after(workload, owned, draft),
@@ -100,106 +100,111 @@ def merge(workload: Workload, wanted: RequestedRules) -> Merged:
         added=tuple(sorted(set(owned.rules) - set(ownership.rules))),
         updated=_updated(ownership, owned, draft),
         removed=tuple(sorted(set(ownership.rules) - set(owned.rules))),
-        locations=frozenset(mark.location for mark in draft.touched),
-        removed_terms=claims.removed,
+        locations=frozenset(fingerprint.location for fingerprint in draft.touched),
+        removed_terms=change.removed,
         findings=tuple(draft.findings),
     )
 
 
-def _take_out(draft: TemplateDraft, claims: OwnershipChange) -> None:
-    for mark in claims.removed:
-        if mark.location in LISTS:
-            entries = LISTS[mark.location].read(draft.root, None) or []
-            if remove_entry(entries, mark):
-                draft.touched.add(mark)
-        elif mark.location in MAPS:
-            entries = MAPS[mark.location].read(draft.root, None) or {}
+def _take_out(draft: TemplateDraft, change: OwnershipChange) -> None:
+    for fingerprint in change.removed:
+        if fingerprint.location in LISTS:
+            entries = LISTS[fingerprint.location].read(draft.root, None) or []
+            if remove_entry(entries, fingerprint):
+                draft.touched.add(fingerprint)
+        elif fingerprint.location in MAPS:
+            entries = MAPS[fingerprint.location].read(draft.root, None) or {}
             for key, value in list(entries.items()):
-                if mark.has_same_effect(
-                    Fingerprint.of(mark.location, {"key": key, "value": value})
+                if fingerprint.has_same_effect(
+                    Fingerprint.of(fingerprint.location, {"key": key, "value": value})
                 ):
                     del entries[key]
-                    draft.touched.add(mark)
+                    draft.touched.add(fingerprint)
 
 
-def _put_in(draft: TemplateDraft, claims: OwnershipChange) -> None:
-    for mark, value in claims.values.items():
-        if mark.location in LISTS:
-            _append(draft, claims, mark, value)
-        elif mark.location in MAPS:
-            _set_key(draft, claims, mark, value)
+def _put_in(draft: TemplateDraft, change: OwnershipChange) -> None:
+    for fingerprint, value in change.values.items():
+        if fingerprint.location in LISTS:
+            _append(draft, change, fingerprint, value)
+        elif fingerprint.location in MAPS:
+            _set_key(draft, change, fingerprint, value)
 
 
-def _append(draft: TemplateDraft, claims: OwnershipChange, mark: Fingerprint, value: JSON) -> None:
-    entries = LISTS[mark.location].read(draft.root, None) or []
-    alike = any(mark.has_same_effect(Fingerprint.of(mark.location, entry)) for entry in entries)
-    if alike and claims.is_ours(mark):
+def _append(
+    draft: TemplateDraft, change: OwnershipChange, fingerprint: Fingerprint, value: JSON
+) -> None:
+    entries = LISTS[fingerprint.location].read(draft.root, None) or []
+    alike = any(
+        fingerprint.has_same_effect(Fingerprint.of(fingerprint.location, entry))
+        for entry in entries
+    )
+    if alike and change.is_ours(fingerprint):
         return
     fields = ("topologyKey", "whenUnsatisfiable")
     duplicates = [x for x in entries if all(x.get(name) == value.get(name) for name in fields)]
-    if mark.location is TermLocation.SPREAD and duplicates:
+    if fingerprint.location is TermLocation.SPREAD and duplicates:
         rules, present = (
-            _rules_with(claims, mark),
-            owners_of(claims.rules, mark.location, duplicates[0]),
+            _rules_with(change, fingerprint),
+            owners_of(change.rules, fingerprint.location, duplicates[0]),
         )
         draft.findings += checks.duplicate_spread(rules, draft.ref, value, present)
         return
-    ensure(draft.root, LISTS[mark.location], [], draft.created).append(copy.deepcopy(value))
-    draft.touched.add(mark)
+    ensure(draft.root, LISTS[fingerprint.location], [], draft.created).append(copy.deepcopy(value))
+    draft.touched.add(fingerprint)
 
 
 def _set_key(
-    draft: TemplateDraft, claims: OwnershipChange, mark: Fingerprint, wanted: JSON
+    draft: TemplateDraft, change: OwnershipChange, fingerprint: Fingerprint, wanted: JSON
 ) -> None:
     key, value = wanted["key"], wanted["value"]
-    present = (MAPS[mark.location].read(draft.root, None) or {}).get(key)
+    present = (MAPS[fingerprint.location].read(draft.root, None) or {}).get(key)
     if present == value:
         return
     if present is not None:
         name, field_name = (
             (checks.LABEL_CONFLICT, "label")
-            if mark.location is TermLocation.LABEL
+            if fingerprint.location is TermLocation.LABEL
             else (checks.NODE_SELECTOR_CONFLICT, "nodeSelector")
         )
-        owners = owners_of(claims.rules, mark.location, {"key": key, "value": present})
+        owners = owners_of(change.rules, fingerprint.location, {"key": key, "value": present})
         draft.findings += checks.value_conflict(
-            _rules_with(claims, mark), draft.ref, name, field_name, wanted, present, owners
+            _rules_with(change, fingerprint), draft.ref, name, field_name, wanted, present, owners
         )
         return
-    ensure(draft.root, MAPS[mark.location], {}, draft.created)[key] = value
-    draft.touched.add(mark)
+    ensure(draft.root, MAPS[fingerprint.location], {}, draft.created)[key] = value
+    draft.touched.add(fingerprint)
 
 
-def _check_affinity(draft: TemplateDraft, claims: OwnershipChange) -> None:
+def _check_affinity(draft: TemplateDraft, change: OwnershipChange) -> None:
     entries = LISTS[TermLocation.AFFINITY].read(draft.root, None) or ()
     meanings = {Fingerprint.of(TermLocation.AFFINITY, entry).meaning for entry in entries}
-    rules = claims.wanted_by.get(TermLocation.AFFINITY, ())
+    rules = change.wanted_by.get(TermLocation.AFFINITY, ())
     if rules and len(meanings) > 1:
         carried = [
             rule
-            for rule, marks in claims.rules.items()
-            if any(mark.location is TermLocation.AFFINITY for mark in marks)
+            for rule, fingerprints in change.rules.items()
+            if any(fingerprint.location is TermLocation.AFFINITY for fingerprint in fingerprints)
         ]
         draft.findings += checks.multiple_required_affinity(
             rules, draft.ref, len(meanings), carried
         )
 
 
-def _rules_with(claims: OwnershipChange, mark: Fingerprint) -> list[RuleId]:
-    rules = claims.wanted_by.get(mark.location, ())
-    return [rule for rule in rules if mark in claims.rules.get(rule, ())]
+def _rules_with(change: OwnershipChange, fingerprint: Fingerprint) -> list[RuleId]:
+    rules = change.wanted_by.get(fingerprint.location, ())
+    return [rule for rule in rules if fingerprint in change.rules.get(rule, ())]
 
 
 def _ownership_after(
-    workload: Workload, before: Ownership, claims: OwnershipChange, draft: TemplateDraft
+    workload: Workload, before: Ownership, change: OwnershipChange, draft: TemplateDraft
 ) -> Ownership:
     """Bookkeeping alone is no reason to write: then it stays as it was."""
     created = tidy(draft.root, draft.created)
-    if not claims.rules:
+    if not change.rules:
         return Ownership(workload.uid)
-    if not draft.touched and dict(claims.rules) == dict(before.rules):
+    if not draft.touched and dict(change.rules) == dict(before.rules):
         created = set(before.created)
-    return Ownership(workload.uid, claims.rules, frozenset(created))
+    return Ownership(workload.uid, change.rules, frozenset(created))
 
 
 def _undo_record_after(workload: Workload, owned: Ownership, draft: TemplateDraft) -> str | None:
@@ -243,22 +248,18 @@ def put(
     Returns what was missing.
     """
     added: set[Fingerprint] = set()
-    marks = [Fingerprint.of(compiled.location, compiled.value) for compiled in wanted]
-    for compiled, mark in zip(wanted, marks, strict=True):
-        present = [
-            fingerprint
-            for _slot, _entry, fingerprint in entries_of(term)
-            if fingerprint.has_same_effect(mark)
-        ]
-        if present and _among(mark, ours):
+    fingerprints = [Fingerprint.of(compiled.location, compiled.value) for compiled in wanted]
+    for compiled, fingerprint in zip(wanted, fingerprints, strict=True):
+        is_there = any(x.has_same_effect(fingerprint) for _location, _entry, x in entries_of(term))
+        if is_there and _among(fingerprint, ours):
             continue
         key = IN_NODE_TERM[compiled.location]
         if term.get(key) is None:
             if not is_empty(term):
-                created.add(_list_mark(term, key, {*ours, *added}))
+                created.add(_list_pointer(term, key, {*ours, *added}))
             term[key] = []
         term[key].append(copy.deepcopy(compiled.value))
-        added.add(mark)
+        added.add(fingerprint)
     return added
 
 
@@ -270,40 +271,41 @@ def take_out(
 ) -> bool:
     """Remove one entry for each of `removed`. False if the term has become empty by that."""
     was_there = [
-        remove_entry(term.get(IN_NODE_TERM[mark.location]) or [], mark) for mark in removed
+        remove_entry(term.get(IN_NODE_TERM[fingerprint.location]) or [], fingerprint)
+        for fingerprint in removed
     ]
     if not any(was_there):
         return True
     left = [own for own in ours if own not in removed]
     for key in IN_NODE_TERM.values():
-        mark = _list_mark(term, key, left)
-        if term.get(key) == [] and mark in created:
-            created.discard(mark)
+        pointer = _list_pointer(term, key, left)
+        if term.get(key) == [] and pointer in created:
+            created.discard(pointer)
             del term[key]
     return not is_empty(term)
 
 
-def remove_entry(entries: list[JSON], mark: Fingerprint) -> bool:
-    """Remove the last entry that is written as `mark` has it, or else the last with the same effect.
+def remove_entry(entries: list[JSON], fingerprint: Fingerprint) -> bool:
+    """Remove the last entry that is written as `fingerprint` has it, or else the last with the same effect.
 
     The last: a term of ours was appended to what stood there.
     """
-    marks = [Fingerprint.of(mark.location, entry) for entry in entries]
-    same = [i for i, fingerprint in enumerate(marks) if fingerprint == mark]
-    alike = [i for i, fingerprint in enumerate(marks) if fingerprint.has_same_effect(mark)]
+    present = [Fingerprint.of(fingerprint.location, entry) for entry in entries]
+    same = [i for i, x in enumerate(present) if x == fingerprint]
+    alike = [i for i, x in enumerate(present) if x.has_same_effect(fingerprint)]
     for index in (same or alike)[-1:]:
         del entries[index]
         return True
     return False
 
 
-def _among(mark: Fingerprint, ours: t.Collection[Fingerprint]) -> bool:
-    return any(own.has_same_effect(mark) for own in ours)
+def _among(fingerprint: Fingerprint, ours: t.Collection[Fingerprint]) -> bool:
+    return any(own.has_same_effect(fingerprint) for own in ours)
 
 
-def _list_mark(term: NodeTerm, key: str, ours: t.Iterable[Fingerprint]) -> str:
-    """The note that we made the list `key` of a term, recognized by the entries of others in it. One
-    entry for each effect of ours is ours: others may have written the same."""
+def _list_pointer(term: NodeTerm, key: str, ours: t.Iterable[Fingerprint]) -> str:
+    """The pointer in `created` that stands for the list `key` of a term. The term is recognized by the
+    entries of others in it. One entry for each effect of ours is ours: others may have written the same."""
     rest = {k: v for k, v in copy.deepcopy(term).items() if k != key}
     for own in {own.effect: own for own in ours if own.location in IN_NODE_TERM}.values():
         remove_entry(rest.get(IN_NODE_TERM[own.location]) or [], own)
@@ -311,97 +313,113 @@ def _list_mark(term: NodeTerm, key: str, ours: t.Iterable[Fingerprint]) -> str:
     return f"{NODE_TERMS}/#{digest(foreign, 10)}/{key}"
 
 
-_NODE_SLOTS = (*IN_NODE_TERM, TermLocation.NODE_TERM)
+_NODE_LOCATIONS = (*IN_NODE_TERM, TermLocation.NODE_TERM)
 _SELECTOR = MAPS[TermLocation.NODE_SELECTOR]
 
 
-def merge_node_terms(draft: TemplateDraft, claims: OwnershipChange) -> None:
+def merge_node_terms(draft: TemplateDraft, change: OwnershipChange) -> None:
     """Take out what is gone, put in what is wanted; add findings where that cannot be."""
-    _take_out_of_node_terms(draft, claims)
-    inside = claims.of(IN_NODE_TERM)
-    whole = claims.of((TermLocation.NODE_TERM,))
-    slots = {mark.location for marks in claims.rules.values() for mark in marks}
-    if TermLocation.NODE_TERM in slots and slots & set(IN_NODE_TERM) and (inside or whole):
-        _refuse_to_mix(draft, claims)
+    _take_out_of_node_terms(draft, change)
+    inside = change.of(IN_NODE_TERM)
+    whole = change.of((TermLocation.NODE_TERM,))
+    locations = {
+        fingerprint.location
+        for fingerprints in change.rules.values()
+        for fingerprint in fingerprints
+    }
+    if TermLocation.NODE_TERM in locations and locations & set(IN_NODE_TERM) and (inside or whole):
+        _refuse_to_mix(draft, change)
     elif whole:
-        _put_whole(draft, claims, whole)
+        _put_whole(draft, change, whole)
     elif inside:
-        _put_inside(draft, claims, inside)
+        _put_inside(draft, change, inside)
 
 
-def take_over_selector(draft: TemplateDraft, claims: OwnershipChange) -> None:
+def take_over_selector(draft: TemplateDraft, change: OwnershipChange) -> None:
     """Keys of nodeSelector that say the same as a wanted expression go: the expression is ours and
     says it alone. Only where it stands in every term, so that no node more is allowed than before.
     """
     selector = _SELECTOR.read(draft.root, None) or {}
-    owned = {mark for marks in claims.rules.values() for mark in marks}
-    for expression in claims.of((TermLocation.NODE_EXPRESSION,)):
+    owned = {fingerprint for fingerprints in change.rules.values() for fingerprint in fingerprints}
+    for expression in change.of((TermLocation.NODE_EXPRESSION,)):
         key = expression.value["key"]
-        mark = Fingerprint.of(TermLocation.NODE_SELECTOR, {"key": key, "value": selector.get(key)})
+        fingerprint = Fingerprint.of(
+            TermLocation.NODE_SELECTOR, {"key": key, "value": selector.get(key)}
+        )
         same = expression.value["operator"] == "In" and expression.value["values"] == [
             selector.get(key)
         ]
-        if same and not any(map(mark.has_same_effect, owned)) and _is_everywhere(draft, expression):
+        if (
+            same
+            and not any(map(fingerprint.has_same_effect, owned))
+            and _is_everywhere(draft, expression)
+        ):
             del selector[key]
-            draft.touched.add(mark)
+            draft.touched.add(fingerprint)
             if not selector:
                 remove(draft.root, _SELECTOR)
 
 
 def _is_everywhere(draft: TemplateDraft, wanted: CompiledTerm) -> bool:
-    mark = Fingerprint.of(wanted.location, wanted.value)
+    fingerprint = Fingerprint.of(wanted.location, wanted.value)
     terms = NODE_TERMS.read(draft.root, None) or ()
     nonempty_terms = [term for term in terms if not is_empty(term)]
     return bool(nonempty_terms) and all(
-        any(fingerprint.has_same_effect(mark) for _slot, _entry, fingerprint in entries_of(term))
+        any(x.has_same_effect(fingerprint) for _location, _entry, x in entries_of(term))
         for term in nonempty_terms
     )
 
 
 def _put_inside(
-    draft: TemplateDraft, claims: OwnershipChange, wanted: t.Sequence[CompiledTerm]
+    draft: TemplateDraft, change: OwnershipChange, wanted: t.Sequence[CompiledTerm]
 ) -> None:
     """Expressions and fields: into every term, or into a new one where there is none."""
     if NODE_REQUIRED.read(draft.root, None) is None:
         ensure(draft.root, NODE_TERMS, [], draft.created).append({})
         terms: list[NodeTerm] = NODE_TERMS.read(draft.root)
-        draft.touched |= put(terms[0], wanted, claims.ours, draft.created)
+        draft.touched |= put(terms[0], wanted, change.ours, draft.created)
         return
     terms = [x for x in NODE_TERMS.read(draft.root, None) or () if not is_empty(x)]
     if not terms:
-        draft.findings += checks.empty_node_terms(_requesting_rules(claims), draft.ref)
+        draft.findings += checks.empty_node_terms(_requesting_rules(change), draft.ref)
     for term in terms:
-        draft.touched |= put(term, wanted, claims.ours, draft.created)
+        draft.touched |= put(term, wanted, change.ours, draft.created)
 
 
 def _put_whole(
-    draft: TemplateDraft, claims: OwnershipChange, wanted: t.Sequence[CompiledTerm]
+    draft: TemplateDraft, change: OwnershipChange, wanted: t.Sequence[CompiledTerm]
 ) -> None:
     """OR-ed terms: only where no others stand, since each one more widens what is allowed."""
-    marks = [Fingerprint.of(TermLocation.NODE_TERM, term.value) for term in wanted]
-    ours = [mark for mark in marks if claims.is_ours(mark)]
+    fingerprints = [Fingerprint.of(TermLocation.NODE_TERM, term.value) for term in wanted]
+    ours = [fingerprint for fingerprint in fingerprints if change.is_ours(fingerprint)]
     there = NODE_TERMS.read(draft.root, None) or []
     present = [Fingerprint.of(TermLocation.NODE_TERM, term) for term in there]
-    foreign = [mark for mark in present if not any(map(mark.has_same_effect, ours))]
+    foreign = [
+        fingerprint for fingerprint in present if not any(map(fingerprint.has_same_effect, ours))
+    ]
     if foreign or (not there and NODE_REQUIRED.read(draft.root, None) is not None):
-        _refuse_to_mix(draft, claims)
+        _refuse_to_mix(draft, change)
         return
     terms = ensure(draft.root, NODE_TERMS, [], draft.created)
-    for term, mark in zip(wanted, marks, strict=True):
-        if not any(map(mark.has_same_effect, present)):
+    for term, fingerprint in zip(wanted, fingerprints, strict=True):
+        if not any(map(fingerprint.has_same_effect, present)):
             terms.append(copy.deepcopy(term.value))
-            draft.touched.add(mark)
+            draft.touched.add(fingerprint)
 
 
-def _take_out_of_node_terms(draft: TemplateDraft, claims: OwnershipChange) -> None:
+def _take_out_of_node_terms(draft: TemplateDraft, change: OwnershipChange) -> None:
     """A list that loses its last term goes, with its selector: the API takes no empty one, and it
     would match no node."""
-    inside = [mark for mark in claims.removed if mark.location in IN_NODE_TERM]
-    whole = [mark for mark in claims.removed if mark.location is TermLocation.NODE_TERM]
+    inside = [fingerprint for fingerprint in change.removed if fingerprint.location in IN_NODE_TERM]
+    whole = [
+        fingerprint
+        for fingerprint in change.removed
+        if fingerprint.location is TermLocation.NODE_TERM
+    ]
     terms = NODE_TERMS.read(draft.root, None)
     if not terms or not (inside or whole):
         return
-    kept = [term for term in terms if not _remove_from_term(draft, term, inside, whole, claims)]
+    kept = [term for term in terms if not _remove_from_term(draft, term, inside, whole, change)]
     if not kept:
         remove(draft.root, NODE_REQUIRED)
     terms[:] = kept
@@ -412,11 +430,11 @@ def _remove_from_term(
     term: NodeTerm,
     inside: t.Sequence[Fingerprint],
     whole: list[Fingerprint],
-    claims: OwnershipChange,
+    change: OwnershipChange,
 ) -> bool:
     """Take what is gone out of one term; True if nothing of it is left."""
-    mark = Fingerprint.of(TermLocation.NODE_TERM, term)
-    same = next((own for own in whole if own.has_same_effect(mark)), None)
+    fingerprint = Fingerprint.of(TermLocation.NODE_TERM, term)
+    same = next((own for own in whole if own.has_same_effect(fingerprint)), None)
     if same is not None:
         whole.remove(same)
         draft.touched.add(same)
@@ -424,15 +442,17 @@ def _remove_from_term(
     if is_empty(term):
         return False
     before = len(list(entries_of(term)))
-    stays = take_out(term, inside, claims.ours, draft.created)
+    stays = take_out(term, inside, change.ours, draft.created)
     if len(list(entries_of(term))) < before:
         draft.touched |= set(inside)
     return not stays
 
 
-def _requesting_rules(claims: OwnershipChange) -> list[t.Any]:
-    return sorted({rule for slot in _NODE_SLOTS for rule in claims.wanted_by.get(slot, ())})
+def _requesting_rules(change: OwnershipChange) -> list[t.Any]:
+    return sorted(
+        {rule for location in _NODE_LOCATIONS for rule in change.wanted_by.get(location, ())}
+    )
 
 
-def _refuse_to_mix(draft: TemplateDraft, claims: OwnershipChange) -> None:
-    draft.findings += checks.node_terms_conflict(_requesting_rules(claims), draft.ref)
+def _refuse_to_mix(draft: TemplateDraft, change: OwnershipChange) -> None:
+    draft.findings += checks.node_terms_conflict(_requesting_rules(change), draft.ref)

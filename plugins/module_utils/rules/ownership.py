@@ -10,7 +10,7 @@ same term.
 
     {"version": 1,
      "uid": "<uid of the object>",
-     "rules": {"<namespace>/<set>/<name>": ["<slot>:<meaning>.<form>", ...], ...},
+     "rules": {"<namespace>/<set>/<name>": ["<location>:<meaning>.<form>", ...], ...},
      "created": ["/spec/affinity", ...]}
 
 `rules` has each rule of the object with the fingerprints of its terms; a rule without a term of its
@@ -78,13 +78,13 @@ class Fingerprint:
     @classmethod
     def parse(cls, text: str) -> Fingerprint:
         """Raises ValueError for what is no fingerprint."""
-        slot, digests = text.split(":", 1)
+        location, digests = text.split(":", 1)
         meaning, form = digests.split(".", 1)
-        return cls(TermLocation(slot), meaning, form)
+        return cls(TermLocation(location), meaning, form)
 
     @classmethod
-    def of(cls, slot: TermLocation, value: JSON) -> Fingerprint:
-        return _of(slot, _text(value))
+    def of(cls, location: TermLocation, value: JSON) -> Fingerprint:
+        return _of(location, _text(value))
 
     @property
     def effect(self) -> tuple[TermLocation, str]:
@@ -96,11 +96,11 @@ class Fingerprint:
 
 
 @functools.lru_cache(maxsize=4096)
-def _of(slot: TermLocation, text: str) -> Fingerprint:
+def _of(location: TermLocation, text: str) -> Fingerprint:
     """Many workloads carry the same terms, and a group of hundreds has long ones."""
     value = json.loads(text)
-    complete = {**_DEFAULTS[slot], **value} if slot in _DEFAULTS else value
-    return Fingerprint(slot, digest(_meaning(complete), 10), digest(without_empties(value), 6))
+    complete = {**_DEFAULTS[location], **value} if location in _DEFAULTS else value
+    return Fingerprint(location, digest(_meaning(complete), 10), digest(without_empties(value), 6))
 
 
 def digest(value: JSON, length: int) -> str:
@@ -174,7 +174,8 @@ class Ownership:
             "version": VERSION,
             "uid": self.uid,
             "rules": {
-                str(rule): sorted(map(str, marks)) for rule, marks in sorted(self.rules.items())
+                str(rule): sorted(map(str, fingerprints))
+                for rule, fingerprints in sorted(self.rules.items())
             },
             "created": sorted(self.created),
         }
@@ -188,19 +189,21 @@ class Ownership:
     def rules_of(self) -> t.Mapping[Fingerprint, tuple[RuleId, ...]]:
         """The rules with each fingerprint."""
         rules: dict[Fingerprint, list[RuleId]] = {}
-        for rule, marks in sorted(self.rules.items()):
-            for mark in dict.fromkeys(marks):
-                rules.setdefault(mark, []).append(rule)
-        return {mark: tuple(listed) for mark, listed in rules.items()}
+        for rule, fingerprints in sorted(self.rules.items()):
+            for fingerprint in dict.fromkeys(fingerprints):
+                rules.setdefault(fingerprint, []).append(rule)
+        return {fingerprint: tuple(listed) for fingerprint, listed in rules.items()}
 
     @functools.cached_property
     def _alike(self) -> t.Mapping[tuple[TermLocation, str], Fingerprint]:
         """The first of the fingerprints that say the same."""
-        return {mark.effect: mark for mark in sorted(self.rules_of, reverse=True)}
+        return {
+            fingerprint.effect: fingerprint for fingerprint in sorted(self.rules_of, reverse=True)
+        }
 
-    def owned(self, mark: Fingerprint) -> Fingerprint | None:
-        """The fingerprint under which a term with the effect of `mark` is ours, if it is."""
-        return mark if mark in self.rules_of else self._alike.get(mark.effect)
+    def owned(self, fingerprint: Fingerprint) -> Fingerprint | None:
+        """The fingerprint under which a term with the effect of `fingerprint` is ours, if it is."""
+        return fingerprint if fingerprint in self.rules_of else self._alike.get(fingerprint.effect)
 
     def of_set(self, namespace: str, rule_set: str) -> tuple[RuleId, ...]:
         return tuple(r for r in self.rules if (r.namespace, r.rule_set) == (namespace, rule_set))
@@ -210,8 +213,12 @@ def owners_of(
     rules: t.Mapping[RuleId, t.Collection[Fingerprint]], location: TermLocation, entry: JSON
 ) -> list[RuleId]:
     """Those of these rules that own an entry of a template."""
-    mark = Fingerprint.of(location, entry)
-    return [rule for rule, marks in rules.items() if any(map(mark.has_same_effect, marks))]
+    fingerprint = Fingerprint.of(location, entry)
+    return [
+        rule
+        for rule, fingerprints in rules.items()
+        if any(map(fingerprint.has_same_effect, fingerprints))
+    ]
 
 
 def read_ownership(workload: Workload) -> Ownership:
@@ -225,8 +232,8 @@ def read_ownership(workload: Workload) -> Ownership:
     content = decode(workload, RULES, text)
     try:
         rules = {
-            RuleId.parse(rule): tuple(sorted(map(Fingerprint.parse, marks)))
-            for rule, marks in content["rules"].items()
+            RuleId.parse(rule): tuple(sorted(map(Fingerprint.parse, fingerprints)))
+            for rule, fingerprints in content["rules"].items()
         }
         return Ownership(str(content["uid"]), rules, frozenset(map(str, content["created"])))
     except (KeyError, ValueError, TypeError, AttributeError) as error:
@@ -251,11 +258,11 @@ def decode(workload: Workload, annotation: str, text: str) -> dict[str, JSON]:
 
 
 def rules_of_term(ownership: Ownership, where: TermLocation, term: JSON) -> tuple[RuleId, ...]:
-    """The rules that a term in slot `where` belongs to: several may share one, a foreign one has none."""
-    mark = ownership.owned(Fingerprint.of(where, term))
-    if mark is None:
+    """The rules that a term in location `where` belongs to: several may share one, a foreign one has none."""
+    fingerprint = ownership.owned(Fingerprint.of(where, term))
+    if fingerprint is None:
         return ()
-    return ownership.rules_of[mark]
+    return ownership.rules_of[fingerprint]
 
 
 def _damaged(workload: Workload, annotation: str, seen: str) -> str:
@@ -324,9 +331,9 @@ def is_empty(term: t.Mapping[str, JSON]) -> bool:
 
 def entries_of(term: t.Mapping[str, JSON]) -> t.Iterator[tuple[TermLocation, JSON, Fingerprint]]:
     """Each expression and field of a term."""
-    for slot, key in IN_NODE_TERM.items():
+    for location, key in IN_NODE_TERM.items():
         for entry in term.get(key) or ():
-            yield slot, entry, Fingerprint.of(slot, entry)
+            yield location, entry, Fingerprint.of(location, entry)
 
 
 def foreign_part(term: NodeTerm, ours: t.Collection[tuple[TermLocation, str]]) -> NodeTerm:
@@ -334,8 +341,8 @@ def foreign_part(term: NodeTerm, ours: t.Collection[tuple[TermLocation, str]]) -
     rest = {}
     for key, value in term.items():
         if key in IN_NODE_TERM.values():
-            slot = next(slot for slot, name in IN_NODE_TERM.items() if name == key)
-            value = [e for e in value or () if Fingerprint.of(slot, e).effect not in ours]
+            location = next(location for location, name in IN_NODE_TERM.items() if name == key)
+            value = [e for e in value or () if Fingerprint.of(location, e).effect not in ours]
             if not value:
                 continue
         rest[key] = value

@@ -192,8 +192,8 @@ def compile_terms(fields: t.Mapping[str, JSON]) -> tuple[CompiledTerm, ...]:
     every term that is there. Several are OR-ed, so they stay whole."""
     template = {"spec": fields}
     terms = [
-        CompiledTerm(slot, entry)
-        for slot, pointer in LISTS.items()
+        CompiledTerm(location, entry)
+        for location, pointer in LISTS.items()
         for entry in pointer.read(template, None) or ()
     ]
     terms += [
@@ -203,8 +203,8 @@ def compile_terms(fields: t.Mapping[str, JSON]) -> tuple[CompiledTerm, ...]:
     node_terms: list[dict[str, JSON]] = NODE_TERMS.read(template, None) or []
     if len(node_terms) == 1:
         terms += [
-            CompiledTerm(slot, entry)
-            for slot, key in IN_NODE_TERM.items()
+            CompiledTerm(location, entry)
+            for location, key in IN_NODE_TERM.items()
             for entry in node_terms[0].get(key) or ()
         ]
     else:

@@ -99,26 +99,26 @@ LISTS: t.Mapping[TermLocation, Pointer] = {
     TermLocation.SPREAD: SPEC / "topologySpreadConstraints",
     TermLocation.TOLERATION: SPEC / "tolerations",
 }
-"""Slots that are an entry of a list, with the list's place in the template."""
+"""Locations that are an entry of a list, with the list's place in the template."""
 
 MAPS: t.Mapping[TermLocation, Pointer] = {
     TermLocation.NODE_SELECTOR: SPEC / "nodeSelector",
     TermLocation.LABEL: Pointer(("metadata", "labels")),
 }
-"""Slots that are a key of a map, with the map's place in the template."""
+"""Locations that are a key of a map, with the map's place in the template."""
 
 IN_NODE_TERM: t.Mapping[TermLocation, str] = {
     TermLocation.NODE_EXPRESSION: "matchExpressions",
     TermLocation.NODE_FIELD: "matchFields",
 }
-"""Slots inside every required node term, with the list of the term."""
+"""Locations inside every required node term, with the list of the term."""
 
 
 @dataclass(frozen=True)
 class CompiledTerm:
     """One term as it is to stand in a template.
 
-    The value of a map's slot is `{"key": ..., "value": ...}`; every other value is the entry
+    The value of a map's location is `{"key": ..., "value": ...}`; every other value is the entry
     itself.
     """
 
@@ -126,22 +126,22 @@ class CompiledTerm:
     value: JSON
 
 
-def pair(slot: TermLocation, key: str, value: str) -> CompiledTerm:
+def pair(location: TermLocation, key: str, value: str) -> CompiledTerm:
     """A term that is a key of a map."""
-    return CompiledTerm(slot, {"key": key, "value": value})
+    return CompiledTerm(location, {"key": key, "value": value})
 
 
 def terms_of(template: t.Mapping[str, JSON]) -> t.Iterator[tuple[TermLocation, JSON]]:
-    """Every term that stands in a template, with its slot; labels are not among them.
+    """Every term that stands in a template, with its location; labels are not among them.
 
     A node expression is named once for each required node term that holds it.
     """
-    for slot, pointer in LISTS.items():
+    for location, pointer in LISTS.items():
         for entry in pointer.read(template, None) or ():
-            yield slot, entry
+            yield location, entry
     for key, value in (MAPS[TermLocation.NODE_SELECTOR].read(template, None) or {}).items():
         yield TermLocation.NODE_SELECTOR, {"key": key, "value": value}
     for term in NODE_TERMS.read(template, None) or ():
-        for slot, key in IN_NODE_TERM.items():
+        for location, key in IN_NODE_TERM.items():
             for entry in term.get(key) or ():
-                yield slot, entry
+                yield location, entry

@@ -49,8 +49,8 @@ class Relabel(t.NamedTuple):
             return labels
         kept = {}
         for key, value in labels.items():
-            mark = Fingerprint.of(TermLocation.LABEL, {"key": key, "value": value})
-            if is_reserved(key) or not any(map(mark.has_same_effect, self.removed)):
+            fingerprint = Fingerprint.of(TermLocation.LABEL, {"key": key, "value": value})
+            if is_reserved(key) or not any(map(fingerprint.has_same_effect, self.removed)):
                 kept[key] = value
         return kept
 
@@ -98,8 +98,10 @@ def relabels(
     removed: t.Sequence[Fingerprint],
 ) -> tuple[tuple[Relabel, Labels], ...]:
     """For each VMI and each of its pods that runs: what its labels become, and what they are."""
-    marks = tuple(mark for mark in removed if mark.location is TermLocation.LABEL)
-    if not workload.kind.virtual_machines or not (added or marks):
+    fingerprints = tuple(
+        fingerprint for fingerprint in removed if fingerprint.location is TermLocation.LABEL
+    )
+    if not workload.kind.virtual_machines or not (added or fingerprints):
         return ()
     objects: list[tuple[Ref, str, Labels]] = []
     for vmi in view.vmis_of(workload):
@@ -108,7 +110,9 @@ def relabels(
     for pod in view.pods_of(workload):
         if not pod.terminating:
             objects.append((pod.ref, pod.uid, pod.labels))
-    return tuple((Relabel(ref, uid, tuple(added), marks), labels) for ref, uid, labels in objects)
+    return tuple(
+        (Relabel(ref, uid, tuple(added), fingerprints), labels) for ref, uid, labels in objects
+    )
 
 
 def labels_of(manifest: t.Mapping[str, JSON]) -> Labels:
