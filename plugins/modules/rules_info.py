@@ -91,10 +91,14 @@ rules:
       type: list
       elements: str
     enforced:
-      description: Whether all workloads still have the terms of the rule, and all their running instances enforce it.
+      description:
+        - Whether all workloads still have the terms of the rule, and all their running instances enforce it.
+        - V(false) where nodes, pods or VMIs of the namespace could not be read, see RV(permission_gaps).
       type: bool
     violated:
-      description: Whether an instance violates the rule where it runs, enforced or not.
+      description:
+        - Whether an instance violates the rule where it runs, enforced or not. What RV(permission_gaps) names is not
+          counted.
       type: bool
     workloads:
       description: Workloads of the rule.

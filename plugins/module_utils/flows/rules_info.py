@@ -14,9 +14,11 @@ from ..compliance.judge import judge
 from ..interface.arguments import topology_of
 from ..interface.results import warn_unreadable
 from ..model.json_pointer import JSON
+from ..model.kinds import VMIS
 from ..model.objects import Ref
 from ..model.rendering import as_json, columns, one_line, table_text
 from ..model.rule import RuleId
+from ..model.snapshot import Snapshot
 from ..model.topology import Topology
 from ..model.verdict import RuleVerdict, Verdict
 from ..view.selection import look_up, question_of
@@ -58,7 +60,7 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
             )
     warn_unreadable(module.warn, verdicts.unreadable)
     rules = [
-        _rule(rule, terms_of[rule], workloads, topology)
+        _rule(rule, terms_of[rule], workloads, topology, known=_are_instances_known(rule, snapshot))
         for rule, workloads in sorted(workloads_of.items())
     ]
     return {
@@ -66,6 +68,13 @@ def run(module: AnsibleModule, api: ApiClient) -> dict[str, t.Any]:
         "permission_gaps": as_json(verdicts.unreadable),
         "table": _table(rules),
     }
+
+
+def _are_instances_known(rule: RuleId, snapshot: Snapshot) -> bool:
+    """Whether the lists could be read that the instances of a rule are found in."""
+    return not any(
+        snapshot.why_unreadable(resource, rule.namespace) for resource in ("nodes", "pods", VMIS)
+    )
 
 
 def _workload(
@@ -87,6 +96,8 @@ def _rule(
     terms: t.Sequence[RuleTerms],
     workloads: list[dict[str, JSON]],
     topology: Topology,
+    *,
+    known: bool,
 ) -> dict[str, JSON]:
     types = {part.rule_type for part in terms} - {""}
     instances = sum(workload["instances"] for workload in workloads)
@@ -98,7 +109,7 @@ def _rule(
         "type": types.pop() if len(types) == 1 else "terms" if types else "",
         "preferred": any(part.preferred for part in terms),
         "terms": list(dict.fromkeys(text for part in terms for text in part.described(topology))),
-        "enforced": enforced == instances and all(x["complete"] for x in workloads),
+        "enforced": known and enforced == instances and all(x["complete"] for x in workloads),
         "violated": any(workload["violated"] for workload in workloads),
         "workloads": workloads,
     }

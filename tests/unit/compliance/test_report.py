@@ -5,17 +5,19 @@
 from __future__ import annotations
 
 import typing as t
+from unittest import mock
 
 import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.flows import placement_info as report
+from ansible_collections.virt.placement.plugins.module_utils.flows import rules_info
 from ansible_collections.virt.placement.plugins.module_utils.maintenance.mark import (
     MaintenancePhase,
     Mark,
     encode,
 )
 from ansible_collections.virt.placement.plugins.module_utils.model.findings import InvalidInput
-from ansible_collections.virt.placement.plugins.module_utils.model.kinds import MAINTENANCE
+from ansible_collections.virt.placement.plugins.module_utils.model.kinds import MAINTENANCE, VMIS
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Unreadable
 from ansible_collections.virt.placement.plugins.module_utils.model.topology import Topology
@@ -53,6 +55,26 @@ def test_lists_that_could_not_be_read_are_never_nothing() -> None:
     summary = report.summary(judge(Cluster().snapshot(unreadable=(gap,))))
 
     assert (summary["instances"], summary["satisfied"], summary["unknown"]) == (0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("lists", "enforced"), [({}, True), ({"pods": ()}, False), ({"vmis": ()}, False)]
+)
+def test_rule_is_not_enforced_where_its_instances_could_not_be_read(
+    monkeypatch: pytest.MonkeyPatch, lists: dict[str, t.Any], enforced: bool
+) -> None:
+    cluster = Cluster()
+    three(cluster, ["n1", "n3", "n5"])
+    resources = {"pods": "pods", "vmis": VMIS}
+    gaps = tuple(Unreadable(resources[name], "shop", "list", "forbidden") for name in lists)
+    snapshot = cluster.snapshot(unreadable=gaps, **lists)
+    monkeypatch.setattr(rules_info, "read_snapshot", lambda *_args: snapshot)
+    options = {"namespaces": ["shop"], "workloads": None, "exclude_namespaces": []}
+    module = mock.Mock(params={**options, "topology_keys": {}, "cluster_uid": None})
+
+    (found,) = rules_info.run(module, mock.Mock())["rules"]
+
+    assert found["enforced"] is enforced
 
 
 def test_table_names_nodes_in_maintenance_with_their_reason() -> None:
