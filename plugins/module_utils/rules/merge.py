@@ -237,54 +237,6 @@ def _updated(before: Ownership, after: Ownership, draft: TemplateDraft) -> tuple
     )
 
 
-def put(
-    term: NodeTerm,
-    wanted: t.Sequence[CompiledTerm],
-    ours: t.Collection[Fingerprint],
-    created: set[str],
-) -> set[Fingerprint]:
-    """AND what is missing of `wanted` into the term, which may already hold some of `ours`.
-
-    Returns what was missing.
-    """
-    added: set[Fingerprint] = set()
-    fingerprints = [Fingerprint.of(compiled.location, compiled.value) for compiled in wanted]
-    for compiled, fingerprint in zip(wanted, fingerprints, strict=True):
-        is_there = any(x.has_same_effect(fingerprint) for _location, _entry, x in entries_of(term))
-        if is_there and _among(fingerprint, ours):
-            continue
-        key = IN_NODE_TERM[compiled.location]
-        if term.get(key) is None:
-            if not is_empty(term):
-                created.add(_list_pointer(term, key, {*ours, *added}))
-            term[key] = []
-        term[key].append(copy.deepcopy(compiled.value))
-        added.add(fingerprint)
-    return added
-
-
-def take_out(
-    term: NodeTerm,
-    removed: t.Collection[Fingerprint],
-    ours: t.Collection[Fingerprint],
-    created: set[str],
-) -> bool:
-    """Remove one entry for each of `removed`. False if the term has become empty by that."""
-    was_there = [
-        remove_entry(term.get(IN_NODE_TERM[fingerprint.location]) or [], fingerprint)
-        for fingerprint in removed
-    ]
-    if not any(was_there):
-        return True
-    left = [own for own in ours if own not in removed]
-    for key in IN_NODE_TERM.values():
-        pointer = _list_pointer(term, key, left)
-        if term.get(key) == [] and pointer in created:
-            created.discard(pointer)
-            del term[key]
-    return not is_empty(term)
-
-
 def remove_entry(entries: list[JSON], fingerprint: Fingerprint) -> bool:
     """Remove the last entry that is written as `fingerprint` has it, or else the last with the same effect.
 
@@ -297,10 +249,6 @@ def remove_entry(entries: list[JSON], fingerprint: Fingerprint) -> bool:
         del entries[index]
         return True
     return False
-
-
-def _among(fingerprint: Fingerprint, ours: t.Collection[Fingerprint]) -> bool:
-    return any(own.has_same_effect(fingerprint) for own in ours)
 
 
 def _list_pointer(term: NodeTerm, key: str, ours: t.Iterable[Fingerprint]) -> str:
@@ -377,13 +325,35 @@ def _put_inside(
     if NODE_REQUIRED.read(draft.root, None) is None:
         ensure(draft.root, NODE_TERMS, [], draft.created).append({})
         terms: list[NodeTerm] = NODE_TERMS.read(draft.root)
-        draft.touched |= put(terms[0], wanted, change.ours, draft.created)
-        return
-    terms = [x for x in NODE_TERMS.read(draft.root, None) or () if not is_empty(x)]
+    else:
+        terms = [x for x in NODE_TERMS.read(draft.root, None) or () if not is_empty(x)]
     if not terms:
         draft.findings += checks.empty_node_terms(_requesting_rules(change), draft.ref)
     for term in terms:
-        draft.touched |= put(term, wanted, change.ours, draft.created)
+        _put_into_term(draft, term, wanted, change)
+
+
+def _put_into_term(
+    draft: TemplateDraft,
+    term: NodeTerm,
+    wanted: t.Sequence[CompiledTerm],
+    change: OwnershipChange,
+) -> None:
+    """AND what is missing of `wanted` into the term."""
+    added: set[Fingerprint] = set()
+    for compiled in wanted:
+        fingerprint = Fingerprint.of(compiled.location, compiled.value)
+        is_there = any(x.has_same_effect(fingerprint) for _location, _entry, x in entries_of(term))
+        if is_there and change.is_ours(fingerprint):
+            continue
+        key = IN_NODE_TERM[compiled.location]
+        if term.get(key) is None:
+            if not is_empty(term):
+                draft.created.add(_list_pointer(term, key, {*change.ours, *added}))
+            term[key] = []
+        term[key].append(copy.deepcopy(compiled.value))
+        added.add(fingerprint)
+    draft.touched |= added
 
 
 def _put_whole(
@@ -441,11 +411,17 @@ def _remove_from_term(
         return True
     if is_empty(term):
         return False
-    before = len(list(entries_of(term)))
-    stays = take_out(term, inside, change.ours, draft.created)
-    if len(list(entries_of(term))) < before:
-        draft.touched |= set(inside)
-    return not stays
+    gone = {x for x in inside if remove_entry(term.get(IN_NODE_TERM[x.location]) or [], x)}
+    if not gone:
+        return False
+    draft.touched |= gone
+    left = [own for own in change.ours if own not in inside]
+    for key in IN_NODE_TERM.values():
+        pointer = _list_pointer(term, key, left)
+        if term.get(key) == [] and pointer in draft.created:
+            draft.created.discard(pointer)
+            del term[key]
+    return is_empty(term)
 
 
 def _requesting_rules(change: OwnershipChange) -> list[t.Any]:
