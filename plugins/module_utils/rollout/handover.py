@@ -74,21 +74,6 @@ def leave(
     return report.in_flight(text, task) + release(api, held, text)
 
 
-def why_wait(reading: LeaseReading, state: RolloutState, elapsed: float) -> str:
-    """Why a run that does not have the Lease waits; empty if it may take the Lease. Raises InvalidInput if
-    another run holds it and is running."""
-    lease_state = state.watch_lease(reading, elapsed)
-    if lease_state.free:
-        return ""
-    if lease_state.renewing:
-        why = f"which is running (renewed {reading.renewed}): wait until it ends"
-        raise InvalidInput([InputError(lease.NAME, f"is held by run {reading.holder}, {why}")])
-    return (
-        f"waiting up to {lease.DURATION} s to see whether run {reading.holder} still renews"
-        f" {lease.NAME} (last renewed {reading.renewed})"
-    )
-
-
 def take(
     api: ApiClient,
     reading: LeaseReading,
@@ -96,14 +81,24 @@ def take(
     options: RolloutOptions,
     state: RolloutState,
     elapsed: float,
-) -> tuple[LeaseKeeper, RunJournal] | None:
-    """Take the free Lease to continue the run `unfinished` or to start one. None if another run took it
-    first, or if the outcome is unknown."""
+) -> tuple[LeaseKeeper, RunJournal] | str:
+    """Take the Lease to continue the run `unfinished` or to start one; or why the next step has to try again: it is
+    unknown whether the holder is running, another run took the Lease first, or the outcome is unknown. Raises
+    InvalidInput if another run holds it and is running."""
+    lease_state = state.watch_lease(reading, elapsed)
+    if lease_state.renewing:
+        why = f"which is running (renewed {reading.renewed}): wait until it ends"
+        raise InvalidInput([InputError(lease.NAME, f"is held by run {reading.holder}, {why}")])
+    if not lease_state.free:
+        return (
+            f"waiting up to {lease.DURATION} s to see whether run {reading.holder} still renews"
+            f" {lease.NAME} (last renewed {reading.renewed})"
+        )
     journal = continue_or_start(unfinished, options)
     text = journals.write(journal)
     held = lease.take(api, reading, journal.run, text)
     if held is None:
-        return None
+        return f"{lease.NAME} could not be taken; trying again"
     state.run, state.transitions = held.run, held.transitions
     state.base = journal.clock - elapsed
     state.waiting = ""

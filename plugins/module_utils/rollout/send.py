@@ -36,12 +36,13 @@ from ..model.kinds import (
     KUBEVIRT_V1,
     MIGRATIONS,
     RUN,
+    UNDO,
     VMI,
     VMIS,
     instance_path,
 )
 from ..model.objects import Ref
-from ..model.plan import Method
+from ..model.plan import Method, Plan
 from ..model.snapshot import Platform, Vmi
 from ..model.write import Write
 from ..planning.movable_instances import MovableInstance
@@ -58,6 +59,7 @@ from .move import (
     StateMachine,
     terminating,
 )
+from .options import RolloutOptions
 
 STATE_MACHINES: t.Mapping[Method, StateMachine] = {
     Method.MIGRATE: migrate.MACHINE,
@@ -222,16 +224,25 @@ def needed_rights(disruptions: t.Iterable[Disruption], cleared: t.Iterable[Ref])
     return rights
 
 
-def possible_moves(
-    candidates: t.Iterable[MovableInstance], allow: t.Container[Method]
-) -> list[Disruption]:
-    """Each instance with each method by which it could be moved, and that is allowed."""
-    return [
-        (method, movable.instance.ref)
-        for movable in candidates
-        for method in movable.move_options.methods
-        if method in allow
-    ]
+def rights_of_run(
+    plan: Plan,
+    records: t.Iterable[MoveRecord],
+    candidates: t.Collection[MovableInstance],
+    options: RolloutOptions,
+) -> set[Right]:
+    """The rights of a run that makes the moves of the plan, continues those of `records`, and removes undo
+    records. With `require_rights` also those for every other move of the candidates that is allowed."""
+    disruptions = [(move.method, move.instance) for move in plan.moves]
+    disruptions += [(record.method, record.instance) for record in records]
+    if options.require_rights:
+        disruptions += [
+            (method, movable.instance.ref)
+            for movable in candidates
+            for method in movable.move_options.methods
+            if method in options.allow
+        ]
+    workloads = {x.workload.ref: x.workload for x in candidates if x.workload is not None}
+    return needed_rights(disruptions, [x for x, w in workloads.items() if UNDO in w.annotations])
 
 
 def _of_move(method: Method, instance: Ref) -> t.Iterator[Right]:

@@ -34,7 +34,7 @@ from .journal import RunJournal
 from .move import MoveRecord
 from .options import RolloutOptions, namespaces_of, wanted
 from .reconcile import Reconciler, Reconciliation
-from .send import StartRevisions, needed_rights, possible_moves
+from .send import StartRevisions, rights_of_run
 from .state import RolloutState, StepReport, StepResult
 from .view import JudgedSnapshot, View
 from .watch import (
@@ -110,7 +110,7 @@ class RolloutStep:
         self.time = StepTime(self.began, self.pipe.open)
         self._view: JudgedSnapshot | None = None
         self._removals: list[str] = []
-        self._renewed = self.began - lease.DURATION
+        self._timed_out = f"not done within {options.run_timeout} s (run_timeout)"
 
     @property
     def elapsed(self) -> float:
@@ -135,8 +135,7 @@ class RolloutStep:
             self.report.lines += [report.stopped(stop_reason, left)] if stop_reason else []
         result = self.result(finished=True, plan=replace(plan, moves=left))
         result.moves = [report.planned_move(move) for move in moves]
-        result.stop_reason = stop_reason
-        result.changed = bool(moves)
+        result.stop_reason, result.changed = stop_reason, bool(moves)
         self.finish_check(view, plan, result)
         return result
 
@@ -161,14 +160,12 @@ class RolloutStep:
         if held is not None:
             ours = lease.read(self.api)
             journal = self.journal = handover.journal_of(ours, held)
-            keeper = LeaseKeeper(self.api, held, self._renewed, ours.journal)
+            keeper = LeaseKeeper(self.api, held, self.began - lease.DURATION, ours.journal)
             with keeper.renewed_in_background():
                 self._outdate_pending_deletes(held, journal)
                 return self._reconcile(keeper, journal, self.read_cluster(journal.records))
         if self.elapsed >= self.options.run_timeout:
-            return self.failed(
-                f"not done within {self.options.run_timeout} s (run_timeout): {self.state.waiting}"
-            )
+            return self.failed(f"{self._timed_out}: {self.state.waiting}")
         reading = lease.read_if_allowed(self.api)
         unfinished = handover.read_journal(reading) if reading is not None else None
         records = unfinished.records if unfinished is not None else ()
@@ -179,10 +176,15 @@ class RolloutStep:
             return self.finish(view, plan)
         self.refuse(view, plan)
         self._require_rights(reading, records, view, plan)
-        taken = self._take(reading or lease.read(self.api), unfinished)
-        if taken is None:
+        reading = reading or lease.read(self.api)
+        taken = handover.take(self.api, reading, unfinished, self.options, self.state, self.elapsed)
+        if isinstance(taken, str):
+            self.state.waits(taken, self.report)
+            self.api.deadline.pause(handover.READ_AGAIN)
             return self.result(finished=False)
         keeper, journal = taken
+        self.journal = journal
+        self.report.lines += handover.takeover_lines(unfinished, journal)
         with keeper.renewed_in_background():
             self._outdate_pending_deletes(keeper.held, journal)
             if journal.done:  # by the run that is continued
@@ -212,16 +214,7 @@ class RolloutStep:
         before anything is written, and not again while the run waits for the Lease."""
         if self.state.renewal:
             return
-        moves = [(move.method, move.instance) for move in plan.moves]
-        moves += [(record.method, record.instance) for record in records]
-        if self.options.require_rights:
-            moves += possible_moves(view.candidates, self.options.allow)
-        with_undo_record = {
-            movable.workload.ref
-            for movable in view.candidates
-            if movable.workload is not None and UNDO in movable.workload.annotations
-        }
-        rights = needed_rights(moves, with_undo_record)
+        rights = rights_of_run(plan, records, view.candidates, self.options)
         require_rights(self.api, rights | self.other_rights(view), role=self.role)
         if reading is not None:
             lease.require(reading)
@@ -230,8 +223,8 @@ class RolloutStep:
         """Rights beside those for the Lease, the moves and the undo records."""
         return set()
 
-    def failed(self, reason: str) -> StepResult:
-        result = self.result(finished=True)
+    def failed(self, reason: str, plan: Plan | None = None) -> StepResult:
+        result = self.result(finished=True, plan=plan)
         result.failure = reason
         return result
 
@@ -248,9 +241,7 @@ class RolloutStep:
         if begins:
             self.state.failing_since = self.before
         if self.before >= self.options.run_timeout:
-            return self._leave(
-                held, f"not done within {self.options.run_timeout} s (run_timeout): {error}"
-            )
+            return self._leave(held, f"{self._timed_out}: {error}")
         if self.elapsed - self.state.failing_since >= PATIENCE:
             return self._leave(held, f"no answer for {PATIENCE:.0f} s: {error}")
         if self.reconciler is not None:
@@ -297,30 +288,8 @@ class RolloutStep:
         return snapshot
 
     def namespaces(self, records: t.Iterable[MoveRecord]) -> tuple[str, ...]:
-        namespaces = namespaces_of(self.options)
-        return tuple(
-            dict.fromkeys((*namespaces, *(record.workload.namespace for record in records)))
-        )
-
-    def _take(
-        self, reading: LeaseReading, unfinished: RunJournal | None
-    ) -> tuple[LeaseKeeper, RunJournal] | None:
-        """The Lease and the journal to continue with. None while it is unknown whether the holder is running,
-        and if the Lease could not be taken: then the next step tries again. Raises InvalidInput if the holder
-        is running."""
-        if waiting := handover.why_wait(reading, self.state, self.elapsed):
-            self.state.waits(waiting, self.report)
-            self.api.deadline.pause(handover.READ_AGAIN)
-            return None
-        taken = handover.take(self.api, reading, unfinished, self.options, self.state, self.elapsed)
-        if taken is None:
-            self.state.waits(f"{lease.NAME} could not be taken; trying again", self.report)
-            self.api.deadline.pause(handover.READ_AGAIN)
-            return None
-        keeper, self.journal = taken
-        self._renewed = keeper.renewed
-        self.report.lines += handover.takeover_lines(unfinished, self.journal)
-        return taken
+        of_records = (record.workload.namespace for record in records)
+        return tuple(dict.fromkeys((*namespaces_of(self.options), *of_records)))
 
     def _outdate_pending_deletes(self, held: HeldLease, journal: RunJournal) -> None:
         """Once a run, before any other request of it."""
@@ -365,9 +334,9 @@ class RolloutStep:
             if left <= 0:
                 return self.result(finished=False)
             if not (now.settling and now.touched):  # `catch_up` waits for touched objects
-                seconds, settle = (
-                    (SETTLE, SETTLE) if now.settling else (left, max(SETTLE, view_seconds))
-                )
+                seconds, settle = left, max(SETTLE, view_seconds)
+                if now.settling:
+                    seconds = settle = SETTLE
                 wait_for(self.cluster.changed, seconds, self.api.deadline, self.listening, settle)
             fresh = now.settling and not (reconciler.in_flight or now.plan.moves)
             if not fresh:
@@ -450,10 +419,7 @@ class RolloutStep:
         plan = view.plan(self.options, journal)
         undone = self.undone(journal.records, plan, waiting)
         kept = handover.release(self.api, reconciler.keeper.held, journals.write(journal))
-        result = self.result(finished=True, plan=plan)
-        result.failure = (
-            f"not done within {self.options.run_timeout} s (run_timeout). {undone}{kept}"
-        )
+        result = self.failed(f"{self._timed_out}. {undone}{kept}", plan)
         result.skipped += [report.move_in_flight(record) for record in journal.records]
         return result
 
@@ -471,14 +437,13 @@ class RolloutStep:
         self.state.changed = self.state.changed or self.report.changed
         self.state.count = self.report.count
         self.state.failures = self._failures_before + report.failures(self.report.moves)
-        moves = plan.moves if plan is not None else ()
-        skipped = plan.skipped if plan is not None else ()
+        plan = plan or Plan()
         return StepResult(
             finished=finished,
             state=self.state,
             moves=list(self.report.moves),
-            deferred=[report.planned_move(move) for move in moves],
-            skipped=[skipped_as_json(instance) for instance in skipped],
+            deferred=[report.planned_move(move) for move in plan.moves],
+            skipped=[skipped_as_json(instance) for instance in plan.skipped],
             progress=self.report.lines,
             shown=self.report.shown,
             changed=self.state.changed,
