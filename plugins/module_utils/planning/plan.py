@@ -144,7 +144,8 @@ class _Planner:
             sequence += self._renew()
         # One of the last moves may have made room for an instance that was skipped.
         for move in sequence:
-            self.skipped.pop(move.uid, None)
+            if not self.simulation.violations(move.uid):
+                self.skipped.pop(move.uid, None)
         while self.simulation.moves_made:
             self.simulation.revert()
         moves = self._ordered(sequence)
