@@ -180,7 +180,8 @@ class RepairPlanner:
         small = len(members) <= SMALL
         least = self._lower_bound(group) if small else len(group)
         chosen = self._repair_greedily(group)
-        unrepaired = any(self.simulation.violations(uid) for uid in members)
+        touched = self._members([*group, *(move.uid for move in chosen)])
+        unrepaired = any(self.simulation.violations(uid) for uid in touched)
         if not unrepaired and (len(chosen) <= least or not small):
             return chosen
         self._revert(chosen)
@@ -196,7 +197,7 @@ class RepairPlanner:
             best = self._repair_by_matching(group)
         if best is None or (not unrepaired and len(best) >= len(chosen)):
             self._revert(best or [])
-            return [self._repeat(move) for move in chosen]
+            return self._repeat_harmless(chosen)
         return best
 
     def _repair_greedily(self, group: list[Uid]) -> list[PlannedMove]:
@@ -263,6 +264,17 @@ class RepairPlanner:
 
     def _repeat(self, move: PlannedMove) -> PlannedMove:
         return self.make(move.uid, move.method, move.nodes, move.reason, move.node)
+
+    def _repeat_harmless(self, moves: list[PlannedMove]) -> list[PlannedMove]:
+        """Repeat these moves, without the last ones if an instance violates a rule after them that violated none
+        before: a pod with affinity to one that moved, or one that is to be spread evenly with others."""
+        touched = sorted(self._members([move.uid for move in moves]))
+        satisfied = [uid for uid in touched if not self.simulation.violations(uid)]
+        made = [self._repeat(move) for move in moves]
+        while harmed := next((uid for uid in satisfied if self.simulation.violations(uid)), ""):
+            while self.simulation.violations(harmed):
+                self._revert([made.pop()])
+        return made
 
     def _search(self, members: list[Uid], idle: t.Container[Uid]) -> list[PlannedMove] | None:
         methods = {

@@ -33,6 +33,7 @@ from tests.unit.compliance.cluster import (
     PREFERRED,
     ZONE,
     Cluster,
+    affinity,
     anti_affinity,
     apart,
     expression,
@@ -220,6 +221,27 @@ def test_one_move_repairs_a_vm_that_keeps_apart_from_vms_with_a_preference_among
     (move,) = plan_of(cluster).moves
 
     assert (move.instance.name, move.targets) == ("web", ("n1",))
+
+
+def test_no_move_takes_an_instance_away_from_one_that_cannot_follow() -> None:
+    """`db` has to leave for zone a, and `cache` has to be on its node. Without `kept` both would move."""
+    cluster = Cluster("ab")
+    cluster.run(
+        "db", "n2", node_affinity({"matchExpressions": [expression(ZONE, "In", "a")]}), tier="db"
+    )
+    near_db = affinity({"labelSelector": selector(tier="db"), "topologyKey": HOST})
+    cluster.run("cache", "n2", near_db, tier="cache")
+    snapshot = cluster.snapshot()
+    (cache,) = (vmi.uid for vmi in snapshot.vmis if vmi.ref.name == "cache")
+
+    both = planned(snapshot, PlanRequest(SHOP))
+    plan = planned(snapshot, PlanRequest(SHOP, kept={cache: "do-not-move"}))
+
+    assert [move.instance.name for move in both.moves] == ["db", "cache"]
+    assert not plan.moves
+    (skipped,) = plan.skipped
+    assert skipped.instance.name == "db"
+    assert "1 node(s) would violate a rule" in skipped.reason
 
 
 def test_reason_names_a_label_key_as_the_task_does() -> None:
