@@ -183,9 +183,9 @@ class _Planner:
         while todo:
             uid = self._take_next(todo)
             made = self._better_place(uid)
-            if made is None:
+            if not made:
                 continue
-            chosen += [made, *self._followed(uid)]
+            chosen += made
             near = self.dependencies.related(uid) | todo
             todo = {x for x in near if x not in self.repair.moved and self._could_be_better(x)}
         return chosen
@@ -197,6 +197,20 @@ class _Planner:
         todo.discard(uid)
         return uid
 
+    def _make_optional(
+        self, uid: Uid, method: Method, nodes: NodeSet, reason: str
+    ) -> list[PlannedMove]:
+        """A move that no required rule asks for, and the moves that it makes necessary. None where another instance
+        would violate a rule after them that violates none now."""
+        related = sorted(self.dependencies.related(uid))
+        satisfied = [x for x in related if not self.simulation.violations(x)]
+        for node in self.repair.likeliest(uid, nodes, TARGETS):
+            made = [self.repair.make(uid, method, nodes, reason, node), *self._followed(uid)]
+            if not any(self.simulation.violations(x) for x in satisfied):
+                return made
+            self.repair.revert(made)
+        return []
+
     def _followed(self, moved: Uid) -> list[PlannedMove]:
         """The moves that the move of one instance makes necessary. What they repair is not so yet."""
         after = f"after the move of {self._name(moved)}: "
@@ -207,7 +221,7 @@ class _Planner:
         n = self.simulation.table.numbers[self.simulation.node_of[uid]]
         return uid not in self.skipped and _cost(self._preference_penalties(uid), n) > 0
 
-    def _better_place(self, uid: Uid) -> PlannedMove | None:
+    def _better_place(self, uid: Uid) -> list[PlannedMove]:
         options = self.repair.options(uid)
         if options is None:
             if not self._methods(uid):
@@ -216,12 +230,9 @@ class _Planner:
                     movable = self.candidates[uid]
                     why = self._why_not_moved(movable)
                     self._skip(movable, f"a preference is not met; {why}")
-            return None
+            return []
         method, nodes = options
-        better = self._better(uid, nodes)
-        if not better:
-            return None
-        return self.repair.make(uid, method, better, "a preference is not met")
+        return self._make_optional(uid, method, self._better(uid, nodes), "a preference is not met")
 
     def _renew(self) -> list[PlannedMove]:
         """Moves of every instance that is to run with its declared terms, affinity targets first."""
@@ -256,9 +267,8 @@ class _Planner:
             uid = self._take_next(todo)
             for method in self._methods(uid):
                 nodes = self.simulation.open_set(uid, method) & self.simulation.good_set(uid)
-                if nodes:
-                    made = self.repair.make(uid, method, nodes, reason)
-                    chosen += [made, *self._followed(uid)]
+                if made := self._make_optional(uid, method, nodes, reason):
+                    chosen += made
                     todo -= self.repair.moved
                     break
         return chosen

@@ -86,13 +86,13 @@ class RepairPlanner:
             if not chosen or not left:
                 break
             groups.sort(key=left.isdisjoint)
-            self._revert(chosen)
+            self.revert(chosen)
             could = any(self.options(uid) is not None for uid in left)
             again = self._repair_groups(groups) if could else []
             if could and len(self._still_violating(violating)) < len(left):
                 chosen = again
                 continue
-            self._revert(again)
+            self.revert(again)
             chosen = [self._repeat(move) for move in chosen]
             break
         return chosen
@@ -184,7 +184,7 @@ class RepairPlanner:
         unrepaired = any(self.simulation.violations(uid) for uid in touched)
         if not unrepaired and (len(chosen) <= least or not small):
             return chosen
-        self._revert(chosen)
+        self.revert(chosen)
         if small:
             # Affinity targets that violate nothing stay if possible: instances with affinity move to them.
             idle = {x for uid in group for x in self.dependencies.affinity_targets(uid)} - set(
@@ -196,7 +196,7 @@ class RepairPlanner:
         else:
             best = self._repair_by_matching(group)
         if best is None or (not unrepaired and len(best) >= len(chosen)):
-            self._revert(best or [])
+            self.revert(best or [])
             return self._repeat_harmless(chosen)
         return best
 
@@ -257,7 +257,7 @@ class RepairPlanner:
             for key in keys
         )
 
-    def _revert(self, chosen: list[PlannedMove]) -> None:
+    def revert(self, chosen: list[PlannedMove]) -> None:
         for move in reversed(chosen):
             self.simulation.revert()
             self.moved.discard(move.uid)
@@ -273,7 +273,7 @@ class RepairPlanner:
         made = [self._repeat(move) for move in moves]
         while harmed := next((uid for uid in satisfied if self.simulation.violations(uid)), ""):
             while self.simulation.violations(harmed):
-                self._revert([made.pop()])
+                self.revert([made.pop()])
         return made
 
     def _search(self, members: list[Uid], idle: t.Container[Uid]) -> list[PlannedMove] | None:
@@ -324,7 +324,7 @@ class RepairPlanner:
                     del waiting[uid]
                     break
             else:
-                self._revert(chosen)
+                self.revert(chosen)
                 return None
         return chosen
 

@@ -306,6 +306,22 @@ def test_instance_that_is_skipped_for_violation_keeps_that_reason_in_scope_all()
     assert "nodeSelectorTerms[1]" in skipped.reason
 
 
+def test_optional_move_goes_where_it_makes_no_other_instance_violate_a_rule() -> None:
+    """n2 is the emptiest node for `db0`, but `web` in that zone may not have two more db there than in another."""
+    cluster = Cluster("abc")
+    cluster.run("web", "n2", spread(ZONE, tier="db"), tier="web")
+    for name, node in (("db0", "n1"), ("db1", "n2"), ("db2", "n3")):
+        cluster.run(name, node, tier="db")
+    for name in ("x", "y"):
+        cluster.run(name, "n3")
+    snapshot = cluster.snapshot()
+    kept = {vmi.uid: "do-not-move" for vmi in snapshot.vmis if vmi.ref.name != "db0"}
+
+    (move,) = planned(snapshot, PlanRequest(SHOP, "all", kept=kept)).moves
+
+    assert move.targets == ("n3", "n2")
+
+
 def test_instance_that_moves_once_another_one_has_made_room_is_not_skipped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
