@@ -146,8 +146,7 @@ class _Planner:
         for move in sequence:
             if not self.simulation.violations(move.uid):
                 self.skipped.pop(move.uid, None)
-        while self.simulation.moves_made:
-            self.simulation.revert()
+        self.repair.revert(sequence)
         moves = self._ordered(sequence)
         moves += self._recreate_pending()
         return Plan(tuple(moves), tuple(self.skipped.values()), frozenset(violating))

@@ -8,9 +8,8 @@
 from __future__ import annotations
 
 import contextlib
-import heapq
-import itertools
 import typing as t
+from collections import deque
 from dataclasses import dataclass
 
 from ..model.plan import Method
@@ -96,12 +95,10 @@ def shortest_repair(
     are tried for a move.
     """
     start = tuple(simulation.node_of[uid] for uid in members)
-    queue: list[tuple[int, int, Sequence]] = []
-    order = itertools.count()
+    queue: deque[Sequence] = deque([()])
     states: set[tuple[tuple[str, ...], frozenset[Uid]]] = {(start, frozenset())}
-    heapq.heappush(queue, (0, next(order), ()))
     while queue:
-        _cost, _number, done = heapq.heappop(queue)
+        done = queue.popleft()
         with _with_moves(simulation, done):
             if not any(simulation.violations(uid) for uid in members):
                 return SearchOutcome(done)
@@ -124,7 +121,7 @@ def shortest_repair(
             if len(states) >= limit:
                 return SearchOutcome(None, exhausted=False)
             states.add(state)
-            heapq.heappush(queue, (len(done) + 1, next(order), (*done, step)))
+            queue.append((*done, step))
     return SearchOutcome(None)
 
 

@@ -191,11 +191,6 @@ class ClusterSimulation:
             source = 1 << self.table.numbers[self.node_of[uid]] if migrates else 0
             return no_good_node_text(self.running, pod_info, topology, source)
 
-    @property
-    def moves_made(self) -> int:
-        """How many moves `revert` can take back."""
-        return len(self._moves)
-
     def move(self, uid: Uid, node: str) -> None:
         instance = self.candidates[uid]
         key = instance.pod.uid

@@ -429,7 +429,7 @@ def _related(movable: MovableInstance, other: Pod, now: Reconciliation) -> bool:
 
 def _touched(record: MoveRecord, successor: Instance | None) -> t.Iterator[tuple[str, str]]:
     """What the end of a move has changed: its instances, their pods, and the workload."""
-    if record.workload is not None and record.workload.kind in KINDS:
+    if record.workload.kind in KINDS:
         workload = record.workload
         yield KINDS[workload.kind].path(workload.namespace, workload.name), ""
     instances = {record.uid: record.instance}

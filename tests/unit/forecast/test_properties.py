@@ -173,9 +173,7 @@ def test_reverted_moves_restore_the_simulation(
     world = planner.simulation
     before = state_of(world)
 
-    planner.repair(found)
-    while world.moves_made:
-        world.revert()
+    planner.revert(planner.repair(found))
 
     assert state_of(world) == before
 
