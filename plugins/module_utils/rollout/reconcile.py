@@ -332,6 +332,9 @@ class Reconciler:
         self, move: Move, planned: t.Mapping[str, Move], load: Load, now: Reconciliation
     ) -> str:
         movable = now.view.by_uid[move.uid]
+        if self.journal.ended < self.options.canary and self.given_up(now.view):
+            now.stop_reason = "the canary has not ended"
+            return now.stop_reason
         gate = self._gate(self._counted(now.view), now.nodes.domain(move.source))
         if gate.final:
             now.stop_reason = gate.reason

@@ -366,6 +366,8 @@ class RolloutStep:
         """No move is in flight, and none is going to begin."""
         if not self.options.fail_on_skipped or reconciler.failed:
             self.report.lines += map(report.skipped_line, report.no_node(now.plan))
+        if now.stop_reason:
+            self.report.lines.append(report.stopped(now.stop_reason, now.plan.moves))
         journal = reconciler.journal
         text = journals.write(journal) if journal.records else ""
         given_up = reconciler.given_up(now.view)
@@ -378,8 +380,6 @@ class RolloutStep:
             )
             result.skipped += [report.move_in_flight(record) for record in given_up]
             return result
-        if now.stop_reason:
-            self.report.lines.append(report.stopped(now.stop_reason, now.plan.moves))
         result = self.finish(now.view, now.plan)
         result.stop_reason = now.stop_reason
         reconciler.keeper.release(text)

@@ -241,6 +241,26 @@ def test_while_one_of_a_group_is_in_flight_only_others_begin() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("canary", "begun", "stop_reason"), [(0, ["b"], ""), (1, [], "the canary has not ended")]
+)
+def test_after_a_canary_that_was_given_up_no_move_begins(
+    canary: int, begun: list[str], stop_reason: str
+) -> None:
+    snapshot, asked = two_groups(), parameters(canary=canary)
+    first = next(move for move in moves_of(snapshot) if move.instance.name[0] == "a")
+    given_up = replace(in_flight(first), phase=Phase.GIVEN_UP, note="still Running")
+    journal = RunJournal("r1", "x", records=(given_up,))
+    reconciler = Reconciler(keeper(), asked, journal, StepReport(), 100.0, {}, ())
+    view = JudgedSnapshot.of(snapshot, InstanceSelection(frozenset({"shop"})), asked)
+    now = Reconciliation(view, Observer(NO_API, snapshot, journal), NODES)
+
+    due = reconciler.choose(view.plan(asked, journal), now)
+
+    assert [view.by_uid[uid].instance.ref.name[0] for uid in due] == begun
+    assert now.stop_reason == stop_reason
+
+
 def test_move_that_was_not_counted_is_not_named_as_one_that_waits() -> None:
     """It may be needless when the moves in flight have ended."""
     snapshot = two_groups()
