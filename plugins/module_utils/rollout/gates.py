@@ -81,7 +81,7 @@ def after_end(options: RolloutOptions, journal: RunJournal, now: float) -> RunJo
     return journal
 
 
-Key = tuple[str, str]
+VmiKey = tuple[str, str]
 """Namespace and name of a VMI."""
 
 
@@ -127,7 +127,7 @@ def load_of(
     records: t.Sequence[MoveRecord],
     in_scope: t.Sequence[Instance],
     workloads: t.Collection[Ref] = (),
-    foreign: t.Mapping[Key, frozenset[str]] | None = None,
+    foreign: t.Mapping[VmiKey, frozenset[str]] | None = None,
 ) -> Load:
     """What is going on in this snapshot, beside what `records` are about to do. `workloads` are
     those that the run is about: one that ought to have instances and has none is missing them.
@@ -138,7 +138,7 @@ def load_of(
     return Load(len(records), len(migrating), outbound, missing, named)
 
 
-def counted(
+def instances_of_run(
     instances: t.Iterable[Instance], wanted: InstanceSelection, records: t.Iterable[MoveRecord]
 ) -> list[Instance]:
     """The instances that the run is about, and those of workloads of which it has a move in flight
@@ -160,8 +160,8 @@ def workloads_of(snapshot: Snapshot, wanted: InstanceSelection) -> list[Ref]:
 def _migrating(
     snapshot: Snapshot,
     records: t.Iterable[MoveRecord],
-    foreign: t.Mapping[Key, frozenset[str]],
-) -> dict[Key, frozenset[str]]:
+    foreign: t.Mapping[VmiKey, frozenset[str]],
+) -> dict[VmiKey, frozenset[str]]:
     """The VMIs that migrate, are marked for evacuation, or are ours and about to migrate, each with its outbound
     nodes, as far as these are known."""
     vmis = {(vmi.ref.namespace, vmi.ref.name): vmi for vmi in snapshot.vmis}

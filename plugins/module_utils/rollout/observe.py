@@ -23,7 +23,7 @@ from ..model.objects import Ref
 from ..model.plan import WITHOUT_SUCCESSOR, Method
 from ..model.snapshot import Instance, Migration, Snapshot, quota_from_manifest
 from ..view.view import ClusterView
-from .gates import Key
+from .gates import VmiKey
 from .journal import RunJournal, digest
 from .migrate import FINAL, migration_path, phase_of
 from .move import MoveRecord, Observation, Phase
@@ -35,7 +35,7 @@ class ForeignMigrations:
     def __init__(self) -> None:
         self._known: dict[str, frozenset[str]] = {}
 
-    def nodes(self, api: ApiClient, snapshot: Snapshot) -> dict[Key, frozenset[str]]:
+    def nodes(self, api: ApiClient, snapshot: Snapshot) -> dict[VmiKey, frozenset[str]]:
         """The outbound nodes of each migrating VMI outside of the snapshot. They are not looked for
         where the cluster takes no further migration anyway."""
         in_snapshot = {(m.ref.namespace, m.ref.name) for m in snapshot.vmis}

@@ -30,7 +30,7 @@ from .gates import (
     Deferral,
     Load,
     after_end,
-    counted,
+    instances_of_run,
     limit_reached,
     load_of,
     why_defer,
@@ -124,7 +124,7 @@ class Reconciler:
         records = self.journal.records
         return tuple(r for r in records if r.phase is Phase.GIVEN_UP and view.is_about(r))
 
-    def _counted(self, view: View) -> RunJournal:
+    def _own_journal(self, view: View) -> RunJournal:
         """The journal for numbers and limits: without moves of other workloads that were taken over,
         and with those that were given up as ended ones."""
         records = tuple(record for record in self.in_flight if view.is_about(record))
@@ -252,9 +252,9 @@ class Reconciler:
             return
         self.journal = after_end(self.options, journal, self.clock)
         seconds = self.clock - record.begun
-        count = self._counted(now.view)
-        total = max(self.report.count.total, count.started)
-        line = report.ended(count.ended, total, record, end, seconds, now.nodes)
+        own_journal = self._own_journal(now.view)
+        total = max(self.report.count.total, own_journal.started)
+        line = report.ended(own_journal.ended, total, record, end, seconds, now.nodes)
         self.report.lines.append(line)
         self.report.moves.append(report.ended_move(record, end, seconds))
         self.report.changed |= end.outcome is Outcome.MOVED
@@ -267,13 +267,11 @@ class Reconciler:
             if self.clock >= self.retry_at.get(record.uid, 0.0)
             and not self._may_be_queued(record, now)
         ]
-        counted_journal = self._counted(now.view)
-        self.report.count, lines = self.report.count.replanned(
-            counted_journal, plan, now.view.by_uid
-        )
+        own_journal = self._own_journal(now.view)
+        self.report.count, lines = self.report.count.replanned(own_journal, plan, now.view.by_uid)
         self.report.lines += lines
         records = self.journal.records
-        in_scope = counted(now.observer.instances, now.view.selection, records)
+        in_scope = instances_of_run(now.observer.instances, now.view.selection, records)
         about = workloads_of(now.view.snapshot, now.view.selection)
         api, snapshot = self.keeper.api, now.view.snapshot
         foreign = self._foreign.nodes(api, snapshot) if plan.moves else {}
@@ -335,7 +333,7 @@ class Reconciler:
         if self.journal.ended < self.options.canary and self.given_up(now.view):
             now.stop_reason = "the canary has not ended"
             return now.stop_reason
-        gate = self._gate(self._counted(now.view), now.nodes.domain(move.source))
+        gate = self._gate(self._own_journal(now.view), now.nodes.domain(move.source))
         if gate.final:
             now.stop_reason = gate.reason
         if gate:
@@ -387,9 +385,9 @@ class Reconciler:
         journal = self.journal.begin(record, siblings)
         self.journal = replace(journal, domain=now.nodes.domain(move.source))
         now.new.add(move.uid)
-        counted_journal = self._counted(now.view)
-        self.report.count, lines = self.report.count.begun(move, counted_journal)
-        line = report.began(counted_journal.started, self.report.count.total, move, now.nodes)
+        own_journal = self._own_journal(now.view)
+        self.report.count, lines = self.report.count.begun(move, own_journal)
+        line = report.began(own_journal.started, self.report.count.total, move, now.nodes)
         self.report.lines += [*lines, line]
 
     def _send_first(self, uid: str, now: Reconciliation) -> None:

@@ -23,7 +23,7 @@ from ansible_collections.virt.placement.plugins.module_utils.planning.movable_in
     InstanceSelection,
 )
 from ansible_collections.virt.placement.plugins.module_utils.rollout.gates import (
-    counted,
+    instances_of_run,
     limit_reached,
     load_of,
 )
@@ -192,8 +192,8 @@ def test_a_recreation_that_was_taken_over_counts_the_workload_as_it_stands() -> 
     snapshot = Snapshot(workloads=(replica_set(3),))
     elsewhere = InstanceSelection(namespaces=frozenset({"bar"}))
     there = [instance(vmi) for vmi in (victim, *others)]
-    assert counted(there, elsewhere, ()) == []
-    load = load_of(snapshot, records, counted(there, elsewhere, records))
+    assert instances_of_run(there, elsewhere, ()) == []
+    load = load_of(snapshot, records, instances_of_run(there, elsewhere, records))
     assert (load.unavailable, load.named) == (1, (f"1 of {SET}",))
 
 
