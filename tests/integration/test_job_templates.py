@@ -103,7 +103,7 @@ def test_rollout_takes_a_survey_with_window_canary_and_soak(stage: Stage) -> Non
     assert len(module["moves"]) == 1
     assert module["moves"][0]["method"] == "recreate"
     assert "max_moves" in module["stop_reason"]
-    assert sum("] would recreate " in line for line in progress(planned)) == 3
+    assert sum("] would recreate " in line for line in progress(planned)) == 1
 
 
 def _doubled(stage: Stage) -> str:
