@@ -22,6 +22,7 @@ from ..model.plan import Method, Move
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Unreadable, unreadable_texts
 from ..model.topology import Topology
+from ..scheduler.framework import pod_key
 from ..scheduler.index import Index
 from ..view.view import ClusterView
 from .bounds import competing_pods
@@ -246,9 +247,13 @@ class _Forecaster:
             for pending in self.pending
             if pending.reason in ROLLOUT and pending.workload
         ]
+        waiting = {pod_key(pending.pod) for pending in self.pending if not pending.required}
+        replaced = (pending.replaces for pending in self.pending if pending.in_rollout)
+        may_run_first = any(pod_key(old) in waiting for old in replaced if old is not None)
         return SearchOptions(
             complete=not affine and all(room.unavailable == 0 for room in rooms),
-            one_at_a_time=all(
+            one_at_a_time=not may_run_first
+            and all(
                 room.unavailable == 0 or (room.surge, room.unavailable) == (0, 1) for room in rooms
             ),
         )

@@ -54,7 +54,7 @@ def test_waiting_pod_is_of_the_new_revision_too() -> None:
     """Both new pods have to share a node, and either node has room for one."""
     made = cluster("ab")
     sizes(made, n1="3", n2="3")
-    web = deployment(made, "web", ["n1"], {**BIG, **of_zone("a")})
+    web = deployment(made, "web", ["n1"], {**BIG, **of_zone("z")})
     waiting(made, "web")
     term = {
         "labelSelector": selector(app="web"),
@@ -80,6 +80,20 @@ def test_waiting_pod_of_the_old_revision_may_take_the_node_that_becomes_free() -
 
     assert found.answer is ForecastResult.POSSIBLE
     assert [(x.instance.name, x.certain) for x in found.pending] == [("web-0-next", False)]
+
+
+def test_waiting_pod_of_the_old_revision_may_let_new_ones_in_before_it_ends() -> None:
+    """New ones are to be near any. The one that runs is on a full node, the waiting one finds room for all."""
+    made = cluster("ab")
+    sizes(made, n1="2", n2="4")
+    web = deployment(made, "web", ["n1"], BIG)
+    waiting(made, "web")
+    near = affinity({"labelSelector": selector(app="web"), "topologyKey": HOST})
+    made.nodes["n1"]["spec"]["unschedulable"] = True
+
+    found = written(made, template_write(web, "affinity", near["affinity"]))
+
+    assert found.answer is ForecastResult.UNKNOWN
 
 
 def test_rollout_counts_the_pods_that_it_has_at_a_time() -> None:
