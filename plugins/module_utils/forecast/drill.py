@@ -258,7 +258,8 @@ class _Drills:
         simulation: PlacementSimulation,
         decision: Decision,
     ) -> Drill:
-        estimated = any(x.reason and not x.certain for x in loss.evicted)
+        other_scheduler = any(pending.has_other_scheduler for pending in loss.pending)
+        estimated = other_scheduler or any(x.reason and not x.certain for x in loss.evicted)
         impossible = decision.answer is ForecastResult.IMPOSSIBLE
         external = any(not eviction.certain for eviction in loss.blocked) or (
             impossible and estimated
@@ -271,7 +272,8 @@ class _Drills:
         answer = ForecastResult.UNKNOWN if external else decision.answer
         if any(eviction.certain for eviction in loss.blocked):
             answer = ForecastResult.IMPOSSIBLE
-        if answer is ForecastResult.GUARANTEED and not all(x.certain for x in loss.evicted):
+        certain = not other_scheduler and all(x.certain for x in loss.evicted)
+        if answer is ForecastResult.GUARANTEED and not certain:
             answer = ForecastResult.POSSIBLE
         of_quotas = [ForecastResult.IMPOSSIBLE if x[2] else ForecastResult.UNKNOWN for x in refused]
         answer = worst_of((answer, *of_quotas))

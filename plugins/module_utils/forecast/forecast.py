@@ -132,6 +132,9 @@ def estimates(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> t.Iterat
                 yield f"the next pod of {ref} is an estimate: {why}"
     for evicted in change.estimated:
         yield f"{evicted.instance.ref} {evicted.reason}"
+    names = [x.name for x in change.pending if x.required and x.has_other_scheduler]
+    if names:
+        yield f"another scheduler places {listed(names)}"
     for entry in scale:
         if surplus_is_free(change.before, entry):
             yield f"the controller chooses which instances of {entry.workload} end"

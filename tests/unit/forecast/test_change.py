@@ -19,6 +19,10 @@ from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction i
     NODE_EVENTS,
     NodeEvent,
 )
+from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import (
+    estimates,
+    forecast,
+)
 from ansible_collections.virt.placement.plugins.module_utils.kubevirt.instances import HOTPLUG
 from ansible_collections.virt.placement.plugins.module_utils.model.json_pointer import Pointer
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Pod
@@ -144,6 +148,19 @@ def test_pod_of_a_stateful_set_on_a_failed_node_does_not_block_the_one_after_it(
 
     assert (found.answer, found.down_until_fenced) == (ForecastResult.GUARANTEED, ())
     assert (drilled.answer, drilled.down_until_fenced) == (ForecastResult.GUARANTEED, ())
+
+
+@pytest.mark.parametrize(("zones", "answer"), [("ab", "possible"), ("a", "unknown")])
+def test_nothing_is_certain_of_a_pod_that_another_scheduler_places(zones: str, answer: str) -> None:
+    made = cluster(zones)
+    deployment(made, "web", ["n1"], {"schedulerName": "batch"})
+
+    change = what_if(made.snapshot(), lost_nodes=["n1"])
+    found = forecast(change, estimated=[*estimates(change)])
+    drilled = drill(made.snapshot(), [HOST], event="drain").drills[0]
+
+    assert (found.answer.value, drilled.answer.value) == (answer, answer)
+    assert found.reasons[-1].endswith("another scheduler places web-0")
 
 
 @pytest.mark.parametrize("event", NODE_EVENTS)
