@@ -83,7 +83,7 @@ def _reachable(
     if pod.placement.affinity:
         pod = replace(pod, placement=replace(pod.placement, affinity=()))
     try:
-        nodes = index.nodes_passing(index.pod_info(pod), ALL_BUT_SPREAD)
+        nodes = index.nodes_passing(index.pod_info(pod), ALL_BUT_SPREAD, nominated=False)
     finally:
         if own_source is not None and key is not None:
             index.remove(key)

@@ -258,14 +258,21 @@ class Index:
         self.selectors.update_selected_by(pod_info)
         return pod_info
 
-    def nodes_passing(self, pod_info: PodInfo, plugins: t.Container[str] | None = None) -> NodeSet:
-        """The nodes that pass every filter, as a set of the table."""
+    def nodes_passing(
+        self,
+        pod_info: PodInfo,
+        plugins: t.Container[str] | None = None,
+        *,
+        nominated: bool = True,
+    ) -> NodeSet:
+        """The nodes that pass every filter, as a set of the table. `nominated` false: as if pods that are
+        nominated for a node had been placed elsewhere."""
         nodes = self.table.all
         filters = self._selected_filters(plugins)
         for plugin in filters:
             if nodes:
                 nodes &= plugin.nodes(pod_info)
-        for n in self._nominated:
+        for n in self._nominated if nominated else ():
             if nodes >> n & 1 and self._failures(pod_info, n, filters):
                 nodes &= ~(1 << n)
         return nodes

@@ -207,6 +207,18 @@ def test_with_the_rule_one_waits_until_its_zone_is_back() -> None:
     assert "node(s) didn't match pod anti-affinity rules" in found.pending[0].reason
 
 
+def test_node_that_is_nominated_for_a_pod_is_open_once_that_is_placed_elsewhere() -> None:
+    made = cluster("abc")
+    for name in ("n1", "n2"):
+        made.nodes[name]["status"]["allocatable"]["cpu"] = "1"
+    made.nodes["n2"]["spec"]["taints"] = [{"key": "gpu", "effect": "NoSchedule"}]
+    deployment(made, "web", ["n3"], {})
+    pod = made.bare_pod("waits", "", {"tolerations": [{"operator": "Exists"}]})
+    pod["status"]["nominatedNodeName"] = "n1"
+
+    assert lost(made, "n3").answer is ForecastResult.POSSIBLE
+
+
 # A roll-out that starts by itself (S25).
 
 
