@@ -14,7 +14,7 @@ import typing as t
 from collections import Counter, defaultdict
 from dataclasses import replace
 
-from ..model.objects import Pod, Ref
+from ..model.objects import Pod
 from ..model.plan import Method
 from ..model.snapshot import Quota, charged
 from .change import ChangedCluster
@@ -81,18 +81,30 @@ class Quotas:
     def refusals(
         self, pending: t.Sequence[PendingPod], used: Used
     ) -> t.Iterator[tuple[int, str, bool]]:
-        """Number, reason and whether it is certain, of the required pods that quotas refuse or may refuse:
-        each migration alone, new pods one after the other."""
+        """Number, reason and whether it is certain, of the required pods that quotas refuse or may refuse.
+        `used` is without the pods that end. New pods come one after the other. One that comes beside the
+        pod that it replaces is counted alone, and may be refused if new pods come first."""
+        with_new: Used = defaultdict(Counter, {key: Counter(x) for key, x in used.items()})
+        beside = []
         for number, pod in enumerate(pending):
-            second = pod.reason == "migrate" and pod.replaces is not None
-            if not pod.required or pod.pod.namespace not in self._of:
+            if not pod.required or pod.reason == "replace" or pod.pod.namespace not in self._of:
                 continue
-            reason, certain = self.refusal(pod.pod, used)
+            if pod.reason == "migrate" or pod.in_rollout:
+                beside.append((number, pod))
+                continue
+            reason, certain = self.refusal(pod.pod, with_new)
             if reason:
-                is_second = second and certain
-                yield number, f"{SECOND_POD}, and {reason}" if is_second else reason, certain
-            if not second and not certain:
-                self.add(pod.pod, used)
+                yield number, reason, certain
+            if not certain:
+                self.add(pod.pod, with_new)
+        for number, pod in beside:
+            reason, certain = self.refusal(pod.pod, used)
+            if certain and pod.reason == "migrate":
+                reason = f"its live migration needs a second pod, and {reason}"
+            if not reason and (later := self.refusal(pod.pod, with_new)[0]):
+                reason = f"beside other new pods, {later}"
+            if reason:
+                yield number, reason, certain
 
     def _sum(self, pods: t.Iterable[Pod]) -> Used:
         used: Used = defaultdict(Counter)
@@ -107,26 +119,30 @@ def within_quotas(result: Forecast, change: ChangedCluster) -> Forecast:
     """The forecast with what the quotas of the namespaces refuse, or may refuse."""
     if not change.after.quotas:
         return result
-    refusals = _Refusals(change)
-    staying = tuple(refusals.migrations(result))
-    waiting = tuple(refusals.creations())
-    refused = [
-        *((x.instance, x.reason) for x in staying),
-        *((x.instance, x.reason) for x in waiting),
-    ]
-    named = {instance for instance, _reason in refused}
-    unknown = [entry for entry in refusals.unknown.items() if entry[0] not in named]
+    quotas = Quotas(change.after.quotas)
+    existing = {pod.uid for pod in change.before.pods}
+    staying_pods = [pod for pod in change.after.pods if pod.uid in existing]
+    used = quotas.used(change.before.pods, staying_pods)
+    created = [pending for pending in change.pending if pending.pod.uid not in existing]
+    created += _planned_migrations(result, change)
+    staying: list[NotMigratableInstance] = []
+    waiting: list[UnschedulableInstance] = []
+    reasons: list[str] = []
     answers = [result.answer]
-    answers += [ForecastResult.IMPOSSIBLE] * bool(refused) + [ForecastResult.UNKNOWN] * bool(
-        unknown
-    )
+    for number, reason, certain in quotas.refusals(created, used):
+        pending = created[number]
+        ref, workload, old = pending.instance, pending.workload, pending.replaces
+        reasons.append(f"{ref}: {reason}")
+        answers.append(ForecastResult.IMPOSSIBLE if certain else ForecastResult.UNKNOWN)
+        if certain and pending.reason == "migrate" and old is not None:
+            staying.append(NotMigratableInstance(ref, workload, old.node_name, reason))
+        elif certain:
+            waiting.append(UnschedulableInstance(ref, workload, reason, False))
+    named = {x.instance for x in staying} | {x.instance for x in waiting}
     return replace(
         result,
         answer=worst_of(answers),
-        reasons=(
-            *result.reasons,
-            *(f"{instance}: {reason}" for instance, reason in (*refused, *unknown)),
-        ),
+        reasons=(*result.reasons, *reasons),
         pending=(*(x for x in result.pending if x.instance not in named), *waiting),
         not_migratable=(*(x for x in result.not_migratable if x.instance not in named), *staying),
         moves=tuple(move for move in result.moves if move.instance not in named),
@@ -134,68 +150,15 @@ def within_quotas(result: Forecast, change: ChangedCluster) -> Forecast:
     )
 
 
-class _Refusals:
-    """`unknown` has the instances of which it is not known whether a quota refuses their pods, and why."""
-
-    def __init__(self, change: ChangedCluster) -> None:
-        self.unknown: dict[Ref, str] = {}
-        self._pending = [pending for pending in change.pending if pending.required]
-        self._quotas = Quotas(change.after.quotas)
-        self._sources = {
-            (pod.owner.uid, pod.node_name): pod
-            for pod in reversed(change.after.pods)
-            if pod.uid and pod.owner is not None
-        }
-        self._existing = {pod.uid for pod in change.before.pods}
-        staying = [pod for pod in change.after.pods if pod.uid in self._existing]
-        self._used = self._quotas.used(change.before.pods, staying)
-
-    def migrations(self, result: Forecast) -> t.Iterator[NotMigratableInstance]:
-        """Instances that would have to migrate, by the event or to satisfy the rules."""
-        seen = set[Ref]()
-        for pending in self._pending:
-            if pending.reason == "migrate" and pending.replaces is not None:
-                seen.add(pending.instance)
-                node = pending.replaces.node_name
-                yield from self._migration(pending.instance, pending.workload, pending.pod, node)
-        for move in result.moves:
-            if move.method is Method.MIGRATE and move.instance not in seen:
-                pod = self._sources.get((move.uid, move.source))
-                if pod is not None:
-                    yield from self._migration(move.instance, move.workload, pod, move.source)
-
-    def creations(self) -> t.Iterator[UnschedulableInstance]:
-        """Instances that come beside those that stay, one after the other, and pods of rollouts."""
-        used: Used = defaultdict(Counter, {key: Counter(x) for key, x in self._used.items()})
-        surging = []
-        for pending in self._pending:
-            if pending.reason in ("migrate", "replace") or pending.pod.uid in self._existing:
-                continue
-            if pending.in_rollout:
-                surging.append(pending)
-                continue
-            reason, certain = self._quotas.refusal(pending.pod, used)
-            if certain:
-                yield UnschedulableInstance(pending.instance, pending.workload, reason, False)
-                continue
-            self._quotas.add(pending.pod, used)
-            if reason:
-                self.unknown[pending.instance] = reason
-        for pending in surging:
-            reason, certain = self._quotas.refusal(pending.pod, self._used)
-            if certain:
-                yield UnschedulableInstance(pending.instance, pending.workload, reason, False)
-            elif later := self._quotas.refusal(pending.pod, used)[0]:
-                self.unknown[pending.instance] = reason or f"beside other new pods, {later}"
-
-    def _migration(
-        self, instance: Ref, workload: Ref | None, pod: Pod, node: str
-    ) -> t.Iterator[NotMigratableInstance]:
-        reason, certain = self._quotas.refusal(pod, self._used)
-        if certain:
-            yield NotMigratableInstance(instance, workload, node, f"{SECOND_POD}, and {reason}")
-        elif reason:
-            self.unknown[instance] = reason
-
-
-SECOND_POD = "its live migration needs a second pod"
+def _planned_migrations(result: Forecast, change: ChangedCluster) -> t.Iterator[PendingPod]:
+    """The migrations of VMs that violate the rules: their target pods are like the pods that run."""
+    targets = {x.instance for x in change.pending if x.reason == "migrate"}
+    launchers = {
+        (pod.owner.uid, pod.node_name): pod
+        for pod in reversed(change.after.pods)
+        if pod.uid and pod.owner is not None
+    }
+    for move in result.moves:
+        pod = launchers.get((move.uid, move.source))
+        if move.method is Method.MIGRATE and move.instance not in targets and pod is not None:
+            yield PendingPod(pod, pod, "migrate", workload=move.workload)

@@ -8,15 +8,23 @@ import typing as t
 
 import pytest
 
-from ansible_collections.virt.placement.plugins.module_utils.forecast.change import ChangedCluster
+from ansible_collections.virt.placement.plugins.module_utils.forecast.change import (
+    ChangedCluster,
+    what_if,
+)
 from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
 from ansible_collections.virt.placement.plugins.module_utils.forecast.drill import drill
 from ansible_collections.virt.placement.plugins.module_utils.forecast.eviction import NodeEvent
+from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
 from ansible_collections.virt.placement.plugins.module_utils.forecast.quota import within_quotas
 from ansible_collections.virt.placement.plugins.module_utils.forecast.result import Forecast
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Owner, Pod, Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.plan import Method, Move
-from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import Quota, Snapshot
+from ansible_collections.virt.placement.plugins.module_utils.model.snapshot import (
+    Migration,
+    Quota,
+    Snapshot,
+)
 from tests.unit.planning.scenes import (
     HOST,
     Cluster,
@@ -76,6 +84,37 @@ def test_drill_counts_a_vm_that_a_quota_keeps_from_migrating() -> None:
     (node,) = [x for x in report.drills if x.domain == "n1"]
     assert [ref.name for ref in node.not_migratable] == ["db"]
     assert (node.pending, node.min_unschedulable) == ((), 0)
+
+
+@pytest.mark.parametrize("first", ["db", "web"])
+def test_migration_beside_a_recreated_pod_is_unknown_where_a_quota_has_room_for_one(
+    first: str,
+) -> None:
+    """The migration has room until the other pod is there again."""
+    made = limited(cluster("ab"), pods=2)
+    for name in (first, "web" if first == "db" else "db"):
+        if name == "db":
+            machine(made, "db", "n1")
+        else:
+            deployment(made, "web", ["n1"], {})
+
+    *both, reason = answers(made)
+
+    assert both == ["unknown", "unknown"]
+    assert reason.endswith(
+        "db: beside other new pods, ResourceQuota shop/small allows 2 pods, and 3 are needed"
+    )
+
+
+def test_migration_that_waits_for_a_node_has_its_share_of_a_quota() -> None:
+    made = limited(cluster("ab"), pods=2)
+    db = machine(made, "db", "n1")
+    made.launcher("db", "")
+    ref = Ref("VirtualMachineInstanceMigration", "shop", "by-hand")
+    made.more["migrations"] = (Migration(ref, "u-by-hand", "db", "Scheduling"),)
+    change = what_if(made.snapshot(), members=[db])
+
+    assert forecast(change).answer.value == "guaranteed"
 
 
 @pytest.mark.parametrize(("grace", "answer"), [(30, "guaranteed"), (315360000, "impossible")])
