@@ -325,10 +325,15 @@ def controlled_pod(workload: Workload, name: str, owner_uid: str, owner_kind: st
     for field in ("containers", "initContainers"):
         spec[field] = list(spec.get(field) or ())
         for number, container in enumerate(spec[field]):
-            # The API server sets requests from limits.
+            # The API server sets requests from limits, and host ports of a pod in the host's network
+            # (kubernetes pkg/apis/core/v1/defaults.go, SetDefaults_Pod).
             resources = container.get("resources") or {}
             requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-            spec[field][number] = {**container, "resources": {**resources, "requests": requests}}
+            ports = container.get("ports") or ()
+            if spec.get("hostNetwork"):
+                ports = [{**x, "hostPort": x.get("hostPort") or x["containerPort"]} for x in ports]
+            made = {"resources": {**resources, "requests": requests}, "ports": ports}
+            spec[field][number] = {**container, **made}
     owner = {"kind": owner_kind, "name": workload.ref.name, "uid": owner_uid, "controller": True}
     return _pod(name, workload.ref.namespace, dict(workload.template_labels), spec, owner)
 

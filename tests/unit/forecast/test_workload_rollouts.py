@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import typing as t
 
+import pytest
+
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import Scale, what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
 from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
@@ -132,3 +134,14 @@ def test_pod_with_affinity_to_those_that_a_scale_ends_may_be_placed_first() -> N
     found = forecast(what_if(made.snapshot(), scale=[Scale(db, 0), Scale(web, 1)]))
 
     assert found.answer is ForecastResult.POSSIBLE
+
+
+@pytest.mark.parametrize(("host_network", "answer"), [(False, "guaranteed"), (True, "impossible")])
+def test_ports_in_the_network_of_the_host_are_host_ports_of_the_first_pods_too(
+    host_network: bool, answer: str
+) -> None:
+    made = cluster("a")
+    container = {"name": "c", "ports": [{"containerPort": 8080}]}
+    web = deployment(made, "web", [], {"hostNetwork": host_network, "containers": [container]})
+
+    assert forecast(what_if(made.snapshot(), scale=[Scale(web, 2)])).answer.value == answer
