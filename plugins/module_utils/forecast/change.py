@@ -180,6 +180,7 @@ class _WrittenTemplates:
         self._pods = list(after.pods)
         self._vmis = list(after.vmis)
         self._controllers = dict(after.controllers)
+        self._ending = list(after.terminating_pods)
 
     def snapshot(self) -> Snapshot:
         running: dict[Ref, list[Instance]] = {ref: [] for ref in self._members}
@@ -197,6 +198,7 @@ class _WrittenTemplates:
             pods=tuple(self._pods),
             vmis=tuple(self._vmis),
             controllers=self._controllers,
+            terminating_pods=tuple(self._ending),
         )
 
     def _apply(self, workload: Workload, running: list[Instance]) -> None:
@@ -209,15 +211,24 @@ class _WrittenTemplates:
             self._vmis.append(vmi)
             self._pods.append(self._evictions.named(pod, pod.name))
         rolling = rolls_itself(workload) and not workload.kind.virtual_machines
-        for instance in running:
-            old = instance.pod
-            if old is None:
-                continue
-            if rolling:
+        old_pods = [instance.pod for instance in running if instance.pod is not None]
+        if rolling:
+            # An earlier rollout that has not ended has more pods than wanted. The controller ends those first.
+            old_pods.sort(key=lambda pod: bool(pod.node_name))
+            surplus = max(0, len(old_pods) - (workload.replicas or 0))
+            self._end(old_pods[:surplus])
+            for old in old_pods[surplus:]:
                 self._roll(old, workload)
-            elif not old.node_name:
+            return
+        for old in old_pods:
+            if not old.node_name:
                 created = self._evictions.recreated(old, workload, old.name)
                 self._put_in_place(old, replace(created, uid=old.uid))
+
+    def _end(self, pods: t.Sequence[Pod]) -> None:
+        ending = {id(pod) for pod in pods}
+        self._pods = [pod for pod in self._pods if id(pod) not in ending]
+        self._ending += [pod for pod in pods if pod.node_name]
 
     def _roll(self, pod: Pod, workload: Workload) -> None:
         created = self._next_revision(pod, workload)

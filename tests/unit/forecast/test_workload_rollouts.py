@@ -20,6 +20,7 @@ from tests.unit.planning.scenes import (
     Cluster,
     cluster,
     deployment,
+    keep_apart,
     pinned,
     template_write,
     written,
@@ -96,6 +97,19 @@ def test_waiting_pod_of_the_old_revision_may_let_new_ones_in_before_it_ends() ->
     found = written(made, template_write(web, "affinity", near["affinity"]))
 
     assert found.answer is ForecastResult.UNKNOWN
+
+
+def test_rollout_after_one_that_is_stuck_creates_as_many_pods_as_are_wanted() -> None:
+    """The new pod of the stuck rollout waits for a third node."""
+    made = cluster("ab")
+    apart = keep_apart(over=HOST, plain=True, app="web")
+    web = deployment(made, "web", ["n1", "n2"], {"affinity": apart})
+    made.start(web, "")
+    strategy(made, web, surge=0, unavailable=1)
+
+    found = written(made, template_write(web, "nodeSelector", {"kubevirt.io/schedulable": "true"}))
+
+    assert (found.answer, found.instances_to_schedule) == (ForecastResult.POSSIBLE, 2)
 
 
 def test_rollout_counts_the_pods_that_it_has_at_a_time() -> None:
