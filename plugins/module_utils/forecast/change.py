@@ -276,12 +276,6 @@ def _instances_of(snapshot: Snapshot, workload: Ref) -> list[Instance]:
     return [instance for instance in instances(snapshot) if instance.workload == workload]
 
 
-def surplus_is_free(snapshot: Snapshot, scale: Scale) -> bool:
-    """Whether it is the controller's choice which running instances a scale removes."""
-    bound = sum(1 for instance in _instances_of(snapshot, scale.workload) if instance.node_name)
-    return 0 < scale.replicas < bound
-
-
 def _without(snapshot: Snapshot, removed: t.Sequence[Instance]) -> Snapshot:
     """The snapshot once these instances have ended."""
     uids = {instance.uid for instance in removed}

@@ -10,10 +10,12 @@ drained node.
 from __future__ import annotations
 
 import typing as t
+from collections import Counter
 from dataclasses import replace
 from functools import cached_property
 
 from ..compliance.pending import PendingReasons
+from ..kubevirt.instances import instances
 from ..kubevirt.next_pod import why_estimated
 from ..model.findings import Finding
 from ..model.kinds import VIRTUAL_MACHINE
@@ -26,7 +28,7 @@ from ..scheduler.framework import pod_key
 from ..scheduler.index import Index
 from ..view.view import ClusterView
 from .bounds import competing_pods
-from .change import ChangedCluster, Scale, expanded_template, surplus_is_free
+from .change import ChangedCluster, Scale, expanded_template
 from .decide import (
     NOT_ALL_TRIED,
     Decision,
@@ -135,9 +137,15 @@ def estimates(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> t.Iterat
     names = [x.name for x in change.pending if x.required and x.has_other_scheduler]
     if names:
         yield f"another scheduler places {listed(names)}"
-    for entry in scale:
-        if surplus_is_free(change.before, entry):
-            yield f"the controller chooses which instances of {entry.workload} end"
+    wanted = {entry.workload: entry.replicas for entry in scale}
+    for workload in change.after.workloads:
+        if workload.ref in change.touched and workload.kind.workload_rollout:
+            wanted[workload.ref] = workload.replicas or 0
+    placed = (x.workload for x in instances(change.before) if x.node_name) if wanted else ()
+    counts = Counter(placed)
+    for ref, replicas in wanted.items():
+        if 0 < replicas < counts[ref]:
+            yield f"the controller chooses which instances of {ref} end"
 
 
 def relevant_gaps(snapshot: Snapshot) -> tuple[Unreadable, ...]:

@@ -13,7 +13,7 @@ import typing as t
 from dataclasses import replace
 
 from ..model.json_pointer import JSON
-from ..model.kinds import VMI
+from ..model.kinds import POD_TEMPLATE_HASH, VMI
 from ..model.manifests import pod_from_manifest
 from ..model.objects import (
     Labels,
@@ -334,8 +334,11 @@ def controlled_pod(workload: Workload, name: str, owner_uid: str, owner_kind: st
                 ports = [{**x, "hostPort": x.get("hostPort") or x["containerPort"]} for x in ports]
             made = {"resources": {**resources, "requests": requests}, "ports": ports}
             spec[field][number] = {**container, **made}
+    labels = dict(workload.template_labels)
+    if owner_kind == "ReplicaSet":
+        labels[POD_TEMPLATE_HASH] = "next"
     owner = {"kind": owner_kind, "name": workload.ref.name, "uid": owner_uid, "controller": True}
-    return _pod(name, workload.ref.namespace, dict(workload.template_labels), spec, owner)
+    return _pod(name, workload.ref.namespace, labels, spec, owner)
 
 
 def _pod(

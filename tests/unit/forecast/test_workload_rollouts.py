@@ -10,9 +10,12 @@ import pytest
 
 from ansible_collections.virt.placement.plugins.module_utils.forecast.change import Scale, what_if
 from ansible_collections.virt.placement.plugins.module_utils.forecast.decide import ForecastResult
-from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import forecast
+from ansible_collections.virt.placement.plugins.module_utils.forecast.forecast import (
+    estimates,
+    forecast,
+)
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
-from tests.unit.compliance.cluster import affinity, node_affinity, selector, spread
+from tests.unit.compliance.cluster import affinity, anti_affinity, node_affinity, selector, spread
 from tests.unit.compliance.cluster import expression as expr
 from tests.unit.planning.scenes import (
     HOST,
@@ -159,3 +162,31 @@ def test_ports_in_the_network_of_the_host_are_host_ports_of_the_first_pods_too(
     web = deployment(made, "web", [], {"hostNetwork": host_network, "containers": [container]})
 
     assert forecast(what_if(made.snapshot(), scale=[Scale(web, 2)])).answer.value == answer
+
+
+def test_first_pod_of_a_deployment_is_apart_from_its_own_revision_only() -> None:
+    """The other pod has no pod-template-hash, so it may be on the same node."""
+    made = cluster("aa")
+    sizes(made, n1="2", n2="0")
+    term = {
+        "labelSelector": selector(app="db"),
+        "topologyKey": HOST,
+        "matchLabelKeys": ["pod-template-hash"],
+    }
+    db = deployment(made, "db", [], anti_affinity(term))
+    made.bare_pod("other", "n1", app="db")
+
+    found = forecast(what_if(made.snapshot(), scale=[Scale(db, 1)]))
+
+    assert found.answer is ForecastResult.GUARANTEED
+
+
+def test_it_is_an_estimate_which_pods_end_that_are_more_than_wanted() -> None:
+    made = cluster("ab")
+    web = deployment(made, "web", ["n1", "n2"], {})
+    made.workloads[web]["spec"]["replicas"] = 1
+    write = pinned(web, "a", "b")
+
+    texts = [*estimates(what_if(made.snapshot(), writes=[write]))]
+
+    assert texts == ["the controller chooses which instances of Deployment shop/web end"]
