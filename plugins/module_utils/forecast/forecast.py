@@ -14,11 +14,11 @@ from collections import Counter
 from dataclasses import replace
 from functools import cached_property
 
-from ..compliance.pending import PendingReasons
+from ..compliance.pending import DEFAULT_SCHEDULER, PendingReasons
 from ..kubevirt.instances import instances
 from ..kubevirt.next_pod import why_estimated
 from ..model.findings import Finding
-from ..model.kinds import VIRTUAL_MACHINE
+from ..model.kinds import VIRTUAL_MACHINE, RolloutRoom
 from ..model.objects import Pod
 from ..model.plan import Method, Move
 from ..model.rendering import listed
@@ -245,6 +245,8 @@ class _Forecaster:
             else:
                 changed = self._evictions.changed_by_restart(vmi, vm.workload)
                 why = changed.reason or ("its template was changed" if changed.pod else "")
+            if not why and vm.pod.scheduler_name != DEFAULT_SCHEDULER:
+                why = "another scheduler places it"
             if why:
                 yield f"{ref} {ESTIMATED}: {why}"
 
@@ -253,20 +255,19 @@ class _Forecaster:
         return PlacementSimulation(index or self.index, self.pending, ended=ended)
 
     def _options(self, affine: bool) -> SearchOptions:
+        """What a search of all sequences may prove. Old pods that may end before the search ends them open
+        nodes that it does not see, and so do waiting ones that a rollout ends once they have run."""
+        rolling = [pending for pending in self.pending if pending.in_rollout]
         rooms = [
             self.view.workloads[pending.workload].rollout_room
-            for pending in self.pending
+            for pending in rolling
             if pending.reason in ROLLOUT and pending.workload
         ]
         waiting = {pod_key(pending.pod) for pending in self.pending if not pending.required}
-        replaced = (pending.replaces for pending in self.pending if pending.in_rollout)
-        may_run_first = any(pod_key(old) in waiting for old in replaced if old is not None)
         return SearchOptions(
             complete=not affine and all(room.unavailable == 0 for room in rooms),
-            one_at_a_time=not may_run_first
-            and all(
-                room.unavailable == 0 or (room.surge, room.unavailable) == (0, 1) for room in rooms
-            ),
+            one_at_a_time=all(x.unavailable == 0 or x == RolloutRoom(0, 1) for x in rooms)
+            and not any(x.replaces and pod_key(x.replaces) in waiting for x in rolling),
         )
 
     def _qualify(

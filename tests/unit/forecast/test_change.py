@@ -163,6 +163,16 @@ def test_nothing_is_certain_of_a_pod_that_another_scheduler_places(zones: str, a
     assert found.reasons[-1].endswith("another scheduler places web-0")
 
 
+def test_no_move_is_certain_of_a_vm_that_another_scheduler_places() -> None:
+    made = cluster("ab")
+    db = machine(made, "db", "n1", {"schedulerName": "batch"})
+
+    found = scenes.written(made, scenes.pinned(db, "b"))
+
+    assert found.answer is ForecastResult.POSSIBLE
+    assert found.reasons[-1].endswith("another scheduler places it")
+
+
 @pytest.mark.parametrize("event", NODE_EVENTS)
 def test_pod_that_attaches_a_volume_of_a_vm_is_not_to_be_placed(event: NodeEvent) -> None:
     made = cluster("ab")
