@@ -137,15 +137,17 @@ def estimates(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> t.Iterat
     names = [x.name for x in change.pending if x.required and x.has_other_scheduler]
     if names:
         yield f"another scheduler places {listed(names)}"
-    wanted = {entry.workload: entry.replicas for entry in scale}
-    for workload in change.after.workloads:
-        if workload.ref in change.touched and workload.kind.workload_rollout:
-            wanted[workload.ref] = workload.replicas or 0
-    placed = (x.workload for x in instances(change.before) if x.node_name) if wanted else ()
-    counts = Counter(placed)
-    for ref, replicas in wanted.items():
-        if 0 < replicas < counts[ref]:
-            yield f"the controller chooses which instances of {ref} end"
+    ending = [
+        x
+        for x in change.after.workloads
+        if x.ref in scaled or (x.ref in change.touched and x.kind.workload_rollout)
+    ]
+    if not ending:
+        return
+    counts = Counter(x.workload for x in instances(change.before) if x.node_name)
+    for workload in ending:
+        if 0 < (workload.replicas or 0) < counts[workload.ref]:
+            yield f"the controller chooses which instances of {workload.ref} end"
 
 
 def relevant_gaps(snapshot: Snapshot) -> tuple[Unreadable, ...]:
