@@ -180,7 +180,7 @@ class WorstCase:
             and self._selects_others(constraint.selector_count, pod_info)
         ]
         if not counting:
-            return self._simulation.open_nodes(number), None
+            return self._simulation.feasible_nodes(number), None
         pending = self._simulation.pending[number]
         if len(counting) > 1 or any(constraint.selects_all for constraint in pod_info.constraints):
             return 0, None

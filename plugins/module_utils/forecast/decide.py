@@ -101,7 +101,7 @@ def evaluate(simulation: PlacementSimulation, options: SearchOptions = SearchOpt
     if all(worst_case.is_placed(n) for n in required):
         best: PlacementSequence = ()
         if options.needs_sequence:
-            open_nodes = [simulation.open_nodes(n) for n in range(len(simulation.pending))]
+            open_nodes = [simulation.feasible_nodes(n) for n in range(len(simulation.pending))]
             best = greedy_placement(simulation, open_nodes, {})
         return Decision(ForecastResult.GUARANTEED, best=best)
     reachable = reachable_nodes(simulation)

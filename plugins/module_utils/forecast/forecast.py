@@ -266,10 +266,11 @@ class _Forecaster:
             if pending.reason in ROLLOUT and pending.workload
         ]
         waiting = {pod_key(pending.pod) for pending in self.pending if not pending.required}
+        in_order = not any(x.replaces and pod_key(x.replaces) in waiting for x in rolling)
         return SearchOptions(
-            complete=not affine and all(room.unavailable == 0 for room in rooms),
-            one_at_a_time=all(x.unavailable == 0 or x == RolloutRoom(0, 1) for x in rooms)
-            and not any(x.replaces and pod_key(x.replaces) in waiting for x in rolling),
+            complete=not affine and in_order and all(x.unavailable == 0 for x in rooms),
+            one_at_a_time=in_order
+            and all(x.unavailable == 0 or x == RolloutRoom(0, 1) for x in rooms),
         )
 
     def _qualify(

@@ -233,6 +233,9 @@ class PlacementSimulation:
         self.table = index.table
         self.pending = tuple(pending)
         self.waiting = set(range(len(self.pending)))
+        self._replaces_waiting = {
+            n for n, x in enumerate(self.pending) if x.in_rollout and x.reason == "start"
+        }
         self.closed = closed or (lambda _pod: 0)
         terms = TermIndex(index, [index.pod_info(pending.pod) for pending in self.pending])
         self.terminating = self._find_terminating(terms, ended)
@@ -279,6 +282,19 @@ class PlacementSimulation:
         m = self._predecessor.get(number)
         if m is not None and not self.terminating[m].successor_exists(self._phase[m]):
             return 0
+        pending = self.pending[number]
+        if pending.reason == "surge" and self._lacks_pods(pending.workload):
+            return 0
+        return self.feasible_nodes(number)
+
+    def _lacks_pods(self, workload: Ref | None) -> bool:
+        """Whether new pods of a rollout wait that replace waiting ones. Until they are placed, a controller
+        without maxUnavailable ends no running pod, whichever new pod has a node."""
+        first = (self.pending[number] for number in self._replaces_waiting & self.waiting)
+        return any(pending.workload == workload for pending in first)
+
+    def feasible_nodes(self, number: int) -> NodeSet:
+        """The nodes that the filters leave to a pending pod now, whether or not it exists."""
         pending = self.pending[number]
         nodes = self.index.feasible_set(pending.pod, without=pending.leaves_before)
         return nodes & ~self.closed(pending.pod)

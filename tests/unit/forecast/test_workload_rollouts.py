@@ -102,6 +102,19 @@ def test_waiting_pod_of_the_old_revision_may_let_new_ones_in_before_it_ends() ->
     assert found.answer is ForecastResult.UNKNOWN
 
 
+def test_rollout_with_a_waiting_pod_ends_no_running_pod_before_a_new_one_takes_its_place() -> None:
+    """With the first new pod, two of two run again, and the old one of them leaves no room for the second."""
+    made = cluster("a")
+    sizes(made, n1="4")
+    web = deployment(made, "web", ["n1"], {**BIG, **of_zone("z")})
+    waiting(made, "web")
+    strategy(made, web, surge=1, unavailable=0)
+
+    found = written(made, pinned(web, "a"))
+
+    assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 1)
+
+
 def test_rollout_after_one_that_is_stuck_creates_as_many_pods_as_are_wanted() -> None:
     """The new pod of the stuck rollout waits for a third node."""
     made = cluster("ab")
