@@ -80,8 +80,12 @@ class RulesAfterwards:
         declared += [pending.pod for pending in self._vms]
         if selected_by_terms(index, declared, self._leaving):
             return True
-        vms = _one_of_each_kind(index, declared)
-        coming = _one_of_each_kind(index, (pending.pod for pending in self._pending))
+        vms = [
+            x
+            for x in _one_of_each_kind(index, declared)
+            if x.constraints or x.placement_info.affinity_terms.affinity is not None
+        ]
+        coming = _one_of_each_kind(index, (x.pod for x in self._pending)) if vms else ()
         return any(_spreads(then, x) or _is_first(then, x) for then in vms for x in coming)
 
     def all_satisfied(self, sequence: PlacementSequence) -> bool:
