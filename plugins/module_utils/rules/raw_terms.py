@@ -144,9 +144,6 @@ def _read(reader: InputReader, value: JSON, schema: Schema) -> JSON:
         if not isinstance(value, list):
             reader.error(f"must be a list, not {shown(value)}")
             return None
-        for n, item in enumerate(value):
-            if item is None:
-                reader.item(n).error("must be a map, not null")
         return [_read(reader.item(n), item, schema[0]) for n, item in enumerate(value)]
     fields = reader.mapping(value, tuple(schema), "field") or {}
     return {

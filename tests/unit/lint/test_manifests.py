@@ -119,15 +119,6 @@ def test_lists_are_opened_and_other_documents_passed_over() -> None:
             id="a date as the key of a label",
         ),
         pytest.param(
-            {
-                "kind": "VirtualMachine",
-                "metadata": {"name": "x"},
-                "spec": {"template": {"spec": {"tolerations": [None]}}},
-            },
-            "spec.template.spec.tolerations[0]: must be a map, not null",
-            id="an empty toleration",
-        ),
-        pytest.param(
             {"kind": "Node", "metadata": {"name": "x"}, "status": {"allocatable": {"cpu": "?"}}},
             "cannot be read as a Node",
             id="a quantity",
