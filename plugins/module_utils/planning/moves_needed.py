@@ -48,12 +48,12 @@ def moves_needed(
     topology: Topology,
 ) -> dict[str, MoveCount]:
     """Each violated rule (or the description of a term that no rule owns) to the fewest moves that
-    repair it; None if no arrangement does, UNCOUNTED beyond the bound on work. `index` has the
+    repair it; None if none do while others stay, UNCOUNTED beyond the bound on work. `index` has the
     cluster as declared, where `instances` run.
 
     The count is exact for a group that one rule keeps apart, or spreads over the same nodes. It is
-    a lower bound where two groups keep apart from each other, and where the members of a spread
-    may use different nodes.
+    a lower bound where two groups keep apart from each other, where the members of a spread
+    may use different nodes, and where several terms of a rule are about the same instances.
     """
     counter = _MoveCounter(index, instances, topology)
     for instance, violation in violations:
@@ -113,6 +113,38 @@ class _TooMuchWork(Exception):
     pass
 
 
+_Group = tuple[Term, dict[str, EvaluatedInstance]]
+"""A term, and the instances whose term is violated."""
+
+_Count = tuple[frozenset[str], int | None]
+"""The instances that a term is about, and the fewest moves of them that repair it."""
+
+
+def _all_repel_all(
+    repelled_by: t.Mapping[frozenset[str], t.Collection[str]], everyone: frozenset[str]
+) -> bool:
+    """Whether no two of `everyone` may share a domain."""
+    for repelling, repelled in repelled_by.items():
+        others = everyone - repelling if len(repelling) == 1 else everyone
+        if not others.issubset(repelled):
+            return False
+    return len(everyone.difference(*repelled_by)) <= 1
+
+
+def _together(counts: t.Iterable[_Count], alone: t.Collection[str]) -> int:
+    """The moves of a whole rule. One move may repair all that an instance has a part in, so of counts that
+    share instances only the largest is certain."""
+    clusters: list[tuple[frozenset[str], int]] = []
+    for members, moves in counts:
+        shared = [cluster for cluster in clusters if not members.isdisjoint(cluster[0])]
+        clusters = [cluster for cluster in clusters if cluster not in shared]
+        most = max(moves or 0, *(cluster[1] for cluster in shared), 0)
+        clusters.append((members.union(*(cluster[0] for cluster in shared)), most))
+    left = set(alone)
+    total = sum(max(moves, len(left & members)) for members, moves in clusters)
+    return total + len(left.difference(*(members for members, _moves in clusters)))
+
+
 class _MoveCounter:
     """Collects violations, then counts. Only `instances` move."""
 
@@ -143,59 +175,81 @@ class _MoveCounter:
                 self._alone[name][instance.key] = instance
 
     def moves(self) -> dict[str, MoveCount]:
-        index = self._index
-        counts: dict[str, MoveCount] = {
-            name: len(alone)
-            if all(
-                good_nodes(index, x.declared_pod, x.declared, x.workload) for x in alone.values()
-            )
-            else None
-            for name, alone in self._alone.items()
-        }
+        groups: dict[str, list[_Group]] = {name: [] for name in self._alone}
         for (name, _namespace, term), owners in self._groups.items():
-            previous = counts.get(name, 0)
-            try:
-                moves: MoveCount = self._moves_of_group(owners, term)
-            except _TooMuchWork:
-                moves = UNCOUNTED
-            if previous is None or moves is None:
-                counts[name] = None
-            elif isinstance(previous, str) or isinstance(moves, str):
-                counts[name] = UNCOUNTED
+            groups.setdefault(name, []).append((term, owners))
+        return {name: self._moves_of_rule(name, found) for name, found in groups.items()}
+
+    def _moves_of_rule(self, name: str, groups: t.Sequence[_Group]) -> MoveCount:
+        alone = self._alone.get(name, {})
+        spread = [group for group in groups if isinstance(group[0].source, SpreadConstraint)]
+        apart = [group for group in groups if group not in spread]
+        counts: list[_Count] = []
+        uncounted = False
+        try:
+            counts += self._apart(apart)
+            counts += map(self._spread, spread)
+        except _TooMuchWork:
+            uncounted = True
+        movable = frozenset[str]().union(*(members for members, _moves in counts))
+        for key, x in alone.items():
+            with self._index.without(*movable - {key}):
+                if not good_nodes(self._index, x.declared_pod, x.declared, x.workload):
+                    return None
+        if any(moves is None for _members, moves in counts):
+            return None
+        return UNCOUNTED if uncounted else _together(counts, alone.keys())
+
+    def _apart(self, groups: t.Iterable[_Group]) -> t.Iterator[_Count]:
+        """Terms of the same instances are one: each of these repels all that any of the terms selects."""
+        sides: dict[str, dict[frozenset[str], set[str]]] = defaultdict(dict)
+        for term, owners in groups:
+            source = t.cast(PodTerm, term.source)
+            repelling, repelled = self._sides(next(iter(owners.values())), source)
+            of_key = sides[source.topology_key]
+            of_key.setdefault(frozenset(repelling), set()).update(repelled)
+        for key, of_key in sides.items():
+            everyone = frozenset().union(*of_key, *of_key.values())
+            if _all_repel_all(of_key, everyone):
+                members = self._members(everyone, key)
+                repair = keep_apart(list(members.values()), self._index.table.domains(key))
+                yield everyone, None if repair is None else repair.moves
             else:
-                counts[name] = previous + moves
-        return counts
+                for owning, selected in of_key.items():
+                    yield owning | selected, self._moves_from(owning, selected, key)
 
-    def _moves_of_group(self, owners: t.Mapping[str, EvaluatedInstance], term: Term) -> int | None:
-        if not isinstance(term.source, SpreadConstraint):
-            return self._moves_apart(next(iter(owners.values())), t.cast(PodTerm, term.source))
-        # With policy Honor each owner counts the nodes that are open to itself.
-        alike: dict[t.Any, dict[str, EvaluatedInstance]] = defaultdict(dict)
-        for key, owner in owners.items():
-            alike[self._constraint(owner, term)][key] = owner
-        counts = [self._moves_to_spread(c, group) for c, group in alike.items() if c is not None]
-        possible = [moves for moves in counts if moves is not None]
-        return max(possible, default=None if len(counts) == 1 else 1)
-
-    def _moves_apart(self, owner: EvaluatedInstance, term: PodTerm) -> int | None:
+    def _sides(
+        self, owner: EvaluatedInstance, term: PodTerm
+    ) -> tuple[dict[str, EvaluatedInstance], dict[str, EvaluatedInstance]]:
+        """The instances that have the anti-affinity term, and those that it selects."""
         matching, namespace = self._index.selectors, owner.pod.namespace
         part = matching.part_for_incoming(term, namespace)
         placed = matching.part_for_placed(term, namespace)
         if part is None or placed is None:
-            return 0
-        key = term.topology_key
-        owners = matching.existing_terms(matching.selector_count([placed]), key, term.differs_in, 0)
-        repelled = self._of(matching.selector_count([part]).members)
-        repelling = self._of(owners.owners)
-        members = self._members({**repelling, **repelled}, key)
+            return {}, {}
+        count = matching.selector_count([placed])
+        owners = matching.existing_terms(count, term.topology_key, term.differs_in, 0)
+        return self._of(owners.owners), self._of(matching.selector_count([part]).members)
+
+    def _moves_from(
+        self, repelling: t.Collection[str], repelled: t.Collection[str], key: str
+    ) -> int:
+        members = self._members({*repelling, *repelled}, key)
         both = [members[name] for name in repelling if name in repelled]
-        domains = self._index.table.domains(key)
-        if len(both) == len(members):
-            repair = keep_apart(both, domains)
-            return None if repair is None else repair.moves
         only_repelling = [members[name] for name in repelling if name not in repelled]
         only_repelled = [members[name] for name in repelled if name not in repelling]
-        return keep_from(only_repelling, only_repelled, domains, both)
+        return keep_from(only_repelling, only_repelled, self._index.table.domains(key), both)
+
+    def _spread(self, group: _Group) -> _Count:
+        # With policy Honor each owner counts the nodes that are open to itself.
+        term, owners = group
+        alike: dict[t.Any, dict[str, EvaluatedInstance]] = defaultdict(dict)
+        for key, owner in owners.items():
+            alike[self._constraint(owner, term)][key] = owner
+        counts = [self._moves_to_spread(c, same) for c, same in alike.items() if c is not None]
+        members = frozenset(owners).union(*(members for members, _moves in counts))
+        possible = [moves for _members, moves in counts if moves is not None]
+        return members, max(possible, default=None if len(counts) == 1 else 1)
 
     def _constraint(self, owner: EvaluatedInstance, term: Term) -> Constraint | None:
         labels = owner.declared_pod.labels
@@ -210,12 +264,13 @@ class _MoveCounter:
 
     def _moves_to_spread(
         self, constraint: Constraint, owners: t.Mapping[str, EvaluatedInstance]
-    ) -> int | None:
+    ) -> _Count:
         if constraint.spread_count is None or constraint.selector_count is None:
-            return None
+            return frozenset(owners), None
         key, eligible = constraint.key, constraint.spread_count.eligible
         counted = [pod for pod in constraint.selector_count.members if eligible.flags[pod.node]]
-        members = self._members({**self._of(counted), **owners}, key)
+        names = frozenset((*self._of(counted), *owners))
+        members = self._members(names, key)
         domains = [d for d, n in self._index.table.domains(key).items() if n & eligible.nodes]
         repair = spread_evenly(
             list(members.values()),
@@ -224,35 +279,31 @@ class _MoveCounter:
             min_domains=constraint.min_domains,
         )
         if repair is not None:
-            return repair.moves
-        return None if all(constraint in pod.constraints for pod in counted) else 1
+            return names, repair.moves
+        return names, None if all(constraint in pod.constraints for pod in counted) else 1
 
     def _of(self, pods: t.Iterable[PodInfo]) -> dict[str, EvaluatedInstance]:
         keys = sorted(pod.key for pod in pods)
         return {key: self._instances[key] for key in keys if key in self._instances}
 
-    def _members(
-        self, instances: t.Mapping[str, EvaluatedInstance], key: str
-    ) -> dict[str, GroupMember]:
+    def _members(self, names: t.Collection[str], key: str) -> dict[str, GroupMember]:
         """Where each instance may stay or move while all of them are away. A node without the
         key is a domain of its own."""
-        self._budget -= len(instances)
+        self._budget -= len(names)
         if self._budget < 0:
             raise _TooMuchWork
-        group = frozenset(instances), key
+        group = frozenset(names), key
         if group not in self._counted:
-            self._counted[group] = self._find_members(instances, key)
+            self._counted[group] = self._find_members(sorted(names), key)
         return self._counted[group]
 
-    def _find_members(
-        self, instances: t.Mapping[str, EvaluatedInstance], key: str
-    ) -> dict[str, GroupMember]:
+    def _find_members(self, names: t.Collection[str], key: str) -> dict[str, GroupMember]:
         index, table = self._index, self._index.table
         domains_of: dict[int, frozenset[t.Hashable]] = {}
         members = {}
-        with index.without(*instances):
-            for name, instance in instances.items():
-                pod, node = instance.declared_pod, instance.node
+        with index.without(*names):
+            for name in names:
+                pod, node = self._instances[name].declared_pod, self._instances[name].node
                 feasible = index.nodes_passing(index.pod_info(pod))
                 if feasible not in domains_of:
                     named = [d for d, nodes in table.domains(key).items() if nodes & feasible]
