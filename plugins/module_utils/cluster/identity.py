@@ -10,6 +10,7 @@ import typing as t
 from ..api.client import METADATA, ApiClient
 from ..api.errors import ApiRequest, BadAnswer, Forbidden, NotFound
 from ..api.lists import list_all
+from ..kubevirt.live_update import rollout_strategy
 from ..model.json_pointer import JSON
 from ..model.kinds import KUBEVIRT_V1
 from ..model.snapshot import Platform, Unreadable
@@ -66,9 +67,10 @@ def _kubevirt_fields(kubevirt: t.Mapping[str, JSON]) -> dict[str, t.Any]:
     """The fields of a Platform from the KubeVirt object; missing ones have defaults."""
     configuration = (kubevirt.get("spec") or {}).get("configuration") or {}
     migrations = configuration.get("migrations") or {}
+    version = (kubevirt.get("status") or {}).get("observedKubeVirtVersion") or ""
     named = {
-        "kubevirt": (kubevirt.get("status") or {}).get("observedKubeVirtVersion") or "",
-        "rollout_strategy": configuration.get("vmRolloutStrategy"),
+        "kubevirt": version,
+        "rollout_strategy": rollout_strategy(version, configuration),
         "eviction_strategy": configuration.get("evictionStrategy"),
         "migrations_per_cluster": migrations.get("parallelMigrationsPerCluster"),
         "migrations_per_node": migrations.get("parallelOutboundMigrationsPerNode"),

@@ -4,7 +4,7 @@
 
 The rules are KubeVirt's. Under the rollout strategy LiveUpdate a VirtualMachine's affinity, node
 selector and tolerations reach the running VMI, and its next launcher pod carries them (watch/vm/vm.go,
-handleAffinityChangeRequest, handleTolerationsChangeRequest). topologySpreadConstraints, or anything
+handleAffinityChangeRequest, handleTolerationsChangeRequest). Other fields (`live_update`), or anything
 under the strategy Stage, wait for a restart, and while the condition RestartRequired is set nothing is
 propagated (syncRestartRequired). Labels of a template never reach a running VMI. The VMI of a replica
 set keeps the spec that it was made with (watch/replicaset/replicaset.go).
@@ -19,6 +19,7 @@ from ..model.json_pointer import JSON
 from ..model.kinds import DEPLOYMENT, PREFIX, REPLICA_SET, STATEFUL_SET, VIRTUAL_MACHINE
 from ..model.plan import Method
 from ..model.snapshot import Instance, Platform, Vmi, Workload
+from .live_update import LIVE_UPDATE, PLACEMENT_FIELDS, waiting_fields
 
 NOW = "now"
 NEXT_START = "start"
@@ -90,10 +91,6 @@ def has_unmigratable_name(vmi: Vmi) -> bool:
     ever (1.8.4; the webhook is the same in 1.9.0; pull request 17382 is about taking the label away)."""
     return len(vmi.ref.name) > LONGEST_NAME
 
-
-LIVE_FIELDS = ("affinity", "nodeSelector", "tolerations")
-SPREAD_FIELD = "topologySpreadConstraints"
-PLACEMENT_FIELDS = (*LIVE_FIELDS, SPREAD_FIELD)
 
 RESTARTABLE = ("Always", "Manual", "RerunOnFailure")
 """Run strategies under which KubeVirt restarts a running VM (virt-api, rest/lifecycle.go)."""
@@ -235,9 +232,10 @@ def _why_not_live(workload: Workload, behind: tuple[str, ...], platform: Platfor
     """Why the declared placement does not reach the running VMI, or nothing."""
     if not behind:
         return ""
-    if platform.rollout_strategy != "LiveUpdate":
+    if platform.rollout_strategy != LIVE_UPDATE:
         return f"the cluster's rollout strategy is {platform.rollout_strategy}"
-    frozen = tuple(name for name in behind if name not in LIVE_FIELDS)
+    waiting = waiting_fields(platform)
+    frozen = tuple(name for name in behind if name in waiting)
     if frozen:
         return f"a change of {', '.join(frozen)} takes effect at a restart"
     if workload.condition("RestartRequired"):
@@ -337,8 +335,7 @@ def changes_since_start(
             for key in sorted({*old, *new})
             if not key.startswith(PREFIX) and old.get(key) != new.get(key) != running.get(key)
         ]
-    waiting = (SPREAD_FIELD,) if platform.rollout_strategy == "LiveUpdate" else PLACEMENT_FIELDS
-    placed = any(specs[0].get(name) != specs[1].get(name) for name in waiting)
+    placed = any(specs[0].get(x) != specs[1].get(x) for x in waiting_fields(platform))
     if not changed and not placed and workload.condition("RestartRequired"):
         changed.append("what the condition RestartRequired stands for")
     return tuple(changed)

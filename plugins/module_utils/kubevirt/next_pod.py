@@ -58,7 +58,7 @@ from .launcher import (
     requires_evmcs,
     why_not_modeled,
 )
-from .moving import PLACEMENT_FIELDS
+from .live_update import PLACEMENT_FIELDS
 
 Template = t.Mapping[str, JSON]
 

@@ -8,7 +8,8 @@ import typing as t
 
 from ..compliance.declared import DeclaredReader
 from ..compliance.terms import Term, TermKind
-from ..kubevirt.moving import SPREAD_FIELD, lagging_fields
+from ..kubevirt.live_update import SPREAD_FIELD
+from ..kubevirt.moving import lagging_fields
 from ..model.findings import Finding
 from ..model.kinds import POD_TEMPLATE_HASH
 from ..model.objects import Placement, PodTerm, Ref, Requirement

@@ -533,3 +533,12 @@ def test_restart_required_that_placement_does_not_explain_is_a_change_of_others(
 
     unexplained = ("what the condition RestartRequired stands for",)
     assert changes == (() if explained else unexplained)
+
+
+def test_tolerations_wait_for_a_restart_before_kubevirt_1_4() -> None:
+    tolerations = [{"key": "gpu", "operator": "Exists"}]
+    workload, instance = machine({"tolerations": tolerations}), running()
+    old = Platform(kubevirt="v1.3.1", rollout_strategy="LiveUpdate")
+
+    assert effect(workload, instance).methods[0] is Method.MIGRATE
+    assert effect(workload, instance, platform=old).methods == (Method.RESTART,)
