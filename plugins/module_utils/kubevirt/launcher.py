@@ -126,7 +126,8 @@ def compute_requests(
     """The requests of the container `compute` (renderresources.go): of the guest, of its devices, and
     the memory of the processes beside it."""
     requests = _resources(spec, "limits") | _resources(spec, "requests")
-    storage = requests.get("ephemeral-storage", 0)
+    # A limit of this resource alone is no request: WithEphemeralStorageRequest makes one without it.
+    storage = _resources(spec, "requests").get("ephemeral-storage", 0)
     requests["ephemeral-storage"] = storage + parse_quantity("50M")
     requests |= _devices(spec, platform)
     requests["cpu"] = _cpu_request(spec, platform, annotations)
@@ -149,7 +150,7 @@ def memory_overhead(spec: Object, platform: Platform) -> int:
     devices, interfaces = _devices_of(spec), _interfaces(spec)
     kilobytes = -(-_resources(spec, "requests").get("memory", 0) // (1000 * _NANO))
     overhead = kilobytes * 1000 // 512 * _NANO + _GUEST_OVERHEAD * _MIB
-    overhead += 8 * _MIB * max(1, _vcpus(spec))
+    overhead += 8 * _MIB * max(1, _vcpus(spec, platform))
     probes = [(spec.get(name) or {}).get("exec") for name in ("livenessProbe", "readinessProbe")]
     probed = sum(probe is not None for probe in probes)
     mebibytes = (
@@ -237,7 +238,7 @@ def why_not_modeled(spec: Object, annotations: Object, platform: Platform) -> st
 def _cpu_request(spec: Object, platform: Platform, annotations: t.Container[str]) -> int:
     domain = spec.get("domain") or {}
     pool = (domain.get("ioThreads") or {}).get("supplementalPoolThreadCount") or 0
-    total = _vcpus(spec) + pool
+    total = _vcpus(spec, platform) + pool
     if _is_dedicated(spec):
         return (total + _emulator_cpus(spec, total, annotations)) * _NANO
     limits, requests = _resources(spec, "limits"), _resources(spec, "requests")
@@ -262,16 +263,19 @@ def _emulator_cpus(spec: Object, cpus: int, annotations: t.Container[str]) -> in
     return 2 if _EVEN_PARITY in annotations and cpus % 2 == 0 else 1
 
 
-def _vcpus(spec: Object) -> int:
-    """Sockets, cores and threads as virt-api completes them (SetDefaultGuestCPUTopology)."""
+def _vcpus(spec: Object, platform: Platform) -> int:
+    """Sockets, cores and threads as virt-api completes them (SetDefaultGuestCPUTopology): also from the request
+    that the cluster configures."""
     cpu = _cpu(spec)
     given = [int(cpu.get(part) or 0) for part in ("sockets", "cores", "threads")]
     if any(given):
         return math.prod(part or 1 for part in given)
     asked = _resources(spec, "limits").get("cpu")
     if asked is None:
-        asked = _resources(spec, "requests").get("cpu", _NANO)
-    return -(-asked // _NANO)
+        asked = _resources(spec, "requests").get("cpu")
+    if asked is None and not _is_dedicated(spec):
+        asked = parse_quantity(platform.configuration.get("cpuRequest") or "1")
+    return -(-(_NANO if asked is None else asked) // _NANO)
 
 
 def _guest_memory(spec: Object) -> int:
@@ -370,10 +374,12 @@ def requires_evmcs(spec: Object) -> bool:
 
 
 def _model(spec: Object, platform: Platform) -> str:
-    own: str = _cpu(spec).get("model") or platform.configuration.get("cpuModel") or ""
-    if own:
-        return own
-    return "host-passthrough" if _arch(spec, platform) == "arm64" else HOST_MODEL
+    own: str = _cpu(spec).get("model") or ""
+    if (
+        not own and _arch(spec, platform) == "arm64"
+    ):  # before the model of the cluster (SetArm64Defaults)
+        return "host-passthrough"
+    return own or platform.configuration.get("cpuModel") or HOST_MODEL
 
 
 def _machine_type(spec: Object, platform: Platform) -> str:

@@ -219,3 +219,22 @@ def test_other_hypervisor_than_kvm_is_not_modeled() -> None:
 def test_hooks_are_not_modeled() -> None:
     annotations = {"hooks.kubevirt.io/hookSidecars": "[]"}
     assert why_not_modeled(spec(), annotations, KUBEVIRT) == "hooks run beside it"
+
+
+def test_limit_of_ephemeral_storage_is_no_request() -> None:
+    own = {"domain": {"resources": {"limits": {"ephemeral-storage": "2Gi"}}}}
+    assert compute_requests(own, KUBEVIRT)["ephemeral-storage"] == parse_quantity("50M")
+
+
+def test_configured_cpu_request_is_the_number_of_cpus_of_a_guest_without_a_topology() -> None:
+    cluster = Platform(kubevirt="v1.8.4", configuration={"cpuRequest": "2500m"})
+    assert memory_overhead(spec(), cluster) == (BASE + 2 * 8) * MIB
+    assert memory_overhead(spec(cpu={"cores": 1}), cluster) == BASE * MIB
+    dedicated = spec(cpu={"dedicatedCpuPlacement": True})
+    assert memory_overhead(dedicated, cluster) == (BASE + 100) * MIB
+
+
+def test_default_model_of_the_cluster_is_not_for_arm64() -> None:
+    cluster = Platform(kubevirt="v1.8.4", configuration={"cpuModel": "Haswell"})
+    selector = launcher_node_selector({**spec(), "architecture": "arm64"}, cluster)
+    assert "cpu-model.node.kubevirt.io/Haswell" not in selector
