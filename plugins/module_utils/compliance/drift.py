@@ -17,6 +17,7 @@ from ..kubevirt.labels import (
     adds_toleration,
     carried_labels,
     cluster_node_selector,
+    vm_spec,
 )
 from ..kubevirt.next_pod import pod_as_declared
 from ..model.json_pointer import JSON
@@ -139,7 +140,7 @@ class DriftComparison:
         if not extra or vmi is None:
             return frozenset()
         kept = self._reader.placement(vmi.spec)[1].terms
-        own_keys = "instancetype" not in (workload.manifest.get("spec") or {})
+        own_keys = "instancetype" not in vm_spec(workload)
         return frozenset(
             x for x in extra if x.kind not in _FROM_INSTANCE or (own_keys and x in kept)
         )

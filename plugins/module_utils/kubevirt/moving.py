@@ -19,6 +19,7 @@ from ..model.json_pointer import JSON
 from ..model.kinds import DEPLOYMENT, PREFIX, REPLICA_SET, STATEFUL_SET, VIRTUAL_MACHINE
 from ..model.plan import Method
 from ..model.snapshot import Instance, Platform, Vmi, Workload
+from .labels import vm_spec
 from .live_update import LIVE_UPDATE, PLACEMENT_FIELDS, waiting_fields
 
 NOW = "now"
@@ -260,7 +261,7 @@ def lagging_fields(
     """
     if declared is None:
         declared = workload.template.get("spec") or {}
-    expanded = "instancetype" in (workload.manifest.get("spec") or {})
+    expanded = "instancetype" in vm_spec(workload)
     lagging = []
     for name in PLACEMENT_FIELDS:
         running, wanted = vmi.spec.get(name), declared.get(name)

@@ -363,6 +363,14 @@ def test_keys_of_an_instancetype_wait_for_nothing() -> None:
     assert takes_effect(expanded_vm, running(SELECTED).vmi, STAGE) == "migration"
 
 
+def test_keys_of_the_instancetype_of_a_pool_wait_for_nothing() -> None:
+    vm = {"instancetype": {"name": "u1"}, "template": {"spec": {}}}
+    manifest = {"metadata": {}, "spec": {"virtualMachineTemplate": {"spec": vm}}}
+    pool = Workload(Ref("VirtualMachinePool", "shop", "web"), "u-pool", manifest)
+
+    assert takes_effect(pool, running(SELECTED).vmi, LIVE) == "migration"
+
+
 def test_label_of_a_template_waits_for_a_restart_until_the_vmi_has_it() -> None:
     """KubeVirt carries no labels of a template to a running VMI; a migration's target pod gets
     those of the VMI."""
