@@ -63,7 +63,7 @@ _TEXTS: t.Mapping[ReasonKind, str] = {
 FILTER_TEXTS: t.Mapping[str, str] = {
     NODE_NAME: _TEXTS["node-name"],
     NODE_UNSCHEDULABLE: _TEXTS["cordoned"],
-    TAINT_TOLERATION: "node(s) had untolerated taints",
+    TAINT_TOLERATION: "node(s) had untolerated taint(s)",
     NODE_AFFINITY: _TEXTS["node-affinity"],
     NODE_PORTS: _TEXTS["ports"],
     NODE_RESOURCES_FIT: "Insufficient resources",
@@ -105,7 +105,7 @@ def no_good_node_text(
         else:
             for node in index.table.names_of(refused):
                 failures = index.failures(pod_info.pod, node, plugins={plugin})
-                counts[_node_text(failures[:1], topology) or text] += 1
+                counts.update(_node_texts(failures[:1], topology) or (text,))
         left = kept
     if left & source:
         counts["node(s) were the source of the migration"] += (left & source).bit_count()
@@ -114,9 +114,9 @@ def no_good_node_text(
     return no_node_text(index.table.all.bit_count(), counts)
 
 
-def _node_text(failures: t.Iterable[FilterStatus], topology: Topology) -> str:
+def _node_texts(failures: t.Iterable[FilterStatus], topology: Topology) -> tuple[str, ...]:
     texts = (reason_text(x, topology) for failure in failures for x in failure.reported)
-    return " and ".join(dict.fromkeys(texts))
+    return tuple(dict.fromkeys(texts))
 
 
 def reason_text(reason: FilterReason, topology: Topology) -> str:
@@ -149,6 +149,8 @@ class PendingReasons:
         """Why `pod` has no node now."""
         if pod.node_name:
             return f"its node {pod.node_name} does not exist"
+        if pod.gated:
+            return "scheduling is blocked due to non-empty scheduling gates"
         identity = (
             pod.namespace,
             id(pod.placement),
@@ -170,10 +172,11 @@ class PendingReasons:
 
     def _no_node(self, pod: Pod) -> str:
         """As in kube-scheduler, a node counts for the first filter that refuses it: the control plane is one
-        number, whatever else keeps a pod off it."""
-        failures = (self._index.failures(pod, node.name)[:1] for node in self._index.nodes)
-        counts = Counter(_node_text(refused, self._topology) for refused in failures)
-        return no_node_text(counts.total(), counts)
+        number, whatever else keeps a pod off it. It counts for each resource that is short."""
+        counts = Counter[str]()
+        for node in self._index.nodes:
+            counts.update(_node_texts(self._index.failures(pod, node.name)[:1], self._topology))
+        return no_node_text(len(self._index.nodes), counts)
 
 
 def pending_of(
