@@ -92,7 +92,8 @@ class DriftComparison:
         reached = False
         if vmi is not None:
             of_vmi = self._reader.placement(vmi.spec)[1].terms
-            reached = missing <= of_vmi and not stale & of_vmi and vmi.labels.keys() >= set(labels)
+            labeled = all(vmi.labels.get(key) == declared.labels[key] for key in labels)
+            reached = missing <= of_vmi and not stale & of_vmi and labeled
         return Drift(missing, stale, labels, reached)
 
     @cached_property

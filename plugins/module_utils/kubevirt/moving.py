@@ -51,7 +51,8 @@ def takes_effect(
     if workload is None or vmi is None:
         return RECREATION
     again = RESTART if workload.ref.kind == VIRTUAL_MACHINE.name else RECREATION
-    if why_not_migratable(vmi) or any(key not in vmi.labels for key in labels):
+    wanted = workload.template_labels
+    if why_not_migratable(vmi) or any(vmi.labels.get(x) != wanted.get(x) for x in labels):
         return again
     behind = lagging_fields(workload, vmi, declared)
     if behind and (again != RESTART or _why_not_live(workload, behind, platform)):

@@ -377,9 +377,14 @@ def test_label_of_a_template_waits_for_a_restart_until_the_vmi_has_it() -> None:
     instance = running()
     assert instance.vmi is not None
     labeled = replace(instance.vmi, labels={"tier": "db"})
+    before = replace(instance.vmi, labels={"tier": "web"})
+    template = {"metadata": {"labels": {"tier": "db"}}, "spec": {}}
+    manifest = {"metadata": {}, "spec": {"runStrategy": "Always", "template": template}}
+    workload = replace(machine(), manifest=manifest)
 
-    assert takes_effect(machine(), instance.vmi, LIVE, labels=["tier"]) == "restart"
-    assert takes_effect(machine(), labeled, LIVE, labels=["tier"]) == "migration"
+    assert takes_effect(workload, instance.vmi, LIVE, labels=["tier"]) == "restart"
+    assert takes_effect(workload, before, LIVE, labels=["tier"]) == "restart"
+    assert takes_effect(workload, labeled, LIVE, labels=["tier"]) == "migration"
 
 
 def test_declared_fields_are_those_of_a_template_that_is_not_written_yet() -> None:
