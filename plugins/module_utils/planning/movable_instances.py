@@ -16,7 +16,7 @@ from ..compliance.declared import Declared, DeclaredReader
 from ..compliance.drift import Drift, DriftComparison
 from ..kubevirt.changed_pods import as_restarted, changed_by_migration
 from ..kubevirt.instances import instances
-from ..kubevirt.moving import MoveOptions, can_migrate, move_options, takes_effect
+from ..kubevirt.moving import MIGRATION, MoveOptions, can_migrate, move_options, takes_effect
 from ..kubevirt.next_pod import migration_target_pod, pod_as_declared, without_migration_cpu
 from ..model.gc import collector_paused
 from ..model.kinds import DO_NOT_MOVE
@@ -71,6 +71,22 @@ class MovableInstance:
         labels = self.drift.labels if self.drift is not None else ()
         platform = self._reader.snapshot.platform
         return takes_effect(self.workload, self.instance.vmi, platform, labels=labels)
+
+    @cached_property
+    def why_not_by_migration(self) -> str:
+        """Why a migration leaves it with less than is declared, or nothing: the target has the labels of the VMI."""
+        labels = self.drift.labels if self.drift is not None else ()
+        if not labels or self.takes_effect == MIGRATION:
+            return ""
+        return f"it needs {self.takes_effect}: label {', '.join(labels)} of its template is not on the VMI"
+
+    def enforcing(self, methods: tuple[Method, ...]) -> tuple[Method, ...]:
+        """Those of `methods` after which it runs as declared; where there is none, a migration that enforces
+        everything but labels."""
+        if not self.why_not_by_migration or self.drift is None:
+            return methods
+        partly = self.drift.missing or self.drift.stale
+        return tuple(x for x in methods if x is not Method.MIGRATE) or (methods if partly else ())
 
     @cached_property
     def move_options(self) -> MoveOptions:

@@ -242,11 +242,12 @@ class _Planner:
             for uid, movable in self.candidates.items()
             if (every or movable.drift) and uid not in self.repair.moved and uid not in self.skipped
         }
-        for uid in [uid for uid in todo if not self._methods(uid)]:
+        for uid in [uid for uid in todo if not self._renewing(uid)]:
             todo.discard(uid)
             if uid not in self.request.not_movable:
-                movable = self.candidates[uid]
-                self._skip(movable, f"{reason}; {self._why_not_moved(movable)}")
+                movable, migrates = self.candidates[uid], bool(self._methods(uid))
+                why = movable.why_not_by_migration if migrates else self._why_not_moved(movable)
+                self._skip(movable, f"{reason}; {why}")
         chosen: list[PlannedMove] = []
         for _try in range(RETRIES):  # a later move may free the node that an earlier one lacked
             made = self._renew_in_order(todo, reason)
@@ -255,16 +256,19 @@ class _Planner:
             if not made or not todo:
                 break
         for uid in sorted(todo, key=self._name):
-            why = self.simulation.why_no_node(uid, self._methods(uid)[-1], self.request.topology)
+            why = self.simulation.why_no_node(uid, self._renewing(uid)[-1], self.request.topology)
             self._skip(self.candidates[uid], f"{reason}; {why}", no_node=True)
         return chosen
+
+    def _renewing(self, uid: Uid) -> tuple[Method, ...]:
+        return self.candidates[uid].enforcing(self._methods(uid))
 
     def _renew_in_order(self, uids: set[Uid], reason: str) -> list[PlannedMove]:
         chosen: list[PlannedMove] = []
         todo = set(uids)
         while todo:
             uid = self._take_next(todo)
-            for method in self._methods(uid):
+            for method in self._renewing(uid):
                 nodes = self.simulation.open_set(uid, method) & self.simulation.good_set(uid)
                 if made := self._make_optional(uid, method, nodes, reason):
                     chosen += made

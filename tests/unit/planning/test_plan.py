@@ -569,3 +569,34 @@ def test_vmi_without_a_label_that_its_rule_selects_by_needs_a_restart(
     (vm,) = movable_instances(cluster.snapshot(), SHOP)
 
     assert vm.takes_effect == effect
+
+
+@pytest.mark.parametrize(
+    ("allow", "moves"),
+    [((Method.MIGRATE,), []), ((Method.MIGRATE, Method.RESTART), [Method.RESTART])],
+)
+def test_no_migration_for_a_label_that_only_a_restart_brings(
+    allow: tuple[Method, ...], moves: list[Method]
+) -> None:
+    cluster = Cluster()
+    ref = cluster.vm("db", anti_affinity(apart(tier="db")), tier="web")
+    cluster.workloads[ref]["spec"]["runStrategy"] = "Always"
+    cluster.start(ref, "n1")
+    cluster.template(ref)["metadata"]["labels"] = {"tier": "db"}
+
+    plan = plan_of(cluster, *allow, scope="not_enforced")
+
+    assert [move.method for move in plan.moves] == moves
+    reasons = [skipped.reason for skipped in plan.skipped]
+    assert reasons == [] if moves else "it needs restart: label tier" in reasons[0]
+
+
+def test_migration_enforces_the_terms_of_a_rule_whose_label_waits_for_a_restart() -> None:
+    cluster = Cluster()
+    ref = cluster.run("db", "n1")
+    label = (TermLocation.LABEL, {"key": "tier", "value": "db"})
+    cluster.write(ref, "apart", (TermLocation.ANTI_AFFINITY, apart(tier="db")), label)
+    cluster.propagate(ref)
+
+    (move,) = plan_of(cluster, scope="not_enforced").moves
+    assert move.method is Method.MIGRATE
