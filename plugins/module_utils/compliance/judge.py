@@ -13,6 +13,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
+from ..kubevirt.instances import is_of
 from ..kubevirt.moving import why_not_migratable
 from ..kubevirt.next_pod import migration_target_pod, pod_after_restart
 from ..model.gc import collector_paused
@@ -90,7 +91,7 @@ def judge(
     def covers(workload: Ref | None, instance: Ref) -> bool:
         if namespaces is not None and instance.namespace not in namespaces:
             return False
-        return chosen is None or workload in chosen
+        return chosen is None or is_of(chosen, workload, instance)
 
     view = ClusterView(snapshot)
     reader = reader or DeclaredReader(snapshot)

@@ -14,7 +14,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from ..model.json_pointer import JSON
-from ..model.kinds import POOL, STATEFUL_SET, VMI
+from ..model.kinds import POOL, STATEFUL_SET, VIRTUAL_MACHINE, VMI
 from ..model.objects import Pod, Ref
 from ..model.snapshot import Instance, Snapshot, Vmi, Workload
 
@@ -100,6 +100,14 @@ def vmi_workload(vmi: Vmi, workloads: t.Mapping[Ref, Workload]) -> Ref:
     if vm is not None and vm.owner is not None and vm.owner.kind == POOL.name:
         return Ref(vm.owner.kind, vmi.ref.namespace, vm.owner.name)
     return ref
+
+
+def is_of(workloads: t.Container[Ref], workload: Ref | None, instance: Ref) -> bool:
+    """Whether an instance of `workload` is one of `workloads`: also where these are VMs of a pool, which have the
+    names of their VMIs (watch/vm/vm.go, SetupVMIFromVM)."""
+    if workload is None or workload in workloads:
+        return workload is not None
+    return workload.kind == POOL.name and instance._replace(kind=VIRTUAL_MACHINE.name) in workloads
 
 
 def pod_workload(pod: Pod, controllers: t.Mapping[str, Ref]) -> Ref:

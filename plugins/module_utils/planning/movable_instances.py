@@ -15,7 +15,7 @@ from functools import cached_property
 from ..compliance.declared import Declared, DeclaredReader
 from ..compliance.drift import Drift, DriftComparison
 from ..kubevirt.changed_pods import as_restarted, changed_by_migration
-from ..kubevirt.instances import instances
+from ..kubevirt.instances import instances, is_of
 from ..kubevirt.moving import MIGRATION, MoveOptions, can_migrate, move_options, takes_effect
 from ..kubevirt.next_pod import migration_target_pod, pod_as_declared, without_migration_cpu
 from ..model.gc import collector_paused
@@ -143,9 +143,9 @@ class InstanceSelection:
     def __contains__(self, instance: Instance) -> bool:
         if instance.workload is None:
             return instance.ref.namespace in self.namespaces
-        return instance.workload in self.workloads or (
-            not self.workloads and instance.workload.namespace in self.namespaces
-        )
+        if not self.workloads:
+            return instance.workload.namespace in self.namespaces
+        return is_of(self.workloads, instance.workload, instance.ref)
 
 
 def kept_in_place(snapshot: Snapshot, candidates: t.Iterable[MovableInstance]) -> dict[str, str]:

@@ -8,6 +8,10 @@ import typing as t
 
 from ansible_collections.virt.placement.plugins.module_utils.model.objects import Ref
 from ansible_collections.virt.placement.plugins.module_utils.model.verdict import Verdict
+from ansible_collections.virt.placement.plugins.module_utils.planning.movable_instances import (
+    InstanceSelection,
+    movable_instances,
+)
 from tests.unit.compliance.cluster import (
     ZONE,
     Cluster,
@@ -137,7 +141,12 @@ def test_a_vm_of_a_pool_belongs_to_the_pool() -> None:
         {"kind": "VirtualMachinePool", "name": "pool", "uid": "pool", "controller": True}
     ]
 
-    assert of(judge(cluster.snapshot()), "pool-0").workload == pool
+    snapshot = cluster.snapshot()
+    assert of(judge(snapshot), "pool-0").workload == pool
+    assert of(judge(snapshot, workloads=[vm]), "pool-0").workload == pool
+    assert judge(snapshot, workloads=[vm._replace(name="pool-1")]).instances == ()
+    (movable,) = movable_instances(snapshot, InstanceSelection(workloads=frozenset({vm})))
+    assert movable.workload is not None and movable.workload.ref == pool
 
 
 def test_only_what_was_asked_for_is_judged_and_all_others_count() -> None:
