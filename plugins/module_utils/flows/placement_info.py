@@ -206,6 +206,10 @@ def _problems(verdicts: Verdicts) -> t.Iterator[str]:
                 not_enforced[names, reason][str(instance.workload or instance.instance)] += 1
             else:
                 yield f"{verdict}: {instance.instance}{where}:{names} {reason}{nodes}"
+    waiting = {instance.instance for instance in verdicts.instances if not instance.node}
+    for pending in verdicts.pending:  # the others are migrations whose target has no node
+        if pending.instance not in waiting:
+            yield f"{Verdict.PENDING}: {pending.instance}: {pending.reason}"
     for (names, reason), instances in not_enforced.items():
         yield f"{Verdict.NOT_ENFORCED}: {_runs(instances)}:{names} {reason}"
     for name, moves in sorted(verdicts.moves_needed.items()):

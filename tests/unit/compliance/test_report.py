@@ -130,6 +130,21 @@ def test_the_table_shows_zones_nodes_workloads_and_each_problem() -> None:
     assert lines[7] == f"moves: {RULE}: cannot be satisfied"
 
 
+def test_the_table_names_a_migration_whose_target_has_no_node() -> None:
+    cluster = Cluster("a")
+    cluster.run("db", "n1")
+    cluster.nodes["n1"]["spec"]["unschedulable"] = True
+    cluster.launcher("db", "")
+    snapshot = cluster.snapshot()
+    verdicts = judge(snapshot)
+
+    lines = report.table(verdicts, snapshot.nodes, Topology.of()).splitlines()
+
+    (pending,) = verdicts.pending
+    assert f"pending: VirtualMachineInstance shop/db: {pending.reason}" in lines
+    assert pending.reason.startswith("migration target: 0/1 nodes are available: ")
+
+
 def test_an_instance_whose_node_is_not_ready_is_down() -> None:
     cluster = Cluster("ab")
     cluster.run("db", "n2")
