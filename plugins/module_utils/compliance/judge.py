@@ -13,6 +13,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
+from ..kubevirt.changed_pods import changed_by_migration
 from ..kubevirt.instances import is_of
 from ..kubevirt.moving import why_not_migratable
 from ..kubevirt.next_pod import migration_target_pod, pod_after_restart
@@ -142,7 +143,8 @@ class Judge:
         self._domains: dict[str, dict[str, str]] = {}
         by_pod = {instance.pod.ref: instance for instance in instances.placed}
         self._attribution = RuleAttribution(topology, self._nodes, by_pod)
-        self._evaluator = RuleEvaluator(self._index, topology, self.missing, view.snapshot.platform)
+        self._platform = view.snapshot.platform
+        self._evaluator = RuleEvaluator(self._index, topology, self.missing, self._platform)
 
     def evaluate(self, instance: EvaluatedInstance) -> None:
         """Add the verdict of one instance. The index must hold the cluster as declared."""
@@ -227,11 +229,11 @@ class Judge:
         return self._index.feasible_nodes(pod, without=instance.key)
 
     def _if_migrated(self, instance: EvaluatedInstance) -> tuple[str, ...]:
-        vmi = instance.instance.vmi
-        if vmi is None or why_not_migratable(vmi):
+        vmi, node = instance.instance.vmi, self._nodes[instance.node]
+        if vmi is None or why_not_migratable(vmi) or not node.ready:
             return ()
-        placement = self._reader.of_vmi(vmi)
-        target = migration_target_pod(instance.pod, vmi, placement, self._nodes.get(instance.node))
+        target = migration_target_pod(instance.pod, vmi, self._reader.of_vmi(vmi), node)
+        target, _estimated = changed_by_migration(target, vmi, self._platform)
         return self._index.feasible_nodes(target, exclude={instance.node})
 
     def _cut(self, nodes: tuple[str, ...]) -> tuple[str, ...]:

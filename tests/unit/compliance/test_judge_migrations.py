@@ -156,3 +156,23 @@ def test_unscheduled_migration_target_is_pending_and_its_vmi_has_a_verdict() -> 
     assert of(found, "db1").verdict is Verdict.SATISFIED
     assert [p.instance.name for p in found.pending] == ["db1"]
     assert found.pending[0].reason.startswith("migration target: 0/6 nodes are available: 6 ")
+
+
+def test_no_node_is_feasible_for_a_migration_from_a_node_that_is_not_ready() -> None:
+    cluster = Cluster("ab")
+    cluster.run("db", "n1")
+    assert of(judge(cluster.snapshot(), details=True), "db").feasible_if_migrated == ("n2",)
+
+    cluster.nodes["n1"]["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    found = of(judge(cluster.snapshot(), details=True), "db")
+
+    assert (found.down, found.feasible_if_migrated) == (True, ())
+
+
+def test_migration_target_of_a_vmi_with_more_cpus_needs_room_for_them() -> None:
+    cluster = Cluster("ab")
+    cluster.run("db", "n1", {"domain": {"cpu": {"sockets": 4}}})
+    cluster.nodes["n2"]["status"]["allocatable"]["cpu"] = "2"
+    cluster.machines["db"]["status"]["conditions"] += [{"type": "HotVCPUChange", "status": "True"}]
+
+    assert of(judge(cluster.snapshot(), details=True), "db").feasible_if_migrated == ()
