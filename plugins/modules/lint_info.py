@@ -67,7 +67,8 @@ options:
   kubevirt_version:
     description:
       - Version of KubeVirt on the cluster. Needs O(kubernetes_version).
-      - With O(kubernetes_version) alone the cluster counts as one without KubeVirt, so rules for VMs are errors.
+      - With O(kubernetes_version) alone, fields that only KubeVirt is too old for are not found. With O(online) it is
+        read.
     type: str
   online:
     description:
