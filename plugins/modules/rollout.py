@@ -114,8 +114,9 @@ options:
     default: false
   require_rights:
     description:
-      - In check mode, also fail if a right is missing for moving any selected instance by a method in O(allow), even if
-        no move of it is planned. By default, the rights for the planned moves are checked.
+      - Also fail if a right is missing for moving any selected instance by a method in O(allow). By default, the rights
+        for the planned moves are checked.
+      - In check mode this fails even if no move is planned.
       - Use it at the start of a job that moves instances later, so that a missing right ends the job first.
       - In check mode it prints no lines, and RV(progress) is empty.
     type: bool
