@@ -82,12 +82,12 @@ class Quotas:
         self, pending: t.Sequence[PendingPod], used: Used
     ) -> t.Iterator[tuple[int, str, bool]]:
         """Number, reason and whether it is certain, of the required pods that quotas refuse or may refuse.
-        `used` is without the pods that end. New pods come one after the other. One that comes beside the
-        pod that it replaces is counted alone, and may be refused if new pods come first."""
+        `used` is without the pods that end. New pods come one after the other. One of a migration or a
+        rollout is counted alone, and may be refused if new pods come first."""
         with_new: Used = defaultdict(Counter, {key: Counter(x) for key, x in used.items()})
         beside = []
         for number, pod in enumerate(pending):
-            if not pod.required or pod.reason == "replace" or pod.pod.namespace not in self._of:
+            if not pod.required or pod.pod.namespace not in self._of:
                 continue
             if pod.reason == "migrate" or pod.in_rollout:
                 beside.append((number, pod))
@@ -98,10 +98,15 @@ class Quotas:
             if not certain:
                 self.add(pod.pod, with_new)
         for number, pod in beside:
-            reason, certain = self.refusal(pod.pod, used)
+            ended = [pod.replaces] if pod.replaces and pod.reason == "replace" else []
+            alone, with_others = (
+                self.used_without(x, ended, {pod.pod.namespace}) for x in (used, with_new)
+            )
+            reason, certain = self.refusal(pod.pod, alone)
+            certain = certain and pod.reason in ("migrate", "surge")
             if certain and pod.reason == "migrate":
                 reason = f"its live migration needs a second pod, and {reason}"
-            if not reason and (later := self.refusal(pod.pod, with_new)[0]):
+            if not reason and (later := self.refusal(pod.pod, with_others)[0]):
                 reason = f"beside other new pods, {later}"
             if reason:
                 yield number, reason, certain

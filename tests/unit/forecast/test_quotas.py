@@ -184,6 +184,31 @@ def test_rollout_beside_a_new_vm_is_unknown_where_a_quota_has_room_for_one_of_th
     )
 
 
+def without_surge(made: Cluster, waiting: int) -> Ref:
+    """A Deployment of a running pod and these that wait, of which one may be unavailable."""
+    web = deployment(made, "web", ["n1", *[""] * waiting], {})
+    rolling = {"maxSurge": 0, "maxUnavailable": 1}
+    made.workloads[web]["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling}
+    return web
+
+
+@pytest.mark.parametrize(("pods", "answer"), [(0, "unknown"), (1, "guaranteed")])
+def test_rollout_that_ends_a_pod_first_may_create_none_where_a_quota_is_exceeded(
+    pods: int, answer: str
+) -> None:
+    made = limited(cluster("ab"), pods=pods)
+    web = without_surge(made, waiting=0)
+
+    assert written(made, pinned(web, "a", "b")).answer.value == answer
+
+
+def test_rollout_may_end_a_waiting_pod_before_a_quota_counts_the_new_one() -> None:
+    made = limited(cluster("ab"), pods=2)
+    web = without_surge(made, waiting=1)
+
+    assert written(made, pinned(web, "a", "b")).answer.value == "unknown"
+
+
 def test_quota_of_another_namespace_is_not_counted() -> None:
     made = cluster("ab")
     made.more["quotas"] = (Quota("other", "small", {"pods": 0, "limits.cpu": 0}, {}),)
