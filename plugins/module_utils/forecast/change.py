@@ -151,17 +151,18 @@ def _pending(
                 old, reason = source, "migrate"
         else:
             workload = pod_workload(pod, after.controllers)
-        if old is not None and not old.node_name:
-            reason = "start"
-        elif old is not None and reason == "surge" and workload is not None:
+        room = None
+        if old is not None and reason == "surge" and workload is not None:
+            room = view.workloads[workload].rollout_room
             reason = "recreate"
             if pod_key(old) in running:
-                room = view.workloads[workload].rollout_room
                 reason = "surge" if room.unavailable == 0 else "replace"
+        if old is not None and not old.node_name:
+            reason = "start"
         concerns = workload in concerned and pod_key(pod) not in superseded
         required = concerns or pod_key(pod) not in waited
         if required or not pod.gated:
-            pending_pods.append(PendingPod(pod, old, reason, required, workload, vmi))
+            pending_pods.append(PendingPod(pod, old, reason, required, workload, vmi, room))
     return tuple(pending_pods)
 
 

@@ -260,11 +260,7 @@ class _Forecaster:
         """What a search of all sequences may prove. Old pods that may end before the search ends them open
         nodes that it does not see, and so do waiting ones that a rollout ends once they have run."""
         rolling = [pending for pending in self.pending if pending.in_rollout]
-        rooms = [
-            self.view.workloads[pending.workload].rollout_room
-            for pending in rolling
-            if pending.reason in ROLLOUT and pending.workload
-        ]
+        rooms = [x.room for x in rolling if x.reason in ROLLOUT and x.room is not None]
         waiting = {pod_key(pending.pod) for pending in self.pending if not pending.required}
         in_order = not any(x.replaces and pod_key(x.replaces) in waiting for x in rolling)
         return SearchOptions(

@@ -22,7 +22,7 @@ from functools import cached_property
 
 from ..compliance.pending import DEFAULT_SCHEDULER
 from ..kubevirt.instances import replaced_once_gone
-from ..model.kinds import VMI
+from ..model.kinds import VMI, RolloutRoom
 from ..model.objects import Pod, Ref
 from ..model.snapshot import Vmi
 from ..scheduler.framework import PodInfo, pod_key
@@ -45,7 +45,7 @@ ROLLOUT: t.Final = ("surge", "replace")
 class PendingPod:
     """A pod that needs a node. `replaces` is the pod that it takes the place of, as it is on its node;
     None where there is none. `required` is false for a pod that waits anyway: it takes part, but the
-    answer is not about it. `workload` and `vmi` are those of its instance, where they are known."""
+    answer is not about it. `workload` and `vmi` are those of its instance, `room` that of its rollout."""
 
     pod: Pod
     replaces: Pod | None = None
@@ -53,6 +53,7 @@ class PendingPod:
     required: bool = True
     workload: Ref | None = None
     vmi: Vmi | None = None
+    room: RolloutRoom | None = None
 
     @property
     def source(self) -> str | None:
@@ -92,8 +93,7 @@ class PendingPod:
     def uid(self) -> str:
         """Of the VMI of a launcher pod; the key of any other pod."""
         owner = self.pod.owner
-        is_launcher = owner is not None and owner.kind == VMI
-        return owner.uid if owner is not None and is_launcher else pod_key(self.pod)
+        return owner.uid if owner is not None and owner.kind == VMI else pod_key(self.pod)
 
     @property
     def name(self) -> str:
@@ -283,15 +283,16 @@ class PlacementSimulation:
         if m is not None and not self.terminating[m].successor_exists(self._phase[m]):
             return 0
         pending = self.pending[number]
-        if pending.reason == "surge" and self._lacks_pods(pending.workload):
+        if pending.reason in ROLLOUT and self._lacks_pods(pending):
             return 0
         return self.feasible_nodes(number)
 
-    def _lacks_pods(self, workload: Ref | None) -> bool:
-        """Whether new pods of a rollout wait that replace waiting ones. Until they are placed, a controller
-        without maxUnavailable ends no running pod, whichever new pod has a node."""
+    def _lacks_pods(self, pending: PendingPod) -> bool:
+        """Whether so many new pods wait that replace waiting ones that a controller ends no running pod,
+        whichever new pod has a node: as many as may be unavailable, or one where none may."""
         first = (self.pending[number] for number in self._replaces_waiting & self.waiting)
-        return any(pending.workload == workload for pending in first)
+        missing = sum(1 for other in first if other.workload == pending.workload)
+        return missing >= max(1, pending.room.unavailable if pending.room else 0)
 
     def feasible_nodes(self, number: int) -> NodeSet:
         """The nodes that the filters leave to a pending pod now, whether or not it exists."""
@@ -411,8 +412,7 @@ class PlacementSimulation:
         placed = (pod for pod in ended if pod.node_name in self.table.numbers)
         terminating = [terms.ended(pod, successors.get(pod_key(pod))) for pod in placed]
         for n, pending in enumerate(self.pending):
-            key = pending.source
-            if key is not None and pending.leaves_before is None and key in self.index:
+            if (key := pending.source) and pending.leaves_before is None and key in self.index:
                 terminating.append(terms.source(key, n))
         return tuple(pod for pod in terminating if pod is not None)
 

@@ -115,6 +115,20 @@ def test_rollout_with_a_waiting_pod_ends_no_running_pod_before_a_new_one_takes_i
     assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 1)
 
 
+def test_rollout_without_surge_ends_no_running_pod_while_the_first_new_one_waits() -> None:
+    """The waiting pod ends first. Then one of two is unavailable, which is all that may be, and the running pod
+    keeps the new one away."""
+    made = cluster("a")
+    apart = keep_apart(over=HOST, plain=True, app="web")
+    web = deployment(made, "web", ["n1"], {"affinity": {**apart, **of_zone("z")["affinity"]}})
+    waiting(made, "web")
+    strategy(made, web, surge=0, unavailable=1)
+
+    found = written(made, pinned(web, "a"))
+
+    assert (found.answer, found.min_unschedulable) == (ForecastResult.IMPOSSIBLE, 1)
+
+
 def test_rollout_after_one_that_is_stuck_creates_as_many_pods_as_are_wanted() -> None:
     """The new pod of the stuck rollout waits for a third node."""
     made = cluster("ab")
