@@ -68,6 +68,8 @@ def random_drain(seed: int) -> tuple[Cluster, list[str]]:
         places = [chance.choice([*nodes, LOST]) for _pod in range(chance.randint(1, 4))]
         if chance.random() < 0.5:
             deployment(made, app, places, spec)
+            if chance.random() < 0.3:
+                _of_stateful_set(made, app)
             continue
         for number, node in enumerate(places):
             strategy = "LiveMigrate" if migrates else "None"
@@ -77,6 +79,8 @@ def random_drain(seed: int) -> tuple[Cluster, list[str]]:
         made.bare_pod("alone", chance.choice([*nodes, LOST]), app="web")
     if chance.random() < 0.3:
         _terminate(made, chance.choice(list(made.pods.values())))
+    if chance.random() < 0.2:
+        made.bare_pod("waits", "", some_spec(chance, "web"), app="web")
     running = [
         x["metadata"] for x in made.pods.values() if "deletionTimestamp" not in x["metadata"]
     ]
@@ -84,6 +88,13 @@ def random_drain(seed: int) -> tuple[Cluster, list[str]]:
     if machines and chance.random() < 0.4:
         _migrate(made, chance.choice(machines), chance)
     return made, [LOST, *(["n2"] if chance.random() < 0.2 else [])]
+
+
+def _of_stateful_set(made: Cluster, name: str) -> None:
+    """The pods that were made for a Deployment are those of a StatefulSet."""
+    for pod in made.pods.values():
+        if pod["metadata"]["name"].startswith(f"{name}-"):
+            pod["metadata"]["ownerReferences"][0] |= {"kind": "StatefulSet", "uid": f"u-{name}"}
 
 
 def _terminate(made: Cluster, pod: JSON) -> None:
@@ -139,8 +150,7 @@ class Drained:
             if not pod["spec"]["nodeName"]:
                 continue
             if "deletionTimestamp" in pod["metadata"]:
-                fenced = MACHINE in pod["metadata"]["labels"]
-                self._ends(pod, pod["spec"]["nodeName"] in nodes and not fenced)
+                self._ends(pod, pod["spec"]["nodeName"] in nodes and not _is_fenced(pod))
             elif pod["metadata"]["labels"].get(MACHINE) in arriving and not _arrives(made, pod):
                 self._ends(pod, dead=False)
             elif pod["spec"]["nodeName"] in nodes:
@@ -164,9 +174,13 @@ class Drained:
         )
 
     def _waits(self, pod: JSON) -> None:
-        """The target of a migration; where its machine has to leave anyway it is one of those."""
-        name = pod["metadata"]["labels"][MACHINE]
-        if name not in self.names:
+        """A pod of its own, or the target of a migration; where its machine has to leave anyway it is one of
+        those."""
+        name = pod["metadata"]["labels"].get(MACHINE, "")
+        if not name:
+            self.seekers.append(pod)
+            self.names.append(pod["metadata"]["name"])
+        elif name not in self.names:
             mine = (
                 x for x in self.made.pods.values() if x["metadata"]["labels"].get(MACHINE) == name
             )
@@ -208,15 +222,22 @@ class Drained:
             self.sources[number] = name
         else:
             self.seekers.append(_next(pod, owner["uid"] if is_machine else ""))
-            self._ends(pod, dead=not is_machine)
+            self._ends(pod, dead=not _is_fenced(pod))
             self.ending[name] = number
-            if is_machine:
+            if _is_fenced(pod):
                 self.late.add(number)
         self.names.append(owner["name"] if is_machine else name)
 
     @property
     def moving(self) -> set[str]:
         return {self.names[number] for number in self.sources}
+
+
+def _is_fenced(pod: JSON) -> bool:
+    """Whether the next pod is created only once nothing is left of this one: on a failed node, once that is
+    fenced."""
+    owner = (pod["metadata"].get("ownerReferences") or [{}])[0]
+    return owner.get("kind") in ("VirtualMachineInstance", "StatefulSet")
 
 
 def _arrives(made: Cluster, pod: JSON) -> bool:

@@ -51,7 +51,8 @@ has found which node; how far those who leave have come."""
 
 
 def random_changes(seed: int) -> tuple[Cluster, dict[Ref, JSON], list[str]]:
-    """A few machines, perhaps some pods, new placement for one group or two, and a node to drain."""
+    """A few machines, perhaps some pods, new placement for one group or two, and a node to drain. The last pod
+    may wait."""
     chance = random.Random(seed)
     made = cluster("".join(chance.choice("abc") for _node in range(chance.randint(2, 4))))
     for node in made.nodes.values():
@@ -76,6 +77,9 @@ def random_changes(seed: int) -> tuple[Cluster, dict[Ref, JSON], list[str]]:
         placement = some_placement(chance)
         known = {ref: made.template(ref)["spec"] for ref in groups[app]}
         changes |= {ref: placement for ref, spec in known.items() if spec != {**spec, **placement}}
+    if chance.random() < 0.3:
+        spec = {"containers": [{"name": "c", **ASKS}], **some_placement(chance)}
+        made.bare_pod("waits", "", spec, app=chance.choice(APPS))
     return made, changes, [LOST] if chance.random() < 0.75 else []
 
 
@@ -139,7 +143,10 @@ class Changed:
         self.seen = {self.begin}
 
     def _sets_off(self, pod: JSON, lost: list[str]) -> bool:
-        """Whether a pod is a machine that may move. One that leaves stays among the others for now."""
+        """Whether a pod is a machine that may move, or waits. One that leaves stays among the others for now."""
+        if not pod["spec"]["nodeName"]:
+            self.seekers.append(pod)
+            return True
         labels, owner = pod["metadata"]["labels"], pod["metadata"]["ownerReferences"][0]
         name = labels.get(MACHINE, "") or labels["app"]
         if MACHINE in labels and pod["spec"]["nodeName"] not in lost and name in self.changes:
