@@ -22,7 +22,7 @@ from ..kubevirt.changed_pods import (
     changed_by_migration,
     changed_by_restart,
 )
-from ..kubevirt.instances import hotplugged_claims
+from ..kubevirt.instances import hotplugged_claims, replaced_once_gone
 from ..kubevirt.labels import SCHEDULABLE, unbound_labels
 from ..kubevirt.moving import has_unmigratable_name, propagating, run_strategy, why_not_migratable
 from ..kubevirt.next_pod import (
@@ -63,7 +63,7 @@ NOT_STARTED_AGAIN = ("Manual", "Halted", "Once")
 class DrainOutcome(str, enum.Enum):
     """MIGRATES: a target pod is placed while the source still runs. RECREATED: it ends, and its
     controller creates another. BLOCKED: it cannot leave its node and blocks the drain. GONE: nothing
-    creates it again. NODE_BOUND: it belongs to its node."""
+    creates it again. NODE_BOUND: it belongs to its node, or tolerates that it fails."""
 
     MIGRATES = "migrates"
     RECREATED = "recreated"
@@ -132,7 +132,8 @@ class Evictions:
         workload = self.workload(instance.workload)
         if vmi is not None:
             return self._vmi(instance, vmi, pod, workload, event)
-        if pod.owner is not None and pod.owner.kind in NODE_BOUND_OWNERS:
+        bound = pod.owner is not None and pod.owner.kind in NODE_BOUND_OWNERS
+        if bound or (event == "failure" and _outlasts_failure(pod)):
             return EvictedInstance(instance, DrainOutcome.NODE_BOUND)
         if pod.owner is None:
             return EvictedInstance(
@@ -321,6 +322,17 @@ def why_perhaps_not_again(workload: Workload | None) -> str:
         "a VM with run strategy RerunOnFailure is started again only if its guest does not shut down"
         " within its grace period"
     )
+
+
+def _outlasts_failure(pod: Pod) -> bool:
+    """Whether a pod stays bound to a failed node and does not terminate, so that nothing replaces it: the first
+    toleration of the taint NoExecute sets no time (kubernetes pkg/controller/tainteviction). A pod that is
+    replaced once gone leaves with the node, which is fenced."""
+    if replaced_once_gone(pod):
+        return False
+    matching = (x for x in pod.placement.tolerations if tolerates(x, UNREACHABLE[1]))
+    toleration = next(matching, None)
+    return toleration is not None and toleration.seconds is None
 
 
 def next_uid(uid: str) -> str:

@@ -110,10 +110,13 @@ class SpreadConstraint:
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
+    """`seconds`: how long a pod stays on a node with a taint NoExecute, None for good. No filter reads it."""
+
     key: str = ""
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
+    seconds: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

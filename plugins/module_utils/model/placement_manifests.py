@@ -196,6 +196,7 @@ def _toleration(toleration: Object) -> Toleration:
         operator=toleration.get("operator") or "Equal",
         value=toleration.get("value") or "",
         effect=toleration.get("effect") or "",
+        seconds=toleration.get("tolerationSeconds"),
     )
 
 

@@ -210,3 +210,20 @@ def test_unknown_node_or_workload_is_an_error() -> None:
         what_if(made.snapshot(), lost_nodes=["n9"])
     with pytest.raises(KeyError, match="shop/db"):
         what_if(made.snapshot(), writes=[write])
+
+
+@pytest.mark.parametrize(("seconds", "created"), [({}, 0), ({"tolerationSeconds": 300}, 1)])
+def test_pod_that_tolerates_the_failure_of_its_node_for_good_has_no_successor(
+    seconds: dict[str, int], created: int
+) -> None:
+    made = cluster("a")
+    toleration = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", **seconds}
+    deployment(made, "web", ["n1"], {"tolerations": [toleration]})
+    snapshot = made.snapshot()
+
+    changed = what_if(snapshot, lost_nodes=["n1"], event="failure")
+    (node,) = drill(snapshot, [HOST], event="failure").drills
+
+    assert len(changed.pending) == created
+    assert [pod.terminating for pod in changed.after.pods if pod.node_name] == [bool(created)]
+    assert node.instances_to_schedule == created

@@ -65,6 +65,8 @@ def random_drain(seed: int) -> tuple[Cluster, list[str]]:
     migrates = chance.random() < 0.5
     for app in ("web", "db")[: chance.randint(1, 2)]:
         spec = some_spec(chance, app)
+        if chance.random() < 0.1:
+            spec = {**spec, "tolerations": [{"operator": "Exists"}]}
         places = [chance.choice([*nodes, LOST]) for _pod in range(chance.randint(1, 4))]
         if chance.random() < 0.5:
             deployment(made, app, places, spec)
@@ -209,6 +211,8 @@ class Drained:
 
     def _leaves(self, pod: JSON) -> None:
         name = pod["metadata"]["name"]
+        if self.event == "failure" and "tolerations" in pod["spec"] and not _is_fenced(pod):
+            return
         if "ownerReferences" not in pod["metadata"]:
             self._ends(pod, dead=True)
             return
