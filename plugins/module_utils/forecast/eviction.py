@@ -155,9 +155,10 @@ class Evictions:
     def recreated(
         self, pod: Pod, workload: Workload | None, name: str = "", vmi: Vmi | None = None
     ) -> Pod:
-        """The pod that a controller creates after `pod`, from what the workload declares now. With
-        `name` it is called just that. `vmi` is the one that `pod` runs, if it runs one."""
-        if workload is None:
+        """The pod that a controller creates after `pod`, from what the workload declares now, or like `pod` while
+        its rollout is paused. With `name` it is called just that. `vmi` is the one that `pod` runs, if it runs
+        one."""
+        if workload is None or workload.paused:
             labels = unbound_labels(pod.labels)
             placement = without_migration_cpu(pod.placement, vmi)
             created = replace(pod, uid="", labels=labels, placement=placement, **_FRESH)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 from dataclasses import replace
-from functools import cached_property
 
 from ..compliance.pending import DEFAULT_SCHEDULER, PendingReasons
 from ..kubevirt.instances import instances
@@ -24,6 +23,7 @@ from ..model.plan import Method, Move
 from ..model.rendering import listed
 from ..model.snapshot import Snapshot, Unreadable, unreadable_texts
 from ..model.topology import Topology
+from ..rules.change import rolls_itself
 from ..scheduler.framework import pod_key
 from ..scheduler.index import Index
 from ..view.view import ClusterView
@@ -134,17 +134,15 @@ def estimates(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> t.Iterat
                 yield f"the next pod of {ref} is an estimate: {why}"
     for evicted in change.estimated:
         yield f"{evicted.instance.ref} {evicted.reason}"
-    names = [x.name for x in change.pending if x.required and x.has_other_scheduler]
-    if names:
+    if names := [x.name for x in change.pending if x.required and x.has_other_scheduler]:
         yield f"another scheduler places {listed(names)}"
     ending = [
         x
         for x in change.after.workloads
-        if x.ref in scaled or (x.ref in change.touched and x.kind.workload_rollout)
+        if x.ref in scaled or (x.ref in change.touched and rolls_itself(x))
     ]
-    if not ending:
-        return
-    counts = Counter(x.workload for x in instances(change.before) if x.node_name)
+    placed = (x.workload for x in instances(change.before) if x.node_name) if ending else ()
+    counts = Counter(placed)
     for workload in ending:
         if 0 < (workload.replicas or 0) < counts[workload.ref]:
             yield f"the controller chooses which instances of {workload.ref} end"
@@ -168,13 +166,10 @@ class _Forecaster:
         evicted = {pending.uid for pending in change.pending}
         self.changed = ChangedVms(self.view, change.affected, evicted, topology)
         self.plan = self.changed.plan
+        self._evictions = Evictions(change.after)
         self.index = self.view.index_with(self.changed.pods())
         self.pending = change.pending
         self.pending = competing_pods(self._simulation())
-
-    @cached_property
-    def _evictions(self) -> Evictions:
-        return Evictions(self.change.after)
 
     def forecast(self) -> Forecast:
         simulation = self._simulation()
@@ -291,9 +286,8 @@ class _Forecaster:
                 never=frozenset(),
                 doubt=NOT_PROVEN,
             )
-        if decision.answer not in (ForecastResult.GUARANTEED, ForecastResult.POSSIBLE):
-            return decision
-        if not breakable and not (plan.moves and self.pending):
+        placeable = decision.answer in (ForecastResult.GUARANTEED, ForecastResult.POSSIBLE)
+        if not placeable or not (breakable or (plan.moves and self.pending)):
             return decision
         doubt = NOT_RENEWED if violates else BREAKABLE
         best = decision.best

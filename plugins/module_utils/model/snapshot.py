@@ -98,6 +98,13 @@ class Workload:
         return 1 if replicas is None else int(replicas)
 
     @property
+    def paused(self) -> bool:
+        """Whether its own rollout is paused: until it goes on, its controller creates no pod of a changed template
+        (kubernetes pkg/controller/deployment/sync.go)."""
+        spec = self.manifest.get("spec") or {}
+        return self.kind.workload_rollout and bool(spec.get("paused"))
+
+    @property
     def rollout_room(self) -> RolloutRoom:
         """How the workload's own rollout replaces instances."""
         return rollout_room(self.kind, self.manifest.get("spec") or {}, self.replicas or 0)

@@ -53,8 +53,7 @@ def takes_effect(workload: Workload, merged: Merged, view: ClusterView) -> str:
 
 def rolls_itself(workload: Workload) -> bool:
     """Whether a change of the template starts a workload rollout at once."""
-    paused = (workload.manifest.get("spec") or {}).get("paused")
-    return workload.kind.workload_rollout and not paused and bool(workload.replicas)
+    return workload.kind.workload_rollout and not workload.paused and bool(workload.replicas)
 
 
 _OURS = (ANNOTATIONS, ANNOTATIONS / RULES, ANNOTATIONS / UNDO)

@@ -217,3 +217,26 @@ def test_it_is_an_estimate_which_pods_end_that_are_more_than_wanted() -> None:
     texts = [*estimates(what_if(made.snapshot(), writes=[write]))]
 
     assert texts == ["the controller chooses which instances of Deployment shop/web end"]
+
+
+@pytest.mark.parametrize(("paused", "answer"), [(False, "impossible"), (True, "guaranteed")])
+def test_pods_of_a_paused_deployment_are_created_from_the_template_before(
+    paused: bool, answer: str
+) -> None:
+    """One waits, and one is evicted at the same time."""
+    made = cluster("aab")
+    web = deployment(made, "web", ["n1"], of_zone("a"))
+    waiting(made, "web")
+    made.workloads[web]["spec"]["paused"] = paused
+
+    found = written(made, pinned(web, "z"), lost_nodes=["n1"])
+
+    assert found.answer.value == answer
+
+
+def test_it_is_no_estimate_that_a_paused_deployment_has_more_pods_than_wanted() -> None:
+    made = cluster("ab")
+    web = deployment(made, "web", ["n1", "n2"], {})
+    made.workloads[web]["spec"] |= {"replicas": 1, "paused": True}
+
+    assert not [*estimates(what_if(made.snapshot(), writes=[pinned(web, "a", "b")]))]
