@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from ..compliance.pending import DEFAULT_SCHEDULER, PendingReasons
 from ..kubevirt.instances import instances
-from ..kubevirt.next_pod import why_estimated
+from ..kubevirt.next_pod import why_estimated, why_first_estimated
 from ..model.findings import Finding
 from ..model.kinds import VIRTUAL_MACHINE, RolloutRoom
 from ..model.objects import Pod
@@ -127,11 +127,15 @@ def estimates(change: ChangedCluster, scale: t.Sequence[Scale] = ()) -> t.Iterat
         ref = workload.ref
         halted = ref.kind == VIRTUAL_MACHINE.name and (ref.namespace, ref.name) not in running
         starts = halted and ref in change.affected
+        why = ""
         if starts or (ref in scaled and workload.kind.virtual_machines):
             expanded = expanded_template(change.before, workload)
             devices = change.before.network_devices.get(ref)
-            if why := why_estimated(workload, expanded, change.before.platform, devices):
-                yield f"the next pod of {ref} is an estimate: {why}"
+            why = why_estimated(workload, expanded, change.before.platform, devices)
+        elif ref in scaled and all(x.workload != ref for x in instances(change.before)):
+            why = why_first_estimated(workload)
+        if why:
+            yield f"the next pod of {ref} is an estimate: {why}"
     for evicted in change.estimated:
         yield f"{evicted.instance.ref} {evicted.reason}"
     if names := [x.name for x in change.pending if x.required and x.has_other_scheduler]:

@@ -341,6 +341,15 @@ def controlled_pod(workload: Workload, name: str, owner_uid: str, owner_kind: st
     return _pod(name, workload.ref.namespace, labels, spec, owner)
 
 
+def why_first_estimated(workload: Workload) -> str:
+    """Why the first pod may be another than `controlled_pod` makes it: RuntimeClasses are not read (kubernetes
+    plugin/pkg/admission/runtimeclass). Empty where it is known."""
+    name = (workload.template.get("spec") or {}).get("runtimeClassName")
+    return (
+        f"its RuntimeClass {name} may add overhead, node selectors and tolerations" if name else ""
+    )
+
+
 def _pod(
     name: str, namespace: str, labels: dict[str, str], spec: JSON, owner: dict[str, JSON]
 ) -> Pod:

@@ -240,3 +240,15 @@ def test_it_is_no_estimate_that_a_paused_deployment_has_more_pods_than_wanted() 
     made.workloads[web]["spec"] |= {"replicas": 1, "paused": True}
 
     assert not [*estimates(what_if(made.snapshot(), writes=[pinned(web, "a", "b")]))]
+
+
+@pytest.mark.parametrize(("nodes", "answer"), [((), "possible"), (("n1",), "guaranteed")])
+def test_first_pod_of_a_runtime_class_is_an_estimate(nodes: tuple[str, ...], answer: str) -> None:
+    """The API server adds the overhead of the class to a pod. The next ones are like one that there is."""
+    made = cluster("a")
+    web = deployment(made, "web", nodes, {"runtimeClassName": "kata"})
+    scale = [Scale(web, 2)]
+
+    change = what_if(made.snapshot(), scale=scale)
+
+    assert forecast(change, estimated=[*estimates(change, scale)]).answer.value == answer
