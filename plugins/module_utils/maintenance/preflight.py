@@ -110,7 +110,7 @@ class Automation:
 
 @dataclass(frozen=True, slots=True)
 class PreflightInput:
-    """`view` is the drain, with nothing allowed. `evictions` has the pods (by uid) for which the server
+    """`view` is the drain. `evictions` has the pods (by uid) for which the server
     refused a dry run, None if it was not asked. `job_pod` is the namespace (empty if unknown) and the name
     of the pod that this job runs in."""
 
@@ -168,6 +168,7 @@ class _Checks:
     def __init__(self, inputs: PreflightInput) -> None:
         self.inputs = inputs
         self.view = inputs.view
+        self.with_nothing_allowed = replace(inputs.view, allowed=frozenset())
         self.snapshot = inputs.view.snapshot
         self.drained = inputs.view.nodes
         self.decisions = inputs.view.decisions
@@ -183,7 +184,7 @@ class _Checks:
     # Pods and VMs of the nodes.
 
     def _pods(self) -> t.Iterator[Finding]:
-        for decision in self.decisions:
+        for decision in self.with_nothing_allowed.decisions:
             for name in decision.refused_by:
                 yield drain_finding(
                     name,
@@ -193,6 +194,7 @@ class _Checks:
                     _ADVICE[name],
                     decision.pod.ref,
                 )
+        for decision in self.decisions:
             if decision.returns and decision.action is PodAction.EVICT:
                 yield drain_finding(
                     TOLERATES_CORDON,
@@ -220,7 +222,7 @@ class _Checks:
             if decision.action is not PodAction.MOVE_VM or vmi is None:
                 continue
             where = f"{vmi.ref} on node {decision.pod.node_name}"
-            method, why, temporary = self.view.method_of_vm(vmi)
+            method, why, temporary = self.with_nothing_allowed.method_of_vm(vmi)
             strategy = vmi.eviction_strategy or self.snapshot.platform.eviction_strategy
             if method is Method.MIGRATE and vmi.live_migratable is None:
                 yield drain_finding(
@@ -237,7 +239,7 @@ class _Checks:
                     name = REFUSED_BY_POLICY
                 elif policy not in VM_POLICIES:
                     name = INVALID_POLICY
-                elif policy == "restart" and self.view.pending_changes(vmi):
+                elif policy == "restart" and self.with_nothing_allowed.pending_changes(vmi):
                     name = PENDING_CHANGES
                 yield drain_finding(
                     name,

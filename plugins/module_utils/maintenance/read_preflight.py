@@ -71,7 +71,7 @@ def read_preflight(
             *_config_pools(pools.result(), of_nodes),
         ]
         inputs = PreflightInput(
-            replace(view, allowed=frozenset()),
+            view,
             reboot_expected=asked.reboot_expected,
             topology=asked.topology,
             budgets=tuple(map(_budget, budgets.result())),

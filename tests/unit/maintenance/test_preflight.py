@@ -239,7 +239,39 @@ def test_restart_that_would_apply_other_changes_is_an_error() -> None:
     (finding,) = [x for x in preflight(asked) if x.severity == "error"]
     assert (finding.name, "also cpu" in finding.why) == ("pending_changes", True)
     allowed = replace(asked, view=replace(asked.view, allowed=frozenset({"pending_changes"})))
-    assert [x.name for x in preflight(allowed) if x.severity == "error"] == []
+    assert [x.name for x in preflight(allowed) if x.severity == "error"] == ["pending_changes"]
+    assert refusing(preflight(allowed), allowed.view.allowed) == ()
+
+
+def with_allowed(made: Cluster, name: str, **given: t.Any) -> list[str]:
+    """The errors of a drain that allows one finding, without that finding."""
+    drained = view(made, policy=given.pop("vm_policy", "migrate"))
+    allowed = frozenset({name})
+    drained = replace(drained, allowed=allowed, why_no_restart=lambda _vm, _platform: "also cpu")
+    findings = preflight(PreflightInput(drained, **given))
+    assert name in {finding.name for finding in findings}
+    return [finding.name for finding in refusing(findings, allowed)]
+
+
+def test_what_an_allowed_finding_lets_leave_is_checked_like_the_rest() -> None:
+    """Else the drain begins, and never ends."""
+    made = cluster("ab")
+    deployment(made, "web", ("n1",), {"volumes": [{"name": "cache", "emptyDir": {}}]})
+    assert with_allowed(made, "local_data_lost") == []
+    assert with_allowed(made, "local_data_lost", budgets=(budget(desired=2),)) == ["pdb_impossible"]
+
+    made = cluster("ab")
+    machine(made, "db", "n1", {"nodeSelector": {HOST: "n1"}})
+    assert with_allowed(made, "pending_changes", vm_policy="restart") == ["no_place"]
+
+
+def test_vmi_without_a_controller_that_is_allowed_has_to_be_migratable() -> None:
+    made = cluster("ab")
+    machine(made, "db", "n1")
+    made.machines["db"]["metadata"].pop("ownerReferences", None)
+    assert with_allowed(made, "standalone_vmi") == []
+    unmigratable(made, "db")
+    assert with_allowed(made, "standalone_vmi") == ["not_migratable"]
 
 
 def test_instance_of_a_replica_set_with_other_staged_changes_is_not_recreated() -> None:

@@ -65,12 +65,9 @@ class Server:
             raise self.error
         return {}
 
-    def read(self, made: Cluster | None = None) -> PreflightInput:
+    def read(self, made: Cluster | None = None, allowed: t.Iterable[str] = ()) -> PreflightInput:
         view = DrainView(
-            (made or cluster("ab")).snapshot(),
-            frozenset({"n1"}),
-            "migrate",
-            frozenset(OF_PODS),
+            (made or cluster("ab")).snapshot(), frozenset({"n1"}), "migrate", frozenset(allowed)
         )
         return read_preflight.read_preflight(t.cast(ApiClient, self), view, options())
 
@@ -263,6 +260,14 @@ def test_only_pods_that_would_be_evicted_are_asked_for_with_their_uid() -> None:
     assert path == "/api/v1/namespaces/shop/pods/web-0/eviction"
     assert options == {"dryRun": ["All"], "preconditions": {"uid": "pod-web-0"}}
     assert inputs.evictions == {}
+
+
+def test_pods_that_an_allowed_finding_lets_leave_are_asked_for() -> None:
+    server = Server()
+    server.read(occupied(), OF_PODS)
+
+    names = {path.rsplit("/", 2)[-2] for path, _options in server.evicted}
+    assert names == {"web-0", "tool"}
 
 
 def refusal(
