@@ -88,13 +88,15 @@ class PodFilter:
 
     def decide(self, pod: Pod) -> PodDecision:
         """What a drain of the pod's node does with it."""
-        if pod.terminating:
-            return PodDecision(pod, PodAction.WAIT, "it is terminating")
+        owner = pod.owner
         if MIRROR in pod.annotations:
             return PodDecision(pod, PodAction.LEAVE, "it is a static pod of the node")
         if pod.finished:
             return PodDecision(pod, PodAction.LEAVE, "it has finished, and only its log is left")
-        owner = pod.owner
+        if owner is not None and owner.kind == "DaemonSet" and owner.uid in self.daemonsets:
+            return PodDecision(pod, PodAction.LEAVE, "its DaemonSet keeps a pod on each node")
+        if pod.terminating:
+            return PodDecision(pod, PodAction.WAIT, "it is terminating")
         if owner is not None and owner.kind == VMI:
             return self._launcher(pod, owner.uid)
         if attaches_volume(pod):
@@ -105,8 +107,6 @@ class PodFilter:
         if owner is None:
             reasons.append((BARE_POD, "no controller makes it again"))
         elif owner.kind == "DaemonSet":
-            if owner.uid in self.daemonsets:
-                return PodDecision(pod, PodAction.LEAVE, "its DaemonSet keeps a pod on each node")
             reasons.append((DAEMONSET_MISSING, f"its DaemonSet {owner.name} does not exist"))
         if pod.empty_dirs:
             volumes = ", ".join(pod.empty_dirs)

@@ -108,6 +108,24 @@ def decide(
             id="finished-bare-pod-with-local-data",
         ),
         pytest.param(
+            pod(DAEMON_SET, terminating=True),
+            LEAVE,
+            "its DaemonSet keeps a pod on each node",
+            id="terminating-daemonset-pod",
+        ),
+        pytest.param(
+            pod(Owner("Node", "w1", "u-w1"), annotations={MIRROR: "x"}, terminating=True),
+            LEAVE,
+            "it is a static pod of the node",
+            id="terminating-static",
+        ),
+        pytest.param(
+            pod(phase="Succeeded", terminating=True),
+            LEAVE,
+            FINISHED,
+            id="finished-pod-that-its-finalizer-keeps",
+        ),
+        pytest.param(
             pod(Owner("Widget", "custom", "u-x")),
             EVICT,
             "its controller is Widget custom",
