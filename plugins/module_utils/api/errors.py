@@ -169,6 +169,12 @@ class Forbidden(ApiError):
         return any(cause.reason == "NamespaceTerminating" for cause in self.causes)
 
     @property
+    def of_admission(self) -> bool:
+        """Whether a webhook or an admission policy refused this object, so that no right is missing (apiserver
+        admission/plugin/webhook/errors; admission/plugin/policy/validating)."""
+        return self.message.startswith("admission webhook ") or _POLICY_REFUSAL in self.message
+
+    @property
     def refuses_request(self) -> bool:
         """Whether the namespace refuses it, which is being deleted or has a ResourceQuota that is used up
         (apiserver admission/plugin/resourcequota). Every tenant can cause that."""
@@ -177,7 +183,7 @@ class Forbidden(ApiError):
     def advise(self) -> str:
         if self.refuses_request:
             return "raise the ResourceQuota, or leave out the namespace that is being deleted"
-        if "ValidatingAdmissionPolicy" in self.message:
+        if self.of_admission:
             return "an admission policy refused it: request what it allows, or extend the policy"
         group = f" of API group {self.request.group}" if self.request.group else ""
         return f"{GRANT} '{self.request.verb}' on '{self.request.resource}'{group}" + (
@@ -309,6 +315,8 @@ class DeadlineExceeded(ApiError):
 _QUOTA_REFUSALS = tuple(
     f" is forbidden: {text} quota" for text in ("exceeded", "insufficient", "status unknown for")
 )
+
+_POLICY_REFUSAL = "ValidatingAdmissionPolicy"
 
 TWO_BUDGETS = "more than one PodDisruptionBudget"
 """In the 500 to an eviction that can never be accepted (kubernetes, registry/core/pod/rest/eviction.go)."""

@@ -218,9 +218,8 @@ def budget_findings(
                 pod.ref,
                 *(budget.ref for budget in selecting),
             )
-        elif selecting and (refusal is None or refusal.blocked):
-            if not selecting[0].allowed:
-                concerned[selecting[0]].append(pod)
+        elif selecting and not selecting[0].allowed and (refusal is None or refusal.blocked):
+            concerned[selecting[0]].append(pod)
         elif refusal is not None:
             yield _refused(pod, refusal)
     for budget, pods in concerned.items():

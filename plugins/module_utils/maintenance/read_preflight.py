@@ -112,8 +112,12 @@ def _dry_run(api: ApiClient, pod: Pod) -> EvictionAnswer | None:
     path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction"
     try:
         api.create(path, body, dry_run=True)
-    except (NotFound, Forbidden) as error:
-        if isinstance(error, NotFound) or error.refuses_request:
+    except NotFound:
+        return None
+    except Forbidden as error:
+        if error.of_admission:
+            return EvictionAnswer(error.message, False)
+        if error.refuses_request:
             return None
         raise
     except Throttled as error:

@@ -409,6 +409,8 @@ def test_refusals_of_the_server_are_reported() -> None:
     assert "budget web needs 2" in check(made, evictions=waits)["pdb_blocks"].why
     assert errors(made, evictions=fails) == ["eviction_fails"]
     assert errors(made, evictions=waits, budgets=(budget(desired=2),)) == ["pdb_impossible"]
+    allows = budget(allowed=1)
+    assert "budget web needs 2" in check(made, evictions=waits, budgets=(allows,))["pdb_blocks"].why
 
 
 # Nodes and other automation.

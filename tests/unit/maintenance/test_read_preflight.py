@@ -270,6 +270,10 @@ def test_pods_that_an_allowed_finding_lets_leave_are_asked_for() -> None:
     assert names == {"web-0", "tool"}
 
 
+WEBHOOK = 'admission webhook "drain.example.com" denied the request: move it by hand'
+POLICY = """pods "web-0" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: no"""
+
+
 def refusal(
     kind: type[ApiError], status: int, message: str = "", *causes: Cause, is_status: bool = True
 ) -> ApiError:
@@ -287,6 +291,8 @@ def refusal(
         (refusal(Throttled, 429, "not now"), EvictionAnswer("not now", True)),
         (refusal(ServerFault, 500, "two budgets"), EvictionAnswer("two budgets", False)),
         (refusal(ApiError, 400, "webhook"), EvictionAnswer("webhook", False)),
+        (refusal(Forbidden, 403, WEBHOOK), EvictionAnswer(WEBHOOK, False)),
+        (refusal(Forbidden, 403, POLICY), EvictionAnswer(POLICY, False)),
         (refusal(NotFound, 404), None),
         (refusal(Conflict, 409), None),
         (refusal(Forbidden, 403, "", Cause("NamespaceTerminating")), None),
