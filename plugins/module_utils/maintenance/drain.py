@@ -44,9 +44,8 @@ from .mark import (
     has_begun,
     mark_of,
     mark_write,
-    unmarked,
 )
-from .options import MaintenanceOptions, check_limits, select
+from .options import MaintenanceOptions, check_limits, select, with_assumed
 from .pods import ALLOW_PENDING_CHANGES
 from .preflight import NO_PLACE, drain_forecast, preflight, refusal, refusing
 from .read_preflight import attached_volumes, read_preflight
@@ -139,9 +138,8 @@ class DrainStep(RolloutStep):
             raise InvalidInput(
                 [InputError("not permitted", str(gap), "permission") for gap in gaps]
             )
-        if names := self.asked.assume_in_service:
-            nodes = (unmarked(node) if node.name in names else node for node in snapshot.nodes)
-            snapshot = replace(snapshot, nodes=tuple(nodes))
+        if self.asked.assume_in_service:
+            snapshot = replace(snapshot, nodes=with_assumed(self.asked, snapshot.nodes))
         self._all_nodes = snapshot.nodes
         if self.drain.cordoned:
             self.nodes = self._still_ours(snapshot)

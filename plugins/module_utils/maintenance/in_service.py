@@ -247,7 +247,7 @@ class InServiceStep:
             vmis = self._list(_VMIS, f"{NODE_NAME}={node.name}")
             evacuated = [vmi for vmi in vmis if _is_evacuated(vmi, node)]
             if mark.cordoned:
-                self._each(errors, self._cancel_evacuation, node, evacuated)
+                self._each(errors, "evacuation of VMI", self._cancel_evacuation, node, evacuated)
             else:  # an evacuation is of the client that cordoned the node
                 self.lines += [
                     f"node {node.name}: evacuation of VMI {_name(vmi)} is left to the client that cordoned the node"
@@ -261,7 +261,7 @@ class InServiceStep:
                 and phase_of(migration) not in NOT_CANCELED
                 and _of_drain(migration, node, mark)
             ]
-            self._each(errors, self._delete_migration, node, pending)
+            self._each(errors, "migration", self._delete_migration, node, pending)
         if errors:
             raise InvalidInput(errors)
         return ""
@@ -269,6 +269,7 @@ class InServiceStep:
     def _each(
         self,
         errors: list[InputError],
+        what: str,
         undo: t.Callable[[Node, JSON], str],
         node: Node,
         objects: t.Iterable[JSON],
@@ -278,8 +279,10 @@ class InServiceStep:
                 line = undo(node, item)
             except NotFound:
                 continue
+            except TRANSIENT_ERRORS:
+                raise
             except ApiError as error:
-                why = f"{item.get('kind') or 'object'} {_name(item)} could not be undone: {error}"
+                why = f"{what} {_name(item)} could not be undone: {error}"
                 errors.append(InputError(f"Node {node.name}", why, "api"))
                 continue
             if line:

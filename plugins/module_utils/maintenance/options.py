@@ -17,7 +17,7 @@ from ..model.objects import Node
 from ..model.plan import Method
 from ..model.topology import Topology, UndeclaredKey
 from ..rollout.options import RolloutOptions, Window, parse_window, request_digest
-from .mark import LONGEST_REASON, DamagedMark, is_marked, mark_of
+from .mark import LONGEST_REASON, DamagedMark, is_marked, mark_of, unmarked
 from .preflight import PREFLIGHT_FINDINGS
 
 State = t.Literal["cordoned", "drained", "in_service"]
@@ -175,6 +175,21 @@ def select(options: MaintenanceOptions, nodes: t.Sequence[Node]) -> tuple[Node, 
     if errors:
         raise InvalidInput(errors)
     return tuple(selected)
+
+
+def with_assumed(options: MaintenanceOptions, nodes: t.Iterable[Node]) -> tuple[Node, ...]:
+    """The nodes, those of `assume_in_service` as they are in service. Raises InvalidInput for one whose mark is
+    damaged: whose cordon it has is unknown."""
+    result, errors = [], []
+    for node in nodes:
+        try:
+            assumed = node.name in options.assume_in_service
+            result.append(unmarked(node) if assumed else node)
+        except DamagedMark as damage:
+            errors.append(InputError(f"Node {node.name}", str(damage)))
+    if errors:
+        raise InvalidInput(errors)
+    return tuple(result)
 
 
 def check_limits(

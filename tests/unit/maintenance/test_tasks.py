@@ -90,6 +90,14 @@ def test_drain_that_continues_is_not_refused_for_its_vms() -> None:
     assert [name for name, x in vmis.items() if x["status"]["nodeName"] == "w1"] == ["w1-3"]
 
 
+def test_node_that_is_assumed_in_service_and_has_a_damaged_mark_is_an_error() -> None:
+    server = three_zones()
+    server.objects[at("w2")]["metadata"]["annotations"] = {MARK: "{"}
+    asked = {"nodes": ["w1"], "state": "drained", "assume_in_service": ["w2"]}
+    drained = run("node_maintenance", server, asked, check=True)
+    assert drained["msg"].startswith(f"Node w2: annotation {MARK} is damaged ")
+
+
 def uncordon(server: KubeVirt) -> None:
     """By another client: the mark stays."""
     server.objects[at("w1")]["spec"] = {}
@@ -474,6 +482,29 @@ def test_what_was_undone_is_returned_beside_what_could_not_be() -> None:
     assert "shop/w3-1 could not be undone" in back["msg"]
     assert back["progress"] == ["node w1: evacuation of VMI shop/w3-0 canceled"]
     assert back["changed"]
+
+
+@pytest.mark.parametrize("fails", [("PUT", "evacuate/cancel"), ("DELETE", "w1-0-drain")])
+def test_undo_waits_for_an_api_server_that_fails_at_first(fails: tuple[str, str]) -> None:
+    server = refusing({fails: 503}, "w1")
+    vmi = server.objects[f"{VMIS}/w1-0"]
+    vmi["metadata"]["labels"]["kubevirt.io/nodeName"] = "w1"
+    server._change(f"{VMIS}/w1-0", "status", {"nodeName": "w1", "evacuationNodeName": "w1"})
+    path = f"{VMIS.replace('instances', 'instancemigrations')}/w1-0-drain"
+    server.objects[path] = {
+        "metadata": {
+            "name": "w1-0-drain",
+            "namespace": "shop",
+            "uid": "m",
+            "labels": {"placement.virt/run": "r1"},
+        },
+        "spec": {"vmiName": "w1-0"},
+    }
+    impatient(server, answers_from=3)
+    back = maintain(server, "in_service", "w1")
+    assert not back.get("failed"), back["msg"]
+    assert path not in server.objects
+    assert "unschedulable" not in server.objects[at("w1")]["spec"]
 
 
 def impatient(server: Refuses, *, answers_from: int = 1000) -> list[ApiClient]:
